@@ -99,6 +99,29 @@ TEST_P(CallLimits, NameNobodyElse) {
   meet();
 }
 
+/// Not those, either, that have done their part and need nothing of the others.
+TEST_P(CallLimits, NameNobodyWhoHasDoneItsPart) {
+  if (size_ < 3 || !is_first_of_its_kind()) return;
+  static std::vector<float> part(3);
+  static std::vector<float> all(3 * static_cast<std::size_t>(size_));
+  const std::vector<std::size_t> counts(static_cast<std::size_t>(size_), 3);
+  const Calls calls = {
+      {"gather", [](Communicator& comm) { comm.gather(part, all); }},
+      {"gatherv", [&](Communicator& comm) { comm.gatherv(part, all, counts); }},
+      {"gather_obj", [](Communicator& comm) { static_cast<void>(comm.gather_obj("text")); }},
+      {"bcast", [](Communicator& comm) { comm.bcast(part, 1); }},
+      {"monitored_barrier", [](Communicator& comm) { comm.monitored_barrier(5ms); }},
+  };
+  for (const auto& [name, call] : calls) {
+    const auto comm = create(2s);
+    meet();
+    if (!is_absent()) {
+      EXPECT_THAT(error_of([&, &call = call] { call(*comm); }), HasSubstr(": " + last_ + " has not joined it")) << name;
+    }
+    meet();
+  }
+}
+
 /// The comparison of debug mode, a call's first wait, has its time-out.
 TEST_P(CallLimits, CoverDebugMode) {
   if (size_ == 1 || !is_first_of_its_kind()) return;

@@ -117,6 +117,23 @@ TEST_P(Debug, WhatOneRankRefusesEveryRankHears) {
       ThrowsMessage<ArgumentError>(AllOf(HasSubstr(last_rank() + " on "), HasSubstr("root 99 is out of range"))));
 }
 
+TEST_P(Debug, CallsInTheBackground) {
+  std::vector<float> values(4, 1);
+  std::vector<float> later(4, 1);
+  comm_->barrier();
+  Request wrong = comm_->ibcast(values, am_last() ? 99 : 0);
+  Request right = comm_->iallreduce(later);
+  EXPECT_THAT([&] { wrong.wait(); }, ThrowsMessage<ArgumentError>(AllOf(HasSubstr("call 2: " + last_rank() + " on "),
+                                                                        HasSubstr("ibcast: root 99 is out of range"))));
+  EXPECT_NO_THROW(right.wait());
+  EXPECT_EQ(later, std::vector<float>(4, static_cast<float>(comm_->size())));
+  if (alone()) return;
+  EXPECT_THAT([&] { comm_->iallreduce(am_last() ? BufferView(values).slice(0, 3) : BufferView(values)).wait(); },
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("call 4: the ranks differ in iallreduce"),
+                                                 HasSubstr("iallreduce of 3 float32"), HasSubstr(last_rank()))));
+  EXPECT_NO_THROW(comm_->iallreduce(values).wait());
+}
+
 TEST_P(Debug, GradientsOfDifferentShape) {
   if (alone()) return;
   std::vector<float> weight(12);

@@ -28,6 +28,28 @@ TEST_P(GivenUpCalls, ALateRankLearnsThatTheOthersHaveGivenUp) {
   meet();
 }
 
+/// Though all that it needs of them is there.
+TEST_P(GivenUpCalls, ALateRankGetsNoResultWithoutTheOthers) {
+  if (size_ == 1 || GetParam() == "dummy") return;
+  static std::vector<float> values(3);
+  static std::vector<float> all(3 * static_cast<std::size_t>(size_));
+  for (const int which : {0, 1, 2}) {
+    const auto comm = create();
+    const auto call = [&] {
+      if (which == 0) return comm->allreduce(values);
+      which == 1 ? comm->gather(values, all, size_ - 1) : comm->bcast(values, 0);
+    };
+    if (!is_absent()) {
+      EXPECT_NE(error_of(call), "") << which;
+    }
+    meet();
+    if (is_absent()) {
+      EXPECT_THAT(error_of(call), HasSubstr("has given up")) << which;
+    }
+    meet();
+  }
+}
+
 TEST_P(GivenUpCalls, AbortEndsWaitsOnEveryRank) {
   const auto comm = create(60s);
   const auto begin = std::chrono::steady_clock::now();

@@ -164,6 +164,27 @@ TEST_F(Messages, AMismatchedReceiveTakesElementsThatFollowLater) {
   }
 }
 
+/// Whatever is sent.
+TEST_F(Messages, InDebugModeEverySendWaits) {
+  if (size_ != 2) return;
+  CommunicatorOptions options;
+  options.device = Device();
+  options.debug = true;
+  const auto comm = create_communicator("flat", MPI_COMM_WORLD, options);
+  std::vector<float> none;
+  const auto begin = std::chrono::steady_clock::now();
+  for (const bool object : {false, true}) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (comm->rank() == 0) {
+      object ? comm->send_obj("text", 1) : comm->send(none, 1);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      object ? static_cast<void>(comm->recv_obj(0)) : static_cast<void>(comm->recv(none, 0));
+    }
+  }
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(600));
+}
+
 TEST_F(Messages, DebugModeSaysThatASendWaits) {
   if (size_ != 2) return;  // takes seconds, and further ranks would only watch
   for (const bool both_send : {false, true}) {

@@ -9,7 +9,8 @@
 //    later one.
 // 2. Calls on a device go to the one stream of its collectives, blocking or not, so NCCL sees them in program order.
 // 3. What a call waits for is marked when it is started: wait() does not wait for what was started later.
-// 4. A call that fails ends those behind it, whose wait() throws the same error: the ranks may be out of step.
+// 4. A call that fails ends those behind it, whose wait() throws the same error: the ranks may be out of step. What
+//    debug mode finds wrong is every rank's error: it is its call's alone.
 // 5. A start waits for no other rank: the thread makes its communicator when it has its first call, whose time-out
 //    covers the wait for the other ranks' threads. What that needs of MPI was made with this communicator: Open MPI
 //    makes one communicator at a time in a process, and one that the program makes meanwhile may wait for ranks that
@@ -80,16 +81,18 @@ class BackgroundCall final : public Request::Impl {
   /// `name`: what others are told that this rank waits for. Without a time-out nothing ends the call.
   BackgroundCall(std::shared_ptr<CommunicationThread> thread, CommunicationThread::Task call,
                  std::shared_ptr<CallCheck> calls, bool has_timeout)
-      : thread_(std::move(thread)),
-        calls_(std::move(calls)),
-        name_{"a call in the background", calls_->number()},
-        has_timeout_(has_timeout) {
+      : thread_(std::move(thread)), calls_(std::move(calls)), name_(calls_->last()), has_timeout_(has_timeout) {
     // Shared, because a std::function is copied; broken if the task is dropped.
     auto done = std::make_shared<std::promise<bool>>();
     done_ = done->get_future();
     thread_->submit([done = std::move(done), call = std::move(call)](Communicator& comm) {
-      call(comm);
-      done->set_value(true);
+      try {
+        call(comm);
+        done->set_value(true);
+      } catch (const ArgumentError& error) {
+        if (!error.on_all_ranks()) throw;
+        done->set_exception(std::current_exception());  // (4)
+      }
     });
   }
   void wait() override {
@@ -153,9 +156,10 @@ Request Communicator::start(std::initializer_list<ConstBufferView> buffers, cons
   if (!background_) background_ = make_background();
   // The one of this moment: set_timeout() may be called before the thread comes to it.
   const auto timeout = this->timeout();
-  const auto limited = [call = std::move(call), timeout, calls = calls_](Communicator& comm) {
+  const auto limited = [call = std::move(call), timeout, calls = calls_, name = calls_->last()](Communicator& comm) {
     require_in_use(calls->limits());  // (6): an abort may have come before the thread had this communicator
     const CallTimeout limit(comm, timeout);
+    comm.calls_->stand_for(name);
     make_call(calls->limits(), comm, call);
   };
   return Request(std::make_unique<BackgroundCall>(background_, limited, calls_, timeout.count() > 0));
@@ -193,7 +197,8 @@ void Communicator::abort(const std::string& reason) {
 
 Request Communicator::ibcast(BufferView buffer, int root) {
   const auto checks = [&] { check_bcast("ibcast", *this, buffer, root); };
-  const auto scope = calls_->start("ibcast", buffer, checks);
+  const auto scope =
+      calls_->start("ibcast", buffer, checks, do_device_collectives() == nullptr || !takes_device({buffer}));
   return start(
       {buffer}, [&](DeviceCollectives& device) { device.bcast(buffer, root); },
       [=](Communicator& comm) { comm.bcast(buffer, root); });
@@ -201,7 +206,8 @@ Request Communicator::ibcast(BufferView buffer, int root) {
 
 Request Communicator::iallgather(ConstBufferView send, BufferView recv) {
   const auto checks = [&] { check_allgather("iallgather", *this, send, recv); };
-  const auto scope = calls_->start("iallgather", send, checks);
+  const auto scope =
+      calls_->start("iallgather", send, checks, do_device_collectives() == nullptr || !takes_device({send, recv}));
   return start(
       {send, recv}, [&](DeviceCollectives& device) { device.allgather(send, recv); },
       [=](Communicator& comm) { comm.allgather(send, recv); });
@@ -209,7 +215,8 @@ Request Communicator::iallgather(ConstBufferView send, BufferView recv) {
 
 Request Communicator::iallreduce(BufferView buffer, ReduceOp op) {
   const auto checks = [&] { check_allreduce("iallreduce", *this, buffer, op); };
-  const auto scope = calls_->start("iallreduce", buffer, checks);
+  const auto scope =
+      calls_->start("iallreduce", buffer, checks, do_device_collectives() == nullptr || !takes_device({buffer}));
   return start(
       {buffer}, [&](DeviceCollectives& device) { device.allreduce(buffer, op); },
       [=](Communicator& comm) { comm.allreduce(buffer, op); });
@@ -217,7 +224,8 @@ Request Communicator::iallreduce(BufferView buffer, ReduceOp op) {
 
 Request Communicator::ireduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) {
   const auto checks = [&] { check_reduce_scatter("ireduce_scatter", *this, send, recv, op); };
-  const auto scope = calls_->start("ireduce_scatter", recv, checks);
+  const auto scope =
+      calls_->start("ireduce_scatter", recv, checks, do_device_collectives() == nullptr || !takes_device({send, recv}));
   return start(
       {send, recv}, [&](DeviceCollectives& device) { device.reduce_scatter(send, recv, op); },
       [=](Communicator& comm) { comm.reduce_scatter(send, recv, op); });

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <mn/comm/call_check.hpp>
+#include <mn/comm/call_match.hpp>
 #include <mn/comm/forbidden_calls.hpp>
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/mpi.hpp>
@@ -102,13 +103,17 @@ void CallCheck::require_open(std::string_view operation) const {
   }
 }
 
-void CallCheck::compare(std::string_view operation, const std::string& call, const std::string& rejection) {
-  const std::string number = "debug mode: call " + std::to_string(calls_) + ": ";
-  log_debug(number + call.substr(0, call.find('\n')));
+void CallCheck::compare(const Compared& call, const std::string& details, const std::string& rejection) {
+  const std::string operation(call.name.operation);
+  const std::string number = "debug mode: call " + std::to_string(call.name.number) + ": ";
+  const std::string text = operation + details;
+  log_debug(number + text.substr(0, text.find('\n')));
   // allgather_texts() cannot be ended: with a time-out the ranks wait for each other here.
   if (limited_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm_);
   // (2): a rejection travels in the place of a call, so the ranks whose arguments are right throw as well.
-  const auto ranks = allgather_texts(comm_, rejection + kSeparator + call);
+  const bool begins = rejection.starts_with(call.operation);  // as "bcast: ", which may stand for ibcast
+  const auto ranks = allgather_texts(
+      comm_, (begins ? operation + rejection.substr(call.operation.size()) : rejection) + kSeparator + text);
   const auto hosts = [&] { return allgather_texts(comm_, host_name()); };  // all ranks need them, or none does
   const auto name = [](std::size_t rank, const std::vector<std::string>& at) {
     return "rank " + std::to_string(rank) + " on " + at[rank];
@@ -122,10 +127,23 @@ void CallCheck::compare(std::string_view operation, const std::string& call, con
     if (ranks[r] == ranks[0]) continue;
     const auto at = hosts();
     const auto [first, other] = difference(ranks[0].substr(1), ranks[r].substr(1));
-    throw ArgumentError(number + "the ranks differ in " + std::string(operation) + ": " + name(0, at) + " has \"" +
-                            first + "\", " + name(r, at) + " has \"" + other + "\"",
+    throw ArgumentError(number + "the ranks differ in " + operation + ": " + name(0, at) + " has \"" + first + "\", " +
+                            name(r, at) + " has \"" + other + "\"",
                         true);
   }
+}
+
+void CallCheck::match(std::string_view operation, const ConstBufferView& what, int root, ReduceOp op) {
+  if (debug_ || group_.size == 1) return;  // compared already
+  give_up_on_mismatch([&] {
+    const CallSignature own(operation, CallShape(what.count, {what.dtype, op}), root);
+    if (limited_call() == nullptr) return NeighborCheck(comm_, own).finish();
+    const KeptForMpi all(std::vector<CallSignature>(static_cast<std::size_t>(group_.size), own));
+    call_mpi(MPI_Allgather, MPI_Iallgather, "comparing calls", 0, MPI_IN_PLACE, 0, MPI_BYTE, all->data(),
+             static_cast<int>(sizeof own), MPI_BYTE, comm_);
+    for (int rank = 0; rank < group_.size; ++rank)
+      require_same(comm_, rank, (*all)[static_cast<std::size_t>(rank)], own);
+  });
 }
 
 void check_rank(std::string_view operation, std::string_view role, int rank, int size) {

@@ -10,7 +10,8 @@
 /// 3. A collective call has the same number on all ranks: those are counted that checks of arguments let through.
 ///
 /// Cost: checks are local; a record costs what flight_recorder.hpp says. Debug mode: two small
-/// MPI_Allgather for each collective call, two more before an error.
+/// MPI_Allgather for each collective call, two more before an error. Without it match() is a message to the next rank
+/// (call_match.hpp), or with a time-out an MPI_Iallgather of 48 bytes.
 #pragma once
 
 #include <chrono>
@@ -20,10 +21,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <mpi.h>
 
 #include <mn/comm/call_limits.hpp>
+#include <mn/comm/call_mismatch.hpp>
 #include <mn/comm/flight_recorder.hpp>
 #include <mn/core/buffer.hpp>
 #include <mn/core/error.hpp>
@@ -34,7 +37,9 @@ namespace mn {
 class CallScope {
  public:
   CallScope(CallLimits& limits, const GroupName& group, const CallName& call) : record_(group, call) {
-    if (limits.timeout().count() > 0) limited_.emplace(limits, call);
+    if (limits.timeout().count() == 0) return;
+    limited_.emplace(limits, call);
+    limited_->check();  // what the others have given up by now must not be done with them
   }
   /// Then calls `compare()`, which is the call's first wait.
   template <class Compare>
@@ -73,14 +78,15 @@ class CallCheck {
       checks();
       return {*limits_, group_, next_call(operation, what)};
     }
-    return {*limits_, group_, next_call(operation, what), [&] {
+    const CallName call = next_call(operation, what);
+    return {*limits_, group_, call, [&] {
               std::string rejection;
               try {
                 checks();
               } catch (const ArgumentError& error) {
                 rejection = error.what();
               }
-              compare(operation, std::string(operation) + details(), rejection);
+              compare({operation, call}, details(), rejection);
             }};
   }
   /// A collective call without arguments that could differ.
@@ -88,11 +94,13 @@ class CallCheck {
     return collective(
         operation, {}, [] {}, [] { return std::string(); });
   }
-  /// A collective call that does not wait: other ranks may come to it much later, so nothing is compared.
+  /// A collective call that does not wait: other ranks may come to it much later, so nothing is compared. `by_thread`:
+  /// a thread makes it, which in debug mode compares it, and what this rank rejects.
   template <class Checks>
-  [[nodiscard]] CallScope start(std::string_view operation, const ConstBufferView& what, const Checks& checks) {
+  [[nodiscard]] CallScope start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
+                                bool by_thread) {
     require_open(operation);
-    checks();
+    if (!debug_ || !by_thread) checks();
     count_call();
     return {*limits_, group_, next_call(operation, what)};
   }
@@ -100,6 +108,20 @@ class CallCheck {
   [[nodiscard]] CallScope shared_reduction(const ConstBufferView& what) {
     require_open("allreduce_grad");
     return {*limits_, group_, next_call("allreduce_grad", what)};
+  }
+  /// Collective, for what is not compared where ranks meet anyway: throws CallMismatch unless the ranks make this call
+  /// with the same buffer, root (-1: none) and op. With a time-out all ranks then are in the call, which gives a rank
+  /// that has done its part no way to leave before the others come.
+  void match(std::string_view operation, const ConstBufferView& what, int root = -1, ReduceOp op = ReduceOp::kSum);
+  /// Makes `call()`; where it throws CallMismatch, the communicator is given up.
+  template <class Call>
+  void give_up_on_mismatch(const Call& call) {
+    try {
+      call();
+    } catch (const CallMismatch& error) {
+      limits_->abort("rank " + std::to_string(group_.rank) + " has given up: " + error.what());
+      throw;
+    }
   }
   /// A message to or from `peer` (-1: any rank), whose arguments are checked.
   [[nodiscard]] CallScope message(std::string_view operation, const ConstBufferView& what, int peer) {
@@ -118,7 +140,11 @@ class CallCheck {
   /// A wait for the collective call `number`, and those before it.
   [[nodiscard]] RecordedCall device_wait(std::uint64_t number) { return {group_, {"wait for the device", number}}; }
   /// Number of the last collective call of this group; 0 before the first.
-  [[nodiscard]] std::uint64_t number() const noexcept { return calls_; }
+  [[nodiscard]] std::uint64_t number() const noexcept { return last_.number; }
+  /// The last collective call.
+  [[nodiscard]] const CallName& last() const noexcept { return last_; }
+  /// The next collective call is the work of that one, of another communicator, whose name and number it has.
+  void stand_for(const CallName& call) noexcept { stands_for_ = call; }
   /// Throws ArgumentError after close(), CommError after a call that gave up.
   void require_open(std::string_view operation) const;
   /// From now on every call throws.
@@ -133,16 +159,25 @@ class CallCheck {
  private:
   static void count_call() noexcept;
   [[nodiscard]] CallName next_call(std::string_view operation, const ConstBufferView& what) noexcept {
-    return {operation, ++calls_, what.count, what.dtype};
+    last_ = {operation, last_.number + 1, what.count, what.dtype};
+    if (!stands_for_) return last_;
+    const CallName other = *std::exchange(stands_for_, std::nullopt);
+    return {other.operation, other.number, what.count, what.dtype};
   }
-  void compare(std::string_view operation, const std::string& call, const std::string& rejection);
+  /// A call, which stands for another one or for itself.
+  struct Compared {
+    std::string_view operation;
+    const CallName& name;
+  };
+  void compare(const Compared& call, const std::string& details, const std::string& rejection);
 
   MPI_Comm comm_;
   bool debug_ = false;
   bool open_ = true;
   GroupName group_;
   std::unique_ptr<CallLimits> limits_;
-  std::uint64_t calls_ = 0;
+  CallName last_;
+  std::optional<CallName> stands_for_;
 };
 
 // Checks that throw ArgumentError. `operation` ("bcast") and `role` ("root", "send") name the call and the argument in

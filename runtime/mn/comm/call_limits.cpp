@@ -13,7 +13,8 @@ namespace {
 using Clock = LimitedCall::Clock;
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
-constexpr auto kSpinTime = std::chrono::milliseconds(20);  // a wait for MPI sleeps between looks after it
+constexpr auto kAnswerTime = std::chrono::milliseconds(50);  // that a question has at least, for a rank that waits
+constexpr auto kSpinTime = std::chrono::milliseconds(20);    // a wait for MPI sleeps between looks after it
 constexpr auto kPause = std::chrono::microseconds(50);
 
 thread_local LimitedCall* current = nullptr;
@@ -109,10 +110,11 @@ void LimitedCall::look(Clock::time_point now) {
   const auto waited = std::chrono::floor<std::chrono::milliseconds>(now - begin_);
   if (question_ == 0 && call_.number != 0 && waited >= limits_.timeout_ / 2) {
     question_ = ++limits_.questions_;
+    asked_ = now;
     limits_.notices_.send_all({Notice::Kind::kQuestion, limits_.group_.rank, question_, call_, {}});
   }
   // Last, after all that has come: an answer in time names who is not missing.
-  if (waited >= limits_.timeout_) give_up();
+  if (waited >= limits_.timeout_ && (question_ == 0 || now - asked_ >= kAnswerTime)) give_up();
 }
 
 void LimitedCall::take(const Notice& notice) {

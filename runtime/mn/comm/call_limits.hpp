@@ -6,7 +6,8 @@
 ///
 /// Invariants:
 /// 1. In a collective call a rank asks all others at half of its time; who waits answers in which call. At the end of
-///    its time it tells them that it gives up, and why; who waits throws the same at once.
+///    its time, and no sooner than the answers can be here, it tells them that it gives up, and why; who waits throws
+///    the same at once.
 /// 2. A rank answers while it waits in a call with a limit; so one that does not answer is not in such a call. An
 ///    answer carries its question's number: what a rank said when another call asked does not count.
 /// 3. Once a rank has given up, MPI may still work on what the call has begun: every later call of the communicator
@@ -108,6 +109,7 @@ class LimitedCall {
   LimitedCall* outer_;
   Clock::time_point begin_;
   Clock::time_point next_look_;
+  Clock::time_point asked_;
   std::uint64_t question_ = 0;             // number of this call's; 0: it has not asked
   std::vector<CallName> others_;           // by rank: the call in which each waits
   std::vector<std::string> others_names_;  // what their `operation` points to; empty: has not answered

@@ -31,6 +31,7 @@ void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
   };
   const auto call = calls_->collective("bcast", buffer, checks, details);
   if (on_device({buffer}, [&](DeviceCollectives& device) { device.bcast(buffer, root); })) return;
+  calls_->match("bcast", buffer, root);
   const bool is_root = rank() == root;
   // The root's buffer is read alone and the others' written alone: one copy each where it is staged.
   const ConstBufferView send = is_root ? buffer : BufferView();
@@ -54,6 +55,7 @@ void Communicator::gather(ConstBufferView send, BufferView recv, int root) {
   };
   const auto call = calls_->collective("gather", send, checks, [&] { return described(send) + from_root(root); });
   if (rank() != root) recv = {};
+  calls_->match("gather", send, root);
   on_host(stages_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype, count_limit_);
     const bool in_place = rank() == root && is_in_place(out, in, root);
@@ -67,6 +69,7 @@ void Communicator::allgather(ConstBufferView send, BufferView recv) {
   const auto details = [&] { return described(send) + memory_of("recv", recv); };
   const auto call = calls_->collective("allgather", send, checks, details);
   if (on_device({send, recv}, [&](DeviceCollectives& device) { device.allgather(send, recv); })) return;
+  calls_->match("allgather", send);
   on_host(stages_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype, count_limit_);
     // MPI_IN_PLACE must be every rank's choice, so each puts its part where it belongs, as MPI would.
@@ -94,6 +97,7 @@ void Communicator::alltoall(ConstBufferView send, BufferView recv) {
   const auto call =
       calls_->collective("alltoall", send, checks, [&] { return described(send) + memory_of("recv", recv); });
   if (on_device({send, recv}, [&](DeviceCollectives& device) { device.alltoall(send, recv); })) return;
+  calls_->match("alltoall", send);
   const bool in_place = is_in_place(recv, send, 0);
   on_host(in_place ? stages_->after(send, recv) : stages_->for_mpi(send, recv), send, recv,
           [&](ConstBufferView in, BufferView out) {
@@ -121,6 +125,7 @@ void Communicator::scatter(ConstBufferView send, BufferView recv, int root) {
   };
   const auto call = calls_->collective("scatter", recv, checks, [&] { return described(recv) + from_root(root); });
   if (rank() != root) send = {};
+  calls_->match("scatter", recv, root);
   on_host(stages_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(out.count, out.dtype, count_limit_);
     const bool in_place = rank() == root && is_in_place(in, out, root);
@@ -133,8 +138,9 @@ void Communicator::allreduce(BufferView buffer, ReduceOp op) {
   const auto checks = [&] { check_allreduce("allreduce", *this, buffer, op); };
   const auto call = calls_->collective("allreduce", buffer, checks, [&] { return described(buffer) + by(op); });
   if (on_device({buffer}, [&](DeviceCollectives& device) { device.allreduce(buffer, op); })) return;
-  on_host(stages_->after(buffer), buffer,
-          [&](BufferView whole) { do_allreduce(whole, Reduction::of(whole.dtype, op, size())); });
+  on_host(stages_->after(buffer), buffer, [&](BufferView whole) {
+    calls_->give_up_on_mismatch([&] { do_allreduce(whole, Reduction::of(whole.dtype, op, size())); });
+  });
 }
 
 void Communicator::reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root) {
@@ -154,8 +160,10 @@ void Communicator::reduce(ConstBufferView send, BufferView recv, ReduceOp op, in
   if (rank() != root) recv = {};
   // By `send` alone, as the other ranks have no recv.
   if (on_device({send}, [&](DeviceCollectives& device) { device.reduce(send, recv, op, root); })) return;
+  calls_->match("reduce", send, root, op);
   on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    reducer_->reduce(in.data, out.data, in.count, Reduction::of(in.dtype, op, size()), root);
+    calls_->give_up_on_mismatch(
+        [&] { reducer_->reduce(in.data, out.data, in.count, Reduction::of(in.dtype, op, size()), root); });
   });
 }
 
@@ -164,8 +172,10 @@ void Communicator::reduce_scatter(ConstBufferView send, BufferView recv, ReduceO
   const auto call = calls_->collective("reduce_scatter", recv, checks,
                                        [&] { return described(recv) + by(op) + memory_of("send", send); });
   if (on_device({send, recv}, [&](DeviceCollectives& device) { device.reduce_scatter(send, recv, op); })) return;
+  calls_->match("reduce_scatter", recv, -1, op);
   on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    reducer_->reduce_scatter(in.data, out.data, out.count, Reduction::of(out.dtype, op, size()));
+    calls_->give_up_on_mismatch(
+        [&] { reducer_->reduce_scatter(in.data, out.data, out.count, Reduction::of(out.dtype, op, size())); });
   });
 }
 

@@ -127,6 +127,9 @@ std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
 std::unique_ptr<SharedReducer> Communicator::share(std::span<const BufferView> buffers) {
   const auto call =
       calls_->collective("share", {}, nothing, [&] { return " of " + std::to_string(buffers.size()) + " buffers"; });
+  ConstBufferView all;
+  for (const BufferView& each : buffers) all = {nullptr, all.count + each.count, each.dtype};
+  calls_->match("share", all, static_cast<int>(buffers.size()));
   auto reducer = do_share(buffers);
   if (reducer) reducer->record_in(calls_);
   return reducer;

@@ -45,16 +45,19 @@ struct Reduction;
 ///
 /// All ranks of the group must make a collective call with the same count, dtype, op and root. Arguments are checked
 /// before anything is sent: ArgumentError. CommError when MPI, CUDA or NCCL fails; after it the communicator can only
-/// be destroyed. One thread at a time. Creation and destruction are collective.
+/// be destroyed. One thread at a time. Creation and destruction are collective. Where one rank gives other ones,
+/// nobody's memory is touched: with a time-out every rank throws CommError, of which those that see it say who gives
+/// what; without one these throw, and the rest may wait. What NCCL does on devices is not compared so.
 ///
 /// Debug mode (MN_DEBUG=1, or CommunicatorOptions): before each collective call the ranks compare operation, count,
 /// dtype, op and root, and search gradients for values that are not finite. A mismatch, or an argument that one rank
 /// rejects, throws the same ArgumentError on every rank, with the rank, the argument and both versions in it.
 ///
-/// Time-outs (CommunicatorOptions::timeout, set_timeout()): a call that does not end in time throws CommError on every
-/// rank that waits in it, with the call, its number and which ranks are missing. MPI may still write to the buffers of
-/// such a call: they must live as long as the process. Not limited: creation, split(), finalize() and what
-/// device_collectives() enqueues, which MN_NCCL_TIMEOUT limits.
+/// Time-outs (CommunicatorOptions::timeout, set_timeout()): a call that does not end in time, but no sooner than in
+/// 50 ms, throws CommError on every rank that waits in it, with the call, its number and which ranks are missing. A
+/// rank that comes later throws too; one that comes as the others give up may get the result, and throws at its next
+/// call. MPI may still write to the buffers of such a call: they must live as long as the process. Not limited:
+/// creation, split(), finalize() and what device_collectives() enqueues, which MN_NCCL_TIMEOUT limits.
 class Communicator : public PlacedRank {
  public:
   /// Collective, unless an exception unwinds or MPI is finalized.
@@ -75,8 +78,8 @@ class Communicator : public PlacedRank {
   /// ranks go through it, collective calls through another one.
   [[nodiscard]] MPI_Comm mpi_comm() const noexcept { return comm_.get(); }
 
-  /// Collective: frees what the group holds of MPI, as destruction would. Every later call but this one throws
-  /// ArgumentError. Memory from allocate() remains valid.
+  /// Collective: frees what the group holds of MPI, as destruction would. Every later call but this one, abort()
+  /// and those that set or tell something throws ArgumentError. Memory from allocate() remains valid.
   void finalize();
 
   /// Collective: the ranks with equal `color` form a communicator of the same backend, ordered by key, then rank.
@@ -91,7 +94,7 @@ class Communicator : public PlacedRank {
   /// Whether a call has given up: then only destruction is left, which leaves behind what MPI may still use.
   [[nodiscard]] bool has_given_up() const noexcept;
   /// Any rank, any thread that makes no call: the calls with a time-out in which other ranks wait, now or later, throw
-  /// CommError with `reason`; so does every later call here. A call without a time-out goes on.
+  /// CommError with `reason` (its first 200 bytes); so does every later call here. A call without a time-out goes on.
   void abort(const std::string& reason);
 
   static constexpr int kMaxTag = 32766;        ///< tags are 0 to this
@@ -143,7 +146,7 @@ class Communicator : public PlacedRank {
   // be waited for in any order. All ranks make the group's collective calls, blocking or not, in the same order.
   // Buffers are left alone until wait() returns. On the device where NCCL is the backend the calls are enqueued behind
   // the work on the buffers' streams; else a thread makes them, with the bits of the blocking form, on a communicator
-  // of its own: UsageError without MPI_THREAD_MULTIPLE. In debug mode that thread compares them.
+  // of its own: UsageError without MPI_THREAD_MULTIPLE. In debug mode that thread compares them, and wait() throws.
 
   /// As bcast().
   Request ibcast(BufferView buffer, int root = 0);
@@ -167,7 +170,7 @@ class Communicator : public PlacedRank {
   /// recv holds all parts. send has counts[rank()] elements.
   void allgatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts);
   /// Part i of send, of send_counts[i] elements, goes to rank i; part j of recv, of recv_counts[j], came from rank j,
-  /// whose send_counts[rank()] must say the same: else CommError or a hang, and in debug mode ArgumentError.
+  /// whose send_counts[rank()] must say the same: else CommError there, and in debug mode ArgumentError.
   void alltoallv(ConstBufferView send, std::span<const std::size_t> send_counts, BufferView recv,
                  std::span<const std::size_t> recv_counts);
 

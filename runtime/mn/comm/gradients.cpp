@@ -73,7 +73,10 @@ void Communicator::allreduce_grad(std::span<const BufferView> gradients, double 
     bytes += gradient.bytes();
     on_devices += lies_on_device(gradient) ? 1 : 0;
   }
-  if (on_devices == 0) return do_allreduce_grad(gradients, scale);
+  const auto reduce = [&](std::span<const BufferView> on_host) {
+    calls_->give_up_on_mismatch([&] { do_allreduce_grad(on_host, scale); });
+  };
+  if (on_devices == 0) return reduce(gradients);
   // All of them, or all through the host: ranks may not differ in what they call.
   if (on_devices == gradients.size() && do_allreduce_grad_on_device(gradients, scale)) return;
   HostStage& stage = stages_->stage();
@@ -83,7 +86,7 @@ void Communicator::allreduce_grad(std::span<const BufferView> gradients, double 
   std::vector<BufferView> staged;
   for (const BufferView& gradient : gradients) staged.push_back(stage.copy_in(gradient));
   stage.wait();
-  do_allreduce_grad(staged, scale);
+  reduce(staged);
   for (std::size_t i = 0; i < gradients.size(); ++i) stage.copy_out(gradients[i], staged[i]);
   stage.wait();
 }

@@ -15,6 +15,8 @@ namespace {
 
 /// Up to this many bytes every rank reads all buffers and reduces them itself: one barrier instead of two.
 constexpr std::size_t kSmallBytes = 8 * 1024;
+constexpr std::size_t kSlotBytes = kSmallBytes + 64;  // and what comes before, in whole cache lines
+static_assert(sizeof(CallShape) <= 64);
 /// Pieces in which private buffers go through staging memory where there is one node: small enough for the cache.
 constexpr std::size_t kNodePieceBytes = 1024 * 1024;
 /// Pieces between nodes may be larger; as much of each as this is staged at a time.
@@ -95,7 +97,7 @@ HierarchicalReducer::HierarchicalReducer(MPI_Comm comm, const Topology& topology
 }
 
 void HierarchicalReducer::make_segments() {
-  segments_.emplace(node_.get(), sizeof(Control) + 2 * kSmallBytes);
+  segments_.emplace(node_.get(), sizeof(Control) + 2 * kSlotBytes);
   std::vector<SharedCounter*> arrivals;
   for (int r = 0; r < ranks_; ++r) {
     arrivals.push_back(&control(r).arrivals);
@@ -108,8 +110,22 @@ HierarchicalReducer::Control& HierarchicalReducer::control(int rank) const {
   return *reinterpret_cast<Control*>(segments_->segment(rank));
 }
 
-std::byte* HierarchicalReducer::small_slot(int rank, std::size_t turn) const {
-  return segments_->segment(rank) + sizeof(Control) + turn * kSmallBytes;
+std::byte* HierarchicalReducer::slot(int rank, std::size_t turn) const {
+  return segments_->segment(rank) + sizeof(Control) + turn * kSlotBytes;
+}
+
+void HierarchicalReducer::announce(std::size_t count, const Reduction& reduction) {
+  small_turn_ ^= 1;  // (4): whoever is slow still reads the other slot
+  call_ = CallShape(count, reduction, static_cast<std::uint16_t>(call_.call + 1));
+  std::memcpy(slot(rank_, small_turn_), &call_, sizeof call_);
+}
+
+void HierarchicalReducer::require_same_calls() const {
+  for (int rank = 0; rank < ranks_; ++rank) {
+    CallShape theirs;
+    std::memcpy(&theirs, slot(rank, small_turn_), sizeof theirs);
+    if (!theirs.is(call_)) require_same(node_.get(), rank, {"allreduce", theirs}, {"allreduce", call_});
+  }
 }
 
 void HierarchicalReducer::report_shortage(const NoSharedMemory& error) const {
@@ -157,20 +173,22 @@ Reduction HierarchicalReducer::between(const Reduction& reduction) const {
 void HierarchicalReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
   if (count == 0) return;
   auto* bytes = static_cast<std::byte*>(data);
+  if (segments_) announce(count, reduction);
   if (count * size_of(reduction.dtype) <= kSmallBytes) {
     return segments_ ? reduce_small(bytes, count, reduction) : reduce_small_by_messages(bytes, count, reduction);
   }
   auto buffers = shared_buffers(bytes);
+  if (segments_) require_same_calls();  // (7): behind the barrier of shared_buffers()
   if (!buffers.empty()) return reduce_shared(std::move(buffers), count, reduction);
   reduce_staged(bytes, count, reduction);
 }
 
 void HierarchicalReducer::reduce_small(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t bytes = count * size_of(reduction.dtype);
-  small_turn_ ^= 1;  // (4): whoever is slow still reads the other slot
   std::memcpy(small_slot(rank_, small_turn_), data, bytes);
   // From here on every slot of this turn holds its rank's elements.
   barrier_->arrive_and_wait();
+  require_same_calls();
   const auto& inputs = small_inputs_[small_turn_];
   void* out = many_nodes_ ? small_slot(0, small_turn_) : data;
   if (!many_nodes_ || rank_ == 0) reduce_in_order({&out, 1}, inputs, count, within(reduction));

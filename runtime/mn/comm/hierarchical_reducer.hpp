@@ -17,6 +17,9 @@
 ///    mapped. A rank may release its memory at any time; nobody looks up an allocation that it does not hold itself.
 /// 6. How the ranks of a node move a piece, through how much staging memory or by messages, is their own affair: the
 ///    pieces and slices that nodes exchange do not depend on it, and neither do the bits of a result.
+/// 7. A rank uses what others gave, by its own count, only after a barrier behind which it has found their count, dtype,
+///    operation and scale to be its own: each stands before its rank's slot for small messages. All ranks of the node
+///    see the same, and throw together.
 ///
 /// Memory: 17 KiB of /dev/shm for each rank, and staging memory from the first reduction that needs it: as much as the
 /// largest needed, at most a piece. Where /dev/shm is short, less; where it lacks even that, messages replace it.
@@ -36,6 +39,7 @@
 #include <optional>
 #include <vector>
 
+#include <mn/comm/call_match.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/node_barrier.hpp>
 #include <mn/comm/node_comms.hpp>
@@ -71,7 +75,7 @@ class HierarchicalReducer {
     std::uint64_t offset;
   };
   static constexpr std::int64_t kPrivate = -1;
-  /// The head of a rank's segment; two slots for small messages and the staging memory follow.
+  /// The head of a rank's segment; two slots for small messages follow.
   struct Control {
     SharedCounter arrivals;
     alignas(64) Location location;
@@ -80,7 +84,13 @@ class HierarchicalReducer {
   struct Allocation;
 
   [[nodiscard]] Control& control(int rank) const;
-  [[nodiscard]] std::byte* small_slot(int rank, std::size_t turn) const;
+  /// Where a slot begins with its rank's call.
+  [[nodiscard]] std::byte* slot(int rank, std::size_t turn) const;
+  [[nodiscard]] std::byte* small_slot(int rank, std::size_t turn) const { return slot(rank, turn) + sizeof(CallShape); }
+  /// Says what this rank is about to reduce.
+  void announce(std::size_t count, const Reduction& reduction);
+  /// Behind a barrier that follows. Throws CallMismatch: (7).
+  void require_same_calls() const;
   /// What to do within the node: where an exchange with others follows, the scale is left to that.
   [[nodiscard]] Reduction within(const Reduction& reduction) const;
   /// What to do between nodes with what within() gave.
@@ -118,6 +128,7 @@ class HierarchicalReducer {
   std::shared_ptr<Allocations> allocations_;
   std::array<std::vector<const void*>, 2> small_inputs_;  ///< all ranks' slots for small messages, for each turn
   std::size_t small_turn_ = 0;                            ///< the slot in use, 0 or 1
+  CallShape call_;                                        ///< that it begins with
 };
 
 }  // namespace mn

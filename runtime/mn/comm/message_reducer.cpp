@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <new>
 
 #include <mn/comm/message_reducer.hpp>
@@ -66,7 +67,11 @@ void MessageReducer::allreduce(void* data, std::size_t count, const Reduction& r
   const std::size_t element_bytes = size_of(reduction.dtype);
   if (count == 0) return;
   // By the count alone, which is the same on all ranks, as everything here that chooses.
-  if (may_gather(count, element_bytes)) return allreduce_gathered(data, count, reduction);
+  const bool gathers = may_gather(count, element_bytes);
+  // What MPI finds wrong in a collective call that can be left ends the process.
+  if (gathers && limited_call() == nullptr) return allreduce_gathered(data, count, reduction);
+  NeighborCheck(comm_, {"allreduce", {count, reduction}}).finish();  // (5)
+  if (gathers) return allreduce_gathered(data, count, reduction);
   auto* const bytes = static_cast<std::byte*>(data);
   const bool straight = kind_for(count, element_bytes) == ExchangeKind::kPairwise;
   straight ? allreduce_pairwise(bytes, count, reduction) : allreduce_logarithmic(bytes, count, reduction);
@@ -137,12 +142,24 @@ void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
 void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Reduction& reduction) {
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t bytes = count * size_of(reduction.dtype);
-  std::byte* all = scratch(bytes * ranks);
+  // (5): each rank's elements follow what it says of its call, which keeps them aligned.
+  const std::size_t block = sizeof(CallShape) + bytes;
+  const CallShape own(count, reduction, ++gathered_);
+  // (5): room for what comes where another rank gives more, which Open MPI may write all the same.
+  std::byte* const all = scratch(2 * (std::max(kGatherBytes, kGatherBytesOfRank * ranks) + sizeof(CallShape) * ranks));
+  const auto block_of = [&](int rank) { return all + static_cast<std::size_t>(rank) * block; };
+  std::memcpy(block_of(rank_), &own, sizeof own);
+  std::memcpy(block_of(rank_) + sizeof own, data, bytes);
   // All inputs on every rank: each computes every element by itself, in rank order.
-  call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering", bytes, data, static_cast<int>(bytes), MPI_BYTE, all,
-           static_cast<int>(bytes), MPI_BYTE, comm_);
-  std::vector<const void*> inputs(ranks);
-  for (std::size_t i = 0; i < ranks; ++i) inputs[i] = all + i * bytes;
+  call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering", bytes, MPI_IN_PLACE, 0, MPI_BYTE, all,
+           static_cast<int>(block), MPI_BYTE, comm_);
+  std::vector<const void*> inputs;
+  for (int rank = 0; rank < size_; ++rank) {
+    CallShape theirs;
+    std::memcpy(&theirs, block_of(rank), sizeof theirs);
+    if (!theirs.is(own)) require_same(comm_, rank, {"allreduce", theirs}, {"allreduce", own});
+    inputs.push_back(block_of(rank) + sizeof own);
+  }
   reduce_in_order({&data, 1}, inputs, count, reduction);
 }
 
@@ -192,6 +209,7 @@ MessageSteps MessageReducer::exchange(const std::byte* data, const Slices& slice
                                   MPI_BYTE, dest, kInternalTag, comm_, &requests[1]),
                         "sending a slice", slice.length * element_bytes);
             }
+            return own_bytes;
           }};
 }
 
@@ -227,6 +245,7 @@ MessageSteps MessageReducer::spread(std::byte* data, const Slices& slices, std::
                                   &requests[1]),
                         "sending a result");
             }
+            return theirs.length * element_bytes;
           }};
 }
 
@@ -248,6 +267,7 @@ MessageSteps MessageReducer::collect(const Slices& slices, const std::byte* redu
                                   comm_, &requests[1]),
                         "sending a result");
             }
+            return theirs.length * element_bytes;
           }};
 }
 

@@ -15,6 +15,8 @@
 /// 3. All ranks post their messages in the same order, with one tag. MPI keeps the order between two ranks, so each
 ///    message matches the receive that is meant for it.
 /// 4. A piece is received into scratch memory that the piece before does not use.
+/// 5. Ranks that give an allreduce different counts, dtypes, operations or scales find out before they send slices, or,
+///    where they gather all, before they use what they got (call_match.hpp).
 ///
 /// Cost for B bytes on n ranks. Gathered, at most max(16 KiB, 512 n) bytes in all: one MPI_Allgather. By way of others:
 /// log n messages of B / 2 each, and an MPI_Allgather of B. Straight: each rank sends and receives 2 B (n - 1) / n
@@ -26,6 +28,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,6 +36,7 @@
 
 #include <mpi.h>
 
+#include <mn/comm/call_match.hpp>
 #include <mn/comm/message_steps.hpp>
 #include <mn/comm/network_costs.hpp>
 #include <mn/comm/reduce.hpp>
@@ -140,6 +144,7 @@ class MessageReducer {
   DeviceSums* device_ = nullptr;  // null: on the host
   int rank_ = 0;
   int size_ = 1;
+  std::uint16_t gathered_ = 0;  // calls so far
   std::unique_ptr<std::byte, Free> scratch_;
   std::size_t scratch_bytes_ = 0;
 };

@@ -7,6 +7,7 @@
 /// 1. In how many steps at a time messages are in flight follows from their common size alone, and steps are posted by
 ///    the constructor and finish() alone. All ranks thus post the messages of several objects in the same order, which
 ///    is how MPI tells them apart.
+/// 2. A message that is shorter than expected, as one that is longer, is an error: CallMismatch.
 #pragma once
 
 #include <algorithm>
@@ -26,22 +27,31 @@ namespace mn {
 /// The tag of the messages that reductions and collective calls on objects send, on communicators of their own.
 inline constexpr int kInternalTag = 32767;
 
+/// Throws CallMismatch if a message has other bytes than expected.
+void require_length(const MPI_Status& received, std::size_t expected, std::string_view what);
+
 /// Steps 1 … size - 1, each a receive and a send.
 class MessageSteps {
  public:
-  using Pair = std::array<MPI_Request, 2>;
-  using Post = std::function<void(int step, Pair& requests)>;
+  using Pair = std::array<MPI_Request, 2>;  ///< a receive, and a send
+  using Post = std::function<std::size_t(int step, Pair& requests)>;
 
   MessageSteps() = default;
   /// `post` starts the messages of a step, of at most `bytes` each; what it leaves MPI_REQUEST_NULL is not waited for.
+  /// It returns the bytes that it receives.
   MessageSteps(int size, std::size_t bytes, std::string_view what, Post post)
-      : size_(size), what_(what), post_(std::move(post)), in_flight_(window(bytes)) {
+      : size_(size), what_(what), post_(std::move(post)), in_flight_(window(bytes)), expected_(in_flight_.size()) {
     while (posted_ < std::min(static_cast<int>(in_flight_.size()), size_ - 1)) post_next();
   }
   /// Returns when all messages are done.
   void finish() {
     for (int step = 1; step < size_; ++step) {
-      mpi_wait(at(step), what_);
+      MPI_Status received = {};
+      const bool receives = at(step)[0] != MPI_REQUEST_NULL;
+      const std::size_t expected = expected_[static_cast<std::size_t>(step) % expected_.size()];
+      mpi_wait({&at(step)[1], 1}, what_);
+      mpi_wait(at(step)[0], &received, what_);
+      if (receives) require_length(received, expected, what_);  // (2)
       if (posted_ < size_ - 1) post_next();
     }
     size_ = 1;
@@ -59,7 +69,7 @@ class MessageSteps {
   void post_next() {
     ++posted_;
     at(posted_) = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    post_(posted_, at(posted_));
+    expected_[static_cast<std::size_t>(posted_) % expected_.size()] = post_(posted_, at(posted_));
   }
 
   int size_ = 1;
@@ -67,6 +77,7 @@ class MessageSteps {
   std::string_view what_;
   Post post_;
   std::vector<Pair> in_flight_;
+  std::vector<std::size_t> expected_;  // bytes that each of them receives
 };
 
 }  // namespace mn

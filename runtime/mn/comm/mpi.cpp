@@ -5,8 +5,8 @@
 
 #include <dlfcn.h>
 
+#include <mn/comm/call_mismatch.hpp>
 #include <mn/comm/mpi.hpp>
-#include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
@@ -100,6 +100,12 @@ void mpi_check(int code, std::string_view operation, std::size_t bytes, std::sou
   if (bytes > 0) message += " of " + std::to_string(bytes) + " bytes";
   message += " failed: " + std::string(text, static_cast<std::size_t>(length)) + " (" + file_name(where.file_name()) +
              ":" + std::to_string(where.line()) + ")";
+  int kind = MPI_SUCCESS;
+  if (MPI_Error_class(code, &kind) == MPI_SUCCESS && kind == MPI_ERR_TRUNCATE) {
+    throw CallMismatch(message +
+                       ": another rank gives more elements than this one; all ranks must make the same calls "
+                       "with the same count, dtype, op and root; MN_DEBUG=1 says which rank differs");
+  }
   throw CommError(message);
 }
 

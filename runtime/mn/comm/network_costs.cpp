@@ -45,6 +45,7 @@ void exchange_all(MPI_Comm peers, int rank, int size, int bytes, std::vector<std
         mpi_check(MPI_Irecv(in + static_cast<std::ptrdiff_t>(step - 1) * bytes, bytes, MPI_BYTE,
                             (rank + size - step) % size, kInternalTag, peers, &requests[0]));
         mpi_check(MPI_Isend(memory.data(), bytes, MPI_BYTE, (rank + step) % size, kInternalTag, peers, &requests[1]));
+        return static_cast<std::size_t>(bytes);
       })
       .finish();
 }

@@ -20,6 +20,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/message_reducer.hpp>
 #include <mn/comm/posted_receives.hpp>
+#include <mn/comm/waiting_send.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 
@@ -36,13 +37,18 @@ std::string received(std::uint64_t length, const Move& move) {
   return std::move(*text);
 }
 
+/// The second message of an object.
+void send_bytes(MPI_Comm comm, const std::string& text, int dest, int tag, std::size_t limit) {
+  if (text.empty()) return;
+  const MpiCount n(text.size(), DType::kUInt8, limit);
+  call_mpi(MPI_Send, MPI_Isend, "sending an object", text.size(), text.data(), n.count(), n.type(), dest, tag, comm);
+}
+
 /// A message of two: the length, then the bytes; MPI keeps the order.
 void send_text(MPI_Comm comm, const std::string& text, int dest, int tag, std::size_t limit) {
   const std::uint64_t length = text.size();
   mpi_check(MPI_Send(&length, 1, MPI_UINT64_T, dest, tag, comm), "sending an object's length");
-  if (length == 0) return;
-  const MpiCount n(length, DType::kUInt8, limit);
-  call_mpi(MPI_Send, MPI_Isend, "sending an object", length, text.data(), n.count(), n.type(), dest, tag, comm);
+  send_bytes(comm, text, dest, tag, limit);
 }
 
 /// `sender` gets the source, unless it is null.
@@ -181,6 +187,14 @@ void Communicator::send_obj(const std::string& object, int dest, int tag) {
   check_peer("send_obj", "dest", dest, rank(), size());
   check_tag("send_obj", tag, kMaxTag);
   const CallScope call = calls_->message("send_obj", bytes_of(object), dest);
+  if (calls_->debug()) {
+    const std::uint64_t length = object.size();
+    // As send() waits for its receiver.
+    const MpiCount n(sizeof length, DType::kUInt8, count_limit_);
+    send_in_debug_mode({&length, sizeof length, DType::kUInt8}, n, dest, tag, mpi_comm(),
+                       "send_obj to rank " + std::to_string(dest));
+    return send_bytes(mpi_comm(), object, dest, tag, count_limit_);
+  }
   send_text(mpi_comm(), object, dest, tag, count_limit_);
 }
 
@@ -196,6 +210,7 @@ std::string Communicator::bcast_obj(const std::string& object, int root) {
   const auto call = calls_->collective(
       "bcast_obj", rank() == root ? bytes_of(object) : ConstBufferView(),
       [&] { check_rank("bcast_obj", "root", root, size()); }, [&] { return from_root(root); });
+  calls_->match("bcast_obj", {}, root);
   return bcast_text(internal_comm(), object, rank() == root, root, count_limit_);
 }
 
@@ -203,11 +218,13 @@ std::vector<std::string> Communicator::gather_obj(const std::string& object, int
   const auto call = calls_->collective(
       "gather_obj", bytes_of(object), [&] { check_rank("gather_obj", "root", root, size()); },
       [&] { return from_root(root); });
+  calls_->match("gather_obj", {}, root);
   return gather_texts(*this, internal_comm(), object, root, count_limit_);
 }
 
 std::vector<std::string> Communicator::allgather_obj(const std::string& object) {
   const auto call = calls_->collective("allgather_obj", bytes_of(object), nothing, nothing);
+  calls_->match("allgather_obj", {});
   std::string all;
   // By rank 0 and in one text: the lengths, which all need, follow in one message.
   for (const auto& text : gather_texts(*this, internal_comm(), object, 0, count_limit_)) all += text;
@@ -233,6 +250,7 @@ std::string Communicator::scatter_obj(const std::vector<std::string>& objects, i
     }
   };
   const auto call = calls_->collective("scatter_obj", {}, checks, [&] { return from_root(root); });
+  calls_->match("scatter_obj", {}, root);
   if (rank() != root) return recv_text(internal_comm(), root, kInternalTag, count_limit_);
   for (int dest = 0; dest < size(); ++dest) {
     if (dest != root)

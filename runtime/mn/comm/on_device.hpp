@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/device_collectives.hpp>
@@ -9,12 +10,17 @@
 
 namespace mn {
 
+/// Whether a device's collectives take the buffers, if it has them. NCCL has no int16: the host has.
+template <class Buffers = std::initializer_list<ConstBufferView>>
+[[nodiscard]] bool takes_device(const Buffers& buffers) {
+  return std::ranges::all_of(
+      buffers, [](const ConstBufferView& each) { return lies_on_device(each) && each.dtype != DType::kInt16; });
+}
+
 template <class Buffers, class Call>
 bool Communicator::enqueue_on_device(const Buffers& buffers, const Call& call) {
   DeviceCollectives* const device = do_device_collectives();  // this call is recorded already
-  // NCCL has no int16: the host has.
-  const auto takes = [](const ConstBufferView& each) { return lies_on_device(each) && each.dtype != DType::kInt16; };
-  if (device == nullptr || !std::ranges::all_of(buffers, takes)) return false;
+  if (device == nullptr || !takes_device(buffers)) return false;
   for_each_stream(buffers, [&](void* stream) { device->after(stream); });
   call(*device);
   return true;

@@ -34,6 +34,7 @@ void exchange_parts(MPI_Comm comm, std::span<const ConstBufferView> sent, std::s
       mpi_check(MPI_Isend(out.data, n.count(), n.type(), dest, kInternalTag, comm, &requests[1]), "sending a part",
                 out.bytes());
     }
+    return in.bytes();
   });
   // While messages travel.
   const auto own = static_cast<std::size_t>(rank);

@@ -26,6 +26,7 @@
 #include <mn/comm/message_header.hpp>
 #include <mn/comm/pending_message.hpp>
 #include <mn/comm/posted_receives.hpp>
+#include <mn/comm/waiting_send.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 
@@ -33,39 +34,6 @@ namespace mn {
 namespace {
 
 int mpi_source(int source) { return source == Communicator::kAnySource ? MPI_ANY_SOURCE : source; }
-
-constexpr auto kSendPatience = std::chrono::seconds(3);           // in debug mode, before a line
-constexpr auto kBetweenTests = std::chrono::microseconds(50);     // at a send that waits
-constexpr auto kTestWithoutSleep = std::chrono::milliseconds(1);  // without sleep
-
-/// One line once a send has waited too long for its receiver.
-void report_waiting_send(MPI_Comm comm, const std::string& what, int dest, int tag) {
-  int waiting = 0;
-  mpi_check(MPI_Iprobe(dest, MPI_ANY_TAG, comm, &waiting, MPI_STATUS_IGNORE), "MPI_Iprobe");
-  const std::string other = "rank " + std::to_string(dest);
-  std::string text = "debug mode: " + what + " with tag " + std::to_string(tag) + " waits for its receiver";
-  if (waiting != 0)
-    text += ", and a message from " + other + " waits here: perhaps both ranks send before they receive";
-  log_warning(text + "; let one of the two receive first, or use sendrecv or isend");
-}
-
-/// MPI_Send that waits for the receiver, and says so when that takes long.
-void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
-                        const std::string& what) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  // (5): synchronous, where MPI would buffer a small message.
-  mpi_check(MPI_Issend(buffer.data, n.count(), n.type(), dest, tag, comm, &request), what, buffer.bytes());
-  const auto begin = std::chrono::steady_clock::now();
-  bool reported = false;
-  for (int done = 0; done == 0;) {
-    mpi_check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what, buffer.bytes());
-    check_limits();
-    const auto waited = std::chrono::steady_clock::now() - begin;
-    if (done != 0 || waited < kTestWithoutSleep) continue;
-    if (waited > kSendPatience && !std::exchange(reported, true)) report_waiting_send(comm, what, dest, tag);
-    std::this_thread::sleep_for(kBetweenTests);
-  }
-}
 
 /// Where the wait is given up, MPI does not write to the header any more.
 void receive_header(MessageHeader& header, int source, int tag, MPI_Comm comm, MPI_Status& status) {
@@ -108,6 +76,10 @@ void Communicator::send(ConstBufferView buffer, int dest, int tag) {
   on_host(stages_->for_mpi(buffer), buffer, {}, [&](ConstBufferView in, BufferView) {
     const std::string what = describe_send(in, dest);
     const MessageHeader header = MessageHeader::of(in);
+    if (calls_->debug() && in.count == 0) {
+      const MpiCount n(sizeof header, DType::kUInt8, count_limit_);
+      return send_in_debug_mode({&header, sizeof header, DType::kUInt8}, n, dest, tag, mpi_comm(), what);
+    }
     mpi_check(MPI_Send(&header, sizeof header, MPI_BYTE, dest, tag, mpi_comm()), what);
     if (in.count == 0) return;
     const MpiCount n(in.count, in.dtype, count_limit_);

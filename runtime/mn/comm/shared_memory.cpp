@@ -2,8 +2,10 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <span>
 #include <string>
+#include <system_error>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -24,19 +26,32 @@ namespace {
 
 constexpr std::size_t kNameBytes = 48;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-constexpr std::size_t kMpiBytesOfRank = std::size_t{8} << 20;  // that stay free for MPI
-constexpr std::size_t kMpiShare = 4;                           // a quarter of /dev/shm at most stays free
+constexpr std::size_t kMpiBytesOfRank = std::size_t{8} << 20;  // that MPI needs at most
 constexpr int kCollapse = 25;                                  // MADV_COLLAPSE of Linux 6.1, which older headers lack
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+
+/// Bytes that files in /dev/shm have by their length, and no pages for yet; but for mn's own, which have them at once.
+std::size_t bytes_to_come() {
+  std::size_t bytes = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator file("/dev/shm", error), end; !error && file != end; file.increment(error)) {
+    struct stat found = {};
+    if (file->path().filename().string().starts_with("mn.")) continue;
+    if (lstat(file->path().c_str(), &found) != 0 || !S_ISREG(found.st_mode)) continue;
+    const auto has = static_cast<std::size_t>(found.st_blocks) * 512;
+    bytes += std::max(static_cast<std::size_t>(found.st_size), has) - has;
+  }
+  return bytes;
+}
 
 /// Whether MPI still has room in /dev/shm: its own files there, 4 MiB for each rank with Open MPI, get their pages when
 /// messages need them, and SIGBUS ends a rank that gets none.
 bool leaves_room(int descriptor, int ranks) {
   struct statvfs room = {};
   if (fstatvfs(descriptor, &room) != 0) return true;
-  const std::size_t least =
-      std::min(static_cast<std::size_t>(ranks) * kMpiBytesOfRank, room.f_blocks * room.f_frsize / kMpiShare);
+  // Not more, as others' files may be long and stay empty.
+  const std::size_t least = std::min(static_cast<std::size_t>(ranks) * kMpiBytesOfRank, bytes_to_come());
   return room.f_bavail * room.f_frsize >= least;
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include <mn/comm/progress.hpp>
 #include <mn/comm/slice_exchange.hpp>
@@ -87,11 +88,14 @@ void SliceExchange::allreduce_in_stages(std::byte* data, std::size_t count, std:
   const PendingRequest messages;  // waits within the node let MPI go on with them
   const std::size_t most_own = slice_of(0, most, most).length;
   std::array<MessageReducer::Piece, 3> under_way;
+  std::optional<NeighborCheck> check;
+  if (reducer_) check.emplace(peers_.get(), CallSignature("allreduce", {count, reduction}));
   const auto exchanged = [&](std::size_t k) { return reducer_ && piece_at(k, most, count).second.length > 0; };
   in_stages((count + most - 1) / most,
             [&](std::size_t k) {
               const auto [piece, own] = piece_at(k, most, count);
               node.reduce(piece, own);
+              if (k == 0 && check) check->finish();  // the messages had as long as the node took
               if (!exchanged(k)) return;
               std::byte* const first = data + own.first * size_of(reduction.dtype);
               under_way[k % 3] = reducer_->begin(first, own.length, k, most_own, reduction.dtype);

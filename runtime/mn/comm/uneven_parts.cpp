@@ -78,6 +78,25 @@ void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   }
 }
 
+/// What all ranks give alike.
+ConstBufferView total_of(Counts counts, const ConstBufferView& part) {
+  return {nullptr, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), part.dtype};
+}
+
+/// CallMismatch unless this rank expects what the others send: Open MPI may write what is longer beyond its buffer.
+void exchange_counts(const PlacedRank& own, MPI_Comm comm, Counts send_counts, Counts recv_counts) {
+  const KeptForMpi sent(std::vector<std::uint64_t>(send_counts.begin(), send_counts.end()));
+  const KeptForMpi coming(std::vector<std::uint64_t>(send_counts.size()));
+  call_mpi(MPI_Alltoall, MPI_Ialltoall, "comparing counts", 0, sent->data(), 1, MPI_UINT64_T, coming->data(), 1,
+           MPI_UINT64_T, comm);
+  for (std::size_t from = 0; from < recv_counts.size(); ++from) {
+    if ((*coming)[from] == recv_counts[from]) continue;
+    throw CallMismatch("alltoallv: rank " + std::to_string(from) + " sends " + std::to_string((*coming)[from]) +
+                       " elements to rank " + std::to_string(own.rank()) + ", which expects " +
+                       std::to_string(recv_counts[from]));
+  }
+}
+
 std::string listed(const ConstBufferView& buffer, Counts counts) {
   std::string text = " of " + std::string(name_of(buffer.dtype)) + ", counts";
   for (const std::size_t count : counts) text += ' ' + std::to_string(count);
@@ -113,9 +132,10 @@ void Communicator::gatherv(ConstBufferView send, BufferView recv, Counts counts,
     device.exchange(sent, received);
   };
   if (on_device({send}, on_its_device)) return;
+  calls_->match("gatherv", total_of(counts, send), root);
   on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     cut(in, out);
-    exchange_parts(internal_comm(), sent, received, count_limit_);
+    calls_->give_up_on_mismatch([&] { exchange_parts(internal_comm(), sent, received, count_limit_); });
   });
 }
 
@@ -147,9 +167,10 @@ void Communicator::scatterv(ConstBufferView send, Counts counts, BufferView recv
     device.exchange(sent, received);
   };
   if (on_device({recv}, on_its_device)) return;
+  calls_->match("scatterv", total_of(counts, recv), root);
   on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     cut(in, out);
-    exchange_parts(internal_comm(), sent, received, count_limit_);
+    calls_->give_up_on_mismatch([&] { exchange_parts(internal_comm(), sent, received, count_limit_); });
   });
 }
 
@@ -168,9 +189,10 @@ void Communicator::allgatherv(ConstBufferView send, BufferView recv, Counts coun
     device.exchange(std::vector<ConstBufferView>(counts.size(), send), parts_of(recv, counts));
   };
   if (on_device({send, recv}, on_its_device)) return;
+  calls_->match("allgatherv", total_of(counts, send));
   on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const std::vector<ConstBufferView> sent(counts.size(), in);
-    exchange_parts(internal_comm(), sent, parts_of(out, counts), count_limit_);
+    calls_->give_up_on_mismatch([&] { exchange_parts(internal_comm(), sent, parts_of(out, counts), count_limit_); });
   });
 }
 
@@ -194,8 +216,11 @@ void Communicator::alltoallv(ConstBufferView send, Counts send_counts, BufferVie
     device.exchange(parts_of(send, send_counts), parts_of(recv, recv_counts));
   };
   if (on_device({send, recv}, on_its_device)) return;
+  calls_->match("alltoallv", {nullptr, 0, send.dtype});
+  if (!debug()) calls_->give_up_on_mismatch([&] { exchange_counts(*this, internal_comm(), send_counts, recv_counts); });
   on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    exchange_parts(internal_comm(), parts_of(in, send_counts), parts_of(out, recv_counts), count_limit_);
+    calls_->give_up_on_mismatch(
+        [&] { exchange_parts(internal_comm(), parts_of(in, send_counts), parts_of(out, recv_counts), count_limit_); });
   });
 }
 

@@ -1,0 +1,20 @@
+#include <string>
+
+#include <mn/comm/call_mismatch.hpp>
+#include <mn/comm/message_steps.hpp>
+#include <mn/comm/mpi.hpp>
+
+namespace mn {
+
+void require_length(const MPI_Status& received, std::size_t expected, std::string_view what) {
+  int bytes = 0;
+  mpi_check(MPI_Get_count(&received, MPI_BYTE, &bytes), "MPI_Get_count");
+  // Of more than INT_MAX bytes MPI says nothing.
+  if (bytes == MPI_UNDEFINED || static_cast<std::size_t>(bytes) == expected) return;
+  throw CallMismatch(std::string(what) + ": rank " + std::to_string(received.MPI_SOURCE) + " of the group sends " +
+                     std::to_string(bytes) + " bytes where this rank expects " + std::to_string(expected) +
+                     ": all ranks must make the same calls with the same count, dtype, op and root; MN_DEBUG=1 "
+                     "says which rank differs");
+}
+
+}  // namespace mn
