@@ -11,6 +11,7 @@
 #include <mn/gradients/create_gradient_reduction.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/optimizers/skips_overflows.hpp>
+#include <mn/tensor/device_times.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
@@ -42,6 +43,10 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
   keep_overflows_on_device();
   check_ = std::make_unique<ParameterCheck>(options_.check_parameters);
+  // With a trace the host waits for each phase, and its own times are right.
+  if (comm_->device().type != DeviceType::kCpu && !options_.trace) {
+    waits_ = std::make_unique<DeviceTimer>(comm_->device());
+  }
   remove_repeats();
   adopt(parameters());
   let_random_numbers_differ(*comm_);
@@ -152,8 +157,11 @@ void MultiNodeOptimizer::step(double samples) {
 void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& work) {
   const Trace::Scope scope(options_.trace.get(), what, Trace::Lane::kCompute);
   const auto begin = Trace::Clock::now();
+  if (waits_ && !is_recording_) waits_->begin();
   work();
+  if (waits_) waits_->end();
   end_phase(options_.trace.get(), comm_->device());
+  if (options_.trace) reduction_->averager().traced().settle(comm_->device());
   communication_s_ += std::chrono::duration<double>(Trace::Clock::now() - begin).count();
 }
 
@@ -195,6 +203,8 @@ void MultiNodeOptimizer::average_statistics(const torch::nn::Module& model) {
   buffers_ = averaged_buffers(model);
   if (local_) local_->average_also(buffers_);
 }
+
+double MultiNodeOptimizer::communication_s() const { return waits_ ? waits_->seconds() : communication_s_; }
 
 std::uint64_t MultiNodeOptimizer::bytes_sent() const noexcept {
   return earlier_bytes_ + (reduction_ ? reduction_->averager().bytes_sent() : 0) + (local_ ? local_->bytes_sent() : 0);

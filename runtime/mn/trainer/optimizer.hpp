@@ -21,6 +21,7 @@ namespace mn {
 
 class Capturable;
 class DeviceGraph;
+class DeviceTimer;
 class GradScaler;
 class GradientReduction;
 class GraphedStep;
@@ -161,8 +162,9 @@ class MultiNodeOptimizer {
   /// Local. What gradients are averaged over.
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const noexcept { return comm_; }
   /// Local. Exposed communication time in seconds: what this rank's steps have waited for the network and for slower
-  /// ranks. On a GPU that takes a trace: without one the host waits for nothing.
-  [[nodiscard]] double communication_s() const noexcept { return communication_s_; }
+  /// ranks. On a GPU, where steps only enqueue, this call waits for them, so it is for reports; steps that a GraphedStep
+  /// launches do not count there.
+  [[nodiscard]] double communication_s() const;
   /// Local. Bytes of gradients or parameters that this rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept;
 
@@ -235,10 +237,11 @@ class MultiNodeOptimizer {
   std::vector<AveragedBuffer> buffers_;  // for local_
   std::vector<std::pair<std::string, GradientHook>> hooks_;
   std::unique_ptr<ParameterCheck> check_;
-  double nominal_samples_ = 0;     // agreed at the first weighted step; a rank with as many needs no scaling pass
-  std::optional<double> weighed_;  // by scale_loss(): what this step's gradients carry already
-  double communication_s_ = 0;
-  std::uint64_t earlier_bytes_ = 0;  // sent for earlier sets of parameters
+  double nominal_samples_ = 0;          // agreed at the first weighted step; a rank with as many needs no scaling pass
+  std::optional<double> weighed_;       // by scale_loss(): what this step's gradients carry already
+  double communication_s_ = 0;          // by the host's clock
+  std::unique_ptr<DeviceTimer> waits_;  // by the device's: in place of that, unless the host waits for a trace
+  std::uint64_t earlier_bytes_ = 0;     // sent for earlier sets of parameters
 };
 
 /// Collective. Wraps `actual`, as ChainerMN's function of the same name; throws as the constructor does.

@@ -17,6 +17,7 @@
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/trace.hpp>
+#include <mn/tensor/device_times.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extension_list.hpp>
@@ -99,6 +100,9 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer>
   }
   if (options_.epochs < 0 || options_.iterations < 0 || options_.epochs + options_.iterations == 0) {
     throw UsageError("training has no end: the number of epochs or of iterations must be at least 1");
+  }
+  if (comm_->device().type != DeviceType::kCpu && !options_.trace) {
+    work_ = std::make_unique<DeviceTimer>(comm_->device());
   }
   if (options_.accumulate < 1 || (update_ && options_.accumulate > 1)) {
     throw UsageError(

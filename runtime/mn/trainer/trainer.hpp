@@ -149,8 +149,12 @@ class Trainer {
   [[nodiscard]] torch::nn::Module& model() const noexcept { return *model_; }
   /// As given to the constructor.
   [[nodiscard]] const TrainerOptions& options() const noexcept { return options_; }
-  /// The values of the last iteration, on this rank.
+  /// The values of the last iteration, on this rank, by the host's clock. On a GPU they say what the work took only with
+  /// a trace: otherwise the host goes on, and times() has them.
   [[nodiscard]] const StepTimes& last_step() const noexcept { return last_step_; }
+  /// The sum over this process's iterations, on this rank. On a GPU the work's own times, for which this waits: for
+  /// reports. Steps of a CUDA graph count as computing.
+  [[nodiscard]] StepTimes times() const;
   /// The folder for all output.
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }
   /// Iterations completed, those before a resume included. Each is one update of the parameters.
@@ -274,6 +278,8 @@ class Trainer {
   SavingTimes saving_times_;
   double earlier_s_ = 0;  // elapsed before the resume
   StepTimes last_step_;
+  StepTimes all_steps_;                // as last_step_
+  std::unique_ptr<DeviceTimer> work_;  // on a device without a trace: of all but waiting for minibatches
   bool stopped_ = false;
   std::string stop_reason_;  // of stop() or a signal
   std::unique_ptr<Recorded> recorded_;

@@ -4,12 +4,15 @@
 //     they weigh.
 // (2) A rank without samples steps with weight 0: every rank makes the same collective calls.
 // (3) No loss is read here, which would wait for the device.
+#include <algorithm>
+
 #include <ATen/core/Tensor.h>
 
 #include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
+#include <mn/tensor/device_times.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
@@ -19,12 +22,24 @@
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {
+namespace {
+
+void add_to(StepTimes& sum, const StepTimes& step) {
+  sum.data_s += step.data_s;
+  sum.compute_s += step.compute_s;
+  sum.communication_s += step.communication_s;
+  sum.bytes += step.bytes;
+}
+
+}  // namespace
 
 Batch Trainer::next_batch() {
   const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
   const ActivityScope activity("waiting for a minibatch");
   const auto begin = Clock::now();
+  if (work_) work_->end();
   std::optional<Batch> batch = iterator_->next();
+  if (work_) work_->begin();
   last_step_.data_s += seconds_since(begin);
   if (!batch) {
     throw DataError("epoch " + std::to_string(epoch_ + 1) + " of training has no minibatch left after " +
@@ -38,7 +53,7 @@ bool Trainer::at_epoch_end() const { return iterator_->epoch_detail() >= static_
 
 void Trainer::advance() {
   const auto begin = Clock::now();
-  const double waited_before = communication_s();
+  const double waited_before = work_ ? 0 : communication_s();
   const std::uint64_t bytes_before = bytes_sent();
   last_step_.data_s = 0;
   update_ ? update_parameters() : graph_ ? train_by_graph() : train();
@@ -46,10 +61,12 @@ void Trainer::advance() {
   previous_epoch_detail_ = epoch_detail_;
   epoch_detail_ = iterator_->epoch_detail();
   if (at_epoch_end()) end_epoch();
+  if (work_) work_->end();
   const double step_s = seconds_since(begin);
-  last_step_.communication_s = communication_s() - waited_before;
+  last_step_.communication_s = work_ ? 0 : communication_s() - waited_before;
   last_step_.compute_s = step_s - last_step_.data_s - last_step_.communication_s;
   last_step_.bytes = bytes_sent() - bytes_before;
+  add_to(all_steps_, last_step_);
   observation_->add_time(step_s);
   // Without a wait for each step the host's times say nothing of a device's.
   if (comm_->device().type == DeviceType::kCpu || options_.trace) {
@@ -67,6 +84,15 @@ void Trainer::end_epoch() {
 void Trainer::synchronize() {
   finish_copy();  // double buffering may have an update left
   for (const auto& [name, optimizer] : optimizers_) optimizer->synchronize();
+}
+
+StepTimes Trainer::times() const {
+  StepTimes all = all_steps_;
+  if (work_) {
+    all.communication_s = communication_s();
+    all.compute_s = std::max(0.0, work_->seconds() - all.communication_s);
+  }
+  return all;
 }
 
 double Trainer::communication_s() const {

@@ -9,7 +9,7 @@ namespace mn {
 
 void GradientAverager::allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm) {
   const at::NoGradGuard no_grad;
-  Trace::Scope scope(trace_.get(), "reduce gradients", Trace::Lane::kCommunication);
+  TracedWork::Scope scope(traced_, comm.device(), "reduce gradients", Trace::Lane::kCommunication);
   if (comm.debug()) {  // before compression: a message about a value names its rank
     const auto messages = on_current_stream(gradients.messages().subspan(first, count));
     comm.check_grad(messages, 1.0 / comm.size(), gradients.names(first, count));

@@ -12,6 +12,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/gradients/compression/flat_buffer.hpp>
+#include <mn/tensor/device_times.hpp>
 #include <mn/tensor/modules.hpp>
 
 namespace mn {
@@ -46,13 +47,16 @@ class GradientAverager {
   /// Bytes that this rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
+  /// Where a trace shows reductions on a device; settled where the host waits in any case.
+  [[nodiscard]] TracedWork& traced() noexcept { return traced_; }
+
   /// This rank's residuals, between steps.
   [[nodiscard]] virtual NamedTensors state() const { return {}; }
   /// Throws DataError if the state is of other parameters.
   virtual void load_state(const NamedTensors& /*state*/) {}
 
  protected:
-  explicit GradientAverager(std::shared_ptr<Trace> trace) : trace_(std::move(trace)) {}
+  explicit GradientAverager(std::shared_ptr<Trace> trace) : traced_(std::move(trace)) {}
   virtual void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm) = 0;
   /// Collective, in place: the mean of these buffers over ranks.
   void average(std::span<const BufferView> buffers, Communicator& comm);
@@ -60,7 +64,7 @@ class GradientAverager {
   void allgather(ConstBufferView own, BufferView all, Communicator& comm);
 
  private:
-  std::shared_ptr<Trace> trace_;
+  TracedWork traced_;
   std::atomic<std::uint64_t> bytes_sent_ = 0;
 };
 

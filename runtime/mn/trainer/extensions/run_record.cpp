@@ -59,6 +59,7 @@ void append(const Trainer& trainer, const json& line, bool& has_failed) {
 
 void RunRecord::initialize(Trainer& trainer) {
   reported_ = log_.entries().size();
+  times_ = trainer.times();
   const auto hosts = trainer.communicator().gather_obj(host_name());
   if (!trainer.is_root()) return;
   append(trainer,
@@ -72,10 +73,6 @@ void RunRecord::initialize(Trainer& trainer) {
 }
 
 void RunRecord::run(Trainer& trainer) {
-  const StepTimes& step = trainer.last_step();
-  seconds_[0] += step.data_s;
-  seconds_[1] += step.compute_s;
-  seconds_[2] += step.communication_s;
   ++steps_;
   if (log_.entries().size() == reported_) return;
   reported_ = log_.entries().size();
@@ -83,16 +80,16 @@ void RunRecord::run(Trainer& trainer) {
   add_times(trainer, line);
   add_warnings(trainer, line);
   if (trainer.is_root()) append(trainer, line, has_failed_);
-  seconds_ = {};
   steps_ = 0;
 }
 
 void RunRecord::add_times(Trainer& trainer, json& line) {
   const LoaderStats before = std::exchange(loader_, trainer.iterator().stats());
+  const StepTimes earlier = std::exchange(times_, trainer.times());
   const auto steps = static_cast<double>(steps_);
-  const std::array own = {std::pair("data_s", seconds_[0] / steps),
-                          std::pair("compute_s", seconds_[1] / steps),
-                          std::pair("communication_s", seconds_[2] / steps),
+  const std::array own = {std::pair("data_s", (times_.data_s - earlier.data_s) / steps),
+                          std::pair("compute_s", (times_.compute_s - earlier.compute_s) / steps),
+                          std::pair("communication_s", (times_.communication_s - earlier.communication_s) / steps),
                           std::pair("queue_s", (loader_.queue_s - before.queue_s) / steps),
                           std::pair("storage_s", (loader_.storage_s - before.storage_s) / steps),
                           std::pair("transform_s", (loader_.transform_s - before.transform_s) / steps),

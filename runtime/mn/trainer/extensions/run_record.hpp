@@ -1,7 +1,6 @@
 /// OUT/run.jsonl: how a run went beside its log, one JSON object a line, for mnreport and scripts.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,6 +8,7 @@
 #include <mn/loader/iterator.hpp>
 #include <mn/trainer/extension.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/times.hpp>
 
 namespace mn::extensions {
 
@@ -35,10 +35,10 @@ class RunRecord final : public Extension {
   void add_times(Trainer& trainer, nlohmann::json& line);
 
   const LogReport& log_;
-  std::size_t reported_ = 0;         // entries of the log
-  std::array<double, 3> seconds_{};  // data, compute, communication since the last report
+  std::size_t reported_ = 0;  // entries of the log
   std::int64_t steps_ = 0;
-  LoaderStats loader_;  // at the last report
+  StepTimes times_;  // at the last report, as below
+  LoaderStats loader_;
   bool has_failed_ = false;
 };
 
