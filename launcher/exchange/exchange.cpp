@@ -14,7 +14,7 @@ using Kind = Peer::Kind;
 
 // Kinds of messages; their second field is the node, or within a node the rank, that they are about.
 constexpr char kReport = 'R';   // up: a part or a report
-constexpr char kLost = 'L';     // up: this node has ended
+constexpr char kLost = 'L';     // up: this node has ended, or why it has the weak key alone
 constexpr char kAnswer = 'A';   // down
 constexpr char kHurry = 'H';    // down: report now, without those who are missing
 constexpr char kAbandon = 'X';  // down: cut off from the root
@@ -47,7 +47,7 @@ Exchange::Exchange(NodeListener listener, const Group& group)
       links_(
           group_, std::move(listener),
           [this](const Peer& from, std::string message) { take(from, std::move(message)); },
-          [this](const Peer& peer, const std::string&) { lose(peer); }),
+          [this](const Peer& peer, bool is_weak) { lose(peer, is_weak); }),
       members_(group_.is_leader() ? static_cast<std::size_t>(group_.intra_size) : 0),
       nodes_(group_.is_root() ? static_cast<std::size_t>(group_.nodes) : 0) {}
 
@@ -77,7 +77,7 @@ void Exchange::take(const Peer& from, std::string message) {
     links_.send(kUp, message);
   } else if (origin > 0 && origin < group_.nodes) {
     if (kind == kReport) nodes_[static_cast<std::size_t>(origin)].messages.push_back(message.substr(kHeadBytes));
-    if (kind == kLost) lose_node(origin);
+    if (kind == kLost) lose_node(origin, message.substr(kHeadBytes));
   }
 }
 
@@ -99,23 +99,26 @@ Exchange::Source& Exchange::member(int id) {
   return members_[index];
 }
 
-void Exchange::lose(const Peer& peer) {
+void Exchange::lose(const Peer& peer, bool is_weak) {
+  const std::string why_weak = is_weak ? group_.keys->why_weak() : "";
   if (peer.kind == Kind::kUp) {
     is_up_lost_ = true;
   } else if (peer.kind == Kind::kMember) {
     member(peer.id).end = Part::Absence::kEnded;
   } else if (group_.is_root()) {
-    lose_node(peer.id);
+    lose_node(peer.id, why_weak);
   } else {
-    send(kUp, kLost, peer.id, "");
+    send(kUp, kLost, peer.id, why_weak);
   }
 }
 
-void Exchange::lose_node(int node) {
+void Exchange::lose_node(int node, const std::string& why_weak) {
   for (int each = node; each < group_.nodes; ++each) {
-    auto& end = nodes_[static_cast<std::size_t>(each)].end;
+    Source& source = nodes_[static_cast<std::size_t>(each)];
+    if (!kNodeTree.is_below(each, node) || source.end) continue;
     // All below it are cut off too, but only the node itself has ended: the line names that one.
-    if (kNodeTree.is_below(each, node) && !end) end = each == node ? Part::Absence::kEnded : Part::Absence::kCutOff;
+    source.end = each > node ? Part::Absence::kCutOff : why_weak.empty() ? Part::Absence::kEnded : Part::Absence::kWeak;
+    if (each == node) source.why_weak = why_weak;
   }
 }
 
@@ -123,7 +126,7 @@ Part Exchange::Source::take() {
   if (messages.empty()) {
     // (2): who was absent once is not waited for again, so that later rounds cost no second time-out.
     is_given_up = true;
-    return {.bytes = std::nullopt, .absence = end.value_or(Part::Absence::kLate)};
+    return {.bytes = std::nullopt, .absence = end.value_or(Part::Absence::kLate), .why_weak = why_weak};
   }
   Part part{.bytes = std::move(messages.front())};
   messages.pop_front();
@@ -191,7 +194,7 @@ void Exchange::give_up(const std::string& why, bool root_knows) {
 
 void Exchange::give_up_waiting(Milliseconds patience) {
   const std::string& failure = links_.failure_of_calls();
-  const bool root_knows = root_misses_upper();
+  const bool root_knows = root_misses_upper() || links_.has_weak_upper();
   if (links_.local_listener().is_second) {
     give_up(std::string("another process is the first rank of this node already, and gives no answer; start each rank "
                         "once, and ") +

@@ -50,10 +50,12 @@ struct Part {
   enum class Absence {
     kLate,    ///< it did not come in time
     kEnded,   ///< it came, and ended or sent garbage
+    kWeak,    ///< it came, and has no key but the weak one
     kCutOff,  ///< a node between it and the root has ended
   };
   std::optional<std::string> bytes;
   Absence absence = Absence::kLate;  ///< why there are none
+  std::string why_weak{};            ///< what the one above it says of that
 };
 using Parts = std::vector<Part>;
 
@@ -100,7 +102,8 @@ class Exchange {
   struct Source {
     Queue messages;
     std::optional<Part::Absence> end;  ///< nothing more will come
-    bool is_given_up = false;          ///< it was absent from an earlier round: later ones don't wait for it
+    std::string why_weak;
+    bool is_given_up = false;  ///< it was absent from an earlier round: later ones don't wait for it
     [[nodiscard]] bool is_settled() const { return !messages.empty() || end || is_given_up; }
     [[nodiscard]] Part take();
   };
@@ -122,8 +125,9 @@ class Exchange {
   void take_from_above(char kind, int origin, std::string body);
   /// Makes those up to `id` where they are not there yet.
   Source& member(int id);
-  void lose(const Peer& peer);
-  void lose_node(int node);
+  void lose(const Peer& peer, bool is_weak);
+  /// `why_weak`: empty: it has ended.
+  void lose_node(int node, const std::string& why_weak);
   void send(const Peer& to, char kind, int origin, std::string_view body);
   void send_to_children(char kind, int origin, std::string_view body);
 

@@ -13,29 +13,33 @@ namespace {
 constexpr int kCandidates = 8;  ///< others may have some of them
 
 std::string text_of_candidate(const Group& group, int node, int candidate) {
-  return group.job + " user " + std::to_string(geteuid()) + " node " + std::to_string(node) + " candidate " +
-         std::to_string(candidate);
+  return group.job + " node " + std::to_string(node) + " candidate " + std::to_string(candidate);
 }
 
-std::vector<std::uint16_t> ports_of(const Group& group, int node, std::span<const PortRange> ranges) {
-  std::vector<std::uint16_t> ports;
+void add_ports(std::vector<std::uint16_t>& ports, const Group& group, int node, std::span<const PortRange> ranges) {
   for (int i = 0; i < kCandidates; ++i) {
     // As many of each range, those of the first one first.
     const PortRange& range = ranges[static_cast<std::size_t>(i) * ranges.size() / kCandidates];
     const std::uint64_t hash = hash64(text_of_candidate(group, node, i) + group.secret);
     ports.push_back(static_cast<std::uint16_t>(range.choose(hash)));
   }
-  return ports;
 }
 
 }  // namespace
 
-std::vector<std::uint16_t> ports_of(const Group& group, int node) { return ports_of(group, node, group.ports); }
+std::vector<std::uint16_t> ports_of(const Group& group, int node) {
+  std::vector<std::uint16_t> ports;
+  add_ports(ports, group, node, group.ports);
+  // So that nodes to which nobody gave --ports are told so, and all where others have the ports that were given.
+  if (!std::ranges::equal(group.ports, kDefaultPorts)) add_ports(ports, group, node, kDefaultPorts);
+  return ports;
+}
 
 std::vector<std::string> names_of(const Group& group) {
   std::vector<std::string> names;
   for (int i = 0; i < kCandidates; ++i) {
-    names.push_back("mnlaunch-" + to_hex(key_of_text(text_of_candidate(group, group.node, i))).substr(0, 32));
+    const std::string text = text_of_candidate(group, group.node, i) + " user " + std::to_string(geteuid());
+    names.push_back("mnlaunch-" + to_hex(key_of_text(text)).substr(0, 32));
   }
   return names;
 }
@@ -44,12 +48,9 @@ std::vector<Endpoint> endpoints_of_node(const Group& group, int node) {
   std::vector<Endpoint> endpoints;
   const auto addresses = group.addresses(node);
   // Ports outside, addresses inside: the usual case is the first port, at whichever address leads there.
-  const auto add = [&](std::uint16_t port) {
+  for (const auto port : ports_of(group, node)) {
     for (const auto& address : addresses) endpoints.push_back({address, port});
-  };
-  std::ranges::for_each(ports_of(group, node), add);
-  // A node to which nobody gave --ports is to be told so.
-  if (!std::ranges::equal(group.ports, kDefaultPorts)) std::ranges::for_each(ports_of(group, node, kDefaultPorts), add);
+  }
   return endpoints;
 }
 

@@ -33,7 +33,8 @@ struct Group {
   [[nodiscard]] bool is_root() const noexcept { return intra_rank == 0 && node == 0; }
 };
 
-/// TCP ports that the first rank of a node tries in turn, and others try to call: some of each range of group.ports.
+/// TCP ports that the first rank of a node tries in turn, and others try to call: some of each range of group.ports,
+/// and then of the default ones.
 [[nodiscard]] std::vector<std::uint16_t> ports_of(const Group& group, int node);
 /// The same within the node.
 [[nodiscard]] std::vector<std::string> names_of(const Group& group);

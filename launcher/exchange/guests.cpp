@@ -47,7 +47,7 @@ void Links::greet(Guest& guest) {
   if (!guest.channel->is(State::kCalled) && !guest.channel->is(State::kVerified)) return;
   const bool is_verified = guest.channel->is(State::kVerified);
   Link* link = link_of(guest);
-  const bool is_extra = takes_extras_ && link == nullptr && guest.is_local && guest.channel->call().to == 0;  // (5)
+  const bool is_extra = takes_extras_ && link == nullptr && guest.is_local && guest.channel->call().to == 0;  // (6)
   if (link == nullptr && !is_extra) return guest.channel->close("nobody of that number is expected here");
   if (is_verified && is_extra) {
     link = &links_.emplace_back();

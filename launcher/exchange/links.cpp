@@ -112,6 +112,11 @@ bool Links::has_come(const Peer& peer) const {
   return link != nullptr && link->channel != nullptr;
 }
 
+bool Links::has_weak_upper() const {
+  const Link* up = find({Kind::kUp, 0});
+  return up != nullptr && up->is_weak();
+}
+
 std::size_t Links::member_count() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(links_, [](const Link& link) { return link.peer.kind == Kind::kMember; }));
@@ -138,7 +143,7 @@ std::vector<std::pair<Peer, Fd>> Links::duplicate_connections() const {
 void Links::send(const Peer& to, std::string_view message) {
   // (3): nothing for a peer that is lost.
   Link* link = find(to);
-  if (link == nullptr || link->is_lost) return;
+  if (link == nullptr || link->is_lost || link->is_weak()) return;
   if (link->channel && link->channel->is(State::kOpen)) {
     link->channel->send(message);
     link->channel->flush();
@@ -247,8 +252,9 @@ void Links::install(Link& link, std::unique_ptr<Channel> channel) {
   link.channel = std::move(channel);
   link.channel->open();
   // (4)
-  for (const auto& message : link.waiting) link.channel->send(message);
-  link.waiting.clear();
+  for (const auto& message : std::exchange(link.waiting, {})) {
+    if (!link.is_weak()) link.channel->send(message);
+  }
   link.channel->flush();
   close_when_all_are_here();
 }
@@ -259,7 +265,7 @@ void Links::refuse_extras() {
 }
 
 void Links::close_when_all_are_here() {
-  // (5): others of a second job may follow, and must not be left to a time-out.
+  // (6): others of a second job may follow, and must not be left to a time-out.
   if (takes_extras_) return;
   const auto is_here = [](const Link& other) { return other.peer.kind != Kind::kMember || other.channel; };
   // All ranks of the node are here: the name is free for the next job.
@@ -272,15 +278,18 @@ void Links::deliver() {
     const bool is_cut_off = is_member ? !local_.failure.empty() : link.caller && link.caller->is_hopeless();
     if (is_cut_off && !link.is_lost) {
       link.is_lost = true;
-      on_loss_(link.peer, "other users have the names of this node");
+      on_loss_(link.peer, false);
     }
     if (!link.channel || link.is_lost) continue;
     // What a peer sent before its end is delivered before its loss.
-    while (auto message = link.channel->receive()) on_message_(link.peer, std::move(*message));
-    if (!link.channel->is(State::kClosed)) continue;
-    // (3): the channel stays, closed, so that no later call can take its place.
+    while (auto message = link.channel->receive()) {
+      if (!link.is_weak()) on_message_(link.peer, std::move(*message));
+    }
+    const bool is_refused = link.is_weak() && link.peer.kind == Kind::kChild;  // (5)
+    if (!is_refused && !link.channel->is(State::kClosed)) continue;
+    // (3): the channel stays, so that no later call can take its place.
     link.is_lost = true;
-    on_loss_(link.peer, link.channel->why());
+    on_loss_(link.peer, is_refused);
   }
 }
 

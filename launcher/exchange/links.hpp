@@ -7,7 +7,8 @@
 ///    its parent, it calls no longer.
 /// 3. A peer that has come and whose connection ends is lost and does not come again.
 /// 4. Messages to a peer wait until it comes.
-/// 5. A rank whose number another has, or that has none, may call all the same, so that the others learn of it.
+/// 5. A child whose call proves the weak key alone (greeting.hpp) is lost; its own end waits for the parent's end.
+/// 6. A rank whose number another has, or that has none, may call all the same, so that the others learn of it.
 #pragma once
 
 #include <functional>
@@ -32,7 +33,7 @@ struct Peer {
     kChild,   ///< the leader of a node below
   };
   Kind kind = Kind::kUp;
-  int id = 0;  ///< a member's intra_rank, or its number beyond those (5); a child's node
+  int id = 0;  ///< a member's intra_rank, or its number beyond those (6); a child's node
   friend bool operator==(const Peer&, const Peer&) = default;
 };
 
@@ -43,13 +44,13 @@ struct NodeListener {
   bool is_second = false;  ///< another process of this user is the leader already
 };
 
-/// For a leader whose node has other ranks; a second one becomes a rank without a number (5).
+/// For a leader whose node has other ranks; a second one becomes a rank without a number (6).
 [[nodiscard]] NodeListener listen_for_ranks(Group& group);
 
 class Links {
  public:
   using OnMessage = std::function<void(const Peer&, std::string)>;
-  using OnLoss = std::function<void(const Peer&, const std::string& why)>;
+  using OnLoss = std::function<void(const Peer&, bool is_weak)>;  ///< (5)
 
   /// Begins to listen where somebody is to call. The callbacks run in run_until(), and may send. Throws CommError.
   Links(const Group& group, NodeListener listener, OnMessage on_message, OnLoss on_loss);
@@ -62,6 +63,8 @@ class Links {
   void flush(Deadline deadline);
 
   [[nodiscard]] bool has_come(const Peer& peer) const;
+  /// Whether the one above has proved the weak key alone (5).
+  [[nodiscard]] bool has_weak_upper() const;
   /// Why the calls to the one above fail, or failed where that one had to call; empty: they did not fail.
   [[nodiscard]] const std::string& failure_of_calls() const;
   /// Duplicates of all connections, as long as nothing is in flight on them; exec closes them. In place of one that the
@@ -70,11 +73,11 @@ class Links {
   /// Port of this leader's TCP listener; 0 without one.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] const NodeListener& local_listener() const noexcept { return local_; }
-  /// Members that are awaited, or have come all the same (5).
+  /// Members that are awaited, or have come all the same (6).
   [[nodiscard]] std::size_t member_count() const;
   /// Whether one has connected, and has not said yet who it is.
   [[nodiscard]] bool expects_member() const;
-  /// From here on (5) may not.
+  /// From here on (6) may not.
   void refuse_extras();
 
  private:
@@ -83,6 +86,7 @@ class Links {
     std::unique_ptr<Channel> channel;
     std::unique_ptr<Caller> caller;
     bool is_lost = false;
+    [[nodiscard]] bool is_weak() const { return channel && channel->call().is_weak; }
     std::vector<std::string> waiting;  ///< messages, until it comes
   };
   static constexpr std::size_t kMaxGuests = 1024;

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <sys/types.h>
 
+#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn::launcher {
@@ -128,6 +129,15 @@ Key MungeKeys::accept(const std::string& sealed) {
   // An attacker must not be able to choose the weaker key by claiming that munge is missing there.
   if (!offer().sealed.empty()) throw CommError("munge does not answer there, but does here");
   return fallback_;
+}
+
+std::string MungeKeys::why_weak() {
+  if (offer().sealed.empty()) {
+    return "munge does not answer on " + host_name() +
+           ", and does there; start munged, or bind /run/munge into the container";
+  }
+  return "munge answers on " + host_name() +
+         "; see that it does there, with one key and one number of the user (munge -n | unmunge; id -u)";
 }
 
 std::string MungeKeys::origin() {

@@ -22,9 +22,12 @@ Finding about(std::vector<std::string> hosts, const std::vector<int>& ranks, int
 }  // namespace
 
 Finding late_ranks(const std::vector<std::string>& hosts, const std::vector<int>& ranks, int size,
-                   std::chrono::milliseconds patience) {
+                   std::chrono::milliseconds patience, bool is_by_nodes) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience).count();
-  return about(hosts, ranks, size, "did not arrive in " + std::to_string(seconds) + " s",
+  const bool has_others = is_by_nodes && ranks.size() > hosts.size();
+  return about(hosts, ranks, size,
+               "did not arrive in " + std::to_string(seconds) + " s" +
+                   (has_others ? ", or only the first of them on each node, which speaks for the others" : ""),
                "look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank");
 }
 
@@ -50,7 +53,10 @@ void MissingRanks::note(const std::string& host, const Absence& absence) {
 }
 
 void MissingRanks::note(const std::string& host, const Part& missing, const std::vector<int>& ranks) {
-  if (missing.absence == Part::Absence::kLate) add(late_, host, ranks);
+  if (missing.absence == Part::Absence::kLate) {
+    add(late_, host, ranks);
+    is_late_by_nodes_ = true;
+  }
   if (missing.absence == Part::Absence::kEnded) add(ended_, host, ranks);
   // Nothing is said of ranks behind a node that has ended, but no answer reaches them either.
   if (missing.absence == Part::Absence::kCutOff) all_.insert(all_.end(), ranks.begin(), ranks.end());
@@ -64,7 +70,7 @@ Findings MissingRanks::findings(int size, std::chrono::milliseconds patience, co
                   "look for their own messages, and for what kills processes there (dmesg)")};
   }
   if (late_.hosts.empty()) return {};
-  return {late_ranks(late_.hosts, known.empty() ? late_.ranks : known, size, patience)};
+  return {late_ranks(late_.hosts, known.empty() ? late_.ranks : known, size, patience, is_late_by_nodes_)};
 }
 
 }  // namespace mn::launcher

@@ -12,9 +12,10 @@
 
 namespace mn::launcher {
 
-/// Ranks that did not arrive in time. `hosts`: where they should run, as far as that is known.
+/// Ranks that did not arrive in time. `hosts`: where they should run, as far as that is known. `is_by_nodes`: of whole
+/// nodes, whose first ranks alone may be missing.
 [[nodiscard]] Finding late_ranks(const std::vector<std::string>& hosts, const std::vector<int>& ranks, int size,
-                                 std::chrono::milliseconds patience);
+                                 std::chrono::milliseconds patience, bool is_by_nodes = false);
 
 /// Several processes say that they are `rank`; `hosts`: where they run.
 [[nodiscard]] Finding doubled_rank(const std::vector<std::string>& hosts, int rank);
@@ -43,6 +44,7 @@ class MissingRanks {
   void add(Group& group, const std::string& host, const std::vector<int>& ranks);
 
   Group late_;
+  bool is_late_by_nodes_ = false;
   Group ended_;
   std::vector<int> all_;  ///< also those cut off by others, of which nothing is said
 };

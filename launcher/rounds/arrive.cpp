@@ -115,6 +115,10 @@ class ArrivalRound {
     MissingRanks missing;
     for (std::size_t i = 0; i < reports.size(); ++i) {
       nodes.emplace_back().host = group_.hosts[i];
+      if (reports[i].absence == Part::Absence::kWeak) {
+        failures.push_back({kNobody, nodes[i].host, kExitCheckFailed,
+                            "it cannot prove that it is of this job: " + reports[i].why_weak});
+      }
       if (!reports[i].bytes) {
         missing.note(nodes[i].host, reports[i], {});
         continue;

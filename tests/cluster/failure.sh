@@ -78,7 +78,7 @@ die_early 2 2 2 'the first rank on host vn2'
 die_early 2 2 3 'rank 3 on host vn2'
 die_early 3 1 0 'the first rank on host vn1'
 # shellcheck disable=SC2016
-die_early 2 2 3 'rank 3 on host vn2' sh -c '"$@"; exit 0' -
+die_early 2 2 3 'rank 3 on host vn2' sh -c '"$@" || exit 1' -
 
 # Without a PMIx server there is one line of ours, by rank 0.
 echo "srun --mpi=none"

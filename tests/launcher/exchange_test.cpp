@@ -154,6 +154,24 @@ TEST(ExchangeTest, ARankThatSendsGarbageCountsAsEnded) {
   }
 }
 
+TEST(ExchangeTest, WhereNobodyListensTheNextEndpointIsTriedAtOnce) {
+  std::uint16_t port = 20000;
+  Fd listener;
+  while (!(listener = listen_on_port(port))) ++port;
+  std::uint16_t closed = port + 1;
+  while (!listen_on_port(closed)) ++closed;
+  SharedKey key(key_of_text("test"));
+  Caller caller([&] { return std::vector<Endpoint>{{"127.0.0.1", closed}, {"127.0.0.1", port}}; }, Call{1, 0}, key);
+  const Deadline now = Clock::now();  // stands still: no head start ends
+  Fd connection;
+  for (const auto end = Clock::now() + milliseconds(20000); !connection && Clock::now() < end;) {
+    caller.step(now);
+    for (Channel* attempt : caller.attempts()) attempt->progress();
+    connection = accept_waiting(listener);
+  }
+  EXPECT_TRUE(connection);
+}
+
 }  // namespace
 }  // namespace mn::launcher
 

@@ -20,7 +20,7 @@ struct Context {
 
 extern "C" {
 
-int mn_fake_munge_user = kNoMunge;
+thread_local int mn_fake_munge_user = kNoMunge;
 
 void* munge_ctx_create() { return new Context; }
 void munge_ctx_destroy(void* context) { delete static_cast<Context*>(context); }

@@ -1,4 +1,4 @@
-// Keys that munge seals: for one job of one user, whatever number that user has here.
+// Keys that munge seals, for one job of one user, whatever number that user has here; and jobs whose nodes it divides.
 #include "launcher/exchange/munge.hpp"
 
 #include <gmock/gmock.h>
@@ -7,11 +7,13 @@
 
 #include <mn/core/error.hpp>
 
+#include "exchange_jobs.hpp"
 #include "fake_munge.hpp"
 
 namespace mn::launcher {
 namespace {
 
+using namespace exchange_jobs;
 using ::testing::HasSubstr;
 
 class MungeTest : public ::testing::Test {
@@ -60,6 +62,41 @@ TEST_F(MungeTest, WithoutMungeTheKeyIsTheJobsAndSaysSo) {
   EXPECT_NE(other.offer().key, offer.key);
   EXPECT_THAT(caller.origin(), HasSubstr("MN_LAUNCH_KEY"));
   EXPECT_THAT(other.origin(), HasSubstr("which other users of the cluster can guess"));
+}
+
+/// Nodes whose leaders have the key of the step by munge, which knows node n's user as users[n].
+std::vector<Ending> with_munge(const std::vector<int>& users, int ranks_of_node) {
+  Job job = job_of(simulated::in_turn(static_cast<int>(users.size()) * ranks_of_node, static_cast<int>(users.size())),
+                   milliseconds(1'000'000));
+  job.keys = [name = job.name] { return std::make_shared<MungeKeys>(name, false); };
+  return simulated::run(0, job.size(), [&](int rank) {
+    mn_fake_munge_user = users[static_cast<std::size_t>(job.node_of(rank))];
+    return simulated::end_of(job, rank);
+  });
+}
+
+TEST(MungedJobTest, WhereMungeKnowsAllNodesOrNoneTheJobStarts) {
+  for (const int user : {kNoMunge, 7}) expect_exit(with_munge({user, user, user}, 2), 0);
+}
+
+TEST(MungedJobTest, NodesThatMungeDividesEndAtOnceWithOneLine) {
+  const std::string here = ": it cannot prove that it is of this job: munge answers on ";
+  const std::string there = ": it cannot prove that it is of this job: munge does not answer on ";
+  const auto expect_line = [](const std::vector<Ending>& endings, const std::string& text) {
+    expect_exit(endings, kExitCheckFailed);
+    ASSERT_EQ(lines_of(endings).size(), 1U);
+    EXPECT_THAT(endings[0].text, HasSubstr(text));
+  };
+  expect_line(with_munge({7, kNoMunge}, 2), "mnlaunch: a rank on vn2" + here);
+  expect_line(with_munge({kNoMunge, 7}, 1), "mnlaunch: a rank on vn2" + there);
+  expect_line(with_munge({7, 8, 7}, 2), "mnlaunch: a rank on vn2" + here);
+  // Node 17 is below node 1.
+  std::vector<int> users(18, 7);
+  users[17] = kNoMunge;
+  expect_line(with_munge(users, 1), "mnlaunch: a rank on vn18" + here);
+  users[17] = 7;
+  users[1] = kNoMunge;
+  expect_line(with_munge(users, 1), "mnlaunch: a rank on vn2" + here);
 }
 
 }  // namespace

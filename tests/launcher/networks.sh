@@ -52,6 +52,25 @@ network 10.9.0.7 10.9.0.8 '
   "$mnlaunch" true
   [ $((SECONDS - start)) -lt 8 ] || { echo "$((SECONDS - start)) s"; exit 1; }'
 
+# Another program has all ports that the user allows, on both nodes: rank 0 alone says so, and all end alike.
+# shellcheck disable=SC2016
+network 10.9.0.7 10.9.0.8 '
+  python3 -c "import socket, time
+held = [socket.create_server((\"\", port)) for port in range(40000, 40010)]
+print(len(held), flush=True)
+time.sleep(100)" >held &
+  other=$!
+  until [ -s held ]; do sleep 0.1; done
+  begin=$SECONDS
+  node 0 --ports 40000-40009 true & first=$!
+  node 1 --ports 40000-40009 true & second=$!
+  seen=
+  for process in $first $second; do wait $process || seen="$seen $?"; done
+  kill $other
+  [ "$seen" = " 1 1" ] && [ $((SECONDS - begin)) -lt 10 ] || { echo "statuses$seen, $((SECONDS - begin)) s"; exit 1; }'
+one_line '^mnlaunch: rank 0 on n1: none of the TCP ports 40000-40009 is free on this host, .* give others with --ports'
+rm held
+
 # shellcheck disable=SC2016
 network 10.9.0.7 10.9.0.8 '
   ulimit -n 20000

@@ -36,6 +36,7 @@ struct Job {
   std::function<NodeFacts(int node)> node_facts = healthy_node;
   std::function<RankFacts(int rank)> rank_facts;
   std::function<void(int rank)> prepare = [](int) {};  ///< the rank's own part of the start; may throw
+  std::function<std::shared_ptr<Keys>()> keys;         ///< between nodes; unset: one made of the name
   /// What the rank's launcher says of it; unset: nodes and positions as in `nodes`.
   std::function<Placement(int rank)> placement;
 
@@ -82,7 +83,7 @@ inline Group group_of(const Job& job, int rank) {
   group.hosts.clear();
   for (int node = 0; node < group.nodes; ++node) group.hosts.push_back("vn" + std::to_string(node + 1));
   group.addresses = [](int) { return std::vector<std::string>{"127.0.0.1"}; };
-  group.keys = std::make_shared<SharedKey>(key_of_text(job.name));
+  group.keys = job.keys ? job.keys() : std::make_shared<SharedKey>(key_of_text(job.name));
   group.patience = job.patience;
   if (job.placement) move_to(group, job.placement(rank));
   return group;

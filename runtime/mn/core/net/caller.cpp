@@ -14,6 +14,7 @@ constexpr milliseconds kLongestPause{50};
 constexpr milliseconds kHeadStart{150};  ///< lead of an attempt under way over the next target
 constexpr milliseconds kMaxForOne{5000};
 constexpr milliseconds kBetweenLookUps{1000};
+constexpr milliseconds kBeforeWeakCalls{2000};
 
 /// The peer has not begun to listen, or has more callers than fit its queue; or another job's launcher, which knows
 /// nobody of that number, has its port.
@@ -72,11 +73,20 @@ void Caller::begin(std::size_t target, Deadline now) {
     strangers_.insert(target);
     return note_failure(target, "a process of another user listens there");
   }
-  attempts_.push_back({target, now + kMaxForOne, std::make_unique<Channel>(std::move(socket), call_, keys_)});
+  const Call call{call_.from, call_.to, is_weak_turn(target, now)};
+  attempts_.push_back({target, now + kMaxForOne, std::make_unique<Channel>(std::move(socket), call, keys_)});
+}
+
+bool Caller::is_weak_turn(std::size_t target, Deadline now) {
+  const auto found = rejections_.find(target);
+  if (found == rejections_.end() || now < found->second.weak_from || !keys_.weak_key()) return false;
+  return found->second.was_weak = !found->second.was_weak;
 }
 
 void Caller::note_failure(std::size_t target, const std::string& why) {
-  if (!is_early(why)) failure_ = to_text(targets_[target]) + ": " + why;
+  if (is_early(why)) return;
+  const auto [rejection, is_first] = rejections_.try_emplace(target, Clock::now() + kBeforeWeakCalls);
+  if (is_first || !rejection->second.was_weak) failure_ = to_text(targets_[target]) + ": " + why;
 }
 
 std::vector<Channel*> Caller::attempts() const {

@@ -1,8 +1,10 @@
 /// Calls one peer at the endpoints where it may listen, in turn and again and again, until one answers with proof of
 /// the key. A peer that has not started yet, a stranger on its port and a network that swallows packets only cost time.
+/// Where answers have proved nothing for two seconds, each other call is for the weak key (greeting.hpp).
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -42,6 +44,7 @@ class Caller {
   void end_attempts(Deadline now);
   void begin(std::size_t target, Deadline now);
   void note_failure(std::size_t target, const std::string& why);
+  [[nodiscard]] bool is_weak_turn(std::size_t target, Deadline now);
 
   std::function<std::vector<Endpoint>()> find_targets_;
   std::vector<Endpoint> targets_;
@@ -49,6 +52,11 @@ class Caller {
   Keys& keys_;
   std::vector<Attempt> attempts_;    ///< at most one for each target
   std::set<std::size_t> strangers_;  ///< targets within the node where another user's process listens
+  struct Rejection {
+    Deadline weak_from;
+    bool was_weak = false;  ///< the last call
+  };
+  std::map<std::size_t, Rejection> rejections_;  ///< by target
   std::size_t cursor_ = 0;
   Deadline next_{};
   std::chrono::milliseconds pause_;

@@ -6,11 +6,18 @@ namespace mn {
 namespace {
 
 constexpr std::string_view kMagic = "mn's greeting no. 1\n";
+constexpr std::string_view kWeakMagic = "mn's greeting, weak\n";
+static_assert(kMagic.size() == kWeakMagic.size());
 constexpr std::size_t kCallBytes = kMagic.size() + 2 * kNumberBytes + kNonceBytes;
+
+Key weak_key_of(const Keys& keys) {
+  if (const auto key = keys.weak_key()) return *key;
+  throw CommError("it asks for a key that this job does not have");
+}
 
 }  // namespace
 
-CallerGreeting::CallerGreeting(Call call) : call_(kMagic) {
+CallerGreeting::CallerGreeting(Call call) : is_weak_(call.is_weak), call_(is_weak_ ? kWeakMagic : kMagic) {
   append_number(call_, call.from);
   append_number(call_, call.to);
   call_ += random_nonce();
@@ -20,7 +27,7 @@ void CallerGreeting::check_answer(std::string_view answer, Keys& keys) {
   if (answer.size() < kNonceBytes + kCodeBytes) throw CommError("it is not mn, or is of another version");
   const std::string_view said = answer.substr(0, answer.size() - kCodeBytes);
   // The key must be known before the code can be checked, so accept() sees bytes that nobody has vouched for yet.
-  key_ = keys.accept(std::string(said.substr(kNonceBytes)));
+  key_ = is_weak_ ? weak_key_of(keys) : keys.accept(std::string(said.substr(kNonceBytes)));
   if (!is_same_code(code_of(key_, {"answer", call_, said}), answer.substr(said.size()))) {
     throw CommError("it is not of this job");
   }
@@ -32,15 +39,16 @@ std::string CallerGreeting::proof() const { return code_of(key_, {"proof", call_
 Key CallerGreeting::session_key() const { return derive_key(key_, {"session", call_, answer_}); }
 
 std::optional<Call> ListenerGreeting::read_call(std::string_view call) {
-  if (call.size() != kCallBytes || !call.starts_with(kMagic)) return std::nullopt;
+  is_weak_ = call.starts_with(kWeakMagic);
+  if (call.size() != kCallBytes || !(is_weak_ || call.starts_with(kMagic))) return std::nullopt;
   call_ = call;
   const std::string_view numbers = call.substr(kMagic.size());
-  return Call{number_in(numbers), number_in(numbers.substr(kNumberBytes))};
+  return Call{number_in(numbers), number_in(numbers.substr(kNumberBytes)), is_weak_};
 }
 
 std::string ListenerGreeting::answer(Keys& keys) {
   // The code covers the call with its nonce: an answer that was recorded earlier does not fit.
-  const Keys::Offer offer = keys.offer();
+  const Keys::Offer offer = is_weak_ ? Keys::Offer{weak_key_of(keys), ""} : keys.offer();
   key_ = offer.key;
   answer_ = random_nonce() + offer.sealed;
   answer_ += code_of(key_, {"answer", call_, answer_});

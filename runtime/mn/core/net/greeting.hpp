@@ -4,6 +4,8 @@
 ///   listener → caller   answer: nonce, sealed key, code of (call, answer)
 ///   caller → listener   proof: code of (call, answer)
 ///
+/// A caller that does not come to the key may ask for the weak one: then both know of each other, and exchange nothing.
+///
 /// 1. Each code covers both nonces, so that none can be used again.
 /// 2. The key of what follows is derived from the whole greeting: each connection has its own.
 /// 3. Neither end sends or believes anything else before it has seen the other's code.
@@ -22,6 +24,7 @@ namespace mn {
 struct Call {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
+  bool is_weak = false;  ///< by Keys::weak_key()
 };
 
 inline constexpr std::size_t kMaxGreetingBytes = 4096;
@@ -38,6 +41,7 @@ class CallerGreeting {
   [[nodiscard]] Key session_key() const;
 
  private:
+  bool is_weak_;
   std::string call_;
   std::string answer_;
   Key key_{};
@@ -53,6 +57,7 @@ class ListenerGreeting {
   [[nodiscard]] Key session_key() const;
 
  private:
+  bool is_weak_ = false;
   std::string call_;
   std::string answer_;
   Key key_{};
