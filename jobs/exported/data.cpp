@@ -111,7 +111,8 @@ void check_targets(const ExportedOptions& options, const SampleSpec& spec, const
   if (!is_image && options.target == "input") {
     input = reshaped(first.shape, wanted_shape(model.inputs(), 0, options)).value_or(first.shape);
   }
-  check_shapes(options, *sizes, target_shape(spec, fields, options, input));
+  const std::int64_t classes = (fields.label ? spec[*fields.label] : first).num_classes;
+  check_shapes(options, *sizes, target_shape(spec, fields, options, input), classes);
 }
 
 }  // namespace

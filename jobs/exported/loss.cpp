@@ -80,11 +80,23 @@ std::string ambiguity(const Shape& output, const Shape& target) {
          "do";
 }
 
+/// Throws DataError that names a label of which the model knows nothing. Returns how many labels count.
+double count_labels(const at::Tensor& target, const at::Tensor& output, std::int64_t classes) {
+  const at::Tensor counts = target.ne(kIgnored);
+  const at::Tensor is_wrong = counts.logical_and(target.lt(0).logical_or(target.ge(classes)));
+  const at::Tensor numbers = torch::stack({counts.sum(), is_wrong.sum()}).cpu();  // the host waits once
+  if (numbers[1].item<std::int64_t>() == 0) return numbers[0].item<double>();
+  throw DataError("--loss cross_entropy: a label is " +
+                  std::to_string(target.masked_select(is_wrong)[0].item<std::int64_t>()) + ", but the model's output " +
+                  text_of(output.sizes().vec()) + " has classes 0 to " + std::to_string(classes - 1) + ", and " +
+                  std::to_string(kIgnored) + " is ignored");
+}
+
 Loss cross_entropy(Classes classes, const at::Tensor& output, const at::Tensor& given, Summary& report) {
   const bool is_second = classes == Classes::kSecond;
   const at::Tensor scores = is_second ? output : output.flatten(0, -2);  // (N, C, d…) or (targets, C)
   const at::Tensor target = is_second ? given : given.flatten();
-  const double count = target.ne(kIgnored).sum().item<double>();
+  const double count = count_labels(target, output, scores.size(1));
   if (count == 0) return {scores.sum() * 0, 0};  // without targets the mean is not a number
   report.add("accuracy", scores.argmax(1).eq(target).sum().item<double>() / count, count);
   return {F::cross_entropy(scores, target), count};
@@ -98,7 +110,7 @@ bool matches(const Shape& a, const Shape& b) {
   return std::ranges::equal(a, b, [](std::int64_t x, std::int64_t y) { return x == y || x < 0 || y < 0; });
 }
 
-void check_shapes(const ExportedOptions& options, const Shape& output, const Shape& target) {
+void check_shapes(const ExportedOptions& options, const Shape& output, const Shape& target, std::int64_t labels) {
   if (options.loss == "mse") {
     const bool is_sure = output.empty() || is_known(without(output, 0));
     if (is_sure && !matches(squeezed(output), squeezed(target))) throw UsageError(mismatch(options, output, target));
@@ -109,6 +121,10 @@ void check_shapes(const ExportedOptions& options, const Shape& output, const Sha
   if (ways.empty()) throw UsageError(mismatch(options, output, target));
   const bool is_sure = output.size() > 2 && is_known(without(output, 0)) && is_known(without(plain, 0));
   if (ways.size() > 1 && is_sure) throw UsageError(ambiguity(output, target));
+  const std::int64_t classes = ways.front() == Classes::kSecond ? output[1] : output.back();
+  if (ways.size() > 1 || classes < 0 || labels <= classes) return;
+  throw UsageError("--loss cross_entropy: the labels have " + std::to_string(labels) +
+                   " classes, but the model's output " + text_of(output) + " has " + std::to_string(classes));
 }
 
 Loss compare(const ExportedOptions& options, const at::Tensor& output, const at::Tensor& target, Summary& report) {

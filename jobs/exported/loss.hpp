@@ -22,12 +22,13 @@ using Shape = std::vector<std::int64_t>;
 /// Whether they are equal; a size that is not known equals any.
 [[nodiscard]] bool matches(const Shape& a, const Shape& b);
 
-/// Throws UsageError of one line if --loss can't compare an output of that shape with targets of that shape, or if it
-/// is sure to be ambiguous: for a check before training.
-void check_shapes(const ExportedOptions& options, const Shape& output, const Shape& target);
+/// Throws UsageError of one line if --loss can't compare an output of that shape with targets of that shape and of
+/// `labels` classes (0: not known), or if it is sure to be ambiguous: for a check before training.
+void check_shapes(const ExportedOptions& options, const Shape& output, const Shape& target, std::int64_t labels);
 
 /// The loss; for classes it reports the part of the targets that has the best score. Both are means over the targets
-/// that cross_entropy does not ignore. Throws ArgumentError if output and target can't be compared, or in two ways.
+/// that cross_entropy does not ignore. Throws ArgumentError if output and target can't be compared, or in two ways, and
+/// DataError for a target that is no class of the output.
 ///
 /// Classes lie in dimension 1, as torch.nn.functional.cross_entropy has it ([N, C, d…] for a target of [N, d…]), or in
 /// the last one, as language models have it ([N, d…, C]). A target may also be a mask of one channel ([N, 1, d…]), and

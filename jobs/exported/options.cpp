@@ -15,12 +15,6 @@ void check_options(const ExportedOptions& given) {
     const std::size_t sign = each.find('=');
     if (sign == 0 || sign >= each.size() - 1) throw UsageError("--input " + each + ": give INPUT=FIELD");
   }
-  if (given.classes != "auto" && given.loss != "cross_entropy") {
-    throw UsageError("--classes " + given.classes + " is for --loss cross_entropy");
-  }
-  if (!given.label.empty() && given.target != "label") {
-    throw UsageError("--label " + given.label + " is for --target label");
-  }
   if (!given.validation.empty()) return;
   if (!given.evaluate.empty()) throw UsageError("--evaluate needs --validation: the shards to validate on");
   if (given.monitor.starts_with("validation/") && app::uses_monitor(given)) {
@@ -53,6 +47,11 @@ void declare_options(Options& options, ExportedOptions& given) {
   options.add("loaderjob", given.loaderjob, "threads of each rank that decode; 0: as many as it has cores, but one", 0,
               1024);
   options.add_check([&given] { check_options(given); });
+  options.add_conditions(
+      {{"classes", [&given] { return given.loss == "cross_entropy"; }, "without --loss cross_entropy"},
+       {"label", [&given] { return given.target == "label"; }, "without --target label"},
+       {"evaluation-model", [&given] { return !given.validation.empty(); }, "without --validation"},
+       {"val-every", [&given] { return !given.validation.empty(); }, "without --validation"}});
 }
 
 }  // namespace mn::jobs

@@ -62,6 +62,11 @@ void declare(mn::Options& options, Settings& given) {
       throw mn::UsageError("--generate needs weights: --initmodel OUT/model.safetensors");
     }
   });
+  const auto generates = [&given] { return !given.generate.empty(); };
+  const std::string without_generate = "without --generate";
+  options.add_conditions({{"length", generates, without_generate},
+                          {"temperature", generates, without_generate},
+                          {"top-k", generates, without_generate}});
 }
 
 /// Mean loss over the targets, in nats; reports bits per byte of the text that they stand for.

@@ -77,6 +77,8 @@ void declare_options(Options& options, ImagenetOptions& given) {
   declare_augmentation(options, given);
   declare_training(options, given);
   options.add_check([&given] { check_options(given); });
+  options.add_conditions({{"min-crop", [&given] { return given.mean.empty(); },
+                           "with --mean, whose crops all have the size of the network's input"}});
 }
 
 data::AugmentOptions augment_options(const ImagenetOptions& given) {

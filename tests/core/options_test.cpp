@@ -190,6 +190,17 @@ TEST_F(OptionsTest, ChecksRunOnceTheVariablesAreSet) {
   EXPECT_EQ(parse({"--help"}), Options::Action::kHelp);
 }
 
+TEST_F(OptionsTest, WhatHasNoEffectIsAnErrorOnTheCommandLine) {
+  options_.add_conditions({{"batchsize", [this] { return epoch_ > 5; }, "without more than 5 epochs"},
+                           {"deterministic", [this] { return resume_.empty(); }, "with --resume"}});
+  EXPECT_EQ(error_of({"--batchsize", "3", "--epoch", "5"}), "--batchsize has no effect without more than 5 epochs");
+  EXPECT_EQ(parse({"--batchsize", "3", "--epoch", "6"}), Options::Action::kRun);
+  EXPECT_EQ(error_of({"--deterministic", "--resume", "x"}), "--deterministic has no effect with --resume");
+  EXPECT_EQ(parse({"--deterministic=off", "--resume", "x"}), Options::Action::kRun) << "asks for nothing";
+  const std::string path = file("batchsize = 3\nepoch = 2\n");
+  EXPECT_EQ(parse({"--config", path.c_str()}), Options::Action::kRun);
+}
+
 TEST_F(OptionsTest, HelpNamesEveryOptionWithItsDefault) {
   const std::string text = options_.help();
   for (const char* part :

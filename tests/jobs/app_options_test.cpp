@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <mn/app/setup.hpp>
+#include <mn/core/error.hpp>
 #include <mn/core/options.hpp>
 
 namespace mn::app {
@@ -80,6 +81,54 @@ TEST(AppOptions, ReachTheOptimizer) {
   }
 }
 
+/// The error of a command line; empty if there is none.
+std::string error_of(std::vector<const char*> arguments) {
+  try {
+    (void)parsed(std::move(arguments));
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(AppOptions, AreErrorsWhereTheyWouldHaveNoEffect) {
+  struct Case {
+    std::vector<const char*> option, with;  // without the second, the first has no effect
+  };
+  for (const Case& each : std::vector<Case>{{{"--momentum", "0.5"}, {"--optimizer", "lars"}},
+                                            {{"--min-lr", "0.1"}, {"--schedule", "cosine"}},
+                                            {{"--plateau-factor", "0.5"}, {"--schedule", "plateau"}},
+                                            {{"--plateau-patience", "3"}, {"--schedule", "plateau"}},
+                                            {{"--stage-rate", "5"}, {"--stage", "x"}},
+                                            {{"--stage-budget", "5"}, {"--stage", "x"}},
+                                            {{"--compress-density", "0.5"}, {"--compress", "topk"}},
+                                            {{"--compress-rank", "3"}, {"--compress", "powersgd"}},
+                                            {{"--monitor", "main/loss"}, {"--best"}},
+                                            {{"--monitor-better", "lower"}, {"--early-stop", "3"}},
+                                            {{"--initmodel-partial"}, {"--initmodel", "x"}}}) {
+    EXPECT_EQ(error_of(each.option).find(std::string(each.option[0]) + " has no effect without --"), 0U)
+        << each.option[0] << ": " << error_of(each.option);
+    std::vector<const char*> both = each.option;
+    both.insert(both.end(), each.with.begin(), each.with.end());
+    EXPECT_EQ(error_of(both), "");
+  }
+  for (const Case& each : std::vector<Case>{{{"--beta1", "0.5"}, {"--optimizer", "sgd"}},
+                                            {{"--beta2", "0.5"}, {"--optimizer", "lars"}},
+                                            {{"--warmup", "2"}, {"--schedule", "onecycle"}},
+                                            {{"--warmup-iterations", "2"}, {"--schedule", "onecycle"}},
+                                            {{"--warmup", "2"}, {"--warmup-iterations", "2"}},
+                                            {{"--keep", "2"}, {"--checkpoint-every", "none"}},
+                                            {{"--initmodel", "x"}, {"--evaluate", "x"}},
+                                            {{"--initmodel", "x"}, {"--resume", "x"}},
+                                            {{"--resume", "x"}, {"--evaluate", "x"}}}) {
+    EXPECT_EQ(error_of(each.option), "");
+    std::vector<const char*> both = each.option;
+    both.insert(both.end(), each.with.begin(), each.with.end());
+    EXPECT_EQ(error_of(both).find(std::string(each.option[0]) + " has no effect with"), 0U) << error_of(both);
+  }
+  EXPECT_EQ(error_of({"--resume", "auto", "--initmodel", "x", "--warmup", "0", "--schedule", "onecycle"}), "");
+}
+
 /// 3 epochs of 60 updates.
 Schedule schedule_of(std::vector<const char*> arguments) {
   return make_schedule(parsed(std::move(arguments)), 1, {.updates = 60, .epochs = 3});
@@ -98,12 +147,12 @@ TEST(AppOptions, SetTheRateOverTime) {
   EXPECT_EQ(cosine(180), 0.25);
   EXPECT_EQ(schedule_of({"--schedule", "cosine"})(180), 0);
   EXPECT_LT(schedule_of({"--schedule", "onecycle"})(0), 0.1);
-  // Warm-ups end after an epoch and a half, and after 30 updates, which win.
+  // Warm-ups end after an epoch and a half, and after 30 updates.
   const Schedule epochs = schedule_of({"--warmup", "1.5", "--optimizer", "lamb"});
   EXPECT_EQ(epochs(0), 0);
   EXPECT_DOUBLE_EQ(epochs(45), 0.5);
   EXPECT_EQ(epochs(90), 1);
-  const Schedule updates = schedule_of({"--warmup", "1.5", "--warmup-iterations", "30", "--optimizer", "lamb"});
+  const Schedule updates = schedule_of({"--warmup-iterations", "30", "--optimizer", "lamb"});
   EXPECT_DOUBLE_EQ(updates(15), 0.5);
   EXPECT_EQ(updates(30), 1);
 }

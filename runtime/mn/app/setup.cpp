@@ -1,6 +1,7 @@
 #include <fstream>
 #include <iostream>
 #include <optional>
+#include <vector>
 
 #include <mn/app/precision.hpp>
 #include <mn/app/setup.hpp>
@@ -70,6 +71,28 @@ void add_training_options(Options& options, CommonOptions& common) {
                    "take those weights of --initmodel whose names and shapes are the model's, and name the others");
   options.add("evaluate", common.evaluate, "FILE", "only validate the weights of a checkpoint or of model.safetensors");
   options.add_flag("one-batch", common.one_batch, "one update, one minibatch of validation, then the end: a test run");
+}
+
+/// Which options have an effect with which others.
+std::vector<Options::Condition> conditions_of(const CommonOptions& common) {
+  const auto stages = [&common] { return !common.stage.empty(); };
+  const auto monitors = [&common] { return uses_monitor(common); };
+  const std::string without_stage = "without --stage";
+  const std::string without_use = "without --best, --early-stop or --schedule plateau";
+  return {{"stage-budget", stages, without_stage},
+          {"stage-rate", stages, without_stage},
+          {"compress-density", [&common] { return common.compress == "topk"; }, "without --compress topk"},
+          {"compress-rank", [&common] { return common.compress == "powersgd"; }, "without --compress powersgd"},
+          {"monitor", monitors, without_use},
+          {"monitor-better", monitors, without_use},
+          {"keep", [&common] { return common.checkpoint_every != "none" || common.keep_best; },
+           "with --checkpoint-every none"},
+          {"initmodel-partial", [&common] { return !common.initmodel.empty(); }, "without --initmodel"},
+          {"initmodel", [&common] { return common.evaluate.empty(); }, "with --evaluate, which has weights of its own"},
+          {"initmodel", [&common] { return common.resume.empty() || common.resume == "auto"; },
+           "with --resume PATH, which has weights of its own"},
+          {"resume", [&common] { return common.evaluate.empty() || common.resume == "auto"; },
+           "with --evaluate, which trains nothing"}};
 }
 
 /// Where ranks write their last calls when the job ends badly, unless MN_CALLS says otherwise. Removes what an earlier
@@ -152,6 +175,7 @@ void add_common_options(Options& options, CommonOptions& common) {
   add_update_options(options, common);
   add_training_options(options, common);
   add_communication_options(options, common);
+  options.add_conditions(conditions_of(common));
 }
 
 bool parse_options(Options& options, int argc, const char* const* argv, int rank) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 
 #include <torch/nn/module.h>
@@ -35,7 +36,14 @@ void check_training(const CommonOptions& common, const Training& training) {
   if (!training.model) throw ArgumentError("a training needs a model");
   if (training.instead) return;
   if (!training.loss) throw ArgumentError("a training needs a loss");
+  const std::vector<at::Tensor> parameters = training.model->parameters();
+  if (common.evaluate.empty() && std::ranges::none_of(parameters, &at::Tensor::requires_grad)) {
+    throw UsageError(parameters.empty() ? "the model has no parameters, so there is nothing to train"
+                                        : "all parameters of the model are frozen (requires_grad is false): there is "
+                                          "nothing to train");
+  }
   if (training.validation) return;
+  if (!common.val_every.empty()) throw UsageError("--val-every: there is nothing to validate on");
   if (!common.evaluate.empty()) throw UsageError("--evaluate: there is nothing to validate on");
   if (common.monitor.starts_with("validation/") && uses_monitor(common)) {
     throw UsageError("--monitor " + common.monitor + ": there is nothing to validate on; give --monitor main/loss");

@@ -46,6 +46,29 @@ TorchOptions adam_options(const UpdateOptions& update, double rate) {
   return TorchOptions(rate).betas({update.beta1, update.beta2}).weight_decay(update.weight_decay);
 }
 
+/// Which options have an effect with which optimizers and schedules.
+std::vector<Options::Condition> conditions_of(const UpdateOptions& update) {
+  const auto any_of = [](const std::string& chosen, std::vector<std::string> names) {
+    return [&chosen, names = std::move(names)] { return std::ranges::find(names, chosen) != names.end(); };
+  };
+  const auto moments = any_of(update.optimizer, {"adam", "adamw", "lamb"});
+  const auto plateau = any_of(update.schedule, {"plateau"});
+  const auto no_cycle = [&update] { return update.schedule != "onecycle"; };
+  const std::string without_moments = "without --optimizer adam, adamw or lamb";
+  const std::string without_plateau = "without --schedule plateau";
+  const std::string with_cycle = "with --schedule onecycle, which rises by itself";
+  return {{"momentum", any_of(update.optimizer, {"sgd", "lars"}), "without --optimizer sgd or lars"},
+          {"beta1", moments, without_moments},
+          {"beta2", moments, without_moments},
+          {"min-lr", any_of(update.schedule, {"cosine"}), "without --schedule cosine"},
+          {"plateau-factor", plateau, without_plateau},
+          {"plateau-patience", plateau, without_plateau},
+          {"warmup", no_cycle, with_cycle},
+          {"warmup", [&update] { return update.warmup_iterations == 0; },
+           "without --warmup-iterations 0: those count in place of it"},
+          {"warmup-iterations", no_cycle, with_cycle}};
+}
+
 }  // namespace
 
 void add_update_options(Options& options, UpdateOptions& update) {
@@ -75,6 +98,7 @@ void add_update_options(Options& options, UpdateOptions& update) {
   options.add("plateau-factor", update.plateau_factor, "by which --schedule plateau multiplies the learning rate", 0,
               1);
   options.add("plateau-patience", update.plateau_patience, "reports without a better value before it does", 1);
+  options.add_conditions(conditions_of(update));
 }
 
 double default_rate(const std::string& optimizer) {

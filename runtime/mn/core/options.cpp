@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include <boost/program_options.hpp>
@@ -51,6 +52,12 @@ double real_number(const std::string& text) {
     throw UsageError("is not a number");
   }
   return value;
+}
+
+bool asks_for_nothing(const std::string& value) {
+  double number = 1;
+  std::from_chars(value.data(), value.data() + value.size(), number);
+  return value.empty() || value == "off" || number == 0;
 }
 
 /// The shortest text that reads back as the same number.
@@ -132,7 +139,21 @@ Options::Action Options::parse(int argc, const char* const* argv) {
     if (setting.name != kConfig) apply(setting);
   }
   for (const auto& check : checks_) check();
+  for (const Setting& setting : given) check_effect(setting);
   return Action::kRun;
+}
+
+void Options::add_conditions(std::vector<Condition> conditions) {
+  conditions_.insert(conditions_.end(), std::make_move_iterator(conditions.begin()),
+                     std::make_move_iterator(conditions.end()));
+}
+
+void Options::check_effect(const Setting& given) const {
+  if (asks_for_nothing(given.value)) return;
+  for (const Condition& condition : conditions_) {
+    if (condition.name != given.name || condition.holds()) continue;
+    throw UsageError(given.source + " has no effect " + condition.otherwise);
+  }
 }
 
 const Options::Option* Options::find(std::string_view name) const {

@@ -47,6 +47,17 @@ class Options {
   /// parse() ends with `check`, which throws UsageError if the variables contradict each other.
   void add_check(std::function<void()> check) { checks_.push_back(std::move(check)); }
 
+  /// When an option has an effect.
+  struct Condition {
+    std::string name;             ///< an option's
+    std::function<bool()> holds;  ///< by the variables: that option has an effect
+    std::string otherwise;        ///< end of the line "--NAME has no effect …", such as "without --schedule cosine"
+  };
+  /// After the checks, parse() throws that line as a UsageError where the command line gives an option for which a
+  /// condition does not hold. 0, off and an empty value ask for nothing and are always right. So are a file's settings:
+  /// OUT/config.ini has those without effect, too.
+  void add_conditions(std::vector<Condition> conditions);
+
   /// Whether there is an option --NAME.
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
 
@@ -86,10 +97,12 @@ class Options {
   std::vector<Setting> read_command_line(int argc, const char* const* argv) const;
   std::vector<Setting> read_file(const std::filesystem::path& path) const;
   void apply(const Setting& setting) const;
+  void check_effect(const Setting& given) const;
 
   std::string usage_;
   std::vector<Option> options_;
   std::vector<std::function<void()>> checks_;
+  std::vector<Condition> conditions_;
   bool is_parsed_ = false;
 };
 
