@@ -98,6 +98,30 @@ TEST(MonitorTest, ReportsWithoutTheValueDoNotCount) {
   EXPECT_THAT([&] { train({none, none}, "main/los"); }, ThrowsMessage<UsageError>(HasSubstr("main/loss")));
 }
 
+/// A metric that not each evaluation has, beside others of the same evaluation.
+TEST(MonitorTest, AValueMayComeLate) {
+  const TestFolder folder(world());
+  const auto train = [&](const std::string& name) {
+    ToyJob job(world(), {.trainer = {.iterations = 7, .out = folder.path()}});
+    job.trainer->extend("evaluation", MetricJob::kEach, [](Trainer& trainer) {
+      trainer.report("validation/main/loss", 1);
+      trainer.report("validation/main/acc", 1);
+      if (trainer.iteration() > 2) trainer.report("validation/main/auc", 1);
+    });
+    const auto& log = job.trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = MetricJob::kEach});
+    job.trainer->extend(std::make_unique<extensions::EarlyStopping>(Monitor(log, name, Better::kHigher), 2),
+                        {.trigger = MetricJob::kEach});
+    EXPECT_EQ(job.trainer->run(), 0);
+    return job.trainer->iteration();
+  };
+  EXPECT_EQ(train("validation/main/auc"), 5);
+  EXPECT_EQ(train("validation/main/perplexity"), 7) << "never there";
+  for (const char* wrong : {"validation/main/los", "valdation/main/acc", "valid/main/auc"}) {
+    EXPECT_THAT([&] { train(wrong); }, ThrowsMessage<UsageError>(HasSubstr("; did you mean validation/main/")))
+        << wrong;
+  }
+}
+
 TEST(EarlyStoppingTest, EndsAllRanksAfterReportsThatAreNotBetter) {
   const TestFolder folder(world());
   const double nan = std::nan("");

@@ -142,6 +142,28 @@ TEST_F(LearningRateOfGroups, KeepsTheProportionOfTheGroups) {
   EXPECT_THAT(rates(*changed), ElementsAre(testing::DoubleEq(1e-3), testing::DoubleEq(2e-3)));
 }
 
+/// A first group that is frozen, or that the program gave 0 as all others, tells no proportion.
+TEST_F(LearningRateOfGroups, AFrozenFirstGroupLeavesTheOthersTheirProportion) {
+  const auto extra = torch::zeros({2}).requires_grad_();
+  const auto with_third = [&](std::int64_t iterations, double second, double third) {
+    auto trainer = trainer_of(iterations, 0, second, to_zero);
+    trainer->optimizer().actual().add_param_group({{extra}, std::make_unique<torch::optim::SGDOptions>(third)});
+    return trainer;
+  };
+  const auto frozen = ElementsAre(0, testing::DoubleEq(1e-3), testing::DoubleEq(1e-4));
+  const auto first = with_third(3, 0.5, 0.05);
+  EXPECT_EQ(first->run(), 0);
+  EXPECT_THAT(rates(*first), frozen);
+  first->save(checkpoint_path(folder_.path(), 3));
+  const auto second = with_third(6, 0.5, 0.05);
+  EXPECT_TRUE(second->resume("auto"));
+  EXPECT_EQ(second->run(), 0);
+  EXPECT_THAT(rates(*second), frozen);
+  const auto all_zero = with_third(3, 0, 0);
+  EXPECT_EQ(all_zero->run(), 0);
+  EXPECT_THAT(rates(*all_zero), ElementsAre(1e-3, 1e-3, 1e-3));
+}
+
 TEST_F(LearningRateOfGroups, AnAddedGroupKeepsItsProportionOverAResume) {
   const auto extra = torch::zeros({2}).requires_grad_();
   const auto add = [&](Trainer& trainer) {

@@ -5,9 +5,10 @@
 #include <mn/app/monitored_value.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/core/suggest.hpp>
+#include <mn/core/log.hpp>
 #include <mn/core/text.hpp>
 #include <mn/tensor/random_state.hpp>
+#include <mn/trainer/extensions/monitor.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::app {
@@ -16,11 +17,14 @@ namespace {
 constexpr const char* kTraining = "main/";
 constexpr const char* kValidation = "validation/main/";
 
+/// Not each minibatch need have a metric, so that a name which is far from all others is right, perhaps.
 void check_known(const std::string& monitor, const std::vector<std::string>& names) {
   if (std::ranges::find(names, monitor) != names.end()) return;
-  const auto near = nearest_name(monitor, names);
-  throw UsageError("--monitor " + monitor + ": no such value is reported; there are " + join(names) +
-                   (near ? "; did you mean " + *near + "?" : ""));
+  const std::string text = "--monitor " + monitor + ": no such value is reported; there are " + join(names);
+  if (const auto near = extensions::misspelled(monitor, names))
+    throw UsageError(text + "; did you mean " + *near + "?");
+  if (!monitor.starts_with(kTraining) && !monitor.starts_with(kValidation)) throw UsageError(text);
+  log_info(text + " in the first minibatch");  // shown by rank 0 alone
 }
 
 }  // namespace

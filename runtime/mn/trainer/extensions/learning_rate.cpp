@@ -10,10 +10,20 @@ std::vector<torch::optim::OptimizerParamGroup>& LearningRate::groups_of(const Tr
   return (optimizer_.empty() ? trainer.optimizer() : trainer.optimizer(optimizer_)).param_groups();
 }
 
-/// What the program gave a group, in proportion to what it gave the first: its own rates win over the checkpoint's,
-/// which tell nothing where the schedule was at 0.
+/// The rate that the program gave the first group that it gave one: groups before that one are frozen. 0 if it gave all
+/// groups 0.
+double LearningRate::first_rate(const Trainer& trainer) const {
+  const auto& groups = groups_of(trainer);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const double rate = resumed_ ? trainer.initial_rate(i, optimizer_).value_or(0) : groups[i].options().get_lr();
+    if (rate != 0) return rate;
+  }
+  return 0;
+}
+
+/// What the program gave a group, in proportion to base_: its own rates win over the checkpoint's, which tell nothing
+/// where the schedule was at 0.
 double LearningRate::factor_of(const Trainer& trainer, std::size_t group) const {
-  if (group == 0) return 1;
   if (resumed_) {
     const auto own = trainer.initial_rate(group, optimizer_);
     if (own && base_ != 0) return *own / base_;
@@ -27,8 +37,7 @@ void LearningRate::initialize(Trainer& trainer) {
   const std::int64_t steps = trainer.iterations_per_epoch();
   const auto& groups = groups_of(trainer);
   if (resumed_ || factors_.empty()) {
-    if (!resumed_ || base_ == 0) base_ = groups.front().options().get_lr();
-    if (resumed_) base_ = trainer.initial_rate(0, optimizer_).value_or(base_);
+    if (!resumed_ || trainer.initial_rate(0, optimizer_)) base_ = first_rate(trainer);
     std::vector<double> factors;
     for (std::size_t i = 0; i < groups.size(); ++i) factors.push_back(factor_of(trainer, i));
     factors_ = std::move(factors);

@@ -15,8 +15,9 @@
 namespace mn::extensions {
 
 /// Sets the rate of every parameter group before the first iteration and after each: the first group's to the
-/// schedule's, the others' in the proportion that the program gave them. The same holds for groups that are added
-/// during training: their rate counts as if it had been given at the start. After a resume, the rates that the program
+/// schedule's, the others' in the proportion that the program gave them. A group that the program gave a rate of 0
+/// stays frozen, and the first of the others counts as the first; where all have 0, all get the schedule's rate. The
+/// same holds for groups that are added during training: their rate counts as if it had been given at the start. After a resume, the rates that the program
 /// made its optimizer with win over the checkpoint's. A report in the same iteration still has the rate that the
 /// iteration used. The schedule counts iterations of this run's size: after a resume with another number of ranks or
 /// batch size it continues from the same fraction of the same epoch.
@@ -38,14 +39,15 @@ class LearningRate final : public Extension {
 
  private:
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& groups_of(const Trainer& trainer) const;
+  [[nodiscard]] double first_rate(const Trainer& trainer) const;
   [[nodiscard]] double factor_of(const Trainer& trainer, std::size_t group) const;
 
   Schedule schedule_;
   std::string optimizer_;
   std::int64_t steps_per_epoch_ = 0;  // 0: not known
   std::int64_t offset_ = 0;           // from the trainer's iterations to the schedule's
-  std::vector<double> factors_;       // [groups] rate over that of the first
-  double base_ = 0;                   // rate that the program gave the first group
+  std::vector<double> factors_;       // [groups] rate over base_
+  double base_ = 0;                   // see first_rate()
   bool resumed_ = false;              // factors_ and base_ are the checkpoint's
 };
 

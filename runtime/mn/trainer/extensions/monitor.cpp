@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
 #include <mn/core/suggest.hpp>
 #include <mn/core/text.hpp>
 #include <mn/trainer/extensions/monitor.hpp>
@@ -15,7 +18,29 @@ namespace {
 /// "validation/main/" of "validation/main/loss".
 std::string_view source_of(std::string_view name) { return name.substr(0, name.rfind('/') + 1); }
 
+bool is_near(std::string_view a, std::string_view b) {
+  const std::string other(b);
+  return a == b || nearest_name(a, std::span(&other, 1)).has_value();
+}
+
+/// A metric's whole name is known, which "the_accuracy" is not.
+bool is_usual(std::string_view metric) {
+  return metric.find('_') == std::string_view::npos && better_of(std::string(metric)).has_value();
+}
+
 }  // namespace
+
+std::optional<std::string> misspelled(const std::string& value, const std::vector<std::string>& names) {
+  const auto parts = split(value, '/');
+  for (const std::string& name : names) {
+    const auto others = split(name, '/');
+    if (others.size() != parts.size()) continue;
+    const bool same_metric = parts.back() == others.back();
+    if (!same_metric && is_usual(parts.back())) continue;
+    if (std::ranges::equal(parts, others, is_near)) return name;
+  }
+  return std::nullopt;
+}
 
 void check_monitored(const std::string& value) {
   for (const char* own : {"elapsed_time", "images_per_second", "bytes_per_step"}) {
@@ -48,17 +73,17 @@ std::optional<bool> Monitor::improved() {
   return true;
 }
 
-/// A report may come before the first evaluation. One that has other values of the same evaluation shows a wrong name,
-/// and so does a name that is nearly another's.
-void Monitor::check_name(const nlohmann::json& entry) const {
+/// A report may come before the first evaluation, and an evaluation before the first that has the value.
+void Monitor::check_name(const nlohmann::json& entry) {
   std::vector<std::string> names;
   for (const auto& [name, value] : entry.items()) names.push_back(name);
+  const std::string text = "the log has no value \"" + value_ + "\" to monitor; it has " + join(names);
+  if (const auto near = misspelled(value_, names)) throw UsageError(text + "; did you mean " + *near + "?");
   const std::string_view source = source_of(value_);
   const bool has_source =
       !source.empty() && std::ranges::any_of(names, [&](const std::string& name) { return name.starts_with(source); });
-  const auto near = nearest_name(value_, names);
-  if (!has_source && !(near && source_of(*near) == source)) return;
-  throw UsageError("the log has no value \"" + value_ + "\" to monitor; it has " + join(names));
+  if (!has_source || std::exchange(warned_, true)) return;
+  log_info(text + ": reports without it do not count");  // shown by rank 0 alone
 }
 
 std::string Monitor::best_text() const { return has_best_ ? "best " + nlohmann::json(best_).dump() : "never a number"; }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -19,6 +20,10 @@ using mn::better_of;
 /// bytes_per_step.
 void check_monitored(const std::string& value);
 
+/// The one of `names` that `value`, which is not among them, seems to be a misspelling of: each part between slashes is
+/// the same or nearly so. No value for the usual name of a metric, such as "auc" beside "acc": it may come later.
+[[nodiscard]] std::optional<std::string> misspelled(const std::string& value, const std::vector<std::string>& names);
+
 /// Follows one value of the log. Every rank sees the same values, so all come to the same answers.
 class Monitor {
  public:
@@ -29,8 +34,9 @@ class Monitor {
   /// Call it in Extension::initialize(): entries that the log has already are not news.
   void begin();
   /// Reads the newest entry of the log: true if its value is better than all before. What is not a number never is. No
-  /// value if there is no new entry, or if it lacks the value: an evaluation may be rarer than reports. Throws
-  /// UsageError that lists the log's values if the name is a wrong one.
+  /// value if there is no new entry, or if it lacks the value: an evaluation may be rarer than reports, and so may a
+  /// metric of it be, which rank 0 then logs once. Throws UsageError that lists the log's values for a name that is
+  /// nearly another's.
   [[nodiscard]] std::optional<bool> improved();
   /// The name of the value.
   [[nodiscard]] const std::string& value() const noexcept { return value_; }
@@ -42,13 +48,14 @@ class Monitor {
   void load_state(const nlohmann::json& state);
 
  private:
-  void check_name(const nlohmann::json& entry) const;
+  void check_name(const nlohmann::json& entry);
 
   const LogReport& log_;
   std::string value_;
   Better better_;
   std::size_t read_ = 0;  // entries of the log
   bool found_ = false;    // an entry has had the value
+  bool warned_ = false;   // one has had others of the same evaluation
   bool has_best_ = false;
   double best_ = 0;
 };
