@@ -78,5 +78,19 @@ TEST(ObservationAggregatorTest, AnErrorOfTheFunctionIsEveryRanks) {
   EXPECT_THROW(ObservationAggregator("loss", "x", largest), ArgumentError);
 }
 
+TEST(ObservationAggregatorTest, NamesTheValueThatAMisspeltOneMayBe) {
+  const TestFolder folder(world());
+  const auto train = [&](const char* key) {
+    ToyJob job(world(), {.trainer = {.epochs = 1, .out = folder.path()}});
+    job.trainer->extend(std::make_unique<ObservationAggregator>(key, "x", largest));
+    return job.trainer->run();
+  };
+  for (const char* wrong : {"main/acuracy", "main/los"}) {
+    EXPECT_THAT([&] { static_cast<void>(train(wrong)); },
+                ThrowsMessage<ArgumentError>(testing::AllOf(HasSubstr(wrong), HasSubstr("; did you mean main/"))));
+  }
+  EXPECT_EQ(train("main/iou"), 0) << "it may come in a later epoch";
+}
+
 }  // namespace
 }  // namespace mn

@@ -219,7 +219,11 @@ TEST(SafetensorsTest, RankZeroSavesAndAllRanksLoad) {
   EXPECT_THROW((void)load_safetensors(folder.path() / "absent"), Error);
 
   EXPECT_THROW(load_model(folder.path() / "absent", loaded, *world()), DataError);
-  EXPECT_THROW(save_model(folder.path() / "absent" / "model", loaded, *world()), DataError);
+  save_model(folder.path() / "new" / "folder" / "model", net, *world());
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "new/folder/model"));
+  EXPECT_THAT([&] { save_model(path / "model", loaded, *world()); },
+              testing::ThrowsMessage<DataError>(HasSubstr(path.string() + "/")))
+      << "below a file";
   ToyNet other(false);
   EXPECT_THROW(load_model(path, other, *world()), DataError);
 }

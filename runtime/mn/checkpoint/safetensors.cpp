@@ -150,6 +150,8 @@ void save_model(const std::filesystem::path& path, const torch::nn::Module& modu
   on_root<DataError>(
       comm,
       [&] {
+        std::error_code no_folder;  // the write says it
+        std::filesystem::create_directories(path.parent_path(), no_folder);
         write_file(path, to_safetensors(named_tensors(module), {{"format", "pt"}}));
       },
       true);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -5,6 +6,9 @@
 #include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
+#include <mn/core/text.hpp>
+#include <mn/trainer/extensions/monitor.hpp>
 #include <mn/trainer/extensions/observation_aggregator.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -31,7 +35,17 @@ void ObservationAggregator::observe(const at::Tensor& loss, const Summary& metri
   if (const auto found = means.find(key_.substr(kMain.size())); found != means.end()) values_.push_back(found->second);
 }
 
+/// Collective. Not each epoch need have a metric.
+void ObservationAggregator::check_key(Trainer& trainer) {
+  const std::vector<std::string> names = trainer.observed_names();
+  if (std::ranges::find(names, key_) != names.end()) return;
+  const std::string text = name() + ": no minibatch has reported " + key_ + " so far, but " + join(names);
+  if (const auto near = misspelled(key_, names)) throw ArgumentError(text + "; did you mean " + *near + "?");
+  if (trainer.is_root()) log_warning(text);
+}
+
 void ObservationAggregator::run(Trainer& trainer) {
+  if (!std::exchange(is_checked_, true)) check_key(trainer);
   Communicator& comm = trainer.communicator();
   for (const at::Tensor& loss : std::exchange(losses_, {})) values_.push_back(loss.item<double>());
   RankValues all;

@@ -20,7 +20,8 @@ class ObservationAggregator final : public Extension {
  public:
   /// `key` is "main/loss", or "main/NAME" of a metric that the loss function reports; the result is reported as
   /// `aggregated_key`. Throws ArgumentError if that is not another name, or if `aggregate` is empty. An error in
-  /// `aggregate` becomes the same ArgumentError on every rank.
+  /// `aggregate` becomes the same ArgumentError on every rank. So does a `key` that is nearly the name of another
+  /// value; one that no minibatch has reported before the first run is logged.
   ObservationAggregator(std::string key, std::string aggregated_key,
                         std::function<double(const RankValues& values)> aggregate);
 
@@ -31,10 +32,13 @@ class ObservationAggregator final : public Extension {
   void run(Trainer& trainer) override;
 
  private:
+  void check_key(Trainer& trainer);
+
   std::string key_, aggregated_key_;
   std::function<double(const RankValues&)> aggregate_;
   std::vector<at::Tensor> losses_;  // on their device: reading them waits for it
   std::vector<double> values_;
+  bool is_checked_ = false;
 };
 
 }  // namespace mn::extensions
