@@ -122,7 +122,7 @@ TEST_F(SharedReducerTest, RanksThatWaitTakeWhatOthersPublished) {
 
 TEST_F(SharedReducerTest, IsThereWhereAllRanksShareTheMemory) {
   EXPECT_EQ(reducer_ != nullptr, comm_->size() > 1);
-  std::vector<float> own(100);
+  std::vector<float> own(buffers_.front().count);
   const std::vector<BufferView> elsewhere{own};
   EXPECT_EQ(comm_->share(comm_->rank() == 0 ? std::span(elsewhere) : std::span(buffers_).first(1)), nullptr);
   EXPECT_EQ(comm_->share(std::span<const BufferView>()), nullptr);

@@ -37,14 +37,13 @@ namespace mn {
 class CallScope {
  public:
   CallScope(CallLimits& limits, const GroupName& group, const CallName& call) : record_(group, call) {
-    if (limits.timeout().count() == 0) return;
-    limited_.emplace(limits, call);
-    limited_->check();  // what the others have given up by now must not be done with them
+    if (limits.timeout().count() > 0) limited_.emplace(limits, call);
   }
-  /// Then calls `compare()`, which is the call's first wait.
+  /// For a call that waits. Then calls `compare()`, which is its first wait.
   template <class Compare>
   CallScope(CallLimits& limits, const GroupName& group, const CallName& call, const Compare& compare)
       : CallScope(limits, group, call) {
+    if (limited_) limited_->check();  // what the others have given up by now must not be done with them
     compare();
   }
 
@@ -76,7 +75,7 @@ class CallCheck {
     count_call();
     if (!debug_) {
       checks();
-      return {*limits_, group_, next_call(operation, what)};
+      return {*limits_, group_, next_call(operation, what), [] {}};
     }
     const CallName call = next_call(operation, what);
     return {*limits_, group_, call, [&] {
