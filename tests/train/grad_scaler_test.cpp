@@ -76,6 +76,19 @@ TEST_P(GradScalerTest, TheScaleGrowsAfterGoodSteps) {
   EXPECT_EQ(job.optimizer->scaler()->scale(), 2048);
 }
 
+/// As torch's: losses are multiplied by the number that gradients are divided by.
+TEST_P(GradScalerTest, TheScaleIsAFloat32) {
+  OneWeight job(GetParam(), {.init_scale = 1000.1, .growth_factor = 1.1, .growth_interval = 1});
+  float scale = 1000.1F;
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(job.optimizer->scaler()->scale(), scale) << i;
+    job.step(1);
+    scale = static_cast<float>(scale * 1.1);
+  }
+  job.step(std::numeric_limits<double>::infinity());
+  EXPECT_EQ(job.optimizer->scaler()->scale(), scale * 0.5F);
+}
+
 TEST_P(GradScalerTest, ARankWithoutSamplesStaysInStep) {
   if (world()->size() == 1) return;
   OneWeight job(GetParam());

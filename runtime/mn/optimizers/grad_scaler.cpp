@@ -18,9 +18,12 @@ namespace {
 // Past this, float32 losses would overflow by the scale alone.
 constexpr double kMaxScale = 1.7e38;
 
+/// The host's scale is a float32, too: losses are then multiplied by exactly what gradients are divided by.
+double as_float(double scale) { return static_cast<float>(scale); }
+
 }  // namespace
 
-GradScaler::GradScaler(const GradScalerOptions& options) : options_(options), scale_(options.init_scale) {
+GradScaler::GradScaler(const GradScalerOptions& options) : options_(options), scale_(as_float(options.init_scale)) {
   const bool in_range = options.init_scale > 0 && options.init_scale <= kMaxScale && options.growth_factor >= 1 &&
                         options.backoff_factor > 0 && options.backoff_factor < 1 && options.growth_interval >= 1;
   if (!in_range || !std::isfinite(options.growth_factor)) {
@@ -91,14 +94,14 @@ void GradScaler::update(bool finite) {
     return show_host();
   }
   if (!finite) {
-    scale_ *= options_.backoff_factor;
+    scale_ = as_float(scale_ * options_.backoff_factor);
     good_steps_ = 0;
     ++skipped_;
     return;
   }
   if (++good_steps_ < options_.growth_interval) return;
   good_steps_ = 0;
-  if (scale_ * options_.growth_factor <= kMaxScale) scale_ *= options_.growth_factor;
+  if (scale_ * options_.growth_factor <= kMaxScale) scale_ = as_float(scale_ * options_.growth_factor);
 }
 
 nlohmann::json GradScaler::state() const {
@@ -111,7 +114,7 @@ nlohmann::json GradScaler::state() const {
 }
 
 void GradScaler::load_state(const nlohmann::json& state) {
-  scale_ = state.at("scale").get<double>();
+  scale_ = as_float(state.at("scale").get<double>());
   good_steps_ = whole_number<std::int64_t>(state.at("good_steps"));
   skipped_ = whole_number<std::int64_t>(state.at("skipped"));
   if (device_.scale.defined()) stay_on(device_.scale.device());
