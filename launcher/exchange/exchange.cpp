@@ -219,7 +219,8 @@ void Exchange::give_up_waiting(Milliseconds patience) {
             false);
   }
   give_up(upper_name() + " did not arrive in " + seconds_text(patience) +
-              "; look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank",
+              "; look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank, "
+              "with one MN_LAUNCH_KEY if any",
           root_knows);
 }
 

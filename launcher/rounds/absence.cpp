@@ -25,10 +25,12 @@ Finding late_ranks(const std::vector<std::string>& hosts, const std::vector<int>
                    std::chrono::milliseconds patience, bool is_by_nodes) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience).count();
   const bool has_others = is_by_nodes && ranks.size() > hosts.size();
-  return about(hosts, ranks, size,
-               "did not arrive in " + std::to_string(seconds) + " s" +
-                   (has_others ? ", or only the first of them on each node, which speaks for the others" : ""),
-               "look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank");
+  return about(
+      hosts, ranks, size,
+      "did not arrive in " + std::to_string(seconds) + " s" +
+          (has_others ? ", or only the first of them on each node, which speaks for the others" : ""),
+      "look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank, with "
+      "one MN_LAUNCH_KEY if any");
 }
 
 Finding doubled_rank(const std::vector<std::string>& hosts, int rank) {
