@@ -93,6 +93,19 @@ TEST_F(ReportTest, OneRunShowsItsBestItsEndAndWhatIsNotUsual) {
   EXPECT_GT(page.find("<th>seed</th>"), page.find("<h2>Curves</h2>"));
 }
 
+TEST_F(ReportTest, TheBestIsWhatTheRunMonitored) {
+  const std::string log = R"([{"iteration": 10, "epoch": 1, "main/loss": 3, "main/score": 1},
+    {"iteration": 20, "epoch": 2, "main/loss": 1, "main/score": 2}])";
+  const auto page = [&](const std::string& monitor, const std::string& better) {
+    return make_report(
+        {make_run(monitor.substr(5), log, "", "monitor = " + monitor + "\nmonitor-better = " + better + "\n")});
+  };
+  EXPECT_THAT(page("main/score", "higher"), HasSubstr("main/score, best</th><td class='number'>2 (iteration 20)"));
+  EXPECT_THAT(page("main/loss", "higher"), HasSubstr("main/loss, best</th><td class='number'>3 (iteration 10)"));
+  EXPECT_THAT(page("main/loss", "auto"), HasSubstr("main/loss, best</th><td class='number'>1 (iteration 20)"));
+  EXPECT_THAT(page("main/loss", "auto"), Not(HasSubstr("main/score, best")));
+}
+
 TEST_F(ReportTest, SaysWhatMinibatchesAreWaitedFor) {
   const auto report = [](const char* data_s, const char* causes) {
     return std::string(R"({"event":"report","iteration":10,"data_s":)") + data_s +

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -45,9 +46,23 @@ std::string last_value(const Run& run, const std::string& metric) {
   return curve.points.empty() ? "" : short_number(curve.points.back().second);
 }
 
-/// "0.25 (epoch 3)", of metrics whose names say what is better.
+std::string value_of(const std::map<std::string, std::string>& values, const std::string& name) {
+  const auto found = values.find(name);
+  return found == values.end() ? std::string() : found->second;
+}
+
+/// As --monitor-better says of the metric that --monitor names, else by the metric's own name.
+std::optional<Better> better_in(const Run& run, const std::string& metric) {
+  const bool is_monitored = value_of(run.options, "monitor") == metric;
+  const std::string said = is_monitored ? value_of(run.options, "monitor-better") : "";
+  if (said == "lower") return Better::kLower;
+  if (said == "higher") return Better::kHigher;
+  return better_of(metric);
+}
+
+/// "0.25 (epoch 3)", of metrics of which is known what is better.
 std::string best_value(const Run& run, const std::string& metric) {
-  const auto better = better_of(metric);
+  const auto better = better_in(run, metric);
   const nlohmann::json* best = nullptr;
   for (const auto& entry : run.log) {
     const auto value = entry.find(metric);
@@ -62,11 +77,6 @@ std::string best_value(const Run& run, const std::string& metric) {
   const double unit = unit_of(metric);
   return short_number(best->at(metric).get<double>() / unit) +
          (epoch ? " (epoch " + short_number(*epoch) + ")" : " (iteration " + best->at("iteration").dump() + ")");
-}
-
-std::string value_of(const std::map<std::string, std::string>& values, const std::string& name) {
-  const auto found = values.find(name);
-  return found == values.end() ? std::string() : found->second;
 }
 
 /// "2026-11-25 08:00 UTC", empty without run.jsonl.
@@ -150,7 +160,8 @@ std::string summary_table(const std::vector<Run>& runs) {
     html += row(name + (constant ? ", constant" : ", last"),
                 of_each(runs, [&](const Run& run) { return last_value(run, metric); }), true);
     const auto best = of_each(runs, [&](const Run& run) { return best_value(run, metric); });
-    if (better_of(metric) && !constant) html += row(name + ", best", best, true);
+    const bool is_known = std::ranges::any_of(best, [](const std::string& cell) { return !cell.empty(); });
+    if (is_known && !constant) html += row(name + ", best", best, true);
   }
   return html + "</table>\n";
 }
