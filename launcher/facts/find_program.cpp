@@ -43,8 +43,10 @@ fs::path find_program(const std::string& name, const fs::path& folder, const fs:
                        kExitCannotRun);
   }
   std::error_code error;
-  if (fs::is_directory(candidates.front(), error)) {
-    throw ProgramError(candidates.front().lexically_normal().string() + " is a folder; name a program", kExitCannotRun);
+  if (const auto status = fs::status(candidates.front(), error); fs::exists(status)) {
+    throw ProgramError(candidates.front().lexically_normal().string() +
+                           (fs::is_directory(status) ? " is a folder" : " is no file") + "; name a program",
+                       kExitCannotRun);
   }
   const bool has_slash = name.find('/') != std::string::npos;
   const bool is_here = !has_slash && is_file(folder / name);

@@ -117,7 +117,8 @@ Words StepCommand::on(const Words& hosts, const std::string& name, bool overlap)
   } else {
     Words items;
     for (const auto& host : hosts) items.push_back(host + ":" + std::to_string(ranks_per_host_));
-    command.insert(command.end(), {"-host", join(items, ","), "-n", ranks});
+    // Through ssh no variable reaches ranks of other hosts, of which rank 0 may be one.
+    command.insert(command.end(), {"-host", join(items, ","), "-n", ranks, "-x", "MN_STATUS_FILE"});
   }
   command.insert(command.end(), words_.begin() + 1, words_.end());
   return command;

@@ -56,7 +56,8 @@ TEST(StepCommandTest, MpiexecGetsOtherHosts) {
   EXPECT_THAT(command.hosts(), ElementsAre("a", "b", "c"));
   EXPECT_EQ(command.wanted_hosts(), 2U);
   EXPECT_THAT(command.on({"a", "c"}, "name", false),
-              ElementsAre("mpiexec", "-host", "a:2,c:2", "-n", "4", "--bind-to", "none", "mnlaunch", "x"));
+              ElementsAre("mpiexec", "-host", "a:2,c:2", "-n", "4", "-x", "MN_STATUS_FILE", "--bind-to", "none",
+                          "mnlaunch", "x"));
 }
 
 TEST(StepCommandTest, WhatCannotBeStartedElsewhereIsAnError) {
@@ -131,7 +132,8 @@ TEST(SuperviseTest, ALostHostIsLeftOutAndASpareTakesItsPlace) {
   auto options = on_hosts("a:1,lost:1,c:1");
   options.spares = 1;
   EXPECT_EQ(supervise(options), 0);
-  EXPECT_THAT(stand_ins.starts(), ElementsAre("-host a:1,lost:1 -n 2 mnlaunch x", "-host a:1,c:1 -n 2 mnlaunch x"));
+  EXPECT_THAT(stand_ins.starts(), ElementsAre("-host a:1,lost:1 -n 2 -x MN_STATUS_FILE mnlaunch x",
+                                              "-host a:1,c:1 -n 2 -x MN_STATUS_FILE mnlaunch x"));
 }
 
 TEST(SuperviseTest, ItsOwnHostNeedsNoSsh) {
