@@ -76,6 +76,13 @@ void leave_node_alone(Connection& connection, const std::string& why) {
   group.hosts = {host_name()};
 }
 
+/// A rank without a sound position may be the first of its node, whom all others call to be told of the error.
+void lead_if_nobody_does(Group& group, const Placement& here) {
+  if (group.intra_rank != kNobody || has_leader(group)) return;
+  group.intra_rank = 0;
+  if (group.intra_size < 1) group.intra_size = std::max(here.size, 1);
+}
+
 std::vector<int> first_ranks_of_nodes(const ServerJob& job) {
   const auto layout = make_layout(job.node_ids, job.hosts);
   std::vector<int> first;
@@ -190,6 +197,7 @@ Connection connect_to_launcher(Variables& variables, const std::filesystem::path
     is_placed = ask_pmi_server(connection, *launcher, signs);
   }
   if (!is_placed) take_variables(connection, *launcher, signs, why);
+  lead_if_nobody_does(connection.group, connection.here);
   return connection;
 }
 

@@ -97,6 +97,12 @@ void require_file(const std::string& option, const std::string& path) {
   throw UsageError(option + ": " + path + " is not a file");
 }
 
+void require_doctors_time(const Variables& variables) {
+  constexpr const char* kName = "MN_DOCTOR_TIMEOUT";
+  const int seconds = variables.number(kName).value_or(1);
+  if (seconds < 1) throw UsageError(kName + (" is " + std::to_string(seconds)) + ": give seconds, at least 1");
+}
+
 /// The files of --doctor. Throws UsageError.
 void require_files(const Options& options) {
   if (!options.doctor) return;
@@ -114,6 +120,7 @@ void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRa
   for (const auto* error : {&rank.here.error, &rank.options.error}) {
     if (!error->empty()) throw UsageError(*error);
   }
+  if (rank.options.doctor) require_doctors_time(rank.surroundings.variables);
   if (rank.here.rank != 0) return;
   require_files(rank.options);
   if (is_whole) arrival.master_port = free_port_of_job(rank.here.job, rank.options.ports, is_free_port);

@@ -9,12 +9,15 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/exit_codes.hpp>
 #include <mn/core/mpi_name.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/core/standard_output.hpp>
 
 #include "cli/options.hpp"
+#include "exchange/group.hpp"
 #include "launch.hpp"
+#include "place/processes.hpp"
 #include "place/variables.hpp"
 #include "place/variables_alone.hpp"
 #include "rounds/verdict.hpp"
@@ -36,13 +39,22 @@ int run(const mn::launcher::Options& options) {
   return mn::launcher::launch(options, mn::launcher::Variables::of_this_process());
 }
 
+/// What all ranks of a node get wrong alike is said by the first.
+bool is_first_to_say(const mn::Error& error) {
+  const auto job = std::to_string(mn::launcher::starter_of_ranks("SLURM_PROCID"));
+  return error.exit_code() != mn::kExitUsage || mn::launcher::take_name(job + error.what());
+}
+
+/// Another rank says it.
+int fail_silently(const mn::Error& error) {
+  mn::let_rank_zero_speak();
+  return error.exit_code();
+}
+
 int fail(const mn::Error& error, const std::string& who) {
-  if (*error.what() == '\0') {  // another rank says it
-    mn::let_rank_zero_speak();
-  } else {
-    std::cerr << "mnlaunch: " << who << error.what() << std::endl;
-    std::this_thread::sleep_for(mn::launcher::kUntilShown);
-  }
+  if (*error.what() == '\0') return fail_silently(error);
+  std::cerr << "mnlaunch: " << who << error.what() << std::endl;
+  std::this_thread::sleep_for(mn::launcher::kUntilShown);
   return error.exit_code();
 }
 
@@ -69,9 +81,7 @@ mn::launcher::Options options_of(int argc, char** argv) {
 /// Whether this rank reports an error that all ranks make alike. A rank without a sound number may be rank 0.
 int fail_by_rank_zero(const mn::Error& error) {
   const auto text = mn::rank_text_of_launcher(mn::environment);
-  if (!text || mn::parse_rank(*text).value_or(0) == 0) return fail(error, "");
-  mn::let_rank_zero_speak();
-  return error.exit_code();
+  return !text || mn::parse_rank(*text).value_or(0) == 0 ? fail(error, "") : fail_silently(error);
 }
 
 /// Only the command line is alike on all ranks: a rank reports what it finds by itself.
@@ -83,6 +93,7 @@ int launch_and_report(const mn::launcher::Options& options) {
   } catch (const mn::launcher::NoLocalRanks& error) {
     return fail_by_rank_zero(error);
   } catch (const mn::Error& error) {
+    if (!is_first_to_say(error)) return fail_silently(error);
     const auto rank = mn::rank_text_of_launcher(mn::environment);
     return fail(error, rank ? "rank " + *rank + " on " + mn::host_name() + ": " : "");
   }

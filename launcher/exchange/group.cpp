@@ -1,7 +1,9 @@
 #include "exchange/group.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <span>
+#include <thread>
 
 #include <unistd.h>
 
@@ -58,6 +60,26 @@ std::vector<Endpoint> endpoints_of_leader(const Group& group) {
   std::vector<Endpoint> endpoints;
   for (const auto& name : names_of(group)) endpoints.push_back({"@" + name, 0});
   return endpoints;
+}
+
+bool has_leader(const Group& group) {
+  constexpr std::chrono::seconds kMaxForALeader{1};
+  constexpr std::chrono::milliseconds kBetweenCalls{20};
+  const auto answers = [](const Endpoint& endpoint) {
+    const Fd leader = begin_connection(endpoint);
+    return leader && is_own_users(leader);
+  };
+  const auto endpoints = endpoints_of_leader(group);
+  for (const Deadline until = Clock::now() + kMaxForALeader; Clock::now() < until;) {
+    if (std::ranges::any_of(endpoints, answers)) return true;
+    std::this_thread::sleep_for(kBetweenCalls);
+  }
+  return false;
+}
+
+bool take_name(const std::string& text) {
+  static const Fd name = listen_on_name("mnlaunch-" + to_hex(key_of_text(text)));
+  return static_cast<bool>(name);
 }
 
 }  // namespace mn::launcher

@@ -42,5 +42,10 @@ struct Group {
 /// Where the first rank of another node, or of this rank's own, may listen.
 [[nodiscard]] std::vector<Endpoint> endpoints_of_node(const Group& group, int node);
 [[nodiscard]] std::vector<Endpoint> endpoints_of_leader(const Group& group);
+/// Whether there is a first rank of this rank's node; waits a second for it.
+[[nodiscard]] bool has_leader(const Group& group);
+
+/// Whether this process, in its one call, takes what no other has: of several that give a text, the first until it ends.
+[[nodiscard]] bool take_name(const std::string& text);
 
 }  // namespace mn::launcher

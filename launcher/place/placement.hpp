@@ -72,7 +72,7 @@ void note_conflict(Placement& here, const Variables& variables, const std::strin
 /// Takes from the layout all that follows from here.rank.
 void take_layout(Placement& here, const Layout& layout);
 
-/// The variable that holds the rank or its position on the node; else kNobody, and here.error says why.
+/// The variable that holds one of the numbers; else kNobody, and here.error says why.
 [[nodiscard]] int number_or_error(Placement& here, const Variables& variables, const std::string& name);
 
 /// Sets here.error if a number is outside of its range. Throws UsageError where the node's is: nobody can be told.

@@ -31,6 +31,8 @@ bool is_copy_of_parent(pid_t process, pid_t parent) {
 
 }  // namespace
 
+std::string title_of_process(pid_t process) { return read_of(process, "cmdline").c_str(); }
+
 pid_t parent_process(pid_t process) {
   std::string state;
   pid_t parent = 0;

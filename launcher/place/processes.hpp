@@ -9,6 +9,9 @@
 
 namespace mn::launcher {
 
+/// The first word of its command line, which it may have changed; empty if that can't be read.
+[[nodiscard]] std::string title_of_process(pid_t process);
+
 /// 0 if that can't be read, or is outside of this process's namespace.
 [[nodiscard]] pid_t parent_process(pid_t process);
 

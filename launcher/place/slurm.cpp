@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include <mn/core/command_output.hpp>
+#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/host_list.hpp>
 #include <mn/core/ranks.hpp>
@@ -74,8 +75,13 @@ Placement placement_of_step(const Variables& variables) {
   const int rank = number_or_error(here, variables, "SLURM_PROCID");
   // A variable of one number is more easily left over from another step than a list.
   here.rank = here.intra_rank >= 0 && local < tasks.size() ? tasks[local] : rank;
-  here.inter_rank = variables.needed("SLURM_NODEID", here.source);
   here.inter_size = nodes_of_step(variables);
+  here.inter_rank = number_or_error(here, variables, "SLURM_NODEID");
+  if (here.inter_rank == kNobody) {
+    // Its name leads it to the others all the same, so that they learn of the error.
+    const auto own = std::ranges::find(here.hosts, variables.get("SLURMD_NODENAME").value_or(host_name()));
+    here.inter_rank = static_cast<int>(own - here.hosts.begin());
+  }
   // Without the list, a step of one node has all its tasks here.
   const bool is_whole = tasks.empty() && here.inter_size == 1;
   here.intra_size = is_whole ? here.size : std::max(static_cast<int>(tasks.size()), 1);

@@ -73,7 +73,7 @@ Placement place_by_names(const Variables& variables, std::span<const LauncherVar
   Placement here;
   here.source = names->launcher;
   here.rank = number_or_error(here, variables, names->rank);
-  here.size = variables.needed(names->size, here.source);
+  here.size = number_or_error(here, variables, names->size);
   here.job = variables.has(names->job) ? *variables.get(names->job) : name_of_job(variables, *names);
   if (here.size == 1 && here.rank == 0) return here;
   if (!variables.has(names->local_rank) && !variables.has(names->local_size)) {
@@ -82,7 +82,7 @@ Placement place_by_names(const Variables& variables, std::span<const LauncherVar
                        names->local_size + " on each rank, or start mnlaunch under srun or mpiexec");
   }
   here.intra_rank = number_or_error(here, variables, names->local_rank);
-  here.intra_size = variables.needed(names->local_size, here.source);
+  here.intra_size = number_or_error(here, variables, names->local_size);
   if (here.intra_size < here.size) here.inter_size = kNotKnown;  // it describes this rank's node only
   return here;
 }

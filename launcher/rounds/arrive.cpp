@@ -85,7 +85,8 @@ class ArrivalRound {
     }
     has_second_job_ = is_twice(roster_.ranks_here);
     for (auto& arrival : node.ranks) {
-      if (!arrival.position && !arrival.failure) arrival.failure = doubled(arrival.rank);
+      const bool stands_in = !here_.error.empty();  // for a first rank that comes late, and is not to blame
+      if (!arrival.position && !arrival.failure && !stands_in) arrival.failure = doubled(arrival.rank);
     }
     if (group_.nodes > 1) node.address = own_address(routed_interfaces(), addresses_of_own_name());
     node.port = exchange_.port();

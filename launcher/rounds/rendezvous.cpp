@@ -94,8 +94,10 @@ void reach_by_board(Group& group, const Placement& here, const std::vector<int>&
 }
 
 std::string master_elsewhere(const Variables& variables) {
-  const std::string first = first_host_of_allocation(variables);
-  if (variables.has("MASTER_ADDR") || is_own_host(first)) return "";
+  const auto exported = variables.get("MASTER_ADDR");
+  const std::string first = exported ? *exported : first_host_of_allocation(variables);
+  if (is_own_host(first)) return "";
+  if (exported) return ", and MASTER_ADDR is " + first + ", another host than rank 0's";
   return ", and other nodes than this get " + (first.empty() ? "no" : first + ", another host, as") +
          " MASTER_ADDR unless you export it";
 }

@@ -93,12 +93,6 @@ SelfTestOptions parse(const std::vector<std::string>& words) {
   return options;
 }
 
-std::chrono::milliseconds patience_of_user() {
-  const auto seconds = environment_int("MN_DOCTOR_TIMEOUT").value_or(60);
-  if (seconds < 1) throw UsageError("MN_DOCTOR_TIMEOUT is " + std::to_string(seconds) + ": give seconds, at least 1");
-  return std::chrono::seconds(seconds);
-}
-
 /// What is known before MPI is up.
 struct Preparation {
   SelfTestOptions options;
@@ -108,7 +102,8 @@ struct Preparation {
 };
 
 Preparation prepare(int argc, char** argv) {
-  Preparation ready{parse({argv + 1, argv + argc}), patience_of_user(), 0, json::object()};
+  const std::chrono::seconds patience(environment_int("MN_DOCTOR_TIMEOUT").value_or(60));
+  Preparation ready{parse({argv + 1, argv + argc}), patience, 0, json::object()};
   ready.rank = rank_of_environment(environment).value_or(0);
   if (ready.rank == 0) ready.checks = report_of_mnlaunch();
   return ready;

@@ -205,6 +205,17 @@ for crash in 'vn1:2 exits' 'vn1:2 killed' 'vn1:2,vn2:2 exits' 'vn1:2,vn2:2 kille
     [ ! -e stays.0 ] || fail "rank 0 stays: $(cat out err)"
   done
 done
+# What no rank has ends all with one line; where none of srun's variables is left there is one on each node.
+for mpi in none pmix pmi2; do
+  echo "srun --mpi=$mpi without its variables"
+  srun=(timeout 60 srun -Q --mpi=$mpi -N2 --ntasks-per-node=2)
+  ! "${srun[@]}" env -u SLURM_NODEID "$mnlaunch" true >out 2>err || fail "without SLURM_NODEID the ranks start: $(cat out err)"
+  [ "$(said)" = "$(said | grep 'SLURM_NODEID is not set')" ] && [ "$(said | wc -l)" = 1 ] || fail "without SLURM_NODEID: $(cat err)"
+  ! "${srun[@]}" env -i "$mnlaunch" true >out 2>err || fail "worlds of one: $(cat out err)"
+  [ "$(said | grep -c 'has none of its variables')/$(said | wc -l)" = 2/2 ] || fail "without variables: $(cat err)"
+done
+sbatch -Q -W -N1 -n1 --output=batch.txt --wrap "env -i $mnlaunch true" || fail "alone in a batch script: $(cat batch.txt)"
+
 for hosts in vn1:2 vn1:2,vn2:2; do
   ranks=$((2 * $(tr , '\n' <<<"$hosts" | wc -l)))
   echo "Hydra, $hosts: a program without MPI that ends early"

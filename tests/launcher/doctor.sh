@@ -103,6 +103,8 @@ MN_DOCTOR_TIMEOUT=3 timeout -k 5 60 mpiexec --oversubscribe -n 3 sh -c \
 seen=0
 MN_DOCTOR_TIMEOUT=0 timeout 60 "$mnlaunch" --doctor >out 2>err || seen=$?
 [ $seen = 2 ] && grep -q 'MN_DOCTOR_TIMEOUT is 0: give seconds' err || fail "no time: status $seen, $(cat out err)"
+status 2 env MN_DOCTOR_TIMEOUT=x $run "$mnlaunch" --doctor
+one_line '^mnlaunch: MN_DOCTOR_TIMEOUT is "x", which is not a whole number'
 
 # As long as the report of some thousands of ranks.
 options=()

@@ -127,12 +127,19 @@ TEST(LaunchersTest, MalformedAndMissingVariablesAreNamed) {
   EXPECT_THAT(placed(variables).error, HasSubstr("SLURM_PROCID is \"one\"")) << "its node is known, and is told so";
   EXPECT_EQ(placed(variables).intra_rank, 1);
   const auto hydra = Variables({{"PMI_RANK", "1"}, {"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "1"}});
-  try {
-    static_cast<void>(placed_by(Launcher::kPmi, hydra));
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("PMI_SIZE is not set"));
+  EXPECT_THAT(placed_by(Launcher::kPmi, hydra).error, HasSubstr("PMI_SIZE is not set"));
+}
+
+TEST(LaunchersTest, ANodeOfAStepWithoutItsNumberIsFoundByItsName) {
+  const auto step = captured::step({1, 1, 0, "1"}, "ma[1-2]", "1(x2)", 2);
+  Variables variables;
+  variables.set("SLURMD_NODENAME", "ma2");
+  for (const auto& [name, value] : step.all()) {
+    if (name != "SLURM_NODEID") variables.set(name, value);
   }
+  const auto here = placed(variables);
+  EXPECT_THAT(here.error, HasSubstr("SLURM_NODEID is not set"));
+  EXPECT_EQ(here.inter_rank, 1);
 }
 
 TEST(LaunchersTest, ImpossibleNumbersAreRejected) {
@@ -140,6 +147,7 @@ TEST(LaunchersTest, ImpossibleNumbersAreRejected) {
   EXPECT_THAT(here.error, HasSubstr("says rank 4 of 4"));
   EXPECT_EQ(here.intra_rank, 0);
   EXPECT_EQ(placed_by(Launcher::kPmi, captured::hydra(Variables(), 3, 4, 2, 2)).intra_rank, kNobody);
+  EXPECT_EQ(placed_by(Launcher::kPmi, captured::hydra(Variables(), 0, 4, 1, 2)).intra_rank, kNobody);
 }
 
 }  // namespace

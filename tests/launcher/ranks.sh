@@ -112,6 +112,9 @@ PBS_NODEFILE=$work/hosts pmi 4 0 2
 one_line 'the nodes were not compared, and other nodes than this get another, another host, as MASTER_ADDR unless you export it'
 MASTER_ADDR=10.1.2.3 pmi 4 0 2
 [ "$(grep -c 10.1.2.3 out)" = 2 ] || fail "MASTER_ADDR of the user beside rank 0: $(cat out)"
+one_line "the nodes were not compared, and MASTER_ADDR is 10.1.2.3, another host than rank 0's (srun"
+MASTER_ADDR=$(hostname) pmi 4 0 2
+one_line 'the nodes were not compared (srun'
 # shellcheck disable=SC2016
 tell='echo $MASTER_PORT' MASTER_ADDR=10.1.2.3 MASTER_PORT=4321 pmi 4 0 2
 [ "$(cut -d' ' -f1 out | sort -u)" = 4321 ] || fail "MASTER_PORT of the user: $(cat out)"
@@ -146,10 +149,10 @@ ranks() {
   wait
   cat err.0 err.1 err.2 >err
 }
-# odd STATUS SETTINGS TEXT: long before the time-out all of these ranks end with STATUS, after the one line TEXT.
+# odd STATUS SETTINGS TEXT: long before the time-out all of these ranks end with STATUS, after the one line TEXT. [RANK]: as of ranks.
 odd() {
   local begin=$SECONDS
-  ranks "$2"
+  ranks "$2" "${4:-1}"
   [ $((SECONDS - begin)) -lt 20 ] || fail "$2: the others wait for the time-out"
   [ "$(cat exit.0 exit.1 exit.2)" = "$1"$'\n'"$1"$'\n'"$1" ] || fail "$2: statuses $(cat exit.*): $(cat err)"
   one_line "$3"
@@ -161,6 +164,15 @@ odd 2 PMI_LOCAL_RANK=5 '^mnlaunch: rank 1 on .*: PMI says rank 1 of 3, local ran
 odd 2 PMI_LOCAL_RANK=x '^mnlaunch: rank 1 on .*: PMI_LOCAL_RANK is "x", which is not a whole number'
 odd 2 PMI_LOCAL_SIZE=4 '^mnlaunch: rank 1 on .*: PMI says rank 1 of 3, local rank 1 of 4'
 odd 2 PMI_SIZE=1 '^mnlaunch: rank 1 on .*: PMI says rank 1 of 1'
+odd 2 PMI_SIZE=x '^mnlaunch: rank 1 on .*: PMI_SIZE is "x"'
+odd 2 PMI_LOCAL_SIZE=x '^mnlaunch: rank 1 on .*: PMI_LOCAL_SIZE is "x"'
+# So too where it is the first of its node, which the others call.
+odd 2 PMI_RANK=x '^mnlaunch: a rank on .*: PMI_RANK is "x"' 0
+odd 2 PMI_LOCAL_RANK=x '^mnlaunch: rank 0 on .*: PMI_LOCAL_RANK is "x"' 0
+odd 2 PMI_LOCAL_RANK=5 '^mnlaunch: rank 0 on .*: PMI says rank 0 of 3, local rank 5 of 3' 0
+odd 2 PMI_LOCAL_RANK=1 '^mnlaunch: rank 0 on .*: PMI says rank 0 of 3, local rank 1 of 3' 0
+odd 2 PMI_SIZE=x '^mnlaunch: rank 0 on .*: PMI_SIZE is "x"' 0
+odd 2 PMI_LOCAL_SIZE=x '^mnlaunch: rank 0 on .*: PMI_LOCAL_SIZE is "x"' 0
 odd 78 PMI_RANK=2 'error \[tasks\] .*: 2 processes say that they are rank 2; '
 odd 78 'PMI_RANK=0 PMI_LOCAL_RANK=0' '^mnlaunch: rank 0 on .*: another process of this node has the same number; '
 export PMI_JOBID=
@@ -248,6 +260,17 @@ for wrong in SLURM_PROCID=x SLURM_LOCALID=5; do
   [ "$(cat exit.0 exit.1)" = $'2\n2' ] || fail "a step, $wrong: $(cat exit.* err)"
   one_line "^mnlaunch: rank 1 on .*: .*\(SLURM_PROCID is \"x\"\|local rank 5\)"
 done
+
+# What all ranks lack alike, or cannot read, is one line.
+step env -u SLURM_NODEID "$mnlaunch" true
+[ "$(cat exit.0 exit.1)" = $'2\n2' ] || fail "a step without SLURM_NODEID: $(cat exit.* err)"
+one_line '^mnlaunch: .*SLURM_NODEID is not set'
+step env SLURM_STEP_NUM_TASKS=x "$mnlaunch" true
+[ "$(cat exit.0 exit.1)" = $'2\n2' ] || fail "a step, SLURM_STEP_NUM_TASKS=x: $(cat exit.* err)"
+one_line '^mnlaunch: .*SLURM_STEP_NUM_TASKS is "x"'
+# No world of one where the launcher's variables are gone.
+status 2 $run env -i "$mnlaunch" true
+one_line '^mnlaunch: mpiexec started this process, which has none of its variables'
 
 # Flux: a PMI server that knows the nodes, and no variables about them.
 status 0 "$MN_SOURCE_DIR/tests/support/start_ranks" flux here,here "$mnlaunch" sh -c "$tell"
