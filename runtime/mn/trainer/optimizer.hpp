@@ -162,8 +162,8 @@ class MultiNodeOptimizer {
   /// Local. What gradients are averaged over.
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const noexcept { return comm_; }
   /// Local. Exposed communication time in seconds: what this rank's steps have waited for the network and for slower
-  /// ranks. On a GPU, where steps only enqueue, this call waits for them, so it is for reports; steps that a GraphedStep
-  /// launches do not count there.
+  /// ranks. On a GPU, where steps only enqueue, this call waits for them, so it is for reports; steps that a
+  /// GraphedStep launches do not count there.
   [[nodiscard]] double communication_s() const;
   /// Local. Bytes of gradients or parameters that this rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept;

@@ -149,8 +149,8 @@ class Trainer {
   [[nodiscard]] torch::nn::Module& model() const noexcept { return *model_; }
   /// As given to the constructor.
   [[nodiscard]] const TrainerOptions& options() const noexcept { return options_; }
-  /// The values of the last iteration, on this rank, by the host's clock. On a GPU they say what the work took only with
-  /// a trace: otherwise the host goes on, and times() has them.
+  /// The values of the last iteration, on this rank, by the host's clock. On a GPU they say what the work took only
+  /// with a trace: otherwise the host goes on, and times() has them.
   [[nodiscard]] const StepTimes& last_step() const noexcept { return last_step_; }
   /// The sum over this process's iterations, on this rank. On a GPU the work's own times, for which this waits: for
   /// reports. Steps of a CUDA graph count as computing.
