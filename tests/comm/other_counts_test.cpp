@@ -117,6 +117,10 @@ TEST_P(OtherCounts, OfEveryCall) {
          }},
         {"gather_obj",
          [&](Communicator& comm) { static_cast<void>(comm.gather_obj("x", is_absent() ? size_ - 1 : 0)); }},
+        {"a barrier less",
+         [&](Communicator& comm) { is_absent() ? comm.reduce(keep(usual), keep(usual)) : comm.barrier(); }},
+        {"a barrier more",
+         [&](Communicator& comm) { is_absent() ? comm.monitored_barrier(kPatience) : comm.bcast(keep(usual)); }},
     };
     for (const auto& [name, call] : calls) expect_named(name, call);
   }

@@ -21,6 +21,13 @@ namespace {
 
 std::string by(ReduceOp op) { return ", " + std::string(name_of(op)); }
 
+/// Returns when all ranks have come to it. What MPI finds wrong in a collective call that can be left ends the process:
+/// such a barrier must not meet another call.
+void wait_for_all(CallCheck& calls, MPI_Comm comm) {
+  if (limited_call() != nullptr) calls.match("barrier", {});
+  call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm);
+}
+
 }  // namespace
 
 void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
@@ -181,14 +188,14 @@ void Communicator::reduce_scatter(ConstBufferView send, BufferView recv, ReduceO
 
 void Communicator::barrier() {
   const auto call = calls_->collective("barrier");
-  call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, internal_comm());
+  wait_for_all(*calls_, internal_comm());
 }
 
 void Communicator::monitored_barrier(std::chrono::milliseconds timeout) {
   if (timeout.count() <= 0) throw ArgumentError("monitored_barrier: the time-out must be above 0");
   const CallTimeout limit(*this, timeout);
   const auto call = calls_->collective("monitored_barrier");
-  call_mpi(MPI_Barrier, MPI_Ibarrier, "monitored_barrier", 0, internal_comm());
+  wait_for_all(*calls_, internal_comm());
 }
 
 }  // namespace mn
