@@ -17,9 +17,9 @@
 ///    mapped. A rank may release its memory at any time; nobody looks up an allocation that it does not hold itself.
 /// 6. How the ranks of a node move a piece, through how much staging memory or by messages, is their own affair: the
 ///    pieces and slices that nodes exchange do not depend on it, and neither do the bits of a result.
-/// 7. A rank uses what others gave, by its own count, only after a barrier behind which it has found their count, dtype,
-///    operation and scale to be its own: each stands before its rank's slot for small messages. All ranks of the node
-///    see the same, and throw together.
+/// 7. A rank uses what others gave, by its own count, only after a barrier behind which it has found their count,
+///    dtype, operation and scale to be its own: each stands before its rank's slot for small messages. All ranks of the
+///    node see the same, and throw together.
 ///
 /// Memory: 17 KiB of /dev/shm for each rank, and staging memory from the first reduction that needs it: as much as the
 /// largest needed, at most a piece. Where /dev/shm is short, less; where it lacks even that, messages replace it.
