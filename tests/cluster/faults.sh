@@ -79,9 +79,11 @@ preempt() {
 walltime() {
   job=$(sbatch --parsable -N2 --ntasks-per-node=1 --requeue --open-mode=append --time=1 --output=out.txt train.sbatch out 700 50 100)
   within 120 is_back "$job" || check 'it goes back into the queue' false
+  has_begun() { ! is_back "$job"; }
   rests() { is_back "$job" || is_over "$job"; }
   for ((starts = 1; starts < 5; ++starts)); do  # beside other work two may not be enough
     starts_again "$job"
+    within 60 has_begun || check 'it begins' false
     within 120 rests || check 'it ends, or goes back into the queue' false
     ! is_over "$job" || return 0
   done
