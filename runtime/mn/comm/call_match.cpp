@@ -21,11 +21,16 @@ int rank_in_job(MPI_Comm comm, int rank) {
   return found == MPI_UNDEFINED ? rank : found;
 }
 
-std::string described(const CallSignature& call, bool with_scale) {
-  const CallShape& shape = call.shape;
-  std::string text = std::string(call.operation) + " of " + std::to_string(shape.count) + " " +
-                     std::string(name_of(shape.dtype)) + ", " + std::string(name_of(shape.op));
-  if (with_scale) text += ", scale " + std::to_string(shape.scale);
+/// `call`, which is not `other`: its op and scale where they differ, and its elements if it is a call that has some.
+std::string described(const CallSignature& call, const CallSignature& other) {
+  const CallShape& own = call.shape;
+  const CallShape& theirs = other.shape;
+  std::string text = call.operation;
+  const bool differs = own.count != theirs.count || own.dtype != theirs.dtype;
+  if (own.count > 0 || (differs && text == other.operation))
+    text += " of " + std::to_string(own.count) + " " + std::string(name_of(own.dtype));
+  if (own.op != theirs.op) text += ", " + std::string(name_of(own.op));
+  if (own.scale != theirs.scale) text += ", scale " + std::to_string(own.scale);
   return call.root < 0 ? text : text + ", root " + std::to_string(call.root);
 }
 
@@ -41,9 +46,8 @@ void require_same(MPI_Comm comm, int other, const CallSignature& theirs, const C
   if (theirs.is(own)) return;
   int rank = 0;
   mpi_check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  const bool scales = theirs.shape.scale != own.shape.scale;
-  throw CallMismatch("rank " + std::to_string(rank_in_job(comm, other)) + " gives " + described(theirs, scales) +
-                     "; rank " + std::to_string(rank_in_job(comm, rank)) + " gives " + described(own, scales) +
+  throw CallMismatch("rank " + std::to_string(rank_in_job(comm, other)) + " gives " + described(theirs, own) +
+                     "; rank " + std::to_string(rank_in_job(comm, rank)) + " gives " + described(own, theirs) +
                      ": all ranks must make the same calls with the same count, dtype, op and root; MN_DEBUG=1 "
                      "compares more");
 }
