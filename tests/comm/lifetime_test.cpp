@@ -50,6 +50,10 @@ int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI
   ++alive.requests;
   return PMPI_Irecv(data, count, type, source, tag, comm, request);
 }
+int MPI_Wait(MPI_Request* request, MPI_Status* status) {
+  if (*request != MPI_REQUEST_NULL) --alive.requests;
+  return PMPI_Wait(request, status);
+}
 int MPI_Waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
   alive.requests -= static_cast<int>(count - std::count(requests, requests + count, MPI_REQUEST_NULL));
   return PMPI_Waitall(count, requests, statuses);
