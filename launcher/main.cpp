@@ -39,10 +39,19 @@ int run(const mn::launcher::Options& options) {
   return mn::launcher::launch(options, mn::launcher::Variables::of_this_process());
 }
 
+/// The same for all ranks of a node, also where scripts start mnlaunch.
+pid_t starter_of_job() {
+  if (const pid_t launcher = mn::launcher::process_of_launcher(); launcher > 0) return launcher;
+  for (const auto& names : mn::kLauncherVariables) {
+    if (mn::environment(names.rank)) return mn::launcher::starter_of_ranks(names.rank);
+  }
+  return mn::launcher::starter_of_ranks("SLURM_PROCID");
+}
+
 /// What all ranks of a node get wrong alike is said by the first.
 bool is_first_to_say(const mn::Error& error) {
-  const auto job = std::to_string(mn::launcher::starter_of_ranks("SLURM_PROCID"));
-  return error.exit_code() != mn::kExitUsage || mn::launcher::take_name(job + error.what());
+  if (error.exit_code() != mn::kExitUsage) return true;
+  return mn::launcher::take_name(std::to_string(starter_of_job()) + error.what());
 }
 
 /// Another rank says it.

@@ -45,7 +45,8 @@ struct Group {
 /// Whether there is a first rank of this rank's node; waits a second for it.
 [[nodiscard]] bool has_leader(const Group& group);
 
-/// Whether this process, in its one call, takes what no other has: of several that give a text, the first until it ends.
+/// Whether this process, in its one call, takes what no other has: of several that give a text, the first, until it
+/// ends.
 [[nodiscard]] bool take_name(const std::string& text);
 
 }  // namespace mn::launcher

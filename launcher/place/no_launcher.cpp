@@ -1,7 +1,6 @@
 #include "place/no_launcher.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 #include <unistd.h>
 
@@ -36,18 +35,13 @@ void reject_ranks_by_hand(const Variables& variables) {
                    "ranks with one srun or mpiexec, or unset RANK and WORLD_SIZE");
 }
 
-/// The launcher's own process started this one, but no variable is left that names a rank (env -i).
+/// A launcher's own process started this one or a script above it, but no variable is left that names a rank (env -i).
 void reject_lost_variables(const Variables& variables) {
-  constexpr std::string_view kStarters[] = {"mpiexec", "mpirun", "orted", "prterun", "prted", "hydra_pmi_proxy"};
-  if (rank_text_of_launcher(variables.lookup())) return;
-  const std::string title = title_of_process(getppid());
-  const std::string starter = title.substr(title.rfind('/') + 1);
-  // "slurmstepd: [12.0]"; a batch script's is "slurmstepd: [12.batch]".
-  const bool is_task =
-      title.starts_with("slurmstepd: ") && title.find_first_of("0123456789", title.find('.')) < title.size();
-  if (!is_task && std::ranges::find(kStarters, starter) == std::end(kStarters)) return;
-  throw UsageError(starter +
-                   " started this process, which has none of its variables, so that each rank would be a job "
+  if (rank_text_of_launcher(variables.lookup()) || variables.get("SLURM_STEP_NUM_TASKS") == "1") return;
+  const pid_t starter = process_of_launcher();
+  if (starter == 0) return;
+  throw UsageError(program_of_process(starter) +
+                   " started this process, which has none of its variables for a rank, so that each would be a job "
                    "of its own; start mnlaunch with its whole environment (without env -i)");
 }
 
@@ -70,8 +64,8 @@ void reject_torchrun(const Variables& variables) {
 
 void reject_one_of_many(const Variables& variables) {
   reject_ranks_by_hand(variables);
-  reject_one_of_many_tasks(variables);
   reject_lost_variables(variables);
+  reject_one_of_many_tasks(variables);
 }
 
 }  // namespace mn::launcher

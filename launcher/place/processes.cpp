@@ -1,9 +1,11 @@
 #include "place/processes.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include <time.h>
 #include <unistd.h>
@@ -29,9 +31,20 @@ bool is_copy_of_parent(pid_t process, pid_t parent) {
   return parent > 0 && is_alike("cmdline") && is_alike("environ");
 }
 
+bool starts_ranks(const std::string& program) {
+  constexpr std::string_view kStarters[] = {"mpiexec", "mpirun", "orted", "prterun", "prted", "hydra_pmi_proxy"};
+  // "slurmstepd: [12.0]"; a batch script's is "slurmstepd: [12.batch]".
+  const bool is_task =
+      program.starts_with("slurmstepd: ") && program.find_first_of("0123456789", program.find('.')) < program.size();
+  return is_task || std::ranges::find(kStarters, program) != std::end(kStarters);
+}
+
 }  // namespace
 
-std::string title_of_process(pid_t process) { return read_of(process, "cmdline").c_str(); }
+std::string program_of_process(pid_t process) {
+  const std::string title = read_of(process, "cmdline").c_str();
+  return title.substr(title.rfind('/') + 1);
+}
 
 pid_t parent_process(pid_t process) {
   std::string state;
@@ -51,6 +64,12 @@ pid_t starter_of_ranks(const std::string& variable) {
     parent = parent_process(process);
     if (!is_copy_of_parent(process, parent)) break;
   }
+  return process;
+}
+
+pid_t process_of_launcher() {
+  pid_t process = getppid();
+  while (process > 0 && !starts_ranks(program_of_process(process))) process = parent_process(process);
   return process;
 }
 

@@ -139,7 +139,7 @@ for way in "${!ways[@]}"; do
     MN_LAUNCH_TIMEOUT=3 run sh -c '[ "$N" != "$1" ] || exec "$2"; exec "$0" true' "$mnlaunch" "$victim" "$work/stay_away"
     # Where a process has spoken to its server and one has not, mpiexec ends all when the first leaves.
     if [[ $way = mpiexec || $way = Open* ]]; then [ "${exits%% *}" = 78 ] || fail "$way, $name: $exits: $(cat out err)"; else ends "$all" "$alone"; fi
-    one_line 'error \[tasks\] vn2: .*ranks? .*of 4 did not arrive in 3 s; |error \[tasks\] .*not all ranks arrived|rank 3 on vn2: the first rank of this node did not arrive in 3 s; '
+    one_line 'error \[tasks\] vn2: .*ranks? .*of 4 did not arrive in 3 s[;,] |error \[tasks\] .*not all ranks arrived|rank 3 on vn2: the first rank of this node did not arrive in 3 s; '
   done
 
   name='cores'
@@ -213,6 +213,14 @@ for mpi in none pmix pmi2; do
   [ "$(said)" = "$(said | grep 'SLURM_NODEID is not set')" ] && [ "$(said | wc -l)" = 1 ] || fail "without SLURM_NODEID: $(cat err)"
   ! "${srun[@]}" env -i "$mnlaunch" true >out 2>err || fail "worlds of one: $(cat out err)"
   [ "$(said | grep -c 'has none of its variables')/$(said | wc -l)" = 2/2 ] || fail "without variables: $(cat err)"
+  # shellcheck disable=SC2016
+  for gone in -i '-u PMIX_RANK -u PMI_RANK -u SLURM_PROCID'; do
+    # shellcheck disable=SC2016
+    ! "${srun[@]}" sh -c 'env $1 "$0" true; exit $?' "$mnlaunch" "$gone" >out 2>err || fail "a script's worlds of one: $(cat out err)"
+    [ "$(said | grep -c 'has none of its variables')/$(said | wc -l)" = 2/2 ] || fail "a script, env $gone: $(cat err)"
+  done
+  # shellcheck disable=SC2016
+  timeout 60 srun -Q --mpi=$mpi -N1 -n1 sh -c 'env -u PMIX_RANK -u PMI_RANK -u SLURM_PROCID "$0" true; exit $?' "$mnlaunch" || fail 'alone in a step'
 done
 sbatch -Q -W -N1 -n1 --output=batch.txt --wrap "env -i $mnlaunch true" || fail "alone in a batch script: $(cat batch.txt)"
 

@@ -271,6 +271,16 @@ one_line '^mnlaunch: .*SLURM_STEP_NUM_TASKS is "x"'
 # No world of one where the launcher's variables are gone.
 status 2 $run env -i "$mnlaunch" true
 one_line '^mnlaunch: mpiexec started this process, which has none of its variables'
+# So it is where a script starts mnlaunch, and one rank says for all what is wrong.
+# shellcheck disable=SC2016
+status 2 $run sh -c 'env -i "$0" true; exit $?' "$mnlaunch"
+one_line '^mnlaunch: mpiexec started this process, which has none of its variables'
+# shellcheck disable=SC2016
+status 2 $run sh -c 'TORCHELASTIC_RUN_ID=1 "$0" true; exit $?' "$mnlaunch"
+one_line '^mnlaunch: rank . on .*: torchrun started this process'
+# shellcheck disable=SC2016
+status 2 "$MN_SOURCE_DIR/tests/support/start_ranks" mvapich2 here,here sh -c 'TORCHELASTIC_RUN_ID=1 "$0" true; exit $?' "$mnlaunch"
+one_line '^mnlaunch: rank . on .*: torchrun started this process'
 
 # Flux: a PMI server that knows the nodes, and no variables about them.
 status 0 "$MN_SOURCE_DIR/tests/support/start_ranks" flux here,here "$mnlaunch" sh -c "$tell"
