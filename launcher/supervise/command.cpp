@@ -42,6 +42,9 @@ StepCommand::StepCommand(Words words, const Lookup& lookup) : words_(std::move(w
     throw UsageError("usage: mnlaunch supervise [options] -- srun|mpiexec ... mnlaunch PROGRAM [ARG...]");
   }
   is_srun_ ? read_srun(lookup) : read_mpiexec();
+  if (wanted_hosts_.value_or(0) <= hosts_.size()) return;
+  throw UsageError("supervise: " + launcher + " asks for " + std::to_string(*wanted_hosts_) +
+                   " hosts, more than there are: " + join(hosts_, ","));
 }
 
 /// Removes an option of the launcher with its value, in the forms -N 3, -N3, --nodes 3 and --nodes=3. The last counts.
@@ -102,8 +105,13 @@ void StepCommand::read_mpiexec() {
       most = std::max(most, parse_count("the ranks of a host", std::string(host_and_ranks[1]), 1));
   }
   ranks_per_host_ = most > 0 ? most : ranks ? divided(parse_count("the number of ranks", *ranks, 1), hosts_.size()) : 1;
-  if (most > 0 && ranks)
-    wanted_hosts_ = std::min(divided(parse_count("the number of ranks", *ranks, 1), most), hosts_.size());
+  if (most == 0 || !ranks) return;
+  const std::size_t all = parse_count("the number of ranks", *ranks, 1);
+  if (all % most != 0) {
+    throw UsageError("supervise: " + std::to_string(all) + " ranks do not fill hosts of " + std::to_string(most) +
+                     ": give mpiexec -n a multiple of it, or -host other numbers");
+  }
+  wanted_hosts_ = all / most;
 }
 
 Words StepCommand::on(const Words& hosts, const std::string& name, bool overlap) const {

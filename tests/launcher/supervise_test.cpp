@@ -67,6 +67,14 @@ TEST(StepCommandTest, WhatCannotBeStartedElsewhereIsAnError) {
   EXPECT_THROW(command_of({"srun", "-n5", "mnlaunch", "x"}, {{"SLURM_JOB_NODELIST", "vn[1-2]"}}), UsageError);
   EXPECT_THROW(command_of({"mpiexec", "-n", "2", "mnlaunch", "x"}), UsageError) << "no hosts";
   EXPECT_THROW(command_of({"mpiexec", "-host", "a:0", "mnlaunch", "x"}), UsageError);
+  EXPECT_THROW(command_of({"srun", "-N3", "mnlaunch", "x"}, {{"SLURM_JOB_NODELIST", "vn[1-2]"}}), UsageError);
+  EXPECT_THROW(command_of({"mpiexec", "-host", "a:2", "-n", "4", "mnlaunch", "x"}), UsageError) << "4 of 2 ranks";
+  try {
+    command_of({"mpiexec", "-host", "a:2", "-n", "3", "mnlaunch", "x"});
+    FAIL() << "3 ranks by two";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("3 ranks do not fill hosts of 2: "));
+  }
 }
 
 TEST(SuperviseTest, Options) {
