@@ -33,6 +33,7 @@ bool is_compared(const std::string& name) {
                                   "MN_HARDWARE_ROOT",
                                   "MN_NIC",
                                   "MN_LAUNCH_KEY",
+                                  "MN_START_LINKS",
                                   "MN_STATUS_FILE",
                                   "NCCL_IB_HCA",
                                   "UCX_NET_DEVICES",
