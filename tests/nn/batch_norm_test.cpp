@@ -152,6 +152,16 @@ TEST_F(BatchNormTest, EvaluationIsLocal) {
   }
 }
 
+/// As those of torch.nn.SyncBatchNorm: an error, and no wrong numbers.
+TEST_F(BatchNormTest, GradientsOfGradientsAreAnError) {
+  MultiNodeBatchNorm norm(comm_, BatchNormOptions(3));
+  const at::Tensor x = torch::randn({4, 3}).requires_grad_();
+  const at::Tensor loss = norm->forward(x).pow(3).sum();
+  const at::Tensor gradient = torch::autograd::grad({loss}, {x}, {}, true, /*create_graph=*/true).front();
+  EXPECT_THROW(gradient.square().sum().backward(), c10::Error);
+  EXPECT_TRUE(gradient.equal(torch::autograd::grad({loss}, {x}).front()));
+}
+
 /// The backward of the layer below waits for its peers while gradients above are reduced already.
 TEST_F(BatchNormTest, TrainsAsOneRankWithAllSamples) {
   const auto train = [&](const std::shared_ptr<Communicator>& comm, bool overlap) {

@@ -74,6 +74,70 @@ TEST_F(CollectivesTest, AllGatherTakesUnevenAndEmptyParts) {
   }
 }
 
+/// A penalty on gradients, which each rank takes of its own inputs.
+TEST_F(CollectivesTest, GradientsOfGradients) {
+  using All = std::vector<Tensors>;
+  const auto position = [](int r) { return static_cast<std::size_t>(r); };
+  struct Case {
+    int count;
+    std::function<std::int64_t(int, int)> rows;
+    std::function<Tensors(const Tensors& own)> call;
+    std::function<Tensors(const All& all, int rank)> in_one_graph;
+  };
+  const auto firsts = [](const All& all) {
+    Tensors result;
+    for (const Tensors& each : all) result.push_back(each[0]);
+    return result;
+  };
+  const auto sent_to = [position](const All& all, int rank) {
+    Tensors result;
+    for (const Tensors& each : all) result.push_back(each[position(rank)]);
+    return result;
+  };
+  const std::vector<Case> cases = {
+      {1, [](int r, int) { return 2 * r; }, [&](const Tensors& own) { return Tensors{all_gather(comm_, own[0])}; },
+       [&](const All& all, int) { return Tensors{torch::cat(firsts(all))}; }},
+      {1, [](int, int) { return 4; }, [&](const Tensors& own) { return Tensors{all_reduce(comm_, own[0])}; },
+       [&](const All& all, int) { return Tensors{torch::stack(firsts(all)).sum(0)}; }},
+      {size_, [](int, int i) { return i; }, [&](const Tensors& own) { return Tensors{reduce_scatter(comm_, own)}; },
+       [&](const All& all, int rank) { return Tensors{torch::stack(sent_to(all, rank)).sum(0)}; }},
+      {size_, [](int r, int i) { return r + i; }, [&](const Tensors& own) { return alltoall(comm_, own); }, sent_to}};
+  const auto cubes = [](const Tensors& outputs, int rank) {
+    at::Tensor sum = torch::zeros({}, at::kDouble);
+    for (const at::Tensor& output : outputs) sum = sum + output.pow(3).sum() * (rank + 1);
+    return sum;
+  };
+  const auto penalize = [](const at::Tensor& loss, const Tensors& leaves) {
+    at::Tensor sum = torch::zeros({}, at::kDouble);
+    for (const at::Tensor& gradient : torch::autograd::grad({loss}, leaves, {}, true, /*create_graph=*/true))
+      sum = sum + gradient.square().sum();
+    return sum;
+  };
+  for (const Case& each : cases) {
+    const All all = inputs(each.count, each.rows);
+    const Tensors& own = all[position(rank_)];
+    at::Tensor loss = torch::zeros({}, at::kDouble);
+    Tensors leaves;
+    for (int r = 0; r < size_; ++r) {
+      loss = loss + cubes(each.in_one_graph(all, r), r);
+      leaves.insert(leaves.end(), all[position(r)].begin(), all[position(r)].end());
+    }
+    const Tensors wanted = expected(penalize(loss, leaves), own);
+    penalize(cubes(each.call(own), rank_), own).backward();
+    expect_gradients(own, wanted);
+  }
+}
+
+/// The ranks that get the tensor have no input whose gradient leads to the root's.
+TEST_F(CollectivesTest, GradientsOfGradientsOfABroadcastAreAnError) {
+  const at::Tensor x = torch::ones({2}, at::kDouble).requires_grad_();
+  const at::Tensor loss = broadcast(comm_, x).square().sum();
+  EXPECT_THAT([&] { loss.backward({}, /*retain_graph=*/true, /*create_graph=*/true); },
+              ThrowsMessage<ArgumentError>(HasSubstr("broadcast: its gradients can't be differentiated")));
+  loss.backward();
+  EXPECT_EQ(x.grad().defined(), rank_ == 0);
+}
+
 TEST_F(CollectivesTest, AllReduceSums) {
   const auto all = inputs(1, [](int, int) { return 4; });
   at::Tensor sum = torch::zeros({4, 3}, at::kDouble), loss = torch::zeros({}, at::kDouble);

@@ -2,6 +2,7 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 
+#include <mn/core/error.hpp>
 #include <mn/nn/recompute.hpp>
 #include <mn/tensor/autocast.hpp>
 
@@ -107,6 +108,13 @@ TEST(Recompute, InputsGetTheirGradients) {
   EXPECT_TRUE(inputs[0].grad().equal(inputs[1]));
   EXPECT_FALSE(inputs[1].grad().defined());
   EXPECT_TRUE(inputs[2].grad().equal(torch::ones({4})));
+}
+
+TEST(Recompute, GradientsOfGradientsAreAnError) {
+  const at::Tensor x = torch::ones({2}).requires_grad_();
+  const auto cube = [](const at::Tensor& input) { return input.pow(3); };
+  const at::Tensor loss = recompute_activations(cube, x).sum();
+  EXPECT_THROW((void)torch::autograd::grad({loss}, {x}, {}, true, /*create_graph=*/true), ArgumentError);
 }
 
 TEST(Recompute, WithoutGradientsItIsTheFunction) {

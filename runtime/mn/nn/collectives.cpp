@@ -146,7 +146,10 @@ at::Tensor sum_all(const at::Tensor& tensor, Communicator& comm) {
 struct Call {
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& given)> forward;
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& gradients)> backward;
+  const char* one_sided = nullptr;  // its name, where only one rank has a gradient
 };
+
+std::vector<at::Tensor> run(Call call, const std::vector<at::Tensor>& given, bool with_gradient);
 
 class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
  public:
@@ -158,8 +161,13 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (!in_weighted_backward()) assume_equal_weights();
     const auto call = c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["call"].toCapsule())->call;
+    if (call->one_sided != nullptr && at::GradMode::is_enabled())
+      throw ArgumentError(std::string(call->one_sided) + ": its gradients can't be differentiated (create_graph)",
+                          true);
     variable_list result = {at::Tensor(), at::Tensor()};  // none for the stand-in, and for `call`
-    for (at::Tensor& gradient : call->backward(gradients)) result.push_back(std::move(gradient));
+    // With create_graph the adjoint is a call that gradients pass through, too.
+    for (at::Tensor& gradient : run({call->backward, call->forward}, gradients, true))
+      result.push_back(std::move(gradient));
     return result;
   }
 
@@ -246,6 +254,7 @@ at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor
         at::Tensor sum = sum_all(gradients[0], *comm);
         return is_root ? std::vector{sum} : std::vector<at::Tensor>();
       },
+      "broadcast",
   };
   return run(call, is_root ? std::vector{tensor} : std::vector<at::Tensor>(), form.requires_grad != 0).front();
 }

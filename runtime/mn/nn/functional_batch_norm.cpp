@@ -22,6 +22,7 @@
 #include <ATen/ops/var_mean.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
 
 #include <mn/nn/functional_batch_norm.hpp>
 #include <mn/tensor/stream_order.hpp>
@@ -134,7 +135,12 @@ class Normalization : public torch::autograd::Function<Normalization> {
       of_bias = own.narrow(0, 0, channels).to(weight.scalar_type());
       of_weight = own.narrow(0, channels, channels).to(weight.scalar_type());
     }
-    return {result.to(input.scalar_type()), of_weight, of_bias, {}, {}, {}};
+    // With create_graph those of mean and scale would be missing in the gradients of these.
+    const auto final = std::make_shared<torch::autograd::DelayedError>(
+        "the gradients of mn::MultiNodeBatchNorm can't be differentiated", 3);
+    variable_list all = final->apply({result.to(input.scalar_type()), of_weight, of_bias});
+    all.resize(6);
+    return all;
   }
 
  private:

@@ -111,6 +111,8 @@ class Recompute : public torch::autograd::Function<Recompute> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    if (at::GradMode::is_enabled())
+      throw ArgumentError("the gradients of recompute_activations() can't be differentiated (create_graph)");
     const auto run = c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["run"].toCapsule())->run;
     std::vector<at::Tensor> inputs;
     for (const at::Tensor& input : context->get_saved_variables())
