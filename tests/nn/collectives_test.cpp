@@ -227,6 +227,8 @@ TEST_F(CollectivesTest, AMismatchIsTheSameErrorOnAllRanks) {
   EXPECT_THAT([&] { static_cast<void>(broadcast(comm_, at::Tensor(), 1)); },
               ThrowsMessage<ArgumentError>(HasSubstr("root 1: that rank gave no tensor")));
   EXPECT_THROW(static_cast<void>(alltoall(comm_, {})), ArgumentError);
+  EXPECT_THAT([&] { static_cast<void>(all_reduce(comm_, torch::eye(2).to_sparse())); },
+              ThrowsMessage<ArgumentError>(HasSubstr("all_reduce: a tensor is sparse")));
 }
 
 /// A loss over all ranks' embeddings, and one with a sum over ranks in it, of uneven minibatches.

@@ -52,8 +52,8 @@ using TensorForms = std::map<std::string, TensorForm>;
 void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source,
                const std::vector<std::string>& skip = {});
 
-/// Collective: rank 0 writes its weights, atomically, into a folder that it makes if need be; all ranks wait for it. Throws the same DataError on every
-/// rank.
+/// Collective: rank 0 writes its weights, atomically, into a folder that it makes if need be; all ranks wait for it.
+/// Throws the same DataError on every rank.
 void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm);
 /// Collective: rank 0 reads, and every rank ends with the same weights. `path` is what save_model() wrote, or a
 /// checkpoint: its averaged weights then, if it has some. What `skip` names, a layer ("fc") or a tensor ("fc.bias"),

@@ -40,24 +40,22 @@ struct Reduction;
 /// may exceed INT_MAX. NCCL moves device buffers where the backend has it, MPI where it takes them; else they are
 /// staged through page-locked host memory. A call begins after the work on the streams that its buffers name: a tensor
 /// names torch's current stream, other views the legacy default stream unless told otherwise. Where one rank passes a
-/// device buffer all do. Every call blocks until this rank's part is done, so that any stream may use the result, and
-/// memory may be freed; device_collectives() returns those that do not.
+/// device buffer all do. Calls block until this rank's part is done, but for those of device_collectives(): any stream
+/// may use the result, and memory may be freed.
 ///
 /// All ranks of the group must make a collective call with the same count, dtype, op and root. Arguments are checked
 /// before anything is sent: ArgumentError. CommError when MPI, CUDA or NCCL fails; after it the communicator can only
-/// be destroyed. One thread at a time. Creation and destruction are collective. Where one rank gives other ones,
-/// nobody's memory is touched: with a time-out every rank throws CommError, of which those that see it say who gives
-/// what; without one these throw, and the rest may wait. What NCCL does on devices is not compared so.
+/// be destroyed. One thread at a time. Creation and destruction are collective. Where one rank gives other ones, nobody
+/// writes beyond its memory: those that see it throw CommError, with a time-out the rest, too. NCCL compares nothing.
 ///
 /// Debug mode (MN_DEBUG=1, or CommunicatorOptions): before each collective call the ranks compare operation, count,
 /// dtype, op and root, and search gradients for values that are not finite. A mismatch, or an argument that one rank
 /// rejects, throws the same ArgumentError on every rank, with the rank, the argument and both versions in it.
 ///
-/// Time-outs (CommunicatorOptions::timeout, set_timeout()): a call that does not end in time, but no sooner than in
-/// 50 ms, throws CommError on every rank that waits in it, with the call, its number and which ranks are missing. A
-/// rank that comes later throws too; one that comes as the others give up may get the result, and throws at its next
-/// call. MPI may still write to the buffers of such a call: they must live as long as the process. Not limited:
-/// creation, split(), finalize() and what device_collectives() enqueues, which MN_NCCL_TIMEOUT limits.
+/// Time-outs (CommunicatorOptions::timeout, set_timeout()): a call that does not end in time, 50 ms at least, throws
+/// CommError on every rank that waits in it, with the call, its number and which ranks are missing. A rank that comes
+/// later throws too, in that call or the next. MPI may still write to its buffers: they must live as long as the
+/// process. Not limited: creation, split(), finalize() and what device_collectives() enqueues (MN_NCCL_TIMEOUT).
 class Communicator : public PlacedRank {
  public:
   /// Collective, unless an exception unwinds or MPI is finalized.
@@ -74,8 +72,7 @@ class Communicator : public PlacedRank {
   [[nodiscard]] DeviceCollectives* device_collectives();
   /// Whether calls are compared between ranks.
   [[nodiscard]] bool debug() const noexcept;
-  /// Owned by this communicator: a duplicate of the one given at creation, with MPI_ERRORS_RETURN. Messages between two
-  /// ranks go through it, collective calls through another one.
+  /// This communicator's own, with MPI_ERRORS_RETURN: for messages. Collective calls go through another one.
   [[nodiscard]] MPI_Comm mpi_comm() const noexcept { return comm_.get(); }
 
   /// Collective: frees what the group holds of MPI, as destruction would. Every later call but this one, abort()

@@ -52,6 +52,8 @@ constexpr std::size_t kFormCount = sizeof(Form) / sizeof(std::int64_t);
 
 Form form_of(const at::Tensor& tensor, const char* call) {
   if (!tensor.defined()) return {};
+  if (tensor.layout() != at::kStrided)
+    throw ArgumentError(std::string(call) + ": a tensor is sparse: give its to_dense()");
   if (tensor.dim() > static_cast<std::int64_t>(kMaxDims))
     throw ArgumentError(std::string(call) + ": a tensor has more than " + std::to_string(kMaxDims) + " dimensions");
   Form form{.requires_grad = at::GradMode::is_enabled() && tensor.requires_grad() ? 1 : 0,

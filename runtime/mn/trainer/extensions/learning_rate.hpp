@@ -17,10 +17,10 @@ namespace mn::extensions {
 /// Sets the rate of every parameter group before the first iteration and after each: the first group's to the
 /// schedule's, the others' in the proportion that the program gave them. A group that the program gave a rate of 0
 /// stays frozen, and the first of the others counts as the first; where all have 0, all get the schedule's rate. The
-/// same holds for groups that are added during training: their rate counts as if it had been given at the start. After a resume, the rates that the program
-/// made its optimizer with win over the checkpoint's. A report in the same iteration still has the rate that the
-/// iteration used. The schedule counts iterations of this run's size: after a resume with another number of ranks or
-/// batch size it continues from the same fraction of the same epoch.
+/// same holds for groups that are added during training: their rate counts as if it had been given at the start. After
+/// a resume, the rates that the program made its optimizer with win over the checkpoint's. A report in the same
+/// iteration still has the rate that the iteration used. The schedule counts iterations of this run's size: after a
+/// resume with another number of ranks or batch size it continues from the same fraction of the same epoch.
 class LearningRate final : public Extension {
  public:
   /// `schedule` returns the same rates on every rank. Of a trainer with several optimizers it sets the rates of the
