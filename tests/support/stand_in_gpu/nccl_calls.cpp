@@ -22,6 +22,7 @@ struct Post {
 
 struct Group {
   int depth = 0;
+  ncclResult_t error = ncclSuccess;  // the first of its calls
   std::vector<std::pair<ncclComm_t, std::function<ncclResult_t()>>> calls;
   std::vector<Post> posts;
 };
@@ -121,7 +122,10 @@ ncclResult_t end_group() {
   if (group().depth == 0) return refuse(ncclInvalidUsage, "GroupEnd without a group");
   if (--group().depth > 0) return ncclSuccess;
   auto calls = std::exchange(group().calls, {});
-  for (Post& post : std::exchange(group().posts, {})) {
+  auto posts = std::exchange(group().posts, {});
+  // As in NCCL: nothing of a group begins if one of its calls failed.
+  if (const ncclResult_t error = std::exchange(group().error, ncclSuccess); error != ncclSuccess) return error;
+  for (Post& post : posts) {
     const ncclComm_t comm = post.comm;
     calls.emplace_back(comm, [post = std::move(post)] {
       if (!post.comm->connect(post.messages)) return ncclInternalError;
@@ -153,43 +157,49 @@ ncclResult_t call_message(const char* name, const void* data, Message message, n
   return end_group();
 }
 
+/// What a call returns, which the end of its group returns too.
+ncclResult_t in_group(ncclResult_t code) {
+  if (group().depth > 0 && group().error == ncclSuccess) group().error = code;
+  return code;
+}
+
 }  // namespace
 
 extern "C" {
 
 ncclResult_t ncclAllReduce(const void* send, void* recv, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
-  return call_collective({0, "AllReduce", count, type, op}, {send, recv}, comm, stream);
+  return in_group(call_collective({0, "AllReduce", count, type, op}, {send, recv}, comm, stream));
 }
 
 ncclResult_t ncclReduce(const void* send, void* recv, std::size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
                         ncclComm_t comm, cudaStream_t stream) {
-  return call_collective({0, "Reduce", count, type, op, root}, {send, recv}, comm, stream);
+  return in_group(call_collective({0, "Reduce", count, type, op, root}, {send, recv}, comm, stream));
 }
 
 ncclResult_t ncclReduceScatter(const void* send, void* recv, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t stream) {
-  return call_collective({0, "ReduceScatter", count, type, op}, {send, recv, Whole::kSend}, comm, stream);
+  return in_group(call_collective({0, "ReduceScatter", count, type, op}, {send, recv, Whole::kSend}, comm, stream));
 }
 
 ncclResult_t ncclBroadcast(const void* send, void* recv, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  return call_collective({0, "Broadcast", count, type, kNone, root}, {send, recv}, comm, stream);
+  return in_group(call_collective({0, "Broadcast", count, type, kNone, root}, {send, recv}, comm, stream));
 }
 
 ncclResult_t ncclAllGather(const void* send, void* recv, std::size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
-  return call_collective({0, "AllGather", count, type}, {send, recv, Whole::kRecv}, comm, stream);
+  return in_group(call_collective({0, "AllGather", count, type}, {send, recv, Whole::kRecv}, comm, stream));
 }
 
 ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return call_message("Send", data, {true, nullptr, count, type, peer}, comm, stream);
+  return in_group(call_message("Send", data, {true, nullptr, count, type, peer}, comm, stream));
 }
 
 ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return call_message("Recv", data, {false, nullptr, count, type, peer}, comm, stream);
+  return in_group(call_message("Recv", data, {false, nullptr, count, type, peer}, comm, stream));
 }
 
 ncclResult_t ncclGroupStart() {
