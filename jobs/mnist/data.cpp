@@ -72,7 +72,7 @@ MnistData open_mnist(const std::string& path, const app::CommonOptions& common,
         const std::string folder = path.empty() ? "mnist" : path;
         if (idx && !common.stage.empty()) {
           throw DataError("--stage has no effect on the IDX files of " + folder +
-                          ", which rank 0 reads alone: " + "`mnshard idx` makes shards of them");
+                          ", which rank 0 reads alone: `mnshard idx` makes shards of them");
         }
         train = idx ? read_part(folder, "train") : open_dataset(folder + "/train");
         val = idx ? read_part(folder, "t10k") : open_dataset(folder + "/val");

@@ -127,7 +127,7 @@ TEST_P(OtherCounts, OfEveryCall) {
   }
 }
 
-/// Two ranks see each other's call, whichever it is; more may wait for ever without a time-out.
+/// Two ranks see each other's call, whichever it is; more may wait forever without a time-out.
 TEST_P(OtherCounts, NeedNoTimeoutBetweenTwo) {
   if (size_ != 2 || GetParam() == "dummy") return;
   constexpr std::pair<std::size_t, std::size_t> kCounts[] = {{10, 11}, {50'000, 49'999}, {600'000, 50'000}};

@@ -162,13 +162,7 @@ void read_two_datasets(const std::string& folder, rlim_t files, int held) {
 void read_without_a_file_left(const std::string& folder) {
   const auto dataset = open_dataset(folder);
   const std::int64_t index = dataset->size() - 1;
-  const rlimit limit = {300, 300};
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) std::exit(2);
-  std::vector<File> own;
-  try {
-    while (true) own.emplace_back("/proc/self/exe", File::Mode::kRead);
-  } catch (const FileError&) {
-  }
+  const auto own = take_all_files(300);
   RawSamples out;
   std::fputs(test::message_of<DataError>([&] { dataset->read(std::span(&index, 1), out); }).c_str(), stderr);
   std::exit(1);

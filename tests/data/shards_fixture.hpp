@@ -1,13 +1,17 @@
 /// Shards of samples by rule, fixed and encoded.
 #pragma once
 
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/shard_content.hpp>
@@ -16,6 +20,18 @@
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::data {
+
+/// Opens all files that this process may have, `limit` in all, until the result is destroyed. For a process that ends.
+inline std::vector<File> take_all_files(rlim_t limit) {
+  const rlimit limits = {limit, limit};
+  if (setrlimit(RLIMIT_NOFILE, &limits) != 0) std::exit(2);
+  std::vector<File> taken;
+  try {
+    while (true) taken.emplace_back("/proc/self/exe", File::Mode::kRead);
+  } catch (const FileError&) {
+  }
+  return taken;
+}
 
 inline std::byte value_of(std::int64_t sample, std::int64_t i) { return static_cast<std::byte>(sample * 31 + i * 7); }
 

@@ -6,7 +6,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -87,13 +86,7 @@ TEST_F(Stage, CopiesServeInPlaceOfTheShards) {
 
 /// Reads where the program itself holds all files that there may be. 0 if that is an error and the copies stay.
 int read_without_a_file_left(const StoredDataset& dataset, const FileStage& board) {
-  const rlimit limit = {300, 300};
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
-  std::vector<File> own;
-  try {
-    while (true) own.emplace_back("/proc/self/exe", File::Mode::kRead);
-  } catch (const FileError&) {
-  }
+  const auto own = take_all_files(300);
   RawSamples out;
   const std::int64_t first = 0;
   const std::string error = test::message_of<DataError>([&] { dataset.read(std::span(&first, 1), out); });

@@ -47,9 +47,8 @@ void require_same(MPI_Comm comm, int other, const CallSignature& theirs, const C
   int rank = 0;
   mpi_check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   throw CallMismatch("rank " + std::to_string(rank_in_job(comm, other)) + " gives " + described(theirs, own) +
-                     "; rank " + std::to_string(rank_in_job(comm, rank)) + " gives " + described(own, theirs) +
-                     ": all ranks must make the same calls with the same count, dtype, op and root; MN_DEBUG=1 "
-                     "compares more");
+                     "; rank " + std::to_string(rank_in_job(comm, rank)) + " gives " + described(own, theirs) + ": " +
+                     kSameCalls + " compares more");
 }
 
 NeighborCheck::NeighborCheck(MPI_Comm comm, const CallSignature& own) : comm_(comm), messages_(Messages{own, {}}) {

@@ -11,4 +11,8 @@ class CallMismatch : public CommError {
   using CommError::CommError;
 };
 
+/// For what(): the rule, and the beginning of the advice.
+inline constexpr const char* kSameCalls =
+    "all ranks must make the same calls with the same count, dtype, op and root; MN_DEBUG=1";
+
 }  // namespace mn

@@ -35,19 +35,17 @@ class SharedReducer;
 struct Reduction;
 
 /// A group of ranks, and how they exchange data.
-///
 /// Buffers are spans, vectors, arrays or tensors, on the host or on this communicator's device; counts are elements and
 /// may exceed INT_MAX. NCCL moves device buffers where the backend has it, MPI where it takes them; else they are
 /// staged through page-locked host memory. A call begins after the work on the streams that its buffers name: a tensor
 /// names torch's current stream, other views the legacy default stream unless told otherwise. Where one rank passes a
-/// device buffer all do. Calls block until this rank's part is done, but for those of device_collectives(): any stream
-/// may use the result, and memory may be freed.
+/// device buffer all do. But for those of device_collectives(), calls block until any stream may use the result, and
+/// memory may be freed.
 ///
 /// All ranks of the group must make a collective call with the same count, dtype, op and root. Arguments are checked
 /// before anything is sent: ArgumentError. CommError when MPI, CUDA or NCCL fails; after it the communicator can only
 /// be destroyed. One thread at a time. Creation and destruction are collective. Where one rank gives other ones, nobody
 /// writes beyond its memory: those that see it throw CommError, with a time-out the rest, too. NCCL compares nothing.
-///
 /// Debug mode (MN_DEBUG=1, or CommunicatorOptions): before each collective call the ranks compare operation, count,
 /// dtype, op and root, and search gradients for values that are not finite. A mismatch, or an argument that one rank
 /// rejects, throws the same ArgumentError on every rank, with the rank, the argument and both versions in it.
@@ -227,6 +225,7 @@ class Communicator : public PlacedRank {
 
   /// What allreduce_grad() checks before it sends; collective in debug mode.
   void check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
+
   // The next two take a torch::nn::Module or a std::vector<at::Tensor>, and need <mn/tensor/tensor.hpp>.
 
   /// Parameters and buffers (or just these tensors) of every rank become root's. ArgumentError on every rank if the
@@ -268,6 +267,7 @@ class Communicator : public PlacedRank {
   virtual void do_finalize();
   /// Collective: what the parts of a split() start from, which have ranks by `key`; null where `color` is negative.
   [[nodiscard]] virtual std::shared_ptr<Nccl> do_split(int color, int key) const;
+
   /// Whether the device's own collectives took `call`: all buffers lie on the device.
   template <class Buffers, class Call>
   bool enqueue_on_device(const Buffers& buffers, const Call& call);

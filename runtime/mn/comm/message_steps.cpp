@@ -12,9 +12,8 @@ void require_length(const MPI_Status& received, std::size_t expected, std::strin
   // Of more than INT_MAX bytes MPI says nothing.
   if (bytes == MPI_UNDEFINED || static_cast<std::size_t>(bytes) == expected) return;
   throw CallMismatch(std::string(what) + ": rank " + std::to_string(received.MPI_SOURCE) + " of the group sends " +
-                     std::to_string(bytes) + " bytes where this rank expects " + std::to_string(expected) +
-                     ": all ranks must make the same calls with the same count, dtype, op and root; MN_DEBUG=1 "
-                     "says which rank differs");
+                     std::to_string(bytes) + " bytes where this rank expects " + std::to_string(expected) + ": " +
+                     kSameCalls + " says which rank differs");
 }
 
 }  // namespace mn

@@ -102,9 +102,8 @@ void mpi_check(int code, std::string_view operation, std::size_t bytes, std::sou
              ":" + std::to_string(where.line()) + ")";
   int kind = MPI_SUCCESS;
   if (MPI_Error_class(code, &kind) == MPI_SUCCESS && kind == MPI_ERR_TRUNCATE) {
-    throw CallMismatch(message +
-                       ": another rank gives more elements than this one; all ranks must make the same calls "
-                       "with the same count, dtype, op and root; MN_DEBUG=1 says which rank differs");
+    throw CallMismatch(message + ": another rank gives more elements than this one; " + kSameCalls +
+                       " says which rank differs");
   }
   throw CommError(message);
 }
@@ -153,6 +152,12 @@ void Mpi::reset() noexcept {
   if (comm == MPI_COMM_NULL || !mpi_is_up() || std::uncaught_exceptions() > 0) return;
   if (MPI_Comm_free(&comm) != MPI_SUCCESS)
     log_warning("MPI_Comm_free failed; the communicator is left to MPI_Finalize");
+}
+
+bool holds_on_all_ranks(MPI_Comm comm, bool mine) {
+  int all = mine ? 1 : 0;
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm), "comparing the ranks");
+  return all != 0;
 }
 
 std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text, std::size_t limit) {

@@ -69,6 +69,9 @@ class Mpi {
 [[nodiscard]] std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text,
                                                        std::size_t limit = INT_MAX);
 
+/// Collective: whether `mine` is true on all ranks.
+[[nodiscard]] bool holds_on_all_ranks(MPI_Comm comm, bool mine);
+
 /// MPI's type for one element; 16-bit floats travel as two bytes and are never reduced by MPI.
 [[nodiscard]] MPI_Datatype mpi_type(DType dtype) noexcept;
 

@@ -114,11 +114,7 @@ void Nccl::adopt(ncclComm_t made) {
   living().all.push_back(this);
 }
 
-bool Nccl::can_split(MPI_Comm comm) {
-  int least = nccl_version();
-  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &least, 1, MPI_INT, MPI_MIN, comm), "comparing the ranks' NCCL");
-  return least >= kFirstThatSplits;
-}
+bool Nccl::can_split(MPI_Comm comm) { return holds_on_all_ranks(comm, nccl_version() >= kFirstThatSplits); }
 
 std::shared_ptr<Nccl> Nccl::split(int color, int key, const CudaStream& stream) {
   wait(stream);

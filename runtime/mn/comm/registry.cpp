@@ -43,13 +43,6 @@ void check_name(std::string_view name) {
   throw UsageError("unknown communicator \"" + std::string(name) + "\"; known: auto, " + join(communicator_names()));
 }
 
-/// Collective: the lowest of the ranks' answers.
-bool all_ranks(MPI_Comm comm, bool mine) {
-  int all = mine ? 1 : 0;
-  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm), "comparing the ranks' devices");
-  return all != 0;
-}
-
 struct Choice {
   std::string name;
   std::string reason;
@@ -58,7 +51,7 @@ struct Choice {
 
 /// Collective: what "auto" means for these ranks, and why.
 Choice choose(const CommunicatorSetup& setup) {
-  if (!all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCpu)) {
+  if (!holds_on_all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCpu)) {
     const std::string conflict = find_device_conflict(setup.comm.get(), setup.device);
     if (has_nccl() && conflict.empty()) return {"pure_nccl", "every rank has a GPU of its own"};
     if (has_nccl() && nccl_shares_gpus(setup.comm.get(), setup.device)) {
@@ -112,7 +105,7 @@ void require_single_node(const Topology& topology, std::string_view instead) {
 std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup) {
   check_name(setup.name);
   // One rank without a GPU makes it a communicator for CPUs, or an error, on all.
-  const bool on_gpus = all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCuda);
+  const bool on_gpus = holds_on_all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCuda);
   const Backend* with_nccl = find(nccl_backends(), setup.name);
   if (on_gpus && with_nccl != nullptr && with_nccl->make != nullptr) {
     return left_behind_if_failed(with_nccl->make(std::move(setup)));

@@ -101,9 +101,7 @@ bool nccl_shares_gpus() {
 }
 
 bool nccl_shares_gpus(MPI_Comm comm, Device device) {
-  int all = device.type == DeviceType::kCuda && nccl_shares_gpus() ? 1 : 0;
-  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm), "comparing the ranks' NCCL");
-  return all != 0;
+  return holds_on_all_ranks(comm, device.type == DeviceType::kCuda && nccl_shares_gpus());
 }
 
 }  // namespace mn

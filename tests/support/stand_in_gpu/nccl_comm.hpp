@@ -62,7 +62,7 @@ class Comm {
 
   /// Waits for the other ranks, and makes sure that each has a GPU of its own. A failure is error()'s too.
   ncclResult_t join();
-  /// Operations are under way, with which there is no split.
+  /// Whether operations are under way: a split must wait for them.
   [[nodiscard]] bool is_busy() const noexcept { return done_ != submitted_; }
   /// Waits for all ranks. No value: the rank is in no part, or the communicator failed.
   [[nodiscard]] std::optional<Part> split(int color, int key);
