@@ -8,6 +8,7 @@ work = pathlib.Path(tempfile.mkdtemp(prefix="mn-faults-", dir="/dev/shm"))
 failures, trials = [], 0
 ITERATIONS, EVERY, RANKS = 9, 3, 2
 part, parts = (int(word) for word in os.environ.get("MN_FAULTS_PART", "0/1").split("/"))  # of the trials: --jobs
+first = int(os.environ.get("MN_FAULTS_FIRST", "0"))
 end = time.monotonic() + float(os.environ.get("MN_FAULTS_SECONDS", "inf"))
 
 
@@ -17,7 +18,7 @@ def has_time():
 
 def own(items):
     """Those of the trials that this process is to do, while there is time."""
-    return itertools.takewhile(lambda _: has_time(), itertools.islice(items, part, None, parts))
+    return itertools.takewhile(lambda _: has_time(), itertools.islice(items, first + part, None, parts))
 
 
 TIMEOUT = int(os.environ.get("MN_TEST_TIMEOUT", "120"))  # seconds of a training; more beside much other work
