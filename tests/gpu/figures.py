@@ -13,8 +13,18 @@ GOALS = {
     "ResNet-50, batch 256, mn eager, waits a step": ("==", 0),
     "ResNet-50, batch 64, mn graph, waits a step": ("==", 0),
     "ResNet-50, batch 256, mn graph, waits a step": ("==", 0),
+    "GPT 124M, batch 16, mn eager, waits a step": ("==", 0),
+    "GPT 124M, batch 32, mn eager, waits a step": ("==", 0),
+    "GPT 124M, batch 16, mn graph, waits a step": ("==", 0),
+    "GPT 124M, batch 32, mn graph, waits a step": ("==", 0),
 }
-TO_BEAT = "ResNet-50, batch 256, {}, images/s"
+# What must not be slower → what it is beside in the same run.
+TO_BEAT = {
+    "ResNet-50, batch 256, mn eager, images/s": "ResNet-50, batch 256, torch compile, images/s",
+    "ResNet-50, batch 256, mn graph, images/s": "ResNet-50, batch 256, torch compile, images/s",
+    "GPT 124M, batch 16, mn eager, tokens/s": "GPT 124M, batch 16, torch eager, tokens/s",
+    "GPT 124M, batch 32, mn eager, tokens/s": "GPT 124M, batch 32, torch eager, tokens/s",
+}
 
 
 def figure(what, value, unit=""):
@@ -41,20 +51,49 @@ def read_nccl_bench(text):
     return figures
 
 
-def read_resnet50(text):
-    """What resnet50_step and resnet50.py printed: a JSON line for each batch size."""
+def lines_of(text):
+    """The JSON lines that programs print which time steps: one for each batch size."""
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     if not lines:
         raise ValueError("no line of figures")
+    return lines
+
+
+def name_of(model, line):
+    ranks = f"{line['ranks']} ranks, " if line["ranks"] > 1 else ""
+    return f"{model}, batch {line['batch']}, {line['who']} {line['way']}, {ranks}"
+
+
+def times_in(name, line):
+    return [figure(name + "a step", line["step_ms"], "ms"), figure(name + "host time of a step", line["host_ms"], "ms"),
+            figure(name + "waits a step", line["waits"]), figure(name + "waited a step", line["waited_ms"], "ms")]
+
+
+def read_resnet50(text):
+    """What resnet50_step and resnet50.py printed."""
     figures = []
-    for line in lines:
-        name = f"ResNet-50, batch {line['batch']}, {line['who']} {line['way']}, "
-        name += f"{line['ranks']} ranks, " if line["ranks"] > 1 else ""
-        figures += [figure(name + "images/s", line["images_per_second"]),
-                    figure(name + "a step", line["step_ms"], "ms"),
-                    figure(name + "host time of a step", line["host_ms"], "ms"),
-                    figure(name + "waits a step", line["waits"]),
-                    figure(name + "waited a step", line["waited_ms"], "ms")]
+    for line in lines_of(text):
+        name = name_of("ResNet-50", line)
+        figures += [figure(name + "images/s", line["images_per_second"]), *times_in(name, line)]
+    return figures
+
+
+def flops_of_a_token(line):
+    """6 N + 12 L H Q T, as nanoGPT and PaLM count (Chowdhery et al. 2022, appendix B): N parameters without those of
+    positions, L layers of H heads of width Q (H Q is the network's width), T tokens of context."""
+    positions = line["context"] * line["width"]
+    return 6 * (line["parameters"] - positions) + 12 * line["layers"] * line["width"] * line["context"]
+
+
+def read_gpt(text, peak):
+    """What gpt_step and gpt.py printed. peak: flop/s of the GPU, or None: no MFU then."""
+    figures = []
+    for line in lines_of(text):
+        name = name_of(f"GPT {line['parameters'] / 1e6:.0f}M", line)
+        figures += [figure(name + "tokens/s", line["tokens_per_second"]), *times_in(name, line)]
+        if peak:
+            used = flops_of_a_token(line) * line["tokens_per_second"] / line["ranks"]
+            figures.append(figure(name + "MFU", used / peak))
     return figures
 
 
@@ -71,12 +110,10 @@ def read_log(name, text):
 
 
 def with_goals(figures):
-    """Adds the goals; what ResNet-50 must reach is what torch.compile reaches in the same run."""
+    """Adds the goals; what is beside something in the same run must not be slower."""
     goals = dict(GOALS)
     values = {each["what"]: each["value"] for each in figures}
-    if (compiled := values.get(TO_BEAT.format("torch compile"))) is not None:
-        goals[TO_BEAT.format("mn eager")] = (">=", compiled)
-        goals[TO_BEAT.format("mn graph")] = (">=", compiled)
+    goals.update({what: (">=", values[other]) for what, other in TO_BEAT.items() if other in values})
     return [dict(each, goal=list(goals[each["what"]])) if each["what"] in goals else each for each in figures]
 
 

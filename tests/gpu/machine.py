@@ -20,6 +20,23 @@ def gpu_names():
     return re.findall(r"^GPU \d+: (.*?) \(", output_of("nvidia-smi", "-L"), re.M)
 
 
+# Dense bf16 flop/s by the names that nvidia-smi gives: NVIDIA's data sheets, half of what they say with sparsity.
+BF16_PEAKS = {"NVIDIA H100 80GB HBM3": 989e12, "NVIDIA H200": 989e12}
+
+
+def bf16_peak(gpus):
+    """Of one of them; None where it is not known."""
+    return BF16_PEAKS.get(gpus[0]) if gpus else None
+
+
+def mfu_formula(gpus):
+    """For the head of the table."""
+    peak = bf16_peak(gpus)
+    if peak is None:
+        return "none: the peak of this GPU is not known here"
+    return f"(6 N + 12 L H Q T) tokens/s / {peak / 1e12:g}e12, the assumed dense bf16 peak of {gpus[0]}"
+
+
 def find_python(build):
     """One that has torch, and the folder of torch; the last one and None if none has."""
     for python in [os.environ.get("PYTHON"), os.path.join(build, "torch-env/bin/python"), "python3", sys.executable]:

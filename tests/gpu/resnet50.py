@@ -6,17 +6,14 @@ Ways: eager; graph, where the whole step is one CUDA graph; compile, where the m
 Run alone it is one process. With RANK and WORLD_SIZE set, as mnlaunch sets them, DistributedDataParallel averages gradients (eager only).
 """
 import argparse
-import ctypes
 import json
 import os
 import sys
-import time
 
 import torch
 from torch import nn
 
-WARM_UP = 10
-ALONE = 5
+from step_timing import WARM_UP, measure
 
 
 class Bottleneck(nn.Module):
@@ -60,17 +57,6 @@ class ResNet(nn.Module):
         return self.fc(self.features(x).mean((2, 3)))
 
 
-def waits_so_far():
-    """(calls, seconds) that host_waits.so counted; zeros without it."""
-    try:
-        ask = ctypes.CDLL(None).mn_host_waits
-    except AttributeError:
-        return 0, 0.0
-    ask.restype = ctypes.c_longlong
-    seconds = ctypes.c_double()
-    return ask(ctypes.byref(seconds)), seconds.value
-
-
 class Training:
     def __init__(self, options, batch, device, distributed):
         torch.manual_seed(0)
@@ -111,38 +97,6 @@ class Training:
             self.eager_step()
         return self.graph.replay
 
-    def finish(self):
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-
-
-def measure(training, seconds):
-    for _ in range(WARM_UP):
-        training.step()
-    training.finish()
-    host = alone = 0.0
-    for _ in range(ALONE):
-        begin = time.perf_counter()
-        training.step()
-        host += (time.perf_counter() - begin) / ALONE
-        training.finish()
-        alone += (time.perf_counter() - begin) / ALONE
-    if torch.distributed.is_initialized():
-        alone = torch.tensor(alone, device=training.device)
-        torch.distributed.broadcast(alone, 0)
-        alone = alone.item()
-    steps = min(max(int(seconds / alone), 2), 10000)
-    training.finish()
-    calls_before, waited_before = waits_so_far()
-    begin = time.perf_counter()
-    for _ in range(steps):
-        training.step()
-    calls, waited = waits_so_far()
-    training.finish()
-    step = (time.perf_counter() - begin) / steps
-    return {"step_ms": step * 1e3, "host_ms": host * 1e3, "waits": (calls - calls_before) / steps,
-            "waited_ms": (waited - waited_before) / steps * 1e3}
-
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -167,11 +121,13 @@ def main():
     if ranks > 1:
         torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
     for batch in [int(n) for n in options.batches.split(",")]:
-        figures = measure(Training(options, batch, device, ranks > 1), options.seconds)
+        training = Training(options, batch, device, ranks > 1)
+        figures = measure(training.step, device, options.seconds)
         if int(os.environ.get("RANK", 0)) == 0:
             line = {"who": "torch", "way": options.way, "ranks": ranks, "batch": batch,
                     "images_per_second": batch * ranks / figures["step_ms"] * 1e3, **figures}
             print(json.dumps(line), flush=True)
+        del training  # its memory is for the next
     if ranks > 1:
         torch.distributed.destroy_process_group()
     return 0

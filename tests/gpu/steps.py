@@ -26,9 +26,10 @@ class Step:
 class Place:
     """Where things are: a build tree, or a folder that pack-up made, which has the same shape."""
 
-    def __init__(self, source, build, scratch, python, gpus, rehearse):
+    def __init__(self, source, build, scratch, python, gpus, rehearse, peak=None):
+        """peak: bf16 flop/s of a GPU, None where it is not known."""
         self.source, self.build, self.scratch = source, build, scratch
-        self.python, self.gpus, self.rehearse = python, gpus, rehearse
+        self.python, self.gpus, self.rehearse, self.peak = python, gpus, rehearse, peak
         self.gpu_dir = os.path.join(source, "tests/gpu")
         self.ranks = 1 if rehearse else max(gpus, 1)
 
@@ -102,6 +103,25 @@ def resnet50_torch(place, way, limit_s):
                 lambda ends: figures.read_resnet50(ends[0].output), least_s=25)
 
 
+TINY_GPT = ["--layers", "2", "--heads", "2", "--width", "16", "--context", "16", "--tokens", "64", "--seconds", "0.2",
+            "--device", "cpu", "--batches", "2"]
+
+
+def gpt_mn(place, way):
+    """The GPTs run on one GPU, however many there are."""
+    program = place.program("tests/gpt_step")
+    argv = [program, *(["--cuda-graph"] if way == "graph" else []), *(TINY_GPT if place.rehearse else [])]
+    return Step(f"GPT, mn {way}", 60, [Job(f"gpt_mn_{way}", place.mpiexec(1, *argv), {**limited(55), **preload(place)})],
+                lambda ends: figures.read_gpt(ends[0].output, place.peak), needs=[program], least_s=25)
+
+
+def gpt_torch(place, way, limit_s):
+    argv = [place.python, os.path.join(place.gpu_dir, "gpt.py"), "--way", way]
+    argv += TINY_GPT if place.rehearse else ["--batches", "32"] if way == "compile" else []  # it compiles for each size
+    return Step(f"GPT, torch {way}", limit_s, [Job(f"gpt_torch_{way}", argv, {**limited(limit_s), **preload(place)})],
+                lambda ends: figures.read_gpt(ends[0].output, place.peak), least_s=25)
+
+
 def read_logs(place, names):
     """names: folder of the job → what its figures are called."""
     found = []
@@ -173,7 +193,10 @@ def all_steps(place):
     batches = (4,) if place.rehearse else (256, 64)
     in_graphs = [] if place.rehearse else [resnet50_mn(place, "graph"), resnet50_torch(place, "graph", 50)]
     made_up = [resnet50_mn(place, "eager"), resnet50_torch(place, "eager", 50), *in_graphs]
+    language = [gpt_mn(place, "eager"), gpt_torch(place, "eager", 60)]
     jobs = [mnist(place), images(place), *(resnet50_jpegs(place, batch) for batch in batches)]
     if place.rehearse:
-        return made_up + jobs
-    return [nccl_bench(place), *made_up, gpu_tests(place), resnet50_torch(place, "compile", 150), *jobs, sanitizer(place)]
+        return made_up + language + jobs
+    language += [gpt_mn(place, "graph"), gpt_torch(place, "compile", 100)]
+    return [nccl_bench(place), *made_up, *language, gpu_tests(place), resnet50_torch(place, "compile", 150), *jobs,
+            sanitizer(place)]
