@@ -1,8 +1,9 @@
 #include "supervise/hosts.hpp"
 
-#include <chrono>
+#include <algorithm>
+#include <csignal>
 #include <sstream>
-#include <utility>
+#include <thread>
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -17,50 +18,85 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// -1 if it can't be started.
+constexpr auto kPatience = 4s;
+constexpr auto kLeastPatience = 2s;
+constexpr int kTimesTheSlowest = 4;
+
+/// In a process group of its own. -1 if it can't be started.
 pid_t spawn_silently(const Words& command) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   std::vector<char*> arguments;
   for (const auto& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   pid_t process = -1;
-  const int error = posix_spawnp(&process, arguments.front(), &files, nullptr, arguments.data(), environ);
+  const int error = posix_spawnp(&process, arguments.front(), &files, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   return error == 0 ? process : -1;
 }
 
-bool succeeded(pid_t process) {
-  int status = 1;
-  return process > 0 && waitpid(process, &status, 0) == process && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+/// --signal=KILL: srun waits on for a node that does not answer, also when supervise itself has been killed.
+Words probe_of(const std::string& host, bool by_srun) {
+  Words probe = {"timeout", "--foreground", "--signal=KILL", std::to_string(kPatience.count())};
+  Words how = {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", host, "true"};
+  if (by_srun) {
+    how = {"srun", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=" + host, "--mpi=none", "--quiet", "true"};
+  } else if (is_own_host(host)) {
+    how = {"true"};  // mpiexec starts ranks of its own host without ssh
+  }
+  probe.insert(probe.end(), how.begin(), how.end());
+  return probe;
 }
 
 }  // namespace
 
-HostProbes::HostProbes(Words hosts, bool by_srun) : hosts_(std::move(hosts)) {
-  for (const auto& host : hosts_) {
-    // --signal=KILL: srun waits on for a node that does not answer.
-    Words probe = {"timeout", "--signal=KILL", "4"};
-    Words how = {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", host, "true"};
-    if (by_srun) {
-      how = {"srun", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=" + host, "--mpi=none", "--quiet", "true"};
-    } else if (is_own_host(host)) {
-      how = {"true"};  // mpiexec starts ranks of its own host without ssh
-    }
-    probe.insert(probe.end(), how.begin(), how.end());
-    probes_.push_back(spawn_silently(probe));
+HostProbes::HostProbes(Words hosts, bool by_srun) {
+  for (const auto& host : hosts) {
+    const pid_t process = spawn_silently(probe_of(host, by_srun));
+    probes_.push_back({host, process, process > 0 ? State::kPending : State::kLost});
+  }
+}
+
+HostProbes::~HostProbes() {
+  for (const Probe& probe : probes_) {
+    if (probe.state != State::kPending) continue;
+    kill(-probe.process, SIGKILL);
+    waitpid(probe.process, nullptr, 0);
+  }
+}
+
+bool HostProbes::is_pending() const {
+  return std::ranges::any_of(probes_, [](const Probe& probe) { return probe.state == State::kPending; });
+}
+
+HostProbes::Clock::duration HostProbes::patience() const {
+  if (slowest_ == Clock::duration{}) return kPatience;
+  return std::clamp<Clock::duration>(kTimesTheSlowest * slowest_, kLeastPatience, kPatience);
+}
+
+void HostProbes::look() {
+  for (Probe& probe : probes_) {
+    int status = 1;
+    if (probe.state != State::kPending || waitpid(probe.process, &status, WNOHANG) != probe.process) continue;
+    const bool answered = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    probe.state = answered ? State::kAnswered : State::kLost;
+    if (answered) slowest_ = Clock::now() - begin_;
   }
 }
 
 Words HostProbes::lost() {
+  for (look(); is_pending() && Clock::now() - begin_ < patience(); look()) std::this_thread::sleep_for(20ms);
   Words lost;
-  for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    if (!succeeded(probes_[i])) lost.push_back(hosts_[i]);
+  for (const Probe& probe : probes_) {
+    if (probe.state != State::kAnswered) lost.push_back(probe.host);
   }
-  probes_.assign(probes_.size(), -1);
   return lost;
 }
 

@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 
 constexpr std::array kPassedToStep = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 constexpr int kLookMs = 100;
-constexpr auto kTimeToEnd = 2s;
+constexpr auto kTimeToEnd = 1s;
 constexpr auto kTimeToDie = 1s;
 
 // Handlers take no argument but the signal.

@@ -31,7 +31,7 @@ class Step {
   explicit Step(const Words& command);
   /// Copies its stderr to ours until it has ended, and calls `look` ten times a second. Passes on signals of schedulers
   /// (SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2). When a rank announces the end, calls `on_failure`; the launcher then
-  /// has two seconds to end, gets SIGTERM, and a second later SIGKILL, when `cancel` is called.
+  /// has a second to end, gets SIGTERM, and a second later SIGKILL, when `cancel` is called.
   [[nodiscard]] StepEnd wait(const std::function<void()>& look, const std::function<void()>& on_failure,
                              const std::function<void()>& cancel);
 

@@ -114,9 +114,14 @@ class Supervisor {
     Step step(command_.on(active_, name, attempts_ > 1));
     probes_.reset();
     const auto cancel = [&] { cancel_step(environment("SLURM_JOB_ID").value_or("0"), name); };
-    const StepEnd end = step.wait([this] { report_recovery(); }, [this] { probe(); }, cancel);
-    report_recovery();
+    const StepEnd end = step.wait([this] { look(); }, [this] { probe(); }, cancel);
+    look();
     return end;
+  }
+
+  void look() {
+    report_recovery();
+    if (probes_) probes_->look();
   }
 
   void probe() { probes_.emplace(active_, command_.is_srun()); }

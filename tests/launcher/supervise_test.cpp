@@ -98,7 +98,7 @@ class StandIns {
     write("srun", "case $* in *\" true\") exit 0;; esac\n" + start);
     write("ssh",
           "case $* in *\" lost true\"|*localhost*|*127.*|*\" $(hostname) true\") exit 1;; *\" slow true\") sleep 1;; "
-          "esac");
+          "*\" silent true\") exec sleep 60;; esac");
     write("mnlaunch", "");
     path_ = std::getenv("PATH");
     setenv("PATH", (folder_.path().string() + ":" + path_).c_str(), 1);
@@ -142,6 +142,13 @@ TEST(SuperviseTest, ALostHostIsLeftOutAndASpareTakesItsPlace) {
   EXPECT_EQ(supervise(options), 0);
   EXPECT_THAT(stand_ins.starts(), ElementsAre("-host a:1,lost:1 -n 2 -x MN_STATUS_FILE mnlaunch x",
                                               "-host a:1,c:1 -n 2 -x MN_STATUS_FILE mnlaunch x"));
+}
+
+TEST(SuperviseTest, ASilentHostIsLeftOutAndASlowOneStays) {
+  const StandIns stand_ins("[ $(wc -l <\"${0%/*}/starts\") = 2 ]");
+  EXPECT_EQ(supervise(on_hosts("a:1,silent:1,slow:1")), 0);
+  EXPECT_THAT(stand_ins.starts(), ElementsAre("-host a:1,silent:1,slow:1 -n 3 -x MN_STATUS_FILE mnlaunch x",
+                                              "-host a:1,slow:1 -n 2 -x MN_STATUS_FILE mnlaunch x"));
 }
 
 TEST(SuperviseTest, ItsOwnHostNeedsNoSsh) {
