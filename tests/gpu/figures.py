@@ -13,6 +13,8 @@ GOALS = {
     "ResNet-50, batch 256, mn eager, waits a step": ("==", 0),
     "ResNet-50, batch 64, mn graph, waits a step": ("==", 0),
     "ResNet-50, batch 256, mn graph, waits a step": ("==", 0),
+    "--deterministic twice, jobs/mnist, 2 ranks, bytes of weights that differ": ("==", 0),
+    "--deterministic twice, jobs/gpt, bf16, bytes of weights that differ": ("==", 0),
     "GPT 124M, batch 16, mn eager, waits a step": ("==", 0),
     "GPT 124M, batch 32, mn eager, waits a step": ("==", 0),
     "GPT 124M, batch 16, mn graph, waits a step": ("==", 0),
@@ -107,6 +109,18 @@ def read_log(name, text):
     if "validation/main/accuracy" in entries[-1]:
         figures.append(figure(f"{name}, validation accuracy", entries[-1]["validation/main/accuracy"]))
     return figures
+
+
+def compare(name, *paths):
+    """Of the weights that a job with --deterministic wrote twice."""
+    files = []
+    for path in paths:
+        with open(path, "rb") as file:
+            files.append(file.read())
+    first, second = files
+    differ = abs(len(first) - len(second)) + sum(a != b for a, b in zip(first, second))
+    name = f"--deterministic twice, {name}, bytes of weights"
+    return [figure(name, len(first)), figure(f"{name} that differ", differ)]
 
 
 def with_goals(figures):

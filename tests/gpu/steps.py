@@ -131,15 +131,42 @@ def read_logs(place, names):
     return found
 
 
-def mnist(place):
-    """Two ranks, or one for each GPU; on one GPU they share it, which shows that it works, not how fast."""
-    ranks = max(place.ranks, 2)
+def mnist(place, ranks, epochs, limit_s):
+    """More ranks than GPUs share them, which shows that it works, not how fast."""
     program = place.program("jobs/mnist")
+    folder = f"mnist_{ranks}"
     argv = [place.program("mnlaunch"), "--oversubscribe-gpu", program, "--data", os.path.join(place.source, "data/mnist"),
-            "--out", place.work("mnist"), "--checkpoint-every", "none", "--epoch", "2" if place.rehearse else "4",
+            "--out", place.work(folder), "--checkpoint-every", "none", "--epoch", "2" if place.rehearse else str(epochs),
             "--device", "cpu" if place.rehearse else "auto", "--unit", "16" if place.rehearse else "1000"]
-    return Step("jobs/mnist", 60, [Job("mnist", place.mpiexec(ranks, *argv), limited(55))],
-                lambda ends: read_logs(place, {"mnist": f"jobs/mnist, {ranks} ranks"}), needs=[program])
+    return Step(f"jobs/mnist, {ranks} ranks", limit_s, [Job(folder, place.mpiexec(ranks, *argv), limited(limit_s - 5))],
+                lambda ends: read_logs(place, {folder: f"jobs/mnist, {ranks} ranks"}), needs=[program])
+
+
+def twice(place, name, ranks, program, options):
+    """Commands that train twice, and the files of weights that should be the same."""
+    outs = [place.work(f"{name}_{run}") for run in (1, 2)]
+    how = ["--deterministic", "--checkpoint-every", "none", "--seed", "5", "--device", "cpu" if place.rehearse else "auto"]
+    launch = [place.program("mnlaunch"), "--oversubscribe-gpu", program]
+    commands = [" ".join(place.mpiexec(ranks, *launch, *options, *how, "--out", out)) for out in outs]
+    return commands, [os.path.join(out, "model.safetensors") for out in outs]
+
+
+def deterministic(place):
+    """Both jobs at once."""
+    mnist_job, gpt_job, mnshard = (place.program(name) for name in ("jobs/mnist", "jobs/gpt", "mnshard"))
+    steps = "10" if place.rehearse else "200"
+    text, tokens = os.path.join(place.source, "data/shakespeare/input.txt.gz"), place.work("tokens")
+    digits, of_digits = twice(place, "same_mnist", 2, mnist_job, ["--data", os.path.join(place.source, "data/mnist"),
+                                                                  "--unit", "100", "--iterations", steps])
+    letters, of_letters = twice(place, "same_gpt", 1, gpt_job,
+                                ["--train", f"{tokens}/train", "--val", f"{tokens}/val", "--precision", "bf16", "--dropout",
+                                 "0.1", "--iterations", steps, "--warmup-iterations", "5", "--report-every", steps])
+    make = f"{mnshard} tokens {text} --out {tokens} --vocabulary bytes --context 128 --val-part 0.01"
+    jobs = [Job(name, ["bash", "-ec", "\n".join(commands)], limited(20))
+            for name, commands in (("same_mnist", digits), ("same_gpt", [make, *letters]))]
+    return Step("--deterministic, twice", 45, jobs,
+                lambda ends: figures.compare("jobs/mnist, 2 ranks", *of_digits) + figures.compare("jobs/gpt, bf16", *of_letters),
+                slots=2, needs=[mnist_job, gpt_job, mnshard, text])
 
 
 def images(place):
@@ -194,9 +221,11 @@ def all_steps(place):
     in_graphs = [] if place.rehearse else [resnet50_mn(place, "graph"), resnet50_torch(place, "graph", 50)]
     made_up = [resnet50_mn(place, "eager"), resnet50_torch(place, "eager", 50), *in_graphs]
     language = [gpt_mn(place, "eager"), gpt_torch(place, "eager", 60)]
-    jobs = [mnist(place), images(place), *(resnet50_jpegs(place, batch) for batch in batches)]
+    some = max(place.ranks, 2)
+    shared = [mnist(place, some, 4, 60), *([mnist(place, 4, 2, 45)] if some != 4 else [])]
+    jobs = [*shared, images(place), *(resnet50_jpegs(place, batch) for batch in batches)]
     if place.rehearse:
-        return made_up + language + jobs
+        return made_up + language + [deterministic(place)] + jobs
     language += [gpt_mn(place, "graph"), gpt_torch(place, "compile", 100)]
-    return [nccl_bench(place), *made_up, *language, gpu_tests(place), resnet50_torch(place, "compile", 150), *jobs,
-            sanitizer(place)]
+    return [nccl_bench(place), *made_up, *language, deterministic(place), gpu_tests(place),
+            resnet50_torch(place, "compile", 150), *jobs, sanitizer(place)]
