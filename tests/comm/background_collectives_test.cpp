@@ -1,5 +1,6 @@
 // Collective calls that do not wait.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <numeric>
@@ -11,9 +12,23 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
+
+namespace {
+
+std::atomic<bool> holds_threads{false};
+
+}  // namespace
+
+/// A thread that makes a communicator calls it.
+extern "C" int MPI_Allreduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  while (holds_threads && gettid() != getpid()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return PMPI_Allreduce(send, recv, count, type, op, comm);
+}
 
 namespace mn {
 namespace {
@@ -171,6 +186,23 @@ TEST_P(BackgroundCollectives, TheFirstEndsAtItsTimeoutToo) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/// One rank's is held up in it. The time-out is that of the call's start.
+TEST_P(BackgroundCollectives, TheFirstEndsWhileTheThreadMakesItsCommunicator) {
+  if (size_ == 1) return;
+  static Floats values(100);
+  const auto comm = create();
+  holds_threads = rank_ == 0;
+  Request request = [&] {
+    const CallTimeout limit(*comm, std::chrono::milliseconds(400));
+    return comm->iallreduce(values);
+  }();
+  EXPECT_THROW(request.wait(), CommError);
+  EXPECT_TRUE(comm->has_given_up());
+  MPI_Barrier(MPI_COMM_WORLD);
+  holds_threads = false;
+  EXPECT_TRUE(CommunicationThread::wait_for_all(std::chrono::seconds(30)));
+}
+
 /// Rank 0 aborts and joins no call; the others have one in the background. Before the first, and after some.
 TEST_P(BackgroundCollectives, EndWhereARankAborts) {
   if (size_ == 1) return;
@@ -184,6 +216,7 @@ TEST_P(BackgroundCollectives, EndWhereARankAborts) {
     } else {
       Request request = comm->iallreduce(values);
       Request polled = comm->iallreduce(values);
+      while (is_first && !polled.is_done()) std::this_thread::yield();  // before any wait has ended them
       EXPECT_THAT([&] { request.wait(); }, ::testing::ThrowsMessage<CommError>(::testing::HasSubstr("no more data")));
       while (!polled.is_done()) std::this_thread::yield();
       EXPECT_THROW(polled.wait(), CommError);

@@ -270,6 +270,24 @@ TEST_F(SharedMemoryTest, LeavesRoomForMessages) {
   EXPECT_EQ(all.back(), static_cast<float>(size - 1));
 }
 
+/// Also run where /dev/shm is small, by as many ranks as have no room there for mn's own memory beside MPI's.
+TEST_F(SharedMemoryTest, EveryBackendMakesDoWithLittle) {
+  constexpr std::size_t kPart = 20'000;
+  for (const std::string& name : communicator_names(DeviceType::kCpu)) {
+    const auto comm = create_communicator(name, MPI_COMM_WORLD, {.device = Device{}});
+    const auto size = static_cast<std::size_t>(comm->size());
+    for (const std::size_t count : {100UL, 50'000UL, 1'000'000UL}) {
+      std::vector<float> values(count, 1.0F);
+      comm->allreduce(values);
+      EXPECT_EQ(std::ranges::count(values, static_cast<float>(size)), static_cast<std::ptrdiff_t>(count)) << name;
+    }
+    std::vector<float> sent(kPart * size, static_cast<float>(comm->rank()));
+    std::vector<float> got(sent.size());
+    comm->alltoall(sent, got);
+    for (std::size_t r = 0; r < size; ++r) EXPECT_EQ(got[r * kPart], static_cast<float>(r)) << name;
+  }
+}
+
 TEST_F(SharedMemoryTest, FailsOnAllRanksTogether) {
   const auto before = mappings();
   for (bool* fault : {&fail_to_make, &fail_to_open}) {

@@ -15,7 +15,9 @@
 //    covers the wait for the other ranks' threads. What that needs of MPI was made with this communicator: Open MPI
 //    makes one communicator at a time in a process, and one that the program makes meanwhile may wait for ranks that
 //    wait for this call.
-// 6. A wait for a call with a time-out ends where a rank gives the communicator up, and ends the thread's.
+// 6. A wait for a call with a time-out ends where a rank gives the communicator up, and ends the thread's. What makes
+//    the thread's communicator cannot be ended, as where a rank dies in it: until that is there, the wait has the
+//    call's time-out too.
 // 7. A call that gives up gives the program's communicator up too: its later calls would be out of step with this one.
 //
 // Cost: on the host two switches between threads for a call, and once a communicator and a thread; on the device a mark
@@ -78,10 +80,10 @@ void meet_other_threads(CallLimits& limits, const CallName& call, const CallLimi
 
 class BackgroundCall final : public Request::Impl {
  public:
-  /// `name`: what others are told that this rank waits for. Without a time-out nothing ends the call.
+  /// `timeout` 0: nothing ends the call.
   BackgroundCall(std::shared_ptr<CommunicationThread> thread, CommunicationThread::Task call,
-                 std::shared_ptr<CallCheck> calls, bool has_timeout)
-      : thread_(std::move(thread)), calls_(std::move(calls)), name_(calls_->last()), has_timeout_(has_timeout) {
+                 std::shared_ptr<CallCheck> calls, std::chrono::milliseconds timeout)
+      : thread_(std::move(thread)), calls_(std::move(calls)), name_(calls_->last()), timeout_(timeout) {
     // Shared, because a std::function is copied; broken if the task is dropped.
     auto done = std::make_shared<std::promise<bool>>();
     done_ = done->get_future();
@@ -113,11 +115,15 @@ class BackgroundCall final : public Request::Impl {
     return done_.wait_for(patience) == std::future_status::ready;
   }
   /// Not when the communicator, which knows of it, is gone.
-  [[nodiscard]] bool may_be_given_up() const { return has_timeout_ && calls_->is_open(); }
+  [[nodiscard]] bool may_be_given_up() const { return timeout_.count() > 0 && calls_->is_open(); }
   /// Until it has ended: (6).
   void watch() {
-    LimitedCall here(calls_->limits(), name_, LimitedCall::End::kFailure);
     try {
+      {
+        LimitedCall first(calls_->limits(), name_, timeout_);
+        while (!thread_->has_communicator() && !has_ended(kBetweenAsks)) first.check();
+      }
+      LimitedCall here(calls_->limits(), name_, LimitedCall::End::kFailure);
       while (!has_ended(kBetweenAsks)) here.check();
     } catch (const CommError& error) {
       thread_->abort(error.what());
@@ -128,7 +134,7 @@ class BackgroundCall final : public Request::Impl {
   std::shared_ptr<CommunicationThread> thread_;
   std::shared_ptr<CallCheck> calls_;
   CallName name_;
-  bool has_timeout_;
+  std::chrono::milliseconds timeout_;
   std::future<bool> done_;
 };
 
@@ -162,7 +168,7 @@ Request Communicator::start(std::initializer_list<ConstBufferView> buffers, cons
     comm.calls_->stand_for(name);
     make_call(calls->limits(), comm, call);
   };
-  return Request(std::make_unique<BackgroundCall>(background_, limited, calls_, timeout.count() > 0));
+  return Request(std::make_unique<BackgroundCall>(background_, limited, calls_, timeout));
 }
 
 std::shared_ptr<CommunicationThread> Communicator::make_background() {

@@ -81,9 +81,15 @@ LimitedCall::LimitedCall(CallLimits& limits, const CallName& call, End end)
     : limits_(limits),
       call_(call),
       end_(end),
+      timeout_(limits.timeout()),
       outer_(std::exchange(current, this)),
       begin_(Clock::now()),
       next_look_(begin_) {}
+
+LimitedCall::LimitedCall(CallLimits& limits, const CallName& call, std::chrono::milliseconds timeout)
+    : LimitedCall(limits, call) {
+  timeout_ = timeout;
+}
 
 LimitedCall::~LimitedCall() { current = outer_; }
 
@@ -108,13 +114,13 @@ void LimitedCall::look(Clock::time_point now) {
   if (end_ == End::kFailure) return;
   // A time-out may be of more milliseconds than nanoseconds can count.
   const auto waited = std::chrono::floor<std::chrono::milliseconds>(now - begin_);
-  if (question_ == 0 && call_.number != 0 && waited >= limits_.timeout_ / 2) {
+  if (question_ == 0 && call_.number != 0 && waited >= timeout_ / 2) {
     question_ = ++limits_.questions_;
     asked_ = now;
     limits_.notices_.send_all({Notice::Kind::kQuestion, limits_.group_.rank, question_, call_, {}});
   }
   // Last, after all that has come: an answer in time names who is not missing.
-  if (waited >= limits_.timeout_ && (question_ == 0 || now - asked_ >= kAnswerTime)) give_up();
+  if (waited >= timeout_ && (question_ == 0 || now - asked_ >= kAnswerTime)) give_up();
 }
 
 void LimitedCall::take(const Notice& notice) {
@@ -139,8 +145,8 @@ void LimitedCall::end_if_failed() const {
 }
 
 void LimitedCall::give_up() {
-  const std::string why = described(call_) + numbered(call_) + " has not ended in " + in_seconds(limits_.timeout_) +
-                          ": " + who_is_missing();
+  const std::string why =
+      described(call_) + numbered(call_) + " has not ended in " + in_seconds(timeout_) + ": " + who_is_missing();
   limits_.abort("rank " + std::to_string(limits_.group_.rank) + " has given up: " + why);
   throw CommError(why);
 }

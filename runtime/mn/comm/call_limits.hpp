@@ -85,6 +85,8 @@ class LimitedCall {
   };
 
   LimitedCall(CallLimits& limits, const CallName& call, End end = End::kTimeout);
+  /// With another time-out than that of calls that begin now.
+  LimitedCall(CallLimits& limits, const CallName& call, std::chrono::milliseconds timeout);
   ~LimitedCall();
   LimitedCall(const LimitedCall&) = delete;
   LimitedCall& operator=(const LimitedCall&) = delete;
@@ -106,6 +108,7 @@ class LimitedCall {
   CallLimits& limits_;
   CallName call_;
   End end_;
+  std::chrono::milliseconds timeout_;
   LimitedCall* outer_;
   Clock::time_point begin_;
   Clock::time_point next_look_;

@@ -67,6 +67,11 @@ CommunicationThread::~CommunicationThread() {
   }
 }
 
+bool CommunicationThread::has_communicator() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->comm != nullptr;
+}
+
 void CommunicationThread::abort(const std::string& reason) {
   const std::lock_guard lock(shared_->mutex);
   if (shared_->comm) shared_->comm->abort(reason);

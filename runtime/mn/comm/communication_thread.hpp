@@ -50,6 +50,8 @@ class CommunicationThread {
 
   /// For allocations and other collective set-up, while it has no task.
   [[nodiscard]] Communicator& communicator() noexcept { return *shared_->comm; }
+  /// Whether it has been made. Any thread.
+  [[nodiscard]] bool has_communicator() const;
   /// Communicator::abort() of its communicator. Any thread.
   void abort(const std::string& reason);
   void submit(Task task);
