@@ -30,8 +30,9 @@ using std::chrono::steady_clock;
 
 constexpr const char* kLast = "rank-last";
 constexpr auto kBeat = std::chrono::seconds(1);
-constexpr auto kShortestPause = std::chrono::milliseconds(2);
-constexpr auto kLongestPause = std::chrono::milliseconds(200);
+// A wait ends late by an eighth of its length at most, which matters to short stages.
+constexpr std::chrono::microseconds kShortestPause{2'000};
+constexpr std::chrono::microseconds kLongestPause{200'000};
 
 /// What another rank threw.
 class PassedOn final : public Error {
@@ -143,7 +144,7 @@ void RankBoard::work(const std::function<void()>& part) {
 void RankBoard::follow(int rank, const std::function<bool()>& is_done) {
   auto last_change = steady_clock::now();
   json last;
-  for (auto pause = kShortestPause; !is_done(); pause = std::min(2 * pause, kLongestPause)) {
+  for (auto pause = kShortestPause; !is_done(); pause = std::min(pause + pause / 8, kLongestPause)) {
     const json sign = sign_of(rank);
     if (!sign.is_null() && sign.at("state") == "failed") throw PassedOn(sign.at("what"), sign.at("exit_code"));
     if (sign != last) last_change = steady_clock::now();

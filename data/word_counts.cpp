@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
@@ -46,11 +47,13 @@ WordCounts count_words(const fs::path& file, const TextPiece& piece) {
   WordCounts words;
   const Vocabulary cutter = Vocabulary::of_merges({});
   const auto take = [&](std::string_view text) {
+    std::unordered_map<std::string_view, std::int64_t> found;
     while (!text.empty()) {
       const std::size_t length = first_word(text);
-      ++words[std::string(text.substr(0, length))];
+      ++found[text.substr(0, length)];
       text.remove_prefix(length);
     }
+    for (const auto& [word, count] : found) words[std::string(word)] += count;
   };
   read_complete_text(
       file, piece, [&](std::string_view text) { return cutter.complete(text); }, take);

@@ -3,7 +3,8 @@
 // (1) Every byte string has tokens in vocabularies of bytes and of merges, and decode(encode(text)) == text.
 // (2) Merges are applied as they were learned: of the pairs in a word the one that was learned first, leftmost first.
 // (3) A document from outside can name no token that is not there, and no text of more than kMaxBytes.
-// Cost: encoding merges takes a pass over a word for each of its merges; words are short.
+// Cost: encoding merges takes a pass over a word for each of its merges, once for each different word of a text; words
+// are short.
 #include <algorithm>
 #include <limits>
 
@@ -169,9 +170,7 @@ std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
   if (kind_ == Kind::kBytes) {
     for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
   } else if (kind_ == Kind::kMerges) {
-    for (; !text.empty(); text.remove_prefix(data::first_word(text))) {
-      encode_word(text.substr(0, data::first_word(text)), tokens);
-    }
+    encode_words(text, tokens);
   } else {
     while (!text.empty()) {
       const int length = data::first_character(text);
@@ -186,6 +185,29 @@ std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
     }
   }
   return tokens;
+}
+
+/// Words come again and again: their tokens are copied from the first time.
+void Vocabulary::encode_words(std::string_view text, std::vector<std::int32_t>& tokens) const {
+  struct Run {
+    std::size_t begin = 0, size = 0;  // in `tokens`
+  };
+  std::unordered_map<std::string_view, Run> known;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, data::first_word(text));
+    text.remove_prefix(word.size());
+    const auto [found, is_new] = known.try_emplace(word);
+    const std::size_t begin = tokens.size();
+    Run& run = found->second;
+    if (is_new) {
+      encode_word(word, tokens);
+      run = {.begin = begin, .size = tokens.size() - begin};
+    } else {
+      tokens.resize(begin + run.size);
+      std::copy_n(tokens.begin() + static_cast<std::ptrdiff_t>(run.begin), run.size,
+                  tokens.begin() + static_cast<std::ptrdiff_t>(begin));
+    }
+  }
 }
 
 void Vocabulary::encode_word(std::string_view word, std::vector<std::int32_t>& tokens) const {

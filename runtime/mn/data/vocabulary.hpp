@@ -62,6 +62,7 @@ class Vocabulary {
  private:
   enum class Kind : std::uint8_t { kBytes, kCharacters, kMerges };
   Vocabulary(Kind kind, std::vector<std::string> texts);
+  void encode_words(std::string_view text, std::vector<std::int32_t>& tokens) const;
   void encode_word(std::string_view word, std::vector<std::int32_t>& tokens) const;
 
   Kind kind_;
