@@ -47,6 +47,22 @@ std::vector<std::string> nodes_by_component(const Variables& variables) {
   return nodes;
 }
 
+/// A node whose number cannot be right is led to the others by its name all the same, so that they learn of the error.
+void correct_node(Placement& here, const Variables& variables) {
+  const auto told = variables.get("SLURMD_NODENAME");
+  const std::string name = told.value_or(host_name());
+  const bool has_number = here.inter_rank >= 0;
+  const auto node = static_cast<std::size_t>(here.inter_rank);
+  const bool can_tell = told && !here.hosts.empty();
+  if (has_number && (!can_tell || (node < here.hosts.size() && here.hosts[node] == name))) return;
+  if (here.error.empty()) {
+    here.error = "SLURM_NODEID is " + std::to_string(here.inter_rank) + ", but SLURM_STEP_NODELIST does not have " +
+                 name + " there: they were changed on the way; start mnlaunch directly under srun";
+  }
+  const auto own = std::ranges::find(here.hosts, name);
+  if (own != here.hosts.end() || !has_number) here.inter_rank = static_cast<int>(own - here.hosts.begin());
+}
+
 }  // namespace
 
 bool has_slurms_pmi_server(const Signs& signs) {
@@ -77,11 +93,7 @@ Placement placement_of_step(const Variables& variables) {
   here.rank = here.intra_rank >= 0 && local < tasks.size() ? tasks[local] : rank;
   here.inter_size = nodes_of_step(variables);
   here.inter_rank = number_or_error(here, variables, "SLURM_NODEID");
-  if (here.inter_rank == kNobody) {
-    // Its name leads it to the others all the same, so that they learn of the error.
-    const auto own = std::ranges::find(here.hosts, variables.get("SLURMD_NODENAME").value_or(host_name()));
-    here.inter_rank = static_cast<int>(own - here.hosts.begin());
-  }
+  correct_node(here, variables);
   // Without the list, a step of one node has all its tasks here.
   const bool is_whole = tasks.empty() && here.inter_size == 1;
   here.intra_size = is_whole ? here.size : std::max(static_cast<int>(tasks.size()), 1);

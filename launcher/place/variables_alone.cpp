@@ -1,5 +1,7 @@
 #include "place/variables_alone.hpp"
 
+#include <algorithm>
+
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
@@ -14,16 +16,20 @@ bool is_complete(const Variables& variables, const LauncherVariables& names) {
          variables.has(names.local_size);
 }
 
-/// The names that are all set, else the first whose rank is set; null if no rank is set.
+/// Those of which most are set, among them the rank; null if no rank is set.
 const LauncherVariables* find_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
-  const LauncherVariables* found = nullptr;
-  for (const auto& names : candidates) {
-    if (!variables.has(names.rank)) continue;
-    // A launcher may set another one's rank for compatibility (PALS sets PMI_RANK), but not all of its variables.
-    if (is_complete(variables, names)) return &names;
-    if (found == nullptr) found = &names;
-  }
-  return found;
+  // A launcher may set another one's rank for compatibility (PALS sets PMI_RANK), but not all of its variables.
+  const auto count = [&](const LauncherVariables& names) {
+    const auto has = [&](const char* name) { return variables.has(name) ? 1 : 0; };
+    return has(names.rank) * (1 + has(names.size) + has(names.local_rank) + has(names.local_size));
+  };
+  const auto most = std::ranges::max_element(candidates, {}, count);  // the first of them
+  return count(*most) > 0 ? &*most : nullptr;
+}
+
+bool is_one_of_one(const Variables& variables, const LauncherVariables& names) {
+  return variables.get(names.size) == "1" && variables.get(names.rank) == "0" &&
+         variables.get(names.local_size).value_or("1") == "1";
 }
 
 /// Where two launchers contradict each other, one encloses the other, and their variables do not tell which.
@@ -56,8 +62,7 @@ bool has_hydra_variables(const Signs& signs) { return signs.is_hydra && signs.va
 
 bool has_other_variables(const Signs& signs) {
   const LauncherVariables* names = find_names(signs.variables, kLauncherVariables);
-  if (names == nullptr) return false;
-  return signs.variables.get(names->size) != "1" || signs.variables.get(names->rank) != "0";
+  return names != nullptr && !is_one_of_one(signs.variables, *names);
 }
 
 Placement place_by_variables(const Signs& signs, const std::optional<ServerJob>&) {
@@ -75,7 +80,7 @@ Placement place_by_names(const Variables& variables, std::span<const LauncherVar
   here.rank = number_or_error(here, variables, names->rank);
   here.size = number_or_error(here, variables, names->size);
   here.job = variables.has(names->job) ? *variables.get(names->job) : name_of_job(variables, *names);
-  if (here.size == 1 && here.rank == 0) return here;
+  if (is_one_of_one(variables, *names)) return here;
   if (!variables.has(names->local_rank) && !variables.has(names->local_size)) {
     if (here.rank >= here.size) return here;  // it alone is wrong
     throw NoLocalRanks(here.source + " does not tell which ranks share a node; set " + names->local_rank + " and " +
@@ -88,7 +93,7 @@ Placement place_by_names(const Variables& variables, std::span<const LauncherVar
 }
 
 bool describe_one_node(const Variables& variables, const LauncherVariables& names) {
-  return is_complete(variables, names) && variables.number(names.size) == variables.number(names.local_size);
+  return is_complete(variables, names) && variables.get(names.size) == variables.get(names.local_size);
 }
 
 }  // namespace mn::launcher

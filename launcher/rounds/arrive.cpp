@@ -47,6 +47,7 @@ class ArrivalRound {
       prepare(own);
     });
     own.rank = here_.rank;
+    own.intra_size = here_.intra_size;
     own.options = words_of_all_ranks(rank_.options);
     const Exchange::Steps steps{
         .combine = [this](const Parts& parts) { return to_message(combine(parts)); },
@@ -85,6 +86,9 @@ class ArrivalRound {
     }
     has_second_job_ = is_twice(roster_.ranks_here);
     for (auto& arrival : node.ranks) {
+      if (arrival.rank >= 0 && !arrival.failure && arrival.intra_size != here_.intra_size) {
+        arrival.failure = miscounted(arrival);
+      }
       const bool stands_in = !here_.error.empty();  // for a first rank that comes late, and is not to blame
       if (!arrival.position && !arrival.failure && !stands_in) arrival.failure = doubled(arrival.rank);
     }
@@ -107,6 +111,14 @@ class ArrivalRound {
         "another process of this node has the same number; start mnlaunch once for each rank, directly under its "
         "launcher, unset what other launchers left, and ";
     return {rank, host_name(), kExitCheckFailed, (has_second_job_ ? job : one) + kNameJobs};
+  }
+
+  /// The failure of a rank that says another number of ranks of the node than the first of them.
+  [[nodiscard]] Failure miscounted(const Arrival& arrival) const {
+    const std::string counts = "it counts " + std::to_string(arrival.intra_size) + " ranks on this node, and rank " +
+                               std::to_string(here_.rank) + " " + std::to_string(here_.intra_size);
+    return {arrival.rank, host_name(), kExitCheckFailed,
+            counts + "; start mnlaunch directly under its launcher, which tells all of them alike"};
   }
 
   void decide(const Parts& reports) {

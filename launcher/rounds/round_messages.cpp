@@ -37,6 +37,7 @@ void list_fields(Of<Decision> auto& decision, auto visitor) {
 
 void list_fields(Of<Arrival> auto& arrival, auto visitor) {
   visitor("rank", arrival.rank, kNeeded);
+  visitor("intra_size", arrival.intra_size);
   visitor("master_port", arrival.master_port);
   visitor("marker", arrival.marker);
   visitor("options", arrival.options);

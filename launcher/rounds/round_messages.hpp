@@ -37,6 +37,7 @@ struct Decision {
 
 struct Arrival {
   int rank = kNobody;
+  int intra_size = 1;                ///< as this rank's launcher tells it
   std::optional<int> master_port;    ///< rank 0's
   std::string marker;                ///< rank 0's: name of a file in its output folder; empty: none
   std::vector<std::string> options;  ///< words_of_all_ranks()

@@ -131,7 +131,7 @@ TEST(LaunchersTest, MalformedAndMissingVariablesAreNamed) {
 }
 
 TEST(LaunchersTest, ANodeOfAStepWithoutItsNumberIsFoundByItsName) {
-  const auto step = captured::step({1, 1, 0, "1"}, "ma[1-2]", "1(x2)", 2);
+  const auto step = captured::step({1, 0, 1, "1"}, "ma[1-2]", "1(x2)", 2);
   Variables variables;
   variables.set("SLURMD_NODENAME", "ma2");
   for (const auto& [name, value] : step.all()) {
@@ -140,6 +140,34 @@ TEST(LaunchersTest, ANodeOfAStepWithoutItsNumberIsFoundByItsName) {
   const auto here = placed(variables);
   EXPECT_THAT(here.error, HasSubstr("SLURM_NODEID is not set"));
   EXPECT_EQ(here.inter_rank, 1);
+  for (const char* wrong : {"0", "7", "-1"}) {
+    variables.set("SLURM_NODEID", wrong);
+    EXPECT_THAT(placed(variables).error,
+                HasSubstr(std::string("SLURM_NODEID is ") + wrong + ", but SLURM_STEP_NODELIST"));
+    EXPECT_EQ(placed(variables).inter_rank, 1);
+  }
+  variables.set("SLURM_NODEID", "1");
+  EXPECT_EQ(placed(variables).error, "");
+}
+
+TEST(LaunchersTest, ANodeThatIsNotInTheStepsListSaysSo) {
+  auto variables = captured::step({1, 0, 1, "1"}, "ma[1,3]", "1(x2)", 2);
+  EXPECT_EQ(placed(variables).error, "");
+  variables.set("SLURMD_NODENAME", "ma2");
+  EXPECT_THAT(placed(variables).error, HasSubstr("SLURM_STEP_NODELIST does not have ma2 there"));
+  EXPECT_EQ(placed(variables).inter_rank, 1) << "where its parent in the tree may be right";
+}
+
+TEST(LaunchersTest, NodesThatComponentsOfAStepShareAreToldApartByTheirNumbers) {
+  auto variables = captured::step({1, 0, 1, "1"}, "ma1", "1", 2);
+  variables.set("SLURM_STEP_NUM_NODES", "2");
+  variables.set("SLURM_HET_SIZE", "2");
+  for (const char* component : {"0", "1"}) {
+    variables.set(std::string("SLURM_JOB_NODELIST_HET_GROUP_") + component, "ma1");
+  }
+  variables.set("SLURMD_NODENAME", "ma1");
+  EXPECT_EQ(placed(variables).error, "");
+  EXPECT_EQ(placed(variables).inter_rank, 1);
 }
 
 TEST(LaunchersTest, ImpossibleNumbersAreRejected) {

@@ -23,6 +23,13 @@ odd_options '' '--dry-run' 'it does not have --dry-run, as'
 odd_options '--doctor' '' 'it has --doctor, and'
 odd_options '--ports 40000-40009' '' 'it has --ports 40000-40009, and'
 odd_options '--check-file a' '--check-file b' 'it has --check-file a, and'
+# What one rank alone has against Open MPI's server. mpiexec ends them all at the first that leaves.
+for victim in 0 1; do
+  # shellcheck disable=SC2016
+  ! $run sh -c '[ $PMIX_RANK != "$1" ] || export OMPI_COMM_WORLD_SIZE=x; exec "$0" --timeout 10 true' "$mnlaunch" $victim >out 2>err ||
+    fail "OMPI_COMM_WORLD_SIZE of rank $victim: $(cat out err)"
+  one_line "^mnlaunch: error \[sources\] .*: rank $victim: PMIx .* says size 3, but OMPI_COMM_WORLD_SIZE is x; "
+done
 status 2 env SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_TASKS_PER_NODE=2 \
   SLURM_STEP_NODELIST='vn[1' "$mnlaunch" true
 one_line 'list of nodes is malformed'
@@ -43,7 +50,7 @@ done
 for wrong in SLURM_PROCID=abc SLURM_PROCID=-1 SLURM_PROCID=99999999999 SLURM_PROCID=2 'SLURM_PROCID=1 SLURM_LOCALID=' \
   'SLURM_PROCID=1 PMI_FD=abc'; do
   # shellcheck disable=SC2086
-  status 2 env SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_LOCALID=0 SLURM_NODEID=0 $wrong "$mnlaunch" true
+  status 2 env SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_LOCALID=0 SLURM_NODEID=0 $wrong "$mnlaunch" --timeout 1 true
   one_line "^mnlaunch: \(a \)\?rank .*on .*: "
 done
 status 2 env MN_LAUNCH_TIMEOUT=0 $run "$mnlaunch" true
@@ -142,7 +149,7 @@ ranks() {
       # shellcheck disable=SC2163,SC2086
       [ $n != "${2:-1}" ] || export $1
       seen=0
-      timeout 60 "$mnlaunch" --timeout 30 true >out.$n 2>err.$n || seen=$?
+      timeout 60 "$mnlaunch" --timeout "${patience:-30}" true >out.$n 2>err.$n || seen=$?
       echo $seen >exit.$n
     ) &
   done
@@ -150,13 +157,27 @@ ranks() {
   cat err.0 err.1 err.2 >err
 }
 # odd STATUS SETTINGS TEXT: long before the time-out all of these ranks end with STATUS, after the one line TEXT. [RANK]: as of ranks.
+# Runs beside other cases, in a folder of its own, until all_odd.
 odd() {
-  local begin=$SECONDS
-  ranks "$2" "${4:-1}"
-  [ $((SECONDS - begin)) -lt 20 ] || fail "$2: the others wait for the time-out"
-  [ "$(cat exit.0 exit.1 exit.2)" = "$1"$'\n'"$1"$'\n'"$1" ] || fail "$2: statuses $(cat exit.*): $(cat err)"
-  one_line "$3"
+  (
+    mkdir odd.${#cases[@]}
+    cd odd.${#cases[@]}
+    [ -z "$PMI_JOBID" ] || PMI_JOBID+=.${#cases[@]}
+    begin=$SECONDS
+    ranks "$2" "${4:-1}"
+    [ $((SECONDS - begin)) -lt 20 ] || fail "$2: the others wait for the time-out"
+    [ "$(cat exit.0 exit.1 exit.2)" = "$1"$'\n'"$1"$'\n'"$1" ] || fail "$2: statuses $(cat exit.*): $(cat err)"
+    one_line "$3"
+  ) &
+  cases+=($!)
 }
+cases=()
+all_odd() {
+  local one
+  for one in "${cases[@]:waited}"; do wait "$one" || exit 1; done
+  waited=${#cases[@]}
+}
+waited=0
 export PMI_JOBID=$$
 odd 2 PMI_RANK=x '^mnlaunch: a rank on .*: PMI_RANK is "x", which is not a whole number'
 odd 2 PMI_RANK=7 '^mnlaunch: rank 7 on .*: PMI says rank 7 of 3'
@@ -173,12 +194,24 @@ odd 2 PMI_LOCAL_RANK=5 '^mnlaunch: rank 0 on .*: PMI says rank 0 of 3, local ran
 odd 2 PMI_LOCAL_RANK=1 '^mnlaunch: rank 0 on .*: PMI says rank 0 of 3, local rank 1 of 3' 0
 odd 2 PMI_SIZE=x '^mnlaunch: rank 0 on .*: PMI_SIZE is "x"' 0
 odd 2 PMI_LOCAL_SIZE=x '^mnlaunch: rank 0 on .*: PMI_LOCAL_SIZE is "x"' 0
+# A variable that is unset, and a count of the node's ranks that another does not share.
+odd 2 PMI_LOCAL_SIZE= '^mnlaunch: rank 1 on .*: PMI started this process, but PMI_LOCAL_SIZE is not set'
+odd 2 PMI_LOCAL_SIZE= '^mnlaunch: rank 0 on .*: PMI started this process, but PMI_LOCAL_SIZE is not set' 0
+odd 78 PMI_LOCAL_SIZE=2 '^mnlaunch: rank 1 on .*: it counts 2 ranks on this node, and rank 0 3; '
+all_odd
+patience=3 ranks PMI_LOCAL_SIZE=2 0  # rank 2 may come when the others have left
+[ "$(cat exit.0 exit.1 exit.2)" = $'78\n78\n78' ] || fail "rank 0 counts others on its node: $(cat exit.* err)"
+one_line '^mnlaunch: rank 1 on .*: it counts 3 ranks on this node, and rank 0 2; '
 odd 78 PMI_RANK=2 'error \[tasks\] .*: 2 processes say that they are rank 2; '
 odd 78 'PMI_RANK=0 PMI_LOCAL_RANK=0' '^mnlaunch: rank 0 on .*: another process of this node has the same number; '
+all_odd
 export PMI_JOBID=
 odd 2 PMI_RANK=x '^mnlaunch: a rank on .*: PMI_RANK is "x", which is not a whole number'
+all_odd
 odd 78 PMI_SIZE=4 'error \[tasks\] .*: rank 1 counts 4 ranks, rank 0 3; '
+all_odd
 odd 78 'PMI_RANK=2 PMI_LOCAL_RANK=2' '^mnlaunch: rank 2 on .*: another process of this node has the same number; '
+all_odd
 export -n PMI_JOBID
 # The same of the rank that the others call.
 ranks 'PMI_SIZE=4' 0
@@ -209,6 +242,21 @@ for _ in 1 2 3 4 5 6; do
   [ "$(cat exit.0 exit.1)" = $'78\n78' ] || fail "two first ranks: $(cat exit.0 exit.1 err)"
   one_line '^mnlaunch: rank [01] on .*: another process of this node has the same number; '
 done
+# One speaks too where two that are awaited say that they are the lowest rank.
+for n in 0 1; do
+  PMI_RANK=2 PMI_SIZE=4 PMI_LOCAL_RANK=$n PMI_LOCAL_SIZE=2 PMI_JOBID=$$ "$mnlaunch" true 2>err.$n &
+done
+wait
+cat err.0 err.1 >err
+one_line '^mnlaunch: error \[tasks\] .*: 2 processes say that they are rank 2; '
+# No worlds of one where others share the node.
+for n in 0 1; do
+  PMI_RANK=0 PMI_SIZE=1 PMI_LOCAL_RANK=$n PMI_LOCAL_SIZE=2 PMI_JOBID=$$ "$mnlaunch" echo started 2>err.$n &
+done >out
+wait
+[ ! -s out ] || fail "worlds of one beside each other: $(cat out)"
+cat err.0 err.1 >err
+one_line '^mnlaunch: rank 0 on .*: PMI says rank 0 of 1, local rank [01] of 2, '
 # What no rank can know is one line.
 for n in 0 1 2; do
   env PMI_RANK=$n PMI_SIZE=3 "$mnlaunch" true 2>err.$n &
