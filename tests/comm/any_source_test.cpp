@@ -1,5 +1,6 @@
 // Messages from whoever sends first: recv() and irecv() from kAnySource.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <stdexcept>
@@ -13,6 +14,19 @@
 #include <mn/core/error.hpp>
 
 #include "tests/comm/messages_fixture.hpp"
+
+namespace {
+
+std::atomic<bool> hides_from_any{false};
+
+}  // namespace
+
+/// Messages that a receive from any rank would take are not there yet.
+extern "C" int MPI_Improbe(int source, int tag, MPI_Comm comm, int* found, MPI_Message* message, MPI_Status* status) {
+  if (source != MPI_ANY_SOURCE || !hides_from_any) return PMPI_Improbe(source, tag, comm, found, message, status);
+  *found = 0;
+  return MPI_SUCCESS;
+}
 
 namespace mn {
 namespace {
@@ -109,6 +123,27 @@ TEST_F(AnySource, ReceivesTakeMessagesInTheOrderOfTheirCalls) {
     const Request moved = std::move(from_any);
     EXPECT_EQ(moved.source(), 1);
   }
+}
+
+/// Nor does one take what came for another before it, which has looked too early.
+TEST_F(AnySource, NoReceiveOvertakesAnother) {
+  if (alone() || rank_ > 1) return;
+  if (rank_ == 1) {
+    for (int i = 1; i <= 2; ++i) comm_->send(of_rank<float>(i, 10), 0, 5);
+    return;
+  }
+  std::vector<float> from_any(10);
+  std::vector<float> from_one(10);
+  hides_from_any = true;
+  Request first = comm_->irecv(from_any, kAnySource, 5);
+  Request second = comm_->irecv(from_one, 1, 5);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  while (std::chrono::steady_clock::now() < end) EXPECT_FALSE(second.is_done());
+  hides_from_any = false;
+  second.wait();
+  first.wait();
+  EXPECT_EQ(from_any, of_rank<float>(1, 10));
+  EXPECT_EQ(from_one, of_rank<float>(2, 10));
 }
 
 /// A receive does not wait behind one that its message does not match.

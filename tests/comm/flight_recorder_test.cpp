@@ -1,6 +1,7 @@
 // The ring of the last calls, and what is written of it.
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
@@ -134,6 +135,28 @@ TEST_F(FlightRecorder, IsWrittenByASignalHandler) {
   std::string first;
   std::getline(file, first);
   EXPECT_EQ(json::parse(first).at("reason"), "a signal");
+  errno = EDOM;  // what it interrupts may look at it
+  write_calls("a signal");
+  EXPECT_EQ(errno, EDOM);
+}
+
+/// A thread and a handler on another may come to it at once: the file is that of one.
+TEST_F(FlightRecorder, IsWrittenByOneAtATime) {
+  std::vector<std::unique_ptr<RecordedCall>> running;
+  for (std::uint64_t i = 0; i < 100; ++i)
+    running.push_back(std::make_unique<RecordedCall>(kGroup, CallName{"recv", i}));
+  for (int round = 0; round < 200; ++round) {
+    std::thread other([] { write_calls("another thread"); });
+    write_calls("this thread");
+    other.join();
+    std::ifstream file(folder_.path() / "calls" / "rank-0003.jsonl");
+    std::size_t heads = 0;
+    for (std::string line; std::getline(file, line);) {
+      ASSERT_TRUE(json::accept(line)) << line;
+      heads += json::parse(line).contains("reason") ? 1 : 0;
+    }
+    ASSERT_EQ(heads, 1U);
+  }
 }
 
 TEST_F(FlightRecorder, WritesNowhereUnlessTold) {

@@ -50,6 +50,16 @@ TEST_P(GivenUpCalls, ALateRankGetsNoResultWithoutTheOthers) {
   }
 }
 
+/// Those that follow come of it.
+TEST_P(GivenUpCalls, TheFirstReasonIsKept) {
+  if (!is_first_of_its_kind()) return;
+  const auto comm = create(60s);
+  comm->abort("no more data");
+  comm->abort("and nothing to do");
+  EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr("no more data"));
+  meet();
+}
+
 TEST_P(GivenUpCalls, AbortEndsWaitsOnEveryRank) {
   const auto comm = create(60s);
   const auto begin = std::chrono::steady_clock::now();

@@ -5,10 +5,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include <mn/comm/call_limits.hpp>
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
@@ -170,6 +173,28 @@ TEST(Lifetime, AFinalizedCommunicatorRefusesEveryCall) {
     EXPECT_THROW(static_cast<void>(create_communicator(name, comm->mpi_comm())), ArgumentError);
     std::fill_n(memory.get(), 64, std::byte{1});
   }
+}
+
+/// MPI may still work on what it was given.
+TEST(Lifetime, ACommunicatorThatGaveUpIsNeverFreed) {
+  auto comm = create_communicator("flat", MPI_COMM_WORLD, {.device = Device{}});
+  const int before = alive.communicators;
+  comm->abort("no more data");
+  comm.reset();
+  EXPECT_EQ(alive.communicators, before);
+}
+
+/// What MPI may still write to, where a call is given up.
+TEST(KeptForMpi, OutlivesAnExceptionAlone) {
+  const auto watched = std::make_shared<int>(1);
+  try {
+    const KeptForMpi kept(watched);
+    throw std::runtime_error("a call that is given up");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_EQ(watched.use_count(), 2);
+  { const KeptForMpi kept(watched); }
+  EXPECT_EQ(watched.use_count(), 2);
 }
 
 }  // namespace

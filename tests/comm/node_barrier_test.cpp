@@ -1,6 +1,8 @@
 // The barrier between threads, which is the same memory as between processes: what was written before it is seen
 // behind it. ThreadSanitizer judges the orders too.
+#include <algorithm>
 #include <chrono>
+#include <ranges>
 #include <thread>
 #include <vector>
 
@@ -11,7 +13,7 @@
 namespace mn {
 namespace {
 
-/// Plain numbers, one for each thread, that only the barrier orders.
+/// Plain numbers, one for each thread, that only the barrier orders. One thread after another is late.
 void pass_often(int threads, int rounds) {
   std::vector<SharedCounter> lines(static_cast<std::size_t>(threads));
   std::vector<SharedCounter*> places;
@@ -21,6 +23,7 @@ void pass_often(int threads, int rounds) {
   const auto run = [&](std::size_t self) {
     NodeBarrier barrier(places, static_cast<int>(self), threads <= 2);
     for (int round = 1; round <= rounds; ++round) {
+      if (round % threads == static_cast<int>(self)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       rounds_of[self] = round;
       barrier.arrive_and_wait();
       for (const int other : rounds_of) wrong[self] += other != round;
@@ -40,26 +43,46 @@ TEST(NodeBarrier, AlsoWhereThereAreMoreThanCpus) { pass_often(16, 10); }
 
 /// Trees of two and of three levels, with places left at the bottom.
 TEST(NodeBarrier, OfManyIsATree) {
-  for (const int threads : {17, 75}) pass_often(threads, 5);
+  for (const int threads : {17, 75}) pass_often(threads, threads);
 }
 
-/// Nobody arrives before the other sleeps in the kernel, where it would stay for a second if it were not woken: the
-/// whole would then last longer than a test may.
+/// Or each rank would read all others' counters.
+TEST(NodeBarrier, OfManyWaitsForTheTopAlone) {
+  constexpr int kRanks = 17;
+  std::vector<SharedCounter> lines(kRanks);
+  std::vector<SharedCounter*> places;
+  for (auto& line : lines) places.push_back(&line);
+  NodeBarrier leaf(places, kRanks - 1, false);
+  lines.front().set(1);
+  leaf.arrive_and_wait();
+  EXPECT_EQ(lines.back().value.load(), 1U);
+}
+
+/// Nobody arrives before the other sleeps in the kernel, where it would stay for 20 ms if it were not woken.
 TEST(NodeBarrier, WakesWhoSleeps) {
-  constexpr int kRounds = 150;
+  constexpr int kRounds = 50;
   constexpr auto kPause = std::chrono::microseconds(50);
   std::vector<SharedCounter> lines(2);
+  std::vector<std::chrono::steady_clock::time_point> arrived(kRounds);
+  std::vector<std::chrono::steady_clock::time_point> woken(kRounds);
   const auto run = [&](int self) {
     NodeBarrier barrier({lines.data(), &lines[1]}, self, true);
-    for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t round = 0; round < kRounds; ++round) {
       const auto own = static_cast<std::size_t>(self);
-      while (round % 2 == self && lines[own].sleepers.load() == 0) std::this_thread::sleep_for(kPause);
+      const bool is_late = round % 2 == own;
+      while (is_late && lines[own].sleepers.load() == 0) std::this_thread::sleep_for(kPause);
+      if (is_late) arrived[round] = std::chrono::steady_clock::now();
       barrier.arrive_and_wait();
+      if (!is_late) woken[round] = std::chrono::steady_clock::now();
     }
   };
   std::thread other(run, 1);
   run(0);
   other.join();
+  const auto late = std::ranges::count_if(std::views::iota(0UL, kRounds + 0UL), [&](std::size_t round) {
+    return woken[round] - arrived[round] > std::chrono::milliseconds(10);
+  });
+  EXPECT_LT(late, kRounds / 2);
 }
 
 TEST(NodeBarrier, OfOneIsOpen) { pass_often(1, 10); }

@@ -103,12 +103,10 @@ TEST_F(SharedReducerTest, RanksThatWaitTakeWhatOthersPublished) {
   if (!reducer_) return;
   for (int round = 0; round < 3; ++round) {
     const auto values = expected(round);
+    const auto* const own = static_cast<const std::byte*>(buffers_[3].data);
+    const std::vector<std::byte> before(own, own + buffers_[3].bytes());
     comm_->barrier();
     if (comm_->rank() == 0) {
-      const std::vector<std::byte> before = [&] {
-        const auto* data = static_cast<const std::byte*>(buffers_[3].data);
-        return std::vector<std::byte>(data, data + buffers_[3].bytes());
-      }();
       reducer_->publish(3);
       EXPECT_TRUE(comes_true([&] { return holds(0, values[0]) && holds(2, values[2]); }));
       std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mn/comm/numa_domains.hpp>
 #include <mn/comm/topology.hpp>
 #include <mn/core/error.hpp>
 
@@ -86,6 +87,15 @@ TEST(Topology, RanksOutOfRangeAreRefused) {
   const std::vector<std::string> hosts{"a", "b"};
   EXPECT_THROW(static_cast<void>(make_topology(2, hosts, hosts)), ArgumentError);
   EXPECT_THROW(static_cast<void>(make_topology(-1, hosts, hosts)), ArgumentError);
+}
+
+/// Where ranks of a domain are no neighbors, or one has none, there is one domain of all.
+TEST(NumaDomains, AreBlocksOfNeighbors) {
+  const auto borders_of = [](const std::vector<int>& domain_of) { return domain_borders(domain_of); };
+  EXPECT_THAT(borders_of({4}), ElementsAre(0, 1));
+  EXPECT_THAT(borders_of({1, 1, 0, 0, 0, 7}), ElementsAre(0, 2, 5, 6));
+  EXPECT_THAT(borders_of({0, 1, 0, 1}), ElementsAre(0, 4));
+  EXPECT_THAT(borders_of({0, 0, -1, 1}), ElementsAre(0, 4));
 }
 
 }  // namespace
