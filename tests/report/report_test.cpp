@@ -276,6 +276,24 @@ TEST_F(CallsTest, SaysWhatTheOthersDoInstead) {
       "other side is its rank 0, 4 int64)\n");
 }
 
+/// Whose records of a call are gone is not in it any more.
+TEST_F(CallsTest, DoesNotNameARankThatIsFurther) {
+  write(0, call(0, "allreduce", 7, true));
+  write(1, call(1, "bcast", 300, false));
+  write(2, call(2, "bcast", 6, false));
+  EXPECT_EQ(described(),
+            "rank 0 waits in allreduce (call 7, 8 float32) for 4.5 s; rank 2 lacks it: its last call, bcast (call 6, "
+            "8 float32), has ended\n");
+}
+
+TEST_F(CallsTest, NamesAFewOfManyRanks) {
+  std::string lines = call(0, "barrier", 7, true, 0);
+  for (std::size_t at = 0; (at = lines.find("\"size\":3", at)) != lines.npos; ++at) lines.replace(at, 8, "\"size\":99");
+  write(0, lines);
+  EXPECT_THAT(described(), HasSubstr("; ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 and 82 more of its "
+                                     "99 left no record"));
+}
+
 TEST_F(CallsTest, SaysThatNobodyWaits) {
   write(0, call(0, "allreduce", 7, false));
   write(1, "");
