@@ -1,6 +1,9 @@
 // shard_bench read DIR THREADS: the samples of a dataset in random order, fixed ones 64 and encoded ones 1 at a time,
 // each once an epoch; again and again for a second, fixed ones each time from closed files. Prints samples per second.
 // shard_bench hdf5 DIR THREADS: the same by H5Dread, a sample at a time, under libhdf5's lock.
+// shard_bench pread DIR THREADS: the first field of the same samples by one bare pread each, into memory that is there
+// already, without a look at the bytes: the most that reading files of that layout can give.
+// shard_bench checked DIR THREADS: likewise, and their checksums: the most that reading and checking them can give.
 // shard_bench index DIR: makes 1,000 shards of 1,300 samples in DIR if it is empty, then times index and scatter as
 // 1,024 ranks would do them, one rank after another.
 #include <algorithm>
@@ -8,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <numeric>
@@ -15,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/data/hdf5.hpp>
@@ -135,6 +140,37 @@ void run_hdf5(const std::string& folder, int threads) {
   });
 }
 
+struct Place {
+  const File* file;
+  std::uint64_t offset;
+  std::size_t bytes;
+};
+
+void run_pread(const std::string& folder, int threads, bool check) {
+  const data::ShardTable table = data::read_manifest(folder);
+  std::deque<File> files;
+  std::vector<Place> places;
+  for (std::size_t shard = 0; shard < table.shards().size(); ++shard) {
+    const data::ShardReader reader(data::open_shard(table, shard), std::make_shared<data::IoCounters>());
+    const File& file = files.emplace_back(table.path(shard), File::Mode::kRead);
+    std::uint64_t offset = reader.header().fields[0].values.address;
+    for (std::int64_t i = 0; i < reader.size(); ++i) {
+      places.push_back({&file, offset, static_cast<std::size_t>(reader.length(0, i))});
+      offset += places.back().bytes;
+    }
+  }
+  const auto most = std::ranges::max_element(places, {}, &Place::bytes)->bytes;
+  std::vector<std::vector<std::byte>> buffers(threads, std::vector<std::byte>(most));
+  std::atomic<std::uint32_t> sum = 0;  // so that the checksums are computed
+  const auto read = [&](const auto& indices, std::vector<std::byte>& buffer) {
+    const Place& place = places[indices[0]];
+    const auto out = std::span(buffer).first(place.bytes);
+    place.file->read_at(place.offset, out);
+    if (check) sum.fetch_xor(crc32c(out), std::memory_order_relaxed);
+  };
+  print_rate([&](std::int64_t seed) { return read_epochs(std::ssize(places), 1, seed, buffers, read); });
+}
+
 void make_many_shards(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   const SampleSpec spec = labeled({.shape = {4}}, 1000);
@@ -186,8 +222,10 @@ int main(int argc, char** argv) {
   try {
     if (argc == 4 && std::strcmp(argv[1], "read") == 0) return run_read(argv[2], std::stoi(argv[3])), 0;
     if (argc == 4 && std::strcmp(argv[1], "hdf5") == 0) return run_hdf5(argv[2], std::stoi(argv[3])), 0;
+    if (argc == 4 && std::strcmp(argv[1], "pread") == 0) return run_pread(argv[2], std::stoi(argv[3]), false), 0;
+    if (argc == 4 && std::strcmp(argv[1], "checked") == 0) return run_pread(argv[2], std::stoi(argv[3]), true), 0;
     if (argc == 3 && std::strcmp(argv[1], "index") == 0) return run_index(argv[2]), 0;
-    std::fprintf(stderr, "usage: shard_bench read|hdf5 DIR THREADS | index DIR\n");
+    std::fprintf(stderr, "usage: shard_bench read|hdf5|pread|checked DIR THREADS | index DIR\n");
     return 2;
   } catch (const mn::Error& error) {
     std::fprintf(stderr, "shard_bench: %s\n", error.what());
