@@ -9,6 +9,7 @@
 // (3) The conversion is claimed, and so resumable, only when all files of tokens are on stable storage.
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,13 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Files = std::vector<fs::path>;
 
-constexpr std::int64_t kPieceBytes = 4 << 20;
 constexpr std::int64_t kMaxPieces = 1 << 14;  // pieces of all files together, about
+
+/// Ranks have as many pieces as others, or one more: of a small text there are so many that this matters little.
+std::int64_t piece_bytes(std::int64_t bytes) {
+  constexpr std::int64_t kEnoughPieces = 256;
+  return std::max(std::clamp<std::int64_t>(bytes / kEnoughPieces, 1 << 20, 4 << 20), bytes / kMaxPieces);
+}
 
 json request_of(const Files& files, const TokenOptions& options) {
   json facts = {{"vocabulary", options.vocabulary},
@@ -58,7 +64,7 @@ class TokenConversion final : public FixedConversion {
       bytes += static_cast<std::int64_t>(fs::file_size(file, error));
     }
     json pieces = json::array();
-    for (const TextPiece& piece : cut_texts(files_, std::max(kPieceBytes, bytes / kMaxPieces))) {
+    for (const TextPiece& piece : cut_texts(files_, piece_bytes(bytes))) {
       pieces.push_back({piece.file, piece.begin, piece.end, piece.is_packed});
     }
     if (pieces.empty()) throw DataError(files_.front().string() + " holds no text", true);
@@ -159,8 +165,14 @@ class TokenConversion final : public FixedConversion {
     return Vocabulary::of_characters(std::move(characters));
   }
 
+  /// What write_vocabulary() has written, on this or another rank.
+  [[nodiscard]] const Vocabulary& vocabulary() const {
+    std::call_once(is_loaded_, [&] { vocabulary_ = std::make_unique<Vocabulary>(Vocabulary::load(vocabulary_path_)); });
+    return *vocabulary_;
+  }
+
   void encode(const TokenScratch& tokens, std::size_t piece) const {
-    const Vocabulary vocabulary = Vocabulary::load(vocabulary_path_);
+    const Vocabulary& vocabulary = this->vocabulary();
     const fs::path& file = file_of(tokens, piece);
     TokenWriter out(tokens.tokens(piece), size_of(token_dtype(vocabulary.size())));
     const auto take = [&](std::string_view text) {
@@ -178,6 +190,8 @@ class TokenConversion final : public FixedConversion {
   Files files_;
   TokenOptions options_;
   fs::path vocabulary_path_;
+  mutable std::once_flag is_loaded_;
+  mutable std::unique_ptr<const Vocabulary> vocabulary_;
 };
 
 }  // namespace

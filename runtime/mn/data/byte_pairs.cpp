@@ -77,13 +77,6 @@ class PairCounts {
       return weight != other.weight ? weight < other.weight : pair > other.pair;
     }
   };
-  struct Hash {
-    std::size_t operator()(const Merge& pair) const {
-      const auto both = static_cast<std::uint64_t>(pair.first) << 32 | static_cast<std::uint32_t>(pair.second);
-      return both * 0x9E3779B97F4A7C15U >> 20;
-    }
-  };
-
   void merge_in(std::size_t i, Merge pair, std::int32_t token) {
     auto& [tokens, weight] = words_[i];
     std::size_t to = 0;
@@ -132,7 +125,7 @@ class PairCounts {
   }
 
   std::vector<Word> words_;
-  std::unordered_map<Merge, Places, Hash> pairs_;
+  std::unordered_map<Merge, Places, Vocabulary::MergeHash> pairs_;
   std::vector<Merge> new_;  // pairs without an entry in the queue
   std::priority_queue<Entry> queue_;
 };

@@ -23,6 +23,14 @@ class Vocabulary {
  public:
   /// A merge makes one token of two in a row.
   using Merge = std::pair<std::int32_t, std::int32_t>;
+  /// For tables by merge.
+  struct MergeHash {
+    /// Both tokens count.
+    std::size_t operator()(const Merge& merge) const noexcept {
+      const auto both = static_cast<std::uint64_t>(merge.first) << 32 | static_cast<std::uint32_t>(merge.second);
+      return both * 0x9E3779B97F4A7C15U >> 20;
+    }
+  };
 
   /// Token i is byte i.
   [[nodiscard]] static Vocabulary of_bytes();
@@ -66,11 +74,11 @@ class Vocabulary {
   void encode_word(std::string_view word, std::vector<std::int32_t>& tokens) const;
 
   Kind kind_;
-  std::vector<std::string> texts_;                            // by token; the end of a text is the last, and empty
-  bool ends_texts_ = false;                                   // whether there is an end of a text
-  std::unordered_map<std::string, std::int32_t> characters_;  // kCharacters: the tokens
-  std::vector<Merge> merges_;                                 // kMerges
-  std::map<Merge, std::int32_t> merged_;                      // the token that a merge makes
+  std::vector<std::string> texts_;                             // by token; the end of a text is the last, and empty
+  bool ends_texts_ = false;                                    // whether there is an end of a text
+  std::unordered_map<std::string, std::int32_t> characters_;   // kCharacters: the tokens
+  std::vector<Merge> merges_;                                  // kMerges
+  std::unordered_map<Merge, std::int32_t, MergeHash> merged_;  // the token that a merge makes
 };
 
 /// The merges of words and how often each occurs, most frequent pair first, until there are `size` tokens or no pair
