@@ -6,6 +6,23 @@
 #include <mn/comm/network_costs.hpp>
 #include <mn/core/error.hpp>
 
+namespace {
+
+struct Sent {
+  std::size_t messages = 0;
+  std::size_t bytes = 0;
+} sent;
+
+}  // namespace
+
+extern "C" int MPI_Isend(const void* data, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
+                         MPI_Request* request) {
+  int bytes = 0;
+  MPI_Type_size(type, &bytes);
+  sent = {sent.messages + 1, sent.bytes + static_cast<std::size_t>(count) * static_cast<std::size_t>(bytes)};
+  return PMPI_Isend(data, count, type, dest, tag, comm, request);
+}
+
 namespace mn {
 namespace {
 
@@ -45,6 +62,17 @@ TEST(NetworkCosts, AreMeasuredInMilliseconds) {
 
 /// The costs that all ranks find.
 NetworkCosts find() { return NetworkCosts::find(MPI_COMM_WORLD, MPI_COMM_WORLD); }
+
+/// Each rank sends a few messages to each, and to all together a few mebibytes.
+TEST(NetworkCosts, AreMeasuredByFewMessages) {
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  sent = {};
+  static_cast<void>(find());
+  EXPECT_LE(sent.messages, 8U * static_cast<std::size_t>(size - 1) + 3);
+  EXPECT_LE(sent.bytes, 3 * kMiB + 65 * kKiB);
+  EXPECT_EQ(sent.messages > 0, size > 1);
+}
 
 TEST(NetworkCosts, AreMeasuredAlikeOnAllRanks) {
   int size = 1;
