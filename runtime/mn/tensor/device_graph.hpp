@@ -22,9 +22,6 @@ class DeviceGraph {
  public:
   /// Whether this build has graphs for the device.
   [[nodiscard]] static bool is_available(Device device);
-  /// Whether calls of other ranks may be in it. Not on GPUs: on one that two ranks shared, some results were others
-  /// than without a graph, and it is not known why.
-  [[nodiscard]] static bool takes_collectives();
 
   /// Waits for the device, then records `work`. Throws what `work` throws, and libtorch's exceptions.
   DeviceGraph(Device device, const std::function<void()>& work);

@@ -25,14 +25,13 @@ struct DeviceGraph::Recorded {
 
 bool DeviceGraph::is_available(Device device) { return device.type == DeviceType::kCuda; }
 
-bool DeviceGraph::takes_collectives() { return false; }
-
 DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) : recorded_(std::make_unique<Recorded>()) {
   const c10::Device where(device);
   const c10::cuda::CUDAGuard on_device(where);
   c10::cuda::device_synchronize();
   c10::cuda::CUDACachingAllocator::emptyCache();  // what steps have left is the graph's to take
-  const c10::cuda::CUDAStreamGuard on_stream(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, where.index()));
+  const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, where.index());
+  const c10::cuda::CUDAStreamGuard on_stream(stream);
   // Other threads, such as a loader's, may meanwhile make calls that a capture forbids.
   recorded_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
   try {
@@ -42,6 +41,9 @@ DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) : rec
     throw;
   }
   recorded_->graph.capture_end();
+  // capture_begin() has set the random numbers' offset to 0 on this stream. On a GPU that is busy with another process
+  // that may still be to come, and a launch sets the offset on its own stream.
+  stream.synchronize();
 }
 
 DeviceGraph::~DeviceGraph() = default;

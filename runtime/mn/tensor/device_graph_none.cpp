@@ -7,8 +7,6 @@ struct DeviceGraph::Recorded {};
 
 bool DeviceGraph::is_available(Device /*device*/) { return false; }
 
-bool DeviceGraph::takes_collectives() { return false; }
-
 DeviceGraph::DeviceGraph(Device /*device*/, const std::function<void()>& /*work*/) {
   throw UsageError("this build of mn has no CUDA graphs");
 }

@@ -42,10 +42,9 @@ class GraphedStep {
   /// A whole step, from zero_grad() to step(), on these inputs. What it returns are results that the program reads.
   using Step = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
 
-  /// Throws UsageError that says why, if there is no GPU, if there are several ranks
-  /// (DeviceGraph::takes_collectives()), or if the optimizer's options exclude it: double buffering, local steps,
-  /// compression, a trace, debug mode, a communicator that reduces through the host, an optimizer that is not
-  /// FusedAdam, FusedAdamW or FusedSgd.
+  /// Throws UsageError that says why, if there is no GPU, or if the optimizer's options exclude it: double
+  /// buffering, local steps, compression, a trace, debug mode, with several ranks a communicator that reduces through
+  /// the host, an optimizer that is not FusedAdam, FusedAdamW or FusedSgd.
   explicit GraphedStep(std::shared_ptr<MultiNodeOptimizer> optimizer);
   ~GraphedStep();
   GraphedStep(const GraphedStep&) = delete;             ///< not copyable

@@ -20,7 +20,6 @@ namespace mn {
 const char* MultiNodeOptimizer::why_no_graph() const {
   if (comm_->device().type == DeviceType::kCpu) return "the ranks compute on CPUs";
   if (!DeviceGraph::is_available(comm_->device())) return "this build of mn has no CUDA";
-  if (comm_->size() > 1 && !DeviceGraph::takes_collectives()) return "it is not yet right with several ranks";
   if (comm_->debug()) return "debug mode reads the values of each call";
   if (comm_->size() > 1 && comm_->device_collectives() == nullptr)
     return "this communicator reduces gradients through the host, pure_nccl does not";
