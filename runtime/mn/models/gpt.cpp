@@ -14,6 +14,11 @@ namespace {
 
 namespace nn = torch::nn;
 
+/// As layer(x), which adds the bias in a pass of its own where x has three dimensions.
+torch::Tensor linear(const nn::Linear& layer, const torch::Tensor& x) {
+  return torch::linear(x, layer->weight, layer->bias);
+}
+
 class Attention : public nn::Module {
  public:
   explicit Attention(const GptOptions& options)
@@ -24,10 +29,12 @@ class Attention : public nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x) {
     const std::int64_t n = x.size(0), length = x.size(1), width = x.size(2);
-    const auto parts = c_attn_(x).view({n, length, 3, heads_, width / heads_}).permute({2, 0, 3, 1, 4});
+    // split(): its backward writes the gradient once. That of a selected part would fill all of it, for each part.
+    auto parts = linear(c_attn_, x).split(width, 2);
+    for (auto& part : parts) part = part.view({n, length, heads_, width / heads_}).transpose(1, 2);
     const auto seen = torch::scaled_dot_product_attention(parts[0], parts[1], parts[2], /*attn_mask=*/{},
                                                           is_training() ? dropout_ : 0, /*is_causal=*/true);
-    return torch::dropout(c_proj_(seen.transpose(1, 2).reshape({n, length, width})), dropout_, is_training());
+    return torch::dropout(linear(c_proj_, seen.transpose(1, 2).reshape({n, length, width})), dropout_, is_training());
   }
 
  private:
@@ -45,7 +52,7 @@ class Perceptron : public nn::Module {
         c_proj_(register_module("c_proj", nn::Linear(4 * options.width, options.width))) {}
 
   torch::Tensor forward(const torch::Tensor& x) {
-    return torch::dropout(c_proj_(torch::gelu(c_fc_(x), "tanh")), dropout_, is_training());
+    return torch::dropout(linear(c_proj_, torch::gelu(linear(c_fc_, x), "tanh")), dropout_, is_training());
   }
 
  private:
@@ -114,7 +121,7 @@ torch::Tensor Gpt::forward(const torch::Tensor& tokens, bool recompute) {
     const auto forward = [&layer](const torch::Tensor& input) { return layer.forward(input); };
     x = recompute ? recompute_activations(forward, x) : layer.forward(x);
   }
-  return torch::nn::functional::linear(ln_f_->forward(x), wte_->weight);
+  return torch::linear(ln_f_->forward(x), wte_->weight);
 }
 
 std::vector<std::int32_t> generate(Gpt& model, std::vector<std::int32_t> prompt, std::int64_t context,
