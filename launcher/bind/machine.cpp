@@ -168,9 +168,9 @@ void to_json(nlohmann::json& json, const Machine& machine) {
 
 void from_json(const nlohmann::json& json, Machine& machine) {
   machine = {};
-  machine.numa_nodes = json.at("numa_nodes").get<int>();
+  machine.numa_nodes = whole_number<int>(json.at("numa_nodes"));
   for (const auto& core : json.at("cores")) {
-    machine.cores.push_back({parse_cpus(core.at(0).get<std::string>()), core.at(1).get<int>()});
+    machine.cores.push_back({parse_cpus(core.at(0).get<std::string>()), whole_number<int>(core.at(1))});
   }
   for (const auto& gpu : json.at("gpus")) {
     machine.gpus.push_back(

@@ -16,7 +16,7 @@ using nlohmann::json;
 
 std::string entry_of(const json& row, const char* key) {
   const json value = row.value(key, json());
-  if (value.is_number()) return std::to_string(value.get<int>());
+  if (value.is_number()) return value.dump();
   return value.is_string() && value != "" ? value.get<std::string>() : "-";
 }
 

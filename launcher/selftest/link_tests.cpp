@@ -86,7 +86,7 @@ json document_of(const std::vector<Link>& links) {
 }
 
 Link link_of(const json& document) {
-  return {{document.at(0).get<int>(), document.at(1).get<int>()},
+  return {{whole_number<int>(document.at(0)), whole_number<int>(document.at(1))},
           document.at(2).get<bool>(),
           document.at(3).get<double>(),
           document.at(4).get<double>(),
@@ -121,7 +121,7 @@ class Links {
     pairs = comm_.bcast_obj(pairs);
     for (const auto& pair : pairs) {
       begin("a second try");
-      measure({pair.at(0).get<int>(), pair.at(1).get<int>()}, false);
+      measure({whole_number<int>(pair.at(0)), whole_number<int>(pair.at(1))}, false);
     }
     if (!pairs.empty()) gather();
     return !pairs.empty();
