@@ -1,11 +1,13 @@
 // What goes wrong on one rank's GPU leaves no rank waiting forever.
 #include <chrono>
+#include <memory>
 #include <stdexcept>
 
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 
 #include <mn/comm/device_collectives.hpp>
+#include <mn/comm/nccl.hpp>
 #include <mn/core/error.hpp>
 
 #include "tests/comm/gpu_fixture.hpp"
@@ -117,6 +119,25 @@ TEST_F(LeftAlone, WorkThatNobodyWaitsForIsWatched) {
     throw std::runtime_error("it is over");
   };
   EXPECT_THROW(leave(), std::runtime_error);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// Nor does the end of the communicator wait longer.
+TEST_F(LeftAlone, TheEndWaitsForNoOneWhoDoesNotCome) {
+  if (size_ == 1) return;
+  const auto gradient = mine<float>(1001);
+  const CudaStream stream(device_.index);
+  setenv("MN_NCCL_TIMEOUT", "1", 1);
+  auto nccl = std::make_unique<Nccl>(MPI_COMM_WORLD, device_);
+  unsetenv("MN_NCCL_TIMEOUT");
+  if (rank_ == 0) {
+    nccl->allreduce(gradient.view(), ReduceOp::kSum, 1, stream);
+    nccl->watch(stream);
+    nccl.reset();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  nccl.reset();
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   MPI_Barrier(MPI_COMM_WORLD);
 }

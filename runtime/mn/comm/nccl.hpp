@@ -26,7 +26,8 @@
 ///
 /// Cost: each call enqueues one NCCL operation and returns; wait() polls the stream and NCCL's asynchronous errors, at
 /// first without a pause, then every 50 microseconds. The constructor: one MPI_Bcast of NCCL's id and
-/// find_device_conflict(). The destructor: up to 0.5 s, the time between two looks of NCCL's own threads.
+/// find_device_conflict(). The destructor: up to 0.5 s, the time between two looks of NCCL's own threads, after the end
+/// of the work that is watched (8).
 /// Source: NCCL User Guide, "Error handling and communicator abort" and "Using NCCL with CUDA Graphs".
 #pragma once
 

@@ -137,7 +137,7 @@ Nccl::~Nccl() {
     const std::lock_guard lock(living().mutex);
     std::erase(living().all, this);
   }
-  watch_ = {};                                   // ends it
+  watch_ = {};  // after the end of watched work, or its time-out: ncclCommDestroy would wait for it without end
   if (!failure_.empty()) log_warning(failure_);  // no call has thrown it
   // (2)
   if (std::uncaught_exceptions() > 0) abort(std::chrono::milliseconds(0));
