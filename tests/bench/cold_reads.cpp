@@ -1,6 +1,7 @@
 // cold_reads make DIR SAMPLE_BYTES MIB [floats]: a dataset of samples of that length, as fields are (12 KB) or files
 // (more), or of floats.
-// cold_reads disk DIR THREADS: its files from beginning to end, 4 MiB a read: what the storage gives.
+// cold_reads disk DIR THREADS [BYTES]: its files from beginning to end, 4 MiB a read: what the storage gives. Or in
+// pieces of BYTES in random order, as a shuffling loader reads.
 // cold_reads load DIR [WORKERS PREFETCH]: an epoch by a shuffling DataLoader that decodes nothing, 64 samples a batch.
 // cold_reads load DIR delivered: likewise, and how many bytes the storage has delivered for each byte of samples.
 // They first drop the files from the page cache; they print MB of samples per second.
@@ -94,8 +95,7 @@ double drop(const std::string& folder) {
   return total;
 }
 
-double disk_rate(const std::string& folder, int threads) {
-  constexpr std::size_t kPiece = std::size_t{4} << 20;
+double disk_rate(const std::string& folder, int threads, std::size_t piece_bytes, bool shuffled) {
   struct Piece {
     const mn::File* file;
     std::uint64_t offset;
@@ -105,13 +105,15 @@ double disk_rate(const std::string& folder, int threads) {
   for (const auto& path : files_of(folder)) files.emplace_back(path, mn::File::Mode::kRead);
   std::vector<Piece> pieces;
   for (const mn::File& file : files) {
-    for (std::uint64_t at = 0; at < file.size(); at += kPiece)
-      pieces.push_back({&file, at, std::min<std::size_t>(kPiece, file.size() - at)});
+    for (std::uint64_t at = 0; at < file.size(); at += piece_bytes)
+      pieces.push_back({&file, at, std::min<std::size_t>(piece_bytes, file.size() - at)});
   }
+  mn::SplitMix64 numbers(1);
+  for (std::size_t i = pieces.size(); shuffled && i > 1; --i) std::swap(pieces[i - 1], pieces[numbers.next() % i]);
   const double bytes = drop(folder);
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
-    std::vector<std::byte> room(kPiece);
+    std::vector<std::byte> room(piece_bytes);
     for (std::size_t i = next++; i < pieces.size(); i = next++)
       pieces[i].file->read_at(pieces[i].offset, std::span(room).first(pieces[i].bytes));
   };
@@ -190,7 +192,10 @@ int main(int argc, char** argv) {
     if (what == "peak" && argc == 5) {
       return print_peak(argv[2], std::atoi(argv[3]), std::int64_t{std::atoi(argv[4])} << 20), 0;
     }
-    if (what == "disk" && argc == 4) return std::printf("%.0f\n", disk_rate(argv[2], std::atoi(argv[3]))), 0;
+    if (what == "disk" && (argc == 4 || argc == 5)) {
+      const std::size_t bytes = argc == 5 ? std::atoi(argv[4]) : 4 << 20;
+      return std::printf("%.0f\n", disk_rate(argv[2], std::atoi(argv[3]), bytes, argc == 5)), 0;
+    }
     if (what == "load" && argc == 4 && std::strcmp(argv[3], "delivered") == 0) {
       const Loaded loaded = load(argv[2], as_bytes());
       return std::printf("%.0f %.3f\n", loaded.rate, loaded.delivered), 0;
@@ -200,10 +205,11 @@ int main(int argc, char** argv) {
       if (argc == 5) options.workers = std::atoi(argv[3]), options.prefetch = std::atoi(argv[4]);
       return std::printf("%.0f\n", load(argv[2], options).rate), 0;
     }
-    std::fprintf(stderr,
-                 "usage: cold_reads make DIR SAMPLE_BYTES MIB [floats] | disk DIR THREADS | load DIR [delivered | "
-                 "WORKERS QUEUE] |\n"
-                 "       cold_reads bare DIR | peak DIR BATCH MIB\n");
+    std::fprintf(
+        stderr,
+        "usage: cold_reads make DIR SAMPLE_BYTES MIB [floats] | disk DIR THREADS [BYTES] | load DIR [delivered | "
+        "WORKERS QUEUE] |\n"
+        "       cold_reads bare DIR | peak DIR BATCH MIB\n");
     return 2;
   } catch (const mn::Error& error) {
     std::fprintf(stderr, "cold_reads: %s\n", error.what());
