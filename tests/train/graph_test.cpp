@@ -66,7 +66,9 @@ struct Way {
   OptimizerOptions options = {.overlap = false};
   int steps = 24;
   double clip = 0;
-  int overflow = -1;  // the step in which the loss is infinite
+  int overflow = -1;   // the step in which the loss is infinite
+  bool hooks = false;  // one comes before step 15, and goes before step 20
+  bool moves = false;  // the network's memory is another from step 15 on
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
@@ -97,6 +99,7 @@ class Training {
  private:
   void step() {
     for (auto& group : optimizer_->param_groups()) group.options().set_lr(0.01 / (1 + step_ % 5));
+    change();
     const std::int64_t samples = (step_ == 11 || step_ == 12) && comm()->rank() == 0 ? 3 : 4;
     at::Tensor x = torch::sin(torch::arange(samples * 36).reshape({samples, 1, 6, 6}) * (step_ + 1) + comm()->rank());
     if (step_ == way_.overflow) x[0] = std::numeric_limits<float>::infinity();
@@ -114,6 +117,14 @@ class Training {
     };
     losses_.push_back(graph_ ? graph_->run(inputs, {static_cast<double>(samples)}, work)[0] : work(inputs)[0]);
     launches_ += graph_ && graph_->has_launched() ? 1 : 0;
+  }
+
+  void change() {
+    if (way_.hooks && step_ == 15) optimizer_->add_hook("clip", gradient_clipping(0.01));
+    if (way_.hooks && step_ == 20) optimizer_->remove_hook("clip");
+    if (way_.moves && step_ == 15) {
+      for (const at::Tensor& parameter : net_->parameters()) parameter.set_data(parameter.detach().clone());
+    }
   }
 
   const Way& way_;
@@ -162,6 +173,8 @@ INSTANTIATE_TEST_SUITE_P(
         Way{.name = "adam"}, Way{.name = "adamw", .optimizer = make<FusedAdamW>(AdamWOptions(0.01).weight_decay(0.1))},
         Way{.name = "sgd", .optimizer = make<FusedSgd>(SGDOptions(0.01).momentum(0.9).weight_decay(1e-3))},
         Way{.name = "clip", .clip = 0.1},
+        Way{.name = "hooks", .optimizer = make<FusedSgd>(SGDOptions(0.1)), .steps = 28, .hooks = true},
+        Way{.name = "moves", .moves = true},
         Way{.name = "buckets", .options = {.overlap = true, .deterministic = true, .bucket_bytes = 64}},
         Way{.name = "tuned", .options = {}, .steps = 48},
         Way{.name = "fp16", .options = {.overlap = false, .grad_scaler = GradScalerOptions{.init_scale = 1024}}},

@@ -45,7 +45,7 @@ void add_communication_options(Options& options, CommonOptions& common) {
       {"abort", "report", "off"});
   options.add_flag(
       "cuda-graph", common.cuda_graph,
-      "record what an update does on the GPU, and launch it as a whole: faster where minibatches are small; one rank");
+      "record what an update does on the GPU, and launch it as a whole: faster where minibatches are small");
   options.add_flag("profile", common.profile,
                    "write DIR/profile.jsonl and DIR/trace.json: computing, waiting and bytes of each step and rank");
   options.add_flag("tensorboard", common.tensorboard, "write DIR/tensorboard: the log and the options for TensorBoard");

@@ -228,11 +228,13 @@ void MultiNodeOptimizer::add_hook(const std::string& name, GradientHook hook) {
   if (taken)
     throw ArgumentError("the optimizer has a hook named \"" + name + "\" already: remove it or choose another name");
   hooks_.emplace_back(name, std::move(hook));
+  ++adoptions_;  // a CUDA graph has another set of hooks
 }
 
 void MultiNodeOptimizer::remove_hook(const std::string& name) {
   const auto removed = std::erase_if(hooks_, [&](const auto& hook) { return hook.first == name; });
   if (removed == 0) throw ArgumentError("the optimizer has no hook named \"" + name + "\"");
+  ++adoptions_;
 }
 
 nlohmann::json MultiNodeOptimizer::state() const {

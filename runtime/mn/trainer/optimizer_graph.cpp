@@ -4,6 +4,8 @@
 //     parameters, the watch for errors - is done here at each launch.
 // (2) It is captured when a step no longer changes what the graph refers to: the buffer of gradients, the optimizer's
 //     state, the numbers on the device that rates and counts are read from.
+#include <cstdint>
+
 #include <ATen/core/Tensor.h>
 
 #include <mn/core/error.hpp>
@@ -42,11 +44,14 @@ void MultiNodeOptimizer::stay_on_device() {
 
 bool MultiNodeOptimizer::is_settled() const { return reduction_->is_settled(); }
 
-/// What a graph holds as numbers, and which parameters and states it knows.
+/// What a graph holds as numbers, and which parameters, where, hooks and states it knows.
 std::vector<double> MultiNodeOptimizer::graph_constants() {
   follow_parameter_set();
   std::vector<double> all = capturable_->constants();
   all.push_back(static_cast<double>(adoptions_));
+  for (const at::Tensor& parameter : known_) {
+    all.push_back(static_cast<double>(reinterpret_cast<std::uintptr_t>(parameter.const_data_ptr())));
+  }
   return all;
 }
 
