@@ -4,6 +4,8 @@
 
 #include <torch/torch.h>
 
+#include "gpt/token_loss.hpp"
+
 namespace mn::jobs {
 
 at::Tensor loss_of(models::Gpt& model, const Batch& batch, const at::Tensor& bytes_of, bool recompute,
@@ -11,9 +13,7 @@ at::Tensor loss_of(models::Gpt& model, const Batch& batch, const at::Tensor& byt
   const auto input = batch.data.slice(1, 0, -1);
   const auto target = batch.data.slice(1, 1).flatten();
   const auto logits = model.forward(input, recompute).flatten(0, 1);
-  // A GPU's kernels take bf16 logits and give float32 probabilities: a float32 copy of the logits would be the largest
-  // tensor of all.
-  const auto loss = torch::nll_loss(torch::log_softmax(logits, 1, torch::kFloat), target);
+  const auto loss = token_loss(logits, target);
   const auto bytes = bytes_of.index_select(0, target).sum().to(torch::kDouble);
   const auto bits = loss.detach().to(torch::kDouble) * (static_cast<double>(target.numel()) / std::numbers::ln2);
   report.add("bits_per_byte", bits / bytes, bytes);

@@ -1,0 +1,18 @@
+/// The cross-entropy of many logits.
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+namespace mn::jobs {
+
+/// (R, V) logits of any float type, (R) int64 targets → the mean of −log softmax(logits)[target], computed in float32.
+///
+/// As torch's cross_entropy of logits.to(float32), but no float32 copy of all logits is kept: the gradient is computed
+/// with the loss, a few rows at a time, and kept in the logits' type. `elements`: logits of those rows.
+/// It can be differentiated once. Source of the idea: Hsu et al. 2024, Liger Kernel, arXiv:2410.10989.
+[[nodiscard]] at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets,
+                                    std::int64_t elements = std::int64_t{1} << 26);
+
+}  // namespace mn::jobs
