@@ -25,6 +25,7 @@ constexpr Peer kUp{Kind::kUp, 0};
 constexpr milliseconds kMaxForStragglers{2000};
 constexpr milliseconds kMaxToSend{5000};
 constexpr milliseconds kForASecondJob{500};
+constexpr milliseconds kMaxForWeakCallers{5000};
 
 /// Once it is clear that a node is missing, the others are to report at once.
 milliseconds patience_for_stragglers(milliseconds patience) { return std::min(patience / 2, kMaxForStragglers); }
@@ -188,8 +189,18 @@ void Exchange::give_up(const std::string& why, bool root_knows) {
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
     send({Kind::kMember, static_cast<int>(rank)}, kAbandon, 0, "");
   }
+  await_weak_callers();
   links_.flush(Clock::now() + kMaxForStragglers);
   throw CutOff(speaks ? why : "");
+}
+
+void Exchange::await_weak_callers() {
+  if (!group_.is_leader() || !links_.has_weak_upper()) return;
+  // To nodes below this one may prove no more than to the one above. Their weak calls come later than the others' proofs
+  // (caller.hpp), and would find nobody.
+  const auto children = kNodeTree.children_of(group_.node, group_.nodes);
+  const auto has_come = [&](int child) { return links_.has_come({Kind::kChild, child}); };
+  links_.run_until([&] { return std::ranges::all_of(children, has_come); }, Clock::now() + kMaxForWeakCallers);
 }
 
 void Exchange::give_up_waiting(Milliseconds patience) {

@@ -118,6 +118,7 @@ class Exchange {
   [[nodiscard]] bool root_misses_upper() const;
   /// Passes it on to those below, and throws CutOff, without the text where the root says as much.
   [[noreturn]] void give_up(const std::string& why, bool root_knows);
+  void await_weak_callers();
   [[noreturn]] void give_up_waiting(Milliseconds patience);
   [[nodiscard]] std::string upper_name() const;
 

@@ -6,9 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <mn/core/kernel_random.hpp>
+#include <mn/core/net/channel.hpp>
 #include <mn/core/net/deadline.hpp>
 #include <mn/core/net/interfaces.hpp>
 #include <mn/core/net/socket.hpp>
@@ -121,6 +123,29 @@ TEST(NetTest, TheInterfaceTowardAnAddressIsThatOfTheRoute) {
       });
   if (status == test::kNoOwnNetwork) GTEST_SKIP() << "no network of its own";
   EXPECT_EQ(status, 0);
+}
+
+TEST(NetTest, WhoProvesItselfAndEndsAtOnceHasComeAllTheSame) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+  SharedKey keys(key_of_text("net_test"));
+  Channel listener{Fd(ends[0])};
+  {
+    Channel caller(Fd(ends[1]), Call{1, 0}, keys);
+    caller.progress();
+    listener.progress();
+    listener.answer(keys);
+    caller.progress();
+    caller.open();
+    caller.send("the last words");
+    EXPECT_TRUE(caller.flush());
+  }
+  listener.progress();
+  ASSERT_TRUE(listener.is(Channel::State::kVerified)) << listener.why();
+  listener.open();
+  listener.progress();
+  EXPECT_EQ(listener.receive(), "the last words");
+  EXPECT_TRUE(listener.is(Channel::State::kClosed));
 }
 
 }  // namespace

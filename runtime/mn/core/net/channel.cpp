@@ -59,6 +59,8 @@ void Channel::read_socket() {
     if (got == 0) return close(kOtherEndClosed);
     in_.append(piece, static_cast<std::size_t>(got));
     parse();
+    // Who has proved itself has come, also where the end of its connection follows at once.
+    if (state_ == State::kVerified) return;
   }
 }
 
