@@ -163,6 +163,19 @@ TEST_F(Arguments, CountsOfOtherLengths) {
               ThrowsMessage<ArgumentError>(HasSubstr("send and recv overlap")));
 }
 
+/// As a difference of counts does that is below 0.
+TEST_F(Arguments, CountsWhoseSumWrapsAround) {
+  if (ranks_ == 1) return;
+  const auto own = static_cast<std::size_t>(comm_->rank());
+  std::vector<std::size_t> sent(ranks_, 0);
+  sent[own] = std::size_t{0} - 1;
+  auto came = sent;
+  sent[(own + 1) % ranks_] = came[(own + ranks_ - 1) % ranks_] = 3;
+  std::vector<float> got(2);
+  EXPECT_THAT([&] { comm_->alltoallv(two_, sent, got, came); },
+              ThrowsMessage<ArgumentError>(HasSubstr("more than send has")));
+}
+
 /// What it sends to itself, it copies by itself.
 TEST_F(Arguments, AnotherCountOfItsOwnPart) {
   const std::vector<std::size_t> counts(ranks_, 1);

@@ -124,6 +124,7 @@ TEST_P(CallLimits, NameNobodyWhoHasDoneItsPart) {
       {"gatherv", [&](Communicator& comm) { comm.gatherv(part, all, counts); }},
       {"gather_obj", [](Communicator& comm) { static_cast<void>(comm.gather_obj("text")); }},
       {"bcast", [](Communicator& comm) { comm.bcast(part, 1); }},
+      {"allocate", [](Communicator& comm) { static_cast<void>(comm.allocate(100)); }},
       {"monitored_barrier", [](Communicator& comm) { comm.monitored_barrier(5ms); }},
   };
   for (const auto& [name, call] : calls) {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/comm/shared_reducer.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/half.hpp>
 
@@ -101,6 +102,17 @@ TEST_P(Debug, CountsThatDoNotMatch) {
   EXPECT_THAT(
       [&] { comm_->alltoallv(sent, counts, got, expected); },
       ThrowsMessage<ArgumentError>(AllOf(HasSubstr("rank 0 sends 3 elements to rank"), HasSubstr("expects 2"))));
+}
+
+TEST_P(Debug, SharedBuffers) {
+  if (alone()) return;
+  const auto memory = comm_->allocate(400);
+  const BufferView first(memory.get(), am_last() ? 20 : 10, DType::kFloat32);
+  const BufferView second(memory.get() + 80, am_last() ? 10 : 20, DType::kFloat32);
+  const std::vector<BufferView> buffers{first, second};
+  EXPECT_THAT([&] { static_cast<void>(comm_->share(buffers)); },
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("the ranks differ in share"), HasSubstr("of 10 float32"),
+                                                 HasSubstr("of 20 float32"))));
 }
 
 TEST_P(Debug, Operations) {

@@ -119,14 +119,20 @@ std::shared_ptr<Nccl> Communicator::do_split(int /*color*/, int /*key*/) const {
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
   const auto call = calls_->collective("allocate", of_bytes(bytes), nothing,
                                        [&] { return " of " + std::to_string(bytes) + " bytes"; });
+  // In what follows the ranks of a node meet at most.
+  calls_->match("allocate", of_bytes(bytes));
   // The backend decides alike on all ranks of a node; what follows is local.
   if (auto memory = do_allocate(bytes)) return memory;
   return device_.type == DeviceType::kCuda ? zeroed_pinned(bytes, device_.index) : zeroed(bytes);
 }
 
 std::unique_ptr<SharedReducer> Communicator::share(std::span<const BufferView> buffers) {
-  const auto call =
-      calls_->collective("share", {}, nothing, [&] { return " of " + std::to_string(buffers.size()) + " buffers"; });
+  const auto details = [&] {
+    std::string text = " of " + std::to_string(buffers.size()) + " buffers";
+    for (const BufferView& each : buffers) text += "\nbuffer" + described(each);
+    return text;
+  };
+  const auto call = calls_->collective("share", {}, nothing, details);
   ConstBufferView all;
   for (const BufferView& each : buffers) all = {nullptr, all.count + each.count, each.dtype};
   calls_->match("share", all, static_cast<int>(buffers.size()));

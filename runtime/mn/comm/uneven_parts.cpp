@@ -24,6 +24,11 @@ using Counts = std::span<const std::size_t>;
 
 /// `counts` has one for each rank, and `whole` as many elements as they are together.
 void check_counts(std::string_view operation, std::string_view role, const ConstBufferView& whole, Counts counts) {
+  for (const std::size_t count : counts) {  // their sum may wrap around
+    if (count <= whole.count) continue;
+    reject_parts(operation, "a part has " + std::to_string(count) + " elements, more than " + std::string(role) +
+                                " has: " + std::to_string(whole.count));
+  }
   const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   if (whole.count == total) return;
   reject_parts(operation, std::string(role) + " has " + std::to_string(whole.count) +
