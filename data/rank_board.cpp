@@ -45,6 +45,12 @@ class PassedOn final : public Error {
   int exit_code_;
 };
 
+bool has_failed(const json& sign) { return !sign.is_null() && sign.value("state", "") == "failed"; }
+
+void pass_on_failure(const json& sign) {
+  if (has_failed(sign)) throw PassedOn(sign.at("what"), sign.at("exit_code"));
+}
+
 /// Calls `sign(0)`, `sign(1)`, … each second until destroyed. A sign that can't be given is left out.
 class Heartbeat {
  public:
@@ -104,7 +110,7 @@ void RankBoard::lead(const std::function<void()>& plan) {
 
 bool RankBoard::has_led() const {
   const json sign = sign_of(0);
-  return !sign.is_null() && sign.value("led", false);
+  return !sign.is_null() && sign.value("led", false) && !has_failed(sign);
 }
 
 void RankBoard::work_together(const std::function<void()>& part) {
@@ -133,6 +139,8 @@ void RankBoard::work(const std::function<void()>& part) {
     const Heartbeat heartbeat([this](std::int64_t beat) { post({{"state", "planning"}, {"beat", beat}}); });
     part();
   } catch (const Error& error) {
+    // What fails after another rank may do so because rank 0 has removed the plan.
+    for (int rank = 0; rank < me_.size; ++rank) pass_on_failure(rank == me_.rank ? json() : sign_of(rank));
     fail(error.what(), error.exit_code());
     throw;
   } catch (const std::exception& error) {
@@ -146,7 +154,7 @@ void RankBoard::follow(int rank, const std::function<bool()>& is_done) {
   json last;
   for (auto pause = kShortestPause; !is_done(); pause = std::min(pause + pause / 8, kLongestPause)) {
     const json sign = sign_of(rank);
-    if (!sign.is_null() && sign.at("state") == "failed") throw PassedOn(sign.at("what"), sign.at("exit_code"));
+    pass_on_failure(sign);
     if (sign != last) last_change = steady_clock::now();
     last = sign;
     const auto limit = last.is_null() ? patience_.until_begun : patience_.since_sign;

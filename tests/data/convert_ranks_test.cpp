@@ -1,6 +1,7 @@
 // Conversions by several processes come out as those by one.
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <latch>
 #include <thread>
 #include <vector>
@@ -164,6 +165,27 @@ TEST(RankBoardTest, ASilentRankZeroIsNotAwaitedForEver) {
   test::write_text(folder.path() / "rank-0", R"({"job": "a", "size": 2, "state": "planning", "beat": 0})");
   EXPECT_THAT(message_of<DataError>([&] { board.follow(0, [] { return false; }); }),
               HasSubstr("rank 0 of 2 gave no sign"));
+}
+
+/// What rank 1 of 2 throws whose part follows from the failure of rank 0, which has led.
+bool rank_one_is_silent(const std::function<void(RankBoard&)>& part) {
+  const test::TemporaryFolder folder;
+  RankBoard zero(folder.path(), {0, 2, "a"}), one(folder.path(), {1, 2, "a"});
+  zero.lead([] {});
+  EXPECT_THROW(zero.work_together([] { throw DataError("the disk is full"); }), DataError);
+  try {
+    part(one);
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the disk is full");
+    return error.on_all_ranks();
+  }
+  return false;
+}
+
+TEST(RankBoardTest, WhatFollowsFromAnothersFailureIsNotSaid) {
+  const auto fail = [] { throw DataError("rank 0 has removed the file"); };
+  EXPECT_TRUE(rank_one_is_silent([&](RankBoard& one) { one.work_together(fail); }));
+  EXPECT_TRUE(rank_one_is_silent([](RankBoard& late) { late.follow(0, [&] { return late.has_led(); }); }));
 }
 
 TEST(RankBoardTest, OneOfThoseThatFinishTogetherIsTheLast) {
