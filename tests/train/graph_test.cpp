@@ -306,6 +306,27 @@ TEST_P(GraphErrors, AreToldInALine) {
               ThrowsMessage<UsageError>(HasSubstr("can't hold this step")));
 }
 
+TEST_P(GraphErrors, EndTheRecording) {
+  if (comm()->size() > 1) return;
+  const at::Tensor weight = torch::ones({3}, c10::Device(comm()->device())).requires_grad_();
+  const std::shared_ptr<MultiNodeOptimizer> optimizer =
+      create_multi_node_optimizer(make<FusedSgd>(SGDOptions(0.1))({weight}), comm());
+  GraphedStep graph(optimizer);
+  const auto step = [&](const std::vector<at::Tensor>& given) {
+    optimizer->zero_grad();
+    (weight * given[0]).sum().backward();
+    if (graph.is_recording()) throw std::runtime_error("of the program");
+    optimizer->step();
+    return std::vector<at::Tensor>();
+  };
+  EXPECT_THAT(
+      [&] {
+        for (int k = 0; k < 8; ++k) static_cast<void>(graph.run({weight.detach()}, {}, step));
+      },
+      ThrowsMessage<std::runtime_error>("of the program"));
+  EXPECT_FALSE(graph.is_recording());
+}
+
 // Last, as suites with parameters run: a capture that failed may leave a GPU's libraries in disorder.
 INSTANTIATE_TEST_SUITE_P(All, GraphErrors, testing::Values(0));
 

@@ -7,6 +7,7 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/util/ScopeExit.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -82,7 +83,8 @@ void GraphedStep::note(const Kind& kind) {
   last_ = kind;
   if (++steps_ == kPatience && !graph_ && optimizer_->communicator()->rank() == 0) {
     log_warning("after " + std::to_string(steps_) +
-                " steps there is no CUDA graph: minibatches differ in shape or in samples from step to step");
+                " steps there is no CUDA graph: minibatches differ in shape or in samples, or the optimizer in its "
+                "settings, from step to step");
   }
 }
 
@@ -119,6 +121,10 @@ void GraphedStep::record(const std::vector<at::Tensor>& inputs, const Step& step
 void GraphedStep::record_work(const Step& step) {
   optimizer_->begin_recording();
   is_recording_ = true;
+  const auto at_the_end = c10::make_scope_exit([this] {  // also where the step throws
+    is_recording_ = false;
+    optimizer_->end_recording();
+  });
   try {
     graph_ = std::make_unique<DeviceGraph>(optimizer_->communicator()->device(), [&] { results_ = step(inputs_); });
   } catch (const c10::Error& error) {
@@ -126,8 +132,6 @@ void GraphedStep::record_work(const Step& step) {
   } catch (const CommError& error) {
     fail(error.what());
   }
-  is_recording_ = false;
-  optimizer_->end_recording();
 }
 
 }  // namespace mn
