@@ -132,7 +132,9 @@ void RankBoard::work(const std::function<void()>& part) {
   const auto fail = [&](const std::string& what, int exit_code) {
     try {
       post({{"state", "failed"}, {"what", what}, {"exit_code", exit_code}});
+      return true;
     } catch (const Error&) {  // the first failure counts
+      return false;
     }
   };
   try {
@@ -140,8 +142,13 @@ void RankBoard::work(const std::function<void()>& part) {
     part();
   } catch (const Error& error) {
     // What fails after another rank may do so because rank 0 has removed the plan.
-    for (int rank = 0; rank < me_.size; ++rank) pass_on_failure(rank == me_.rank ? json() : sign_of(rank));
-    fail(error.what(), error.exit_code());
+    for (int rank = 0; rank < me_.size; ++rank) {
+      const json sign = rank == me_.rank ? json() : sign_of(rank);
+      if (has_failed(sign)) fail(sign.at("what"), sign.at("exit_code"));
+      pass_on_failure(sign);
+    }
+    // Rank 0 finds the sign and speaks.
+    if (fail(error.what(), error.exit_code()) && me_.rank > 0) throw PassedOn(error.what(), error.exit_code());
     throw;
   } catch (const std::exception& error) {
     fail(error.what(), 1);

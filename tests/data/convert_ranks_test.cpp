@@ -188,6 +188,21 @@ TEST(RankBoardTest, WhatFollowsFromAnothersFailureIsNotSaid) {
   EXPECT_TRUE(rank_one_is_silent([](RankBoard& late) { late.follow(0, [&] { return late.has_led(); }); }));
 }
 
+TEST(RankBoardTest, OfFailuresRankZeroSaysTheFirst) {
+  const test::TemporaryFolder folder;
+  const Patience patience{.until_begun = std::chrono::milliseconds(50), .since_sign = std::chrono::milliseconds(50)};
+  std::vector<RankBoard> boards;
+  for (int rank = 0; rank < 3; ++rank) boards.emplace_back(folder.path(), JobRank{rank, 3, "a"}, patience);
+  for (const int rank : {2, 1}) {
+    try {
+      boards[rank].work_together([&] { throw DataError(rank == 2 ? "the disk is full" : "a file is gone"); });
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.on_all_ranks()) << rank;
+    }
+  }
+  EXPECT_EQ(message_of<Error>([&] { boards[0].work_together([] {}); }), "the disk is full");
+}
+
 TEST(RankBoardTest, OneOfThoseThatFinishTogetherIsTheLast) {
   const test::TemporaryFolder folder;
   for (int repeat = 0; repeat < 50; ++repeat) {
