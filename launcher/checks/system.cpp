@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
 #include <map>
+#include <sstream>
 
 #include "checks/checks.hpp"
 #include "checks/comparison.hpp"
@@ -22,6 +24,14 @@ bool lacks_locked_memory(const NodeFacts& node) {
   const auto& memlock = node.system.limits.memlock;
   const bool has_fabric = std::ranges::any_of(node.system.ports, is_fabric_port, &PortFacts::name);
   return has_fabric && memlock && *memlock != LimitFacts::kUnlimited;
+}
+
+/// As umask(1) takes and shows it.
+std::optional<std::string> octal(std::optional<std::int64_t> mask) {
+  if (!mask) return std::nullopt;
+  std::ostringstream text;
+  text << std::oct << std::setw(3) << std::setfill('0') << *mask;
+  return text.str();
 }
 
 }  // namespace
@@ -152,7 +162,7 @@ Findings check_user(const JobFacts& job) {
   append(findings, differences(job, error_of("user", "the group id", kRemedy),
                                [](const NodeFacts& node) { return node.system.user.gid; }));
   append(findings, differences(job, warning_of("user", "the umask", "set it in the job script"),
-                               [](const NodeFacts& node) { return node.system.user.umask; }));
+                               [](const NodeFacts& node) { return octal(node.system.user.umask); }));
   return findings;
 }
 

@@ -196,8 +196,8 @@ void Exchange::give_up(const std::string& why, bool root_knows) {
 
 void Exchange::await_weak_callers() {
   if (!group_.is_leader() || !links_.has_weak_upper()) return;
-  // To nodes below this one may prove no more than to the one above. Their weak calls come later than the others' proofs
-  // (caller.hpp), and would find nobody.
+  // To nodes below, this one may prove no more than to the one above. Their weak calls (caller.hpp) come later than
+  // other nodes' proofs, and would find nobody.
   const auto children = kNodeTree.children_of(group_.node, group_.nodes);
   const auto has_come = [&](int child) { return links_.has_come({Kind::kChild, child}); };
   links_.run_until([&] { return std::ranges::all_of(children, has_come); }, Clock::now() + kMaxForWeakCallers);

@@ -50,8 +50,9 @@ fs::path find_program(const std::string& name, const fs::path& folder, const fs:
   }
   const bool has_slash = name.find('/') != std::string::npos;
   const bool is_here = !has_slash && is_file(folder / name);
-  throw ProgramError("program \"" + name + "\" was not found in " + (has_slash ? folder.string() : "PATH") +
-                         " or beside mnlaunch in " + beside.string() + "; " +
+  const std::string where =
+      " in " + (has_slash ? folder.string() : "PATH") + " or beside mnlaunch in " + beside.string();
+  throw ProgramError("program \"" + name + "\" was not found" + (fs::path(name).is_absolute() ? "" : where) + "; " +
                          (is_here ? "./" + name + " is the one of the current folder" : "build it, or give its path"),
                      kExitNotFound);
 }

@@ -93,7 +93,8 @@ void check_script(const fs::path& program, const std::vector<std::string>& argum
   if (is_there(folder / *script)) return;
   const bool looks_in_path = fs::canonical(program, error).filename() == "bash";  // whatever its name is
   if (looks_in_path && std::ranges::any_of(paths_of(*script, folder, search_path), is_there)) return;
-  throw ProgramError("script \"" + *script + "\" was not found in " + folder.string() + "; give its path",
+  throw ProgramError("script \"" + *script + "\" was not found" +
+                         (fs::path(*script).is_absolute() ? "" : " in " + folder.string()) + "; give its path",
                      kExitNotFound);
 }
 

@@ -30,6 +30,7 @@ class ProgramTest : public ::testing::Test {
     try {
       static_cast<void>(find(name));
     } catch (const ProgramError& error) {
+      text_ = error.what();
       return error.exit_code();
     }
     return 0;
@@ -37,6 +38,7 @@ class ProgramTest : public ::testing::Test {
 
   test::TemporaryFolder folder_;
   const fs::path root_ = folder_.path();
+  std::string text_;  ///< of the last error
 };
 
 TEST_F(ProgramTest, AFolderOfThatNameIsPassedOver) {
@@ -66,6 +68,12 @@ TEST_F(ProgramTest, ANameWithoutASlashIsNeverAFileOfTheCurrentFolder) {
   EXPECT_EQ(find("python"), beside);
   const auto in_path = put("bin/python");
   EXPECT_EQ(find("python"), in_path);
+}
+
+TEST_F(ProgramTest, AnAbsoluteNameIsLookedUpNowhereElse) {
+  put("build/tool");
+  EXPECT_EQ(exit_code_of("/nowhere/tool"), 127);
+  EXPECT_EQ(text_, "program \"/nowhere/tool\" was not found; build it, or give its path");
 }
 
 TEST_F(ProgramTest, PathIsNotSearchedForNamesWithASlash) {
