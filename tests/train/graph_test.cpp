@@ -1,6 +1,5 @@
 // A step as one graph of the device's work gives what the same steps give without, bit for bit. On GPUs, which ranks
 // may share, and on the test device.
-#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <sstream>
@@ -9,26 +8,22 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <mn/comm/cuda.hpp>
 #include <mn/core/error.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/lars.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/trainer/extensions/fail_on_non_number.hpp>
-#include <mn/trainer/extensions/learning_rate.hpp>
-#include <mn/trainer/extensions/log_report.hpp>
-#include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/trainer/graphed_step.hpp>
 #include <mn/trainer/optimizer.hpp>
-#include <mn/trainer/trainer.hpp>
 
+#include "tests/train/device_comm.hpp"
 #include "tests/train/device_nets.hpp"
-#include "tests/train/toy.hpp"
 
 namespace mn {
 namespace {
 
+using test::are_alike;
+using test::comm;
 using test::make;
 using test::MakeOptimizer;
 using testing::HasSubstr;
@@ -36,23 +31,6 @@ using testing::ThrowsMessage;
 using torch::optim::AdamOptions;
 using torch::optim::AdamWOptions;
 using torch::optim::SGDOptions;
-
-std::shared_ptr<Communicator> on_device() {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  setenv("NCCL_HOSTID", std::to_string(rank).c_str(), 1);  // to NCCL ranks that share a GPU are hosts of their own
-  setenv("NCCL_SOCKET_IFNAME", "lo", 1);
-  at::globalContext().setDeterministicCuDNN(true);
-  at::globalContext().setBenchmarkCuDNN(false);
-  return create_communicator("pure_nccl", MPI_COMM_WORLD,
-                             {.device = Device{DeviceType::kCuda, rank % cuda_device_count()}});
-}
-
-/// One communicator for all tests: to make and to destroy one takes NCCL a second.
-std::shared_ptr<Communicator>& comm() {
-  static auto& one = *new std::shared_ptr<Communicator>(on_device());
-  return one;
-}
 
 class Environment : public testing::Environment {
  public:
@@ -137,12 +115,6 @@ class Training {
   int launches_ = 0;
 };
 
-/// Of more than two ranks NCCL's sums may come in another order.
-bool are_alike(const at::Tensor& a, const at::Tensor& b) {
-  const bool same = a.sub(b).nan_to_num_(0).abs().max().item<double>() == 0;
-  return same || (comm()->size() > 2 && torch::allclose(a, b, 1e-4, 1e-5, /*equal_nan=*/true));
-}
-
 /// A way to tell whether forward, backward or an update was another: the first values are the losses of the steps.
 std::string difference(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor where = a.ne(b).nonzero().flatten();
@@ -182,80 +154,6 @@ INSTANTIATE_TEST_SUITE_P(
             .options = {.overlap = false, .grad_scaler = GradScalerOptions{.init_scale = 1024, .growth_interval = 3}},
             .overflow = 17}),
     [](const auto& test) { return test.param.name; });
-
-/// toy::ToyIterator's minibatches on the device.
-class DeviceIterator final : public Iterator {
- public:
-  explicit DeviceIterator(std::int64_t size) : actual_(size, 4, *comm()) {}
-  std::optional<Batch> next() override {
-    auto batch = actual_.next();
-    if (!batch) return batch;
-    batch->data = batch->data.to(c10::Device(comm()->device()));
-    batch->target = batch->target.to(c10::Device(comm()->device()));
-    return batch;
-  }
-  std::int64_t epoch() const override { return actual_.epoch(); }
-  double epoch_detail() const override { return actual_.epoch_detail(); }
-  std::int64_t steps_per_epoch() const override { return actual_.steps_per_epoch(); }
-  nlohmann::json state() const override { return actual_.state(); }
-  void load_state(const nlohmann::json& state) override { actual_.load_state(state); }
-  double data_wait_s() const override { return 0; }
-
- private:
-  toy::ToyIterator actual_;
-};
-
-struct Trained {
-  at::Tensor weights;
-  nlohmann::json log;
-  nlohmann::json state;
-};
-
-/// The last minibatches of an epoch are smaller.
-Trained train(bool graph, std::int64_t epochs, const std::filesystem::path& out, bool resume = false) {
-  torch::manual_seed(1);
-  const auto net = std::make_shared<toy::ToyNet>(false);
-  net->to(c10::Device(comm()->device()));
-  const std::shared_ptr<MultiNodeOptimizer> optimizer = create_multi_node_optimizer(
-      std::make_unique<FusedAdam>(net->parameters(), AdamOptions(0.01)), comm(), {.overlap = false});
-  Trainer trainer(comm(), optimizer, std::make_shared<DeviceIterator>(50 * comm()->size() + 1), net,
-                  [net](const Batch& batch, Summary& report) {
-                    const at::Tensor scores = net->forward(batch.data);
-                    report.add("accuracy", scores.argmax(1).eq(batch.target).to(torch::kFloat).mean(), batch.samples);
-                    return torch::nn::functional::cross_entropy(scores, batch.target);
-                  },
-                  {.epochs = epochs, .cuda_graph = graph, .out = out});
-  const auto& log = trainer.extend(std::make_unique<extensions::LogReport>());
-  trainer.extend(std::make_unique<extensions::FailOnNonNumber>(log));
-  trainer.extend(std::make_unique<extensions::LearningRate>(cosine_schedule(0.01, 40, 0.001)));
-  trainer.extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval(1, "epoch")});
-  if (resume) trainer.resume("auto");
-  EXPECT_EQ(trainer.run(), 0);
-  Trained result{torch::cat({net->first->weight.flatten(), net->second->weight.flatten()}).detach().cpu(),
-                 log.entries(), optimizer->state()};
-  for (auto& entry : result.log) {
-    for (const char* time : {"elapsed_time", "images_per_second"}) entry.erase(time);
-  }
-  return result;
-}
-
-TEST(GraphTrainer, TrainsAsWithout) {
-  const toy::TestFolder folder(comm());
-  const Trained without = train(false, 3, folder.path() / "without");
-  const Trained with = train(true, 3, folder.path() / "with");
-  EXPECT_TRUE(are_alike(with.weights, without.weights));
-  if (comm()->size() <= 2) {
-    EXPECT_EQ(with.log, without.log);
-  }
-}
-
-TEST(GraphTrainer, ResumesAsWithout) {
-  const toy::TestFolder folder(comm());
-  const Trained without = train(false, 3, folder.path() / "without");
-  static_cast<void>(train(true, 2, folder.path() / "with"));
-  const Trained resumed = train(true, 3, folder.path() / "with", true);
-  EXPECT_TRUE(are_alike(resumed.weights, without.weights));
-}
 
 TEST(GraphedSteps, SayWhatForbidsThem) {
   const at::Tensor weight = torch::ones({3}, c10::Device(comm()->device())).requires_grad_();
