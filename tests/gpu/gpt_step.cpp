@@ -1,6 +1,6 @@
-// gpt_step: the time of a training step of GPT-2's 124M network on random tokens, as jobs/gpt makes it, loss and metrics,
-// backward, reduction, clipping and update, with --cuda-graph as one graph; one JSON line for each batch size, as gpt.py
-// prints them. See step_timing.hpp.
+// gpt_step: the time of a training step of GPT-2's 124M network on random tokens, as jobs/gpt makes it: loss and
+// metrics, backward, reduction, clipping and update, with --cuda-graph as one graph; one JSON line for each batch size,
+// as gpt.py prints them. See step_timing.hpp.
 #include <iostream>
 #include <memory>
 #include <string>

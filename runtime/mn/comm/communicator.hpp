@@ -124,8 +124,9 @@ class Communicator : public PlacedRank {
   void alltoall(ConstBufferView send, BufferView recv);
   /// Part i of root's send (size() × recv.count elements) goes to rank i.
   void scatter(ConstBufferView send, BufferView recv, int root = 0);
-  /// In place. On CPU backends each element is reduced in rank order: equal bits on all ranks, whatever the count. The
-  /// minimum or maximum of elements of which one is NaN is NaN. Averages, here and below, are of floats.
+  /// In place. On CPU backends each element is reduced in rank order, by hierarchical and two_dimensional within each
+  /// node first and then in the order of the nodes: equal bits on all ranks, whatever the count. The minimum or maximum
+  /// of elements of which one is NaN is NaN. Averages, here and below, are of floats.
   void allreduce(BufferView buffer, ReduceOp op = ReduceOp::kSum);
   /// On `root` recv, which may be `send`, gets the reduction of every rank's send, with the bits that allreduce of flat
   /// would give; ignored elsewhere. On the root both lie on the host, or both on the device.

@@ -231,7 +231,7 @@ class MultiNodeOptimizer {
   Capturable* capturable_ = nullptr;     // actual_, for a GraphedStep
   bool is_recording_ = false;            // it records a step, which computes nothing now
   bool is_first_launch_ = false;         // of what was recorded
-  std::uint64_t adoptions_ = 0;          // of parameters and states
+  std::uint64_t adoptions_ = 0;          // of parameters, states and hooks
   std::weak_ptr<void> no_sync_;          // what no_sync() returned, while somebody holds it
   std::unique_ptr<LocalSgd> local_;      // null: gradients are averaged, not parameters
   std::vector<AveragedBuffer> buffers_;  // for local_
