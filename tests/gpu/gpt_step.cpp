@@ -1,7 +1,6 @@
 // gpt_step: the time of a training step of GPT-2's 124M network on random tokens, as jobs/gpt makes it: loss and
 // metrics, backward, reduction, clipping and update, with --cuda-graph as one graph; one JSON line for each batch size,
 // as gpt.py prints them. See step_timing.hpp.
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,8 +28,7 @@ struct Settings : mn::jobs::GptSettings {
     overlap = "off";
     network = {.vocabulary = 50304, .context = 1024, .layers = 12, .heads = 12, .width = 768};
   }
-  std::string batches = "16,32";
-  double seconds = 4;
+  mn::gpu_steps::TimingOptions timing = {.batches = "16,32"};
 };
 
 class Training {
@@ -50,8 +48,8 @@ class Training {
   /// Collective: the line for this batch size, the same on all ranks but for the waits.
   nlohmann::json measure() {
     const auto& network = settings_.network;
-    auto line = mn::gpu_steps::time_steps(*comm_, settings_.seconds, "tokens_per_second", batch_ * network.context,
-                                          [this] { step(); });
+    auto line = mn::gpu_steps::time_steps(*comm_, settings_.timing.seconds, "tokens_per_second",
+                                          batch_ * network.context, [this] { step(); });
     std::int64_t parameters = 0;
     for (const auto& parameter : model_->parameters()) parameters += parameter.numel();
     line.update({{"who", "mn"},
@@ -104,14 +102,11 @@ int run(mn::Job& job, int argc, char** argv) {
   mn::jobs::declare_options(declared, settings);
   declared.add("tokens", settings.network.vocabulary, "tokens of the vocabulary", 2, 1 << 30);
   declared.add("context", settings.network.context, "tokens of a sample", 1, 1 << 20);
-  declared.add("batches", settings.batches, "N,…", "samples of a minibatch on each rank, one after the other");
-  declared.add("seconds", settings.seconds, "to measure each for", 0, 3600);
+  mn::gpu_steps::declare_options(declared, settings.timing);
   if (!mn::app::parse_options(declared, argc, argv, job.rank())) return 0;
   const auto comm = mn::app::set_up(settings);
-  for (const std::int64_t batch : mn::gpu_steps::parse_batches(settings.batches)) {
-    const auto line = Training(settings, batch, comm).measure();
-    if (comm->rank() == 0) std::cout << line.dump() << std::endl;
-  }
+  mn::gpu_steps::print_lines(settings.timing, *comm,
+                             [&](std::int64_t batch) { return Training(settings, batch, comm).measure(); });
   return 0;
 }
 

@@ -2,7 +2,6 @@
 // backward, reduction and update, with --cuda-graph as one graph; one JSON line for each batch size, as resnet50.py
 // prints them. Under mpiexec each rank has its batch, and rates are of all ranks. With host_waits.so preloaded, "waits"
 // counts the calls of a step that wait for the GPU, and "waited_ms" is their time.
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,8 +29,7 @@ using mn::jobs::ImagenetOptions;
 constexpr std::int64_t kClasses = 1000;
 
 struct Settings : ImagenetOptions {
-  std::string batches = "64,256";
-  double seconds = 4;
+  mn::gpu_steps::TimingOptions timing = {.batches = "64,256"};
 };
 
 class Training {
@@ -52,7 +50,8 @@ class Training {
 
   /// Collective: the line for this batch size, the same on all ranks but for the waits.
   nlohmann::json measure() {
-    auto line = mn::gpu_steps::time_steps(*comm_, settings_.seconds, "images_per_second", batch_, [this] { step(); });
+    auto line =
+        mn::gpu_steps::time_steps(*comm_, settings_.timing.seconds, "images_per_second", batch_, [this] { step(); });
     line.update({{"who", "mn"}, {"way", graph_ ? "graph" : "eager"}, {"batch", batch_}});
     return line;
   }
@@ -96,15 +95,12 @@ int run(mn::Job& job, int argc, char** argv) {
   mn::Options declared("usage: resnet50_step [options]\nTimes training steps on made-up images.");
   mn::app::add_common_options(declared, settings);
   mn::jobs::declare_options(declared, settings);
-  declared.add("batches", settings.batches, "N,…", "samples of a minibatch on each rank, one after the other");
-  declared.add("seconds", settings.seconds, "to measure each for", 0, 3600);
+  mn::gpu_steps::declare_options(declared, settings.timing);
   if (!mn::app::parse_options(declared, argc, argv, job.rank())) return 0;
   const auto comm = mn::app::set_up(settings);
   at::globalContext().setBenchmarkCuDNN(true);
-  for (const std::int64_t batch : mn::gpu_steps::parse_batches(settings.batches)) {
-    const auto line = Training(settings, batch, comm).measure();
-    if (comm->rank() == 0) std::cout << line.dump() << std::endl;
-  }
+  mn::gpu_steps::print_lines(settings.timing, *comm,
+                             [&](std::int64_t batch) { return Training(settings, batch, comm).measure(); });
   return 0;
 }
 

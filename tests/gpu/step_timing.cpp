@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <iostream>
 #include <span>
+#include <vector>
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
@@ -55,8 +57,7 @@ Alone time_alone(c10::Device device, const std::function<void()>& step) {
   return times;
 }
 
-}  // namespace
-
+/// The numbers of "64,256".
 std::vector<std::int64_t> parse_batches(const std::string& text) {
   std::vector<std::int64_t> batches;
   for (std::size_t begin = 0; begin <= text.size(); begin = text.find(',', begin) + 1) {
@@ -66,6 +67,21 @@ std::vector<std::int64_t> parse_batches(const std::string& text) {
     if (text.find(',', begin) == std::string::npos) break;
   }
   return batches;
+}
+
+}  // namespace
+
+void declare_options(Options& options, TimingOptions& given) {
+  options.add("batches", given.batches, "N,…", "samples of a minibatch on each rank, one after the other");
+  options.add("seconds", given.seconds, "to measure each for", 0, 3600);
+}
+
+void print_lines(const TimingOptions& given, const Communicator& comm,
+                 const std::function<nlohmann::json(std::int64_t batch)>& measure) {
+  for (const std::int64_t batch : parse_batches(given.batches)) {
+    const nlohmann::json line = measure(batch);
+    if (comm.rank() == 0) std::cout << line.dump() << std::endl;
+  }
 }
 
 nlohmann::json time_steps(Communicator& comm, double seconds, const std::string& rate, std::int64_t count,

@@ -30,7 +30,7 @@ inline std::shared_ptr<Communicator>& comm() {
   return one;
 }
 
-/// Of more than two ranks NCCL's sums may come in another order.
+/// To a tolerance where there are more than two ranks: NCCL may add them in another order.
 inline bool are_alike(const at::Tensor& a, const at::Tensor& b) {
   const bool same = a.sub(b).nan_to_num_(0).abs().max().item<double>() == 0;
   return same || (comm()->size() > 2 && torch::allclose(a, b, 1e-4, 1e-5, /*equal_nan=*/true));

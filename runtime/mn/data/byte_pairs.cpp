@@ -72,7 +72,7 @@ class PairCounts {
   struct Entry {
     std::int64_t weight;
     Merge pair;
-    /// Of equal weights the least pair is on top.
+    /// The heaviest pair is on top; if several are, the least of them.
     bool operator<(const Entry& other) const {
       return weight != other.weight ? weight < other.weight : pair > other.pair;
     }
