@@ -19,7 +19,7 @@ Findings differences_among(const JobFacts& job, const std::vector<std::size_t>& 
   for (const auto& odd : odd_nodes(values)) {
     if (!odd.value && no_value == NoValue::kSkip) continue;
     Finding found = finding;
-    found.what += " is " + shown(odd.value) + ", elsewhere " + shown(odd.usual);
+    found.what += " is " + shown(odd.value) + ", but " + shown(odd.usual) + " on other nodes";
     for (const std::size_t i : odd.nodes) found.hosts.push_back(job.host(nodes[i]));
     findings.push_back(std::move(found));
   }

@@ -54,8 +54,8 @@ struct Odd {
 
 enum class NoValue { kSkip, kReport };
 
-/// One finding for each odd value: "WHAT is X, elsewhere Y". `finding` has the rest. With kReport a node without a
-/// value is a finding too, where another node has one: "WHAT is not known, elsewhere Y".
+/// One finding for each odd value: "WHAT is X, but Y on other nodes". `finding` has the rest. With kReport a node
+/// without a value is a finding too, where another node has one: "WHAT is not known, but Y on other nodes".
 [[nodiscard]] Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values,
                                    NoValue no_value = NoValue::kSkip);
 template <typename Fact>

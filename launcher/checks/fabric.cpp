@@ -58,10 +58,10 @@ void compare_states(const JobFacts& job, const std::string& name, bool with_gpus
     const PortFacts* port = find_port(job.nodes[node], name);
     if (!is_asked(job.nodes[node]) || is_active(port)) continue;
     if (count_active(job.nodes[node], is_fabric_port(name)) >= usual) continue;
-    const std::string state = port == nullptr ? "not there" : port->state.value_or("in no known state");
+    const std::string state = port == nullptr ? "absent" : port->state.value_or("in no known state");
     const auto found = is_fabric_port(name) ? error_of : warning_of;
     add(findings,
-        found("fabric", "the network port " + name + " is " + state + ", elsewhere " + kActivePort,
+        found("fabric", "the network port " + name + " is " + state + ", but " + kActivePort + " on other nodes",
               "look at card, cable and switch (ibstat, ip link), or leave the node out (--exclude)", "isolate")
             .on(job.host(node)));
   }

@@ -9,7 +9,8 @@
 namespace mn::launcher {
 namespace {
 
-constexpr const char* kAbsent = "not there";
+constexpr const char* kAbsent = "absent";  // a file or a library
+constexpr const char* kUnset = "not set";  // an environment variable
 
 bool breaks_jobs(const std::string& library) {
   constexpr const char* kNames[] = {"libmpi.", "libmpich.", "libnccl.", "libcudart."};
@@ -41,7 +42,7 @@ NodeValues values_of_variable(const JobFacts& job, const std::string& name) {
     auto& value = values.emplace_back();
     if (!node.environment) continue;
     const auto found = node.environment->find(name);
-    value = found == node.environment->end() ? kAbsent : found->second;
+    value = found == node.environment->end() ? kUnset : found->second;
     const std::string hash = hash_of_value(*value);
     if (hash != *value) text_of_hash.emplace(hash, *value);
   }

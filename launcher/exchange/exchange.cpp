@@ -24,7 +24,7 @@ constexpr Peer kUp{Kind::kUp, 0};
 
 constexpr milliseconds kMaxForStragglers{2000};
 constexpr milliseconds kMaxToSend{5000};
-constexpr milliseconds kForASecondJob{500};
+constexpr milliseconds kSecondJobWait{500};
 constexpr milliseconds kMaxForWeakCallers{5000};
 
 /// Once it is clear that a node is missing, the others are to report at once.
@@ -148,7 +148,7 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
   links_.run_until(is_complete, std::min(deadline, Clock::now() + kMaxForStragglers));
   // A second job may be whole in a moment: then it is told as such, and no rank of it is left to a time-out.
   const auto is_twice = [&] { return is_complete() && static_cast<int>(members_.size()) >= 2 * group_.intra_size; };
-  if (has_extra()) links_.run_until(is_twice, Clock::now() + kForASecondJob);
+  if (has_extra()) links_.run_until(is_twice, Clock::now() + kSecondJobWait);
   links_.refuse_extras();
   Parts parts;
   for (auto& member : members_) parts.push_back(member.take());
@@ -184,7 +184,7 @@ bool Exchange::root_misses_upper() const {
 void Exchange::give_up(const std::string& why, bool root_knows) {
   // A leader speaks for the ranks of its node. Where it is the leader that they lost, the next one does.
   const bool speaks = !is_abandoned_ && !root_knows && group_.intra_rank <= 1;
-  // (3)
+  // (3): those below stop waiting too.
   send_to_children(kAbandon, 0, "");
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
     send({Kind::kMember, static_cast<int>(rank)}, kAbandon, 0, "");
@@ -229,16 +229,14 @@ void Exchange::give_up_waiting(Milliseconds patience) {
                      : "; open the firewall between the nodes, and look at their names and routes"),
             false);
   }
-  give_up(upper_name() + " did not arrive in " + seconds_text(patience) +
-              "; look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank, "
-              "with one MN_LAUNCH_KEY if any",
-          root_knows);
+  give_up(upper_name() + " did not arrive in " + seconds_text(patience) + "; " + kFindLateRanks, root_knows);
 }
 
 std::string Exchange::await_answer(Milliseconds patience) {
   const Deadline begin = Clock::now();
   const auto is_decided = [&] { return !answers_.empty() || is_up_lost_ || is_abandoned_; };
-  // Who leaves without a line must not leave before the root has its own out: the launcher may then end them all.
+  // A rank that leaves without a line must not leave before the root has printed its own: the launcher may then end
+  // all ranks.
   const Milliseconds for_upper = root_misses_upper() ? patience_for_answer(patience) : patience;
   links_.run_until([&] { return is_decided() || links_.has_come(kUp); }, begin + for_upper);
   if (links_.has_come(kUp)) links_.run_until(is_decided, begin + patience_for_answer(patience));
@@ -285,7 +283,7 @@ void Exchange::leave() {
   try {
     static_cast<void>(round("", steps, std::min(group_.patience, kMaxForStragglers)));
   } catch (const CutOff&) {
-    // Who is left alone may leave alone.
+    // With nobody left to wait for, it may just leave.
   }
 }
 

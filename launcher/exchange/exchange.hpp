@@ -38,6 +38,11 @@ namespace mn::launcher {
 inline constexpr const char* kNameJobs =
     "give jobs beside each other names of their own (export another MN_LAUNCH_KEY before each)";
 
+/// What to do where ranks, or a rank that others wait for, did not arrive.
+inline constexpr const char* kFindLateRanks =
+    "look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank, with one "
+    "MN_LAUNCH_KEY if any";
+
 /// This rank is cut off from the ranks that decide. An empty text: another rank says why.
 class CutOff : public Error {
  public:

@@ -11,7 +11,7 @@ namespace {
 using Kind = Peer::Kind;
 using State = Channel::State;
 
-constexpr std::chrono::milliseconds kMaxForAGuest{5000};
+constexpr std::chrono::milliseconds kGreetingLimit{5000};
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void Links::accept_from(const Fd& listener, bool is_local) {
     if (!connection) return;
     // An abstract name has no permissions: the kernel tells whose process is at the other end.
     if (is_local && !is_own_users(connection)) continue;
-    guests_.push_back({std::make_unique<Channel>(std::move(connection)), is_local, Clock::now() + kMaxForAGuest});
+    guests_.push_back({std::make_unique<Channel>(std::move(connection)), is_local, Clock::now() + kGreetingLimit});
     guests_.back().channel->progress();  // what it says may be here already
   }
 }
@@ -48,7 +48,7 @@ void Links::greet(Guest& guest) {
   const bool is_verified = guest.channel->is(State::kVerified);
   Link* link = link_of(guest);
   const bool is_extra = takes_extras_ && link == nullptr && guest.is_local && guest.channel->call().to == 0;  // (6)
-  if (link == nullptr && !is_extra) return guest.channel->close("nobody of that number is expected here");
+  if (link == nullptr && !is_extra) return guest.channel->close("no rank or node with that number is expected here");
   if (is_verified && is_extra) {
     link = &links_.emplace_back();
     link->peer = {Kind::kMember, static_cast<int>(member_count()) + 1};

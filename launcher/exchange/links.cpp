@@ -21,7 +21,7 @@ using State = Channel::State;
 
 constexpr milliseconds kBeforeCallingChildren{1000};
 constexpr milliseconds kMaxWait{1000};
-constexpr milliseconds kMaxForTheOtherLeader{5000};
+constexpr milliseconds kSecondLeaderPatience{5000};
 
 /// One whose other end is closed.
 Fd ended_connection() {
@@ -52,7 +52,7 @@ NodeListener listen_for_ranks(Group& group) {
     local.is_second = holder && is_own_users(holder);
     if (!local.is_second) continue;
     group.intra_rank = -1;
-    group.patience = std::min(group.patience, kMaxForTheOtherLeader);
+    group.patience = std::min(group.patience, kSecondLeaderPatience);
     return local;
   }
   local.failure = "other processes have the names on which the ranks of this node connect";
@@ -251,7 +251,7 @@ void Links::install(Link& link, std::unique_ptr<Channel> channel) {
   link.caller.reset();
   link.channel = std::move(channel);
   link.channel->open();
-  // (4)
+  // (4): what waited for this peer, before anything newer.
   for (const auto& message : std::exchange(link.waiting, {})) {
     if (!link.is_weak()) link.channel->send(message);
   }

@@ -144,7 +144,7 @@ void list_fields(Of<NetworkFacts> auto& facts, auto visitor) {
 
 void list_fields(Of<NodeFacts> auto& facts, auto visitor) {
   visitor("host", facts.host);
-  visitor("machine", facts.machine, kNeeded);
+  visitor("machine", facts.machine, kNeeded);  // bindings are computed from it, alike by all ranks of the node
   visitor("time", facts.time);
   visitor("slurm_pmix", facts.slurm_pmix);
   visitor("has_pmi", facts.has_pmi);
@@ -165,13 +165,14 @@ void list_fields(Of<RankFacts> auto& facts, auto visitor) {
   visitor("arguments", facts.arguments);
   visitor("threads", facts.threads);
   visitor("openable", facts.openable);
+  // Bindings are computed from these two.
   visitor("mask", facts.resources.mask, kNeeded);
   visitor("gpus", facts.resources.gpus, kNeeded);
 }
 
 void to_json(nlohmann::json& json, const VisibleGpu& gpu) {
   json = {gpu.uuid, gpu.bus_id};
-  if (gpu.is_amd) json.push_back(true);
+  if (gpu.is_amd) json.push_back(true);  // a third item means AMD: the lists of most GPUs stay short
 }
 
 void from_json(const nlohmann::json& json, VisibleGpu& gpu) {
@@ -189,6 +190,7 @@ void from_json(const nlohmann::json& json, RankFacts& facts) { json_fields::read
 void limit_size(NodeFacts& facts) {
   constexpr std::size_t kMaxBytes = 16 << 10;
   if (!facts.environment || nlohmann::json::to_cbor(nlohmann::json(facts)).size() <= kMaxBytes) return;
+  // Equal values have equal hashes, so nodes can still be compared.
   for (auto& [name, value] : *facts.environment) value = hash_of_value(value);
 }
 

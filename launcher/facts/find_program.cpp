@@ -45,7 +45,7 @@ fs::path find_program(const std::string& name, const fs::path& folder, const fs:
   std::error_code error;
   if (const auto status = fs::status(candidates.front(), error); fs::exists(status)) {
     throw ProgramError(candidates.front().lexically_normal().string() +
-                           (fs::is_directory(status) ? " is a folder" : " is no file") + "; name a program",
+                           (fs::is_directory(status) ? " is a folder" : " is not a regular file") + "; name a program",
                        kExitCannotRun);
   }
   const bool has_slash = name.find('/') != std::string::npos;

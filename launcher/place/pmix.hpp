@@ -55,7 +55,8 @@ class PmixSession : public Board {
   std::unique_ptr<PmixLibrary> library_;
   std::unique_ptr<PmixWatchdog> watchdog_;
   ServerJob job_;
-  std::string prefix_;  ///< of keys: what an earlier process of this rank put stays in the servers' and clients' stores
+  /// Begins all keys of this process: what an earlier one of this rank put stays in the servers' and clients' stores.
+  std::string prefix_;
   int fences_ = 0;
   bool abandoned_ = false;
 };

@@ -25,12 +25,10 @@ Finding late_ranks(const std::vector<std::string>& hosts, const std::vector<int>
                    std::chrono::milliseconds patience, bool is_by_nodes) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience).count();
   const bool has_others = is_by_nodes && ranks.size() > hosts.size();
-  return about(
-      hosts, ranks, size,
-      "did not arrive in " + std::to_string(seconds) + " s" +
-          (has_others ? ", or only the first of them on each node, which speaks for the others" : ""),
-      "look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank, with "
-      "one MN_LAUNCH_KEY if any");
+  return about(hosts, ranks, size,
+               "did not arrive in " + std::to_string(seconds) + " s" +
+                   (has_others ? ", or only the first of them on each node, which speaks for the others" : ""),
+               kFindLateRanks);
 }
 
 Finding doubled_rank(const std::vector<std::string>& hosts, int rank) {
@@ -65,7 +63,7 @@ void MissingRanks::note(const std::string& host, const Part& missing, const std:
 }
 
 Findings MissingRanks::findings(int size, std::chrono::milliseconds patience, const std::vector<int>& known) const {
-  // Who waits for a rank that has ended stops waiting for the others soon.
+  // A leader that waits for a rank that has ended stops waiting for the others soon, so those may only seem late.
   if (!ended_.hosts.empty()) {
     return {about(ended_.hosts, known.empty() ? ended_.ranks : known, size,
                   "ended before the start, or sent what no mnlaunch sends",

@@ -24,7 +24,7 @@ void list_fields(Of<Absence> auto& absence, auto visitor) {
 }
 
 void list_fields(Of<Verdict> auto& verdict, auto visitor) {
-  visitor("exit_code", verdict.exit_code, kNeeded);
+  visitor("exit_code", verdict.exit_code, kNeeded);  // 0, which an absent one would be, lets the job start
   visitor("output", verdict.output);
   visitor("complaints", verdict.complaints);
   visitor("report", verdict.report);
@@ -36,7 +36,7 @@ void list_fields(Of<Decision> auto& decision, auto visitor) {
 }
 
 void list_fields(Of<Arrival> auto& arrival, auto visitor) {
-  visitor("rank", arrival.rank, kNeeded);
+  visitor("rank", arrival.rank, kNeeded);  // without it the root could not say who is here
   visitor("intra_size", arrival.intra_size);
   visitor("master_port", arrival.master_port);
   visitor("marker", arrival.marker);
@@ -81,6 +81,7 @@ void list_fields(Of<StartShare> auto& share, auto visitor) {
 }
 
 void list_fields(Of<Binding> auto& binding, auto visitor) {
+  // Without these a rank would start unbound, beside others that have its GPU and cores.
   visitor("gpu", binding.gpu, kNeeded);
   visitor("cpus", binding.cpus, kNeeded);
   visitor("cores", binding.cores, kNeeded);
@@ -104,6 +105,7 @@ void list_fields(Of<NodeReport> auto& report, auto visitor) {
   visitor("absence", report.absence);
 }
 
+// The answer of round 2 goes to leaders as a Decision; a rank gets its own binding alone.
 void list_fields(Of<VerdictShare> auto& share, auto visitor) {
   visitor("verdict", share.verdict, kNeeded);
   visitor("binding", share.binding, kNeeded);
@@ -133,6 +135,7 @@ Message from_message(std::string_view bytes, const std::string& what) {
   return message;
 }
 
+// Those that travel by themselves; the others are fields of these.
 template std::string to_message(const Decision&);
 template std::string to_message(const Arrival&);
 template std::string to_message(const NodeArrival&);

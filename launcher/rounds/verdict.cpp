@@ -93,6 +93,16 @@ nlohmann::json hosts_without_kernel_log(const JobFacts& job) {
   return hosts;
 }
 
+/// What the self test (selftest/doctor_report.hpp) needs to know of the nodes.
+void add_facts_for_doctor(nlohmann::json& document, const JobFacts& job, const Options& options) {
+  document["gpu"] = first_gpu(job);
+  document["fabric_gbit_s"] = slowest_fabric(job);
+  document["xids"] = xids_of(job);
+  document["skip"] = options.skip;
+  document["warn"] = options.warn;
+  document["without_kernel_log"] = hosts_without_kernel_log(job);
+}
+
 /// Names and variables need not be UTF-8; JSON must.
 std::string text_of(const nlohmann::json& document, int indent) {
   return document.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -143,12 +153,7 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
   }
   if (options.doctor) {
     document["placement"] = rows_of(job, options, here);
-    document["gpu"] = first_gpu(job);
-    document["fabric_gbit_s"] = slowest_fabric(job);
-    document["xids"] = xids_of(job);
-    document["skip"] = options.skip;
-    document["warn"] = options.warn;
-    document["without_kernel_log"] = hosts_without_kernel_log(job);
+    add_facts_for_doctor(document, job, options);
     verdict.report = text_of(document, -1);
     // The self test prints one report of it all, unless it can't even start as one job.
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;

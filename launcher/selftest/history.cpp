@@ -20,8 +20,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kNewest = 10;  ///< runs of a host that count
-constexpr std::size_t kOften = 2;    ///< number of records from which on the report names it
+constexpr std::size_t kMaxRuns = 10;    ///< the newest runs of a host: older ones do not count
+constexpr std::size_t kMinRepeats = 2;  ///< runs that found something, from which on the report names the host
 
 bool names_host(const json& entry, const std::string& host) {
   const json& hosts = entry.at("hosts");
@@ -81,10 +81,10 @@ void note(History& history, const json& record) {
   auto found = found_in(record);
   auto& runs = history.found[record.at("host").get<std::string>()];
   runs.push_back(std::move(found));
-  if (runs.size() > kNewest) runs.erase(runs.begin());
+  if (runs.size() > kMaxRuns) runs.erase(runs.begin());
 }
 
-/// Where the file system knows no locks, who reads may see a line that is being written.
+/// On a file system without locks a reader may see a line that is being written.
 Fd open_locked(const std::string& file, int flags, int lock) {
   Fd opened(open(file.c_str(), flags | O_CLOEXEC, 0666));
   if (opened) flock(opened.get(), lock);
@@ -141,7 +141,7 @@ json history_with(History history, const std::vector<json>& records) {
       what.insert(found.begin(), found.end());
       if (!found.empty()) ++count;
     }
-    if (count < kOften) continue;
+    if (count < kMinRepeats) continue;
     often.push_back({{"host", host}, {"found", count}, {"of", runs.size()}, {"what", what}});
   }
   std::stable_sort(often.begin(), often.end(),

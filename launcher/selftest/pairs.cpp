@@ -48,7 +48,7 @@ class Speeds {
 
 std::string figure_of(const Link& link, double usual) {
   if (!link.answered) return "does not answer";
-  const std::string expected = usual > 0 ? ", usual are " + in_mb_s(usual) : "";
+  const std::string expected = usual > 0 ? ", other pairs reach about " + in_mb_s(usual) : "";
   return "reaches " + in_mb_s(link.bandwidth_mb_s) + expected;
 }
 
@@ -59,7 +59,7 @@ std::vector<std::vector<Pair>> rounds_of_pairs(int nodes) {
   for (int step = 1; step < nodes; step *= 2) {
     auto& round = rounds.emplace_back();
     for (int node = 0; node < nodes; ++node) {
-      // (1)
+      // (1): this node is its partner's partner, so the pairs of a round are disjoint.
       const int partner = node ^ step;
       if (node < partner && partner < nodes) round.push_back({node, partner});
     }
@@ -129,12 +129,12 @@ std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const 
   std::vector<LinkFault> faults;
   std::set<int> named;
   for (const auto& link : speeds.slow()) {
-    // (2)
+    // (2): slow only beside other pairs.
     if (link.answered && link.at_once) continue;
     const auto& [first, second] = link.pair;
     const bool first_good = speeds.good().contains(first);
     const bool second_good = speeds.good().contains(second);
-    // (3)
+    // (3): an end that was fast with another node is not at fault.
     if (first_good != second_good) {
       const int bad = first_good ? second : first;
       if (named.insert(bad).second) {

@@ -18,10 +18,12 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxPairs = 64;  ///< that a person reads
+constexpr int kSlowestPairs = 8;       ///< those shown where there are more
 
 template <typename... Arguments>
 std::string formatted(const char* format, Arguments... arguments) {
   std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, format, arguments...)), '\0');
+  // A string has room for the zero that snprintf adds.
   std::snprintf(text.data(), text.size() + 1, format, arguments...);
   return text;
 }
@@ -61,7 +63,7 @@ std::string pairs_text(json pairs) {
     std::sort(pairs.begin(), pairs.end(),
               [](const json& a, const json& b) { return bandwidth_of(a) < bandwidth_of(b); });
     text = formatted("  %zu pairs of nodes, of which these are the slowest (--json has all):\n", pairs.size());
-    pairs.erase(pairs.begin() + 8, pairs.end());
+    pairs.erase(pairs.begin() + kSlowestPairs, pairs.end());
   }
   for (const auto& pair : pairs) {
     text += "  " + pair.at("from").get<std::string>() + " - " + pair.at("to").get<std::string>() + ": ";
@@ -103,6 +105,7 @@ std::string combine(const std::vector<std::string>& results, const std::vector<s
 std::vector<std::string> launcher_names(const json& placement, const std::vector<std::string>& hosts) {
   std::vector<std::string> names(hosts.size());
   for (const auto& row : placement) names.at(row.at("rank").get<std::size_t>()) = row.at("host").get<std::string>();
+  // Each name must stand for one host and each host for one name.
   std::map<std::string, std::string> name_of;
   std::map<std::string, std::string> host_of;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
@@ -121,6 +124,7 @@ std::vector<std::string> failed_hosts(const std::vector<std::string>& results, c
     all.insert(hosts[rank]);
     if (results[rank].starts_with(kFailed)) failed.insert(hosts[rank]);
   }
+  // What fails on all hosts speaks against none of them. A single host has no other to be compared with.
   if (all.size() > 1 && failed.size() == all.size()) return {};
   return {failed.begin(), failed.end()};
 }
@@ -137,6 +141,7 @@ std::vector<std::string> changes_since(const json& earlier, const json& report) 
   std::vector<std::string> sentences;
   for (const auto& [name, now] : bandwidths_of(report)) {
     const auto then = before.find(name);
+    // All these figures are bandwidths: less is worse.
     if (then == before.end() || now >= kChangedPart * then->second) continue;
     sentences.push_back(formatted("%s: %.0f, it was %.0f", name.c_str(), now, then->second));
   }
@@ -156,7 +161,7 @@ json finding_of_gpu_problem(const std::string& problem, const std::set<std::stri
 }
 
 json finding_of_nccl_faults(const std::string& faults, const std::vector<std::string>& hosts) {
-  const auto colon = faults.rfind(": ");
+  const auto colon = faults.rfind(": ");  // the last one stands before the remedy
   return {{"check", "nccl"},
           {"severity", "warning"},
           {"hosts", std::set<std::string>(hosts.begin(), hosts.end())},
@@ -180,6 +185,7 @@ std::map<std::string, std::string> advice_of(const json& report) {
   const auto advise = [&](const std::string& host, const std::string& more) {
     const auto gravity = [&](const std::string& word) { return std::ranges::find(kGravestFirst, word); };
     auto& here = advice[host];
+    // A host that has no advice yet has an empty word, which find() puts behind all others.
     if (gravity(more) < gravity(here)) here = more;
   };
   for (const auto& finding : report.at("findings")) {
@@ -205,6 +211,7 @@ std::string text_of(const json& report) {
   text += unread_text(report.value("without_kernel_log", json::array())) + "\nself test:\n";
   const json& tests = report.at("self_test");
   for (const auto& [name, result] : tests.items()) {
+    // The list of pairs, which is neither, comes below.
     if (result.is_string()) text += formatted("  %-18s %s\n", name.c_str(), result.get<std::string>().c_str());
     if (result.is_number()) text += formatted("  %-18s %.1f\n", name.c_str(), result.get<double>());
   }

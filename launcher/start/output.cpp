@@ -34,8 +34,8 @@ Fd open_to_append(const fs::path& path) {
   return file;
 }
 
-/// The lock stays with the program. Who finds another's does not empty the file, which that one is writing. A file
-/// system without locks has no other.
+/// The lock stays with the program. A rank that finds another program's lock does not empty the file, which that one is
+/// writing. On a file system without locks each rank takes itself for the only writer.
 bool is_only_writer(const Fd& file) {
   const bool is_only = flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
   flock(file.get(), LOCK_SH | LOCK_NB);

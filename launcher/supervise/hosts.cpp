@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kPatience = 4s;
 constexpr auto kLeastPatience = 2s;
-constexpr int kTimesTheSlowest = 4;
+constexpr int kPatienceFactor = 4;  // times the slowest answer so far
 
 /// In a process group of its own. -1 if it can't be started.
 pid_t spawn_silently(const Words& command) {
@@ -78,7 +78,7 @@ bool HostProbes::is_pending() const {
 
 HostProbes::Clock::duration HostProbes::patience() const {
   if (slowest_ == Clock::duration{}) return kPatience;
-  return std::clamp<Clock::duration>(kTimesTheSlowest * slowest_, kLeastPatience, kPatience);
+  return std::clamp<Clock::duration>(kPatienceFactor * slowest_, kLeastPatience, kPatience);
 }
 
 void HostProbes::look() {

@@ -21,9 +21,9 @@ TEST(CheckCasesTest, TheOddNodesAreNamedAsAHostList) {
   for (const std::size_t odd : {2, 6, 7, 8}) job.nodes[odd].system.cpu.kernel = "5.0";
   const auto findings = check_cpu(job);
   ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(
-      to_line(findings[0]),
-      "warning [cpu] vn[3,7-9]: the kernel is 5.0, elsewhere 6.1.0; ask for nodes of one kind (sbatch --constraint)");
+  EXPECT_EQ(to_line(findings[0]),
+            "warning [cpu] vn[3,7-9]: the kernel is 5.0, but 6.1.0 on other nodes; ask for nodes of one kind (sbatch "
+            "--constraint)");
 }
 
 TEST(CheckCasesTest, RoutedNetworksAreInOrder) {
@@ -114,7 +114,7 @@ TEST(CheckCasesTest, ANodeThatSendsHashesOfItsVariablesDiffersInNone) {
   const auto findings = check_environment(job);
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_THAT(findings[0].hosts, ElementsAre("vn2"));
-  EXPECT_THAT(findings[0].what, ::testing::EndsWith("elsewhere 4"));
+  EXPECT_THAT(findings[0].what, ::testing::EndsWith("but 4 on other nodes"));
 }
 
 TEST(CheckCasesTest, APortThatFewNodesUseMayBeASpareOne) {
@@ -132,8 +132,7 @@ TEST(CheckCasesTest, NodesMayHaveOtherNamesForTheirPorts) {
   ports[0].state = "DOWN";
   const auto findings = check_fabric(job);
   ASSERT_EQ(findings.size(), 1u);
-  EXPECT_THAT(to_line(findings[0]),
-              ::testing::StartsWith("error [fabric] vn2: the network port mlx5_0/1 is not there"));
+  EXPECT_THAT(to_line(findings[0]), ::testing::StartsWith("error [fabric] vn2: the network port mlx5_0/1 is absent"));
 }
 
 TEST(CheckCasesTest, AFindingOnAThousandNodesIsShort) {

@@ -47,7 +47,7 @@ TEST(GpuCheckTest, CountsDiffer) {
   auto job = healthy_job();
   EXPECT_THAT(check_gpu_counts(job), IsEmpty());
   job.nodes[2].driver->gpus.pop_back();
-  expect_one(check_gpu_counts(job), false, "vn3", "is 1, elsewhere 2");
+  expect_one(check_gpu_counts(job), false, "vn3", "is 1, but 2 on other nodes");
 }
 
 TEST(GpuCheckTest, DriversDiffer) {
@@ -83,7 +83,7 @@ TEST(GpuCheckTest, EccAndPowerLimitsDiffer) {
   expect_one(check_gpu_models(job), false, "vn3", "ECC");
   job = healthy_job();
   gpu(job, 2, 0).power_limit_w = gpu(job, 2, 1).power_limit_w = 350;
-  expect_one(check_gpu_models(job), false, "vn3", "is 350, elsewhere 700");
+  expect_one(check_gpu_models(job), false, "vn3", "is 350, but 700 on other nodes");
 }
 
 TEST(GpuCheckTest, WhatNvmlDoesNotSayIsNoDifference) {
@@ -171,9 +171,9 @@ TEST(GpuCheckTest, EachIllnessIsOneLineAndNothingElse) {
        "warning [gpu-health] vn2: GPU 0000:01:00.0 is slowed down by heat or a power fault; "},
       {[](Gpu& gpu) { gpu.processes = 1; }, "warning [gpu-health] vn2: other processes compute on the GPUs; "},
       {[](Gpu& gpu) { gpu.health.persistent = false; },
-       "warning [gpu-mode] vn2: persistence mode of the GPUs is false, elsewhere true; "},
+       "warning [gpu-mode] vn2: persistence mode of the GPUs is false, but true on other nodes; "},
       {[](Gpu& gpu) { gpu.health.application_clock_mhz = 345; },
-       "warning [gpu-model] vn2: the application clock of the GPUs in MHz is 345, elsewhere 1980; "},
+       "warning [gpu-model] vn2: the application clock of the GPUs in MHz is 345, but 1980 on other nodes; "},
   };
   EXPECT_THAT(run_checks(healthy_job()), IsEmpty());
   for (const auto& [plant, line] : illnesses) {

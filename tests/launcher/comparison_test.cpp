@@ -25,9 +25,9 @@ std::vector<std::string> lines(const NodeValues& values, NoValue no_value = NoVa
 }
 
 TEST(ComparisonTest, TheMostCommonValueIsUsual) {
-  EXPECT_THAT(lines({"5", "6", "6"}), ElementsAre("warning [cpu] vn1: the kernel is 5, elsewhere 6; act"));
-  EXPECT_THAT(lines({"5", "6"}), ElementsAre("warning [cpu] vn2: the kernel is 6, elsewhere 5; act"));
-  EXPECT_THAT(lines({"5", ""}), ElementsAre("warning [cpu] vn2: the kernel is empty, elsewhere 5; act"));
+  EXPECT_THAT(lines({"5", "6", "6"}), ElementsAre("warning [cpu] vn1: the kernel is 5, but 6 on other nodes; act"));
+  EXPECT_THAT(lines({"5", "6"}), ElementsAre("warning [cpu] vn2: the kernel is 6, but 5 on other nodes; act"));
+  EXPECT_THAT(lines({"5", ""}), ElementsAre("warning [cpu] vn2: the kernel is empty, but 5 on other nodes; act"));
   EXPECT_THAT(lines({"5", "5"}), IsEmpty());
   EXPECT_THAT(lines({}), IsEmpty());
 }
@@ -35,12 +35,12 @@ TEST(ComparisonTest, TheMostCommonValueIsUsual) {
 TEST(ComparisonTest, NodesWithoutAValueAreSkipped) {
   EXPECT_THAT(lines({std::nullopt, std::nullopt, "5"}), IsEmpty());
   EXPECT_THAT(lines({std::nullopt, std::nullopt, "5", "6"}),
-              ElementsAre("warning [cpu] vn4: the kernel is 6, elsewhere 5; act"));
+              ElementsAre("warning [cpu] vn4: the kernel is 6, but 5 on other nodes; act"));
 }
 
 TEST(ComparisonTest, NodesWithoutAValueAreReportedWhereACheckSaysSo) {
   EXPECT_THAT(lines({std::nullopt, std::nullopt, "5"}, NoValue::kReport),
-              ElementsAre("warning [cpu] vn[1-2]: the kernel is not known, elsewhere 5; act"));
+              ElementsAre("warning [cpu] vn[1-2]: the kernel is not known, but 5 on other nodes; act"));
   EXPECT_THAT(lines({std::nullopt, std::nullopt}, NoValue::kReport), IsEmpty()) << "nothing to compare with";
 }
 

@@ -6,12 +6,12 @@
 namespace mn::launcher {
 
 inline const Planted kPlantedHardware[] = {
-    {"link down", "error [fabric]", "mlx5_0/1 is DOWN, elsewhere ACTIVE",
+    {"link down", "error [fabric]", "mlx5_0/1 is DOWN, but ACTIVE on other nodes",
      [](auto& n) { n.system.ports[0].state = "DOWN"; }},
-    {"card absent", "error [fabric]", "mlx5_0/1 is not there, elsewhere ACTIVE",
+    {"card absent", "error [fabric]", "mlx5_0/1 is absent, but ACTIVE on other nodes",
      [](auto& n) { n.system.ports.erase(n.system.ports.begin()); }},
     {"ethernet down", "warning [fabric]", "eth0 is down", [](auto& n) { n.system.ports[1].state = "down"; }},
-    {"slow link", "warning [fabric]", "is 200 Gb/sec (4X HDR), elsewhere 400",
+    {"slow link", "warning [fabric]", "is 200 Gb/sec (4X HDR), but 400",
      [](auto& n) { n.system.ports[0].rate = "200 Gb/sec (4X HDR)"; }},
     {"link that comes and goes", "warning [fabric]", "lost its link 51 times since the node came up (days: 10)",
      [](auto& n) { n.system.ports[0].downs = 51; }},
@@ -30,7 +30,7 @@ inline const Planted kPlantedHardware[] = {
     {"kernel", "warning [cpu]", "5.0", [](auto& n) { n.system.cpu.kernel = "5.0"; }},
     {"numa", "warning [cpu]", "NUMA", [](auto& n) { n.machine.numa_nodes = 4; }},
     {"uid", "error [user]", "user id", [](auto& n) { n.system.user.uid = 1001; }},
-    {"umask", "warning [user]", "the umask is 077, elsewhere 022", [](auto& n) { n.system.user.umask = 077; }},
+    {"umask", "warning [user]", "the umask is 077, but 022 on other nodes", [](auto& n) { n.system.user.umask = 077; }},
     {"tmp", "warning [tmp]", "temporary", [](auto& n) { n.system.tmp.writable = false; }},
     {"output not shared", "warning [output]", "/home/u/result", [](auto& n) { n.system.output.shared = false; }},
     {"group id", "error [user]", "the group id is 200", [](auto& n) { n.system.user.gid = 200; }},
@@ -42,7 +42,7 @@ inline const Planted kPlantedHardware[] = {
     {"huge pages", "warning [cpu]", "huge pages is [never]", [](auto& n) { n.system.cpu.huge_pages = "[never]"; }},
     {"C library's version", "warning [cpu]", "the C library is 2.31", [](auto& n) { n.system.cpu.libc = "2.31"; }},
     {"number of CPUs", "warning [cpu]", "the number of CPUs is 32", [](auto& n) { n.system.cpu.count = 32; }},
-    {"number of GPUs", "warning [devices]", "the number of GPUs is 3, elsewhere 2",
+    {"number of GPUs", "warning [devices]", "the number of GPUs is 3, but 2 on other nodes",
      [](auto& n) { n.driver->gpus.push_back(healthy_gpu(2)); }},
     {"driver", "error [driver]", "the NVIDIA driver is 570.1",
      [](auto& n) { n.driver->version = n.system.driver_module = "570.1"; }},
@@ -65,11 +65,11 @@ inline const Planted kPlantedHardware[] = {
      [](auto& n) {
        for (auto& gpu : n.driver->gpus) gpu.ecc = false;
      }},
-    {"power limit", "warning [gpu-model]", "is 350, elsewhere 700",
+    {"power limit", "warning [gpu-model]", "is 350, but 700 on other nodes",
      [](auto& n) {
        for (auto& gpu : n.driver->gpus) gpu.power_limit_w = 350;
      }},
-    {"application clock", "warning [gpu-model]", "is 345, elsewhere 1980",
+    {"application clock", "warning [gpu-model]", "is 345, but 1980 on other nodes",
      [](auto& n) { n.driver->gpus[1].health.application_clock_mhz = 345; }},
     {"MIG", "error [gpu-mode]", "MIG mode is true", [](auto& n) { n.driver->gpus[1].mig = true; }},
     {"persistence mode", "warning [gpu-mode]", "persistence mode",

@@ -51,7 +51,7 @@ mkdir folder
 status 126 "$mnlaunch" ./folder
 one_line 'folder is a folder; '
 status 126 "$mnlaunch" /dev/null
-one_line '/dev/null is no file; name a program'
+one_line '/dev/null is not a regular file; name a program'
 # unrunnable TEXT PATTERN: an executable file of that text; the line that comes of it
 unrunnable() {
   printf "$1" >script
