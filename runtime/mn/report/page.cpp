@@ -36,8 +36,10 @@ table { border-collapse: collapse; display: block; overflow-x: auto; } th, td { 
 figure { margin: 0; } figcaption { font-weight: 600; } svg { width: 100%; height: auto; } svg text { font-size: 11px;
   fill: var(--text); } img { max-width: 100%; }
 .grid { stroke: var(--faint); } .axis { stroke: var(--text); fill: none; }
-.legend span { display: inline-block; margin-right: 1em; border-left: .9em solid; padding-left: .4em; }
-.legend span.dashed { border-left-style: dotted; } path.dashed { stroke-dasharray: 5 4; }
+.legend span { display: inline-block; margin-right: 1em; }
+.legend span::before { content: ""; display: inline-block; width: 1.8em; margin-right: .4em; vertical-align: middle;
+  border-top: 2px solid; } .legend span.dashed::before { border-top-style: dashed; }
+path.dashed { stroke-dasharray: 5 4; }
 .findings { background: var(--note); padding: .6em 1.6em; } code { overflow-wrap: anywhere; }
 )";
 
@@ -46,7 +48,7 @@ std::string style() {
   text << kStyle;
   for (int i = 0; i < report::kColors; ++i) {
     text << ".c" << i << "{stroke:var(--c" << i << ");fill:none;stroke-width:1.8}.m" << i << "{fill:var(--c" << i
-         << ")}.l" << i << "{border-left-color:var(--c" << i << ")!important}\n";
+         << ")}.l" << i << "::before{border-top-color:var(--c" << i << ")!important}\n";
   }
   return text.str();
 }

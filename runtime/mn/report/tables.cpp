@@ -98,7 +98,7 @@ std::string hosts_of(const Run& run) {
 
 std::string title_of(const std::vector<Run>& runs) {
   const Run& first = runs.front();
-  // Of several runs the title has only what is true of all.
+  // The title names only what all runs share.
   const auto same = [&](const auto& text) {
     return std::ranges::all_of(runs, [&](const Run& run) { return text(run) == text(first); }) ? text(first) : "";
   };
@@ -172,6 +172,7 @@ std::string options_that_differ(const std::vector<Run>& runs) {
     for (const auto& [name, value] : run.options) names.insert(name);
   }
   const bool single = runs.size() == 1;
+  if (!single) names.erase("out");  // the columns are named by it, and no two runs have the same
   std::string rows;
   for (const std::string& name : names) {
     auto values = of_each(runs, [&](const Run& run) { return value_of(run.options, name); });
