@@ -1,5 +1,6 @@
 #include <mn/core/error.hpp>
 #include <mn/data/dataset.hpp>
+#include <mn/data/memory_dataset.hpp>
 
 #include "data/convert.hpp"
 #include "data/fixed_conversion.hpp"

@@ -6,6 +6,7 @@
 #include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/data/dataset.hpp>
+#include <mn/data/memory_dataset.hpp>
 
 namespace mn::jobs {
 namespace {

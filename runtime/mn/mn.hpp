@@ -15,6 +15,7 @@
 #include <mn/core/trace.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/data/function_dataset.hpp>
+#include <mn/data/memory_dataset.hpp>
 #include <mn/data/shard_writer.hpp>
 #include <mn/data/vocabulary.hpp>
 #include <mn/image/image_decoder.hpp>

@@ -6,6 +6,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/data/memory_dataset.hpp>
 
 #include "data/token_file.hpp"
 #include "images_fixture.hpp"

@@ -7,6 +7,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/data/memory_dataset.hpp>
 #include <mn/data/sample_spec.hpp>
 
 #include "tests/data/shards_fixture.hpp"

@@ -10,6 +10,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/data/memory_dataset.hpp>
 #include <mn/data/shard_content.hpp>
 #include <mn/data/shard_files.hpp>
 #include <mn/data/shard_header.hpp>

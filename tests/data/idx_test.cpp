@@ -9,6 +9,7 @@
 #include <mn/core/error.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/data/idx.hpp>
+#include <mn/data/memory_dataset.hpp>
 
 #include "tests/support/temporary_folder.hpp"
 

@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
+#include <mn/data/memory_dataset.hpp>
 #include <mn/image/augment.hpp>
 #include <mn/loader/image_transform.hpp>
 #include <mn/loader/loader.hpp>

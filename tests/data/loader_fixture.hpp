@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <mn/data/memory_dataset.hpp>
 #include <mn/loader/loader.hpp>
 
 #include "data/convert.hpp"

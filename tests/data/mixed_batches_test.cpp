@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
+#include <mn/data/memory_dataset.hpp>
 #include <mn/loader/loader.hpp>
 #include <mn/loader/mix_images.hpp>
 #include <mn/loader/mixed_batches.hpp>

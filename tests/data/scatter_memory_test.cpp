@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/data/memory_dataset.hpp>
 #include <mn/loader/scatter.hpp>
 
 #include "tests/support/resident_bytes.hpp"

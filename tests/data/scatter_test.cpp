@@ -14,6 +14,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/data/memory_dataset.hpp>
 #include <mn/loader/scatter.hpp>
 
 #include "tests/data/scattered.hpp"

@@ -13,6 +13,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/json.hpp>
+#include <mn/data/memory_dataset.hpp>
 #include <mn/loader/scatter.hpp>
 
 #include "data/convert.hpp"

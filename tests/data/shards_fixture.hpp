@@ -14,6 +14,7 @@
 #include <mn/core/file.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/data/manifest.hpp>
+#include <mn/data/memory_dataset.hpp>
 #include <mn/data/shard_content.hpp>
 
 #include "data/convert.hpp"

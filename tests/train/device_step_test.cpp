@@ -12,6 +12,7 @@
 
 #include <mn/comm/cuda.hpp>
 #include <mn/core/error.hpp>
+#include <mn/data/memory_dataset.hpp>
 #include <mn/loader/loader.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>

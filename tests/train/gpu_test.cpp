@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <mn/comm/cuda.hpp>
+#include <mn/data/memory_dataset.hpp>
 #include <mn/loader/loader.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/local_sgd.hpp>

@@ -1,11 +1,9 @@
 #include <algorithm>
-#include <utility>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/dataset.hpp>
-#include <mn/data/gather.hpp>
 
 namespace mn {
 namespace {
@@ -41,25 +39,6 @@ void Dataset::read(std::span<const std::int64_t> indices, RawSamples& out, std::
 
 std::uint64_t Dataset::do_fingerprint() const {
   return hash64(to_json(spec()).dump(), static_cast<std::uint64_t>(size()));
-}
-
-MemoryDataset::MemoryDataset(SampleSpec spec, RawSamples samples)
-    : spec_(std::move(spec)), samples_(std::move(samples)) {
-  check_samples(samples_, spec_);
-  for (std::size_t f = 0; f < spec_.fields.size(); ++f) samples_.columns[f].sample_bytes = spec_[f].sample_bytes();
-}
-
-void MemoryDataset::do_read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>*) const {
-  const auto locate = [&](std::int64_t k) { return std::pair(&samples_, indices[k]); };
-  data::gather(spec_, std::ssize(indices), locate, out);
-}
-
-std::uint64_t MemoryDataset::do_fingerprint() const {
-  std::uint64_t hash = hash64(to_json(spec_).dump(), static_cast<std::uint64_t>(samples_.size()));
-  for (const RawColumn& column : samples_.columns) {
-    hash = hash64(std::span(column.bytes), hash64(std::as_bytes(std::span(column.offsets)), hash));
-  }
-  return hash;
 }
 
 std::shared_ptr<Dataset> create_empty_dataset(const Dataset& dataset) {

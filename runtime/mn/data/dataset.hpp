@@ -38,7 +38,7 @@ struct StorageLayout {
   std::int64_t block_samples = 1;  ///< neighbors that can only be read together
   std::int64_t index_bytes = 0;    ///< memory that the indexes of all files would take together
   bool is_packed = false;          ///< blocks are large or compressed: to read one twice costs more than a bad order
-  std::int64_t live_bytes = 0;     ///< of memory while a block of each field is in use; 0: its samples' bytes
+  std::int64_t live_bytes = 0;     ///< memory taken while a block of each field is in use; 0: its samples' bytes
 };
 
 namespace data {
@@ -118,24 +118,6 @@ class Dataset {
   virtual void do_stage(const StageOptions&, std::shared_ptr<const data::StageNode>) {}
 };
 
-/// Samples in this process's memory.
-class MemoryDataset final : public Dataset {
- public:
-  /// Takes `samples` over. Throws ArgumentError unless they are such samples (check_samples()); counts classes.
-  MemoryDataset(SampleSpec spec, RawSamples samples);
-
- private:
-  std::int64_t do_size() const override { return samples_.size(); }
-  const SampleSpec& do_spec() const override { return spec_; }
-  void do_read(std::span<const std::int64_t> indices, RawSamples& out,
-               std::vector<SampleError>* damaged) const override;
-  std::uint64_t do_fingerprint() const override;
-  StorageLayout do_layout() const override { return {.bytes = samples_.bytes()}; }
-
-  SampleSpec spec_;
-  RawSamples samples_;
-};
-
 /// PREFIX/share/mn/data of the installation whose headers a program was compiled with. A build tree has no such folder.
 [[nodiscard]] inline std::filesystem::path installed_data() {
   // This file is PREFIX/include/mn/data/dataset.hpp there, wherever the installation has been moved to.
@@ -155,10 +137,5 @@ class MemoryDataset final : public Dataset {
 /// As many samples as `dataset` has, each without a byte and with label 0: for ranks that take part in the steps of
 /// a model-parallel job without reading data (ChainerMN's create_empty_dataset).
 [[nodiscard]] std::shared_ptr<Dataset> create_empty_dataset(const Dataset& dataset);
-
-/// A pair of IDX files (MNIST's format), raw or gzip: images (or any array of N × shape, unsigned byte) and labels.
-/// Throws DataError that names the file if one is unreadable, truncated, has a wrong magic or another count.
-[[nodiscard]] std::shared_ptr<MemoryDataset> read_idx_dataset(const std::filesystem::path& images,
-                                                              const std::filesystem::path& labels);
 
 }  // namespace mn

@@ -7,6 +7,7 @@
 #include <mn/core/error.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/data/idx.hpp>
+#include <mn/data/memory_dataset.hpp>
 
 namespace mn {
 namespace data {

@@ -21,7 +21,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/data/pieces_dataset.hpp>
+#include <mn/data/memory_dataset.hpp>
 #include <mn/loader/scatter.hpp>
 #include <mn/loader/share_stage.hpp>
 
