@@ -18,7 +18,7 @@ struct ReadRun {
 };
 
 /// Where a field of a sample lies.
-struct BlockPlace {
+struct BlockExtent {
   std::int64_t block = 0;
   std::int64_t offset = 0;  ///< the sample's, within the block
   std::int64_t bytes = 0;
@@ -30,19 +30,19 @@ struct BlockPlace {
 class ReadPlan {
  public:
   /// For n samples with so many fields, all of them unreadable as yet.
-  ReadPlan(std::size_t fields, std::size_t n) : samples_(n), places_(fields) {}
+  ReadPlan(std::size_t fields, std::size_t n) : samples_(n), extents_(fields) {}
 
   /// Sample k lies there.
   void locate(std::size_t k, std::size_t file, std::int64_t sample) { samples_[k] = {file, sample}; }
   /// Its file is open: where its fields lie that are not in memory.
-  void place(std::size_t k, const StoredFile& file);
+  void locate_fields(std::size_t k, const StoredFile& file);
 
   [[nodiscard]] std::size_t size() const noexcept { return samples_.size(); }
   [[nodiscard]] std::size_t file(std::size_t k) const { return samples_[k].file; }
   [[nodiscard]] std::int64_t sample(std::size_t k) const { return samples_[k].sample; }
-  /// Whether place() was called for it.
+  /// Whether locate_fields() was called for it.
   [[nodiscard]] bool is_readable(std::size_t k) const { return samples_[k].is_readable; }
-  [[nodiscard]] const BlockPlace& at(std::size_t field, std::size_t k) const { return places_[field][k]; }
+  [[nodiscard]] const BlockExtent& at(std::size_t field, std::size_t k) const { return extents_[field][k]; }
   /// The files that have a sample, each once, in order.
   [[nodiscard]] std::vector<std::size_t> files() const;
 
@@ -72,7 +72,7 @@ class ReadPlan {
   [[nodiscard]] bool joins(std::size_t field, std::size_t k) const;
 
   std::vector<Sample> samples_;
-  std::vector<std::vector<BlockPlace>> places_;  // [fields][samples]; empty: the field is in memory
+  std::vector<std::vector<BlockExtent>> extents_;  // [fields][samples]; empty: the field is in memory
 };
 
 }  // namespace mn::data

@@ -8,7 +8,7 @@
 // (1) A damaged sample leaves the others of the read whole: varying fields close up, fixed ones keep their room.
 // (2) A file that the server does not give (LostFiles) makes its samples damaged. All other errors are thrown.
 // (3) Each damaged sample is reported once, whatever number of its fields is damaged.
-// (4) Where a copy on the node fails or is damaged, the file itself is read.
+// (4) What is damaged in a copy on the node is read from the file itself (FilesOfRead).
 //
 // Cost: a binary search and a look into the caches for each sample; a pread for each run of neighbors or block.
 #include <algorithm>
@@ -17,7 +17,7 @@
 #include <string>
 
 #include <mn/core/error.hpp>
-#include <mn/data/lost_files.hpp>
+#include <mn/data/files_of_read.hpp>
 #include <mn/data/read_plan.hpp>
 #include <mn/data/stored_reading.hpp>
 
@@ -38,13 +38,14 @@ struct FieldRead {
     return std::all_of(&good[run.first], &good[run.first] + run.count, [](char each) { return each != 0; });
   }
   /// Sample k from the block that it is in.
-  void take(std::size_t k, const ByteBuffer& block, const BlockPlace& at) {
+  void take(std::size_t k, const ByteBuffer& block, const BlockExtent& at) {
     const auto to = room({k, 1});
     if (!to.empty()) std::memcpy(to.data(), block.data() + at.offset, to.size());
     good[k] = 1;
   }
 };
 
+/// One call of read_samples(), for its own samples; runs of a field are loaded by several threads.
 class Reading {
  public:
   Reading(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged)
@@ -52,7 +53,8 @@ class Reading {
         table_(files.table()),
         out_(out),
         damaged_(damaged),
-        plan_(table_.spec().fields.size(), indices.size()) {
+        plan_(table_.spec().fields.size(), indices.size()),
+        used_(files) {
     for (std::size_t k = 0; k < indices.size(); ++k) {
       const auto [file, sample] = table_.locate(indices[k]);
       plan_.locate(k, file, sample);
@@ -62,7 +64,7 @@ class Reading {
   void run() {
     out_.reset(table_.spec(), static_cast<std::int64_t>(plan_.size()));
     open_many();
-    for (std::size_t k = 0; k < plan_.size(); ++k) place(k);
+    for (std::size_t k = 0; k < plan_.size(); ++k) locate_fields(k);
     for (std::size_t f = 0; f < out_.columns.size(); ++f) {
       if (!table_.is_small(f)) read_field(f);
     }
@@ -74,12 +76,12 @@ class Reading {
   void open_many() {
     std::vector<std::size_t> closed = plan_.files();
     std::erase_if(closed, [&](std::size_t file) { return files_.is_open(file); });
-    try_all(
+    used_.try_all(
         closed.size(), [&](std::size_t i) { return closed[i]; }, [&](std::size_t i) { (void)files_.open(closed[i]); });
   }
 
   /// Takes the fields of a sample that are in memory, and plans for the others.
-  void place(std::size_t k) {
+  void locate_fields(std::size_t k) {
     const auto small = [&](std::size_t f) {
       RawColumn& column = out_.columns[f];
       return std::span(column.bytes).subspan(k * column.sample_bytes, column.sample_bytes);
@@ -88,7 +90,7 @@ class Reading {
       for (std::size_t f = 0; f < out_.columns.size(); ++f) {
         if (from.is_small(f)) from.copy_small(f, plan_.sample(k), small(f).data());
       }
-      plan_.place(k, from);
+      plan_.locate_fields(k, from);
     });
     for (std::size_t f = 0; f < out_.columns.size() && !is_open; ++f) {
       if (table_.is_small(f)) std::ranges::fill(small(f), std::byte{0});
@@ -106,7 +108,7 @@ class Reading {
       if (block != nullptr) read.take(k, *block, plan_.at(field, k));
     }
     const auto runs = plan_.runs(field, [&](std::size_t k) { return plan_.is_readable(k) && read.good[k] == 0; });
-    try_all(
+    used_.try_all(
         runs.size(), [&](std::size_t i) { return plan_.file(runs[i].first); },
         [&](std::size_t i) { load_with_next(read, runs[i]); });
     for (const ReadRun& run : runs) {
@@ -115,25 +117,9 @@ class Reading {
     close_up(read);
   }
 
-  /// task(0) … task(n − 1), each for file_of(i), many at a time. What throws is left to those who do it again by
-  /// themselves.
-  template <class FileOf, class Task>
-  void try_all(std::size_t n, const FileOf& file_of, const Task& task) {
-    if (n < 2) return;
-    files_.pool().run(n, [&](std::size_t i) {
-      if (lost_.is_lost(file_of(i))) return;
-      try {
-        task(i);
-      } catch (const FileError& error) {
-        if (may_pass(error)) lost_.note(file_of(i), error);
-      } catch (...) {
-      }
-    });
-  }
-
   /// Reads a run; samples that are good have `good` afterwards. Throws DataError for a damaged block of several.
   void load(const StoredFile& from, FieldRead& read, const ReadRun& run) const {
-    const BlockPlace& first = plan_.at(read.field, run.first);
+    const BlockExtent& first = plan_.at(read.field, run.first);
     const std::size_t end = run.first + run.count;
     if (first.is_alone) {
       from.read_blocks(read.field, first.block, static_cast<std::int64_t>(run.count), read.room(run));
@@ -153,7 +139,7 @@ class Reading {
   void load_with_next(FieldRead& read, const ReadRun& run) const {
     const auto from = files_.open(plan_.file(run.first)).file;
     load(*from, read, run);
-    const BlockPlace& at = plan_.at(read.field, run.first);
+    const BlockExtent& at = plan_.at(read.field, run.first);
     const std::int64_t blocks = at.is_alone ? static_cast<std::int64_t>(run.count) : 1;
     const bool is_large = at.is_alone && files_.sample_bytes() >= kLargeSampleBytes;
     if (!is_large && files_.reads_ahead()) from->will_read(read.field, at.block + blocks, blocks);
@@ -173,7 +159,7 @@ class Reading {
       for (std::size_t k = run.first; k < run.first + run.count; ++k) {
         if (read.good[k] != 0) continue;
         const std::string own = problem.empty() ? from.damage(read.field, plan_.at(read.field, k).block) : problem;
-        if (is_copy) throw DataError(own);  // (4)
+        if (is_copy) throw DataError(own);  // (4): the file itself comes next
         report(k, own);
       }
     });
@@ -199,40 +185,11 @@ class Reading {
   /// samples of the run are then reported.
   template <class Use>
   bool attempt(const ReadRun& run, const Use& use) {
-    const std::size_t file = plan_.file(run.first);
-    const auto lost = lost_.attempt(
-        file, [&] { use_any(file, use); }, [&] { close(file); });
+    const auto lost = used_.attempt(plan_.file(run.first), use);
     if (!lost) return true;
     if (damaged_ == nullptr) throw FileError(*lost);
     for (std::size_t k = run.first; k < run.first + run.count; ++k) report(k, lost->what());
     return false;
-  }
-
-  /// use() of the copy; where that cannot be used, of the file itself.
-  template <class Use>
-  void use_any(std::size_t file, const Use& use) {
-    const OpenFiles::Opened from = opened(file);
-    try {
-      use(*from.file, from.is_copy);
-    } catch (const DataError& error) {
-      if (!from.is_copy) throw;
-      files_.drop_copy(file, error.what());
-      last_ = {};
-      use(*opened(file).file, false);
-    }
-  }
-
-  /// Most samples lie in the same file as the one before.
-  OpenFiles::Opened opened(std::size_t file) {
-    if (last_.file == nullptr || last_number_ != file) {
-      last_ = files_.open(file);
-      last_number_ = file;
-    }
-    return last_;
-  }
-  void close(std::size_t file) {
-    last_ = {};
-    files_.close(file);
   }
 
   void report(std::size_t k, const std::string& what) {
@@ -245,10 +202,8 @@ class Reading {
   RawSamples& out_;
   std::vector<SampleError>* damaged_;
   ReadPlan plan_;
-  LostFiles lost_;
-  std::set<std::size_t> reported_;
-  OpenFiles::Opened last_;  // the file that was used last
-  std::size_t last_number_ = 0;
+  FilesOfRead used_;
+  std::set<std::size_t> reported_;  // (3)
 };
 
 }  // namespace
