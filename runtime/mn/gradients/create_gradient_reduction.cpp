@@ -3,9 +3,9 @@
 #include <mn/core/log.hpp>
 #include <mn/gradients/compression/create_gradient_averager.hpp>
 #include <mn/gradients/create_gradient_reduction.hpp>
-#include <mn/gradients/double_buffering.hpp>
-#include <mn/gradients/overlap.hpp>
-#include <mn/gradients/shared_reduction.hpp>
+#include <mn/gradients/double_buffered_reduction.hpp>
+#include <mn/gradients/one_node_reduction.hpp>
+#include <mn/gradients/overlapped_reduction.hpp>
 #include <mn/tensor/stream_order.hpp>
 
 namespace mn {
@@ -77,8 +77,8 @@ std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Ten
   if (options.compression.kind == Compression::kNone &&
       !comm->debug()) {  // debug mode checks all gradients before any is sent
     if (auto reducer = comm->share(gradients.flat().messages())) {
-      return std::make_unique<SharedReduction>(std::move(gradients), std::move(reducer), comm->size(),
-                                               std::move(averager), options.trace);
+      return std::make_unique<OneNodeReduction>(std::move(gradients), std::move(reducer), comm->size(),
+                                                std::move(averager), options.trace);
     }
   }
   averager->lay_out(order, *comm);

@@ -4,7 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <mn/core/log.hpp>
-#include <mn/gradients/double_buffering.hpp>
+#include <mn/gradients/double_buffered_reduction.hpp>
 
 namespace mn {
 

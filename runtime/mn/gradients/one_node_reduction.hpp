@@ -20,10 +20,10 @@
 
 namespace mn {
 
-class SharedReduction : public GradientReduction {
+class OneNodeReduction : public GradientReduction {
  public:
-  SharedReduction(GradientBuffer gradients, std::unique_ptr<SharedReducer> reducer, int ranks,
-                  std::shared_ptr<GradientAverager> averager, std::shared_ptr<Trace> trace);
+  OneNodeReduction(GradientBuffer gradients, std::unique_ptr<SharedReducer> reducer, int ranks,
+                   std::shared_ptr<GradientAverager> averager, std::shared_ptr<Trace> trace);
 
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
   void clear() override;

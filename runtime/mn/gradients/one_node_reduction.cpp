@@ -1,35 +1,35 @@
 #include <utility>
 
-#include <mn/gradients/shared_reduction.hpp>
+#include <mn/gradients/one_node_reduction.hpp>
 
 namespace mn {
 
-SharedReduction::SharedReduction(GradientBuffer gradients, std::unique_ptr<SharedReducer> reducer, int ranks,
-                                 std::shared_ptr<GradientAverager> averager, std::shared_ptr<Trace> trace)
+OneNodeReduction::OneNodeReduction(GradientBuffer gradients, std::unique_ptr<SharedReducer> reducer, int ranks,
+                                   std::shared_ptr<GradientAverager> averager, std::shared_ptr<Trace> trace)
     : GradientReduction(std::move(averager)),
       gradients_(std::move(gradients)),
       reducer_(std::move(reducer)),
       ranks_(ranks),
       trace_(std::move(trace)) {}
 
-void SharedReduction::announce(StepPromise::Factor factor) {
+void OneNodeReduction::announce(StepPromise::Factor factor) {
   if (!hooks_) hooks_.emplace(parameters(), [this](std::size_t i) { ready(i); });  // after the buffer's own
   promise_.announce(std::move(factor));
 }
 
-void SharedReduction::clear() {
+void OneNodeReduction::clear() {
   if (published_ > 0) StepPromise::fail("zero_grad() came before that step");
   promise_.forget();
   forget_published();
   gradients_.clear();
 }
 
-void SharedReduction::forget_published() {
+void OneNodeReduction::forget_published() {
   published_ = 0;
   gradients_.forget_ready();
 }
 
-void SharedReduction::ready(std::size_t i) {
+void OneNodeReduction::ready(std::size_t i) {
   if (paused()) return;
   promise_.watch_backward(i, gradients_);
   if (gradients_.flat().message_index(i) < published_) {  // the promise's check finds a second backward
@@ -46,12 +46,12 @@ void SharedReduction::ready(std::size_t i) {
 }
 
 /// The tail never is (3): it ends the loop above.
-bool SharedReduction::is_final(std::size_t message) const {
+bool OneNodeReduction::is_final(std::size_t message) const {
   const auto i = gradients_.flat().parameter_of(message);
   return i && gradients_.is_ready(*i);
 }
 
-bool SharedReduction::reduce(double weight, double factor) {
+bool OneNodeReduction::reduce(double weight, double factor) {
   promise_.check(factor, gradients_, published_);
   StepAgreement agreement = gradients_.collect(weight, factor);
   {

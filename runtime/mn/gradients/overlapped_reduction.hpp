@@ -20,8 +20,7 @@
 ///     Deterministic options switch both off.
 /// The result is the direct reduction's, bit for bit on backends that sum in rank order.
 /// Cost of a step: one collective for each bucket; without a promise a copy of the gradients too, and twice that if
-/// stale. Memory: that of the gradients, twice that without a promise. A CUDA graph can hold a
-/// step once is_settled().
+/// stale. Memory: that of the gradients, twice that without a promise. A CUDA graph can hold a step once is_settled().
 #pragma once
 
 #include <memory>
@@ -119,7 +118,7 @@ class OverlappedReduction : public GradientReduction {
   bool wants_copy_ = false;        // a bucket could have been launched
   bool learning_ = true;
   std::vector<std::size_t> order_;                         // [parameters] in memory
-  std::optional<std::vector<std::size_t>> order_to_come_;  // (6)
+  std::optional<std::vector<std::size_t>> order_to_come_;  // (6): rank 0's, until the next zero_grad()
   BucketTuner tuner_;
 };
 

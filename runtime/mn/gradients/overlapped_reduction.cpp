@@ -9,7 +9,7 @@
 
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/gradients/overlap.hpp>
+#include <mn/gradients/overlapped_reduction.hpp>
 #include <mn/tensor/stream_order.hpp>
 #include <mn/tensor/tensor.hpp>
 
@@ -138,7 +138,7 @@ bool OverlappedReduction::may_launch() {
   if (launched_ > 0) return true;
   in_place_ = binding().has_value();
   if (in_place_ || shared_->copy) return true;
-  wants_copy_ = wants_copy_ || !promise_.will_bind();  // (5)
+  wants_copy_ = wants_copy_ || !promise_.will_bind();  // (5): the buffer comes after this step
   return false;
 }
 
@@ -153,7 +153,8 @@ void OverlappedReduction::launch_early() {
       gradients_->watch().forget(*shared_->own->parameter_of(m));  // the mean takes its place
     }
   } else {
-    torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_copies(); });  // (3)
+    torch::autograd::Engine::get_default_engine().queue_callback(
+        [this] { finish_copies(); });  // (3): before backward returns
   }
 }
 
@@ -269,7 +270,7 @@ void OverlappedReduction::clear() {
   forget_gradients();
   if (!order_to_come_) return;
   drain();
-  lay_out(parameters(), *std::exchange(order_to_come_, std::nullopt));  // (6)
+  lay_out(parameters(), *std::exchange(order_to_come_, std::nullopt));  // (6): no gradient has to move now
   tuner_.start_over();
 }
 
