@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <fstream>
@@ -15,6 +14,7 @@
 #include <sys/stat.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
 
 #include "data/folder_names.hpp"
 
@@ -88,8 +88,7 @@ class SizeLookup {
 
 /// torchvision's ImageFolder takes the same.
 bool named_as_image(const fs::path& path) {
-  std::string extension = path.extension().string();
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string extension = to_lower(path.extension().string());
   constexpr const char* kExtensions[] = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
   return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
 }

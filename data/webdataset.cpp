@@ -1,10 +1,11 @@
 #include "data/webdataset.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <limits>
 #include <string_view>
+
+#include <mn/core/text.hpp>
 
 namespace mn::data {
 namespace {
@@ -21,9 +22,7 @@ WebName split_name(const std::string& name) {
   const std::size_t last_part = name.rfind('/') + 1;  // npos + 1 is 0
   const std::size_t dot = name.find('.', last_part);
   if (dot == std::string::npos) return {name, ""};
-  WebName split{name.substr(0, dot), name.substr(dot + 1)};
-  for (char& c : split.extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return split;
+  return {name.substr(0, dot), to_lower(name.substr(dot + 1))};
 }
 
 bool is_image(const std::string& extension) {

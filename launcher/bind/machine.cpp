@@ -1,15 +1,16 @@
 #include "bind/machine.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include <hwloc.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -152,8 +153,7 @@ Machine read_machine(const std::string& xml_file) {
 std::string normal_bus_id(std::string bus_id) {
   const std::size_t colon = bus_id.find(':');
   if (colon != std::string::npos && colon > 4) bus_id.erase(0, colon - 4);
-  std::ranges::transform(bus_id, bus_id.begin(), [](unsigned char c) { return std::tolower(c); });
-  return bus_id;
+  return to_lower(std::move(bus_id));
 }
 
 void to_json(nlohmann::json& json, const Machine& machine) {

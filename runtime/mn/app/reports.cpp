@@ -39,6 +39,7 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
                           .limit = options.iterations,
                           .epochs = options.epoch};
   Schedule schedule = make_schedule(options, rate, size);
+  // Lowers what the schedule gives: a warmup still counts.
   if (options.schedule == "plateau") {
     const ext::PlateauOptions how{.factor = options.plateau_factor, .patience = options.plateau_patience};
     const auto& plateau = trainer.extend(std::make_unique<ext::Plateau>(monitor_of(options, log), how));
@@ -55,6 +56,7 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
   if (options.keep_best) trainer.extend(std::make_unique<ext::BestSnapshot>(monitor_of(options, log), keep));
   if (options.checkpoint_every != "none") {
     const bool continuous = options.checkpoint_every == kContinuousCheckpoints;
+    // Continuous: it looks at each iteration whether the save before has ended.
     const Interval each(1, IntervalUnit::kIteration);
     trainer.extend(std::make_unique<ext::Snapshot>(keep, continuous),
                    {.trigger = continuous ? each : Interval::parse(options.checkpoint_every)});
@@ -71,21 +73,12 @@ std::string options_as_markdown(const Trainer& trainer) {
 
 }  // namespace
 
-ext::Better monitored_direction(const CommonOptions& options) {
-  ext::check_monitored(options.monitor);
-  if (options.monitor_better == "lower") return ext::Better::kLower;
-  if (options.monitor_better == "higher") return ext::Better::kHigher;
-  if (const auto known = ext::better_of(options.monitor)) return *known;
-  throw UsageError("--monitor " + options.monitor +
-                   ": its name does not say whether lower or higher values are better: correct it, or give "
-                   "--monitor-better lower or higher");
-}
-
 Interval report_period(const CommonOptions& options, Interval usual, std::int64_t iterations_per_epoch) {
   if (options.one_batch) return {1, IntervalUnit::kIteration};
   const double first = usual.unit == IntervalUnit::kEpoch ? usual.every * static_cast<double>(iterations_per_epoch)
                        : usual.unit == IntervalUnit::kIteration ? usual.every
                                                                 : 0;
+  // A run that ends before its first report is due reports once, at its end.
   if (options.iterations == 0 || first <= static_cast<double>(options.iterations)) return usual;
   return {static_cast<double>(options.iterations), IntervalUnit::kIteration};
 }
@@ -108,6 +101,7 @@ Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_
   if (evaluator) {
     validated = &trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator)), {.trigger = validation});
   }
+  // What follows reads its reports, and holds it by reference: the trainer owns both.
   auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = period});
   const Interval always(1, IntervalUnit::kIteration);  // acts where there is a new report
   if (validated != nullptr) {                          // what is monitored is of the weights that --best keeps
@@ -137,6 +131,7 @@ void write_report(const Trainer& trainer) {
   try {
     write_file(trainer.out() / "report.html", make_report({trainer.out()}));
   } catch (const DataError& error) {
+    // The training has succeeded: a page that could not be made does not change that.
     log_warning(std::string("no report.html: ") + error.what());
   }
 }

@@ -29,9 +29,6 @@ struct Reports {
 /// How often a job validates: by --val-every, else with each report.
 [[nodiscard]] Interval validation_period(const CommonOptions& options, Interval report);
 
-/// Which values of --monitor are better. Throws UsageError if neither --monitor-better nor the name says so.
-[[nodiscard]] extensions::Better monitored_direction(const CommonOptions& options);
-
 /// The learning rate over time, averaged weights, graph, evaluation, log, table, plot, run record, progress bar,
 /// profile, early stop and checkpoints. The log runs at `period`; `evaluator`, which may be null, likewise, or by
 /// --val-every, with a report of its own. The optimizer was made with the rate that the schedule is for. Table and plot

@@ -15,6 +15,8 @@
 #include <mn/core/text.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/tensor/random_state.hpp>
+#include <mn/trainer/extensions/monitor.hpp>
+#include <mn/trainer/extensions/weight_average.hpp>
 #include <mn/trainer/triggers.hpp>
 
 namespace mn::app {
@@ -142,6 +144,17 @@ TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptio
           .trace = how.trace};
 }
 
+Better monitored_direction(const CommonOptions& common) {
+  extensions::check_monitored(common.monitor);
+  if (common.monitor_better == "lower") return Better::kLower;
+  if (common.monitor_better == "higher") return Better::kHigher;
+  // A guess by the words of the name, unless the option says it.
+  if (const auto known = better_of(common.monitor)) return *known;
+  throw UsageError("--monitor " + common.monitor +
+                   ": its name does not say whether lower or higher values are better: correct it, or give "
+                   "--monitor-better lower or higher");
+}
+
 void add_common_options(Options& options, CommonOptions& common) {
   options.add("batchsize", common.batchsize, "samples of a minibatch on each rank", 1, kMaxSamples);
   options.add("epoch", common.epoch, "passes over the training data", 1);
@@ -192,9 +205,7 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   if (!common.val_every.empty()) (void)Interval::parse(common.val_every);
   if (uses_monitor(common)) (void)monitored_direction(common);
   check_options(optimizer_options(common));
-  if (common.ema > 0 && common.local_steps > 1) {
-    throw UsageError("--ema and --local-steps exclude each other: each rank has weights of its own");
-  }
+  if (common.ema > 0) extensions::WeightAverage::check_optimizer(common.local_steps > 1);
   CommunicatorOptions wanted;  // without a device each rank takes its own GPU, or the CPU where there is none
   if (common.device != "auto" && common.device != "cuda") wanted.device = Device::parse(common.device);
   auto comm = create_communicator(common.communicator, MPI_COMM_WORLD, wanted);

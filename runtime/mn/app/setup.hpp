@@ -8,6 +8,7 @@
 
 #include <mn/app/update.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/core/metric.hpp>
 #include <mn/core/options.hpp>
 #include <mn/trainer/optimizer.hpp>
 #include <mn/trainer/trainer.hpp>
@@ -67,6 +68,9 @@ struct CommonOptions : UpdateOptions {
 [[nodiscard]] inline bool uses_monitor(const CommonOptions& common) {
   return common.keep_best || common.early_stop > 0 || common.schedule == "plateau";
 }
+
+/// Which values of --monitor are better. Throws UsageError if neither --monitor-better nor the name says so.
+[[nodiscard]] Better monitored_direction(const CommonOptions& common);
 
 /// Declares them; the values in `common` are the defaults.
 void add_common_options(Options& options, CommonOptions& common);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <mn/core/metric.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -19,9 +20,9 @@ constexpr std::array<std::string_view, 20> kHigher = {
 /// The words of the last part of a name, in small letters: "validation/main/mean_IoU" has "mean" and "iou".
 std::vector<std::string> words_of(const std::string& name) {
   std::vector<std::string> words(1);
-  for (const char c : name.substr(name.rfind('/') + 1)) {
+  for (const char c : to_lower(name.substr(name.rfind('/') + 1))) {
     if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      words.back() += c;
     } else {
       words.emplace_back();
     }

@@ -21,6 +21,13 @@ std::string to_hex(std::uint64_t value) {
   return to_hex(bytes);
 }
 
+std::string to_lower(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
 std::vector<std::string_view> split(std::string_view list, char separator) {
   std::vector<std::string_view> parts;
   while (true) {

@@ -1,4 +1,4 @@
-/// Text that several formats share: hexadecimal digits, lists.
+/// Text that several formats share: hexadecimal digits, letters, lists.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,9 @@ namespace mn {
 /// 16 lowercase digits, 8 of a number of 32 bits.
 [[nodiscard]] std::string to_hex(std::uint64_t value);
 [[nodiscard]] std::string to_hex(std::uint32_t value);
+
+/// ASCII's capital letters become small ones, whatever the locale; all else stays.
+[[nodiscard]] std::string to_lower(std::string text);
 
 /// The parts of `list` between its separators: one more than it has separators, so {""} for an empty list. They point
 /// into `list`.

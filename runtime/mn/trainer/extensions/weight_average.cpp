@@ -45,10 +45,14 @@ WeightAverage::WeightAverage(double decay) : decay_(decay) {
   }
 }
 
+void WeightAverage::check_optimizer(bool makes_local_steps) {
+  if (!makes_local_steps) return;
+  throw UsageError(
+      "averaged weights (--ema) and local steps (--local-steps) exclude each other: each rank has weights of its own");
+}
+
 void WeightAverage::initialize(Trainer& trainer) {
-  if (trainer.optimizer().local()) {
-    throw UsageError("local steps and averaged weights exclude each other: each rank has weights of its own");
-  }
+  check_optimizer(trainer.optimizer().local());
   if (!parameters_.empty()) return;  // a second run of the same trainer goes on
   const std::map<std::string, at::Tensor> loaded(loaded_.begin(), loaded_.end());
   std::set<const c10::TensorImpl*> seen;  // tied weights have several names

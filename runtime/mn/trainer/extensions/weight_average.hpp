@@ -23,6 +23,8 @@ class WeightAverage final : public Extension {
  public:
   /// Throws UsageError unless 0 < decay < 1.
   explicit WeightAverage(double decay);
+  /// Throws UsageError if the optimizer makes local steps.
+  static void check_optimizer(bool makes_local_steps);
 
   [[nodiscard]] std::string name() const override { return kWeightAverage; }
   [[nodiscard]] int priority() const override { return kPriorityWriter + 2; }
@@ -33,7 +35,7 @@ class WeightAverage final : public Extension {
   [[nodiscard]] NamedTensors tensors() const override;
   void load_tensors(const NamedTensors& tensors) override { loaded_ = tensors; }
 
-  /// Local. The model's parameters and the average change places. Only once training has begun.
+  /// Local. The model's parameters and the average are swapped. Only once training has begun.
   void swap();
 
  private:
