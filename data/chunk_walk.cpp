@@ -57,7 +57,7 @@ herr_t close_driver(H5FD_t* file) {
 
 herr_t read_bytes(H5FD_t* driver, H5FD_mem_t type, hid_t, haddr_t address, size_t bytes, void* out) {
   const OpenFile& file = open_file(driver);
-  if (file.notes->is_noting && type == H5FD_MEM_DRAW) {  // (2)
+  if (file.notes->is_noting && type == H5FD_MEM_DRAW) {  // (2): the index is read
     file.notes->address = address;
     file.notes->bytes = bytes;
     return 0;

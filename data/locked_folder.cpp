@@ -4,10 +4,10 @@
 // writes the job into the file, then shares.
 //
 // (1) flock(2) belongs to the open file, so a killed process leaves no lock behind, only a file.
-// (2) The last holder removes the file before it closes it. Who locks a removed file compares inodes and tries again:
-//     two exclusive holders never coexist.
-// (3) Who shares the lock reads the job in the file, which is of those who hold it or have just left. A job waits a
-//     moment for the latter; a process alone does not.
+// (2) The last holder removes the file before it closes it. A process that locks a removed file compares inodes and
+//     tries again: two exclusive holders never coexist.
+// (3) A process that shares the lock reads the job in the file, which is of those who hold it or have just left. A job
+//     waits a moment for the latter; a process alone does not.
 // (4) Where the file system has no locks (ENOLCK, EOPNOTSUPP) there is no exclusion.
 #include "data/locked_folder.hpp"
 

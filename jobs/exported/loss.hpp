@@ -28,7 +28,7 @@ void check_shapes(const ExportedOptions& options, const Shape& output, const Sha
 
 /// The loss; for classes it reports the part of the targets that has the best score. Both are means over the targets
 /// that cross_entropy does not ignore. Throws ArgumentError if output and target can't be compared, or in two ways, and
-/// DataError for a target that is no class of the output.
+/// DataError for a target that is not a class of the output.
 ///
 /// Classes lie in dimension 1, as torch.nn.functional.cross_entropy has it ([N, C, d…] for a target of [N, d…]), or in
 /// the last one, as language models have it ([N, d…, C]). A target may also be a mask of one channel ([N, 1, d…]), and

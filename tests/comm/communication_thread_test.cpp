@@ -1,4 +1,4 @@
-// Collectives on a thread of their own: in order, beside the main thread's, with errors that reach who waits.
+// Collectives on a thread of their own: in order, beside the main thread's, with errors that reach the wait.
 #include <future>
 #include <memory>
 #include <stdexcept>

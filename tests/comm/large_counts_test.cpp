@@ -27,9 +27,9 @@ std::size_t available_kib() {
 
 /// Indices at the ends, around INT_MAX, and some between.
 std::vector<std::size_t> samples() {
-  std::vector<std::size_t> places{0, 1, INT_MAX - 1UL, INT_MAX, INT_MAX + 1UL, kCount - 1};
-  for (std::size_t i = 0; i < kCount; i += 1'000'003) places.push_back(i);
-  return places;
+  std::vector<std::size_t> indices{0, 1, INT_MAX - 1UL, INT_MAX, INT_MAX + 1UL, kCount - 1};
+  for (std::size_t i = 0; i < kCount; i += 1'000'003) indices.push_back(i);
+  return indices;
 }
 
 class LargeCounts : public ::testing::Test {

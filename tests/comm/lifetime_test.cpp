@@ -65,10 +65,10 @@ int MPI_Type_contiguous(int count, MPI_Datatype old, MPI_Datatype* type) {
   ++alive.types;
   return PMPI_Type_contiguous(count, old, type);
 }
-int MPI_Type_create_struct(int count, const int lengths[], const MPI_Aint places[], const MPI_Datatype types[],
+int MPI_Type_create_struct(int count, const int lengths[], const MPI_Aint offsets[], const MPI_Datatype types[],
                            MPI_Datatype* type) {
   ++alive.types;
-  return PMPI_Type_create_struct(count, lengths, places, types, type);
+  return PMPI_Type_create_struct(count, lengths, offsets, types, type);
 }
 int MPI_Type_create_resized(MPI_Datatype old, MPI_Aint low, MPI_Aint extent, MPI_Datatype* type) {
   ++alive.types;

@@ -53,7 +53,7 @@ TEST(MessageReducer, BothWaysSumInRankOrder) {
       EXPECT_EQ(quicker_exchange(costs_for(kind), ranks, 40'000), kind);
     }
     MessageReducer reducer(MPI_COMM_WORLD, 1U << 30, costs_for(kind));
-    // 3: gathered whole; the others are no multiple of any number of ranks, and the last has several pieces.
+    // 3: gathered whole; the others are not a multiple of any number of ranks, and the last has several pieces.
     for (const std::size_t count : {std::size_t{3}, std::size_t{10'007}, std::size_t{1'000'003}}) {
       std::vector<float> data = part_of(rank, count);
       reducer.allreduce(data.data(), count, mean);

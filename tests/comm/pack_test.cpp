@@ -29,18 +29,18 @@ void run_kernel(std::span<const PackPiece> pieces, double scale, unsigned blocks
 }
 
 /// Tensors one behind the other with a guard element between them, each starting `shift` elements past an aligned
-/// place.
+/// address.
 template <class T>
 struct Tensors {
   Tensors(const std::vector<std::size_t>& counts, std::size_t shift) : memory(std::size_t{1} << 16) {
     std::size_t next = shift;
     for (const std::size_t count : counts) {
-      places.push_back(memory.data() + next);
+      begins.push_back(memory.data() + next);
       next += (count + 1 + 15) / 16 * 16;
     }
   }
   std::vector<T> memory;
-  std::vector<T*> places;
+  std::vector<T*> begins;
 };
 
 /// 16 elements are 16-byte aligned in every type, and vectors' memory is.
@@ -57,16 +57,16 @@ void expect_exact(std::size_t shift) {
   std::vector<PackPiece> pieces;
   for (std::size_t p = 0; p < kCounts.size(); ++p) {
     for (std::size_t i = 0; i < kCounts[p]; ++i)
-      from.places[p][i] = element<From>(testing::pattern(static_cast<int>(p), i));
-    pieces.push_back({from.places[p], to.places[p], kCounts[p]});
+      from.begins[p][i] = element<From>(testing::pattern(static_cast<int>(p), i));
+    pieces.push_back({from.begins[p], to.begins[p], kCounts[p]});
   }
   run_kernel<From, To>(pieces, 0.5);
   int wrong = 0;
   for (std::size_t p = 0; p < kCounts.size(); ++p) {
     for (std::size_t i = 0; i < kCounts[p]; ++i) {
-      wrong += number(to.places[p][i]) != 0.5 * testing::pattern(static_cast<int>(p), i);
+      wrong += number(to.begins[p][i]) != 0.5 * testing::pattern(static_cast<int>(p), i);
     }
-    wrong += number(to.places[p][kCounts[p]]) != -77;
+    wrong += number(to.begins[p][kCounts[p]]) != -77;
   }
   EXPECT_EQ(wrong, 0);
 }

@@ -60,7 +60,7 @@ TEST(NetTest, AFreePortIsTakenOnce) {
   }
 }
 
-/// Of this thread.
+/// CPU time of this thread.
 double cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

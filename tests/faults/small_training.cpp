@@ -1,6 +1,6 @@
 // small_training OUT ITERATIONS EVERY STEP_MS [WAY]: a training that is the same at every run. It resumes from OUT's
 // newest checkpoint, saves one every EVERY iterations, keeps two, takes at least STEP_MS for an iteration, and ends
-// with a line "weights HASH". WAY fresh: it begins anew. Others are what the last rank does after iteration 5: stop
+// with a line "weights HASH". WAY fresh: it does not resume. Others are what the last rank does after iteration 5: stop
 // (itself), sleep (in an extension), collective (one that the others lack).
 #include <chrono>
 #include <csignal>

@@ -26,11 +26,11 @@ void put_header_right(std::span<std::byte> file) {
 
 /// Recomputes the checksum of a part, which stands in the header behind the part's address and length.
 void put_part_right(std::span<std::byte> file, const Extent& extent) {
-  const std::uint64_t place[] = {extent.address, extent.bytes};
+  const std::uint64_t entry[] = {extent.address, extent.bytes};
   const std::uint32_t crc = mn::crc32c(file.subspan(extent.address, extent.bytes));
-  for (std::size_t at = 0; at + sizeof place + sizeof crc < mn::data::kUserBlockBytes; at += 8) {
-    if (std::memcmp(file.data() + at, place, sizeof place) == 0)
-      std::memcpy(file.data() + at + sizeof place, &crc, sizeof crc);
+  for (std::size_t at = 0; at + sizeof entry + sizeof crc < mn::data::kUserBlockBytes; at += 8) {
+    if (std::memcmp(file.data() + at, entry, sizeof entry) == 0)
+      std::memcpy(file.data() + at + sizeof entry, &crc, sizeof crc);
   }
 }
 

@@ -19,7 +19,7 @@ struct TimingOptions {
 
 void declare_options(Options& options, TimingOptions& given);
 
-/// Collective: rank 0 prints measure(batch), a line for each of the batches. Throws UsageError if they are no numbers.
+/// Collective: rank 0 prints measure(batch), a line for each of the batches. Throws UsageError if they are not numbers.
 void print_lines(const TimingOptions& given, const Communicator& comm,
                  const std::function<nlohmann::json(std::int64_t batch)>& measure);
 

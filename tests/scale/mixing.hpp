@@ -11,7 +11,7 @@ struct Mixing {
   double median_distance = 0;  ///< in positions, of neighbors in storage
   double near = 0;             ///< part of the neighbors in storage that are in one batch
   double classes = 0;          ///< different ones in a batch, on average
-  double chi_square = 0;       ///< of the classes in batches, over its degrees of freedom; a full shuffle has 1
+  double chi_square = 0;  ///< statistic of the classes in batches, over its degrees of freedom; a full shuffle has 1
 };
 
 /// The mixing of n samples of `classes` equally large classes, stored one class after another, in batches of `batch`

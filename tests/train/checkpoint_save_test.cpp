@@ -123,7 +123,7 @@ TEST(CheckpointTest, UpdatesBesideASaveDoNotLeakIntoIt) {
   }
 }
 
-/// Who waits for the copy waits for all of it, and for the look at what is to be copied.
+/// A wait for the copy covers all of it, and the look at what is to be copied.
 TEST(CheckpointTest, TheCopyIsCompleteWhenItHasBeenWaitedFor) {
   const TestFolder folder(world());
   BackgroundSave saving;

@@ -149,7 +149,7 @@ struct Sequences {
     Trainer trainer(comm, optimizer, iterator, model.ptr(), loss,
                     {.epochs = 2, .accumulate = accumulate, .out = folder.path() / std::to_string(world()->rank())});
     const auto& log = trainer.extend(std::make_unique<extensions::LogReport>());
-    trainer.extend(std::make_unique<extensions::FailOnNonNumber>(log));  // the mean over an empty sequence is none
+    trainer.extend(std::make_unique<extensions::FailOnNonNumber>(log));  // the mean over an empty sequence is NaN
     EXPECT_EQ(trainer.run(), 0);
     logged = log.last("main/loss");
     return torch::nn::utils::parameters_to_vector(model->parameters()).detach();

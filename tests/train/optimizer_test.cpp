@@ -232,7 +232,7 @@ TEST_P(OptimizerTest, RanksDrawDifferentRandomNumbersFromHereOn) {
   const auto optimizer = sgd({p});
   EXPECT_TRUE(rank_ != 0 || generator.get_state().equal(before)) << "rank 0 draws as one process would";
   EXPECT_EQ(draw().size(), static_cast<std::size_t>(size_));
-  torch::manual_seed(100 + rank_);  // who has seeded the ranks by himself keeps what he has
+  torch::manual_seed(100 + rank_);  // a program that seeds the ranks itself keeps its numbers
   const at::Tensor own = generator.get_state();
   sgd({p}).reset();
   EXPECT_TRUE(generator.get_state().equal(own));

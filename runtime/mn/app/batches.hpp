@@ -19,7 +19,7 @@ namespace mn::app {
 [[nodiscard]] std::shared_ptr<Iterator> train_batches(TensorDataset samples, const CommonOptions& common,
                                                       const std::shared_ptr<Communicator>& comm,
                                                       TensorLoaderOptions how = {});
-/// Collective: samples to validate, in order; otherwise likewise.
+/// Collective: samples to validate, in order; everything else as train_batches().
 [[nodiscard]] std::shared_ptr<Iterator> validation_batches(TensorDataset samples, const CommonOptions& common,
                                                            const std::shared_ptr<Communicator>& comm,
                                                            TensorLoaderOptions how = {});
@@ -31,7 +31,8 @@ namespace mn::app {
 [[nodiscard]] std::shared_ptr<DataLoader> train_batches(const std::string& name, const CommonOptions& common,
                                                         const std::shared_ptr<Communicator>& comm,
                                                         LoaderOptions how = {});
-/// Collective: shards to validate on, each rank its own part in order (LoaderOptions::by_part); otherwise likewise.
+/// Collective: shards to validate on, each rank its own part in order (LoaderOptions::by_part); everything else
+/// as train_batches().
 [[nodiscard]] std::shared_ptr<DataLoader> validation_batches(const std::string& name, const CommonOptions& common,
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});
@@ -43,7 +44,7 @@ namespace mn::app {
                                                         const CommonOptions& common,
                                                         const std::shared_ptr<Communicator>& comm,
                                                         LoaderOptions how = {});
-/// Collective: samples to validate on, in order; otherwise likewise.
+/// Collective: samples to validate on, in order; everything else as train_batches().
 [[nodiscard]] std::shared_ptr<DataLoader> validation_batches(std::shared_ptr<const Dataset> dataset,
                                                              const CommonOptions& common,
                                                              const std::shared_ptr<Communicator>& comm,

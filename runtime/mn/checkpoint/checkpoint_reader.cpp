@@ -84,7 +84,7 @@ CheckpointReader::CheckpointReader(Communicator& comm, const fs::path& path) : c
 
 CheckpointReader::~CheckpointReader() = default;
 
-/// (1)
+/// (1): the ranks check the shards by turns, and agree on what they found before anything is handed out.
 void CheckpointReader::check_folder() {
   const auto check = [&] {
     for (auto shard = static_cast<std::size_t>(comm_.rank()); shard < folder_->ranks(); shard += comm_.size()) {

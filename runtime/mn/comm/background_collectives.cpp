@@ -93,7 +93,7 @@ class BackgroundCall final : public Request::Impl {
         done->set_value(true);
       } catch (const ArgumentError& error) {
         if (!error.on_all_ranks()) throw;
-        done->set_exception(std::current_exception());  // (4)
+        done->set_exception(std::current_exception());  // (4): every rank's, so its call's alone
       }
     });
   }

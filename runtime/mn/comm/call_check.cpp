@@ -17,6 +17,7 @@ namespace {
 
 constexpr char kSeparator = '\0';  // between a rank's rejection and its call
 
+/// Calls of all communicators, so that a difference tells how many calls a function made (collective_calls()).
 thread_local std::uint64_t thread_calls = 0;
 
 float as_float(Float16 value) { return to_float(value); }
@@ -60,10 +61,6 @@ std::pair<std::string, std::string> difference(const std::string& a, const std::
   return {*x, *y};
 }
 
-}  // namespace
-
-namespace {
-
 /// What ranks agree on by one maximum: modes, and the name that rank 0 gives the group.
 struct Agreed {
   std::int64_t debug;
@@ -84,6 +81,7 @@ CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
   const bool leads = group_.rank == 0;
   // Rank 0 alone knows the group's name: a maximum gives it to all, in the message that the modes need anyway.
   Agreed agreed{modes.debug ? 1 : 0, modes.timeout.count(), leads ? world_rank : -1, leads ? ++groups_made : -1};
+  // One rank that asks is enough for debug mode; of the time-outs the longest counts.
   mpi_check(MPI_Allreduce(MPI_IN_PLACE, &agreed, 4, MPI_INT64_T, MPI_MAX, comm), "agreeing on a communicator's modes");
   debug_ = agreed.debug != 0;
   group_.leader = static_cast<int>(agreed.leader);
@@ -96,6 +94,7 @@ std::uint64_t CallCheck::calls_of_thread() noexcept { return thread_calls; }
 void CallCheck::count_call() noexcept { ++thread_calls; }
 
 void CallCheck::require_open(std::string_view operation) const {
+  // It would wait forever for ranks that do not make it.
   if (ForbiddenCalls::any()) throw ForbiddenCall(std::string(operation) + ": another rank does not make this call");
   if (!open_) throw ArgumentError(std::string(operation) + ": this communicator was finalized; make another one");
   if (const std::string failure = limits_->failure(); !failure.empty()) {
@@ -110,7 +109,7 @@ void CallCheck::compare(const Compared& call, const std::string& details, const 
   log_debug(number + text.substr(0, text.find('\n')));
   // allgather_texts() cannot be ended: with a time-out the ranks wait for each other here.
   if (limited_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm_);
-  // (2): a rejection travels in the place of a call, so the ranks whose arguments are right throw as well.
+  // (2): a rejection travels where a call would, so the ranks whose arguments are right throw as well.
   const bool begins = rejection.starts_with(call.operation);  // as "bcast: ", which may stand for ibcast
   const auto ranks = allgather_texts(
       comm_, (begins ? operation + rejection.substr(call.operation.size()) : rejection) + kSeparator + text);
@@ -118,6 +117,7 @@ void CallCheck::compare(const Compared& call, const std::string& details, const 
   const auto name = [](std::size_t rank, const std::vector<std::string>& at) {
     return "rank " + std::to_string(rank) + " on " + at[rank];
   };
+  // Rejections come before differences: a rank that rejects an argument differs from the others because of it.
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const std::size_t end = ranks[r].find(kSeparator);
     if (end > 0) throw ArgumentError(number + name(r, hosts()) + ": " + ranks[r].substr(0, end), true);
@@ -125,7 +125,7 @@ void CallCheck::compare(const Compared& call, const std::string& details, const 
   // (1): from here on each rank decides by the same texts; the first that differs from rank 0's is named.
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r] == ranks[0]) continue;
-    const auto at = hosts();
+    const auto at = hosts();  // (1): all ranks come here, for the same r
     const auto [first, other] = difference(ranks[0].substr(1), ranks[r].substr(1));
     throw ArgumentError(number + "the ranks differ in " + operation + ": " + name(0, at) + " has \"" + first + "\", " +
                             name(r, at) + " has \"" + other + "\"",
@@ -138,6 +138,7 @@ void CallCheck::match(std::string_view operation, const ConstBufferView& what, i
   give_up_on_mismatch([&] {
     const CallSignature own(operation, CallShape(what.count, {what.dtype, op}), root);
     if (limited_call() == nullptr) return NeighborCheck(comm_, own).finish();
+    // MPI may write to it after this call was given up.
     const KeptForMpi all(std::vector<CallSignature>(static_cast<std::size_t>(group_.size), own));
     call_mpi(MPI_Allgather, MPI_Iallgather, "comparing calls", 0, MPI_IN_PLACE, 0, MPI_BYTE, all->data(),
              static_cast<int>(sizeof own), MPI_BYTE, comm_);
@@ -165,6 +166,7 @@ void check_reducible(std::string_view operation, const ConstBufferView& buffer, 
            "booleans can't be reduced: convert them to uint8, whose max is their \"or\" and whose min is their "
            "\"and\"");
   }
+  // DType lists the float types one after another.
   const bool is_float = buffer.dtype >= DType::kFloat16 && buffer.dtype <= DType::kFloat64;
   if (op == ReduceOp::kAverage && !is_float) {
     reject(operation, "the average of " + std::string(name_of(buffer.dtype)) +
@@ -206,7 +208,7 @@ void check_parts(std::string_view operation, std::string_view whole_role, const 
 }
 
 bool is_in_place(const ConstBufferView& whole, const ConstBufferView& part, int own) {
-  if (whole.count == 0 || part.count == 0) return false;
+  if (whole.count == 0 || part.count == 0) return false;  // equal pointers say nothing then
   return part.data == static_cast<const std::byte*>(whole.data) + static_cast<std::size_t>(own) * part.bytes();
 }
 
@@ -215,8 +217,7 @@ void check_in_place(std::string_view operation, const ConstBufferView& whole, co
   const auto* part_begin = static_cast<const std::byte*>(part.data);
   if (whole.count == 0 || part.count == 0 || is_in_place(whole, part, own)) return;
   const bool apart = part_begin + part.bytes() <= whole_begin || whole_begin + whole.bytes() <= part_begin;
-  if (!apart)
-    reject(operation, "send and recv overlap, and not in the place that rank " + std::to_string(own) + " has");
+  if (!apart) reject(operation, "send and recv overlap other than at rank " + std::to_string(own) + "'s own part");
 }
 
 std::string described(const ConstBufferView& buffer) {

@@ -131,7 +131,7 @@ void LimitedCall::take(const Notice& notice) {
       return limits_.notices_.send(notice.rank,
                                    {Notice::Kind::kAnswer, limits_.group_.rank, notice.question, call_, {}});
     case Notice::Kind::kAnswer:
-      if (notice.question != question_) return;  // (2)
+      if (notice.question != question_) return;  // (2): another call's answer
       others_.resize(static_cast<std::size_t>(limits_.group_.size));
       others_names_.resize(others_.size());
       const auto rank = static_cast<std::size_t>(notice.rank);

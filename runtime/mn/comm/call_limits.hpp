@@ -5,9 +5,9 @@
 /// for NCCL. The ranks find out who is missing by notices (notices.hpp).
 ///
 /// Invariants:
-/// 1. In a collective call a rank asks all others at half of its time; who waits answers in which call. At the end of
-///    its time, and no sooner than the answers can be here, it tells them that it gives up, and why; who waits throws
-///    the same at once.
+/// 1. In a collective call a rank asks all others at half of its time; those that wait answer in which call. At the
+///    end of its time, and no sooner than the answers can be here, it tells them that it gives up, and why; those that
+///    wait throw the same at once.
 /// 2. A rank answers while it waits in a call with a limit; so one that does not answer is not in such a call. An
 ///    answer carries its question's number: what a rank said when another call asked does not count.
 /// 3. Once a rank has given up, MPI may still work on what the call has begun: every later call of the communicator
@@ -95,8 +95,6 @@ class LimitedCall {
   void check();
   /// Whether a rank has given up by now, for looks that do not wait.
   [[nodiscard]] static bool is_given_up(CallLimits& limits, const CallName& call);
-  /// Until check() has something to do.
-  [[nodiscard]] std::chrono::nanoseconds until_next_look() const { return next_look_ - Clock::now(); }
 
  private:
   void look(Clock::time_point now);
@@ -133,7 +131,8 @@ class KeptForMpi {
  public:
   explicit KeptForMpi(T value) : value_(std::make_unique<T>(std::move(value))) {}
   ~KeptForMpi() {
-    if (std::uncaught_exceptions() > exceptions_) static_cast<void>(value_.release());  // (3)
+    // (3): a call that was given up may still write to it.
+    if (std::uncaught_exceptions() > exceptions_) static_cast<void>(value_.release());
   }
   KeptForMpi(const KeptForMpi&) = delete;
   KeptForMpi& operator=(const KeptForMpi&) = delete;

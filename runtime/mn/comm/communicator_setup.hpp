@@ -30,7 +30,7 @@ struct CommunicatorSetup {
   std::optional<DType> allreduce_grad_dtype = {};  ///< in which gradients travel; std::nullopt: their own
   /// Collective: makes a communicator of such a setup, as split() does.
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup) = nullptr;
-  std::shared_ptr<Nccl> nccl = {};  ///< of these ranks, if split() made one; null: still to be made
+  std::shared_ptr<Nccl> nccl = {};  ///< split() made it for these ranks; null: still to be made
 };
 
 }  // namespace mn

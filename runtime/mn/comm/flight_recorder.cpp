@@ -127,7 +127,7 @@ void add_call(Lines& lines, const Slot& slot) {
   if (entry % kStates != kRunning) lines.add_field(",\"ended_us\":", get(slot.ended_ns) / 1000);
   lines.add("}");
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (slot.entry.load(std::memory_order_relaxed) == entry) return lines.end();  // (3)
+  if (slot.entry.load(std::memory_order_relaxed) == entry) return lines.end();  // (3): read whole
   lines.drop();
 }
 
@@ -175,7 +175,7 @@ RecordedCall::RecordedCall(const GroupName& group, const CallName& call) noexcep
     record = last_record.fetch_add(1, std::memory_order_relaxed) + 1;
     Slot& slot = ring[record % kCalls];
     std::uint64_t entry = slot.entry.load(std::memory_order_relaxed);
-    if (entry % kStates >= kWriting) continue;  // (2)
+    if (entry % kStates >= kWriting) continue;  // (2): its call has not ended
     if (slot.entry.compare_exchange_strong(entry, record * kStates + kWriting, std::memory_order_acq_rel)) {
       slot_ = &slot;
     }

@@ -35,18 +35,18 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
     CudaStream& copies = node_.from_device_[k % 2];
     copies.wait_for(node_.stream_.handle());
     if (is_direct()) return;
-    copies.copy_to_host(host(k), mine.data, mine.bytes());  // (2)
+    copies.copy_to_host(host(k), mine.data, mine.bytes());  // (2): after the copy back from there
   }
   std::size_t part_elements(std::size_t k) override { return own(k).count; }
   std::byte* part(std::size_t k) override {
-    node_.nccl_.wait(node_.from_device_[k % 2]);  // (4)
+    node_.nccl_.wait(node_.from_device_[k % 2]);  // (4): MPI knows no streams
     return is_direct() ? static_cast<std::byte*>(own(k).data) : host(k);
   }
   void spread(std::size_t k) override {
     const BufferView whole = piece(k);
     if (const BufferView mine = own(k); mine.count > 0 && !is_direct()) {
       node_.to_device_.copy_to_device(mine.data, host(k), mine.bytes());
-      node_.stream_.wait_for(node_.to_device_.handle());  // (2)
+      node_.stream_.wait_for(node_.to_device_.handle());  // (2): NCCL's work waits for the copy back
     }
     if (node_.form_ == Form::kLeaders) return node_.nccl_.bcast(whole, 0, node_.stream_);
     const BufferView even = even_part(whole);

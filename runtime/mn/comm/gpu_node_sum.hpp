@@ -6,7 +6,7 @@
 /// Invariants:
 /// 1. Packing, all of NCCL's work and unpacking are enqueued on one stream, and so in the same order on all ranks. Only
 ///    copies to and from the host have streams of their own.
-/// 2. A piece's place in host memory is written by the copy of another piece only after the copy back from it: that
+/// 2. A piece's memory on the host is written by the copy of another piece only after the copy back from it: that
 ///    stream waits for NCCL's work on the later piece, which waits for the copy back.
 /// 3. The host waits for a stream through Nccl::wait() alone, which notices errors of NCCL.
 /// 4. MPI knows no streams: it is given device memory whose work is done, and what follows it is enqueued when its

@@ -35,19 +35,19 @@ BufferView GradientPacker::pack(const Group& group) {
   // Grows and stays: every step packs the same gradients. Of doubles, so every dtype is aligned.
   scratch_.resize(std::max(scratch_.size(), (whole.bytes() + sizeof(double) - 1) / sizeof(double)));
   whole.data = scratch_.data();
-  auto* place = reinterpret_cast<std::byte*>(scratch_.data());
+  auto* to = reinterpret_cast<std::byte*>(scratch_.data());
   for (const BufferView& gradient : group) {
-    std::memcpy(place, gradient.data, gradient.bytes());
-    place += gradient.bytes();
+    std::memcpy(to, gradient.data, gradient.bytes());
+    to += gradient.bytes();
   }
   return whole;
 }
 
 void GradientPacker::unpack(const Group& group) const {
-  const auto* place = reinterpret_cast<const std::byte*>(scratch_.data());
+  const auto* from = reinterpret_cast<const std::byte*>(scratch_.data());
   for (const BufferView& gradient : group) {
-    std::memcpy(gradient.data, place, gradient.bytes());
-    place += gradient.bytes();
+    std::memcpy(gradient.data, from, gradient.bytes());
+    from += gradient.bytes();
   }
 }
 

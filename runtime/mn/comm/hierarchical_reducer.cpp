@@ -163,7 +163,7 @@ bool HierarchicalReducer::reserve_staging(std::size_t bytes) {
 Reduction HierarchicalReducer::within(const Reduction& reduction) const {
   if (!many_nodes_) return reduction;
   const bool may_overflow = reduction.dtype == DType::kFloat16 && reduction.op == ReduceOp::kSum;
-  return {reduction.dtype, reduction.op, may_overflow ? 1 / divisor_ : 1};  // (1)
+  return {reduction.dtype, reduction.op, may_overflow ? 1 / divisor_ : 1};  // (1): no overflow between the two sums
 }
 
 Reduction HierarchicalReducer::between(const Reduction& reduction) const {

@@ -70,7 +70,7 @@ void MessageReducer::allreduce(void* data, std::size_t count, const Reduction& r
   const bool gathers = may_gather(count, element_bytes);
   // What MPI finds wrong in a collective call that can be left ends the process.
   if (gathers && limited_call() == nullptr) return allreduce_gathered(data, count, reduction);
-  NeighborCheck(comm_, {"allreduce", {count, reduction}}).finish();  // (5)
+  NeighborCheck(comm_, {"allreduce", {count, reduction}}).finish();  // (5): before slices go
   if (gathers) return allreduce_gathered(data, count, reduction);
   auto* const bytes = static_cast<std::byte*>(data);
   const bool straight = kind_for(count, element_bytes) == ExchangeKind::kPairwise;

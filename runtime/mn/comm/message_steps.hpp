@@ -51,7 +51,7 @@ class MessageSteps {
       const std::size_t expected = expected_[static_cast<std::size_t>(step) % expected_.size()];
       mpi_wait({&at(step)[1], 1}, what_);
       mpi_wait(at(step)[0], &received, what_);
-      if (receives) require_length(received, expected, what_);  // (2)
+      if (receives) require_length(received, expected, what_);  // (2): MPI takes shorter ones
       if (posted_ < size_ - 1) post_next();
     }
     size_ = 1;

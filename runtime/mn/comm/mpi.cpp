@@ -45,11 +45,11 @@ MPI_Datatype spanning_type(std::size_t count, DType dtype, std::size_t limit) {
   const MpiType piece(contiguous(limit, base));
   const MpiType pieces(contiguous(full, piece.get()));
   const int lengths[] = {1, static_cast<int>(count % limit)};
-  const MPI_Aint places[] = {0, static_cast<MPI_Aint>(full * limit * size_of(dtype))};
+  const MPI_Aint offsets[] = {0, static_cast<MPI_Aint>(full * limit * size_of(dtype))};
   // A count fits an int in each level: `limit` elements in a piece, `full` pieces, and a rest below `limit`.
   const MPI_Datatype types[] = {pieces.get(), base};
   MPI_Datatype whole = MPI_DATATYPE_NULL;
-  mpi_check(MPI_Type_create_struct(2, lengths, places, types, &whole), "MPI_Type_create_struct");
+  mpi_check(MPI_Type_create_struct(2, lengths, offsets, types, &whole), "MPI_Type_create_struct");
   const MpiType unsized(whole);
   MPI_Datatype sized = MPI_DATATYPE_NULL;
   // The extent decides where the next rank's part lies in a gather; it must not follow from alignment.

@@ -139,7 +139,7 @@ Nccl::~Nccl() {
   }
   watch_ = {};  // after the end of watched work, or its time-out: ncclCommDestroy would wait for it without end
   if (!failure_.empty()) log_warning(failure_);  // no call has thrown it
-  // (2)
+  // (2): the other ranks may never come to ncclCommDestroy.
   if (std::uncaught_exceptions() > 0) abort(std::chrono::milliseconds(0));
   if (comm_ != nullptr && ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed on " + who_);
   if (!aborting_.valid()) return;

@@ -117,7 +117,7 @@ Notices::~Notices() { channel_.remove(*this); }
 
 void Notices::send(int rank, const Notice& notice) {
   static_assert(std::is_trivially_copyable_v<Notice>);
-  auto* const kept = new Notice(notice);  // (3)
+  auto* const kept = new Notice(notice);  // (3): for the life of the process
   kept->group = group_.ordinal;
   channel_.send(rank, *kept);
 }

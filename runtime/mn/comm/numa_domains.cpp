@@ -140,7 +140,7 @@ void reduce_by_domains(std::span<std::byte* const> buffers, std::span<const std:
   const DomainRank own(buffers, borders, rank, count, reduction);
   for (std::size_t t = 0; t < own.steps(); ++t) {
     own.step(t);
-    barrier.arrive_and_wait();  // (2)
+    barrier.arrive_and_wait();  // (2): a step reads what the steps before it wrote
   }
 }
 

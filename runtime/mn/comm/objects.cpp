@@ -119,7 +119,7 @@ std::vector<json> unpacked(const std::vector<std::string>& objects) {
 __extension__ typedef __int128 WideInteger;  // holds the sum of as many 64-bit integers as there are ranks
 using Documents = std::vector<const json*>;  // by rank
 
-/// Bytes that are no UTF-8, which CBOR carries, are replaced.
+/// Bytes that are not UTF-8, which CBOR carries, are replaced.
 std::string shown(const json& document) { return document.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 [[noreturn]] void not_alike(const json& a, const json& b) {

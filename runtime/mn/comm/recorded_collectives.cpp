@@ -10,7 +10,7 @@ class RecordedMark final : public DeviceMark {
   RecordedMark(std::unique_ptr<DeviceMark> mark, std::shared_ptr<CallCheck> calls)
       : mark_(std::move(mark)), calls_(std::move(calls)), number_(calls_->number()) {}
   void wait() override {
-    const RecordedCall call = calls_->device_wait(number_);  // (2)
+    const RecordedCall call = calls_->device_wait(number_);  // (2): named by what was enqueued last
     mark_->wait();
   }
   [[nodiscard]] bool is_done() override { return mark_->is_done(); }
@@ -31,7 +31,7 @@ RecordedCollectives::RecordedCollectives(DeviceCollectives& device, std::shared_
     : device_(device), calls_(std::move(calls)) {}
 
 void RecordedCollectives::wait() {
-  const RecordedCall call = calls_->device_wait(calls_->number());  // (2)
+  const RecordedCall call = calls_->device_wait(calls_->number());  // (2): likewise
   device_.wait();
 }
 

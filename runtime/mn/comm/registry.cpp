@@ -130,9 +130,11 @@ std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
   if (options.timeout && options.timeout->count() < 0) {
     throw ArgumentError("create_communicator: timeout must be above 0, or 0 for none");
   }
-  if (!mpi_is_up()) throw ArgumentError("create_communicator: MPI is not running; make an mn::Job first and last");
+  if (!mpi_is_up())
+    throw ArgumentError(
+        "create_communicator: MPI is not running; create mn::Job first; it must outlive the communicator");
   if (comm == MPI_COMM_NULL)
-    throw ArgumentError("create_communicator: MPI_COMM_NULL, or a communicator that was freed");
+    throw ArgumentError("create_communicator: the given communicator is MPI_COMM_NULL or freed");
   const bool debug = options.debug.value_or(environment("MN_DEBUG").value_or("0") != "0");
   CommunicatorSetup setup{std::string(name),
                           Mpi::duplicate(comm),

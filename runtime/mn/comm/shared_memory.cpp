@@ -153,7 +153,7 @@ SharedMemory::Mapping::~Mapping() {
 }
 
 int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset) {
-  void* const address = address_for(total);  // (6)
+  void* const address = address_for(total);  // (6): a multiple of 2 MiB
   if (address == MAP_FAILED) return errno;
   void* const data = mmap(address, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0);
   if (data == MAP_FAILED) {

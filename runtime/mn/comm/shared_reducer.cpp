@@ -43,7 +43,7 @@ void SharedReducer::publish(std::size_t count) {
   controls_[rank_]->published.set(first_buffer_ + static_cast<std::uint32_t>(count));
 }
 
-// (1)
+// (1): one atomic addition.
 std::uint32_t SharedReducer::take() { return controls_.front()->taken.fetch_add(1) - first_piece_; }
 
 void SharedReducer::reduce(double scale) {
@@ -57,14 +57,14 @@ void SharedReducer::reduce_pieces(double scale) {
   // What is not final yet is final now; then whoever has time works.
   publish(buffers_);
   for (std::uint32_t next = take(); next < pieces_.size(); next = take()) reduce_piece(pieces_[next], scale);
-  barrier_.arrive_and_wait();  // (3)
+  barrier_.arrive_and_wait();  // (3): all buffers hold their result
   first_buffer_ += buffers_;
   // (4): each rank has taken one index beyond the last piece.
   first_piece_ += static_cast<std::uint32_t>(pieces_.size() + controls_.size());
 }
 
 void SharedReducer::reduce_piece(const Piece& piece, double scale) {
-  for (Control* control : controls_) {  // (2)
+  for (Control* control : controls_) {  // (2): no buffer before its rank has published it
     control->published.wait_for(first_buffer_ + static_cast<std::uint32_t>(piece.buffer) + 1, may_spin_);
   }
   auto* const own = static_cast<std::byte*>(piece.own.data);

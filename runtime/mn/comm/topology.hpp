@@ -70,7 +70,7 @@ class PlacedRank {
 
 /// Whether the NCCL in use lets ranks share a GPU: from 2.30.3 on, unless NCCL_MULTI_RANK_GPU_ENABLE is 0. Local.
 [[nodiscard]] bool nccl_shares_gpus();
-/// Collective: whether a conflict of devices is none to NCCL, as all ranks have GPUs and may share them.
+/// Collective: whether NCCL tolerates ranks that share a GPU: all ranks have one, and the NCCL of each lets them.
 [[nodiscard]] bool nccl_shares_gpus(MPI_Comm comm, Device device);
 
 /// The same from each rank's device: "cpu", or host and address, "n1 0000:1b:00.0". Pure.

@@ -51,9 +51,9 @@ class PairCounts {
 
   /// The pair that best() gave last.
   void merge(Merge pair, std::int32_t token) {
-    const auto places = pairs_.extract(pair);
+    const auto merged = pairs_.extract(pair);
     queue_.pop();
-    for (const std::size_t i : places.mapped().words) merge_in(i, pair, token);
+    for (const std::size_t i : merged.mapped().words) merge_in(i, pair, token);
     enqueue_new();
   }
 

@@ -195,7 +195,7 @@ bool FileStage::copy(std::size_t file, const std::stop_token& stop) {
     if (!stop.stop_requested()) peers_.give_up(file);
     throw;
   }
-  states_[file] = State::kReady;  // (1)
+  states_[file] = State::kReady;  // (1): only now, whole and checked
   peers_.add(file);
   return true;
 }

@@ -38,8 +38,8 @@ void fill(std::span<std::byte> bytes, std::span<const std::uint8_t> element) {
 
 /// Copies a chunk into the block that it is a part of. `block` and `chunk`: their shapes; `corner`: the first element's
 /// indices in the block.
-void place(std::span<const std::byte> from, std::span<const std::int64_t> chunk, std::span<std::byte> to,
-           std::span<const std::int64_t> block, std::span<const std::int64_t> corner, std::int64_t element_bytes) {
+void copy_chunk(std::span<const std::byte> from, std::span<const std::int64_t> chunk, std::span<std::byte> to,
+                std::span<const std::int64_t> block, std::span<const std::int64_t> corner, std::int64_t element_bytes) {
   const std::int64_t extent = std::min(chunk[0], block[0] - corner[0]);
   if (chunk.size() == 1) {
     std::memcpy(to.data() + corner[0] * element_bytes, from.data(), extent * element_bytes);
@@ -53,8 +53,8 @@ void place(std::span<const std::byte> from, std::span<const std::int64_t> chunk,
   const std::int64_t from_stride = stride(chunk);
   const std::int64_t to_stride = stride(block);
   for (std::int64_t i = 0; i < extent; ++i) {
-    place(from.subspan(i * from_stride, from_stride), chunk.subspan(1),
-          to.subspan((corner[0] + i) * to_stride, to_stride), block.subspan(1), corner.subspan(1), element_bytes);
+    copy_chunk(from.subspan(i * from_stride, from_stride), chunk.subspan(1),
+               to.subspan((corner[0] + i) * to_stride, to_stride), block.subspan(1), corner.subspan(1), element_bytes);
   }
 }
 
@@ -156,7 +156,7 @@ void Hdf5Reader::read_row(std::size_t field, std::int64_t block, std::span<std::
     }
     try {
       const ByteBuffer chunk = load_chunk(field, static_cast<std::size_t>(block * in_row + i));
-      place(chunk, own.chunk, out, shape, corner, static_cast<std::int64_t>(own.fill.size()));
+      copy_chunk(chunk, own.chunk, out, shape, corner, static_cast<std::int64_t>(own.fill.size()));
     } catch (const FileError&) {
       throw;
     } catch (const DataError& error) {

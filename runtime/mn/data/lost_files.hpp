@@ -32,7 +32,7 @@ class LostFiles {
   [[nodiscard]] std::optional<FileError> attempt(std::size_t file, const Use& use, const Recover& recover) {
     if (const auto lost = lost_.find(file); lost != lost_.end()) return lost->second;
     if (const auto failed = failed_.find(file); failed != failed_.end() && pauses_ == kRetryPauses.size()) {
-      return lost_.insert(*failed).first->second;  // (2)
+      return lost_.insert(*failed).first->second;  // (2): the pauses are used up
     }
     try {
       with_retries(use, recover, pauses_);

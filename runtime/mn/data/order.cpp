@@ -1,7 +1,7 @@
 // Orders computed for one position at a time, so that no rank stores or sends a permutation.
 //
 // A full shuffle reads a file or a block of samples for every sample once data is larger than memory. An order of lanes
-// reads neighbors one after another, yet mixes samples from many random places of the dataset.
+// reads neighbors one after another, yet mixes samples from many random parts of the dataset.
 //
 //   chunk    a run of neighboring samples; windows × lanes / adjacent equal chunks (± 1) make the dataset
 //   window   a part of the epoch: lanes / adjacent chunks, a random choice, each cut into `adjacent` equal lanes (± 1)

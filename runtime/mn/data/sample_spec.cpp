@@ -1,3 +1,7 @@
+// What samples are: their fields, which of them can be, and the two JSON forms that manifests have had.
+//
+// (1) A spec from a file is used only after problem_of() found nothing: products of its numbers cannot overflow then,
+//     and names can be names of HDF5 datasets.
 #include <algorithm>
 #include <set>
 
@@ -37,12 +41,14 @@ std::string problem_of_shape(const FieldSpec& field) {
   auto bytes = static_cast<std::int64_t>(size_of(field.dtype));
   for (const std::int64_t extent : field.shape) {
     if (extent < 0) return "extent " + std::to_string(extent);
+    // (1): by division, as the product could overflow.
     if (extent > 0 && bytes > kMaxSampleBytes / extent) return "more than 1 TiB each";
     bytes *= extent;
   }
+  // How many rows a sample has is told by its bytes.
   if (field.kind == FieldKind::kVariable && bytes == 0) return "rows without elements";
   const bool is_bytes = field.dtype == DType::kUInt8 && field.shape.empty();
-  return field.kind == FieldKind::kEncoded && !is_bytes ? "encoded, but no bytes without a shape" : "";
+  return field.kind == FieldKind::kEncoded && !is_bytes ? "encoded, but not uint8 without a shape" : "";
 }
 
 bool is_integer(DType dtype) {
@@ -99,6 +105,7 @@ Enum enum_from(const json& document, const char* key, Enum last, std::string_vie
   return static_cast<Enum>(number);
 }
 
+/// The form of early manifests: data and label, enums as numbers.
 SampleSpec from_two_field_json(const json& document, std::string_view what) {
   FieldSpec data;
   data.kind = enum_from(document, "kind", FieldKind::kEncoded, what);
@@ -186,6 +193,7 @@ SampleSpec sample_spec_from_json(const json& document, std::string_view what) {
     return read;
   });
   if (const std::string problem = problem_of(spec); !problem.empty()) fail_spec(what, problem);
+  // kCountClasses asks to count them; whoever wrote the document has.
   for (const FieldSpec& field : spec.fields) {
     if (field.num_classes < 0) fail_spec(what, "field " + field.name + ": classes that are not counted");
   }

@@ -67,7 +67,7 @@ struct SampleSpec {
                                  std::vector<std::string> class_names = {});
 
 /// What is wrong with it, "" if nothing is: names that can't be, or that two fields have; extents or sizes; classes
-/// that are no integers.
+/// that are not integers.
 [[nodiscard]] std::string problem_of(const SampleSpec& spec);
 
 /// {"fields": [{"name", "kind", "dtype", "shape"}, …]}, with num_classes and class_names where there are some.

@@ -202,12 +202,12 @@ void lay_out(const std::filesystem::path& path, const ShardContent& content, con
   H5 file = create_file(path);
   write_attributes(file.get(), content, header);
   (void)H5(H5Gcreate2(file.get(), "/data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "cannot make group /data");
-  const auto places = parts_of(header);
+  const auto parts_in_file = parts_of(header);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    Extent& extent = *places[i].extent;
-    extent.address = allocate(file.get(), places[i].name, parts[i]);
+    Extent& extent = *parts_in_file[i].extent;
+    extent.address = allocate(file.get(), parts_in_file[i].name, parts[i]);
     extent.bytes = parts[i].bytes.size();
-    if (!places[i].has_checksums) extent.crc = crc32c(parts[i].bytes);
+    if (!parts_in_file[i].has_checksums) extent.crc = crc32c(parts[i].bytes);
   }
   file.close("cannot write " + path.string());
 }
@@ -267,8 +267,8 @@ ShardInfo write_shard(const std::filesystem::path& path, const ShardContent& con
   lay_out(temporary.path(), content, parts, header);
   File file(temporary.path(), File::Mode::kUpdate);
   header.file_bytes = file.size();
-  const auto places = parts_of(header);
-  for (std::size_t i = 0; i < parts.size(); ++i) file.write_at(places[i].extent->address, parts[i].bytes);
+  const auto parts_in_file = parts_of(header);
+  for (std::size_t i = 0; i < parts.size(); ++i) file.write_at(parts_in_file[i].extent->address, parts[i].bytes);
   const UserBlock block = encode_header(header);
   file.write_at(0, block);
   temporary.publish();

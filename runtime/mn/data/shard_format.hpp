@@ -106,7 +106,7 @@ struct ShardHeader {
   std::uint64_t file_bytes = 0;
   Uuid uuid = {};
   std::vector<FieldExtents> fields = {};
-  Extent block_begins = {};  ///< of shards with a table of blocks
+  Extent block_begins = {};  ///< the table of blocks, where a shard has one
   bool has_images = false;   ///< whether it has these:
   ImageExtents images = {};
 

@@ -73,7 +73,7 @@ Fd StagePeers::request(std::uint32_t node, StageRequest::Call call, std::uint64_
   }
   // One that was reached before has ended its part of the job.
   if (!is_lost_[node].exchange(true) && !was_reached_[node] && !warned_.exchange(true)) {
-    log_warning("copies of node " + std::to_string(node) + (is_reached ? " are not given" : " can't be reached") +
+    log_warning("node " + std::to_string(node) + (is_reached ? " does not serve its copies" : " can't be reached") +
                 ": files are read from shared storage");
   }
   return {};

@@ -52,7 +52,8 @@ void StageServer::work(const std::stop_token& stop) {
 void StageServer::answer(const Fd& connection, const std::stop_token& stop) {
   StageRequest request;
   const auto bytes = std::as_writable_bytes(std::span(&request, 1));
-  if (!receive_until(connection, bytes, Clock::now() + kRequestTime) || !is_same(request.key, key_)) return;  // (1)
+  // (1): without the job's key no answer.
+  if (!receive_until(connection, bytes, Clock::now() + kRequestTime) || !is_same(request.key, key_)) return;
   if (request.call == StageRequest::Call::kGet) return give(request.file, connection, stop);
   std::unique_lock lock(mutex_);
   if (request.call == StageRequest::Call::kAsk) {

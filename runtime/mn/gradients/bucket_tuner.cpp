@@ -25,7 +25,7 @@ std::optional<std::size_t> BucketTuner::step(Communicator& comm) {
   return bucket_bytes();
 }
 
-/// (1)
+/// (1): by rank 0's times, so that all ranks choose the same.
 std::size_t BucketTuner::fastest(Communicator& comm) const {
   std::vector<double> seconds;
   for (const Span& span : spans_) seconds.push_back(span.end.seconds_since(span.begin));

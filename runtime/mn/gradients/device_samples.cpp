@@ -60,7 +60,7 @@ void DeviceSamples::compare() {
   const at::NoGradGuard no_grad;
   for (const Part& part : parts_) {
     const at::Tensor now = at::index_select(part.bits, 0, part.positions);
-    const at::Tensor changed = now.ne(part.recorded).logical_and(now.ne(0));  // (3)
+    const at::Tensor changed = now.ne(part.recorded).logical_and(now.ne(0));  // (3): 0 is new, not changed
     at::maximum_out(noted_.on_device, noted_.on_device,
                     changed.mul(part.codes).max());  // a CUDA graph knows where it is
   }

@@ -13,7 +13,7 @@ namespace {
 
 void move_into(FlatBuffer& flat, std::size_t i, at::Tensor& grad) {
   if (grad.is_same(flat.view(i))) return;
-  flat.let_go(flat.message_index(i));  // (3)
+  flat.let_go(flat.message_index(i));  // (3): a gradient that the program keeps moves out
   flat.view(i).copy_(grad.is_sparse() ? grad.to_dense() : grad);
   grad = flat.view(i);
 }
@@ -98,7 +98,7 @@ void GradientBuffer::multiply(double factor) {
 bool GradientBuffer::collect_one(std::size_t i) {
   auto& grad = parameters_[i].mutable_grad();
   if (!grad.defined()) {
-    flat_->let_go(flat_->message_index(i));  // (3)
+    flat_->let_go(flat_->message_index(i));  // (3): as in move_into()
     flat_->view(i).zero_();                  // adds nothing to the other ranks' sum
     return false;
   }

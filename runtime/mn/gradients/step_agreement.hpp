@@ -2,8 +2,8 @@
 ///
 /// Each rank says what it has; the mean over ranks tells all of them the same.
 /// (1) On CPUs the numbers travel in the tail of the gradients' buffer, which costs no message.
-/// (2) On a device that would cost a wait: who reads the tail waits for all work before it. There the buffer has no
-///     tail, and the numbers travel between the hosts, while the device still runs backward.
+/// (2) On a device that would cost a wait: a host that reads the tail waits for all work before it. There the buffer
+///     has no tail, and the numbers travel between the hosts, while the device still runs backward.
 /// Cost on a device: one reduction of 8 bytes for each gradient on the hosts.
 #pragma once
 

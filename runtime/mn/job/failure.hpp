@@ -5,7 +5,7 @@
 /// Invariants:
 /// 1. One rank reports one line, the last on stderr: MPI's own text is silenced before it.
 /// 2. An error that every rank throws at the same point is reported by rank 0 alone, and MPI is finalized.
-///    Of other errors that all throw within half a second, too: the other ranks wait for it so long.
+///    Likewise if all ranks throw within half a second, so the first waits that long.
 /// 3. No step can hold up the end: flushing takes half a second at most; MPI_Abort and MPI_Finalize, which may never
 ///    return, are bounded by four seconds, after which the process exits by itself.
 #pragma once

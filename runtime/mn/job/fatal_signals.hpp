@@ -7,7 +7,7 @@
 ///    messages are made when it is installed.
 /// 2. It then hands a fault on: to the handler that was there before (a sanitizer's, a profiler's), else to the default
 ///    action, so the exit status is the signal's, and a core is written. A faulting instruction runs again for that, so
-///    who takes the fault sees its own address and registers.
+///    the handler that takes the fault sees its own address and registers.
 /// 3. At most one message of a loss or a fault leaves a process, whichever thread or handler comes first.
 /// 4. On every thread it runs on a stack of its own (signal_stack.hpp), because a stack overflow leaves no other.
 ///

@@ -19,7 +19,7 @@ std::vector<Endpoint> endpoints_of(const PeerIntroduction& peer) {
   return endpoints;
 }
 
-/// Where the peer's half is none, a key that nobody else has.
+/// If the peer sent no key half, a key that nobody else has.
 Key key_with(const KeyPair& own, const PeerIntroduction& peer) {
   return common_key(own, peer.open).value_or(random_key());
 }
@@ -81,7 +81,7 @@ void PeerMeeting::accept() {
   for (std::size_t taken = 0; taken < kMaxGuests; ++taken) {  // so none of these goes before it is heard
     Fd socket = accept_waiting(listener_);
     if (!socket) return;
-    if (guests_.size() == kMaxGuests) {  // (3)
+    if (guests_.size() == kMaxGuests) {  // (3): one that has not called goes first
       const auto silent = std::ranges::find(guests_, false, &Guest::has_called);
       guests_.erase(silent == guests_.end() ? guests_.begin() : silent);
     }
@@ -101,7 +101,7 @@ PeerMeeting::Child* PeerMeeting::child_of(const Guest& guest) {
   return is_expected ? &*found : nullptr;
 }
 
-/// False once the connection is no guest's any more.
+/// False once the connection stopped being a guest's.
 bool PeerMeeting::greet(Guest& guest) {
   Channel& channel = guest.channel;
   channel.progress();

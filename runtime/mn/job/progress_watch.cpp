@@ -50,7 +50,7 @@ void ProgressWatch::run(const std::stop_token& stop) {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); });
     const auto now = Clock::now();
-    if (now - last > kStandstill) discount_standstill(now - last);  // (3)
+    if (now - last > kStandstill) discount_standstill(now - last);  // (3): it does not count
     last = now;
     if (stop.stop_requested()) return;
     warn_of_sends();
@@ -58,8 +58,8 @@ void ProgressWatch::run(const std::stop_token& stop) {
   }
 }
 
-/// Warns of two ranks that both send before they receive, while messages are too large for MPI to keep them.
-void ProgressWatch::warn_of_sends() {  // (4)
+/// (4): warns of two ranks that both send before they receive, while messages are too large for MPI to keep them.
+void ProgressWatch::warn_of_sends() {
   for (const CallUnderWay& call : calls_under_way()) {
     if (call.operation != "send" || call.seconds < kSendPatience_s || call.record <= last_send_) continue;
     last_send_ = call.record;
@@ -78,7 +78,7 @@ void ProgressWatch::look() {
   // The survey of all ranks comes first; without an answer within some looks this rank speaks for itself.
   const int looks = looks_while_stuck_++ % kLooksBetweenSurveys;
   if (looks == 0 && start_survey_) return start_survey_();
-  if (looks == (start_survey_ ? kLooksBeforeOwnReport : 0)) on_stuck_();  // (5)
+  if (looks == (start_survey_ ? kLooksBeforeOwnReport : 0)) on_stuck_();  // (5): no survey came
 }
 
 }  // namespace mn

@@ -82,7 +82,7 @@ void StartWatch::read_from(Link& link) {
   link.is_open = false;
   if (got == 1 && byte == kReported) end({.name = link.name, .reports = false, .when = {}});
   if (got == 1) return;
-  // The first loss counts, but one that this rank reports takes the place of one that it does not.
+  // The first loss counts, unless a later one is this rank's to report.
   if (loss_ && (loss_->reports || !link.reports)) return;
   loss_ = {link.name, link.reports, Clock::now() + (link.reports ? kBeforeReport : kBeforeSilentEnd)};
 }

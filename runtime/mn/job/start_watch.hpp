@@ -8,7 +8,7 @@
 /// 1. A rank whose MPI is up says so before it closes its connections: their end is not a loss then.
 /// 2. The rank above reports a loss, and one rank that of the root, after a second: until then the launcher may end all
 ///    ranks by itself. The others that a lost rank cuts off end without a line.
-/// 3. Who reports tells all that it is connected to, who pass that on and end without a line.
+/// 3. A rank that reports tells all that it is connected to; they pass that on and end without a line.
 /// 4. The thread makes no MPI call, and blocks all signals except faults.
 #pragma once
 

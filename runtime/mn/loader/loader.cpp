@@ -190,8 +190,9 @@ class DataLoader::Impl {
     budget_.hand_out(slot.made.bytes.kept);
     const std::int64_t needed = budget_.needed(source_->io().held);
     if (prefetch_ == 0 || needed <= budget_.bytes() || std::exchange(warned_, true)) return;
-    log_warning("a loader makes no minibatch ahead: that takes " + std::to_string(needed) +
-                " bytes of memory, it may use " + std::to_string(budget_.bytes()) + " (LoaderOptions::prefetch_bytes)");
+    log_warning("a loader cannot prefetch: one more minibatch needs " + std::to_string(needed) +
+                " bytes of memory, the limit is " + std::to_string(budget_.bytes()) +
+                " (LoaderOptions::prefetch_bytes)");
   }
 
   void work(const std::stop_token& stop) {

@@ -55,7 +55,7 @@ class MultiNodeIterator final : public Iterator {
  private:
   [[nodiscard]] bool is_root() const { return comm_->rank() == root_; }
 
-  /// (2)
+  /// (2): every document carries the root's position.
   template <class Work>
   json exchange(const Work& work) {
     json document = json::object();

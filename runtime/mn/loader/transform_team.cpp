@@ -60,7 +60,7 @@ void TransformTeam::for_each(std::int64_t order, std::int64_t n, const std::func
 void TransformTeam::start_helpers() {
   try {
     while (static_cast<int>(helpers_.size()) < threads_ - 1) helpers_.emplace_back([this] { help(); });
-  } catch (const std::system_error&) {  // (3)
+  } catch (const std::system_error&) {  // (3): without helpers callers of run() do all
   }
 }
 

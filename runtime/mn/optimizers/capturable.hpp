@@ -24,9 +24,9 @@ using Rate = std::variant<double, at::Tensor>;
 class Capturable {
  public:
   virtual ~Capturable() = default;
-  /// (1)
+  /// (1): from now on updates read rates and counts of steps on the device.
   void stay_on_device() noexcept { is_on_device_ = true; }
-  /// (2)
+  /// (2): the settings that a graph holds as numbers.
   [[nodiscard]] virtual std::vector<double> constants() const = 0;
   /// A graph holds the last update.
   virtual void keep_captured() {}

@@ -44,8 +44,8 @@ class GradScaler {
   /// Once a step: adapts the scale. After stay_on() `finite` does not count.
   void update(bool finite);
 
-  /// By which losses are multiplied. After stay_on() this and skipped() are what the host has learned: some steps late,
-  /// or right after a wait for the device.
+  /// The factor by which losses are multiplied. After stay_on() this and skipped() are what the host has learned: some
+  /// steps late, or right after a wait for the device.
   [[nodiscard]] double scale() const noexcept;
   /// Whether scale_loss() was called since the last update().
   [[nodiscard]] bool has_scaled() const noexcept { return has_scaled_; }

@@ -54,7 +54,7 @@ void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
   std::vector<at::Tensor> weights, weight_gradients, parameters, updates, momenta;
   for (const auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
-    if (parameter.dim() >= 2) {  // (1)
+    if (parameter.dim() >= 2) {  // (1): not a bias or a normalization
       weights.push_back(parameter);
       weight_gradients.push_back(parameter.grad());
     } else {

@@ -49,7 +49,7 @@ double DeviceTimer::seconds() {
     if (i == 1) end.synchronize();  // the newest: the others are done then
     sum += seconds_between(begin, end);
   }
-  // (2)
+  // (2): the mean of the spans that were kept stands for all that ended.
   if (kept > 0) seconds_ += sum * static_cast<double>(ended_) / static_cast<double>(kept);
   if (is_open_) std::swap(spans_[0], spans_[ended_ % spans_.size()]);
   ended_ = 0;

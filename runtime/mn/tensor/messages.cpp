@@ -1,3 +1,8 @@
+// Tensors as messages: first a document with dtype and shape, then the elements as one block.
+//
+// (1) What this rank cannot send is found before its document goes: a receiver that has the form gets the elements.
+// (2) A document that does not describe a tensor is an error that names the rank that sent it.
+// (3) Results never share memory with arguments, on the root as on the others.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
@@ -38,7 +43,7 @@ at::Tensor empty_of(const TensorForm& form, const Communicator& comm) {
 at::Tensor dense(const at::Tensor& tensor, const char* call) {
   if (!tensor.defined()) throw ArgumentError(std::string(call) + ": an undefined tensor can't be sent");
   at::Tensor contiguous = tensor.detach().contiguous();
-  static_cast<void>(buffer_view(contiguous));  // throws for other dtypes, before a message goes
+  static_cast<void>(buffer_view(contiguous));  // (1): throws for other dtypes
   return contiguous;
 }
 
@@ -59,6 +64,7 @@ constexpr int kTag = Communicator::kMaxTag;
 
 void send_tensor(Communicator& comm, const at::Tensor& tensor, int dest, int tag) {
   const at::Tensor elements = dense(tensor, "send_tensor");
+  // One tag serves both: MPI keeps the order of messages between two ranks.
   comm.send_obj(to_json(tensor), dest, tag);
   comm.send(elements, dest, tag);
 }
@@ -85,7 +91,7 @@ void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag
 
 at::Tensor bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root) {
   const bool is_root = comm.rank() == root;
-  // A clone, so that the result never shares memory with the argument, on the root as on the others.
+  // (3): a clone.
   const at::Tensor own = is_root ? dense(tensor, "bcast_tensor").clone() : at::Tensor();
   const nlohmann::json form = comm.bcast_obj(is_root ? to_json(own) : nlohmann::json(), root);
   at::Tensor result = is_root ? own : empty_of(form_from(form, root), comm);
@@ -116,7 +122,7 @@ std::vector<at::Tensor> allgather_tensors(Communicator& comm, const at::Tensor& 
   for (int rank = 0; rank < comm.size(); ++rank) {
     const bool is_own = rank == comm.rank();
     all.push_back(is_own ? own.clone() : empty_of(form_from(forms[static_cast<std::size_t>(rank)], rank), comm));
-    comm.bcast(all.back(), rank);
+    comm.bcast(all.back(), rank);  // not by allgatherv: the tensors may differ in dtype
   }
   return all;
 }
@@ -142,11 +148,13 @@ std::vector<at::Tensor> alltoall_tensors(Communicator& comm, const std::vector<a
   const std::vector<at::Tensor> own = one_for_each(tensors, comm, "alltoall_tensors");
   nlohmann::json forms = nlohmann::json::array();
   for (const at::Tensor& each : own) forms.push_back(to_json(each));
+  // Every rank gets all forms, all[source][dest], and uses its own column.
   const std::vector<nlohmann::json> all = comm.allgather_obj(forms);
   std::vector<at::Tensor> result(own.size());
   const int rank = comm.rank();
   const int size = comm.size();
   result[static_cast<std::size_t>(rank)] = own[static_cast<std::size_t>(rank)].clone();
+  // In each step every rank sends to one and receives from one: no two send to the same.
   for (int step = 1; step < size; ++step) {
     const int dest = (rank + step) % size;
     const int source = (rank - step + size) % size;

@@ -59,7 +59,7 @@ class CollectiveUse {
   static void agree_on_none(bool forbidden, Communicator& comm, int empty, const char* where, std::int64_t epoch);
 
   bool any_ = false;
-  bool is_known_ = false;  // (2)
+  bool is_known_ = false;  // (2): each rank has had a minibatch
 };
 
 }  // namespace mn

@@ -59,6 +59,7 @@ GraphedStep::Kind GraphedStep::kind_of(const std::vector<at::Tensor>& inputs,
     kind.shapes.insert(kind.shapes.end(), input.sizes().begin(), input.sizes().end());
     kind.shapes.insert(kind.shapes.end(), input.strides().begin(), input.strides().end());
   }
+  // (3): settings that are numbers in the graph; rates lie on the device.
   const std::vector<double> settings = optimizer_->graph_constants();
   kind.numbers.insert(kind.numbers.end(), settings.begin(), settings.end());
   return kind;
@@ -72,6 +73,7 @@ GraphedStep::Way GraphedStep::agree(const Kind& kind) {
   } else if (alike_ >= kAlike && kind == last_ && optimizer_->is_settled()) {
     way = Way::kRecord;
   }
+  // Ways are ordered: a step that one rank makes as it is, or must record, all make so.
   auto least = static_cast<std::int64_t>(way);
   Communicator& comm = *optimizer_->communicator();
   if (comm.size() > 1) comm.allreduce(std::span(&least, 1), ReduceOp::kMin);
@@ -100,17 +102,21 @@ std::vector<at::Tensor> GraphedStep::run(const std::vector<at::Tensor>& inputs, 
     recorded_ = kind;
   } else {
     const at::NoGradGuard no_grad;
+    // The graph reads at the addresses that it was recorded with.
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs_[i].copy_(inputs[i], /*non_blocking=*/true);
   }
+  // Recording computed nothing, so the recorded step is launched, too. It counted its bytes already.
   optimizer_->launch(*graph_, way == Way::kRecord ? 0 : bytes_);
-  return copies(results_);
+  return copies(results_);  // the next launch overwrites the graph's own
 }
 
 void GraphedStep::record(const std::vector<at::Tensor>& inputs, const Step& step) {
+  // The graph before and its results give their memory back first.
   graph_.reset();
   results_.clear();
   inputs_ = copies(inputs);
   const std::uint64_t bytes_before = optimizer_->bytes_sent();
+  // (4): numbers drawn on the host would be the same in every launch.
   const at::Tensor random_before = host_random_state();
   record_work(step);
   if (!host_random_state().equal(random_before)) fail("it draws random numbers on the host");

@@ -86,7 +86,7 @@ void LocalSgd::fill_change(double weight) {
   };
   for (std::size_t i = 0; i < parameters_.size(); ++i) fill(i, parameters_[i]);
   for (std::size_t i = 0; i < buffers_.size(); ++i) fill(parameters_.size() + i, buffers_[i].buffer);
-  add_squared_means(buffers_, changes_of_buffers());  // (4)
+  add_squared_means(buffers_, changes_of_buffers());  // (4): v + d²
   change_->tail().fill_(1);
   if (weight != 1) change_->scale(weight);
 }

@@ -20,7 +20,7 @@ struct Loss {
   /// nothing it may be NaN, but for a loss that makes collective calls, whose gradients other ranks get.
   Loss(at::Tensor mean, double over) : value(std::move(mean)), weight(over) {}
 
-  at::Tensor value;                   ///< of one element
+  at::Tensor value;                   ///< one element
   std::optional<double> weight = {};  ///< at least 0
   /// In updates and in reports.
   [[nodiscard]] double weight_in(const Batch& batch) const { return weight.value_or(batch.loss_weight()); }

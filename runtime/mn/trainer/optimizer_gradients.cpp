@@ -104,7 +104,7 @@ std::optional<double> MultiNodeOptimizer::factor_for(double weight) const {
   return std::nullopt;
 }
 
-/// Of losses that step() does not count as they came.
+/// Throws: these losses were weighed otherwise than step() counts.
 void MultiNodeOptimizer::fail_carried(double weight) const {
   const Carried losses = carried(true);
   if (losses.mixed)

@@ -26,7 +26,7 @@ const char* MultiNodeOptimizer::why_no_graph() const {
   if (comm_->size() > 1 && comm_->device_collectives() == nullptr)
     return "this communicator reduces gradients through the host, pure_nccl does not";
   if (options_.double_buffering) return "double buffering applies the gradients of another step";
-  if (local_) return "local steps are no steps of all ranks";
+  if (local_) return "local steps do not involve all ranks";
   if (options_.compression.kind != Compression::kNone)
     return "compression keeps on the host which gradients it has sent";
   if (options_.trace) return "a profile waits for each phase of a step";

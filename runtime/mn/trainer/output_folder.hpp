@@ -6,8 +6,9 @@
 /// 1. Two processes never hold the same folder. The lock is flock(2)'s on FOLDER/.lock, which ends with the process
 ///    however it ends. On a file system without locks, the file's owner counts: a process of this host that lives, or
 ///    one of another host and another job.
-/// 2. The file names its owner (host, process, job, start), so that who is kept out can say by whom.
-/// 3. The file is removed by its owner alone, while it is locked; who then locks the removed file opens it again.
+/// 2. The file names its owner (host, process, job, start), so that a process that is kept out can say by whom.
+/// 3. The file is removed by its owner alone, while it is locked; a process that then locks the removed file
+///    opens it again.
 /// 4. Where others may write, what they have put there when the run begins leads it to no other files: links of other
 ///    users are errors.
 ///

@@ -10,7 +10,7 @@ namespace mn {
 
 /// Counters of this process and of the CPUs that it may use, at a moment. What can't be read is 0.
 struct RankConditions {
-  double time_s = 0;                ///< of a steady clock
+  double time_s = 0;                ///< seconds on a steady clock
   double own_cpu_s = 0;             ///< CPU time of this process
   double busy_cpu_s = 0;            ///< CPU time of all on its CPUs, without what a hypervisor took
   double stolen_cpu_s = 0;          ///< that a hypervisor took from them
@@ -20,7 +20,7 @@ struct RankConditions {
   double minor_faults = 0;          ///< those that did not
   double involuntary_switches = 0;  ///< in which another took its CPU
   double throttled = 0;             ///< times that heat has slowed its CPU down
-  double clock_ghz = 0;             ///< of its CPU now
+  double clock_ghz = 0;             ///< frequency of its CPU now
   double temperature = 0;           ///< °C of the hottest zone now
 };
 

@@ -1,7 +1,7 @@
 // An iteration whose work on the GPU is one CUDA graph (graphed_step.hpp).
 //
-// (1) Of a recorded step the trainer keeps the loss and the metrics, whose tensors each launch writes anew. What was
-//     observed is a copy of them.
+// (1) The trainer keeps a recorded step's loss and metrics, whose tensors each launch overwrites. What was observed is
+//     a copy of them.
 // (2) Extensions see each iteration's loss, but not its autograd graph.
 #include <algorithm>
 #include <utility>

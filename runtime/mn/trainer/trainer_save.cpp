@@ -51,7 +51,7 @@ NamedTensors on_cpu(const NamedTensors& tensors, bool wanted) {
   return found;
 }
 
-/// Of what forward and backward change, too.
+/// Copies, because forward and backward change them.
 NamedTensors copies_of(NamedTensors tensors) {
   for (auto& [name, tensor] : tensors) tensor = tensor.detach().clone();
   return tensors;
@@ -222,7 +222,7 @@ void Trainer::advance_save() {
   for (const auto& each : std::exchange(when_committed_, {})) each();
 }
 
-/// (2)
+/// (2): says that the save failed; nothing is thrown.
 void Trainer::warn_of_failed_save(const SaveError& error) const {
   if (is_root()) log_warning(std::string(error.what()) + "; training goes on, and the checkpoint before stays");
 }

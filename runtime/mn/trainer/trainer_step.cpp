@@ -178,7 +178,7 @@ Trainer::Forward Trainer::forward(const Batch& batch) {
 
 void Trainer::observe(const Batch& batch, const Forward& made) {
   const at::Tensor& loss = made.loss.value;
-  if (made.loss.weight_in(batch) != 0) extensions_->after_forward(*this, loss);  // a mean over nothing is no number
+  if (made.loss.weight_in(batch) != 0) extensions_->after_forward(*this, loss);  // a mean over nothing is NaN
   extensions_->observe(loss, made.metrics);
   observation_->add_metrics(made.metrics);
 }

@@ -41,7 +41,7 @@ struct Capture;
 struct Stream;
 using StreamPtr = std::shared_ptr<Stream>;
 
-/// That so many operations of a stream are done.
+/// A point in a stream's work: reached when its first `ticket` operations are done.
 struct Mark {
   StreamPtr stream;
   std::uint64_t ticket = 0;
@@ -61,7 +61,7 @@ struct Stream {
   std::uint64_t submitted = 0;
   std::uint64_t done = 0;
   std::deque<Item> items;
-  std::condition_variable changed;  ///< of these three and is_destroyed: only who waits for this stream wakes
+  std::condition_variable changed;  ///< signals these three and is_destroyed: only waits for this stream wake
   std::shared_ptr<Capture> capture;
   std::vector<std::size_t> tail;  ///< nodes of the capture that the next operation comes after
 };

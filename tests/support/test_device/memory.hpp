@@ -10,7 +10,7 @@ namespace mn::test_device {
 [[nodiscard]] c10::Allocator& device_allocator();
 [[nodiscard]] c10::Allocator& pinned_allocator();
 [[nodiscard]] bool is_pinned(const void* memory);
-/// Where the device's kernels find what `memory` means. Throws if that is no memory of the device.
+/// Where the device's kernels find what `memory` means. Throws if that is not memory of the device.
 [[nodiscard]] void* reach(const void* memory, std::size_t bytes);
 /// record_stream(): the memory is not given out again before the stream has passed what it holds when it is freed.
 void record_use(const c10::DataPtr& memory, const c10::Stream& stream);

@@ -34,7 +34,7 @@ std::optional<std::int64_t> number_after(const std::string& name, std::string_vi
   return number;
 }
 
-/// "step-00000003" of ".step-00000003.replaced": a checkpoint whose place another was taking when the process ended.
+/// "step-00000003" of ".step-00000003.replaced": a checkpoint that another was replacing when the process ended.
 std::optional<std::string> name_of_replaced(const std::string& name) {
   if (!name.starts_with('.') || !name.ends_with(kReplacedEnd)) return std::nullopt;
   return name.substr(1, name.size() - 1 - std::string_view(kReplacedEnd).size());
@@ -66,12 +66,12 @@ void remove_with_warning(const fs::path& path) {
   }
 }
 
-/// Folders without a manifest, and those that were to take another's place or have lost it to another.
+/// Folders without a manifest, and those that were to replace another or were replaced.
 void remove_unfinished(const fs::path& folder) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none)) {
     const std::string name = entry.path().filename().string();
-    // What a save in the place of another leaves when it is killed between its two renames.
+    // What a save that replaces another leaves when it is killed between its two renames.
     const bool beside = name.starts_with("." + std::string(kPrefix)) &&
                         (name.ends_with(kReplacingEnd) || name.ends_with(kReplacedEnd)) && !is_checkpoint(entry.path());
     const bool unfinished = number_after(name, kPrefix) && entry.is_directory(none) && !is_committed(entry.path());
@@ -140,7 +140,7 @@ bool is_kept(const fs::path& out, const fs::path& checkpoint) {
 }
 
 void remove_old_checkpoints(const fs::path& out, std::size_t keep) {
-  remove_unfinished(out / kFolder);  // first: what has lost its place to a checkpoint is none while that is there
+  remove_unfinished(out / kFolder);  // first: a replaced one does not count while its successor is there
   const std::vector<fs::path> paths = find_checkpoints(out);
   for (std::size_t i = keep; i < paths.size(); ++i) {
     // Training goes on where an old checkpoint cannot be removed.

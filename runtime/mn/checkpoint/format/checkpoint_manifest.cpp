@@ -84,7 +84,7 @@ std::string header_of(const std::vector<Part>& parts) {
   return safetensors_header(header);
 }
 
-/// (2)
+/// (2): neither gap nor overlap, up to the tensor's last element.
 void check_tensor(const std::string& name, const SavedTensor& tensor, const Manifest& manifest,
                   const std::string& source) {
   const std::uint64_t elements =
@@ -104,7 +104,7 @@ void check_tensor(const std::string& name, const SavedTensor& tensor, const Mani
   }
 }
 
-/// (3)
+/// (3): neither gap nor overlap in a shard's data, and its header follows from its parts.
 void check_shards(const Manifest& manifest, const std::string& source) {
   const auto shards = parts_by_shard(manifest);
   for (std::size_t i = 0; i < shards.size(); ++i) {

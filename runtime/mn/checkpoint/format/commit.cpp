@@ -33,7 +33,7 @@ bool is_own_file(const fs::path& path) {
          (name.starts_with(std::string(".") + kManifestName + ".") && name.ends_with(".tmp"));
 }
 
-/// (3)
+/// (3): throws where the folder holds another's file.
 std::vector<fs::path> own_files(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -90,7 +90,7 @@ void commit_save(const fs::path& folder, const fs::path& path, const Manifest& m
   for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
     check_size(folder / shard_name(i, manifest.shards.size()), manifest.shards[i].bytes);
   }
-  write_file(folder / kManifestName, manifest_text(manifest));  // (1)
+  write_file(folder / kManifestName, manifest_text(manifest));  // (1): commits it
   folder != path ? take_place(folder, path) : sync_folder(path.parent_path());
 }
 

@@ -59,7 +59,7 @@ void Channel::read_socket() {
     if (got == 0) return close(kOtherEndClosed);
     in_.append(piece, static_cast<std::size_t>(got));
     parse();
-    // Who has proved itself has come, also where the end of its connection follows at once.
+    // An end that has proved itself counts as come, even if its connection ends at once.
     if (state_ == State::kVerified) return;
   }
 }

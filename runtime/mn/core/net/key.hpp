@@ -62,8 +62,8 @@ class Keys {
   /// For a connection that this process makes: the key behind what the other end offers. Throws CommError that says
   /// why there is none.
   [[nodiscard]] virtual Key accept(const std::string& sealed) = 0;
-  /// By which two ends that come to no key tell each other that they are of one job, and no more: others may guess it.
-  /// No value: they do not.
+  /// A key by which two ends without a better one tell each other that they are of one job, and no more: others may
+  /// guess it. No value: they do not.
   [[nodiscard]] virtual std::optional<Key> weak_key() const { return std::nullopt; }
   /// Where the key is from, for people: "is random, …".
   [[nodiscard]] virtual std::string origin() = 0;

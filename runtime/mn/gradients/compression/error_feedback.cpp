@@ -56,7 +56,7 @@ void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::
 
 void ErrorFeedback::commit() {
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
-    if (!used(i)) continue;  // (2)
+    if (!used(i)) continue;  // (2): keeps its residual
     std::swap(residuals_[i], next_residuals_[i]);
     if (scale_ != 1) residuals_[i].div_(scale_);  // in the gradients' own units: the scale may change
   }

@@ -54,7 +54,7 @@ void LogReport::run(Trainer& trainer) {
   file_bytes_ = 0;  // the next report writes all of it
 }
 
-/// One write replaces the end of the list by the new entry and the end again. Who reads between sees one list or the
+/// One write replaces the end of the list by the new entry and the end again. A reader between sees one list or the
 /// other; the file is not synced, as a resume rewrites it.
 void LogReport::write(const Trainer& trainer) {
   const auto path = trainer.out() / "log";

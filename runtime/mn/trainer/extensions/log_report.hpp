@@ -17,7 +17,7 @@ namespace mn::extensions {
 /// Means are over all ranks; a value that is not finite is null. Runs once an epoch, unless another trigger is given;
 /// a second call in an iteration does nothing. After a resume, new entries follow the checkpoint's, which holds them
 /// all, 0.3 KB each: the file is never synced, may be changed or lost, and another run may begin from the same
-/// checkpoint. It is written anew by a run's first report; later ones are appended, so that each costs the same.
+/// checkpoint. A run's first report writes it from the beginning; later ones are appended, so that each costs the same.
 class LogReport final : public Extension {
  public:
   LogReport();
