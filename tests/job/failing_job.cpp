@@ -161,6 +161,46 @@ void install_own_handler() {
   sigaction(SIGSEGV, &action, nullptr);
 }
 
+int throw_and_catch(mn::Communicator& comm, bool uneven) {
+  try {
+    throw_above_thread(comm, uneven);
+  } catch (const mn::DataError&) {
+  }
+  return 7;
+}
+
+int ask_for_requeue(bool fails) {
+  if (fails) std::atexit([] { std::this_thread::sleep_for(std::chrono::seconds(2)); });
+  return mn::kExitRequeue;
+}
+
+int receive_late(mn::Communicator& comm, int failing) {
+  std::vector<float> data(3'000'000);  // more than MPI keeps for a receiver
+  const bool fails = comm.rank() == failing;
+  if (fails) std::this_thread::sleep_for(std::chrono::seconds(12));
+  fails ? void(comm.recv(data, 0)) : comm.send(data, failing);
+  return 9;
+}
+
+int get_stuck(mn::Communicator& comm, bool fails, bool is_patient) {
+  const auto patience = std::chrono::seconds(is_patient && fails ? 30 : 2);
+  const mn::ActivityScope activity(fails ? "waiting for a minibatch" : "training", patience);
+  mn::note_iteration(17);
+  if (fails) std::this_thread::sleep_for(std::chrono::seconds(is_patient ? 15 : 60));
+  comm.barrier();
+  return is_patient ? 9 : 0;
+}
+
+/// What ranks do that do not fail: a minute of collectives, after one of sums if they are `computing`.
+int work(mn::Communicator& comm, bool computing) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  volatile double sum = 0;
+  while (computing && std::chrono::steady_clock::now() < end) sum = sum + 1;
+  std::vector<float> data(1000);
+  while (std::chrono::steady_clock::now() < end) comm.allreduce(data);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -174,41 +214,20 @@ int main(int argc, char** argv) {
     const int failing = std::string(argv[2]) == "all" ? job.rank() : std::atoi(argv[2]);
     const std::string way = argc > 3 ? argv[3] : "";
     const bool uneven = way == "uneven";
-    const bool computing = way == "computing";
+    const bool fails = job.rank() == failing;
     stamp();
     if (how == "usage-everywhere") throw mn::UsageError("--epoch must be positive");
     const auto comm = mn::create_communicator(how.ends_with("above-thread") ? "hierarchical" : "flat");
     comm->barrier();
     go_on_writing(way);
     if (how == "above-thread") throw_above_thread(*comm, uneven);
-    if (how == "caught-above-thread") {
-      try {
-        throw_above_thread(*comm, uneven);
-      } catch (const mn::DataError&) {
-      }
-      return 7;
-    }
+    if (how == "caught-above-thread") return throw_and_catch(*comm, uneven);
     const bool others_return = how == "return-differs" || how == "usage-others-return";
-    if (others_return && job.rank() != failing) return 0;
-    if (how == "requeue") {
-      if (job.rank() == failing) std::atexit([] { std::this_thread::sleep_for(std::chrono::seconds(2)); });
-      return mn::kExitRequeue;
-    }
-    if (how == "late-receive") {
-      std::vector<float> data(3'000'000);  // more than MPI keeps for a receiver
-      if (job.rank() == failing) std::this_thread::sleep_for(std::chrono::seconds(12));
-      job.rank() == failing ? void(comm->recv(data, 0)) : comm->send(data, failing);
-      return 9;
-    }
-    if (how == "stuck") {
-      const auto patience = std::chrono::seconds(way == "patient" && job.rank() == failing ? 30 : 2);
-      const mn::ActivityScope activity(job.rank() == failing ? "waiting for a minibatch" : "training", patience);
-      mn::note_iteration(17);
-      if (job.rank() == failing) std::this_thread::sleep_for(std::chrono::seconds(way == "patient" ? 15 : 60));
-      comm->barrier();
-      return way == "patient" ? 9 : 0;
-    }
-    if (job.rank() == failing) {
+    if (others_return && !fails) return 0;
+    if (how == "requeue") return ask_for_requeue(fails);
+    if (how == "late-receive") return receive_late(*comm, failing);
+    if (how == "stuck") return get_stuck(*comm, fails, way == "patient");
+    if (fails) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
       if (how.starts_with("return")) stamp();
       if (how.starts_with("return")) return 3;
@@ -216,11 +235,6 @@ int main(int argc, char** argv) {
     }
     if (how == "wait")
       std::cout << ("rank " + std::to_string(job.rank()) + " pid " + std::to_string(getpid()) + "\n") << std::flush;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    volatile double sum = 0;
-    while (computing && std::chrono::steady_clock::now() < end) sum = sum + 1;
-    std::vector<float> data(1000);
-    while (std::chrono::steady_clock::now() < end) comm->allreduce(data);
-    return 0;
+    return work(*comm, way == "computing");
   });
 }
