@@ -172,7 +172,7 @@ TEST_P(BackgroundCollectives, EndAtTheirTimeout) {
   expect_given_up();
 }
 
-/// In which the thread makes its communicator.
+/// The first call, in which the thread makes its communicator.
 TEST_P(BackgroundCollectives, TheFirstEndsAtItsTimeoutToo) {
   if (size_ == 1) return;
   static Floats values(100);

@@ -155,7 +155,7 @@ std::vector<CallUnderWay> calls_under_way() {
                       .seconds = static_cast<double>(now - get(slot.started_ns)) * 1e-9,
                       .on_main_thread = get(slot.thread) == static_cast<std::uint32_t>(getpid())};
     std::atomic_thread_fence(std::memory_order_acquire);
-    if (slot.entry.load(std::memory_order_relaxed) == entry) calls.push_back(std::move(call));  // (3)
+    if (slot.entry.load(std::memory_order_relaxed) == entry) calls.push_back(std::move(call));  // (3): whole
   }
   std::ranges::sort(calls, {}, &CallUnderWay::record);
   return calls;

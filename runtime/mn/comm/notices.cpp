@@ -24,6 +24,7 @@ class NoticeChannel {
   /// Collective where these ranks have none.
   static NoticeChannel& of_ranks(MPI_Comm comm) {
     static auto& mutex = *new std::mutex;  // threads may outlive main()
+    // (1): never freed.
     static auto& channels = *new std::vector<std::unique_ptr<NoticeChannel>>;
     {
       const std::lock_guard lock(mutex);
@@ -58,7 +59,7 @@ class NoticeChannel {
     if (!mpi_is_up()) return;
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Isend(&kept, sizeof kept, MPI_BYTE, rank, kTag, comm_.get(), &request) != MPI_SUCCESS) return;
-    static_cast<void>(MPI_Request_free(&request));
+    static_cast<void>(MPI_Request_free(&request));  // nobody waits: its rank may be gone
   }
   bool take(Notices& group, Notice& notice, std::optional<Notice::Kind> kind) {
     const std::lock_guard lock(mutex_);

@@ -90,7 +90,7 @@ class PostedReceives {
       return std::any_of(receives_.begin(), receives_.begin() + static_cast<std::ptrdiff_t>(i),
                          [&](const auto* each) { return each->comm_ == receive.comm_ && takes(*each, source, tag); });
     };
-    if (taken_before()) return false;
+    if (taken_before()) return false;  // (1): whatever comes, one before takes it
     int found = 0;
     MPI_Status status;
     if (i > 0) {  // (1): which message it is decides whether one before takes it
@@ -100,6 +100,7 @@ class PostedReceives {
       tag = status.MPI_TAG;
       if (taken_before()) return false;
     }
+    // (3): nobody takes the message between the two probes, as the lock is held.
     MPI_Message message = MPI_MESSAGE_NULL;
     mpi_check(MPI_Improbe(source, tag, receive.comm_, &found, &message, &status), "MPI_Improbe");
     if (found == 0) return false;

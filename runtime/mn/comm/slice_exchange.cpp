@@ -39,7 +39,7 @@ SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNod
 }
 
 Range SliceExchange::slice_of(int rank, std::size_t most, std::size_t count) const {
-  if (rank >= slices_) return {count, 0};
+  if (rank >= slices_) return {count, 0};  // another node has fewer ranks: the rest have no peers
   const auto slices = static_cast<std::size_t>(slices_);
   // (1): from the size of the largest piece, also in the last one, which is smaller.
   const std::size_t length = ((most + slices - 1) / slices + kLineElements - 1) / kLineElements * kLineElements;
@@ -85,6 +85,7 @@ void SliceExchange::allreduce_in_turn(std::byte* data, std::size_t count, std::s
 
 void SliceExchange::allreduce_in_stages(std::byte* data, std::size_t count, std::size_t most,
                                         const Reduction& reduction, Node& node) {
+  // (3): piece k is reduced by the node while k - 1 goes between nodes, and k - 2 is spread after it.
   const PendingRequest messages;  // waits within the node let MPI go on with them
   const std::size_t most_own = slice_of(0, most, most).length;
   std::array<MessageReducer::Piece, 3> under_way;

@@ -29,7 +29,7 @@ class FilesOfRead {
         task(i);
       } catch (const FileError& error) {
         if (may_pass(error)) lost_.note(file_of(i), error);
-      } catch (...) {  // (2)
+      } catch (...) {  // (2): attempt() meets it again
       }
     });
   }
@@ -50,7 +50,7 @@ class FilesOfRead {
       use(*from.file, from.is_copy);
     } catch (const DataError& error) {
       if (!from.is_copy) throw;
-      files_.drop_copy(file, error.what());  // (1)
+      files_.drop_copy(file, error.what());  // (1): the file itself from now on
       last_ = {};
       use(*opened(file).file, false);
     }

@@ -203,7 +203,7 @@ class Reading {
   std::vector<SampleError>* damaged_;
   ReadPlan plan_;
   FilesOfRead used_;
-  std::set<std::size_t> reported_;  // (3)
+  std::set<std::size_t> reported_;  // (3): samples, whatever field was damaged
 };
 
 }  // namespace
