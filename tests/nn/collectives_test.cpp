@@ -75,55 +75,60 @@ TEST_F(CollectivesTest, AllGatherTakesUnevenAndEmptyParts) {
 }
 
 /// A penalty on gradients, which each rank takes of its own inputs.
-TEST_F(CollectivesTest, GradientsOfGradients) {
+class GradientsOfGradientsTest : public CollectivesTest {
+ protected:
   using All = std::vector<Tensors>;
-  const auto position = [](int r) { return static_cast<std::size_t>(r); };
+  /// A collective call, and its outputs on a rank as one graph of all ranks computes them.
   struct Case {
     int count;
     std::function<std::int64_t(int, int)> rows;
     std::function<Tensors(const Tensors& own)> call;
     std::function<Tensors(const All& all, int rank)> in_one_graph;
   };
-  const auto firsts = [](const All& all) {
+
+  [[nodiscard]] static Tensors firsts(const All& all) { return sent_to(all, 0); }
+  [[nodiscard]] static Tensors sent_to(const All& all, int rank) {
     Tensors result;
-    for (const Tensors& each : all) result.push_back(each[0]);
+    for (const Tensors& each : all) result.push_back(each[static_cast<std::size_t>(rank)]);
     return result;
-  };
-  const auto sent_to = [position](const All& all, int rank) {
-    Tensors result;
-    for (const Tensors& each : all) result.push_back(each[position(rank)]);
-    return result;
-  };
-  const std::vector<Case> cases = {
-      {1, [](int r, int) { return 2 * r; }, [&](const Tensors& own) { return Tensors{all_gather(comm_, own[0])}; },
-       [&](const All& all, int) { return Tensors{torch::cat(firsts(all))}; }},
-      {1, [](int, int) { return 4; }, [&](const Tensors& own) { return Tensors{all_reduce(comm_, own[0])}; },
-       [&](const All& all, int) { return Tensors{torch::stack(firsts(all)).sum(0)}; }},
-      {size_, [](int, int i) { return i; }, [&](const Tensors& own) { return Tensors{reduce_scatter(comm_, own)}; },
-       [&](const All& all, int rank) { return Tensors{torch::stack(sent_to(all, rank)).sum(0)}; }},
-      {size_, [](int r, int i) { return r + i; }, [&](const Tensors& own) { return alltoall(comm_, own); }, sent_to}};
-  const auto cubes = [](const Tensors& outputs, int rank) {
+  }
+  [[nodiscard]] std::vector<Case> cases() {
+    return {
+        {1, [](int r, int) { return 2 * r; }, [&](const Tensors& own) { return Tensors{all_gather(comm_, own[0])}; },
+         [](const All& all, int) { return Tensors{torch::cat(firsts(all))}; }},
+        {1, [](int, int) { return 4; }, [&](const Tensors& own) { return Tensors{all_reduce(comm_, own[0])}; },
+         [](const All& all, int) { return Tensors{torch::stack(firsts(all)).sum(0)}; }},
+        {size_, [](int, int i) { return i; }, [&](const Tensors& own) { return Tensors{reduce_scatter(comm_, own)}; },
+         [](const All& all, int rank) { return Tensors{torch::stack(sent_to(all, rank)).sum(0)}; }},
+        {size_, [](int r, int i) { return r + i; }, [&](const Tensors& own) { return alltoall(comm_, own); }, sent_to}};
+  }
+
+  [[nodiscard]] static at::Tensor cubes(const Tensors& outputs, int rank) {
     at::Tensor sum = torch::zeros({}, at::kDouble);
     for (const at::Tensor& output : outputs) sum = sum + output.pow(3).sum() * (rank + 1);
     return sum;
-  };
-  const auto penalize = [](const at::Tensor& loss, const Tensors& leaves) {
+  }
+  [[nodiscard]] static at::Tensor penalty(const at::Tensor& loss, const Tensors& leaves) {
     at::Tensor sum = torch::zeros({}, at::kDouble);
     for (const at::Tensor& gradient : torch::autograd::grad({loss}, leaves, {}, true, /*create_graph=*/true))
       sum = sum + gradient.square().sum();
     return sum;
-  };
-  for (const Case& each : cases) {
+  }
+};
+
+TEST_F(GradientsOfGradientsTest, AreThoseOfOneGraph) {
+  for (const Case& each : cases()) {
     const All all = inputs(each.count, each.rows);
-    const Tensors& own = all[position(rank_)];
+    const Tensors& own = all[static_cast<std::size_t>(rank_)];
     at::Tensor loss = torch::zeros({}, at::kDouble);
     Tensors leaves;
     for (int r = 0; r < size_; ++r) {
+      const Tensors& theirs = all[static_cast<std::size_t>(r)];
       loss = loss + cubes(each.in_one_graph(all, r), r);
-      leaves.insert(leaves.end(), all[position(r)].begin(), all[position(r)].end());
+      leaves.insert(leaves.end(), theirs.begin(), theirs.end());
     }
-    const Tensors wanted = expected(penalize(loss, leaves), own);
-    penalize(cubes(each.call(own), rank_), own).backward();
+    const Tensors wanted = expected(penalty(loss, leaves), own);
+    penalty(cubes(each.call(own), rank_), own).backward();
     expect_gradients(own, wanted);
   }
 }
