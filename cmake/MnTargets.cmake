@@ -118,10 +118,10 @@ function(mn_precompile_torch target)
   target_precompile_headers(${target} REUSE_FROM mn_torch_pch)
 endfunction()
 
-# mn_compile_quickly(target): for what is compiled once and run once: a fifth of the time to compile.
+# mn_compile_quickly(target): for what is compiled once and run once: a third of the time to compile.
 function(mn_compile_quickly target)
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    target_compile_options(${target} PRIVATE -O1)
+    target_compile_options(${target} PRIVATE -Og)
   endif()
 endfunction()
 

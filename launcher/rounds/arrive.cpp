@@ -263,8 +263,7 @@ class ArrivalRound {
     const Verdict& verdict = start.verdict;
     const bool is_speaker = group_.node == start.speaker_node && local == start.speaker_position;
     share.verdict = is_speaker || speaks_for_second_job(local) ? verdict : without_text(verdict);
-    // The numbers of a job that does not start are not complete.
-    if (verdict.exit_code != 0) return share;
+    if (verdict.exit_code != 0) return share;  // a job that does not start: its numbers are not complete
     share.master = {start.master_address, start.master_port};
     const auto is_lower = [&](int other) { return other < rank; };
     share.numbers = {.intra_rank = static_cast<int>(std::ranges::count_if(roster_.ranks_here, is_lower)),

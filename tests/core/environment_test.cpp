@@ -38,7 +38,7 @@ TEST(Environment, HostHasNoDomain) {
   EXPECT_EQ(host_name().find('.'), std::string::npos);
 }
 
-TEST(Environment, ExecutableIsThisTest) { EXPECT_EQ(executable_path().filename(), "environment_test"); }
+TEST(Environment, ExecutableIsThisTest) { EXPECT_EQ(executable_path().filename(), "core_test"); }
 
 TEST(Errors, ExitCodesAndWhoReports) {
   EXPECT_EQ(Error("x").exit_code(), 1);

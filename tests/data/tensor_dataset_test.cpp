@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr std::int64_t kSamples = 53;
+constexpr std::int64_t kRows = 53;
 constexpr std::int64_t kGlobalBatch = 12;  // 1, 2, 3 and 4 ranks divide it
 
 std::shared_ptr<Communicator> world() {
@@ -28,9 +28,9 @@ std::shared_ptr<Communicator> world() {
 
 /// An input of three numbers, a regression target, and a third field of another dtype; all tell the sample.
 TensorDataset three_fields() {
-  const at::Tensor number = torch::arange(kSamples);
-  return TensorDataset({number.to(torch::kFloat).unsqueeze(1).expand({kSamples, 3}), number.to(torch::kDouble) / 2,
-                        number.to(torch::kInt).view({kSamples, 1, 1})},
+  const at::Tensor number = torch::arange(kRows);
+  return TensorDataset({number.to(torch::kFloat).unsqueeze(1).expand({kRows, 3}), number.to(torch::kDouble) / 2,
+                        number.to(torch::kInt).view({kRows, 1, 1})},
                        {"data", "half"});
 }
 
@@ -73,7 +73,7 @@ TEST(TensorLoader, StepsHoldTheSameSamplesForAnyNumberOfRanks) {
   for (const int first : {0, 5}) {
     std::set<std::int64_t> epoch;
     for (int k = first; k < first + 5; ++k) epoch.insert(steps[k].begin(), steps[k].end());
-    EXPECT_EQ(epoch.size(), static_cast<std::size_t>(kSamples));
+    EXPECT_EQ(epoch.size(), static_cast<std::size_t>(kRows));
   }
   EXPECT_EQ(many.epoch(), 2);
   EXPECT_EQ(many.steps_per_epoch(), 5);
@@ -88,7 +88,7 @@ TEST(TensorLoader, ResumesOnAnyNumberOfRanks) {
   one.load_state(many.state());
   EXPECT_EQ(one.epoch_detail(), many.epoch_detail());
   EXPECT_EQ(samples_of(one, *alone, 6), samples_of(many, *world(), 6));
-  TensorLoader other(TensorDataset(torch::zeros({kSamples, 3}), torch::zeros({kSamples})), alone, {});
+  TensorLoader other(TensorDataset(torch::zeros({kRows, 3}), torch::zeros({kRows})), alone, {});
   EXPECT_THROW(other.load_state(many.state()), DataError);
 }
 

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
-#include <mn/report/calls.hpp>
 #include <mn/report/chart.hpp>
 #include <mn/report/report.hpp>
 #include <mn/report/run_files.hpp>
@@ -150,12 +149,13 @@ TEST_F(ReportTest, ConstantCurvesAreInTheTableAloneAndBytesAreMiB) {
 }
 
 TEST_F(ReportTest, ComparesRunsByWhatDiffers) {
-  const auto a = make_run("a", kLog, "", "lr = 0.1\nseed = 7\n");
-  const auto b = make_run("b", kLog, "", "lr = 0.2\nseed = 7\nextra = 1\n");
+  const auto a = make_run("a", kLog, "", "lr = 0.1\nseed = 7\nout = a\n");
+  const auto b = make_run("b", kLog, "", "lr = 0.2\nseed = 7\nextra = 1\nout = b\n");
   const std::string page = make_report({a, b});
   EXPECT_THAT(page, HasSubstr("<th>lr</th><td>0.1</td><td>0.2</td>"));
   EXPECT_THAT(page, HasSubstr("<th>extra</th><td></td><td>1</td>"));
   EXPECT_THAT(page, Not(HasSubstr("<th>seed</th>")));
+  EXPECT_THAT(page, Not(HasSubstr("<th>out</th>"))) << "the columns have that name";
   EXPECT_THAT(page, HasSubstr("b: main/loss"));
 }
 
@@ -215,100 +215,6 @@ TEST(ChartTest, ZeroHasNoSign) {
   const std::string chart = draw_chart("t", "x", {{"a", {{0, -0.5}, {100, 0.5}}, 0, false}});
   EXPECT_THAT(chart, HasSubstr(">0</text>"));
   EXPECT_THAT(chart, Not(HasSubstr(">-0</text>")));
-}
-
-/// Who waits for whom, from records that were written by hand.
-class CallsTest : public testing::Test {
- protected:
-  CallsTest() { fs::create_directories(calls()); }
-  [[nodiscard]] fs::path calls() const { return folder_.path() / "calls"; }
-  void write(int rank, const std::string& lines) const {
-    std::ofstream(calls() / ("rank-000" + std::to_string(rank) + ".jsonl"))
-        << R"({"rank":)" << rank << R"(,"size":3,"host":"n1","pid":1,"reason":"SIGUSR2","written_us":9000000})"
-        << "\n"
-        << lines;
-  }
-  /// A call of the group of all ranks.
-  [[nodiscard]] static std::string call(int rank, const std::string& name, int number, bool running, int count = 8) {
-    return R"({"record":)" + std::to_string(number) + R"(,"state":")" + (running ? "running" : "returned") +
-           R"(","call":")" + name + R"(","number":)" + std::to_string(number) + R"(,"leader":0,"ordinal":1,"rank":)" +
-           std::to_string(rank) + R"(,"size":3,"count":)" + std::to_string(count) +
-           R"(,"dtype":"float32","peer":-1,"thread":1,"started_us":4500000})" + "\n";
-  }
-  [[nodiscard]] std::string described() const { return describe_calls(folder_.path()); }
-
-  test::TemporaryFolder folder_;
-};
-
-TEST_F(CallsTest, NamesTheRankThatLacksACall) {
-  for (const int rank : {0, 2}) write(rank, call(rank, "bcast", 6, false) + call(rank, "allreduce", 7, true));
-  write(1, call(1, "bcast", 6, false));
-  EXPECT_EQ(
-      described(),
-      "ranks 0, 2 wait in allreduce (call 7, 8 float32) for 4.5 s; rank 1 lacks it: its last call, bcast (call 6, "
-      "8 float32), has ended\n");
-}
-
-TEST_F(CallsTest, NamesARankWithoutARecord) {
-  for (const int rank : {0, 1}) write(rank, call(rank, "barrier", 7, true, 0));
-  EXPECT_EQ(described(), "ranks 0, 1 wait in barrier (call 7) for 4.5 s; rank 2 of its 3 left no record\n");
-}
-
-TEST_F(CallsTest, NamesCallsThatDiffer) {
-  for (const int rank : {0, 1}) write(rank, call(rank, "allreduce", 7, true));
-  write(2, call(2, "allreduce", 7, true, 9));
-  EXPECT_EQ(
-      described(),
-      "ranks 0, 1 wait in allreduce (call 7, 8 float32); rank 2 waits in allreduce (call 7, 9 float32) for 4.5 s\n");
-}
-
-TEST_F(CallsTest, SaysWhatTheOthersDoInstead) {
-  write(0, call(0, "allreduce", 7, true));
-  write(1, call(1, "allreduce", 7, true));
-  const std::string message =
-      R"({"record":9,"state":"running","call":"recv","number":0,"leader":0,"ordinal":1,"rank":2,"size":3,"count":4,)"
-      R"("dtype":"int64","peer":0,"thread":1,"started_us":8000000})";
-  write(2, message + "\n");
-  EXPECT_EQ(
-      described(),
-      "rank 2 waits in recv (a message, the other side is its rank 0, 4 int64) for 1.0 s\n"
-      "ranks 0, 1 wait in allreduce (call 7, 8 float32) for 4.5 s; rank 2 lacks it: it is in recv (a message, the "
-      "other side is its rank 0, 4 int64)\n");
-}
-
-/// Whose records of a call are gone is not in it any more.
-TEST_F(CallsTest, DoesNotNameARankThatIsFurther) {
-  write(0, call(0, "allreduce", 7, true));
-  write(1, call(1, "bcast", 300, false));
-  write(2, call(2, "bcast", 6, false));
-  EXPECT_EQ(described(),
-            "rank 0 waits in allreduce (call 7, 8 float32) for 4.5 s; rank 2 lacks it: its last call, bcast (call 6, "
-            "8 float32), has ended\n");
-}
-
-TEST_F(CallsTest, NamesAFewOfManyRanks) {
-  std::string lines = call(0, "barrier", 7, true, 0);
-  for (std::size_t at = 0; (at = lines.find("\"size\":3", at)) != lines.npos; ++at) lines.replace(at, 8, "\"size\":99");
-  write(0, lines);
-  EXPECT_THAT(described(), HasSubstr("; ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 and 82 more of its "
-                                     "99 left no record"));
-}
-
-TEST_F(CallsTest, SaysThatNobodyWaits) {
-  write(0, call(0, "allreduce", 7, false));
-  write(1, "");
-  EXPECT_EQ(described(), "no rank is in a call; rank 2 left no record\n");
-}
-
-TEST_F(CallsTest, TakesALineThatWasCutOffAndNoOtherDamage) {
-  write(0, call(0, "allreduce", 7, true) + R"({"record":8,"st)");
-  EXPECT_THAT(described(), HasSubstr("rank 0 waits in allreduce"));
-  write(0, "{\"record\":8,\"st\n" + call(0, "allreduce", 7, true));
-  EXPECT_THAT([&] { static_cast<void>(described()); }, ThrowsMessage<DataError>(HasSubstr("rank-0000.jsonl, line 2")));
-}
-
-TEST_F(CallsTest, SaysWhereNothingWasWritten) {
-  EXPECT_THAT([&] { static_cast<void>(described()); }, ThrowsMessage<DataError>(HasSubstr("rank-*.jsonl")));
 }
 
 }  // namespace

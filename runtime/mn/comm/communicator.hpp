@@ -223,7 +223,6 @@ class Communicator : public PlacedRank {
   /// follow each other in memory (views of one flat buffer) are reduced where they lie, without a copy. `names` of
   /// parameters, one for each gradient or none, are for debug mode's messages.
   void allreduce_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
-
   /// What allreduce_grad() checks before it sends; collective in debug mode.
   void check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
 
