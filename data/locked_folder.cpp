@@ -23,6 +23,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/lock_file.hpp>
 
 namespace mn::data {
 namespace {
@@ -69,15 +70,15 @@ Lock share(int fd, const fs::path& path, const std::string& mark) {
   return text_of(fd) == mark ? Lock::kHeld : Lock::kOthers;
 }
 
-int locked(const fs::path& path, const std::string& mark) {
+Fd locked(const fs::path& path, const std::string& mark) {
   const auto deadline = steady_clock::now() + (mark.empty() ? steady_clock::duration(0) : kPatience);
   while (true) {
-    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) throw DataError(with_errno("cannot create " + path.string(), errno));
-    Lock lock = take(fd, path, mark);
-    if (lock == Lock::kOthers) lock = share(fd, path, mark);
-    if (lock == Lock::kHeld || lock == Lock::kNone) return fd;
-    ::close(fd);
+    Fd file = open_lock_file(path, O_CREAT, 0666);
+    if (!file) throw DataError(with_errno("cannot create " + path.string(), errno));
+    Lock lock = take(file.get(), path, mark);
+    if (lock == Lock::kOthers) lock = share(file.get(), path, mark);
+    if (lock == Lock::kHeld || lock == Lock::kNone) return file;
+    file.reset();
     if (lock == Lock::kRemoved) continue;  // by the last holder, just now
     if (steady_clock::now() >= deadline) {
       throw UsageError("another mnshard is writing into " + path.parent_path().string() +
@@ -93,12 +94,12 @@ LockedFolder::LockedFolder(fs::path folder, const JobRank& me)
     : folder_(std::move(folder)),
       lock_(folder_ / ".mnshard.lock"),
       made_(make_folders(folder_)),
-      fd_(locked(lock_, mark_of(me))) {}
+      file_(locked(lock_, mark_of(me))) {}
 
 LockedFolder::~LockedFolder() {
-  const bool others = ::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  if (!others && same_file(fd_, lock_)) ::unlink(lock_.c_str());
-  ::close(fd_);
+  const bool others = ::flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (!others && same_file(file_.get(), lock_)) ::unlink(lock_.c_str());
+  file_.reset();
   if (made_) ::rmdir(folder_.c_str());  // if nothing was written
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include <mn/core/fd.hpp>
 #include <mn/core/ranks.hpp>
 
 namespace mn::data {
@@ -25,7 +26,7 @@ class LockedFolder {
   std::filesystem::path folder_;
   std::filesystem::path lock_;
   bool made_;
-  int fd_;
+  Fd file_;
 };
 
 /// Throws UsageError if `split` can't begin the names of files.

@@ -21,7 +21,8 @@ inline Options make_options(Settings& settings) {
       "  list    the checkpoints, with iteration, ranks, size, and which are kept as the best or pinned\n"
       "  verify  reads every byte and compares the checksums; exit status 1 if something is damaged\n"
       "  diff    the tensors that differ between two checkpoints; exit status 1 if any does\n"
-      "  prune   removes all but the newest N, the best and pinned ones, and what stopped saves have left\n"
+      "  prune   removes what is older than the newest N undamaged ones and neither the best nor pinned, and what\n"
+      "          stopped saves have left\n"
       "  merge   one safetensors file with the model's weights");
   options.add("output", settings.output, "FILE", "merge: the file to write");
   options.add("keep", settings.keep, "prune: how many of the newest to keep", 1);

@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include <fcntl.h>
 #include <sys/file.h>
 
 #include <mn/checkpoint/format/checkpoint_file.hpp>
@@ -17,6 +16,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/fd.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/lock_file.hpp>
 
 namespace mn::check {
 namespace {
@@ -41,9 +41,37 @@ void print_row(const fs::path& path) {
               checkpoint.manifest().tensors.size(), is_kept(out, path) ? ", kept" : "");
 }
 
+/// The output folder that holds the checkpoints at `path`: itself, or the folder above. What is kept as the best and
+/// who writes there is known in it alone.
+fs::path output_folder_at(const fs::path& path) {
+  const fs::path newest = checkpoints_at(path).front();
+  fs::path out = (fs::absolute(path) / "").lexically_normal().parent_path();  // without a slash or a dot at its end
+  if (newest == path) throw UsageError(path.string() + " is not the output folder of a job, but a checkpoint");
+  if (newest.parent_path() == path / "ckpt" || is_checkpoint_file(newest)) return out;
+  if (out.filename() == "ckpt") return out.parent_path();
+  throw UsageError(path.string() + " is not the output folder of a job, which has its checkpoints in ckpt");
+}
+
+/// How many of the newest checkpoints hold `whole` undamaged ones; all, if there are not so many.
+std::size_t count_of_newest(const fs::path& out, std::size_t whole) {
+  const std::vector<fs::path> found = find_checkpoints(out);
+  std::size_t count = 0;
+  for (; count < found.size() && whole > 0; ++count) {
+    try {
+      (void)read_checkpoint_info(found[count]);
+      --whole;
+    } catch (const DataError& error) {
+      std::cout << found[count].filename().string() << ": " << error.what() << '\n';
+    }
+  }
+  return count;
+}
+
 /// Held, so that no job begins: what one is saving looks like what a stopped one has left. Empty: no job has been here.
 Fd lock_of_jobs(const fs::path& out) {
-  Fd lock(::open((out / ".lock").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));  // mn/trainer/output_folder.hpp
+  const fs::path path = out / ".lock";  // mn/trainer/output_folder.hpp
+  Fd lock = open_lock_file(path, 0, 0);
+  if (!lock && errno != ENOENT) throw DataError(with_errno("cannot open " + path.string(), errno));
   if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     throw DataError("a job writes to " + out.string() + ", and removes old checkpoints itself: prune once it is over");
   }
@@ -101,10 +129,10 @@ int verify(const fs::path& path) {
   return status;
 }
 
-int prune(const fs::path& out, const Settings& settings) {
-  (void)checkpoints_at(out);
+int prune(const fs::path& path, const Settings& settings) {
+  const fs::path out = output_folder_at(path);
   const Fd lock = lock_of_jobs(out);
-  remove_old_checkpoints(out, static_cast<std::size_t>(settings.keep));
+  remove_old_checkpoints(out, count_of_newest(out, static_cast<std::size_t>(settings.keep)));
   for (const fs::path& each : find_checkpoints(out)) std::cout << each.filename().string() << '\n';
   return 0;
 }

@@ -13,7 +13,8 @@ namespace mn::check {
 
 int list(const std::filesystem::path& path);
 int verify(const std::filesystem::path& path);
-int prune(const std::filesystem::path& out, const Settings& settings);
+/// `path`: an output folder, or its folder of checkpoints.
+int prune(const std::filesystem::path& path, const Settings& settings);
 int merge(const std::filesystem::path& path, const Settings& settings);
 /// compare.cpp
 int diff(const std::filesystem::path& a, const std::filesystem::path& b);
