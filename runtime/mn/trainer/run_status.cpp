@@ -3,8 +3,10 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
+#include <string>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mn/core/environment.hpp>
@@ -16,7 +18,21 @@
 namespace mn {
 namespace {
 
-constexpr auto kPeriod = std::chrono::milliseconds(10);
+constexpr int kPeriodFactor = 100;  // times what a write costs
+
+/// For writing, private and empty. Where others may write in the folder, the name may have become a link to a file of
+/// ours, or a pipe whose open() waits: no descriptor then, with errno set.
+Fd open_own(const std::string& path) {
+  Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  struct stat found = {};
+  if (!file || fstat(file.get(), &found) != 0) return Fd();
+  if (!S_ISREG(found.st_mode) || found.st_nlink != 1) {
+    errno = EPERM;
+    return Fd();
+  }
+  [[maybe_unused]] const int emptied = ftruncate(file.get(), 0);
+  return file;
+}
 
 }  // namespace
 
@@ -24,7 +40,7 @@ RunStatus::RunStatus(bool writes) {
   up_at_ = unix_time();
   const auto path = writes ? environment("MN_STATUS_FILE") : std::nullopt;
   if (!path) return;
-  file_ = Fd(open(path->c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  file_ = open_own(*path);
   if (!file_) log_warning(with_errno("MN_STATUS_FILE: cannot write " + *path, errno));
 }
 
@@ -39,7 +55,7 @@ void RunStatus::stepped(std::int64_t iteration) {
   iteration_ = iteration;
   const bool first = stepped_at_ == 0;
   if (first) stepped_at_ = unix_time();
-  if (first || std::chrono::steady_clock::now() - written_ >= kPeriod) write();
+  if (first || Clock::now() - written_ >= kPeriodFactor * cost_) write();
 }
 
 void RunStatus::saved(std::int64_t iteration) {
@@ -56,8 +72,12 @@ void RunStatus::write() {
                                    "began %-20" PRId64 "\niteration %-20" PRId64 "\nsaved %-20" PRId64
                                    "\nup %-20.3f\nloaded %-20.3f\nstepped %-20.3f\n",
                                    began_, iteration_, saved_, up_at_, loaded_at_, stepped_at_);
+  const auto begin = Clock::now();
   [[maybe_unused]] const auto written = pwrite(file_.get(), text.data(), static_cast<std::size_t>(length), 0);
-  written_ = std::chrono::steady_clock::now();
+  const bool is_first = written_ == Clock::time_point{};
+  written_ = Clock::now();
+  // The least: what else the machine does costs no more at the next write.
+  cost_ = is_first ? written_ - begin : std::min(cost_, written_ - begin);
 }
 
 }  // namespace mn

@@ -18,21 +18,25 @@ namespace mn {
 
 class RunStatus {
  public:
-  /// Opens the file if MN_STATUS_FILE is set, and `writes`. Warns if it can't be written: training goes on without.
+  /// Opens the file if MN_STATUS_FILE is set, and `writes`. Warns if it can't be written, or is a link or no plain file:
+  /// training goes on without.
   explicit RunStatus(bool writes);
 
   void began(std::int64_t iteration);
-  /// Writes at most a hundred times a second.
+  /// Writes for at most a hundredth of the time: each iteration, where files are local or cached and iterations take a
+  /// millisecond, so that it shows where a run failed.
   void stepped(std::int64_t iteration);
   void saved(std::int64_t iteration);
 
  private:
+  using Clock = std::chrono::steady_clock;
   void write();
 
   Fd file_;
   std::int64_t began_ = 0, iteration_ = 0, saved_ = 0;
   double up_at_ = 0, loaded_at_ = 0, stepped_at_ = 0;
-  std::chrono::steady_clock::time_point written_ = {};
+  Clock::time_point written_ = {};
+  Clock::duration cost_ = {};  // of a write
 };
 
 }  // namespace mn
