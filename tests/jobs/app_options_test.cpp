@@ -49,7 +49,9 @@ TEST(AppOptions, SayHowLongToTrainAndWhere) {
   EXPECT_EQ(options.accumulate, 4);
   EXPECT_EQ(options.out, "there");
   EXPECT_EQ(options.trace, how.trace);
-  EXPECT_EQ(trainer_options(parsed({"--iterations", "30", "--one-batch"}), how).iterations, 1);
+  const TrainerOptions trial = trainer_options(parsed({"--iterations", "30", "--one-batch", "--out", "there"}), how);
+  EXPECT_EQ(trial.iterations, 1);
+  EXPECT_EQ(trial.out, "there/one-batch") << "a training may be in --out";
 }
 
 /// The options of the first group of parameters, which is decayed.

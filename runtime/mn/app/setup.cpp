@@ -72,7 +72,8 @@ void add_training_options(Options& options, CommonOptions& common) {
   options.add_flag("initmodel-partial", common.initmodel_partial,
                    "take those weights of --initmodel whose names and shapes are the model's, and name the others");
   options.add("evaluate", common.evaluate, "FILE", "only validate the weights of a checkpoint or of model.safetensors");
-  options.add_flag("one-batch", common.one_batch, "one update, one minibatch of validation, then the end: a test run");
+  options.add_flag("one-batch", common.one_batch,
+                   "one update, one minibatch of validation, then the end: a test run, which writes to DIR/one-batch");
 }
 
 /// Which options have an effect with which others.
@@ -94,7 +95,9 @@ std::vector<Options::Condition> conditions_of(const CommonOptions& common) {
           {"initmodel", [&common] { return common.resume.empty() || common.resume == "auto"; },
            "with --resume PATH, which has weights of its own"},
           {"resume", [&common] { return common.evaluate.empty() || common.resume == "auto"; },
-           "with --evaluate, which trains nothing"}};
+           "with --evaluate, which trains nothing"},
+          {"resume", [&common] { return !common.one_batch || common.resume == "auto"; },
+           "with --one-batch, which is no part of a training"}};
 }
 
 /// Where ranks write their last calls when the job ends badly, unless MN_CALLS says otherwise. Removes what an earlier
@@ -106,6 +109,12 @@ void record_calls_in(const std::filesystem::path& folder, const Communicator& co
     std::filesystem::remove_all(folder, ignored);
   }
   set_calls_folder(folder.string());
+}
+
+/// A trial leaves a training in --out as it is.
+std::filesystem::path output_folder(const CommonOptions& common) {
+  const std::filesystem::path out = common.out;
+  return common.one_batch ? out / "one-batch" : out;
 }
 
 }  // namespace
@@ -139,7 +148,7 @@ TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptio
           .iterations = common.one_batch ? 1 : common.iterations,
           .accumulate = common.accumulate,
           .cuda_graph = common.cuda_graph,
-          .out = common.out,
+          .out = output_folder(common),
           .checkpoint_on_signal = true,
           .trace = how.trace};
 }
@@ -216,7 +225,7 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   if (found_none && comm->device().type == DeviceType::kCpu && comm->rank() == 0) {
     log_info("no GPU in reach: training on the CPU");
   }
-  record_calls_in(std::filesystem::path(common.out) / "calls", *comm);
+  record_calls_in(output_folder(common) / "calls", *comm);
   set_hang_action(common.hang == "off"      ? HangAction::kOff
                   : common.hang == "report" ? HangAction::kReport
                                             : HangAction::kAbort);

@@ -103,14 +103,15 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
     return training.loss(batch, report);
   };
   Trainer trainer(comm, optimizer, training.train, training.model, compute_loss, trainer_options(common, how));
-  write_config(options, common.out, *comm);
+  write_config(options, trainer.out(), *comm);
   const Interval period = report_period(common, training.report_every, trainer.iterations_per_epoch());
   add_buffer_averages(trainer, common, training, period);
   trainer.extend(std::make_unique<OptionsRecord>(options));
   for (ExtensionToAdd& each : training.extensions) trainer.extend(std::move(each.extension), std::move(each.options));
   check_monitor(trainer, common, training);
   const Reports reports = add_reports(trainer, common, std::move(evaluator), period, training.metric);
-  if (!common.resume.empty()) trainer.resume(common.resume);  // once all extensions are there: it loads their states
+  // Once all extensions are there: it loads their states.
+  if (!common.resume.empty() && !common.one_batch) trainer.resume(common.resume);
 
   if (comm->rank() == 0) print_banner(common, training, *comm);
   const int status = trainer.run();
