@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
+#include <span>
+#include <sstream>
 #include <utility>
 
 #include <mn/core/error.hpp>
@@ -18,6 +21,25 @@ std::size_t divided(std::size_t ranks, std::size_t hosts) {
   throw UsageError("supervise: " + std::to_string(ranks) + " ranks on " + std::to_string(hosts) +
                    " hosts are not the same number on each: give srun --ntasks-per-node, or mpiexec -host A:2,B:2");
 }
+
+/// As srun reads them: a value with a slash is the name of a file, with host lists in it.
+Words hosts_of(const std::string& option, const std::string& value) try {
+  if (value.find('/') == std::string::npos) return expand_host_list(value);
+  std::ifstream file(value);
+  Words hosts;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream lists(line.substr(0, line.find('#')));
+    for (std::string list; lists >> list;) {
+      for (auto& host : expand_host_list(list)) hosts.push_back(std::move(host));
+    }
+  }
+  if (hosts.empty()) throw ArgumentError("no hosts in the file " + value);
+  return hosts;
+} catch (const ArgumentError& error) {
+  throw UsageError("supervise: srun's " + option + ": " + error.what());
+}
+
+bool has(const Words& words, const std::string& word) { return std::ranges::find(words, word) != words.end(); }
 
 std::size_t position_of_mnlaunch(const Words& words) {
   const auto found = std::ranges::find(words, "mnlaunch", base_name);
@@ -55,8 +77,7 @@ std::optional<std::string> StepCommand::take(const Words& names) {
     const auto at = words_.begin() + static_cast<std::ptrdiff_t>(i);
     const auto name = std::ranges::find_if(names, [&](const std::string& each) {
       return word == each || word.starts_with(each + "=") ||
-             (each.size() == 2 && word.size() > 2 && word[1] != '-' && word.starts_with(each) &&
-              (is_srun_ && std::isdigit(static_cast<unsigned char>(word[2])) != 0));
+             (each.size() == 2 && word.size() > 2 && word[1] != '-' && word.starts_with(each) && is_srun_);
     });
     if (name == names.end()) {
       ++i;
@@ -76,9 +97,9 @@ void StepCommand::read_srun(const Lookup& lookup) {
   if (!list)
     throw UsageError("supervise: srun must run in a batch job or an allocation, whose hosts it can choose from");
   hosts_ = expand_host_list(*list);
-  take({"-w", "--nodelist"});
-  take({"-x", "--exclude"});
+  const std::size_t allocated = hosts_.size();
   if (const auto nodes = take({"-N", "--nodes"})) wanted_hosts_ = parse_count("the number of nodes", *nodes, 1);
+  choose_hosts(*list);
   const auto ranks = take({"-n", "--ntasks"});
   auto per_node = take({"--ntasks-per-node"});
   // As srun itself: what is given on its line counts for more than the variables of the allocation.
@@ -89,8 +110,34 @@ void StepCommand::read_srun(const Lookup& lookup) {
   } else if (ranks) {
     ranks_per_host_ = divided(parse_count("the number of tasks", *ranks, 1), nodes);
   } else if (const auto all = lookup("SLURM_NTASKS")) {
-    ranks_per_host_ = divided(parse_count("SLURM_NTASKS", *all, 1), hosts_.size());
+    ranks_per_host_ = divided(parse_count("SLURM_NTASKS", *all, 1), allocated);
   }
+}
+
+/// Those of srun's --exclude never take part. Those of its --nodelist come first, and others follow where -N asks for
+/// more.
+void StepCommand::choose_hosts(const std::string& allocation) {
+  const auto file = take({"-F", "--nodefile"});  // another name for a list in a file
+  auto chosen = take({"-w", "--nodelist"});
+  if (!chosen && file) chosen = file->find('/') == std::string::npos ? "./" + *file : *file;
+  if (const auto list = take({"-x", "--exclude"})) {
+    const Words excluded = hosts_of("--exclude", *list);
+    std::erase_if(hosts_, [&](const std::string& host) { return has(excluded, host); });
+    if (hosts_.empty()) throw UsageError("supervise: srun's --exclude leaves no host of " + allocation);
+  }
+  if (!chosen) return;
+  Words first;
+  for (const auto& host : hosts_of("--nodelist", *chosen)) {
+    if (!has(hosts_, host)) {
+      throw UsageError("supervise: srun's --nodelist names " + host + ", which " +
+                       (has(expand_host_list(allocation), host) ? "--exclude excludes" : "is not in " + allocation));
+    }
+    if (!has(first, host)) first.push_back(host);
+  }
+  for (const auto& host : hosts_) {
+    if (wanted_hosts_.value_or(0) > first.size() && !has(first, host)) first.push_back(host);
+  }
+  hosts_ = std::move(first);
 }
 
 void StepCommand::read_mpiexec() {
@@ -112,6 +159,16 @@ void StepCommand::read_mpiexec() {
                      ": give mpiexec -n a multiple of it, or -host other numbers");
   }
   wanted_hosts_ = all / most;
+}
+
+bool StepCommand::resumes() const {
+  const std::span program = std::span(words_).subspan(position_of_mnlaunch(words_) + 1);
+  const bool is_job = std::ranges::any_of(program, [](const std::string& word) {
+    return word.starts_with("jobs/") || word.find("/jobs/") != std::string::npos;
+  });
+  return !is_job || std::ranges::any_of(program, [](const std::string& word) {
+    return word.starts_with("--resume") || word.starts_with("--config");  // of which file lines may say it, too
+  });
 }
 
 Words StepCommand::on(const Words& hosts, const std::string& name, bool overlap) const {

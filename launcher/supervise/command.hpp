@@ -1,7 +1,7 @@
 /// The command that supervise starts, for other hosts than it names itself.
 ///
-/// What stands before `mnlaunch` in it is the launcher's: srun [-N -n --ntasks-per-node …], or Open MPI's
-/// mpiexec [-n, -host …]. Its hosts and numbers are replaced; all else stays as it is.
+/// What stands before `mnlaunch` in it is the launcher's: srun [-N -n -w -x …], or Open MPI's
+/// mpiexec [-n, -host …]. Its hosts and numbers are replaced, by some of those that it may use; all else stays.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +26,12 @@ class StepCommand {
   StepCommand(Words words, const Lookup& lookup);
 
   [[nodiscard]] bool is_srun() const noexcept { return is_srun_; }
-  /// All hosts that there are: the job's, or those of -host.
+  /// All hosts that it may use: the job's without those of --exclude, in --nodelist's order, or those of -host.
   [[nodiscard]] const Words& hosts() const noexcept { return hosts_; }
   /// On how many of them the command wants to run; no value: on all.
   [[nodiscard]] std::optional<std::size_t> wanted_hosts() const noexcept { return wanted_hosts_; }
+  /// False for one of mn's jobs whose options do not say what to resume.
+  [[nodiscard]] bool resumes() const;
   [[nodiscard]] std::size_t ranks_per_host() const noexcept { return ranks_per_host_; }
   /// The command on these hosts. `name`: the step's, by which squeue finds it; `overlap`: it may begin while an
   /// earlier step still holds its cores.
@@ -37,6 +39,7 @@ class StepCommand {
 
  private:
   void read_srun(const Lookup& lookup);
+  void choose_hosts(const std::string& allocation);
   void read_mpiexec();
   std::optional<std::string> take(const Words& names);
 

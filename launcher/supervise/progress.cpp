@@ -1,16 +1,27 @@
 #include "supervise/progress.hpp"
 
+#include <array>
 #include <cstdio>
-#include <fstream>
 #include <map>
+#include <sstream>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <mn/core/fd.hpp>
 
 namespace mn::launcher {
 
 std::optional<RunProgress> read_progress(const std::filesystem::path& path) {
-  std::ifstream file(path);
+  // Where others may write in the folder, the file may have become a link, or a pipe whose open() waits.
+  const Fd file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  std::array<char, 1024> text{};
+  const ssize_t length = ::read(file.get(), text.data(), text.size());
+  if (length <= 0) return std::nullopt;
+  std::istringstream lines(std::string(text.data(), static_cast<std::size_t>(length)));
   std::map<std::string, double> values;
   std::string word;
-  for (double value = 0; file >> word >> value;) values[word] = value;
+  for (double value = 0; lines >> word >> value;) values[word] = value;
   for (const char* name : {"began", "iteration", "saved", "up", "loaded", "stepped"}) {
     if (!values.contains(name)) return std::nullopt;
   }

@@ -6,7 +6,9 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <string_view>
 
 #include <fcntl.h>
@@ -27,16 +29,36 @@ constexpr int kLookMs = 100;
 constexpr auto kTimeToEnd = 1s;
 constexpr auto kTimeToDie = 1s;
 
+constexpr std::int64_t kSameNotice_ms = 200;  // timeout(1), for one, sends what it sends twice
+constexpr std::int64_t kFirstNotice_ms = 1000;
+static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+
 // Handlers take no argument but the signal.
 std::atomic<int> first_signal = 0;
+std::atomic<std::int64_t> first_at_ms = 0;
+std::array<std::atomic<std::int64_t>, NSIG> last_at_ms = {};
 std::atomic<pid_t> passed_to = 0;
+std::atomic<bool> is_first_usr1 = false;
 
+std::int64_t now_ms() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000 + 1;
+}
+
+void send_to_step(int signal) {
+  const bool is_first = now_ms() - first_at_ms <= kFirstNotice_ms;
+  if (const pid_t process = passed_to; process > 0) kill(process, is_first_usr1 && is_first ? SIGUSR1 : signal);
+}
+
+/// Only what a signal handler may do: lock-free atomics, clock_gettime(2), kill(2).
 void pass_on(int signal) {
   const int saved_errno = errno;
+  const std::int64_t now = now_ms();
   int none = 0;
-  first_signal.compare_exchange_strong(none, signal);
-  const pid_t process = passed_to;
-  if (process > 0) kill(process, signal);
+  if (first_signal.compare_exchange_strong(none, signal)) first_at_ms = now;
+  const std::int64_t before = last_at_ms[static_cast<std::size_t>(signal)].exchange(now);
+  if (before == 0 || now - before > kSameNotice_ms) send_to_step(signal);
   errno = saved_errno;
 }
 
@@ -51,6 +73,9 @@ void install_handlers() {
 bool announces_end(std::string_view line) {
   return line.find("mn: rank ") != std::string_view::npos && line.ends_with("all ranks end");
 }
+
+/// Rank 0's line in Trainer::run().
+bool says_requeue(std::string_view line) { return line.ends_with(", requeue the job"); }
 
 /// The status in srun's line of ranks that failed: "srun: error: vn1: tasks 2-3: Exited with exit code 3", "…: Killed".
 std::optional<int> status_of_ranks(std::string_view line) {
@@ -75,6 +100,11 @@ std::optional<int> status_of_ranks(std::string_view line) {
 }
 
 [[noreturn]] void execute(const Words& command, int stderr_end) {
+  setpgid(0, 0);
+  // Outside of the terminal's foreground group a launcher that reads from the terminal would be stopped.
+  if (isatty(STDIN_FILENO) != 0) {
+    if (const int none = open("/dev/null", O_RDONLY); none >= 0) dup2(none, STDIN_FILENO);
+  }
   dup2(stderr_end, STDERR_FILENO);
   for (const int signal : kPassedToStep) std::signal(signal, SIG_DFL);
   std::vector<char*> arguments;
@@ -91,6 +121,8 @@ int scheduler_signal() {
   return installed ? first_signal.load() : 0;
 }
 
+void pass_first_signal_as_usr1(bool wanted) { is_first_usr1 = wanted; }
+
 Step::Step(const Words& command) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw Error(with_errno("supervise: cannot make a pipe", errno));
@@ -101,7 +133,7 @@ Step::Step(const Words& command) {
   if (process_ < 0) throw Error(with_errno("supervise: cannot start a process", errno));
   if (process_ == 0) execute(command, write_end.get());
   passed_to = process_;
-  if (const int signal = first_signal; signal != 0) kill(process_, signal);  // the handler knew of no step yet
+  if (const int signal = first_signal; signal != 0) send_to_step(signal);  // the handler knew of no step yet
 }
 
 StepEnd Step::wait(const std::function<void()>& look, const std::function<void()>& on_failure,
@@ -141,6 +173,7 @@ void Step::read_lines(StepEnd& end) {
     rest_ += text;
     for (std::size_t at = 0; (at = rest_.find('\n')) != std::string::npos; rest_.erase(0, at + 1)) {
       const std::string line = rest_.substr(0, at);
+      end.asks_for_requeue = end.asks_for_requeue || says_requeue(line);
       if (!end.first_failure) end.first_failure = status_of_ranks(line);
       if (!end.reason.empty() || !announces_end(line)) continue;
       end.reason = line.substr(line.find("mn: rank ") + 4);

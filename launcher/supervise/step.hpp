@@ -18,6 +18,7 @@ namespace mn::launcher {
 struct StepEnd {
   int status = 0;                                   ///< as a shell sees it: 128 + the signal's number for a signal
   std::optional<int> first_failure;                 ///< likewise, of the first rank that failed, if srun tells of it
+  bool asks_for_requeue = false;                    ///< rank 0 said that the ranks have saved because of a signal
   std::string reason;                               ///< a rank's line that announces the end; empty: there was none
   std::chrono::steady_clock::time_point failed_at;  ///< when that line came, or the process ended
   std::chrono::steady_clock::time_point ended_at;
@@ -27,11 +28,13 @@ class Step {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Starts it. Throws Error if that fails.
+  /// Starts it, in a process group of its own: a signal to ours, as a terminal's, would else reach it twice. Throws
+  /// Error if that fails.
   explicit Step(const Words& command);
   /// Copies its stderr to ours until it has ended, and calls `look` ten times a second. Passes on signals of schedulers
-  /// (SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2). When a rank announces the end, calls `on_failure`; the launcher then
-  /// has a second to end, gets SIGTERM, and a second later SIGKILL, when `cancel` is called.
+  /// (SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2), each once within 0.2 seconds. When a rank announces the end, calls
+  /// `on_failure`; the launcher then has a second to end, gets SIGTERM, and a second later SIGKILL, when `cancel` is
+  /// called.
   [[nodiscard]] StepEnd wait(const std::function<void()>& look, const std::function<void()>& on_failure,
                              const std::function<void()>& cancel);
 
@@ -48,5 +51,9 @@ class Step {
 /// The first signal of a scheduler that this process has had, which steps get too; 0: none. From the first call on this
 /// process outlives them.
 [[nodiscard]] int scheduler_signal();
+
+/// Whether steps get SIGUSR1 for any signal within a second from the first: Open MPI's mpiexec passes that to its
+/// ranks, who save and end, while SIGHUP, SIGINT and SIGTERM have it end them within two seconds.
+void pass_first_signal_as_usr1(bool wanted);
 
 }  // namespace mn::launcher

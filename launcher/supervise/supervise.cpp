@@ -23,6 +23,7 @@
 
 #include "supervise/hosts.hpp"
 #include "supervise/progress.hpp"
+#include "supervise/status_file.hpp"
 #include "supervise/step.hpp"
 
 namespace mn::launcher {
@@ -70,15 +71,9 @@ class Supervisor {
     spares_.assign(active_.begin() + static_cast<std::ptrdiff_t>(wanted), active_.end());
     active_.resize(wanted);
     check_hosts();
-    status_path_ =
-        environment("MN_STATUS_FILE")
-            .value_or((std::filesystem::current_path() / (".mn-supervise-" + std::to_string(getpid()))).string());
-    setenv("MN_STATUS_FILE", status_path_.c_str(), 1);
+    pass_first_signal_as_usr1(!command_.is_srun());
+    if (!command_.resumes()) say("without --resume auto a start after a failure begins anew");
     set_key();
-  }
-  ~Supervisor() {
-    std::error_code none;
-    std::filesystem::remove(status_path_, none);
   }
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -86,14 +81,17 @@ class Supervisor {
   int run() {
     while (true) {
       StepEnd end = run_step();
-      if (const int signal = scheduler_signal(); signal != 0) return end_after_signal(signal, end.status);
+      if (const int signal = scheduler_signal(); signal != 0) return end_after_signal(signal, end);
       // With -K srun ends the other ranks by SIGTERM, and then has their status, not the one that tells what happened.
       if (command_.is_srun() && end.status > 128) end.status = end.first_failure.value_or(end.status);
       if (is_final(end.status)) return finish(end.status);
       if (died_of_notice(end)) return finish(kExitRequeue);
       if (const std::string why = why_not_again(end); !why.empty()) return give_up(why, end.status);
       // One that came while no step was there to answer it.
-      if (const int signal = scheduler_signal(); signal != 0) return end_after_signal(signal, 128 + signal);
+      if (const int signal = scheduler_signal(); signal != 0) {
+        end.status = 128 + signal;
+        return end_after_signal(signal, end);
+      }
     }
   }
 
@@ -105,11 +103,9 @@ class Supervisor {
   }
 
   StepEnd run_step() {
-    std::error_code none;
-    // What the attempt before said must not count as this one's progress.
-    std::filesystem::remove(status_path_, none);
     reported_ = false;
     const std::string name = "mn-" + std::to_string(getpid()) + "-" + std::to_string(++attempts_);
+    if (const std::string why = status_.renew(); !why.empty() && attempts_ == 1) say(why);
     started_at_ = unix_time();
     Step step(command_.on(active_, name, attempts_ > 1));
     probes_.reset();
@@ -129,32 +125,31 @@ class Supervisor {
   /// Once for each start but the first, when its first iteration is complete.
   void report_recovery() {
     if (reported_ || attempts_ == 1) return;
-    const auto progress = read_progress(status_path_);
+    const auto progress = status_.read();
     if (!progress || progress->stepped == 0) return;
     reported_ = true;
     recovery_.start_s = progress->up - started_at_;
     recovery_.load_s = progress->loaded - progress->up;
     recovery_.first_step_s = progress->stepped - progress->loaded;
     lost_s_ += recovery_.all_s();
-    say("trains again after iteration " + std::to_string(progress->began) + ": " + recovery_.text());
+    const bool forgets = saved_ && *saved_ > progress->began;
+    say("trains again after iteration " + std::to_string(progress->began) +
+        (forgets ? ", although iteration " + std::to_string(*saved_) + " is saved: is there no --resume auto?; "
+                 : ": ") +
+        recovery_.text());
   }
 
   /// Empty, with the hosts for another start, or why there is none.
   std::string why_not_again(const StepEnd& end) {
-    const auto progress = read_progress(status_path_);
-    std::error_code error;
-    const auto written = std::filesystem::last_write_time(status_path_, error);
-    // The status file was written last when training last went on.
-    const double silent_s =
-        error ? 0 : std::chrono::duration<double>(std::filesystem::file_time_type::clock::now() - written).count();
-    if (progress && progress->saved > progress->began) has_saved_ = true;
+    const auto progress = status_.read();
+    const double silent_s = progress ? status_.silent_s() : 0;  // it was written last when training last went on
+    if (progress && progress->saved > progress->began) saved_ = std::max(saved_.value_or(0), progress->saved);
     // Most often asked when a rank announced the end, so that hosts have answered meanwhile.
     if (!probes_) probe();
     const Words lost = probes_->lost();
     recovery_ = {.detect_s = std::max(silent_s - seconds(Clock::now() - end.failed_at), 0.0),
                  .tear_down_s = seconds(Clock::now() - end.failed_at)};
-    say("attempt " + std::to_string(attempts_) + " ended with " + std::to_string(end.status) +
-        (progress ? " after iteration " + std::to_string(progress->iteration) : " before training") +
+    say("attempt " + std::to_string(attempts_) + " ended with " + std::to_string(end.status) + how_far(progress) +
         (end.reason.empty() ? "" : ": " + end.reason) + (lost.empty() ? "" : "; lost " + compress_host_list(lost)));
     if (is_repeated(progress, lost.empty())) {
       return "it failed twice after iteration " + std::to_string(progress->iteration);
@@ -170,11 +165,18 @@ class Supervisor {
     return replace(lost);
   }
 
+  [[nodiscard]] std::string how_far(const std::optional<RunProgress>& progress) const {
+    if (progress) return " after iteration " + std::to_string(progress->iteration);
+    return status_.exists() ? " before training" : "; how far it came is unknown";
+  }
+
+  /// Rank 0 may be ended before it has completed, or written down, the iteration after which another rank failed.
   bool is_repeated(const std::optional<RunProgress>& progress, bool hosts_are_well) {
     const std::optional<std::int64_t> here =
         progress && hosts_are_well ? std::optional(progress->iteration) : std::nullopt;
     // A lost host explains the failure: then the same iteration twice says nothing about the job.
-    return std::exchange(failed_at_, here) == here && here;
+    const auto before = std::exchange(failed_at_, here);
+    return here && before && std::abs(*here - *before) <= 1;
   }
 
   /// Takes lost hosts out, and spares in; why not, if too few are left.
@@ -194,16 +196,19 @@ class Supervisor {
     return "";
   }
 
-  int end_after_signal(int signal, int status) {
-    const bool died = status == 128 + signal;
+  int end_after_signal(int signal, const StepEnd& end) {
     say("a signal (" + std::to_string(signal) + ") asked for the end");
-    return finish(died && signal != SIGINT ? kExitRequeue : status);
+    // Open MPI's mpiexec has a status of its own where it was told to end its ranks, also if they have saved before.
+    if (end.asks_for_requeue) return finish(kExitRequeue);
+    const bool died = end.status == 128 + signal || died_of_notice(end);
+    if (!died) return finish(end.status);
+    return finish(signal == SIGINT ? 128 + SIGINT : kExitRequeue);
   }
 
   int give_up(const std::string& why, int status) {
     say("gives up: " + why);
     // In another allocation there may be hosts enough.
-    const bool other_hosts_help = has_saved_ && active_.size() < options_.min_hosts;
+    const bool other_hosts_help = saved_ && active_.size() < options_.min_hosts;
     return finish(other_hosts_help ? kExitRequeue : status);
   }
 
@@ -220,14 +225,14 @@ class Supervisor {
   SuperviseOptions options_;
   StepCommand command_;
   Words active_, spares_, lost_;
-  std::string status_path_;
+  StatusFile status_;
   std::optional<HostProbes> probes_;
   std::size_t attempts_ = 0;
   std::deque<Clock::time_point> failures_;
   std::optional<std::int64_t> failed_at_;  // the iteration of the last failure that no host explains
+  std::optional<std::int64_t> saved_;      // the newest iteration that an attempt has saved
   Recovery recovery_;
   bool reported_ = false;
-  bool has_saved_ = false;
   double started_at_ = 0;
   double lost_s_ = 0;
 };

@@ -8,8 +8,8 @@
 ///    fewer ranks.
 /// 2. It does not start again what cannot get better: wrong options, failed checks, a failure at the same iteration as
 ///    the one before, and more failures within an hour than it may.
-/// 3. A signal of the scheduler goes to the step, and no start follows. A step that dies of it before it can answer
-///    ends as one that wants to be requeued.
+/// 3. A signal of the scheduler goes to the step once, as one that its ranks can answer, and no start follows. A step
+///    that dies of it before it can answer ends as one that wants to be requeued.
 /// 4. Where srun ends the other ranks as one fails (-K), that one's status counts: srun's own says SIGTERM in any case.
 #pragma once
 

@@ -123,7 +123,7 @@ TEST_F(FactsTest, VariablesOfLaunchersAreNotCompared) {
                                                     {"NCCL_IB_HCA", "=mlx5_0:1"},
                                                     {"UCX_NET_DEVICES", "mlx5_0:1"},
                                                     {"MN_LAUNCH_KEY", "secret"},
-                                                    {"MN_STATUS_FILE", "/home/me/.mn-supervise-91"},
+                                                    {"MN_STATUS_FILE", "/home/me/.mn-supervise-x4Tq9z"},
                                                     {"MN_START_LINKS", "5 13196038 1 the first rank on host vn1;"},
                                                     {"HOME", "/root"},
                                                     {"PATH", "/opt/x:/usr/bin:/bin:/opt/y"}}));

@@ -1,10 +1,9 @@
-// mnlaunch supervise: the command on other hosts, what a step says, and when there is no other start.
+// mnlaunch supervise: what a step says, and when there is no other start.
 #include "supervise/supervise.hpp"
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,69 +12,19 @@
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 
-#include "supervise/command.hpp"
 #include "supervise/progress.hpp"
+#include "tests/launcher/stand_ins.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::launcher {
 namespace {
 
 using test::TemporaryFolder;
+using test_steps::kProgress;
+using test_steps::on_hosts;
+using test_steps::StandIns;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-StepCommand command_of(Words words, const std::map<std::string, std::string>& variables = {}) {
-  return StepCommand(std::move(words), [&](const char* name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  });
-}
-
-Words srun_on(const StepCommand& command, const Words& hosts) { return command.on(hosts, "mn-1-2", true); }
-
-TEST(StepCommandTest, SrunGetsOtherHostsAndAsManyRanksOnEach) {
-  const std::map<std::string, std::string> job = {{"SLURM_JOB_NODELIST", "vn[1-4]"}, {"SLURM_NTASKS", "8"}};
-  const auto four = command_of({"srun", "--mpi=pmix", "mnlaunch", "jobs/mnist", "-n", "5"}, job);
-  EXPECT_THAT(four.hosts(), ElementsAre("vn1", "vn2", "vn3", "vn4"));
-  EXPECT_EQ(four.wanted_hosts(), std::nullopt);
-  EXPECT_THAT(
-      srun_on(four, {"vn1", "vn4"}),
-      ElementsAre("srun", "--nodes=2", "--nodelist=vn1,vn4", "--ntasks=4", "--ntasks-per-node=2", "--job-name=mn-1-2",
-                  "--no-kill", "--overlap", "--mpi=pmix", "mnlaunch", "jobs/mnist", "-n", "5"));
-  const auto three = command_of({"/usr/bin/srun", "-N3", "-n", "9", "-w", "vn1", "--nodes=3", "/x/mnlaunch", "a"}, job);
-  EXPECT_EQ(three.wanted_hosts(), 3U);
-  EXPECT_EQ(three.ranks_per_host(), 3U);
-  EXPECT_EQ(srun_on(three, {"vn2"}).back(), "a");
-  EXPECT_EQ(srun_on(three, {"vn2"}).size(), 10U);
-  EXPECT_EQ(command_of({"srun", "--ntasks-per-node", "4", "mnlaunch", "a"}, job).ranks_per_host(), 4U);
-}
-
-TEST(StepCommandTest, MpiexecGetsOtherHosts) {
-  const auto command =
-      command_of({"mpiexec", "-n", "4", "--host", "a:2,b:2,c:2", "--bind-to", "none", "mnlaunch", "x"});
-  EXPECT_THAT(command.hosts(), ElementsAre("a", "b", "c"));
-  EXPECT_EQ(command.wanted_hosts(), 2U);
-  EXPECT_THAT(command.on({"a", "c"}, "name", false),
-              ElementsAre("mpiexec", "-host", "a:2,c:2", "-n", "4", "-x", "MN_STATUS_FILE", "--bind-to", "none",
-                          "mnlaunch", "x"));
-}
-
-TEST(StepCommandTest, WhatCannotBeStartedElsewhereIsAnError) {
-  EXPECT_THROW(command_of({}), UsageError);
-  EXPECT_THROW(command_of({"srun", "hostname"}, {{"SLURM_JOB_NODELIST", "vn1"}}), UsageError);
-  EXPECT_THROW(command_of({"srun", "mnlaunch", "x"}), UsageError) << "no allocation";
-  EXPECT_THROW(command_of({"srun", "-n5", "mnlaunch", "x"}, {{"SLURM_JOB_NODELIST", "vn[1-2]"}}), UsageError);
-  EXPECT_THROW(command_of({"mpiexec", "-n", "2", "mnlaunch", "x"}), UsageError) << "no hosts";
-  EXPECT_THROW(command_of({"mpiexec", "-host", "a:0", "mnlaunch", "x"}), UsageError);
-  EXPECT_THROW(command_of({"srun", "-N3", "mnlaunch", "x"}, {{"SLURM_JOB_NODELIST", "vn[1-2]"}}), UsageError);
-  EXPECT_THROW(command_of({"mpiexec", "-host", "a:2", "-n", "4", "mnlaunch", "x"}), UsageError) << "4 of 2 ranks";
-  try {
-    command_of({"mpiexec", "-host", "a:2", "-n", "3", "mnlaunch", "x"});
-    FAIL() << "3 ranks by two";
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("3 ranks do not fill hosts of 2: "));
-  }
-}
 
 TEST(SuperviseTest, Options) {
   const auto options = parse_supervise({"--restarts", "5", "--spares=1", "--min-nodes", "2", "--", "srun", "mnlaunch"});
@@ -87,52 +36,6 @@ TEST(SuperviseTest, Options) {
        {Words{"--restart", "5"}, Words{"--restarts"}, Words{"--spares=-1"}, Words{"--spares", "x"}}) {
     EXPECT_THROW(static_cast<void>(parse_supervise(wrong)), UsageError);
   }
-}
-
-/// Stand-ins for mpiexec and srun, scripts that do `step`, and for ssh.
-class StandIns {
- public:
-  explicit StandIns(const std::string& step) {
-    const std::string start = "echo \"$*\" >>" + (folder_.path() / "starts").string() + "\n" + step;
-    write("mpiexec", start);
-    write("srun", "case $* in *\" true\") exit 0;; esac\n" + start);
-    write("ssh",
-          "case $* in *\" lost true\"|*localhost*|*127.*|*\" $(hostname) true\") exit 1;; *\" slow true\") sleep 1;; "
-          "*\" silent true\") exec sleep 60;; esac");
-    write("mnlaunch", "");
-    path_ = std::getenv("PATH");
-    setenv("PATH", (folder_.path().string() + ":" + path_).c_str(), 1);
-    setenv("MN_STATUS_FILE", (folder_.path() / "status").c_str(), 1);
-  }
-  ~StandIns() {
-    setenv("PATH", path_.c_str(), 1);
-    unsetenv("MN_STATUS_FILE");
-  }
-  StandIns(const StandIns&) = delete;
-  StandIns& operator=(const StandIns&) = delete;
-
-  [[nodiscard]] Words starts() const {
-    Words lines;
-    std::ifstream file(folder_.path() / "starts");
-    for (std::string line; std::getline(file, line);) lines.push_back(line);
-    return lines;
-  }
-
- private:
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_.path() / name) << "#!/bin/sh\n" << text << "\n";
-    std::filesystem::permissions(folder_.path() / name, std::filesystem::perms::owner_all);
-  }
-
-  TemporaryFolder folder_;
-  std::string path_;
-};
-
-constexpr const char* kProgress =
-    R"(printf 'began 0\niteration %d\nsaved 20\nup 1\nloaded 2\nstepped 3\n' $(wc -l <"${0%/*}/starts") >"$MN_STATUS_FILE"; )";
-
-SuperviseOptions on_hosts(const std::string& hosts) {
-  return {.restarts = 2, .command = {"mpiexec", "-host", hosts, "mnlaunch", "x"}};
 }
 
 TEST(SuperviseTest, ALostHostIsLeftOutAndASpareTakesItsPlace) {
@@ -178,6 +81,69 @@ TEST(SuperviseTest, GivesUpWhereItFailsTwiceAtTheSameIteration) {
   EXPECT_EQ(stand_ins.starts().size(), 2U);
 }
 
+/// A rank may end before rank 0 has written that the iteration is complete.
+TEST(SuperviseTest, ANeighboringIterationIsTheSame) {
+  const StandIns stand_ins(
+      R"(printf 'began 0\niteration %d\nsaved 0\nup 1\nloaded 2\nstepped 3\n' $((8 - $(wc -l <"${0%/*}/starts"))) >"$MN_STATUS_FILE"; exit 3)");
+  EXPECT_EQ(supervise(on_hosts("a:1")), 3);
+  EXPECT_EQ(stand_ins.starts().size(), 2U);
+}
+
+TEST(SuperviseTest, ItsFileForProgressIsPrivateAndOfAnotherNameEachTime) {
+  const StandIns stand_ins(
+      "stat -c '%a %n' \"$MN_STATUS_FILE\" >>\"${0%/*}/files\"; [ $(wc -l <\"${0%/*}/starts\") = 2 ]");
+  unsetenv("MN_STATUS_FILE");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(stand_ins.folder());
+  EXPECT_EQ(supervise(on_hosts("a:1")), 0);
+  std::filesystem::current_path(before);
+  const Words files = stand_ins.lines("files");
+  ASSERT_EQ(files.size(), 2U);
+  EXPECT_NE(files[0], files[1]);
+  for (const auto& file : files) {
+    EXPECT_THAT(file, testing::MatchesRegex("600 .*/.mn-supervise-[0-9A-Za-z]*"));
+    EXPECT_THAT(file, testing::Not(testing::HasSubstr("-" + std::to_string(getpid()))));
+    EXPECT_FALSE(std::filesystem::exists(file.substr(4)));
+  }
+}
+
+TEST(SuperviseTest, NoFileForProgressIsNoFailureBeforeTraining) {
+  const StandIns stand_ins("exit 1");
+  setenv("MN_STATUS_FILE", "/proc/no/status", 1);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(supervise(on_hosts("a:1")), 1);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("cannot make the file for progress, /proc/no/status: "));
+  EXPECT_THAT(said, HasSubstr("attempt 1 ended with 1; how far it came is unknown"));
+  EXPECT_THAT(said, testing::Not(HasSubstr("before training")));
+}
+
+/// A step that fails at iteration 30, and then does not resume what it has saved.
+std::string said_of_forgotten_resume(const Words& program) {
+  const StandIns stand_ins(
+      R"(n=$(wc -l <"${0%/*}/starts"); )"
+      R"(printf 'began 0\niteration %d\nsaved %d\nup 1\nloaded 2\nstepped 3\n' $((30 / n)) $((20 / n)) >"$MN_STATUS_FILE"; )"
+      "sleep 0.3; [ $n = 2 ]");
+  auto options = on_hosts("a:1");
+  options.command.pop_back();
+  options.command.insert(options.command.end(), program.begin(), program.end());
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(supervise(options), 0);
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(SuperviseTest, ACommandThatDoesNotResumeGetsAHint) {
+  const std::string hint = "without --resume auto a start after a failure begins anew";
+  EXPECT_THAT(said_of_forgotten_resume({"jobs/mnist", "--epoch", "1"}), HasSubstr(hint));
+  EXPECT_THAT(said_of_forgotten_resume({"/opt/mn/bin/jobs/mnist"}), HasSubstr(hint));
+  for (const Words& program :
+       {Words{"jobs/mnist", "--resume", "auto"}, {"jobs/mnist", "--resume=auto"}, {"own", "--epoch", "1"}}) {
+    const std::string said = said_of_forgotten_resume(program);
+    EXPECT_THAT(said, testing::Not(HasSubstr(hint)));
+    EXPECT_THAT(said, HasSubstr("trains again after iteration 0, although iteration 20 is saved"));
+  }
+}
+
 TEST(SuperviseTest, AStepHasARandomKeyUnlessOneIsSet) {
   unsetenv("MN_LAUNCH_KEY");
   EXPECT_EQ((StandIns("[ ${#MN_LAUNCH_KEY} = 64 ]"), supervise(on_hosts("a:1"))), 0);
@@ -193,12 +159,6 @@ TEST(SuperviseTest, WrongOptionsAndRequeueAreNotStartedAgain) {
     EXPECT_EQ(supervise(on_hosts("a:1")), status);
     EXPECT_EQ(stand_ins.starts().size(), 1U);
   }
-}
-
-TEST(SuperviseTest, ASignalThatCameTooEarlyAsksForRequeueToo) {
-  const StandIns stand_ins("kill -USR1 $$");
-  EXPECT_EQ(supervise(on_hosts("a:1")), kExitRequeue);
-  EXPECT_EQ(stand_ins.starts().size(), 1U);
 }
 
 /// How supervise ends, and after how many starts, around an srun -K that says this of the first rank that fails.
@@ -222,13 +182,6 @@ TEST(SuperviseTest, TheFirstRankThatFailsCountsWhereSrunEndsTheOthers) {
       {"Exited with exit code 3", 3}, {"Killed", 137}, {"Segmentation fault (core dumped)", 139}, {"Out Of Memory", 1}};
   for (const auto& [first, status] : failures)
     EXPECT_EQ(end_of_srun(first), std::pair(status, std::size_t{3})) << first;
-}
-
-/// While hosts are tried after a failure, say, there is no step that could answer it.
-TEST(SuperviseTest, NoStepBeginsAfterASignal) {
-  const StandIns stand_ins("parent=$PPID; (sleep 0.3; kill -USR1 $parent) & exit 1");
-  EXPECT_EXIT(std::exit(supervise(on_hosts("slow:1"))), testing::ExitedWithCode(kExitRequeue), "asked for the end");
-  EXPECT_EQ(stand_ins.starts().size(), 1U);
 }
 
 TEST(SuperviseTest, ALauncherThatDoesNotEndIsEnded) {

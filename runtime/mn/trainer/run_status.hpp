@@ -18,8 +18,8 @@ namespace mn {
 
 class RunStatus {
  public:
-  /// Opens the file if MN_STATUS_FILE is set, and `writes`. Warns if it can't be written, or is a link or no plain file:
-  /// training goes on without.
+  /// Opens the file if MN_STATUS_FILE is set, and `writes`. Warns if it can't be written, is a link, or not a plain
+  /// file: training goes on without.
   explicit RunStatus(bool writes);
 
   void began(std::int64_t iteration);

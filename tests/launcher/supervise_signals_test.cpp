@@ -1,0 +1,97 @@
+// Signals to mnlaunch supervise: a step gets each once, and may answer it with a checkpoint.
+#include <csignal>
+#include <cstdlib>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <mn/core/exit_codes.hpp>
+
+#include "supervise/supervise.hpp"
+#include "tests/launcher/stand_ins.hpp"
+
+namespace mn::launcher {
+namespace {
+
+using test_steps::on_hosts;
+using test_steps::StandIns;
+using testing::ElementsAre;
+
+TEST(SuperviseSignalsTest, ASignalThatCameTooEarlyAsksForRequeueToo) {
+  const StandIns stand_ins("kill -USR1 $$");
+  EXPECT_EQ(supervise(on_hosts("a:1")), kExitRequeue);
+  EXPECT_EQ(stand_ins.starts().size(), 1U);
+}
+
+/// While hosts are tried after a failure, say, there is no step that could answer it.
+TEST(SuperviseSignalsTest, NoStepBeginsAfterASignal) {
+  const StandIns stand_ins("parent=$PPID; (sleep 0.3; kill -USR1 $parent) & exit 1");
+  EXPECT_EXIT(std::exit(supervise(on_hosts("slow:1"))), testing::ExitedWithCode(kExitRequeue), "asked for the end");
+  EXPECT_EQ(stand_ins.starts().size(), 1U);
+}
+
+/// As Open MPI's: SIGTERM, SIGHUP and SIGINT end the ranks at once, SIGUSR1 reaches them, who take a second to save.
+/// It has `send` sent to the process $parent, or to the group of it, which is another than the tests'.
+std::string answering(const std::string& send, const std::string& save = "sleep 1; exit 75") {
+  return "for s in INT TERM HUP; do trap \"echo $s >>'${0%/*}/signals'; exit 1\" $s; done; "
+         "trap 'echo USR1 >>\"${0%/*}/signals\"; " +
+         save +
+         "' USR1; "
+         "parent=$PPID; group=$(ps -o pgid= -p $PPID | tr -d ' '); (sleep 0.3; " +
+         send + ") & n=0; while [ $((n += 1)) -lt 50 ]; do sleep 0.1; done; exit 9";
+}
+
+[[noreturn]] void supervise_in_own_group(const SuperviseOptions& options) {
+  setpgid(0, 0);
+  std::exit(supervise(options));
+}
+
+/// As the terminal does, and schedulers.
+TEST(SuperviseSignalsTest, ASignalToTheWholeGroupReachesTheStepOnce) {
+  for (const char* name : {"INT", "TERM", "HUP"}) {
+    const StandIns stand_ins(answering(std::string("kill -") + name + " -$group"));
+    EXPECT_EXIT(supervise_in_own_group(on_hosts("a:1")), testing::ExitedWithCode(kExitRequeue), "asked for the end");
+    EXPECT_THAT(stand_ins.lines("signals"), ElementsAre("USR1")) << name;
+  }
+}
+
+/// Open MPI ends ranks within two seconds of SIGTERM, and then with 1.
+TEST(SuperviseSignalsTest, RanksUnderMpiexecMayAnswerBeforeTheyEnd) {
+  for (const char* name : {"INT", "TERM", "HUP", "USR1"}) {
+    // timeout, for one, sends what it sends twice.
+    const std::string send = std::string("kill -") + name + " $parent";
+    const StandIns stand_ins(answering(send + "; sleep 0.05; " + send));
+    EXPECT_EXIT(supervise_in_own_group(on_hosts("a:1")), testing::ExitedWithCode(kExitRequeue), "asked for the end");
+    EXPECT_THAT(stand_ins.lines("signals"), ElementsAre("USR1")) << name;
+    EXPECT_EQ(stand_ins.starts().size(), 1U);
+  }
+}
+
+TEST(SuperviseSignalsTest, ALaterSignalIsPassedAsItIs) {
+  const StandIns stand_ins(answering("kill -TERM $parent; sleep 1.3; kill -TERM $parent", ":"));
+  EXPECT_EXIT(supervise_in_own_group(on_hosts("a:1")), testing::ExitedWithCode(1), "asked for the end");
+  EXPECT_THAT(stand_ins.lines("signals"), ElementsAre("USR1", "TERM"));
+}
+
+/// Where the scheduler has ended mpiexec itself, its status does not tell that the ranks have saved.
+TEST(SuperviseSignalsTest, RanksThatAskForRequeueAreRequeued) {
+  const StandIns stand_ins(
+      "trap '' TERM USR1; kill -TERM $PPID; echo '2026 rank 0: SIGTERM asked for the end: checkpointed in "
+      "out/ckpt/step-00000007, requeue "
+      "the job' >&2; sleep 0.3; exit 1");
+  EXPECT_EXIT(supervise_in_own_group(on_hosts("a:1")), testing::ExitedWithCode(kExitRequeue), "asked for the end");
+}
+
+/// srun has its own rule for SIGINT, and passes the others on.
+TEST(SuperviseSignalsTest, SrunGetsSignalsAsTheyAre) {
+  const StandIns stand_ins(answering("kill -TERM -$group"));
+  setenv("SLURM_JOB_NODELIST", "a", 1);
+  const SuperviseOptions options = {.restarts = 2, .command = {"srun", "mnlaunch", "x"}};
+  EXPECT_EXIT(supervise_in_own_group(options), testing::ExitedWithCode(1), "asked for the end");
+  unsetenv("SLURM_JOB_NODELIST");
+  EXPECT_THAT(stand_ins.lines("signals"), ElementsAre("TERM"));
+}
+
+}  // namespace
+}  // namespace mn::launcher
