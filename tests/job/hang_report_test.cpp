@@ -93,6 +93,15 @@ TEST(ActivityTest, AFirstStepMayTakeLongerUnlessItIsInACall) {
   EXPECT_EQ(activity_now().limit_s, 10);
 }
 
+TEST(ActivityTest, AStateThatWasLeftHasMadeItsFirstStep) {
+  const auto limit = [] {
+    const ActivityScope waiting("waiting for data", std::chrono::seconds(10), std::chrono::seconds(50));
+    return activity_now().limit_s;
+  };
+  EXPECT_EQ(limit(), 50);
+  EXPECT_EQ(limit(), 10);
+}
+
 TEST(ThreadStack, NamesTheFunctionsOfAThread) {
   prepare_stacks();
   std::atomic<bool> stop = false;

@@ -1,12 +1,15 @@
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
 #include <vector>
 
 #include <mn/core/activity.hpp>
 #include <mn/core/environment.hpp>
+#include <mn/core/error.hpp>
 
 namespace mn {
 namespace {
@@ -14,6 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kTimesLongest = 5;
+constexpr std::int64_t kMaxHangSeconds = 7 * 86400;
 
 struct State {
   std::string name;
@@ -57,11 +61,19 @@ void step(Account& all) {
 
 /// MN_HANG_SECONDS in place of what a scope says.
 double patience_s(std::chrono::seconds given) {
-  static const auto wanted = environment_int("MN_HANG_SECONDS");
-  return static_cast<double>(wanted ? std::max<std::int64_t>(*wanted, 1) : given.count());
+  static const auto wanted = hang_seconds();
+  if (wanted == 0) return std::numeric_limits<double>::infinity();
+  return static_cast<double>(wanted.value_or(given.count()));
 }
 
 }  // namespace
+
+std::optional<std::int64_t> hang_seconds() {
+  const auto seconds = environment_int("MN_HANG_SECONDS");
+  if (!seconds || (*seconds >= 0 && *seconds <= kMaxHangSeconds)) return seconds;
+  throw UsageError("MN_HANG_SECONDS is " + std::to_string(*seconds) + ": use 1 to " + std::to_string(kMaxHangSeconds) +
+                   " seconds, or 0 for no watch");
+}
 
 ActivityScope::ActivityScope(std::string name, std::chrono::seconds patience, std::chrono::seconds first) {
   const double seconds = patience_s(patience), first_s = patience_s(first);
@@ -74,7 +86,7 @@ ActivityScope::ActivityScope(std::string name, std::chrono::seconds patience, st
 ActivityScope::~ActivityScope() {
   Account& all = account();
   const std::lock_guard lock(all.mutex);
-  progress(all);
+  step(all);
   all.scopes.pop_back();
 }
 

@@ -11,15 +11,21 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace mn {
+
+/// MN_HANG_SECONDS, which replaces the patience of every state; 0: nothing is ever stuck. No value: unset. Throws
+/// UsageError for anything else.
+[[nodiscard]] std::optional<std::int64_t> hang_seconds();
 
 /// While it lives, the process is in the state `name`; scopes nest, and the innermost counts. One thread.
 class ActivityScope {
  public:
   /// `patience` is how long the state may take without progress, and five times its longest so far if that is more.
-  /// Until it has made a first step and while it is in no communicator call, it may take `first` if that is more.
+  /// Until it has made a first step, or was left, and while it is in no communicator call, it may take `first` if that
+  /// is more.
   explicit ActivityScope(std::string name, std::chrono::seconds patience = kPatience,
                          std::chrono::seconds first = std::chrono::seconds(0));
   ~ActivityScope();

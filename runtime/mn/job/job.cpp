@@ -52,6 +52,7 @@ class Job::Impl {
     install_terminate_handler(speaker_, {});
     start_log(speaker_);
     const auto timeout = peer_timeout();
+    static_cast<void>(hang_seconds());  // wrong ones are an error now, not when training begins
     remember_signal_handlers();
     owns_mpi_ = !has_started_mpi();
     if (owns_mpi_) check_launcher();
