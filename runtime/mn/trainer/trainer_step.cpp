@@ -35,7 +35,8 @@ void add_to(StepTimes& sum, const StepTimes& step) {
 
 Batch Trainer::next_batch() {
   const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
-  const ActivityScope activity("waiting for a minibatch");
+  // The first may wait until files are open, and for loaders of the program's own.
+  const ActivityScope activity("waiting for a minibatch", ActivityScope::kPatience, ActivityScope::kFirstStep);
   const auto begin = Clock::now();
   if (work_) work_->end();
   std::optional<Batch> batch = iterator_->next();
