@@ -21,13 +21,17 @@ goes_back() {
   scontrol update JobId="$1" StartTime=now
 }
 
-# What mnlaunch and the training do at each start: wait for a signal; fail after a checkpoint; fail without one.
+# What mnlaunch and the training do at each start: wait for a signal; fail after a checkpoint; fail without one. The file
+# for their progress is private.
 mkdir -p stand-in
 cat >stand-in/mnlaunch <<'STAND_IN'
 #!/bin/bash
 reached() { printf 'began %-20d\niteration %-20d\nsaved %-20d\n' "$@" >"$MN_STATUS_FILE"; }
 case ${SLURM_RESTART_COUNT:-0} in
-  0) touch waits; exec sleep 60 ;;
+  0)
+    [ "$(stat -c '%a %s' "$MN_STATUS_FILE")" = '600 0' ] && [ ! -e "$SLURM_JOB_NAME-$SLURM_JOB_ID.status" ] && touch waits
+    exec sleep 60
+    ;;
   1) reached 0 9 5 ;;
   2) reached 5 9 5 ;;
 esac
@@ -41,6 +45,7 @@ goes_back "$job" 1
 goes_back "$job" 2
 within 60 is_over "$job" || fail "not over: $(scontrol show job "$job")"
 [[ $(scontrol show job "$job") =~ JobState=FAILED ]] || fail "not failed: $(scontrol show job "$job")"
+! compgen -G '.mn-status-*' || fail 'the file for the progress stays'
 
 rm waits
 job=$(MN_BUILD_DIR=$work/stand-in sbatch --parsable --nodes=1 "$checkout/slurm/mnist.sbatch")
