@@ -33,6 +33,8 @@ constinit Plan plan;  // NOLINT: preloaded, it serves before main()
 std::atomic<bool> armed = false;
 std::atomic<std::int64_t> calls = 0;
 std::atomic<bool> exchanges_refused = false;
+constinit std::string look_end;  // NOLINT
+std::atomic<int> look_error = 0;
 std::atomic<int> record = -1;                    // a descriptor
 std::atomic<int> opens = 0;                      // numbers of opened files begin at 1
 std::array<std::atomic<int>, 4096> opened = {};  // those of descriptors below the folder; 0: another file
@@ -57,6 +59,12 @@ Verdict next_call() {
 int id_of(int fd) { return fd >= 0 && fd < static_cast<int>(opened.size()) ? opened[fd].load() : 0; }
 Verdict judge(const char* path) { return armed && is_below(path) ? next_call() : Verdict::kAsAlways; }
 Verdict judge(int fd) { return armed && id_of(fd) != 0 ? next_call() : Verdict::kAsAlways; }
+
+bool fails_look(std::string_view path) {
+  if (look_error == 0 || !path.ends_with(look_end)) return false;
+  errno = look_error;
+  return true;
+}
 
 void note(std::initializer_list<std::string_view> fields) {
   if (record < 0) return;
@@ -128,6 +136,11 @@ std::int64_t stop_failing() {
   return calls;
 }
 
+void fail_looks(const std::string& end_of_path, int error) {
+  look_end = end_of_path;
+  look_error = end_of_path.empty() ? 0 : error;
+}
+
 void refuse_exchanges(bool refuse) { exchanges_refused = refuse; }
 void record_calls(int fd) { record = fd; }
 
@@ -149,6 +162,21 @@ int open64(const char* path, int flags, ...) {
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
   return open_with("open64", path, flags, mode);
+}
+int openat(int folder, const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  if ((flags & O_DIRECTORY) != 0 && fails_look(path)) return -1;
+  return real<int(int, const char*, int, ...)>("openat")(folder, path, flags, mode);
+}
+int lstat(const char* path, struct stat* facts) noexcept {
+  return fails_look(path) ? -1 : real<int(const char*, struct stat*)>("lstat")(path, facts);
+}
+/// What a library that was built for an older libc calls, as libtorch, whose std::filesystem then serves all.
+int __lxstat(int version, const char* path, struct stat* facts) noexcept {  // NOLINT
+  return fails_look(path) ? -1 : real<int(int, const char*, struct stat*)>("__lxstat")(version, path, facts);
 }
 ssize_t pwrite(int fd, const void* data, size_t bytes, off_t offset) {
   return write_with("pwrite", fd, data, bytes, offset);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace mn::test {
 
@@ -22,6 +23,10 @@ void fail_call(const std::filesystem::path& folder, std::int64_t at, CallFault f
                bool from_then_on = false);
 /// No more faults. Returns the number of calls since fail_call().
 std::int64_t stop_failing();
+
+/// From now on lstat() of paths with this end, and openat() of such folders, fail with this errno, as a file server's
+/// may; empty: none. They do not count as calls.
+void fail_looks(const std::string& end_of_path, int error);
 
 /// From now on renameat2() fails, as on file systems that cannot exchange names.
 void refuse_exchanges(bool refuse);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/checkpoint/format/commit.hpp>
 #include <mn/checkpoint/format/storage.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
@@ -76,16 +77,58 @@ TEST_F(CheckpointFolderTest, OnlyTheNewestAreKept) {
   EXPECT_THROW(extensions::Snapshot(0), UsageError);
 }
 
+/// Checkpoints that can be found, not read. Collective.
+void make_checkpoints(const std::filesystem::path& out, std::initializer_list<int> iterations) {
+  on_rank_zero([&] {
+    for (const int iteration : iterations) {
+      std::filesystem::create_directories(checkpoint_path(out, iteration));
+      write_file(checkpoint_path(out, iteration) / kManifestName, "of another");
+    }
+  });
+}
+
+/// A file server's error is one, and no checkpoint is taken for absent because of it.
+TEST_F(CheckpointFolderTest, WhatCannotBeSeenIsNotAbsent) {
+  make_checkpoints(folder_.path(), {100, 200, 300});
+  const auto newest = checkpoint_path(folder_.path(), 300);
+  const auto names_all = testing::SizeIs(3);
+  for (const std::string& end : {"step-00000300/" + std::string(kManifestName), std::string("/ckpt")}) {
+    const auto says_so = testing::AllOf(HasSubstr(end), HasSubstr("Stale file handle"), testing::Not(HasSubstr("\n")));
+    test::fail_looks(end, ESTALE);
+    const std::string resumed = resume_message("auto", options_);
+    EXPECT_THAT(resumed, says_so);
+    EXPECT_TRUE(toy::same_on_all(resumed));
+    on_rank_zero([&] {
+      EXPECT_THAT(toy::message_of([&] { (void)find_checkpoints(folder_.path()); }), says_so);
+      EXPECT_THAT(toy::message_of([&] { remove_old_checkpoints(folder_.path(), 1); }), says_so);
+      EXPECT_THAT(toy::message_of([&] { set_later_checkpoints_aside(folder_.path(), 1); }), says_so);
+      if (end != "/ckpt") {
+        EXPECT_THAT(toy::message_of([&] { (void)begin_save(newest); }), says_so);
+      }
+    });
+    test::fail_looks("", 0);
+    EXPECT_THAT(find_checkpoints(folder_.path()), names_all);
+  }
+  on_rank_zero([&] {  // of what is kept
+    write_file(newest / kPinName, "");
+    test::fail_looks(kPinName, EIO);
+    EXPECT_NE(toy::message_of([&] { (void)is_kept(folder_.path(), newest); }), "no DataError");
+    test::fail_looks("", 0);
+    EXPECT_TRUE(is_kept(folder_.path(), newest));
+  });
+}
+
+TEST_F(CheckpointFolderTest, WhereEveryCheckpointIsDamagedTrainingDoesNotBeginAnew) {
+  make_checkpoints(folder_.path(), {100, 200});
+  const std::string said = resume_message("auto", options_);
+  EXPECT_THAT(said, testing::AllOf(HasSubstr("none of the 2 checkpoints"), HasSubstr(folder_.path().string())));
+  EXPECT_TRUE(toy::same_on_all(said));
+  EXPECT_THAT(find_checkpoints(folder_.path()), testing::SizeIs(2));
+}
+
 /// A new run in the folder of one that came further: what it writes is the newest, and nothing is deleted.
 TEST_F(CheckpointFolderTest, CheckpointsOfAnotherRunAreSetAside) {
-  if (world()->rank() == 0) {
-    for (const int iteration : {5, 100, 200, 300}) {
-      const auto path = checkpoint_path(folder_.path(), iteration);
-      std::filesystem::create_directories(path);
-      write_file(path / kManifestName, "of another");
-    }
-  }
-  world()->barrier();
+  make_checkpoints(folder_.path(), {5, 100, 200, 300});
   ToyJob job(world(), options_);
   job.trainer->extend(std::make_unique<extensions::Snapshot>(2), {.trigger = Interval(4, "iteration")});
   EXPECT_EQ(job.trainer->run(), 0);

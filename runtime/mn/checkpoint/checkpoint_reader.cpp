@@ -8,6 +8,7 @@
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -35,12 +36,11 @@ std::string error_of(Work work) {
 
 std::vector<fs::path> candidates(Communicator& comm, const std::string& from, const fs::path& out) {
   json names = json::array();
-  if (comm.rank() == 0) {
-    if (from != "auto") names.push_back(from);
-    if (from == "auto") {
-      for (const fs::path& path : find_checkpoints(out)) names.push_back(path.string());
-    }
-  }
+  const auto find = [&] {
+    if (from != "auto") return names.push_back(from);
+    for (const fs::path& path : find_checkpoints(out)) names.push_back(path.string());
+  };
+  on_root<DataError>(comm, find, true);
   names = comm.bcast_obj(names);
   return {names.begin(), names.end()};
 }
@@ -49,7 +49,8 @@ std::vector<fs::path> candidates(Communicator& comm, const std::string& from, co
 
 std::unique_ptr<CheckpointReader> CheckpointReader::open(Communicator& comm, const std::string& from,
                                                          const fs::path& out) {
-  for (const fs::path& path : candidates(comm, from, out)) {
+  const std::vector<fs::path> paths = candidates(comm, from, out);
+  for (const fs::path& path : paths) {
     try {
       std::unique_ptr<CheckpointReader> reader(new CheckpointReader(comm, path));
       if (comm.rank() == 0) log_info("resuming from " + path.string());
@@ -58,6 +59,12 @@ std::unique_ptr<CheckpointReader> CheckpointReader::open(Communicator& comm, con
       if (from != "auto") throw;  // else all ranks, which threw the same, try the same one next
       if (comm.rank() == 0) log_warning(std::string(error.what()) + "; trying the one before");
     }
+  }
+  if (!paths.empty()) {
+    throw DataError("none of the " + std::to_string(paths.size()) + " checkpoints in " + out.string() +
+                        " can be read: training does not start at the beginning beside them; give another output "
+                        "folder (--out), or start without --resume",
+                    true);
   }
   if (comm.rank() == 0) log_info("no checkpoint in " + out.string() + ": training starts at the beginning");
   return nullptr;

@@ -28,7 +28,8 @@ class Communicator;
 class CheckpointReader {
  public:
   /// Collective. `from` is a checkpoint, or "auto" for the newest undamaged one of the output folder, with a warning
-  /// for each damaged one; null if there is none. Throws the same DataError on every rank.
+  /// for each damaged one; null if there is none at all. Throws the same DataError on every rank, also if all are
+  /// damaged or it can't be told which there are.
   [[nodiscard]] static std::unique_ptr<CheckpointReader> open(Communicator& comm, const std::string& from,
                                                               const std::filesystem::path& out);
   ~CheckpointReader();

@@ -40,15 +40,29 @@ std::optional<std::string> name_of_replaced(const std::string& name) {
   return name.substr(1, name.size() - 1 - std::string_view(kReplacedEnd).size());
 }
 
+bool is_absent(const std::error_code& error) {
+  return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+}
+
+/// What the folder holds; nothing if it is absent. FileError if it can't be read.
+std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
+  std::vector<fs::directory_entry> entries;
+  std::error_code error;
+  for (fs::directory_iterator next(folder, error), end; !error && next != end; next.increment(error)) {
+    entries.push_back(*next);
+  }
+  if (!error || is_absent(error)) return entries;
+  throw FileError(with_errno("cannot read the folder " + folder.string(), error.value()), error.value());
+}
+
 bool is_checkpoint(const fs::path& path) {
   // A folder without a manifest is a save that never ended; files are whole, as they were renamed when written.
-  std::error_code none;
   const std::string name = path.filename().string();
   if (name.starts_with(kPrefix)) return is_committed(path);
   if (const auto visible = name_of_replaced(name)) {
     return is_committed(path) && !is_committed(path.parent_path() / *visible);
   }
-  return fs::is_regular_file(path, none);
+  return fs::is_regular_file(path);
 }
 
 CheckpointInfo info_of(const fs::path& path, const nlohmann::json& about, std::int64_t ranks) {
@@ -69,7 +83,7 @@ void remove_with_warning(const fs::path& path) {
 /// Folders without a manifest, and those that were to replace another or were replaced.
 void remove_unfinished(const fs::path& folder) {
   std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) {
+  for (const auto& entry : entries_of(folder)) {
     const std::string name = entry.path().filename().string();
     // What a save that replaces another leaves when it is killed between its two renames.
     const bool beside = name.starts_with("." + std::string(kPrefix)) &&
@@ -96,8 +110,7 @@ std::optional<std::int64_t> checkpoint_iteration(const fs::path& path) {
 std::vector<fs::path> find_checkpoints(const fs::path& out) {
   std::vector<std::pair<std::int64_t, fs::path>> found;
   for (const fs::path& folder : {out / kFolder, out}) {
-    std::error_code none;  // no folder: no checkpoints
-    for (const auto& entry : fs::directory_iterator(folder, none)) {
+    for (const auto& entry : entries_of(folder)) {
       const auto iteration = checkpoint_iteration(entry.path());
       if (iteration && is_checkpoint(entry.path())) found.emplace_back(*iteration, entry.path());
     }
@@ -133,9 +146,12 @@ void set_later_checkpoints_aside(const fs::path& out, std::int64_t iteration) {
 }
 
 bool is_kept(const fs::path& out, const fs::path& checkpoint) {
-  std::error_code none;
-  const fs::path best = fs::read_symlink(out / kBest, none);
-  return fs::exists(checkpoint / kPinName, none) ||
+  std::error_code error;
+  const fs::path best = fs::read_symlink(out / kBest, error);
+  if (error && !is_absent(error) && error != std::errc::invalid_argument) {  // that is: not a link
+    throw FileError(with_errno("cannot read the link " + (out / kBest).string(), error.value()), error.value());
+  }
+  return fs::exists(status_of(checkpoint / kPinName)) ||
          (!best.empty() && checkpoint_iteration(best) == checkpoint_iteration(checkpoint));
 }
 

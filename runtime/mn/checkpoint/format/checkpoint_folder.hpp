@@ -14,7 +14,7 @@ namespace mn {
 /// The iteration that the name of a checkpoint says; no value for other names.
 [[nodiscard]] std::optional<std::int64_t> checkpoint_iteration(const std::filesystem::path& path);
 /// The checkpoints of `out`, those of the most iterations first, whenever they were written or copied; none if there is
-/// no such folder. Also the files OUT/snapshot_iter_N that earlier versions wrote.
+/// no such folder. Also the files OUT/snapshot_iter_N that earlier versions wrote. An error where that can't be told.
 [[nodiscard]] std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& out);
 /// How far the training of a checkpoint was.
 struct CheckpointInfo {
@@ -35,7 +35,8 @@ void set_later_checkpoints_aside(const std::filesystem::path& out, std::int64_t 
 /// OUT/snapshot_best points to.
 [[nodiscard]] bool is_kept(const std::filesystem::path& out, const std::filesystem::path& checkpoint);
 /// Removes all but the `keep` of the most iterations and those that is_kept() names, and what stopped saves have left;
-/// a warning for what can't be removed. For one rank, while nothing is being saved.
+/// a warning for what can't be removed. For one rank, while nothing is being saved. Removes nothing because of what it
+/// can't see, which is an error.
 void remove_old_checkpoints(const std::filesystem::path& out, std::size_t keep);
 
 /// OUT/snapshot_best becomes a link to this checkpoint of `out`, in one step. For one rank. DataError if it can't.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <system_error>
 #include <vector>
 
 #include <mn/checkpoint/format/safetensors_header.hpp>
@@ -112,10 +113,16 @@ void SavedCheckpoint::check() {
   for (std::size_t shard = 0; shard < ranks(); ++shard) check_shard(shard);
 }
 
+fs::file_status status_of(const fs::path& path) {
+  std::error_code error;  // also where nothing is there
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (status.type() != fs::file_type::none) return status;
+  throw FileError(with_errno("cannot see " + path.string(), error.value()), error.value());
+}
+
 bool is_committed(const fs::path& folder) {
-  std::error_code none;
   // Not through a link: what it points to is not this checkpoint's.
-  return fs::is_regular_file(fs::symlink_status(folder / kManifestName, none));
+  return fs::is_regular_file(status_of(folder / kManifestName));
 }
 
 }  // namespace mn

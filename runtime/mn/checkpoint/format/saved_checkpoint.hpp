@@ -47,7 +47,11 @@ class SavedCheckpoint {
   std::optional<std::pair<std::size_t, File>> opened_;  // the shard of the last read
 };
 
-/// Whether the folder holds a manifest.
+/// What lies at `path`, or a link there by itself. FileError where that can't be told: what a file server does not show
+/// for a moment is not absent.
+[[nodiscard]] std::filesystem::file_status status_of(const std::filesystem::path& path);
+
+/// Whether the folder holds a manifest. FileError as above.
 [[nodiscard]] bool is_committed(const std::filesystem::path& folder);
 
 }  // namespace mn
