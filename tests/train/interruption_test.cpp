@@ -13,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 #include <mn/trainer/output_folder.hpp>
 #include <mn/trainer/time_limit.hpp>
 
+#include "tests/support/temporary_folder.hpp"
 #include "tests/train/toy.hpp"
 
 namespace mn {
@@ -103,6 +105,27 @@ TEST(OutputFolderTest, OneProcessMayHoldItTwice) {
   EXPECT_TRUE(std::filesystem::exists(own / ".lock"));
 }
 
+TEST(OutputFolderTest, TheLockOfAnotherStays) {
+  const TestFolder folder(world());
+  const auto own = folder.path() / std::to_string(world()->rank());
+  auto held = std::make_unique<OutputFolder>(own, 0);
+  EXPECT_NO_THROW(held->check_held());
+  std::filesystem::remove_all(own);
+  EXPECT_THROW(held->check_held(), DataError);
+  const auto path = write_lock(own, "vn7", "4711");
+  EXPECT_THROW(held->check_held(), DataError);
+  held.reset();
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+TEST(OutputFolderTest, ALockThatIsNoFileIsOneLine) {
+  const TestFolder folder(world());
+  const auto own = folder.path() / std::to_string(world()->rank());
+  std::filesystem::create_directories(own);
+  ASSERT_EQ(mkfifo((own / ".lock").c_str(), 0600), 0);
+  EXPECT_THAT(refusal(own), HasSubstr("/.lock is not a regular file"));
+}
+
 TEST(OutputFolderTest, AFullFolderIsNamedWithItsFreeBytes) {
   const TestFolder folder(world());
   struct statvfs system {};
@@ -151,6 +174,37 @@ TEST(InterruptionTest, TheTimeLimitEndsAllRanksWithACheckpoint) {
   EXPECT_THAT(job.trainer->end_reason(), HasSubstr("time limit"));
   EXPECT_TRUE(same_on_all(std::to_string(job.trainer->iteration())));
   EXPECT_TRUE(std::filesystem::exists(checkpoint_path(folder.path(), job.trainer->iteration())));
+}
+
+/// Somebody removes the output folder, and begins another job there.
+TEST(InterruptionTest, ATrainingWhoseFolderIsTakenEndsOnAllRanks) {
+  const TestFolder folder(world());
+  const auto out = folder.path() / "out";
+  const std::map<std::string, std::function<void(Trainer&)>> uses = {
+      {"a report", [](Trainer& trainer) { (void)trainer.take_observation(); }},
+      {"a save", [&](Trainer& trainer) { trainer.save(checkpoint_path(out, trainer.iteration())); }},
+      {"a save beside training", [](Trainer& trainer) { trainer.save_in_background([] {}); }},
+      {"the end", [](Trainer& trainer) { trainer.stop("it is over"); }},
+  };
+  for (const auto& [name, use] : uses) {
+    ToyJob job(world(), {.trainer = {.iterations = 4, .out = out}});
+    std::int64_t used = 0;
+    job.trainer->extend("use", {1, "iteration"}, [&](Trainer& trainer) {
+      if (trainer.iteration() < 2) return;
+      if (trainer.is_root()) std::filesystem::remove_all(out);
+      if (trainer.is_root()) write_lock(out, "vn7", "4711");
+      ++used;
+      use(trainer);
+    });
+    const std::string said = test::message_of<DataError>([&] { (void)job.trainer->run(); });
+    EXPECT_THAT(said, HasSubstr("was removed or replaced")) << name;
+    EXPECT_EQ(used, 1) << name;
+    job.trainer.reset();
+    if (world()->rank() == 0) {
+      EXPECT_EQ(std::distance(std::filesystem::directory_iterator(out), {}), 1) << name;
+      std::filesystem::remove_all(out);
+    }
+  }
 }
 
 TEST(InterruptionTest, NcclMayNotTakeASignalOfSchedulers) {

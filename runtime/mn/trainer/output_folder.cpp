@@ -14,10 +14,13 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/comm/on_root.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/lock_file.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/core/unix_time.hpp>
@@ -123,7 +126,7 @@ bool may_anyone_write(const std::filesystem::path& folder) {
   return ::stat(folder.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0;
 }
 
-/// (4). Of the links in a folder mn itself makes one, which it replaces and never follows to write.
+/// (5). Of the links in a folder mn itself makes one, which it replaces and never follows to write.
 void refuse_links_of_others(const std::filesystem::path& folder) {
   const std::filesystem::path itself = (folder / "").parent_path();  // without a slash at its end
   const auto refuse = [](const std::filesystem::path& link) {
@@ -136,6 +139,15 @@ void refuse_links_of_others(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
     if (entry.path().filename() != "snapshot_best" && is_link_of_others(entry.path())) refuse(entry.path());
   }
+}
+
+/// Whether the open file is the one at `path`. True where the file system can't say.
+bool is_at(const std::filesystem::path& path, const Fd& file) {
+  struct stat own {
+  }, there{};
+  if (fstat(file.get(), &own) != 0) return errno != ESTALE;
+  if (lstat(path.c_str(), &there) != 0) return errno != ENOENT && errno != ENOTDIR;
+  return own.st_ino == there.st_ino && own.st_dev == there.st_dev;
 }
 
 /// 0, or the errno. Takes the bytes of the file, so that a quota counts too.
@@ -163,7 +175,19 @@ OutputFolder::OutputFolder(const std::filesystem::path& folder, std::uint64_t ch
 }
 
 OutputFolder::~OutputFolder() {
-  if (lock_) unlink(lock_path_.c_str());
+  if (lock_ && is_at(lock_path_, lock_)) unlink(lock_path_.c_str());
+}
+
+void OutputFolder::check_held() const {
+  if (!lock_ || is_at(lock_path_, lock_)) return;
+  throw DataError(lock_path_.string() +
+                  ", by which this job holds its output folder, was removed or replaced: the job ends, as another may "
+                  "write there by now");
+}
+
+void check_held(const OutputFolder* folder, Communicator& comm) {
+  on_root<DataError>(
+      comm, [folder] { folder->check_held(); }, true);
 }
 
 void OutputFolder::check_room(std::uint64_t bytes) const {
@@ -185,7 +209,7 @@ void OutputFolder::check_room(std::uint64_t bytes) const {
 
 /// False if another process holds it. (3): what was removed meanwhile is not the lock.
 bool OutputFolder::lock_file() {
-  lock_ = Fd(open(lock_path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
+  lock_ = open_lock_file(lock_path_, O_CREAT, 0644);
   if (!lock_) {
     const int error = errno;
     if (is_full(error)) check_room(kLeastBytes);

@@ -9,7 +9,8 @@
 /// 2. The file names its owner (host, process, job, start), so that a process that is kept out can say by whom.
 /// 3. The file is removed by its owner alone, while it is locked; a process that then locks the removed file
 ///    opens it again.
-/// 4. Where others may write, what they have put there when the run begins leads it to no other files: links of other
+/// 4. A run whose folder, or the lock in it, was removed or replaced ends instead of writing where another may write.
+/// 5. Where others may write, what they have put there when the run begins leads it to no other files: links of other
 ///    users are errors.
 ///
 /// Cost: a probe of as many bytes as one checkpoint, which are reserved and not written where the file system can.
@@ -23,6 +24,8 @@
 
 namespace mn {
 
+class Communicator;
+
 class OutputFolder {
  public:
   /// Throws UsageError that says which: the folder can't be made or written, it is full (with the bytes free and
@@ -32,6 +35,8 @@ class OutputFolder {
   OutputFolder(const std::filesystem::path& folder, std::uint64_t checkpoint_bytes);
   /// Releases the lock.
   ~OutputFolder();
+  /// (4): throws DataError if what is locked is no longer what lies there.
+  void check_held() const;
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
@@ -45,5 +50,8 @@ class OutputFolder {
   std::filesystem::path lock_path_;
   Fd lock_;  // empty: this process holds the folder elsewhere
 };
+
+/// Collective, with rank 0's folder: every rank throws what check_held() does.
+void check_held(const OutputFolder* folder, Communicator& comm);
 
 }  // namespace mn

@@ -210,6 +210,7 @@ void Trainer::wait_for_losses() {
 bool Trainer::is_saving() const noexcept { return saving_->is_under_way(); }
 
 Metrics Trainer::take_observation() {
+  check_held(folder_.get(), *comm_);  // whose log the caller writes
   wait_for_losses();
   return observation_->take(*comm_, iteration_, bytes_sent());
 }

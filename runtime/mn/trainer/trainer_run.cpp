@@ -12,6 +12,7 @@
 #include <mn/tensor/modules.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
+#include <mn/trainer/output_folder.hpp>
 #include <mn/trainer/periodic_agreement.hpp>
 #include <mn/trainer/run_status.hpp>
 #include <mn/trainer/signals.hpp>
@@ -44,6 +45,7 @@ int Trainer::run() {
   }
   if (reason != kNoReason) signal.keep();
   synchronize();
+  check_held(folder_.get(), *comm_);
   const bool requeue = reason != kNoReason && !finished();
   finish_save();
   if (requeue) checkpoint_to_requeue(reason);
