@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # mnlaunch supervise around srun -K, whose own status is that of the ranks that it ended, and around mpiexec, whose ranks
-# on other nodes get no variable of supervise but the name of the file for their progress.
+# on other nodes get no variable of supervise but the name of the file for their progress. The hosts that srun is to use,
+# or not, hold for supervise.
 # shellcheck disable=SC2016
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mnlaunch=$build/mnlaunch
@@ -20,6 +21,15 @@ supervised 2 1 --bogus true
 supervised 3 2 sh -c '[ $RANK = 1 ] && exit 3; sleep 20'
 supervised 137 2 sh -c '[ $RANK = 1 ] && kill -KILL $$; sleep 20'
 supervised 75 1 sh -c '[ $RANK = 1 ] && kill -TERM $$; sleep 20'
+
+# srun takes vn1 first where it may.
+echo 'supervise, --exclude and --nodelist'
+for hosts in --exclude=vn1 '-x vn1' '-w vn2'; do
+  # shellcheck disable=SC2086
+  timeout -k 5 100 salloc -Q -N2 --ntasks-per-node=1 "$mnlaunch" supervise -- srun -N1 $hosts "$mnlaunch" \
+    sh -c 'echo "ran on $SLURMD_NODENAME"' >supervised.txt 2>&1 || fail "$hosts: $(cat supervised.txt)"
+  same "$hosts: $(cat supervised.txt)" 'ran on vn2' "$(grep '^ran on' supervised.txt)"
+done
 
 echo 'supervise, mpiexec'
 "${on_vn1[@]}" timeout 60 "$mnlaunch" supervise -- mpiexec -host vn1:1,vn2:1 -n 2 -x PATH -x OMP_NUM_THREADS \
