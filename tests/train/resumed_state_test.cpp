@@ -7,6 +7,7 @@
 #include <mn/checkpoint/checkpoint_reader.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/optimizer_archive.hpp>
+#include <mn/checkpoint/optimizer_state.hpp>
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
@@ -135,6 +136,38 @@ TEST_F(ResumedStateTest, OptimizerStateFollowsNames) {
     };
     EXPECT_TRUE(moment(*second, there).equal(moment(*first, item.value()))) << item.key();
   }
+}
+
+/// libtorch's archive, in which parameters have no names.
+TEST_F(ResumedStateTest, AnArchiveOfParametersInAnotherOrderIsAnError) {
+  const toy::ToyNet net(false);
+  const at::Tensor a = net.first->weight, b = net.second->weight;
+  using torch::optim::LBFGS;
+  LBFGS saved(std::vector<at::Tensor>{a, b}), turned(std::vector<at::Tensor>{b, a}), fewer(std::vector<at::Tensor>{a});
+  const json groups = optimizer_groups(saved, net);
+  const TensorForms forms = {{kArchive, {at::kByte, {10}}}};
+  const auto said = [&](LBFGS& optimizer, const json& of) {
+    return toy::message_of([&] { (void)OptimizerLoad(optimizer, net, forms, of); });
+  };
+  EXPECT_EQ(said(saved, groups), "no DataError");
+  EXPECT_EQ(said(turned, json::array()), "no DataError") << "an earlier version had no names";
+  EXPECT_THAT(said(turned, groups),
+              HasSubstr("LBFGS is stored by the order of its parameters, which is another now: in group 0 "
+                        "first.weight stood where this job has second.weight"));
+  EXPECT_THAT(said(fewer, groups), HasSubstr("second.weight, which the optimizer of this job does not have"));
+}
+
+TEST_F(ResumedStateTest, TheBytesOfAnOptimizersStateFollowFromItsKind) {
+  const toy::ToyNet net(false);
+  const auto bytes = [](auto optimizer) { return optimizer_state_bytes(optimizer) / sizeof(float); };
+  constexpr std::uint64_t kNumbers = 6 * 5 + 5 + 5 * 3 + 3;
+  using namespace torch::optim;
+  EXPECT_EQ(bytes(Adam(net.parameters())), 2 * kNumbers);
+  EXPECT_EQ(bytes(FusedAdam(net.parameters(), AdamOptions(0.1).amsgrad(true))), 3 * kNumbers);
+  EXPECT_EQ(bytes(SGD(net.parameters(), 0.1)), 0U);
+  EXPECT_EQ(bytes(SGD(net.parameters(), SGDOptions(0.1).momentum(0.9))), kNumbers);
+  EXPECT_EQ(bytes(RMSprop(net.parameters(), RMSpropOptions(0.1).centered(true))), 2 * kNumbers);
+  EXPECT_EQ(bytes(LBFGS(net.parameters())), 0U) << "not known";
 }
 
 }  // namespace

@@ -15,6 +15,12 @@ std::string optimizer_bytes(const torch::optim::Optimizer& optimizer) {
   return std::move(bytes).str();
 }
 
+bool is_empty_archive(std::string_view bytes) {
+  torch::serialize::InputArchive archive;
+  archive.load_from(bytes.data(), bytes.size());
+  return archive.keys().empty();
+}
+
 void load_optimizer(torch::optim::Optimizer& optimizer, std::string_view bytes, c10::Device device) {
   torch::serialize::InputArchive archive;
   archive.load_from(bytes.data(), bytes.size(), device);

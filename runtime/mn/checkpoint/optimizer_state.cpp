@@ -168,10 +168,29 @@ json optimizer_groups(Optimizer& optimizer, const torch::nn::Module& module) {
   return groups;
 }
 
+std::uint64_t optimizer_state_bytes(Optimizer& optimizer) {
+  const std::string kind = optimizer_kind(optimizer);
+  const json settings = optimizer_settings(optimizer);
+  std::uint64_t bytes = 0;
+  for (std::size_t g = 0; g < settings.size(); ++g) {
+    const auto is_on = [&](const char* setting) { return settings[g].value(setting, 0.0) != 0 ? 1 : 0; };
+    std::uint64_t copies = 0;  // of a parameter
+    if (kind == "Adam" || kind == "AdamW" || kind == "LAMB") copies = 2 + is_on("amsgrad");
+    if (kind == "SGD" || kind == "LARS") copies = is_on("momentum");
+    if (kind == "RMSprop") copies = 1 + is_on("momentum") + is_on("centered");
+    if (kind == "Adagrad") copies = 1;
+    for (const at::Tensor& parameter : optimizer.param_groups()[g].params()) {
+      if (parameter.requires_grad()) bytes += copies * parameter.nbytes();
+    }
+  }
+  return bytes;
+}
+
 OptimizerLoad::OptimizerLoad(Optimizer& optimizer, const torch::nn::Module& module, const TensorForms& saved,
                              const json& groups)
     : optimizer_(optimizer), names_(parameter_names(optimizer, module)), groups_(groups) {
   if (const auto archive = saved.find(kArchive); archive != saved.end()) {
+    check_order(groups);
     tensors_.emplace_back(kArchive, at::empty(archive->second.shape, at::kByte));
     return;
   }
@@ -206,6 +225,24 @@ void OptimizerLoad::check_names(const json& groups) const {
   if (!saved.empty()) {
     throw DataError("the optimizer of the checkpoint has parameter " + *saved.begin() +
                         ", which the optimizer of this job does not have",
+                    true);
+  }
+}
+
+/// What an archive holds is the optimizer's own affair, so nothing can be put in another order in it.
+void OptimizerLoad::check_order(const json& groups) const {
+  if (groups.empty()) return;  // an earlier version, which did not note names
+  check_names(groups);
+  for (std::size_t g = 0; g < std::max(groups.size(), names_.size()); ++g) {
+    const json then = g < groups.size() ? groups[g].at("parameters") : json::array();
+    const json now = g < names_.size() ? json(names_[g]) : json::array();
+    const auto [was, is] = std::ranges::mismatch(then, now);
+    if (was == then.end() && is == now.end()) continue;
+    throw DataError("the state of the optimizer " + optimizer_kind(optimizer_) +
+                        " is stored by the order of its parameters, which is another now: in group " +
+                        std::to_string(g) + (was == then.end() ? " nothing" : " " + was->get<std::string>()) +
+                        " stood where this job has " + (is == now.end() ? "nothing" : is->get<std::string>()) +
+                        "; give the optimizer its parameters in the order that they had",
                     true);
   }
 }
