@@ -1,10 +1,15 @@
 // Training that saves checkpoints and resumes from them.
+#include <algorithm>
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mn/checkpoint/checkpoint_reader.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 
@@ -14,6 +19,7 @@ namespace mn {
 namespace {
 
 using nlohmann::json;
+using testing::HasSubstr;
 using toy::TestFolder;
 using toy::ToyJob;
 using toy::ToyOptions;
@@ -132,6 +138,82 @@ TEST(ResumeAcrossTest, NewRandomNumbersDifferBetweenRanksAndAreReproducible) {
   }
   EXPECT_EQ(drawn[0], drawn[1]);
   EXPECT_EQ(std::set(drawn[0].begin(), drawn[0].end()).size(), drawn[0].size());
+}
+
+/// Trains `model` with a checkpoint of each iteration.
+std::unique_ptr<Trainer> trainer_of(const std::shared_ptr<toy::ToyNet>& model, ComputeLoss loss,
+                                    std::unique_ptr<torch::optim::Optimizer> optimizer,
+                                    const std::filesystem::path& out) {
+  auto trainer = std::make_unique<Trainer>(world(), create_multi_node_optimizer(std::move(optimizer), world()),
+                                           std::make_shared<toy::ToyIterator>(50, 4, *world()), model, std::move(loss),
+                                           TrainerOptions{.iterations = 6, .out = out});
+  trainer->extend(std::make_unique<extensions::Snapshot>(6), {.trigger = Interval(1, "iteration")});
+  return trainer;
+}
+
+/// Of a momentum encoder, whose parameters no optimizer trains, and of an embedding with max_norm.
+TEST(ChangingLossTest, ASaveHoldsWhatParametersWereBeforeTheNextLossChangesThem) {
+  const TestFolder folder(world());
+  torch::manual_seed(5);
+  const auto model = std::make_shared<toy::ToyNet>(false);
+  const at::Tensor key = model->register_parameter("key", torch::zeros({1 << 22}), /*requires_grad=*/false);
+  const auto table =
+      model->register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(1 << 18, 3).max_norm(0.5)));
+  const auto loss = [&](const Batch& batch, Summary&) {
+    key.data().add_(1);
+    const at::Tensor rows = table->forward(torch::arange(3));  // max_norm changes these: the same on all ranks
+    const at::Tensor scores = model->forward(batch.data) + rows.index_select(0, batch.target);
+    return torch::nn::functional::cross_entropy(scores, batch.target);
+  };
+  const auto trainer =
+      trainer_of(model, loss, std::make_unique<torch::optim::SGD>(model->parameters(), 0.1), folder.path());
+  EXPECT_EQ(trainer->run(), 0);
+  EXPECT_EQ(find_checkpoints(folder.path()).size(), 6U) << "a save has failed";
+  for (const auto& path : find_checkpoints(folder.path())) {
+    const auto reader = CheckpointReader::open(*world(), path.string(), folder.path());
+    at::Tensor saved = torch::empty_like(key);
+    reader->read("model/", {{"key", saved}});
+    EXPECT_TRUE(saved.equal(torch::full_like(key, *checkpoint_iteration(path)))) << path;
+  }
+}
+
+/// Masks, and what a program begins with.
+TEST(DivergenceTest, OnlyWhatTrainsAndWasFiniteDiverges) {
+  const TestFolder folder(world());
+  const auto model = std::make_shared<toy::ToyNet>(false);
+  model->register_parameter("mask", torch::full({5}, -INFINITY), /*requires_grad=*/false);
+  model->register_parameter("bound", torch::full({5}, INFINITY));
+  model->register_buffer("unset", torch::full({2}, NAN));
+  const auto loss = [&](const Batch& batch, Summary&) {
+    return torch::nn::functional::cross_entropy(model->forward(batch.data), batch.target);
+  };
+  const auto trainer =
+      trainer_of(model, loss, std::make_unique<torch::optim::SGD>(model->parameters(), 0.1), folder.path());
+  EXPECT_EQ(trainer->run(), 0);
+  EXPECT_EQ(find_checkpoints(folder.path()).size(), 6U);
+  model->second->bias.detach()[1] = INFINITY;
+  EXPECT_THAT(toy::message_of([&] { trainer->save(folder.path() / "c"); }), HasSubstr("second.bias holds NaN or inf"));
+}
+
+/// An optimizer without a save() of its own.
+TEST(UnsavedStateTest, IsToldOnce) {
+  struct Forgetful : torch::optim::Optimizer {
+    explicit Forgetful(std::vector<at::Tensor> parameters)
+        : Optimizer({torch::optim::OptimizerParamGroup(std::move(parameters))},
+                    std::make_unique<torch::optim::SGDOptions>(0.1)) {}
+    at::Tensor step(LossClosure /*closure*/) override { return {}; }
+  };
+  const TestFolder folder(world());
+  const auto model = std::make_shared<toy::ToyNet>(false);
+  const auto loss = [&](const Batch& batch, Summary&) { return model->forward(batch.data).sum(); };
+  const auto trainer = trainer_of(model, loss, std::make_unique<Forgetful>(model->parameters()), folder.path());
+  (void)take_warnings();
+  EXPECT_EQ(trainer->run(), 0);
+  const auto told = take_warnings();
+  const auto is_meant = [](const std::string& text) { return text.find("Forgetful") != std::string::npos; };
+  EXPECT_EQ(std::ranges::count_if(told, is_meant), world()->rank() == 0 ? 1 : 0);
+  trainer->save(folder.path() / "again");
+  EXPECT_TRUE(take_warnings().empty());
 }
 
 }  // namespace

@@ -18,12 +18,6 @@ using nlohmann::json;
 
 constexpr std::size_t kPiece = std::size_t{4} << 20;  // bytes, which the checksum leaves in the cache for the write
 
-/// Number of changes in place by libtorch's operators.
-std::uint32_t version_of(const at::Tensor& tensor) {
-  const auto& versions = tensor.unsafeGetTensorImpl()->version_counter();
-  return versions.enabled() ? versions.current_version() : 0;  // tensors of inference mode have none
-}
-
 /// (1): the number of this rank among the writers: first one rank of each node, then the next of each.
 std::uint64_t writer_number(const Topology& topology) {
   std::vector<int> seen(static_cast<std::size_t>(topology.inter_size), 0);
@@ -55,6 +49,11 @@ std::span<const std::byte> bytes_in(const at::Tensor& host) {
 }
 
 }  // namespace
+
+std::uint32_t version_of(const at::Tensor& tensor) {
+  const auto& versions = tensor.unsafeGetTensorImpl()->version_counter();
+  return versions.enabled() ? versions.current_version() : 0;  // tensors of inference mode have none
+}
 
 CheckpointSave::CheckpointSave(Communicator& comm, fs::path path, const Checkpoint& checkpoint,
                                std::uint64_t bytes_per_writer)
@@ -170,7 +169,8 @@ void CheckpointSave::copy(Slice& slice, std::uint64_t to) {
   if (!bytes.empty()) std::memcpy(memory_->data() + to, bytes.data(), bytes.size());
   if (version_of(slice.tensor) != slice.version) {
     throw DataError(slice.part.tensor +
-                    " has changed while it was copied: call Trainer::finish_copy() before changes outside of steps");
+                    " has changed while it was copied: the next save copies before the loss is computed; call "
+                    "Trainer::finish_copy() before changes outside of steps");
   }
   slice.tensor.reset();  // else a tensor that the program replaces would live on until the save ends
 }

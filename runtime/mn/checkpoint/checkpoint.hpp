@@ -28,6 +28,9 @@ namespace mn {
 
 class Communicator;
 
+/// Number of changes in place by libtorch's operators; those through data() and set_data() do not count.
+[[nodiscard]] std::uint32_t version_of(const at::Tensor& tensor);
+
 /// What a rank has of a checkpoint. A Trainer fills it.
 struct Checkpoint {
   nlohmann::json about;  ///< counters, iterator, extensions, …; rank 0's counts

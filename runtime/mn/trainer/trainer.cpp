@@ -8,7 +8,9 @@
 #include <mn/checkpoint/background_save.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/format/storage.hpp>
+#include <mn/checkpoint/not_finite.hpp>
 #include <mn/checkpoint/optimizer_settings.hpp>
+#include <mn/checkpoint/optimizer_state.hpp>
 #include <mn/comm/create_communicator.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/checksum.hpp>
@@ -58,7 +60,6 @@ void warn_of_volatile_storage(const std::filesystem::path& out, Communicator& co
               ", which goes with this node: give a folder on storage that all nodes share (--out)");
 }
 
-/// Size of the weights alone, which is a checkpoint's least size.
 std::uint64_t bytes_of_tensors(const torch::nn::Module& model) {
   std::uint64_t bytes = 0;
   for (const auto& [name, tensor] : named_tensors(model)) bytes += tensor.nbytes();
@@ -115,6 +116,12 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer>
   for (const auto& [name, optimizer] : optimizers_) settings_.push_back(optimizer_settings(optimizer->actual()).dump());
   name_tensors(*model_);
   comm_->broadcast_data(*model_);  // also what the optimizers do not hold
+  for (const auto& [name, parameter] : named_parameters(*model_)) {
+    if (holds_nan(parameter, true)) not_finite_.insert(name);
+  }
+  for (const auto& [name, buffer] : named_buffers(*model_)) {
+    if (holds_nan(buffer, false)) not_finite_.insert(name);
+  }
   for (const auto& [name, optimizer] : optimizers_) optimizer->average_statistics(*model_);
   prepare_graph();
 }
@@ -134,10 +141,19 @@ void Trainer::check_optimizers() const {
 }
 
 void Trainer::prepare_out() {
-  const std::uint64_t checkpoint_bytes = options_.checkpoint_on_signal ? bytes_of_tensors(*model_) : 0;
-  if (options_.checkpoint_on_signal && is_root()) time_limit_ = std::make_unique<TimeLimit>(checkpoint_bytes);
+  std::uint64_t room = 0;
+  if (options_.checkpoint_on_signal) {
+    const std::uint64_t weights = bytes_of_tensors(*model_);
+    std::uint64_t checkpoint = weights;
+    for (const auto& [name, optimizer] : optimizers_) {
+      const int copies = optimizer->local() ? comm_->size() : 1;
+      checkpoint += copies * optimizer_state_bytes(optimizer->actual());
+    }
+    if (is_root()) time_limit_ = std::make_unique<TimeLimit>(checkpoint);
+    room = checkpoint + weights;  // which the program may write beside it
+  }
   status_ = std::make_unique<RunStatus>(is_root());
-  on_root<UsageError>(*comm_, [&] { folder_ = std::make_unique<OutputFolder>(options_.out, checkpoint_bytes); });
+  on_root<UsageError>(*comm_, [&] { folder_ = std::make_unique<OutputFolder>(options_.out, room); });
   warn_of_volatile_storage(options_.out, *comm_);
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -78,8 +79,9 @@ class Trainer {
 
   /// Trains until a limit is reached or stop() is called. Returns 0, or kExitRequeue if a signal ended it; then a
   /// checkpoint is in `out`, and the program returns that status. When it returns, every file that rank 0 wrote is
-  /// complete. A model in evaluation mode is put into training mode; modules of it that are in evaluation mode by
-  /// themselves (frozen batch normalization) stay so.
+  /// complete. Throws SaveError, once all else is done, if the last checkpoint can't be written. A model in evaluation
+  /// mode is put into training mode; modules of it that are in evaluation mode by themselves (frozen batch
+  /// normalization) stay so.
   [[nodiscard]] int run();
   /// For extensions: training ends after this iteration, as at a limit. Every rank calls it in the same iteration; what
   /// one rank alone knows it must broadcast first. `why` is logged on rank 0.
@@ -89,8 +91,8 @@ class Trainer {
   [[nodiscard]] std::string end_reason() const;
 
   /// Writes a checkpoint, each rank its part; when the call returns, it is complete. Throws the same DataError on every
-  /// rank, and writes nothing if a parameter is not finite or a buffer is NaN: earlier checkpoints remain the good
-  /// ones. SaveError, a DataError, means that it could not be written.
+  /// rank, and writes nothing if a parameter that trains has become infinite or NaN, or another tensor of the model
+  /// NaN: earlier checkpoints remain the good ones. SaveError, a DataError, means that it could not be written.
   void save(const std::filesystem::path& path);
   /// The same to checkpoint_path(out(), iteration()) beside training: a thread copies this rank's part while training
   /// makes the next gradients, and writes it. When the checkpoint is complete, it calls `root_committed` on rank 0,
@@ -99,6 +101,9 @@ class Trainer {
   /// DataError.
   void save_in_background(std::function<void()> committed, std::function<void()> root_committed = {});
   /// Waits until that copy is complete: for who changes parameters or optimizers outside of steps and extensions.
+  /// A loss function may change buffers and what no optimizer trains, such as a momentum encoder, as it likes: that is
+  /// copied before the next loss. It may change what an optimizer trains by operators in place, as Embedding's max_norm
+  /// does. Only where it changes that through data() or set_data() it must call this first.
   void finish_copy();
   /// Waits for what save_in_background() has begun.
   void finish_save();
@@ -109,12 +114,11 @@ class Trainer {
   /// Whether this run has written checkpoint_path(out(), iteration()), is writing it, or begins there.
   [[nodiscard]] bool is_saved() const noexcept { return saved_iteration_ == iteration_; }
   /// Continues from a checkpoint, also of another number of ranks: parameters, buffers, optimizer, learning rate,
-  /// random numbers, iterator, counters and extensions. `from` is what save() wrote,
-  /// or "auto" for the newest undamaged one in
-  /// `out`. Returns false if "auto" finds none: training starts at the beginning. Throws the same DataError on every
-  /// rank if the file is absent, damaged, or of another model or optimizer. Settings of the optimizer (momentum, …)
-  /// that this program gives other values than the checkpoint's did win over the checkpoint's, with a line that says
-  /// so.
+  /// random numbers, iterator, counters and extensions. `from` is what save() wrote, or "auto" for the newest undamaged
+  /// one in `out`. Returns false if "auto" finds none at all: training starts at the beginning. Throws the same
+  /// DataError on every rank if the file is absent, damaged, or of another model or optimizer, if all that "auto" finds
+  /// are damaged, and if the storage does not tell which there are. Settings of the optimizer (momentum, …) that this
+  /// program gives other values than the checkpoint's did win over the checkpoint's, with a line that says so.
   bool resume(const std::string& from);
 
   /// Completes the steps so far: applies what the optimizer holds back, and waits for this rank's device, so that the
@@ -233,6 +237,7 @@ class Trainer {
   void add_buffers(Checkpoint& checkpoint) const;
   [[nodiscard]] Checkpoint checkpoint();
   [[nodiscard]] std::function<std::string()> objection() const;
+  [[nodiscard]] bool may_loss_change_parameters() const;
   [[noreturn]] void refuse(const std::filesystem::path& path, std::int64_t iteration, const std::string& why) const;
   void advance_save();
   void note_saved(double seconds);
@@ -283,7 +288,10 @@ class Trainer {
   bool stopped_ = false;
   std::string stop_reason_;  // of stop() or a signal
   std::unique_ptr<Recorded> recorded_;
-  std::unique_ptr<GraphedStep> graph_;  // null: without
+  std::unique_ptr<GraphedStep> graph_;           // null: without
+  std::set<std::string> not_finite_;             // tensors of the model that were not when it came here
+  std::optional<bool> loss_changes_parameters_;  // in place; no value before the first minibatch
+  bool has_looked_at_state_ = false;             // of optimizers that may save nothing
 };
 
 }  // namespace mn

@@ -6,11 +6,18 @@
 // itself, and the optimizer's state if each rank has another (local SGD).
 // (1) What is not finite is not saved.
 // (2) A save that fails ends with one line; training goes on, and the checkpoint before stays.
+// (3) What is copied beside training changes in updates alone. A loss may change the parameters that no optimizer
+//     trains, and others in place: then the copy is complete before the next loss.
+#include <algorithm>
+#include <set>
+#include <utility>
+
 #include <ATen/core/Tensor.h>
 
 #include <mn/checkpoint/background_save.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/not_finite.hpp>
+#include <mn/checkpoint/optimizer_archive.hpp>
 #include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/checkpoint/optimizer_state.hpp>
 #include <mn/comm/on_root.hpp>
@@ -22,7 +29,6 @@
 #include <mn/tensor/random_state.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
-#include <mn/trainer/output_folder.hpp>
 #include <mn/trainer/run_status.hpp>
 #include <mn/trainer/state_names.hpp>
 #include <mn/trainer/time_limit.hpp>
@@ -72,6 +78,15 @@ void append(NamedTensors& to, const std::string& prefix, const NamedTensors& ten
   for (const auto& [name, tensor] : tensors) to.emplace_back(prefix + name, tensor);
 }
 
+/// Of an optimizer whose save() stores nothing, which nobody would notice before a resume.
+void warn_of_unsaved_state(const torch::optim::Optimizer& optimizer, const NamedTensors& state) {
+  if (state.size() != 1 || state.front().first != kArchive) return;
+  const at::Tensor& archive = state.front().second;
+  if (!is_empty_archive({static_cast<const char*>(archive.const_data_ptr()), archive.nbytes()})) return;
+  log_warning("checkpoints do not hold the state of the optimizer " + optimizer_kind(optimizer) +
+              ", whose save() stores nothing: a resumed training goes on without it");
+}
+
 }  // namespace
 
 json Trainer::replicated_state() const {
@@ -112,10 +127,12 @@ Checkpoint Trainer::checkpoint() {
   add_buffers(checkpoint);
   for (const auto& [name, optimizer] : optimizers_) {
     const NamedTensors state = optimizer_tensors(optimizer->actual(), *model_);
+    if (is_root() && !has_looked_at_state_) warn_of_unsaved_state(optimizer->actual(), state);
     const bool own = optimizer->local();
     append(own ? checkpoint.own : checkpoint.shared, own ? own_state_prefix(name) : state_prefix(name), state);
     append(checkpoint.own, own_prefix(name), copies_of(optimizer->rank_state()));
   }
+  has_looked_at_state_ = true;
   const NamedTensors extra = extensions_->tensors();
   append(same_on_all_ranks(hash_of(extra), *comm_) ? checkpoint.shared : checkpoint.root, kExtensionPrefix, extra);
   checkpoint.objection = objection();
@@ -124,12 +141,33 @@ Checkpoint Trainer::checkpoint() {
 
 /// (1): asked on the thread that copies, but for tensors on a device, which are looked at now.
 std::function<std::string()> Trainer::objection() const {
-  const NamedTensors parameters = named_parameters(*model_), buffers = named_buffers(*model_);
-  return [on_device = first_not_finite(on_cpu(parameters, false), on_cpu(buffers, false)),
-          parameters = on_cpu(parameters, true), buffers = copies_of(on_cpu(buffers, true)), rank = comm_->rank()] {
-    const std::string found = on_device.empty() ? first_not_finite(parameters, buffers) : on_device;
+  NamedTensors trained, fixed, buffers = named_buffers(*model_);  // only what trains diverges by itself
+  for (const auto& each : named_parameters(*model_)) (each.second.requires_grad() ? trained : fixed).push_back(each);
+  for (NamedTensors* const all : {&trained, &fixed, &buffers}) {
+    std::erase_if(*all, [&](const auto& each) { return not_finite_.contains(each.first); });
+  }
+  NamedTensors on_device = on_cpu(fixed, false), on_host = on_cpu(fixed, true);
+  append(on_device, "", on_cpu(buffers, false));
+  append(on_host, "", copies_of(on_cpu(buffers, true)));
+  return [found_on_device = first_not_finite(on_cpu(trained, false), on_device), trained = on_cpu(trained, true),
+          others = std::move(on_host), rank = comm_->rank()] {
+    const std::string found = found_on_device.empty() ? first_not_finite(trained, others) : found_on_device;
     return found.empty() ? found : found + " on rank " + std::to_string(rank);
   };
+}
+
+bool Trainer::may_loss_change_parameters() const {
+  if (loss_changes_parameters_.value_or(false)) return true;
+  std::set<const c10::TensorImpl*> trained;
+  for (const auto& [name, optimizer] : optimizers_) {
+    for (const auto& group : optimizer->actual().param_groups()) {
+      for (const at::Tensor& each : group.params()) {
+        if (each.requires_grad()) trained.insert(each.unsafeGetTensorImpl());
+      }
+    }
+  }
+  const auto is_trained = [&](const at::Tensor& each) { return trained.contains(each.unsafeGetTensorImpl()); };
+  return !std::ranges::all_of(parameters_of(*model_), is_trained);
 }
 
 void Trainer::refuse(const std::filesystem::path& path, std::int64_t iteration, const std::string& why) const {
@@ -144,7 +182,6 @@ void Trainer::save(const std::filesystem::path& path) {
   finish_save();
   const ActivityScope activity("writing a checkpoint", ActivityScope::kLongPatience);
   const auto begin = Clock::now();
-  check_held(folder_.get(), *comm_);
   finish_steps();
   try {
     save_checkpoint(*comm_, path, checkpoint());
@@ -176,11 +213,11 @@ void Trainer::save_in_background(std::function<void()> committed, std::function<
     return committed();
   }
   const ActivityScope activity("beginning a checkpoint", ActivityScope::kLongPatience);
-  check_held(folder_.get(), *comm_);
   finish_steps();
   try {
     on_root<SaveError>(*comm_, [this] { set_later_checkpoints_aside(out(), iteration_); });
     saving_->begin(*comm_, checkpoint_path(out(), iteration_), checkpoint());
+    if (may_loss_change_parameters()) saving_->finish_copy();  // (3)
     saved_iteration_ = iteration_;
     when_committed_.push_back(std::move(committed));
     when_root_committed_.push_back(std::move(root_committed));
@@ -214,6 +251,7 @@ void Trainer::advance_save() {
     refuse(checkpoint_path(out(), refused), refused, error.what());
   } catch (const SaveError& error) {
     saved_iteration_ = kNotSaved;
+    loss_changes_parameters_ = true;  // which may be why
     when_committed_.clear();
     warn_of_failed_save(error);
   }

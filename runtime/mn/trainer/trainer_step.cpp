@@ -8,11 +8,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <mn/checkpoint/checkpoint.hpp>
 #include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/tensor/device_times.hpp>
+#include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
@@ -169,7 +171,14 @@ void Trainer::accumulate(const Batch& batch, Accumulated& all, bool last) {
 Trainer::Forward Trainer::forward(const Batch& batch) {
   const Trace::Scope scope(options_.trace.get(), "forward", Trace::Lane::kCompute);
   Summary metrics;
+  const auto versions = [&] {
+    std::uint64_t sum = 0;
+    for (const at::Tensor& parameter : parameters_of(*model_)) sum += version_of(parameter);
+    return sum;
+  };
+  const std::uint64_t before = loss_changes_parameters_ ? 0 : versions();
   Loss loss = compute_loss_(batch, metrics);
+  if (!loss_changes_parameters_) loss_changes_parameters_ = versions() != before;
   if (!loss.value.defined() || loss.value.numel() != 1) {
     throw ArgumentError("the loss function must return a tensor of one element");
   }
