@@ -29,6 +29,7 @@
 #include <mn/tensor/random_state.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
+#include <mn/trainer/output_folder.hpp>
 #include <mn/trainer/run_status.hpp>
 #include <mn/trainer/state_names.hpp>
 #include <mn/trainer/time_limit.hpp>
@@ -182,6 +183,7 @@ void Trainer::save(const std::filesystem::path& path) {
   finish_save();
   const ActivityScope activity("writing a checkpoint", ActivityScope::kLongPatience);
   const auto begin = Clock::now();
+  check_held(folder_.get(), *comm_);
   finish_steps();
   try {
     save_checkpoint(*comm_, path, checkpoint());
@@ -213,6 +215,7 @@ void Trainer::save_in_background(std::function<void()> committed, std::function<
     return committed();
   }
   const ActivityScope activity("beginning a checkpoint", ActivityScope::kLongPatience);
+  check_held(folder_.get(), *comm_);
   finish_steps();
   try {
     on_root<SaveError>(*comm_, [this] { set_later_checkpoints_aside(out(), iteration_); });
