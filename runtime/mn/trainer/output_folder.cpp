@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include <fcntl.h>
@@ -162,7 +163,7 @@ int reserve(const Fd& file, std::uint64_t bytes) {
 
 }  // namespace
 
-OutputFolder::OutputFolder(const std::filesystem::path& folder, std::uint64_t checkpoint_bytes)
+OutputFolder::OutputFolder(const std::filesystem::path& folder, std::uint64_t bytes)
     : folder_(folder), lock_path_(folder / ".lock") {
   try {
     make_folders(folder_);
@@ -171,7 +172,11 @@ OutputFolder::OutputFolder(const std::filesystem::path& folder, std::uint64_t ch
   }
   refuse_links_of_others(folder_);
   lock();
-  check_room(std::max(checkpoint_bytes, kLeastBytes));
+  const std::filesystem::path checkpoints = checkpoint_path(folder_, 0).parent_path();
+  std::error_code none;
+  const bool apart = bytes > 0 && std::filesystem::exists(std::filesystem::symlink_status(checkpoints, none));
+  if (apart) check_room(checkpoints, std::max(bytes, kLeastBytes));
+  check_room(folder_, apart ? kLeastBytes : std::max(bytes, kLeastBytes));
 }
 
 OutputFolder::~OutputFolder() {
@@ -190,19 +195,19 @@ void check_held(const OutputFolder* folder, Communicator& comm) {
       comm, [folder] { folder->check_held(); }, true);
 }
 
-void OutputFolder::check_room(std::uint64_t bytes) const {
+void OutputFolder::check_room(const std::filesystem::path& folder, std::uint64_t bytes) const {
   struct statvfs system {};
-  const bool known = statvfs(folder_.c_str(), &system) == 0;
+  const bool known = statvfs(folder.c_str(), &system) == 0;
   const std::uint64_t free = known ? static_cast<std::uint64_t>(system.f_bavail) * system.f_frsize : bytes;
   int error = ENOSPC;
-  if (free >= bytes) {                             // a quota may still leave less
-    const TemporaryFile probe(folder_ / "probe");  // never published
+  if (free >= bytes) {                            // a quota may still leave less
+    const TemporaryFile probe(folder / "probe");  // never published
     const Fd file(open(probe.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     error = file ? reserve(file, bytes) : errno;
   }
   if (error == 0) return;
-  if (!is_full(error)) throw not_writable(folder_, error);
-  throw UsageError("the output folder " + folder_.string() + " is full (" + std::strerror(error) +
+  if (!is_full(error)) throw not_writable(folder, error);
+  throw UsageError("the output folder " + folder.string() + " is full (" + std::strerror(error) +
                    "): " + bytes_text(free) + " free, and this run needs at least " + bytes_text(bytes) + kAdvice +
                    ", or free space");
 }
@@ -212,7 +217,7 @@ bool OutputFolder::lock_file() {
   lock_ = open_lock_file(lock_path_, O_CREAT, 0644);
   if (!lock_) {
     const int error = errno;
-    if (is_full(error)) check_room(kLeastBytes);
+    if (is_full(error)) check_room(folder_, kLeastBytes);
     throw not_writable(folder_, error);
   }
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -252,7 +257,7 @@ void OutputFolder::sign() const {
   const std::string text = this_owner().dump() + "\n";
   const bool written = ftruncate(lock_.get(), 0) == 0 &&
                        pwrite(lock_.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
-  if (!written) check_room(kLeastBytes);
+  if (!written) check_room(folder_, kLeastBytes);
 }
 
 }  // namespace mn

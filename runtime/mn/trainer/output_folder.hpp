@@ -13,7 +13,8 @@
 /// 5. Where others may write, what they have put there when the run begins leads it to no other files: links of other
 ///    users are errors.
 ///
-/// Cost: a probe of as many bytes as one checkpoint, which are reserved and not written where the file system can.
+/// Cost: a probe of as many bytes as one checkpoint and the weights, which are reserved and not written where the file
+/// system can; in FOLDER/ckpt where that is there, as it may be on other storage.
 /// Source: flock(2), fallocate(2).
 #pragma once
 
@@ -29,10 +30,10 @@ class Communicator;
 class OutputFolder {
  public:
   /// Throws UsageError that says which: the folder can't be made or written, it is full (with the bytes free and
-  /// needed; `checkpoint_bytes` are needed at least), or another process holds it (with its host, process and job). One
+  /// needed; `bytes` are needed at least), or another process holds it (with its host, process and job). One
   /// of this job, as before a restart, has 30 seconds to end, another of this host ten. This process may hold a folder
   /// more than once.
-  OutputFolder(const std::filesystem::path& folder, std::uint64_t checkpoint_bytes);
+  OutputFolder(const std::filesystem::path& folder, std::uint64_t bytes);
   /// Releases the lock.
   ~OutputFolder();
   /// (4): throws DataError if what is locked is no longer what lies there.
@@ -41,7 +42,7 @@ class OutputFolder {
   OutputFolder& operator=(const OutputFolder&) = delete;
 
  private:
-  void check_room(std::uint64_t bytes) const;
+  void check_room(const std::filesystem::path& folder, std::uint64_t bytes) const;
   void lock();
   [[nodiscard]] bool lock_file();
   void sign() const;
