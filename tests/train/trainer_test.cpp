@@ -9,6 +9,8 @@
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/trainer/triggers.hpp>
 
 #include "tests/train/toy.hpp"
@@ -210,6 +212,49 @@ TEST(TrainerTest, ASignalToOneRankEndsAllWithACheckpoint) {
     EXPECT_TRUE(next.trainer->resume("auto"));
     EXPECT_EQ(next.trainer->iteration(), job.trainer->iteration());
     EXPECT_TRUE(next.weights().equal(job.weights()));
+  }
+}
+
+/// The checkpoint after a signal is one of those that are kept.
+TEST(TrainerTest, ASignalLeavesAsManyCheckpointsAsAreKept) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.iterations = 200, .out = folder.path(), .checkpoint_on_signal = true}});
+  job.trainer->extend(std::make_unique<extensions::Snapshot>(2), {.trigger = Interval(2, "iteration")});
+  bool is_raised = false;
+  job.trainer->extend("signal", {1, "iteration"}, [&](Trainer& trainer) {
+    if (trainer.iteration() < 6 || trainer.iteration() % 2 == 1 || std::exchange(is_raised, true)) return;
+    if (world()->rank() == 0) std::raise(SIGUSR1);  // the next iteration, an odd one, is the last
+  });
+  EXPECT_EQ(job.trainer->run(), kExitRequeue);
+  const auto last = checkpoint_path(folder.path(), job.trainer->iteration());
+  EXPECT_THAT(find_checkpoints(folder.path()), ElementsAre(last, testing::_));
+}
+
+/// Where checkpoints go counts as much as the folder itself.
+TEST(TrainerTest, AFolderOfCheckpointsThatCantBeWrittenIsFoundAtTheStart) {
+  const TestFolder folder(world());
+  if (world()->rank() == 0) write_file(folder.path() / "ckpt", "a file");
+  world()->barrier();
+  TrainerOptions options{.iterations = 2, .out = folder.path(), .checkpoint_on_signal = true};
+  try {
+    ToyJob(world(), {.trainer = options});
+    ADD_FAILURE() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("ckpt can't be written"), HasSubstr("Not a directory")));
+  }
+  options.checkpoint_on_signal = false;
+  ToyJob(world(), {.trainer = options});  // saves none
+}
+
+TEST(TrainerTest, ABufferThatCannotBeWrittenToIsNamed) {
+  torch::nn::Linear net(2, 2);
+  net->register_buffer("mask", torch::ones({1, 4}).expand({3, 4}));
+  name_tensors(*net);
+  try {
+    world()->broadcast_data(*net);
+    ADD_FAILURE() << "no error";
+  } catch (const ArgumentError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("mask has elements that share memory"));
   }
 }
 

@@ -92,6 +92,20 @@ void check_same_forms(Communicator& comm, const std::vector<at::Tensor>& tensors
                       true);
 }
 
+/// A tensor whose elements share memory, as expand() makes them, can't be written to.
+void refuse_shared_elements(const std::vector<at::Tensor>& tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& tensor = tensors[i];
+    if (!tensor.defined() || tensor.layout() != at::kStrided || tensor.numel() == 0) continue;
+    for (std::int64_t d = 0; d < tensor.dim(); ++d) {
+      if (tensor.size(d) == 1 || tensor.stride(d) != 0) continue;
+      throw ArgumentError(tensor_name(tensor, i) + " has elements that share memory, as expand() makes them, which " +
+                              "can't be received or loaded: register its clone()",
+                          true);
+    }
+  }
+}
+
 /// The gradient itself if its memory order is the parameter's, which is the same on every rank, else a copy that has
 /// it.
 at::Tensor gradient_to_reduce(const at::Tensor& parameter) {
@@ -228,6 +242,7 @@ void broadcast_tensors(Communicator& comm, const torch::nn::Module& model, int r
 
 void broadcast_tensors(Communicator& comm, const std::vector<at::Tensor>& tensors, int root) {
   check_same_forms(comm, tensors);
+  refuse_shared_elements(tensors);
   Bundle small;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i];

@@ -33,7 +33,11 @@ void Snapshot::save(Trainer& trainer) {
       [this, &trainer] {
         if (continuous_) next_ = next_after(trainer);
       },
-      [this, out = trainer.out()] { try_to_write(has_failed_, [&] { remove_old_checkpoints(out, keep_); }); });
+      [this, out = trainer.out()] { remove_old(out); });
+}
+
+void Snapshot::remove_old(const std::filesystem::path& out) {
+  try_to_write(has_failed_, [&] { remove_old_checkpoints(out, keep_); });
 }
 
 /// Rank 0's clock decides.
@@ -54,6 +58,7 @@ void Snapshot::finalize(Trainer& trainer) {
   if (!trainer.is_saved()) save(trainer);
   trainer.finish_save();
   if (!trainer.is_saved()) trainer.save(checkpoint_path(trainer.out(), trainer.iteration()));
+  if (trainer.is_root()) remove_old(trainer.out());  // after a signal the trainer has saved by itself
 }
 
 }  // namespace mn::extensions

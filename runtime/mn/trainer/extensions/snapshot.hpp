@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include <mn/trainer/extension.hpp>
@@ -31,6 +32,7 @@ class Snapshot final : public Extension {
   using Clock = std::chrono::steady_clock;
 
   void save(Trainer& trainer);
+  void remove_old(const std::filesystem::path& out);
   [[nodiscard]] std::int64_t next_after(Trainer& trainer) const;
 
   std::size_t keep_;
