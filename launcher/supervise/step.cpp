@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,6 +102,7 @@ std::optional<int> status_of_ranks(std::string_view line) {
 
 [[noreturn]] void execute(const Words& command, int stderr_end) {
   setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // what ends our group by SIGKILL does not reach it
   // Outside of the terminal's foreground group a launcher that reads from the terminal would be stopped.
   if (isatty(STDIN_FILENO) != 0) {
     if (const int none = open("/dev/null", O_RDONLY); none >= 0) dup2(none, STDIN_FILENO);

@@ -83,6 +83,13 @@ TEST(SuperviseSignalsTest, RanksThatAskForRequeueAreRequeued) {
   EXPECT_EXIT(supervise_in_own_group(on_hosts("a:1")), testing::ExitedWithCode(kExitRequeue), "asked for the end");
 }
 
+TEST(SuperviseSignalsTest, AStepEndsWithASuperviseThatIsKilled) {
+  const StandIns stand_ins(answering("kill -KILL -$group"));
+  EXPECT_EXIT(supervise_in_own_group(on_hosts("a:1")), testing::KilledBySignal(SIGKILL), "");
+  for (int i = 0; i < 50 && stand_ins.lines("signals").empty(); ++i) usleep(100'000);
+  EXPECT_THAT(stand_ins.lines("signals"), ElementsAre("TERM"));
+}
+
 /// srun has its own rule for SIGINT, and passes the others on.
 TEST(SuperviseSignalsTest, SrunGetsSignalsAsTheyAre) {
   const StandIns stand_ins(answering("kill -TERM -$group"));
