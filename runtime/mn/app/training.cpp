@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 #include <iostream>
 
 #include <torch/nn/module.h>
@@ -9,6 +10,7 @@
 #include <mn/app/reports.hpp>
 #include <mn/app/training.hpp>
 #include <mn/app/weights.hpp>
+#include <mn/checkpoint/checkpoint.hpp>
 #include <mn/core/error.hpp>
 #include <mn/job/job.hpp>
 #include <mn/tensor/autocast.hpp>
@@ -92,6 +94,24 @@ void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Tr
                  {.trigger = Interval::parse(common.checkpoint_every), .name = "AllreducePersistent/snapshot"});
 }
 
+/// Also where the last checkpoint can't be written: that error then comes last.
+int train(Trainer& trainer, const Training& training, const Reports& reports) {
+  int status = 0;
+  std::exception_ptr unsaved;
+  try {
+    status = trainer.run();
+  } catch (const SaveError&) {
+    if (trainer.end_reason().empty()) throw;  // training is not over
+    unsaved = std::current_exception();
+  }
+  write_report(trainer);  // also of a run that was interrupted
+  if (status != 0) return status;
+  average_buffers(*training.model, trainer.communicator(), training.averaged_buffers);
+  save_weights(trainer, reports);
+  if (unsaved) std::rethrow_exception(unsaved);
+  return 0;
+}
+
 int run_trainer(const Options& options, const CommonOptions& common, Training& training,
                 std::unique_ptr<Evaluator> evaluator, const std::shared_ptr<Communicator>& comm) {
   const OptimizerOptions how = optimizer_options(common);
@@ -114,12 +134,7 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   if (!common.resume.empty() && !common.one_batch) trainer.resume(common.resume);
 
   if (comm->rank() == 0) print_banner(common, training, *comm);
-  const int status = trainer.run();
-  write_report(trainer);  // also of a run that was interrupted
-  if (status != 0) return status;
-  average_buffers(*training.model, *comm, training.averaged_buffers);
-  save_weights(trainer, reports);
-  return 0;
+  return train(trainer, training, reports);
 }
 
 }  // namespace
