@@ -104,12 +104,13 @@ int train(Trainer& trainer, const Training& training, const Reports& reports) {
     if (trainer.end_reason().empty()) throw;  // training is not over
     unsaved = std::current_exception();
   }
-  write_report(trainer);  // also of a run that was interrupted
-  if (status != 0) return status;
-  average_buffers(*training.model, trainer.communicator(), training.averaged_buffers);
-  save_weights(trainer, reports);
+  if (status == 0) {
+    average_buffers(*training.model, trainer.communicator(), training.averaged_buffers);
+    save_weights(trainer, reports);
+  }
+  write_report(trainer);  // also of a run that was interrupted; after the weights, for which there may be little room
   if (unsaved) std::rethrow_exception(unsaved);
-  return 0;
+  return status;
 }
 
 int run_trainer(const Options& options, const CommonOptions& common, Training& training,

@@ -175,8 +175,8 @@ OutputFolder::OutputFolder(const std::filesystem::path& folder, std::uint64_t by
   const std::filesystem::path checkpoints = checkpoint_path(folder_, 0).parent_path();
   std::error_code none;
   const bool apart = bytes > 0 && std::filesystem::exists(std::filesystem::symlink_status(checkpoints, none));
-  if (apart) check_room(checkpoints, std::max(bytes, kLeastBytes));
-  check_room(folder_, apart ? kLeastBytes : std::max(bytes, kLeastBytes));
+  if (apart) check_room(checkpoints, bytes);
+  check_room(folder_, kLeastBytes + (apart ? 0 : bytes));
 }
 
 OutputFolder::~OutputFolder() {
