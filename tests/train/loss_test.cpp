@@ -1,6 +1,4 @@
 // Losses that make collective calls, and losses that are means over something else than samples.
-#include <stdexcept>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,12 +76,18 @@ TEST(CollectiveLoss, OfARankWithoutSamplesIsAnError) {
     if (world()->rank() + 1 < ranks) return call();
     EXPECT_THAT(call, ThrowsMessage<ArgumentError>(HasSubstr("this rank has no samples in a step of epoch 1 of")));
   };
+  struct Enough {};
   const auto loss_once = [&](const Batch& batch, Summary& report) {
-    if (calls == 1) throw std::runtime_error("one step is enough");
+    if (calls == 1) throw Enough();
     return loss(batch, report);
   };
   Trainer trainer(world(), optimizer, make_loader(), model.ptr(), loss_once, {.iterations = 2, .out = folder.path()});
-  expect_error([&] { EXPECT_THROW(static_cast<void>(trainer.run()), std::runtime_error); });
+  expect_error([&] {
+    try {
+      ADD_FAILURE() << trainer.run();
+    } catch (const Enough&) {
+    }
+  });
   calls = 0;
   const auto evaluator = create_evaluator(make_loader(), model.ptr(), [&](const Batch& batch, Summary& report) {
     report.add("loss", loss(batch, report).item<double>(), batch.loss_weight());
