@@ -160,7 +160,8 @@ def deterministic(place):
                                                                   "--unit", "100", "--iterations", steps])
     letters, of_letters = twice(place, "same_gpt", 1, gpt_job,
                                 ["--train", f"{tokens}/train", "--val", f"{tokens}/val", "--precision", "bf16", "--dropout",
-                                 "0.1", "--iterations", steps, "--warmup-iterations", "5", "--report-every", steps])
+                                 "0.1", "--iterations", steps, "--warmup-iterations", "5", "--report-every", steps,
+                                 *(["--layers", "1", "--width", "48"] if place.rehearse else [])])
     make = f"{mnshard} tokens {text} --out {tokens} --vocabulary bytes --context 128 --val-part 0.01"
     jobs = [Job(name, ["bash", "-ec", "\n".join(commands)], limited(20))
             for name, commands in (("same_mnist", digits), ("same_gpt", [make, *letters]))]
