@@ -78,14 +78,13 @@ int leave(Exchange& exchange, int exit_code, int rank) {
 void note_not_compared(const Connection& connection, const ThisRank& rank) {
   if (connection.not_compared.empty() || rank.here.rank != 0 || rank.options.check == CheckLevel::kOff) return;
   const Variables& variables = rank.surroundings.variables;
-  std::cerr << "mnlaunch: note: " << connection.not_compared << "; the nodes were not compared"
-            << master_elsewhere(variables) << " (srun and Open MPI's mpiexec make that possible)" << std::endl;
+  std::cerr << "mnlaunch: note: " + connection.not_compared + "; the nodes were not compared" +
+                   master_elsewhere(variables) + " (srun and Open MPI's mpiexec make that possible)\n";
 }
 
 void note_key(const Connection& connection, const Options& options) {
   if (!options.show || connection.here.rank != 0 || !connection.group.keys) return;
-  std::cerr << "mnlaunch: note: the key by which the nodes know each other " << connection.group.keys->origin()
-            << std::endl;
+  std::cerr << "mnlaunch: note: the key by which the nodes know each other " + connection.group.keys->origin() + "\n";
 }
 
 /// The self test writes it when all is done: what is there must be a file, as devices and pipes would be replaced or
@@ -152,7 +151,7 @@ std::optional<int> agree_on_start(const Connection& connection, ThisRank& rank, 
   outcome = exchange_facts(exchange, rank, connection.not_compared.empty(), roster);
   const auto unwritten = say(outcome.verdict, rank.here);
   const bool goes_on = outcome.verdict.exit_code == 0;
-  if (unwritten && !(goes_on && rank.options.dry_run)) std::cerr << "mnlaunch: " << unwritten->text << std::endl;
+  if (unwritten && !(goes_on && rank.options.dry_run)) std::cerr << "mnlaunch: " + unwritten->text + "\n";
   if (!goes_on) return leave(exchange, outcome.verdict.exit_code, rank.here.rank);
   note_not_compared(connection, rank);
   note_key(connection, rank.options);

@@ -62,7 +62,7 @@ int fail_silently(const mn::Error& error) {
 
 int fail(const mn::Error& error, const std::string& who) {
   if (*error.what() == '\0') return fail_silently(error);
-  std::cerr << "mnlaunch: " << who << error.what() << std::endl;
+  std::cerr << "mnlaunch: " + who + error.what() + "\n";  // one write, as other ranks may print a line at the same time
   std::this_thread::sleep_for(mn::launcher::kUntilShown);
   return error.exit_code();
 }
@@ -136,7 +136,7 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::string(argv[1]) == "supervise") return run_supervise({argv + 2, argv + argc});
     return launch_and_report(options_of(argc, argv));
   } catch (const std::exception& error) {
-    std::cerr << "mnlaunch on " << mn::host_name() << ": " << error.what() << std::endl;
+    std::cerr << "mnlaunch on " + mn::host_name() + ": " + error.what() + "\n";
     return 1;
   }
 }

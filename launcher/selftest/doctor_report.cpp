@@ -25,7 +25,7 @@ bool succeeds(const std::function<void()>& write) {
     write();
     return true;
   } catch (const Error& error) {
-    std::cerr << "mnlaunch --doctor: " << error.what() << std::endl;
+    std::cerr << "mnlaunch --doctor: " + std::string(error.what()) + "\n";
     return false;
   }
 }

@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
   try {
     ready = mn::selftest::prepare(argc, argv);
   } catch (const mn::Error& error) {
-    std::cerr << "mnlaunch --doctor: " << error.what() << std::endl;
+    std::cerr << "mnlaunch --doctor: " + std::string(error.what()) + "\n";
     return error.exit_code();
   }
   return mn::selftest::start(argc, argv, *ready);  // run_job reports what is thrown from here on

@@ -35,7 +35,7 @@ constexpr auto kWindow = std::chrono::hours(1);  // in which restarts are counte
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-void say(const std::string& text) { std::cerr << "mnlaunch supervise: " << text << std::endl; }
+void say(const std::string& text) { std::cerr << "mnlaunch supervise: " + text + "\n"; }
 
 std::string counted(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");

@@ -42,8 +42,8 @@ std::string one_line(std::string_view text) {
 int run_tool(std::string_view name, const std::function<int()>& run) {
   const JobRank me = job_rank_of_environment(environment);
   const auto report = [&](const char* what) {
-    std::cerr << name << ": " << (me.size > 1 ? "rank " + std::to_string(me.rank) + ": " : "") << one_line(what)
-              << "\n";
+    const std::string who = me.size > 1 ? "rank " + std::to_string(me.rank) + ": " : "";
+    std::cerr << std::string(name) + ": " + who + one_line(what) + "\n";  // one write beside those of other ranks
   };
   try {
     return run();
