@@ -144,6 +144,7 @@ bool Comm::connect(const std::vector<Message>& messages) {
 }
 
 bool Comm::meet() {
+  if (is_aborted_) return false;  // else others would take this rank for one that has come
   const std::uint32_t round = segment_.round();
   ++mine().meetings;
   if (segment_.here().fetch_add(1) + 1 == static_cast<std::uint32_t>(size_)) {
