@@ -18,7 +18,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
@@ -34,15 +33,9 @@ using std::chrono::steady_clock;
 constexpr auto kPatience = std::chrono::seconds(3);
 constexpr auto kLockPause = std::chrono::milliseconds(20);
 
-bool same_file(int fd, const fs::path& path) {
-  struct stat ours = {}, there = {};
-  return ::fstat(fd, &ours) == 0 && ::stat(path.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
-         ours.st_ino == there.st_ino;
-}
-
-std::string text_of(int fd) {
+std::string text_of(const Fd& file) {
   char text[512];
-  const ssize_t n = ::pread(fd, text, sizeof text, 0);
+  const ssize_t n = ::pread(file.get(), text, sizeof text, 0);
   return {text, static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
 }
 
@@ -54,20 +47,20 @@ std::string mark_of(const JobRank& me) {
 enum class Lock { kHeld, kNone, kOthers, kRemoved };
 
 /// Exclusively, and if `mark` is not empty shared from then on.
-Lock take(int fd, const fs::path& path, const std::string& mark) {
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? Lock::kOthers : Lock::kNone;
-  if (!same_file(fd, path)) return Lock::kRemoved;
+Lock take(const Fd& file, const fs::path& path, const std::string& mark) {
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? Lock::kOthers : Lock::kNone;
+  if (!is_file_at(path, file).value_or(false)) return Lock::kRemoved;
   if (mark.empty()) return Lock::kHeld;
-  const bool written = ::ftruncate(fd, 0) == 0 && ::pwrite(fd, mark.data(), mark.size(), 0) >= 0;
+  const bool written = ::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), mark.data(), mark.size(), 0) >= 0;
   // Not atomic: another may lock it in between.
-  return written && ::flock(fd, LOCK_SH | LOCK_NB) == 0 ? Lock::kHeld : Lock::kOthers;
+  return written && ::flock(file.get(), LOCK_SH | LOCK_NB) == 0 ? Lock::kHeld : Lock::kOthers;
 }
 
 /// What other ranks of this job hold.
-Lock share(int fd, const fs::path& path, const std::string& mark) {
-  if (mark.empty() || ::flock(fd, LOCK_SH | LOCK_NB) != 0) return Lock::kOthers;
-  if (!same_file(fd, path)) return Lock::kRemoved;
-  return text_of(fd) == mark ? Lock::kHeld : Lock::kOthers;
+Lock share(const Fd& file, const fs::path& path, const std::string& mark) {
+  if (mark.empty() || ::flock(file.get(), LOCK_SH | LOCK_NB) != 0) return Lock::kOthers;
+  if (!is_file_at(path, file).value_or(false)) return Lock::kRemoved;
+  return text_of(file) == mark ? Lock::kHeld : Lock::kOthers;
 }
 
 Fd locked(const fs::path& path, const std::string& mark) {
@@ -75,8 +68,8 @@ Fd locked(const fs::path& path, const std::string& mark) {
   while (true) {
     Fd file = open_lock_file(path, O_CREAT, 0666);
     if (!file) throw DataError(with_errno("cannot create " + path.string(), errno));
-    Lock lock = take(file.get(), path, mark);
-    if (lock == Lock::kOthers) lock = share(file.get(), path, mark);
+    Lock lock = take(file, path, mark);
+    if (lock == Lock::kOthers) lock = share(file, path, mark);
     if (lock == Lock::kHeld || lock == Lock::kNone) return file;
     file.reset();
     if (lock == Lock::kRemoved) continue;  // by the last holder, just now
@@ -98,7 +91,7 @@ LockedFolder::LockedFolder(fs::path folder, const JobRank& me)
 
 LockedFolder::~LockedFolder() {
   const bool others = ::flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  if (!others && same_file(file_.get(), lock_)) ::unlink(lock_.c_str());
+  if (!others && is_file_at(lock_, file_).value_or(false)) ::unlink(lock_.c_str());
   file_.reset();
   if (made_) ::rmdir(folder_.c_str());  // if nothing was written
 }

@@ -35,7 +35,7 @@ class StandIns {
   StandIns& operator=(const StandIns&) = delete;
 
   [[nodiscard]] Words starts() const { return lines("starts"); }
-  /// Of a file that the step has written beside itself.
+  /// What the step has written to the file `name` beside itself.
   [[nodiscard]] Words lines(const std::string& name) const {
     Words lines;
     std::ifstream file(folder_.path() / name);

@@ -151,7 +151,7 @@ std::unique_ptr<Trainer> trainer_of(const std::shared_ptr<toy::ToyNet>& model, C
   return trainer;
 }
 
-/// Of a momentum encoder, whose parameters no optimizer trains, and of an embedding with max_norm.
+/// A loss may change a momentum encoder, whose parameters no optimizer trains, and an embedding with max_norm.
 TEST(ChangingLossTest, ASaveHoldsWhatParametersWereBeforeTheNextLossChangesThem) {
   const TestFolder folder(world());
   torch::manual_seed(5);

@@ -1,7 +1,9 @@
-/// Opens the files that flock(2) locks.
+/// Files that flock(2) locks.
 #pragma once
 
+#include <cerrno>
 #include <filesystem>
+#include <optional>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -20,6 +22,16 @@ namespace mn {
     throw UsageError(path.string() + " is not a regular file, as a lock is: remove it");
   }
   return file;
+}
+
+/// Whether the open file is still the one at `path`; no value where the file system can't say.
+[[nodiscard]] inline std::optional<bool> is_file_at(const std::filesystem::path& path, const Fd& file) {
+  struct stat own = {}, there = {};
+  if (::fstat(file.get(), &own) != 0) return errno == ESTALE ? std::optional(false) : std::nullopt;
+  if (::lstat(path.c_str(), &there) != 0) {
+    return errno == ENOENT || errno == ENOTDIR ? std::optional(false) : std::nullopt;
+  }
+  return own.st_dev == there.st_dev && own.st_ino == there.st_ino;
 }
 
 }  // namespace mn

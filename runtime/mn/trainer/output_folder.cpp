@@ -142,15 +142,6 @@ void refuse_links_of_others(const std::filesystem::path& folder) {
   }
 }
 
-/// Whether the open file is the one at `path`. True where the file system can't say.
-bool is_at(const std::filesystem::path& path, const Fd& file) {
-  struct stat own {
-  }, there{};
-  if (fstat(file.get(), &own) != 0) return errno != ESTALE;
-  if (lstat(path.c_str(), &there) != 0) return errno != ENOENT && errno != ENOTDIR;
-  return own.st_ino == there.st_ino && own.st_dev == there.st_dev;
-}
-
 /// 0, or the errno. Takes the bytes of the file, so that a quota counts too.
 int reserve(const Fd& file, std::uint64_t bytes) {
   if (TEMP_FAILURE_RETRY(fallocate(file.get(), 0, 0, static_cast<off_t>(bytes))) == 0) return 0;
@@ -180,11 +171,11 @@ OutputFolder::OutputFolder(const std::filesystem::path& folder, std::uint64_t by
 }
 
 OutputFolder::~OutputFolder() {
-  if (lock_ && is_at(lock_path_, lock_)) unlink(lock_path_.c_str());
+  if (lock_ && is_file_at(lock_path_, lock_).value_or(true)) unlink(lock_path_.c_str());
 }
 
 void OutputFolder::check_held() const {
-  if (!lock_ || is_at(lock_path_, lock_)) return;
+  if (!lock_ || is_file_at(lock_path_, lock_).value_or(true)) return;
   throw DataError(lock_path_.string() +
                   ", by which this job holds its output folder, was removed or replaced: the job ends, as another may "
                   "write there by now");
@@ -224,9 +215,7 @@ bool OutputFolder::lock_file() {
     if (errno == EWOULDBLOCK || errno == EINTR) return false;
     return !may_live(read_owner(lock_));  // a file system without locks
   }
-  struct stat own {
-  }, there{};
-  return fstat(lock_.get(), &own) == 0 && stat(lock_path_.c_str(), &there) == 0 && own.st_ino == there.st_ino;
+  return is_file_at(lock_path_, lock_).value_or(false);
 }
 
 void OutputFolder::lock() {

@@ -79,7 +79,7 @@ void append(NamedTensors& to, const std::string& prefix, const NamedTensors& ten
   for (const auto& [name, tensor] : tensors) to.emplace_back(prefix + name, tensor);
 }
 
-/// Of an optimizer whose save() stores nothing, which nobody would notice before a resume.
+/// An optimizer whose save() stores nothing would be noticed at a resume only.
 void warn_of_unsaved_state(const torch::optim::Optimizer& optimizer, const NamedTensors& state) {
   if (state.size() != 1 || state.front().first != kArchive) return;
   const at::Tensor& archive = state.front().second;
