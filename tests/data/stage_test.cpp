@@ -11,12 +11,14 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/log.hpp>
 #include <mn/data/file_stage.hpp>
 #include <mn/data/hdf5_reader.hpp>
 #include <mn/data/shard_files.hpp>
 #include <mn/data/stored_dataset.hpp>
 
 #include "data/index_files.hpp"
+#include "tests/data/disk_room.hpp"
 #include "tests/data/shards_fixture.hpp"
 
 namespace mn::data {
@@ -174,6 +176,23 @@ TEST_F(Stage, ABudgetHoldsForAllProcesses) {
   }
   EXPECT_EQ(board_of().copies(), 2U);
   EXPECT_FALSE(board_of().has_copy(2));
+}
+
+TEST_F(Stage, ATenthOfTheDiskStaysFree) {
+  {
+    const test::FreePart less(0.09);
+    (void)take_warnings();
+    const auto dataset = staged();
+    expect_samples(*dataset);
+    std::vector<std::string> warnings;
+    for (int i = 0; i < 2000 && warnings.empty(); ++i, ::usleep(10'000)) warnings = take_warnings();
+    EXPECT_THAT(warnings, testing::ElementsAre(testing::HasSubstr("less than a tenth of the disk")));
+    EXPECT_EQ(board_of().copies(), 0U);
+  }
+  const test::FreePart more(0.11);
+  node_ = node_in(disk_);
+  board_.reset();
+  make_copies();
 }
 
 TEST_F(Stage, ARateHolds) {
