@@ -22,7 +22,10 @@ namespace mn {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Property;
+using testing::Throws;
 using toy::message_of;
 using toy::on_rank_zero;
 using toy::TestFolder;
@@ -154,7 +157,10 @@ TEST(CheckpointTest, AChangeBesideTheCopyFailsTheSave) {
   if (world()->rank() == 0) {
     EXPECT_FALSE(save.commit_on_root());
   }
-  EXPECT_THAT(message_of([&] { save.finish(); }), HasSubstr("shared has changed while it was copied"));
+  EXPECT_THAT(
+      [&] { save.finish(); },
+      Throws<SaveError>(AllOf(Property(&SaveError::has_changed, true),
+                              Property(&SaveError::what, HasSubstr("shared has changed while it was copied")))));
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "c"));
 }
 
@@ -223,7 +229,14 @@ TEST(CheckpointTest, AFailureOnOneRankIsOneErrorOnAll) {
   for (int rank = 0; rank < world()->size(); ++rank) {
     for (std::int64_t at = 0;; ++at) {
       if (world()->rank() == rank) test::fail_call(folder.path(), at, test::CallFault::kError, ENOSPC);
-      const std::string said = message_of([&] { save_checkpoint(*world(), path, checkpoint, 64); });
+      const std::string said = message_of([&] {
+        try {
+          save_checkpoint(*world(), path, checkpoint, 64);
+        } catch (const SaveError& error) {
+          EXPECT_FALSE(error.has_changed());
+          throw;
+        }
+      });
       std::int64_t calls = world()->rank() == rank ? test::stop_failing() : 0;
       world()->bcast(std::span(&calls, 1), rank);
       EXPECT_TRUE(toy::same_on_all(said));

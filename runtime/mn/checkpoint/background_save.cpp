@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -30,27 +31,47 @@ double cpu_seconds() {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-/// (4): one part in a hundred of a CPU that others want, all of one that nobody wants. Not by a low priority: on busy
-/// CPUs such a thread is not even given the time to die, and a rank that was killed keeps its connections and its lock.
+/// (4): a small part of a CPU that others want, all of one that nobody wants. Not by a low priority: on busy CPUs such
+/// a thread is not even given the time to die, and a rank that was killed keeps its connections and its lock.
 class Pace {
  public:
-  /// After some work. Returns early if `hand_over` becomes true.
-  void pause(const std::atomic<bool>& hand_over) {
-    const double used = cpu_seconds() - used_, queued = queue_seconds() - queued_;
-    const bool is_wanted = queued > kWaited * used;
+  /// Made when the copy begins.
+  Pace() = default;
+  /// When the copy is complete.
+  void has_copied() {
+    note_queue();
+    copied_s_ = cpu_seconds() - used_;
+    go_on();
+  }
+  /// After `part` of the writing. Returns early if `hand_over` becomes true.
+  void pause(double part, const std::atomic<bool>& hand_over) {
+    note_queue();
+    const double used = cpu_seconds() - used_ + part * copied_s_;
     const OwnTime rest;
-    while (is_wanted && !hand_over && rest.seconds() < kRest * used) std::this_thread::sleep_for(kStep);
+    while (wanted_ > 0 && !hand_over && rest.seconds() < kRest * used) std::this_thread::sleep_for(kStep);
     rested_s_ += rest.seconds();
-    used_ = cpu_seconds();
-    queued_ = queue_seconds();
+    go_on();
   }
   [[nodiscard]] double rested_s() const noexcept { return rested_s_; }
 
  private:
-  static constexpr double kRest = 99;     // for each second of work
-  static constexpr double kWaited = 0.1;  // of the time of the work: others want this CPU
+  /// Others want this CPU if this thread had to wait for it: not always, as one that has rested comes first.
+  void note_queue() {
+    const bool has_waited = queue_seconds() - queued_ > kWaited * (cpu_seconds() - used_);
+    wanted_ = has_waited ? kRemembered : std::max(wanted_ - 1, 0);
+  }
+
+  void go_on() {
+    used_ = cpu_seconds();
+    queued_ = queue_seconds();
+  }
+
+  static constexpr double kRest = 199;    // for each second of work
+  static constexpr double kWaited = 0.1;  // of the time of the work
+  static constexpr int kRemembered = 16;  // pieces
   static constexpr auto kStep = std::chrono::milliseconds(10);
-  double used_ = cpu_seconds(), queued_ = queue_seconds(), rested_s_ = 0;
+  double used_ = cpu_seconds(), queued_ = queue_seconds(), copied_s_ = 0, rested_s_ = 0;
+  int wanted_ = 0;
 };
 
 }  // namespace
@@ -87,12 +108,13 @@ void BackgroundSave::begin(Communicator& comm, const std::filesystem::path& path
 
 void BackgroundSave::copy_and_write() {
   const OwnTime time;
+  Pace pace;
   save_->finish_copy();
   copy_s_ = time.seconds();
   is_copied_ = true;
   is_copied_.notify_all();
-  Pace pace;
-  static_cast<void>(save_->write(hand_over_, [&] { pace.pause(hand_over_); }));
+  pace.has_copied();
+  static_cast<void>(save_->write(hand_over_, [&](double part) { pace.pause(part, hand_over_); }));
   save_s_ -= pace.rested_s();
 }
 

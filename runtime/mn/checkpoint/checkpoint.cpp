@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <mn/checkpoint/checkpoint.hpp>
 #include <mn/checkpoint/dtypes.hpp>
@@ -44,6 +47,15 @@ at::Tensor host_slice(const at::Tensor& tensor, std::uint64_t begin, std::uint64
       .contiguous();
 }
 
+/// Most of a first copy's time is page faults, one by one. Kernels without this do that; huge pages take longer.
+void fault_in(ByteBuffer& memory) {
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE of Linux 5.14, which older headers lack
+  const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* begin = memory.data();
+  std::size_t bytes = memory.size();
+  if (std::align(page, page, begin, bytes) != nullptr) ::madvise(begin, bytes / page * page, kPopulateWrite);
+}
+
 std::span<const std::byte> bytes_in(const at::Tensor& host) {
   return {static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()};
 }
@@ -68,6 +80,7 @@ CheckpointSave::CheckpointSave(Communicator& comm, fs::path path, const Checkpoi
   // Wide elements first: each part is aligned.
   std::ranges::stable_sort(slices_, std::ranges::greater(),
                            [](const Slice& slice) { return slice.tensor.element_size(); });
+  for (const Slice& slice : slices_) bytes_ += slice.part.bytes();
   begin();
 }
 
@@ -125,6 +138,8 @@ void CheckpointSave::attempt(const std::function<void()>& work) noexcept {
     written_ = {{"refused", error.what()}};
   } catch (const std::exception& error) {
     written_ = {{"error", std::string(error.what()) + " (rank " + std::to_string(comm_.rank()) + ")"}};
+    const auto* own = dynamic_cast<const SaveError*>(&error);
+    written_["changed"] = own != nullptr && own->has_changed();
   }
 }
 
@@ -136,11 +151,10 @@ void CheckpointSave::ask_for_objection() {
 
 void CheckpointSave::begin_copy(ByteBuffer& memory) noexcept {
   attempt([&] {
-    std::uint64_t total = 0;
-    for (const Slice& slice : slices_) total += slice.part.bytes();
-    if (memory.size() < total) {  // it is kept from save to save
+    if (memory.size() < bytes_) {  // it is kept from save to save
       memory.clear();
-      memory.resize(total);
+      memory.resize(bytes_);
+      is_new_ = true;
     }
     memory_ = &memory;
     std::uint64_t to = 0;
@@ -155,6 +169,7 @@ void CheckpointSave::begin_copy(ByteBuffer& memory) noexcept {
 void CheckpointSave::finish_copy() noexcept {
   attempt([&] {
     ask_for_objection();
+    if (is_new_) fault_in(*memory_);
     std::uint64_t to = 0;
     for (Slice& slice : slices_) {
       if (slice.tensor.defined()) copy(slice, to);
@@ -168,14 +183,15 @@ void CheckpointSave::copy(Slice& slice, std::uint64_t to) {
   const auto bytes = bytes_in(host);
   if (!bytes.empty()) std::memcpy(memory_->data() + to, bytes.data(), bytes.size());
   if (version_of(slice.tensor) != slice.version) {
-    throw DataError(slice.part.tensor +
-                    " has changed while it was copied: the next save copies before the loss is computed; call "
-                    "Trainer::finish_copy() before changes outside of steps");
+    throw SaveError(slice.part.tensor +
+                        " has changed while it was copied: the next save copies before the loss is computed; call "
+                        "Trainer::finish_copy() before changes outside of steps",
+                    true);
   }
   slice.tensor.reset();  // else a tensor that the program replaces would live on until the save ends
 }
 
-bool CheckpointSave::write(const std::atomic<bool>& hand_over, const std::function<void()>& pause) noexcept {
+bool CheckpointSave::write(const std::atomic<bool>& hand_over, const std::function<void(double)>& pause) noexcept {
   attempt([&] {
     ask_for_objection();
     const auto rank = static_cast<std::size_t>(comm_.rank()), ranks = static_cast<std::size_t>(comm_.size());
@@ -185,8 +201,8 @@ bool CheckpointSave::write(const std::atomic<bool>& hand_over, const std::functi
       shard_.emplace(folder_ / shard_name(rank, ranks), std::move(parts));
     }
     while (next_ < slices_.size() && !hand_over) {
-      write_piece();
-      if (pause) pause();
+      const std::uint64_t bytes = write_piece();
+      if (pause) pause(static_cast<double>(bytes) / static_cast<double>(std::max<std::uint64_t>(bytes_, 1)));
     }
     if (next_ < slices_.size()) return;
     json description = shard_->finish();
@@ -196,7 +212,7 @@ bool CheckpointSave::write(const std::atomic<bool>& hand_over, const std::functi
   return !written_.is_null();
 }
 
-void CheckpointSave::write_piece() {
+std::uint64_t CheckpointSave::write_piece() {
   const Slice& slice = slices_[next_];
   if (memory_ == nullptr && !host_.defined()) {
     host_ = host_slice(slice.tensor, slice.part.begin, slice.part.end);
@@ -207,11 +223,12 @@ void CheckpointSave::write_piece() {
   const auto piece = rest.first(std::min(kPiece, rest.size()));
   shard_->write(piece);
   written_of_next_ += piece.size();
-  if (written_of_next_ < all.size()) return;
+  if (written_of_next_ < all.size()) return piece.size();
   host_.reset();
   written_of_next_ = 0;
   next_offset_ += all.size();
   ++next_;
+  return piece.size();
 }
 
 void CheckpointSave::collect() { shards_ = comm_.gather_obj(written_); }
@@ -223,7 +240,7 @@ bool CheckpointSave::commit_on_root() noexcept {
     for (const json& shard : shards_) {
       // (3): one rank that could not write its shard is enough.
       if (shard.contains("refused")) throw SaveRefused(shard.at("refused").get<std::string>());
-      if (shard.contains("error")) throw DataError(shard.at("error").get<std::string>());
+      if (shard.contains("error")) throw SaveError(shard.at("error").get<std::string>(), shard.at("changed"));
       add_shard(manifest, shard);
     }
     complete(manifest);
@@ -231,8 +248,10 @@ bool CheckpointSave::commit_on_root() noexcept {
     return true;
   } catch (const SaveRefused& error) {
     outcome_["refused"] = error.what();
+  } catch (const SaveError& error) {
+    outcome_ = {{"error", error.what()}, {"changed", error.has_changed()}};
   } catch (const std::exception& error) {
-    outcome_["error"] = error.what();
+    outcome_ = {{"error", error.what()}, {"changed", false}};
   }
   abandon_save(folder_);
   return false;
@@ -242,7 +261,8 @@ void CheckpointSave::finish() {
   outcome_ = comm_.bcast_obj(outcome_);
   if (outcome_.contains("refused")) throw SaveRefused(outcome_.at("refused").get<std::string>());
   if (outcome_.contains("error")) {
-    throw SaveError("cannot save the checkpoint " + path_.string() + ": " + outcome_.at("error").get<std::string>());
+    throw SaveError("cannot save the checkpoint " + path_.string() + ": " + outcome_.at("error").get<std::string>(),
+                    outcome_.at("changed"));
   }
 }
 

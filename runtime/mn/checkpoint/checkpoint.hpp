@@ -45,7 +45,13 @@ struct Checkpoint {
 /// A checkpoint could not be written; every rank throws it. Training may go on.
 class SaveError : public DataError {
  public:
-  explicit SaveError(const std::string& what) : DataError(what, true) {}
+  explicit SaveError(const std::string& what, bool has_changed = false)
+      : DataError(what, true), has_changed_(has_changed) {}
+  /// Whether a tensor has changed while it was copied.
+  [[nodiscard]] bool has_changed() const noexcept { return has_changed_; }
+
+ private:
+  bool has_changed_;
 };
 
 /// A rank has an objection to what was to be saved; every rank throws it.
@@ -71,8 +77,8 @@ class CheckpointSave {
   void finish_copy() noexcept;
   /// Writes this rank's shard; true when it is on stable storage, or has failed, which finish() tells; false if
   /// `hand_over` has become true: then another call, perhaps on another thread, goes on. `pause` is called after each
-  /// piece of some MiB; it may be empty.
-  [[nodiscard]] bool write(const std::atomic<bool>& hand_over, const std::function<void()>& pause = {}) noexcept;
+  /// piece of some MiB with the part of the shard that it was (0 to 1); it may be empty.
+  [[nodiscard]] bool write(const std::atomic<bool>& hand_over, const std::function<void(double)>& pause = {}) noexcept;
   void write() noexcept { static_cast<void>(write(false)); }
   /// Rank 0 learns what the others have written.
   void collect();
@@ -95,15 +101,18 @@ class CheckpointSave {
   void attempt(const std::function<void()>& work) noexcept;
   void ask_for_objection();
   void copy(Slice& slice, std::uint64_t to);
-  void write_piece();
+  /// How many bytes that was.
+  [[nodiscard]] std::uint64_t write_piece();
 
   Communicator& comm_;
   std::filesystem::path path_;
   std::filesystem::path folder_;  // holds the shards
   nlohmann::json about_;
   std::vector<Slice> slices_;
+  std::uint64_t bytes_ = 0;                 // of them
   std::function<std::string()> objection_;  // until it is asked
   ByteBuffer* memory_ = nullptr;            // with copies of all slices, one after the other
+  bool is_new_ = false;                     // that memory
   std::optional<TensorShardWriter> shard_;
   std::size_t next_ = 0;           // slice to be written
   std::uint64_t next_offset_ = 0;  // of that slice in memory_

@@ -254,7 +254,7 @@ void Trainer::advance_save() {
     refuse(checkpoint_path(out(), refused), refused, error.what());
   } catch (const SaveError& error) {
     saved_iteration_ = kNotSaved;
-    loss_changes_parameters_ = true;  // which may be why
+    if (error.has_changed()) loss_changes_parameters_ = true;
     when_committed_.clear();
     warn_of_failed_save(error);
   }
