@@ -98,10 +98,12 @@ void stamp() {
   if (const char* path = std::getenv("MN_FAILING_STAMP")) std::ofstream(path).put('\n');
 }
 
+volatile bool forever = true;  // unknown to the compiler, for which what never returns throws nothing
+
 /// As what waits for a GPU does where other ranks never join.
 struct WaitsForEver {
   ~WaitsForEver() {
-    while (true) pause();
+    while (forever) pause();
   }
 };
 

@@ -1,0 +1,131 @@
+# How tests, and the programs that they run, are made.
+include(CheckLinkerFlag)
+
+# The fastest linker that is there: a build links two hundred programs for tests.
+foreach(linker lld gold)
+  check_linker_flag(CXX -fuse-ld=${linker} MN_LINKS_WITH_${linker})
+  if(MN_LINKS_WITH_${linker})
+    set(MN_TEST_LINKER -fuse-ld=${linker})
+    break()
+  endif()
+endforeach()
+
+# mn_precompile_torch(target): its sources begin with the one precompiled <torch/torch.h>. For tests, which are many: it
+# takes twice as long to make as the header to read.
+function(mn_precompile_torch target)
+  if(NOT TARGET mn_torch_pch)
+    file(WRITE ${PROJECT_BINARY_DIR}/torch_pch.cpp "\n")
+    add_library(mn_torch_pch OBJECT ${PROJECT_BINARY_DIR}/torch_pch.cpp)
+    target_link_libraries(mn_torch_pch PRIVATE mn_torch)
+    target_precompile_headers(mn_torch_pch PRIVATE <torch/torch.h>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM mn_torch_pch)
+endfunction()
+
+# mn_compile_quickly(target): for what is compiled once and run once: a third of the time to compile.
+function(mn_compile_quickly target)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${target} PRIVATE -Og)
+  endif()
+endfunction()
+
+# mn_add_program(name SOURCES … LINKS … [TORCH] [DIR examples]): a program that tests run, in build/tests[/DIR].
+# TORCH: with the precompiled <torch/torch.h>.
+function(mn_add_program name)
+  cmake_parse_arguments(ARG "TORCH" "DIR" "SOURCES;LINKS" ${ARGN})
+  mn_program_of_tests(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS}")
+  mn_compile_quickly(${name})
+  if(ARG_DIR)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${ARG_DIR})
+  endif()
+endfunction()
+
+# mn_add_benchmark(name SOURCES … LINKS … [TORCH]): a program that is run by hand, optimized as mn is. Only the target and
+# the test `benchmarks` build it; a test that runs one requires that fixture.
+add_custom_target(benchmarks)
+function(mn_add_benchmark name)
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LINKS" ${ARGN})
+  mn_program_of_tests(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS}")
+  set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  add_dependencies(benchmarks ${name})
+endfunction()
+
+# mn_add_test(name SOURCES … LINKS … [TORCH] [LABELS …] [TIMEOUT s]): a GoogleTest program, one process.
+# TORCH: with the precompiled <torch/torch.h>.
+function(mn_add_test name)
+  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  mn_test_program(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS};GTest::gmock;GTest::gtest_main")
+  add_test(NAME ${name} COMMAND ${name})
+  mn_test_properties(${name} "${ARG_TIMEOUT}" "${ARG_LABELS}" 1)
+endfunction()
+
+# mn_add_mpi_test(name RANKS 1 2 3 4 SOURCES … LINKS … [TORCH] [LABELS …] [TIMEOUT s]): the same program at each
+# number of ranks, as name.np1, name.np2, …; it links tests/support's main, which runs under MPI.
+function(mn_add_mpi_test name)
+  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "RANKS;SOURCES;LINKS;LABELS" ${ARGN})
+  mn_test_program(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS};mn_mpi_test_main")
+  foreach(ranks ${ARG_RANKS})
+    add_test(NAME ${name}.np${ranks}
+             COMMAND ${PROJECT_SOURCE_DIR}/tests/support/mpiexec ${ranks} $<TARGET_FILE:${name}>)
+    mn_test_properties(${name}.np${ranks} "${ARG_TIMEOUT}" "${ARG_LABELS};mpi" ${ranks})
+  endforeach()
+endfunction()
+
+# mn_add_gpu_test(name RANKS 2 4 SOURCES … …): as mn_add_mpi_test, for machines with a GPU, which all ranks may share;
+# label gpu, and reported as not run elsewhere. tests/gpu/prove runs them all.
+function(mn_add_gpu_test name)
+  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "RANKS;SOURCES;LINKS;LABELS" ${ARGN})
+  mn_test_program(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS};mn_mpi_test_main")
+  foreach(ranks ${ARG_RANKS})
+    add_test(NAME ${name}.np${ranks} COMMAND ${PROJECT_SOURCE_DIR}/tests/support/on_gpu
+             ${PROJECT_SOURCE_DIR}/tests/support/mpiexec ${ranks} $<TARGET_FILE:${name}>)
+    mn_test_properties(${name}.np${ranks} "${ARG_TIMEOUT}" "${ARG_LABELS};gpu;mpi" ${ranks})
+    set_property(GLOBAL APPEND PROPERTY MN_GPU_TESTS "${name} ${ranks}")
+  endforeach()
+endfunction()
+
+# mn_add_script_test(name COMMAND … [LABELS …] [TIMEOUT s] [PROCESSORS n]): a script that runs the built programs as a user
+# would. Most wait more than they compute, so that one processor is enough beside another test.
+function(mn_add_script_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "COMMAND;LABELS" ${ARGN})
+  if(NOT ARG_PROCESSORS)
+    set(ARG_PROCESSORS 1)
+  endif()
+  add_test(NAME ${name} COMMAND ${ARG_COMMAND})
+  mn_test_properties(${name} "${ARG_TIMEOUT}" "${ARG_LABELS}" ${ARG_PROCESSORS})
+endfunction()
+
+
+# A GoogleTest program, without the tests that run it.
+function(mn_test_program name torch sources links)
+  mn_program_of_tests(${name} "${torch}" "${sources}" "${links}")
+  mn_compile_quickly(${name})
+  mn_unite(${name})
+endfunction()
+
+function(mn_program_of_tests name torch sources links)
+  add_executable(${name} ${sources})
+  target_link_libraries(${name} PRIVATE ${links})
+  target_link_options(${name} PRIVATE ${MN_TEST_LINKER})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  if(torch)
+    mn_precompile_torch(${name})
+  endif()
+endfunction()
+
+function(mn_test_properties test timeout labels processors)
+  if(NOT timeout)
+    set(timeout 480)  # seconds at most, but minutes on a machine that does other things too
+  endif()
+  math(EXPR mpiexec_timeout "${timeout} - 15")  # so that mpiexec ends its ranks itself
+  if(MN_SANITIZE STREQUAL "thread")  # of MPI, which is not instrumented, ThreadSanitizer sees only half
+    set(more ";TSAN_OPTIONS=ignore_noninstrumented_modules=1")
+  endif()
+  if(NOT "gpu" IN_LIST labels)  # the others mean the same everywhere
+    string(APPEND more ";CUDA_VISIBLE_DEVICES=")
+  endif()
+  set_tests_properties(${test} PROPERTIES
+    TIMEOUT ${timeout} LABELS "${labels}" PROCESSORS ${processors} SKIP_RETURN_CODE 77
+    ENVIRONMENT "MN_BUILD_DIR=${PROJECT_BINARY_DIR};MN_SOURCE_DIR=${PROJECT_SOURCE_DIR};MN_TEST_TIMEOUT=${mpiexec_timeout};OMP_NUM_THREADS=1;LC_ALL=C${more}")
+endfunction()
