@@ -10,15 +10,18 @@ foreach(linker lld gold)
   endif()
 endforeach()
 
-# mn_precompile_torch(target): its sources begin with the one precompiled <torch/torch.h>. For tests, which are many: it
-# takes twice as long to make as the header to read.
+# mn_precompile_torch(target): its sources begin with the one precompiled header, <torch/torch.h> and GoogleTest. For
+# tests, which are many: it takes twice as long to make as to read.
 function(mn_precompile_torch target)
   if(NOT TARGET mn_torch_pch)
     file(WRITE ${PROJECT_BINARY_DIR}/torch_pch.cpp "\n")
     add_library(mn_torch_pch OBJECT ${PROJECT_BINARY_DIR}/torch_pch.cpp)
-    target_link_libraries(mn_torch_pch PRIVATE mn_torch)
-    target_precompile_headers(mn_torch_pch PRIVATE <torch/torch.h>)
+    target_link_libraries(mn_torch_pch PRIVATE mn_torch GTest::gmock)
+    target_precompile_headers(mn_torch_pch PRIVATE <torch/torch.h> <gmock/gmock.h> <gtest/gtest.h>)
   endif()
+  # A precompiled header is read only by what defines the same.
+  target_compile_definitions(${target} PRIVATE $<TARGET_PROPERTY:GTest::gtest,INTERFACE_COMPILE_DEFINITIONS>)
+  target_compile_options(${target} PRIVATE $<TARGET_PROPERTY:GTest::gtest,INTERFACE_COMPILE_OPTIONS>)
   target_precompile_headers(${target} REUSE_FROM mn_torch_pch)
 endfunction()
 
@@ -30,7 +33,7 @@ function(mn_compile_quickly target)
 endfunction()
 
 # mn_add_program(name SOURCES … LINKS … [TORCH] [DIR examples]): a program that tests run, in build/tests[/DIR].
-# TORCH: with the precompiled <torch/torch.h>.
+# TORCH: with the precompiled header.
 function(mn_add_program name)
   cmake_parse_arguments(ARG "TORCH" "DIR" "SOURCES;LINKS" ${ARGN})
   mn_program_of_tests(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS}")
@@ -51,7 +54,7 @@ function(mn_add_benchmark name)
 endfunction()
 
 # mn_add_test(name SOURCES … LINKS … [TORCH] [LABELS …] [TIMEOUT s]): a GoogleTest program, one process.
-# TORCH: with the precompiled <torch/torch.h>.
+# TORCH: with the precompiled header.
 function(mn_add_test name)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   mn_test_program(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS};GTest::gmock;GTest::gtest_main")
