@@ -43,14 +43,25 @@ function(mn_add_program name)
   endif()
 endfunction()
 
-# mn_add_benchmark(name SOURCES … LINKS … [TORCH]): a program that is run by hand, optimized as mn is. Only the target and
-# the test `benchmarks` build it; a test that runs one requires that fixture.
-add_custom_target(benchmarks)
+# mn_build_by_test(fixture targets…): what few tests run, or none: it is not built with everything, but by the target and
+# the test of the fixture's name. Tests that run it require the fixture.
+function(mn_build_by_test fixture)
+  if(NOT TARGET ${fixture})
+    add_custom_target(${fixture})
+    mn_add_script_test(${fixture} COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target ${fixture} TIMEOUT 900
+                       PROCESSORS 2)
+    set_tests_properties(${fixture} PROPERTIES FIXTURES_SETUP ${fixture})
+  endif()
+  set_target_properties(${ARGN} PROPERTIES EXCLUDE_FROM_ALL ON)
+  add_dependencies(${fixture} ${ARGN})
+endfunction()
+
+# mn_add_benchmark(name SOURCES … LINKS … [TORCH]): a program that is run by hand, optimized as mn is; of the fixture
+# `benchmarks`.
 function(mn_add_benchmark name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LINKS" ${ARGN})
   mn_program_of_tests(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS}")
-  set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
-  add_dependencies(benchmarks ${name})
+  mn_build_by_test(benchmarks ${name})
 endfunction()
 
 # mn_add_test(name SOURCES … LINKS … [TORCH] [LABELS …] [TIMEOUT s]): a GoogleTest program, one process.

@@ -60,8 +60,14 @@ StepCommand::StepCommand(Words words, const Lookup& lookup) : words_(std::move(w
   const std::string launcher = words_.empty() ? "" : base_name(words_.front());
   is_srun_ = launcher == "srun";
   const bool is_mpiexec = launcher == "mpiexec" || launcher == "mpirun" || launcher == "orterun";
-  if ((!is_srun_ && !is_mpiexec) || position_of_mnlaunch(words_) >= words_.size()) {
-    throw UsageError("usage: mnlaunch supervise [options] -- srun|mpiexec ... mnlaunch PROGRAM [ARG...]");
+  constexpr const char* kUsage = "mnlaunch supervise [options] -- srun|mpiexec ... mnlaunch PROGRAM [ARG...]";
+  if (!is_srun_ && !is_mpiexec) {
+    throw UsageError(
+        "supervise: " + (launcher.empty() ? "there is no command" : "the command begins with " + launcher) +
+        ", where srun or mpiexec must stand: " + kUsage);
+  }
+  if (position_of_mnlaunch(words_) >= words_.size()) {
+    throw UsageError("supervise: the command has no mnlaunch: " + std::string(kUsage));
   }
   is_srun_ ? read_srun(lookup) : read_mpiexec();
   if (wanted_hosts_.value_or(0) <= hosts_.size()) return;

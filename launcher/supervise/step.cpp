@@ -39,7 +39,6 @@ std::atomic<int> first_signal = 0;
 std::atomic<std::int64_t> first_at_ms = 0;
 std::array<std::atomic<std::int64_t>, NSIG> last_at_ms = {};
 std::atomic<pid_t> passed_to = 0;
-std::atomic<bool> is_first_usr1 = false;
 
 std::int64_t now_ms() noexcept {
   timespec now{};
@@ -47,9 +46,11 @@ std::int64_t now_ms() noexcept {
   return static_cast<std::int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000 + 1;
 }
 
+/// srun and Open MPI's mpiexec pass SIGUSR1 to their ranks, who save and end. SIGHUP and SIGTERM have them end the
+/// ranks at once, as SIGINT has mpiexec; srun ignores a first SIGINT.
 void send_to_step(int signal) {
   const bool is_first = now_ms() - first_at_ms <= kFirstNotice_ms;
-  if (const pid_t process = passed_to; process > 0) kill(process, is_first_usr1 && is_first ? SIGUSR1 : signal);
+  if (const pid_t process = passed_to; process > 0) kill(process, is_first ? SIGUSR1 : signal);
 }
 
 /// Only what a signal handler may do: lock-free atomics, clock_gettime(2), kill(2).
@@ -122,8 +123,6 @@ int scheduler_signal() {
   static const bool installed = (install_handlers(), true);
   return installed ? first_signal.load() : 0;
 }
-
-void pass_first_signal_as_usr1(bool wanted) { is_first_usr1 = wanted; }
 
 Step::Step(const Words& command) {
   int ends[2];

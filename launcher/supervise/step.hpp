@@ -32,9 +32,9 @@ class Step {
   /// Error if that fails.
   explicit Step(const Words& command);
   /// Copies its stderr to ours until it has ended, and calls `look` ten times a second. Passes on signals of schedulers
-  /// (SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2), each once within 0.2 seconds. When a rank announces the end, calls
-  /// `on_failure`; the launcher then has a second to end, gets SIGTERM, and a second later SIGKILL, when `cancel` is
-  /// called.
+  /// (SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2), each once within 0.2 seconds, those within a second from the first as
+  /// SIGUSR1. When a rank announces the end, calls `on_failure`; the launcher then has a second to end, gets SIGTERM,
+  /// and a second later SIGKILL, when `cancel` is called.
   [[nodiscard]] StepEnd wait(const std::function<void()>& look, const std::function<void()>& on_failure,
                              const std::function<void()>& cancel);
 
@@ -51,9 +51,5 @@ class Step {
 /// The first signal of a scheduler that this process has had, which steps get too; 0: none. From the first call on this
 /// process outlives them.
 [[nodiscard]] int scheduler_signal();
-
-/// Whether steps get SIGUSR1 for any signal within a second from the first: Open MPI's mpiexec passes that to its
-/// ranks, who save and end, while SIGHUP, SIGINT and SIGTERM have it end them within two seconds.
-void pass_first_signal_as_usr1(bool wanted);
 
 }  // namespace mn::launcher

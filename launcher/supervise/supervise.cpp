@@ -71,7 +71,6 @@ class Supervisor {
     spares_.assign(active_.begin() + static_cast<std::ptrdiff_t>(wanted), active_.end());
     active_.resize(wanted);
     check_hosts();
-    pass_first_signal_as_usr1(!command_.is_srun());
     if (!command_.resumes()) say("without --resume auto a start after a failure begins anew");
     set_key();
   }

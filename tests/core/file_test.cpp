@@ -65,6 +65,10 @@ TEST_F(FileTest, ErrorsNameTheFileAndTheCause) {
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(message([&] { static_cast<void>(read_file(folder_ / "pipe")); }),
               HasSubstr("pipe: it is not a regular file"));
+  EXPECT_THAT(message([&] { write_file(folder_ / "pipe", "x"); }), HasSubstr("pipe is a device, a pipe or a socket"));
+  EXPECT_TRUE(fs::is_fifo(folder_ / "pipe"));
+  fs::create_symlink("pipe", folder_ / "link");
+  EXPECT_THAT(message([&] { write_file(folder_ / "link", "x"); }), HasSubstr("link is a device, a pipe or a socket"));
   EXPECT_THAT(message([&] { AtomicFile("/dev/full/file"); }), ContainsRegex("/dev/full/\\.file\\..*: Not a directory"));
 }
 

@@ -90,14 +90,16 @@ TEST(SuperviseSignalsTest, AStepEndsWithASuperviseThatIsKilled) {
   EXPECT_THAT(stand_ins.lines("signals"), ElementsAre("TERM"));
 }
 
-/// srun has its own rule for SIGINT, and passes the others on.
-TEST(SuperviseSignalsTest, SrunGetsSignalsAsTheyAre) {
-  const StandIns stand_ins(answering("kill -TERM -$group"));
+/// srun kills ranks at SIGTERM and SIGHUP, and ignores a first SIGINT.
+TEST(SuperviseSignalsTest, RanksUnderSrunMayAnswerBeforeTheyEnd) {
   setenv("SLURM_JOB_NODELIST", "a", 1);
-  const SuperviseOptions options = {.restarts = 2, .command = {"srun", "mnlaunch", "x"}};
-  EXPECT_EXIT(supervise_in_own_group(options), testing::ExitedWithCode(1), "asked for the end");
+  for (const char* name : {"INT", "TERM", "HUP"}) {
+    const StandIns stand_ins(answering(std::string("kill -") + name + " -$group"));
+    const SuperviseOptions options = {.restarts = 2, .command = {"srun", "mnlaunch", "x"}};
+    EXPECT_EXIT(supervise_in_own_group(options), testing::ExitedWithCode(kExitRequeue), "asked for the end");
+    EXPECT_THAT(stand_ins.lines("signals"), ElementsAre("USR1")) << name;
+  }
   unsetenv("SLURM_JOB_NODELIST");
-  EXPECT_THAT(stand_ins.lines("signals"), ElementsAre("TERM"));
 }
 
 }  // namespace

@@ -78,11 +78,12 @@ TEST_F(CheckpointFolderTest, OnlyTheNewestAreKept) {
 }
 
 /// Checkpoints that can be found, not read. Collective.
-void make_checkpoints(const std::filesystem::path& out, std::initializer_list<int> iterations) {
+void make_checkpoints(const std::filesystem::path& out, std::initializer_list<int> iterations,
+                      const std::string& manifest = "of another") {
   on_rank_zero([&] {
     for (const int iteration : iterations) {
       std::filesystem::create_directories(checkpoint_path(out, iteration));
-      write_file(checkpoint_path(out, iteration) / kManifestName, "of another");
+      write_file(checkpoint_path(out, iteration) / kManifestName, manifest);
     }
   });
 }
@@ -101,7 +102,7 @@ TEST_F(CheckpointFolderTest, WhatCannotBeSeenIsNotAbsent) {
     on_rank_zero([&] {
       EXPECT_THAT(toy::message_of([&] { (void)find_checkpoints(folder_.path()); }), says_so);
       EXPECT_THAT(toy::message_of([&] { remove_old_checkpoints(folder_.path(), 1); }), says_so);
-      EXPECT_THAT(toy::message_of([&] { set_later_checkpoints_aside(folder_.path(), 1); }), says_so);
+      EXPECT_THAT(toy::message_of([&] { set_checkpoints_aside(folder_.path(), 1); }), says_so);
       if (end != "/ckpt") {
         EXPECT_THAT(toy::message_of([&] { (void)begin_save(newest); }), says_so);
       }
@@ -140,6 +141,34 @@ TEST_F(CheckpointFolderTest, CheckpointsOfAnotherRunAreSetAside) {
   ToyJob next(world(), options_);
   EXPECT_TRUE(next.trainer->resume("auto"));
   EXPECT_EQ(next.trainer->iteration(), 9);
+}
+
+/// What is pinned, not even by the next run that goes on from an earlier checkpoint; the link to the best follows.
+TEST_F(CheckpointFolderTest, WhatIsSetAsideIsNotLost) {
+  const auto& out = folder_.path();
+  const auto manifest_of = [&](const std::string& name) { return read_file(out / name / kManifestName); };
+  make_checkpoints(out, {1}, "good");
+  for (const std::string run : {"first", "second", "third"}) {
+    make_checkpoints(out, {2, 3, 4}, run);
+    on_rank_zero([&] {
+      if (run == "first") write_file(checkpoint_path(out, 2) / kPinName, "");
+      mark_best(out, checkpoint_path(out, 4));
+      set_checkpoints_aside(out, 2);
+      EXPECT_EQ(manifest_of("snapshot_best"), run);
+    });
+  }
+  on_rank_zero([&] {
+    EXPECT_THAT(find_checkpoints(out), ElementsAre(checkpoint_path(out, 1)));
+    EXPECT_EQ(manifest_of("ckpt/old_step-00000002"), "first");
+    EXPECT_EQ(manifest_of("ckpt/old_step-00000002.2"), "third");
+    EXPECT_EQ(manifest_of("ckpt/old_step-00000003"), "third");
+    restore_best(out, 1, 1);
+    EXPECT_EQ(manifest_of("snapshot_best"), "good");
+    restore_best(out, 3, 3);
+    EXPECT_EQ(manifest_of("snapshot_best"), "good") << "that of 3 was not saved";
+    restore_best(out, 0, 0);
+    EXPECT_FALSE(std::filesystem::is_symlink(out / "snapshot_best")) << "of a run that does not go on";
+  });
 }
 
 /// Whatever ends the training.

@@ -161,6 +161,28 @@ TEST(TrainerStop, EndsAfterTheIteration) {
   EXPECT_EQ(job.trainer->iteration(), 6);
 }
 
+/// What was best of another value, or in another direction, says nothing.
+TEST(EarlyStoppingTest, BeginsAnewWithAnotherValue) {
+  const TestFolder folder(world());
+  const auto train = [&](std::vector<double> values, const std::string& name, Better better, const std::string& from) {
+    MetricJob job(folder, std::move(values));
+    job.trainer->extend("other", MetricJob::kEach, [](Trainer& trainer) {
+      trainer.report("other", 100.0 - static_cast<double>(trainer.iteration()));
+    });
+    job.add<extensions::EarlyStopping>(Monitor(*job.log, name, better), 2);
+    job.add<extensions::BestSnapshot>(Monitor(*job.log, name, better), std::size_t{9});
+    job.add<extensions::Snapshot>(std::size_t{9});
+    if (!from.empty()) job.trainer->resume(from);
+    EXPECT_EQ(job.trainer->run(), 0);
+    return job.trainer->iteration();
+  };
+  EXPECT_EQ(train({1, 2}, "metric", Better::kLower, ""), 2);
+  const std::string second = checkpoint_path(folder.path(), 2).string();
+  EXPECT_EQ(train({1, 2, 3, 3, 3, 3}, "metric", Better::kLower, second), 3);
+  EXPECT_EQ(train({1, 2, 3, 4, 4, 4, 5}, "metric", Better::kHigher, second), 6);
+  EXPECT_EQ(train({1, 2, 3, 3, 3, 3, 3, 3}, "other", Better::kLower, second), 8);
+}
+
 TEST(PlateauTest, LowersTheRateAndContinuesAfterAResume) {
   const TestFolder folder(world());
   const auto train = [&](std::vector<double> values, const std::string& from) {
@@ -202,6 +224,26 @@ TEST(BestSnapshotTest, HoldsTheBestReport) {
   MetricJob last(folder, {0, 0, 0, 0, 0});
   EXPECT_TRUE(last.trainer->resume((folder.path() / "snapshot_best").string()));
   EXPECT_EQ(last.trainer->iteration(), 3);
+}
+
+/// Not that of reports which the training that goes on from an earlier checkpoint has not had.
+TEST(BestSnapshotTest, IsThatOfTheTrainingThatGoesOn) {
+  const TestFolder folder(world());
+  const auto best = [&] { return std::filesystem::read_symlink(folder.path() / "snapshot_best").filename().string(); };
+  MetricJob job(folder, {3, 1, 2, 0, 2});
+  job.add<extensions::BestSnapshot>(Monitor(*job.log, "metric", Better::kLower), std::size_t{9});
+  job.add<extensions::Snapshot>(std::size_t{9});
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_EQ(best(), "step-00000004");
+  world()->barrier();
+  MetricJob next(folder, {3, 1, 2, 5, 5, 5});
+  next.add<extensions::BestSnapshot>(Monitor(*next.log, "metric", Better::kLower), std::size_t{1});
+  next.add<extensions::Snapshot>(std::size_t{1});
+  EXPECT_TRUE(next.trainer->resume(checkpoint_path(folder.path(), 3).string()));
+  EXPECT_EQ(next.trainer->run(), 0);
+  EXPECT_EQ(best(), "step-00000002");
+  EXPECT_THAT(find_checkpoints(folder.path()),
+              ElementsAre(checkpoint_path(folder.path(), 6), checkpoint_path(folder.path(), 2)));
 }
 
 }  // namespace

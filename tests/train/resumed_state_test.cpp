@@ -40,7 +40,8 @@ TEST_F(ResumedStateTest, AMismatchIsTheSameErrorOnAllRanks) {
   other_model.noise = true;
   EXPECT_THAT(resume_message(path, other_model), HasSubstr("running_mean"));
   EXPECT_THAT(resume_message(path + "0", options_), HasSubstr("there is no checkpoint"));
-  EXPECT_THAT(resume_message(folder_.path().string(), options_), HasSubstr("there is no checkpoint"));
+  EXPECT_THAT(resume_message(folder_.path().string(), options_),
+              HasSubstr("is not a checkpoint, but holds some: name one, such as"));
   if (world()->rank() == 0) write_file(folder_.path() / "other", std::string(100, 'x'));
   EXPECT_THAT(resume_message((folder_.path() / "other").string(), options_), HasSubstr("not a checkpoint"));
 }

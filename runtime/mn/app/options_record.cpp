@@ -40,6 +40,7 @@ void OptionsRecord::initialize(Trainer& trainer) {
   for (const auto& [name, value] : options_.items()) {
     if (!earlier_.contains(name) || earlier_[name] == value) continue;
     changes += (changes.empty() ? "--" : ", --") + name + " was " + shown(earlier_[name]) + ", is " + shown(value);
+    if (name == "seed") changes += " (which changes nothing: the checkpoint's random numbers go on)";
   }
   earlier_ = nlohmann::json::object();
   if (!changes.empty()) log_info("resumed with other options than the checkpoint's: " + changes);

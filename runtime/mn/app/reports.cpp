@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -127,7 +128,8 @@ Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_
 }
 
 void write_report(const Trainer& trainer) {
-  if (!trainer.is_root()) return;
+  const bool has_reports = std::filesystem::exists(trainer.out() / "log");  // unless it ended before the first
+  if (!trainer.is_root() || !has_reports) return;
   try {
     write_file(trainer.out() / "report.html", make_report({trainer.out()}));
   } catch (const DataError& error) {

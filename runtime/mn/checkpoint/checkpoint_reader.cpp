@@ -45,6 +45,14 @@ std::vector<fs::path> candidates(Communicator& comm, const std::string& from, co
   return {names.begin(), names.end()};
 }
 
+/// Which of its checkpoints is wanted, only the user knows.
+void refuse_output_folder(const fs::path& path) {
+  if (!fs::is_directory(path)) return;
+  const std::vector<fs::path> found = find_checkpoints(path);
+  if (found.empty()) return;
+  throw DataError(path.string() + " is not a checkpoint, but holds some: name one, such as " + found.front().string());
+}
+
 }  // namespace
 
 std::unique_ptr<CheckpointReader> CheckpointReader::open(Communicator& comm, const std::string& from,
@@ -75,6 +83,7 @@ CheckpointReader::CheckpointReader(Communicator& comm, const fs::path& path) : c
   if (comm_.rank() == 0) {
     said["error"] = error_of([&] {
       said["is_file"] = fs::is_regular_file(path);
+      if (!is_committed(path)) refuse_output_folder(path);
       if (!said["is_file"].get<bool>()) said["text"] = SavedCheckpoint::read_text(path);
     });
   }

@@ -151,7 +151,11 @@ void File::sync() {
 }
 
 TemporaryFile::TemporaryFile(std::filesystem::path path)
-    : final_(std::move(path)), temporary_(temporary_beside(final_)) {}
+    : final_(std::move(path)), temporary_(temporary_beside(final_)) {
+  struct stat facts = {};
+  if (::stat(final_.c_str(), &facts) != 0 || S_ISREG(facts.st_mode) || S_ISDIR(facts.st_mode)) return;
+  throw DataError(final_.string() + " is a device, a pipe or a socket, which a file can't replace: name a file");
+}
 
 TemporaryFile::~TemporaryFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());

@@ -65,6 +65,7 @@ class File {
 /// that publishes wins. Removes what lies there unless publish() was called.
 class TemporaryFile {
  public:
+  /// DataError where `path` is a device, a FIFO or a socket, or a link to one.
   explicit TemporaryFile(std::filesystem::path path);
   ~TemporaryFile();
   TemporaryFile(const TemporaryFile&) = delete;

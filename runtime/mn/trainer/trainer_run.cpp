@@ -65,7 +65,7 @@ std::int64_t Trainer::own_reason(int signal) {
 void Trainer::checkpoint_to_requeue(std::int64_t reason) {
   const std::filesystem::path path = checkpoint_path(out(), iteration_);
   on_root<DataError>(
-      *comm_, [this] { set_later_checkpoints_aside(out(), iteration_); }, true);
+      *comm_, [this] { set_checkpoints_aside(out(), is_saved() ? iteration_ + 1 : iteration_); }, true);
   if (!is_saved()) save(path);
   const std::string who = reason == kTimeLimit ? "the job's time limit" : signal_name(static_cast<int>(reason));
   stop_reason_ = who + " asked for it, after a checkpoint";

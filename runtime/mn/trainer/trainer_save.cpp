@@ -218,7 +218,7 @@ void Trainer::save_in_background(std::function<void()> committed, std::function<
   check_held(folder_.get(), *comm_);
   finish_steps();
   try {
-    on_root<SaveError>(*comm_, [this] { set_later_checkpoints_aside(out(), iteration_); });
+    on_root<SaveError>(*comm_, [this] { set_checkpoints_aside(out(), iteration_); });
     saving_->begin(*comm_, checkpoint_path(out(), iteration_), checkpoint());
     if (may_loss_change_parameters()) saving_->finish_copy();  // (3)
     saved_iteration_ = iteration_;

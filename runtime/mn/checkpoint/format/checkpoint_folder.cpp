@@ -72,6 +72,26 @@ CheckpointInfo info_of(const fs::path& path, const nlohmann::json& about, std::i
   });
 }
 
+/// What OUT/snapshot_best points to; empty if there is no such link.
+fs::path best_of(const fs::path& out) {
+  std::error_code error;
+  const fs::path best = fs::read_symlink(out / kBest, error);
+  if (error && !is_absent(error) && error != std::errc::invalid_argument) {  // that is: not a link
+    throw FileError(with_errno("cannot read the link " + (out / kBest).string(), error.value()), error.value());
+  }
+  return best;
+}
+
+bool is_pinned(const fs::path& checkpoint) { return fs::exists(status_of(checkpoint / kPinName)); }
+
+/// Where a checkpoint is kept of a run that is not continued: no pinned one is there.
+fs::path aside(const fs::path& checkpoint) {
+  const fs::path name = checkpoint.parent_path() / (std::string(kAsidePrefix) + checkpoint.filename().string());
+  fs::path free = name;
+  for (int number = 2; is_pinned(free); ++number) free = name.string() + "." + std::to_string(number);
+  return free;
+}
+
 void remove_with_warning(const fs::path& path) {
   try {
     remove_checkpoint(path);
@@ -133,26 +153,24 @@ CheckpointInfo read_checkpoint_info(const fs::path& path) {
   return info_of(path, file.about(), file.ranks());
 }
 
-void set_later_checkpoints_aside(const fs::path& out, std::int64_t iteration) {
+void set_checkpoints_aside(const fs::path& out, std::int64_t first) {
+  const fs::path best = best_of(out);
   for (const fs::path& path : find_checkpoints(out)) {
-    // The list is sorted: the first that is not later ends it.
-    if (*checkpoint_iteration(path) <= iteration) return;  // and so are all that follow
-    const fs::path aside = path.parent_path() / (std::string(kAsidePrefix) + path.filename().string());
-    if (fs::exists(fs::symlink_status(aside))) remove_checkpoint(aside);
-    fs::rename(path, aside);
-    log_warning(path.string() + " is of another run, which had come further than this one: it is now " +
-                aside.string());
+    // The list is sorted: the first that is earlier ends it.
+    if (*checkpoint_iteration(path) < first) return;
+    const fs::path to = aside(path);
+    const bool replaces = fs::exists(fs::symlink_status(to));
+    if (replaces) remove_checkpoint(to);
+    fs::rename(path, to);
+    if (best.filename() == path.filename()) mark_best(out, to);
+    log_warning(path.string() + " is of a run that this one does not continue: it is now " + to.string() +
+                (replaces ? ", in place of an earlier one" : ""));
   }
 }
 
 bool is_kept(const fs::path& out, const fs::path& checkpoint) {
-  std::error_code error;
-  const fs::path best = fs::read_symlink(out / kBest, error);
-  if (error && !is_absent(error) && error != std::errc::invalid_argument) {  // that is: not a link
-    throw FileError(with_errno("cannot read the link " + (out / kBest).string(), error.value()), error.value());
-  }
-  return fs::exists(status_of(checkpoint / kPinName)) ||
-         (!best.empty() && checkpoint_iteration(best) == checkpoint_iteration(checkpoint));
+  const fs::path best = best_of(out);
+  return is_pinned(checkpoint) || (!best.empty() && checkpoint_iteration(best) == checkpoint_iteration(checkpoint));
 }
 
 void remove_old_checkpoints(const fs::path& out, std::size_t keep) {
@@ -176,6 +194,18 @@ void mark_best(const fs::path& out, const fs::path& checkpoint) {
     throw DataError("cannot make the link " + (out / kBest).string() + ": " + error.code().message());
   }
   sync_folder(out);
+}
+
+void restore_best(const fs::path& out, std::int64_t best, std::int64_t iteration) {
+  const fs::path marked = best_of(out), own = checkpoint_path(out, best);
+  if (marked.filename() == own.filename()) return;
+  if (is_committed(own)) return mark_best(out, own);
+  if (marked.empty() || checkpoint_iteration(marked).value_or(iteration + 1) <= iteration) return;
+  log_warning((out / kBest).string() + " was a link to " + marked.string() +
+              ", which is of a run that this one does not continue, and there is no " + own.string() +
+              ", this one's best: the link is removed until a report is better");
+  std::error_code ignored;
+  fs::remove(out / kBest, ignored);
 }
 
 }  // namespace mn

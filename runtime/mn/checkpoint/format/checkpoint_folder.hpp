@@ -27,9 +27,10 @@ struct CheckpointInfo {
 /// DataError of Trainer::resume() if it is absent or damaged.
 [[nodiscard]] CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
 
-/// Before a checkpoint of `iteration` is written: those of later iterations, of a run that this one does not continue,
-/// get a name that find_checkpoints() does not know (old_step-N), with a warning. For one rank.
-void set_later_checkpoints_aside(const std::filesystem::path& out, std::int64_t iteration);
+/// Before a checkpoint of iteration `first` is written: those of this and later iterations, of a run that this one does
+/// not continue, get a name that find_checkpoints() does not know, with a warning: old_step-N, in place of an earlier
+/// one, or old_step-N.2, … where that is pinned. OUT/snapshot_best follows. For one rank.
+void set_checkpoints_aside(const std::filesystem::path& out, std::int64_t first);
 
 /// Whether the checkpoint is kept whatever its age: pinned (it holds a file of the name "pinned"), or the one that
 /// OUT/snapshot_best points to.
@@ -41,5 +42,9 @@ void remove_old_checkpoints(const std::filesystem::path& out, std::size_t keep);
 
 /// OUT/snapshot_best becomes a link to this checkpoint of `out`, in one step. For one rank. DataError if it can't.
 void mark_best(const std::filesystem::path& out, const std::filesystem::path& checkpoint);
+/// Where a training goes on after `iteration`, whose best report was that of iteration `best`: OUT/snapshot_best
+/// becomes a link to that checkpoint. Without it, a link to a later one goes, with a warning. For one rank. DataError
+/// if it can't.
+void restore_best(const std::filesystem::path& out, std::int64_t best, std::int64_t iteration);
 
 }  // namespace mn

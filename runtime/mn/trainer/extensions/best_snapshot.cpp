@@ -6,10 +6,15 @@
 
 namespace mn::extensions {
 
-void BestSnapshot::initialize(Trainer& /*trainer*/) { monitor_.begin(); }
+void BestSnapshot::initialize(Trainer& trainer) {
+  monitor_.begin();
+  if (!best_ || !trainer.is_root()) return;
+  try_to_write(has_failed_, [&] { restore_best(trainer.out(), *best_, trainer.iteration()); });
+}
 
 void BestSnapshot::run(Trainer& trainer) {
   if (monitor_.improved() != true) return;
+  best_ = trainer.iteration();
   const auto mark = [this, out = trainer.out(), best = checkpoint_path(trainer.out(), trainer.iteration())] {
     try_to_write(has_failed_, [&] {
       mark_best(out, best);
@@ -19,8 +24,17 @@ void BestSnapshot::run(Trainer& trainer) {
   trainer.save_in_background([] {}, mark);
 }
 
-nlohmann::json BestSnapshot::state() const { return monitor_.state(); }
+nlohmann::json BestSnapshot::state() const {
+  return {{"monitor", monitor_.state()}, {"iteration", best_ ? nlohmann::json(*best_) : nlohmann::json()}};
+}
 
-void BestSnapshot::load_state(const nlohmann::json& state) { monitor_.load_state(state); }
+void BestSnapshot::load_state(const nlohmann::json& state) {
+  const bool knows_iteration = state.is_object();  // those of earlier versions are the monitor's
+  const bool is_same = monitor_.load_state(knows_iteration ? state.at("monitor") : state);
+  best_.reset();
+  if (is_same && knows_iteration && state.at("iteration").is_number()) {
+    best_ = whole_number<std::int64_t>(state.at("iteration"));
+  }
+}
 
 }  // namespace mn::extensions

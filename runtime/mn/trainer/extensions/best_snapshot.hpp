@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,7 +15,8 @@ namespace mn::extensions {
 /// Writes a checkpoint whenever the monitored value is the best so far; OUT/snapshot_best is a link to it, which
 /// Trainer::resume() and load_model() take. The removal of old checkpoints leaves it alone. Looks for a new report in
 /// every iteration: give the log a report where the value is made, as the weights are those of the report. Add it after
-/// the log and before Snapshot, so that other checkpoints know the best too.
+/// the log and before Snapshot, so that other checkpoints know the best too: a training that goes on from one of them
+/// sets the link to the best until then.
 class BestSnapshot final : public Extension {
  public:
   /// `monitor` says which value, and which is better; `keep` as Snapshot has it.
@@ -29,6 +32,7 @@ class BestSnapshot final : public Extension {
  private:
   Monitor monitor_;
   std::size_t keep_;
+  std::optional<std::int64_t> best_;  // iteration of the best report
   bool has_failed_ = false;
 };
 

@@ -35,8 +35,7 @@ nlohmann::json EarlyStopping::state() const { return {{"best", monitor_.state()}
 
 void EarlyStopping::load_state(const nlohmann::json& state) {
   if (!state.is_object()) return;
-  monitor_.load_state(state.at("best"));
-  waited_ = whole_number<std::int64_t>(state.at("waited"));
+  waited_ = monitor_.load_state(state.at("best")) ? whole_number<std::int64_t>(state.at("waited")) : 0;
 }
 
 }  // namespace mn::extensions

@@ -18,6 +18,8 @@ namespace {
 /// "validation/main/" of "validation/main/loss".
 std::string_view source_of(std::string_view name) { return name.substr(0, name.rfind('/') + 1); }
 
+std::string name_of(Better better) { return better == Better::kLower ? "lower" : "higher"; }
+
 bool is_near(std::string_view a, std::string_view b) {
   const std::string other(b);
   return a == b || nearest_name(a, std::span(&other, 1)).has_value();
@@ -88,11 +90,26 @@ void Monitor::check_name(const nlohmann::json& entry) {
 
 std::string Monitor::best_text() const { return has_best_ ? "best " + nlohmann::json(best_).dump() : "never a number"; }
 
-nlohmann::json Monitor::state() const { return has_best_ ? nlohmann::json(best_) : nlohmann::json(); }
+nlohmann::json Monitor::state() const {
+  return {
+      {"value", value_}, {"better", name_of(better_)}, {"best", has_best_ ? nlohmann::json(best_) : nlohmann::json()}};
+}
 
-void Monitor::load_state(const nlohmann::json& state) {
-  has_best_ = state.is_number();
-  best_ = has_best_ ? state.get<double>() : 0;
+bool Monitor::load_state(const nlohmann::json& state) {
+  has_best_ = false;
+  nlohmann::json best = state;  // earlier versions stored no more
+  if (state.is_object()) {
+    const std::string value = state.at("value").get<std::string>(), better = state.at("better").get<std::string>();
+    if (value != value_ || better != name_of(better_)) {
+      log_info("until now " + value + " was monitored, where " + better + " is better, and from now on " + value_ +
+               ", where " + name_of(better_) + " is: its best is looked for anew");
+      return false;
+    }
+    best = state.at("best");
+  }
+  has_best_ = best.is_number();
+  best_ = has_best_ ? best.get<double>() : 0;
+  return true;
 }
 
 }  // namespace mn::extensions

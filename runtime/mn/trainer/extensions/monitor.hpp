@@ -44,8 +44,9 @@ class Monitor {
   [[nodiscard]] std::string best_text() const;
   /// For a checkpoint.
   [[nodiscard]] nlohmann::json state() const;
-  /// Replaces the best by that of a state().
-  void load_state(const nlohmann::json& state);
+  /// Replaces the best by that of a state(), and is true. False, with a line and without a best, if that is of another
+  /// value, or another direction.
+  [[nodiscard]] bool load_state(const nlohmann::json& state);
 
  private:
   void check_name(const nlohmann::json& entry);

@@ -39,8 +39,7 @@ nlohmann::json Plateau::state() const { return {{"best", monitor_.state()}, {"wa
 
 void Plateau::load_state(const nlohmann::json& state) {
   if (!state.is_object()) return;
-  monitor_.load_state(state.at("best"));
-  waited_ = whole_number<std::int64_t>(state.at("waited"));
+  waited_ = monitor_.load_state(state.at("best")) ? whole_number<std::int64_t>(state.at("waited")) : 0;
   scale_ = state.at("scale").get<double>();
 }
 
