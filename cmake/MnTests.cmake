@@ -109,7 +109,6 @@ function(mn_add_script_test name)
   mn_test_properties(${name} "${ARG_TIMEOUT}" "${ARG_LABELS}" ${ARG_PROCESSORS})
 endfunction()
 
-
 # A GoogleTest program, without the tests that run it.
 function(mn_test_program name torch sources links)
   mn_program_of_tests(${name} "${torch}" "${sources}" "${links}")

@@ -22,6 +22,25 @@ supervised 3 2 sh -c '[ $RANK = 1 ] && exit 3; sleep 20'
 supervised 137 2 sh -c '[ $RANK = 1 ] && kill -KILL $$; sleep 20'
 supervised 75 1 sh -c '[ $RANK = 1 ] && kill -TERM $$; sleep 20'
 
+# A signal to supervise alone, as `scancel --batch` sends it: ranks save at the one that they get.
+echo 'supervise, signals'
+cat >saving <<'RANK'
+trap 'touch "saved.$RANK"; exit 75' USR1
+touch "up.$RANK"
+sleep 30 &
+wait
+RANK
+for signal in TERM HUP INT; do
+  rm -f up.* saved.* supervisor
+  timeout -k 5 60 salloc -Q -N2 --ntasks-per-node=1 \
+    sh -c 'echo $$ >supervisor; exec "$0" supervise -- srun "$0" sh saving' "$mnlaunch" >supervised.txt 2>&1 &
+  job=$! seen=0
+  within 30 test -e up.0 -a -e up.1 || fail "no ranks: $(cat supervised.txt)"
+  kill -$signal "$(cat supervisor)"
+  wait $job || seen=$?
+  same "$signal: $(cat supervised.txt)" '75 saved.0 saved.1' "$seen $(echo saved.*)"
+done
+
 # srun takes vn1 first where it may.
 echo 'supervise, --exclude and --nodelist'
 for hosts in --exclude=vn1 '-x vn1' '-w vn2'; do

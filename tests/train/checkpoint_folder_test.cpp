@@ -151,17 +151,20 @@ TEST_F(CheckpointFolderTest, WhatIsSetAsideIsNotLost) {
   for (const std::string run : {"first", "second", "third"}) {
     make_checkpoints(out, {2, 3, 4}, run);
     on_rank_zero([&] {
-      if (run == "first") write_file(checkpoint_path(out, 2) / kPinName, "");
+      if (run == "first") write_file(checkpoint_path(out, 3) / kPinName, "");
       mark_best(out, checkpoint_path(out, 4));
       set_checkpoints_aside(out, 2);
       EXPECT_EQ(manifest_of("snapshot_best"), run);
     });
   }
   on_rank_zero([&] {
-    EXPECT_THAT(find_checkpoints(out), ElementsAre(checkpoint_path(out, 1)));
-    EXPECT_EQ(manifest_of("ckpt/old_step-00000002"), "first");
-    EXPECT_EQ(manifest_of("ckpt/old_step-00000002.2"), "third");
-    EXPECT_EQ(manifest_of("ckpt/old_step-00000003"), "third");
+    EXPECT_THAT(find_checkpoints(out), ElementsAre(checkpoint_path(out, 2), checkpoint_path(out, 1)));
+    EXPECT_EQ(manifest_of("ckpt/old_step-00000003"), "first");
+    EXPECT_EQ(manifest_of("ckpt/old_step-00000003.2"), "third");
+    EXPECT_EQ(manifest_of("ckpt/old_step-00000004"), "third");
+    write_file(checkpoint_path(out, 2) / kPinName, "");
+    set_checkpoints_aside(out, 2);
+    EXPECT_EQ(manifest_of("ckpt/old_step-00000002"), "third") << "a pinned one is not replaced";
     restore_best(out, 1, 1);
     EXPECT_EQ(manifest_of("snapshot_best"), "good");
     restore_best(out, 3, 3);

@@ -153,11 +153,13 @@ CheckpointInfo read_checkpoint_info(const fs::path& path) {
   return info_of(path, file.about(), file.ranks());
 }
 
-void set_checkpoints_aside(const fs::path& out, std::int64_t first) {
+void set_checkpoints_aside(const fs::path& out, std::int64_t iteration) {
   const fs::path best = best_of(out);
   for (const fs::path& path : find_checkpoints(out)) {
     // The list is sorted: the first that is earlier ends it.
-    if (*checkpoint_iteration(path) < first) return;
+    const std::int64_t own = *checkpoint_iteration(path);
+    if (own < iteration) return;
+    if (own == iteration && !is_pinned(path)) continue;  // it stays until the new one, which takes its place, is whole
     const fs::path to = aside(path);
     const bool replaces = fs::exists(fs::symlink_status(to));
     if (replaces) remove_checkpoint(to);

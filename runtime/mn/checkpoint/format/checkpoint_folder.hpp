@@ -27,10 +27,10 @@ struct CheckpointInfo {
 /// DataError of Trainer::resume() if it is absent or damaged.
 [[nodiscard]] CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
 
-/// Before a checkpoint of iteration `first` is written: those of this and later iterations, of a run that this one does
-/// not continue, get a name that find_checkpoints() does not know, with a warning: old_step-N, in place of an earlier
-/// one, or old_step-N.2, … where that is pinned. OUT/snapshot_best follows. For one rank.
-void set_checkpoints_aside(const std::filesystem::path& out, std::int64_t first);
+/// Before a checkpoint of `iteration` is written: those of later iterations, of a run that this one does not continue,
+/// and a pinned one of this, get a name that find_checkpoints() does not know, with a warning: old_step-N, in place of
+/// an earlier one, or old_step-N.2, … where that is pinned. OUT/snapshot_best follows. For one rank.
+void set_checkpoints_aside(const std::filesystem::path& out, std::int64_t iteration);
 
 /// Whether the checkpoint is kept whatever its age: pinned (it holds a file of the name "pinned"), or the one that
 /// OUT/snapshot_best points to.
