@@ -31,6 +31,9 @@ std::uint64_t bytes_of(const SavedCheckpoint& checkpoint) {
   return bytes;
 }
 
+/// A folder, or a file of an earlier version.
+bool is_checkpoint(const fs::path& path) { return is_committed(path) || is_checkpoint_file(path); }
+
 void print_row(const fs::path& path) {
   const fs::path out = path.parent_path().parent_path();
   const SavedCheckpoint checkpoint(path);
@@ -91,7 +94,7 @@ std::vector<std::pair<std::string, std::string>> names_to_merge(const Manifest& 
 }  // namespace
 
 std::vector<fs::path> checkpoints_at(const fs::path& path) {
-  if (is_committed(path) || is_checkpoint_file(path)) return {path};
+  if (is_checkpoint(path)) return {path};
   std::vector<fs::path> found = find_checkpoints(path);
   if (found.empty()) throw DataError("there is no checkpoint in " + path.string());
   return found;
@@ -122,7 +125,7 @@ int verify(const fs::path& path) {
       (void)read_checkpoint_info(each);
       std::cout << each.string() << ": whole" << std::endl;
     } catch (const DataError& error) {
-      const bool is_there = is_committed(each) || is_checkpoint_file(each);  // a job removes old ones
+      const bool is_there = is_checkpoint(each);  // a job removes old ones
       std::cout << each.string() << ": " << (is_there ? error.what() : "removed meanwhile") << std::endl;
       if (is_there) status = 1;
     }
