@@ -100,8 +100,9 @@ Figures train(Trainer& trainer, double seconds, const std::string& way) {
   });
   if (way == "auto") trainer.extend(std::make_unique<extensions::Snapshot>(2, true), {.trigger = each});
   if (way == "always") {
+    trainer.expect_saves();
     trainer.extend("saves", each, [&](Trainer& own) {
-      if (own.is_saving() || own.iteration() < kWarmUp) return;
+      if (own.is_saving() || own.is_preparing_saves() || own.iteration() < kWarmUp) return;
       own.save_in_background([] {}, [out = own.out()] { remove_old_checkpoints(out, 2); });
     });
   }

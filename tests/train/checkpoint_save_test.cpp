@@ -126,6 +126,44 @@ TEST(CheckpointTest, UpdatesBesideASaveDoNotLeakIntoIt) {
   }
 }
 
+/// Without it the first copy gets its memory by itself.
+TEST(CheckpointTest, MemoryMadeBeforehandServesTheFirstCopy) {
+  constexpr std::int64_t kBytes = 48 << 20;
+  const TestFolder folder(world());
+  const Checkpoint checkpoint{{}, {}, {}, {{"own", torch::full({kBytes}, world()->rank() + 1, torch::kByte)}}};
+  for (const bool beforehand : {false, true}) {
+    BackgroundSave saving;
+    if (beforehand) {
+      saving.prepare(*world(), checkpoint);
+      while (!saving.is_ready()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const std::int64_t before = test::resident_bytes();
+    const bool can_measure = test::reset_peak_bytes();
+    saving.begin(*world(), folder.path() / (beforehand ? "beforehand" : "at once"), checkpoint);
+    saving.finish_copy();
+    const std::int64_t more = test::peak_bytes() - before;
+    if (can_measure) {
+      EXPECT_EQ(more < kBytes / 4, beforehand) << more;
+    }
+    saving.commit();
+  }
+}
+
+/// It is not complete, too small, or being made a second time when the save begins.
+TEST(CheckpointTest, ASaveNeedsNoMemoryMadeBeforehand) {
+  const TestFolder folder(world());
+  BackgroundSave saving;
+  for (const std::int64_t prepared : {8 << 20, 100, 12 << 20}) {
+    const auto path = folder.path() / std::to_string(prepared);
+    saving.prepare(*world(), {{}, {}, {}, {{"own", torch::empty({prepared}, torch::kByte)}}});
+    saving.prepare(*world(), {{}, {}, {}, {{"own", torch::empty({prepared}, torch::kByte)}}});
+    const at::Tensor own = torch::arange(10 << 20, torch::kByte) + world()->rank();
+    saving.begin(*world(), path, {{}, {}, {}, {{"own", own}}});
+    saving.commit();
+    EXPECT_TRUE(CheckpointReader::open(*world(), path.string(), folder.path())->own().front().second.equal(own));
+  }
+}
+
 /// A wait for the copy covers all of it, and the look at what is to be copied.
 TEST(CheckpointTest, TheCopyIsCompleteWhenItHasBeenWaitedFor) {
   const TestFolder folder(world());
@@ -148,7 +186,7 @@ TEST(CheckpointTest, AChangeBesideTheCopyFailsTheSave) {
   const TestFolder folder(world());
   at::Tensor shared = torch::ones({1 << 20});
   CheckpointSave save(*world(), folder.path() / "c", {{}, {{"shared", shared}}, {}, {}});
-  ByteBuffer memory;
+  CopyMemory memory;
   save.begin_copy(memory);
   if (world()->rank() == 0) shared.fill_(-1);
   save.finish_copy();

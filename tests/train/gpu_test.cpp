@@ -7,12 +7,16 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <mn/checkpoint/background_save.hpp>
+#include <mn/checkpoint/checkpoint_reader.hpp>
 #include <mn/comm/cuda.hpp>
 #include <mn/data/memory_dataset.hpp>
 #include <mn/loader/loader.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/local_sgd.hpp>
 #include <mn/trainer/optimizer.hpp>
+
+#include "tests/train/toy.hpp"
 
 namespace mn {
 namespace {
@@ -77,37 +81,75 @@ INSTANTIATE_TEST_SUITE_P(
                       OptimizerOptions{.double_buffering = true, .compression = {.kind = Compression::kFp16}},
                       OptimizerOptions{.overlap = true, .compression = {.kind = Compression::kPowerSgd}}));
 
+/// Computed on the current stream for some time.
+at::Tensor late_one(c10::Device device) {
+  const std::int64_t side = device.is_cuda() ? 4096 : 64;  // the test device is late by itself
+  at::Tensor ones = torch::ones({side, side}, torch::TensorOptions(device));
+  for (int k = 0; k < 10; ++k) ones = ones.mm(ones).div_(side);
+  return ones[0][0];
+}
+
 /// Tensors that the current stream writes late: calls begin after that.
 TEST_F(GpuTest, CallsFollowTheCurrentStream) {
   const Device gpu{DeviceType::kCuda, rank_of_job() % cuda_device_count()};
   const c10::Device device(gpu);
   const c10::StreamGuard guard(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
   const auto options = torch::TensorOptions(device);
-  const auto late_one = [&] {
-    const std::int64_t side = device.is_cuda() ? 4096 : 64;  // the test device is late by itself
-    at::Tensor ones = torch::ones({side, side}, options);
-    for (int k = 0; k < 10; ++k) ones = ones.mm(ones).div_(side);
-    return ones[0][0];
-  };
   for (const char* backend : {"pure_nccl", "non_cuda_aware", "flat"}) {
     const auto comm = create_communicator(backend, MPI_COMM_WORLD, {.device = gpu});
     const auto expect = [&](const at::Tensor& tensor, double value) {
       EXPECT_TRUE(tensor.cpu().eq(value).all().item<bool>()) << backend << ": " << tensor[0];
     };
-    at::Tensor sum = torch::zeros({1000}, options).add_(late_one());
+    at::Tensor sum = torch::zeros({1000}, options).add_(late_one(device));
     comm->allreduce(sum);
     expect(sum, comm->size());
-    at::Tensor weights = torch::zeros({1000}, options).add_(late_one() * (comm->rank() + 3));
+    at::Tensor weights = torch::zeros({1000}, options).add_(late_one(device) * (comm->rank() + 3));
     comm->broadcast_data(std::vector<at::Tensor>{weights});
     expect(weights, 3);
-    weights.mutable_grad() = torch::zeros({1000}, options).add_(late_one() * comm->size());
+    weights.mutable_grad() = torch::zeros({1000}, options).add_(late_one(device) * comm->size());
     comm->allreduce_grad(std::vector<at::Tensor>{weights});
     expect(weights.grad(), comm->size());
     LocalSgd local({weights}, comm, 1, 0.0, nullptr);
-    weights.add_(late_one() * comm->size());
+    weights.add_(late_one(device) * comm->size());
     local.step(1.0);
     expect(weights, 3 + comm->size());
   }
+}
+
+/// With memory that was made beforehand or holds an earlier save; transposed tensors too.
+TEST_F(GpuTest, ASaveBesideTrainingHoldsWhatTensorsHeldWhenItBegan) {
+  const Device gpu{DeviceType::kCuda, rank_of_job() % cuda_device_count()};
+  const c10::Device device(gpu);
+  const auto comm = create_communicator("flat", MPI_COMM_WORLD, {.device = gpu});
+  const toy::TestFolder folder(comm);
+  BackgroundSave saving;
+  saving.prepare(*comm, {{}, {{"shared", torch::empty({1 << 20})}}, {}, {{"own", torch::empty({5})}}});
+  for (int round = 1; round <= 3; ++round) {
+    const auto path = folder.path() / std::to_string(round);
+    at::Tensor shared = torch::zeros({1 << 10, 1 << 10}, torch::TensorOptions(device)).t();
+    at::Tensor own = torch::zeros({5}, torch::TensorOptions(device));
+    own.add_(late_one(device) * round);
+    shared.add_(own[0]);
+    saving.begin(*comm, path, {{}, {{"shared", shared}}, {}, {{"own", own}}});
+    saving.finish_copy();
+    shared.fill_(-1);
+    own.fill_(-1);
+    saving.commit();
+    const auto reader = CheckpointReader::open(*comm, path.string(), folder.path());
+    at::Tensor read = torch::empty({1 << 10, 1 << 10});
+    reader->read("", {{"shared", read}});
+    EXPECT_TRUE(read.eq(round).all().item<bool>()) << round;
+    EXPECT_TRUE(reader->own().front().second.eq(round).all().item<bool>()) << round;
+  }
+}
+
+TEST_F(GpuTest, SavesBesideTrainingCopyToPageLockedMemory) {
+  const Device gpu{DeviceType::kCuda, rank_of_job() % cuda_device_count()};
+  cuda_set_device(gpu.index);
+  at::globalContext().lazyInitDevice(c10::Device(gpu).type());
+  CopyMemory memory;
+  memory.reserve(1000, gpu);
+  EXPECT_TRUE(torch::from_blob(memory.bytes().data(), {1000}, torch::kByte).is_pinned());
 }
 
 TEST(GpuLoader, BatchesArriveUnchanged) {

@@ -35,20 +35,21 @@ double cpu_seconds() {
 /// a thread is not even given the time to die, and a rank that was killed keeps its connections and its lock.
 class Pace {
  public:
-  /// Made when the copy begins.
-  Pace() = default;
+  /// Made when the work begins, after each second of which it rests for `rest` seconds.
+  explicit Pace(double rest) : rest_(rest) {}
   /// When the copy is complete.
   void has_copied() {
     note_queue();
     copied_s_ = cpu_seconds() - used_;
     go_on();
   }
-  /// After `part` of the writing. Returns early if `hand_over` becomes true.
-  void pause(double part, const std::atomic<bool>& hand_over) {
+  /// After `part` of the writing. `sleep` is for at most so many seconds, and says whether to go on resting.
+  void pause(double part, const std::function<bool(double)>& sleep) {
     note_queue();
-    const double used = cpu_seconds() - used_ + part * copied_s_;
+    const double due = rest_ * (cpu_seconds() - used_ + part * copied_s_);
     const OwnTime rest;
-    while (wanted_ > 0 && !hand_over && rest.seconds() < kRest * used) std::this_thread::sleep_for(kStep);
+    while (wanted_ > 0 && rest.seconds() < due && sleep(due - rest.seconds())) {
+    }
     rested_s_ += rest.seconds();
     go_on();
   }
@@ -66,13 +67,15 @@ class Pace {
     queued_ = queue_seconds();
   }
 
-  static constexpr double kRest = 199;    // for each second of work
   static constexpr double kWaited = 0.1;  // of the time of the work
   static constexpr int kRemembered = 16;  // pieces
-  static constexpr auto kStep = std::chrono::milliseconds(10);
+  double rest_;
   double used_ = cpu_seconds(), queued_ = queue_seconds(), copied_s_ = 0, rested_s_ = 0;
   int wanted_ = 0;
 };
+
+constexpr double kRestOfPreparation = 9;
+constexpr double kRestOfSave = 199;
 
 }  // namespace
 
@@ -90,12 +93,39 @@ void BackgroundSave::start(std::function<void()> work) {
 }
 
 void BackgroundSave::join() {
-  hand_over_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    hand_over_ = true;
+  }
+  wake_.notify_all();
   if (thread_.joinable()) thread_.join();
   hand_over_ = false;
 }
 
+/// Once, not in steps: to wake takes CPU time as well.
+bool BackgroundSave::sleep(double seconds) {
+  std::unique_lock lock(mutex_);
+  return !wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return hand_over_.load(); });
+}
+
+void BackgroundSave::prepare(const Communicator& comm, const Checkpoint& like) {
+  join();
+  join();
+  start([this, bytes = bytes_of(slices_of_rank(comm, like)), device = comm.device()] { make_memory(bytes, device); });
+}
+
+void BackgroundSave::make_memory(std::uint64_t bytes, Device device) noexcept {
+  try {
+    Pace pace(kRestOfPreparation);
+    if (device.type == DeviceType::kCuda) cuda_set_device(device.index);
+    memory_.reserve(bytes, device);
+    while (!hand_over_ && memory_.touch()) pace.pause(0, [this](double seconds) { return sleep(seconds); });
+  } catch (const std::exception&) {  // a save that finds no memory says so
+  }
+}
+
 void BackgroundSave::begin(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint) {
+  join();
   const OwnTime time;
   auto save = std::make_unique<CheckpointSave>(comm, path, checkpoint);
   save->begin_copy(memory_);
@@ -108,13 +138,14 @@ void BackgroundSave::begin(Communicator& comm, const std::filesystem::path& path
 
 void BackgroundSave::copy_and_write() {
   const OwnTime time;
-  Pace pace;
+  Pace pace(kRestOfSave);
   save_->finish_copy();
   copy_s_ = time.seconds();
   is_copied_ = true;
   is_copied_.notify_all();
   pace.has_copied();
-  static_cast<void>(save_->write(hand_over_, [&](double part) { pace.pause(part, hand_over_); }));
+  const auto rest = [this](double seconds) { return sleep(seconds); };
+  static_cast<void>(save_->write(hand_over_, [&](double part) { pace.pause(part, rest); }));
   save_s_ -= pace.rested_s();
 }
 

@@ -1,14 +1,13 @@
 #include <algorithm>
 #include <cstring>
-#include <memory>
+#include <unordered_set>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <mn/checkpoint/checkpoint.hpp>
-#include <mn/checkpoint/dtypes.hpp>
 #include <mn/checkpoint/format/commit.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/file.hpp>
@@ -21,39 +20,10 @@ using nlohmann::json;
 
 constexpr std::size_t kPiece = std::size_t{4} << 20;  // bytes, which the checksum leaves in the cache for the write
 
-/// (1): the number of this rank among the writers: first one rank of each node, then the next of each.
-std::uint64_t writer_number(const Topology& topology) {
-  std::vector<int> seen(static_cast<std::size_t>(topology.inter_size), 0);
-  std::vector<std::pair<int, int>> order;  // number within the node, rank
-  for (int rank = 0; rank < topology.size; ++rank) order.emplace_back(seen[topology.nodes[rank]]++, rank);
-  std::ranges::sort(order);
-  const auto own = std::ranges::find(order, topology.rank, &std::pair<int, int>::second);
-  return static_cast<std::uint64_t>(own - order.begin());
-}
-
-/// The element of a tensor of `count` elements that begins at byte `position` of all tensors, or the first after it: an
-/// element belongs to the writer in whose share its first byte lies, so slices neither overlap nor leave gaps.
-std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std::uint64_t wide, std::uint64_t count) {
-  if (position <= tensor_begin) return 0;
-  return std::min(count, (position - tensor_begin + wide - 1) / wide);
-}
-
-/// On the host and contiguous; a view where it is that already.
-at::Tensor host_slice(const at::Tensor& tensor, std::uint64_t begin, std::uint64_t end) {
-  return tensor.detach()
-      .reshape({-1})
-      .slice(0, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end))
-      .to(at::kCPU)
-      .contiguous();
-}
-
-/// Most of a first copy's time is page faults, one by one. Kernels without this do that; huge pages take longer.
-void fault_in(ByteBuffer& memory) {
-  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE of Linux 5.14, which older headers lack
-  const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  void* begin = memory.data();
-  std::size_t bytes = memory.size();
-  if (std::align(page, page, begin, bytes) != nullptr) ::madvise(begin, bytes / page * page, kPopulateWrite);
+/// Contiguous, on the tensor's device; a view where it is that already.
+at::Tensor flat_slice(const CheckpointSlice& slice) {
+  const auto begin = static_cast<std::int64_t>(slice.part.begin), end = static_cast<std::int64_t>(slice.part.end);
+  return slice.tensor.detach().reshape({-1}).slice(0, begin, end).contiguous();
 }
 
 std::span<const std::byte> bytes_in(const at::Tensor& host) {
@@ -69,47 +39,13 @@ std::uint32_t version_of(const at::Tensor& tensor) {
 
 CheckpointSave::CheckpointSave(Communicator& comm, fs::path path, const Checkpoint& checkpoint,
                                std::uint64_t bytes_per_writer)
-    : comm_(comm), path_(std::move(path)), about_(checkpoint.about), objection_(checkpoint.objection) {
-  add_shared(checkpoint.shared, bytes_per_writer);
-  if (comm_.rank() == 0) {
-    for (const auto& [name, tensor] : checkpoint.root) add_whole(name, tensor);
-  }
-  for (const auto& [name, tensor] : checkpoint.own) {
-    add_whole(own_tensor_name(static_cast<std::size_t>(comm_.rank()), name), tensor);
-  }
-  // Wide elements first: each part is aligned.
-  std::ranges::stable_sort(slices_, std::ranges::greater(),
-                           [](const Slice& slice) { return slice.tensor.element_size(); });
-  for (const Slice& slice : slices_) bytes_ += slice.part.bytes();
+    : comm_(comm),
+      path_(std::move(path)),
+      about_(checkpoint.about),
+      slices_(slices_of_rank(comm, checkpoint, bytes_per_writer)),
+      bytes_(bytes_of(slices_)),
+      objection_(checkpoint.objection) {
   begin();
-}
-
-void CheckpointSave::add_shared(NamedTensors tensors, std::uint64_t bytes_per_writer) {
-  // By name, as a reader goes through them: it opens each shard once.
-  std::ranges::sort(tensors, {}, &NamedTensors::value_type::first);
-  std::uint64_t total = 0;
-  for (const auto& [name, tensor] : tensors) total += tensor.nbytes();
-  const std::uint64_t needed = std::max<std::uint64_t>((total + bytes_per_writer - 1) / bytes_per_writer, 1);
-  const std::uint64_t writers = std::min(needed, static_cast<std::uint64_t>(comm_.size()));
-  const std::uint64_t own = writer_number(comm_.topology());
-  const std::uint64_t share = total / writers + 1;  // rounded up: the last share reaches the end
-  std::uint64_t position = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const std::string dtype = safetensors_dtype(name, tensor.scalar_type());  // on every rank, as it may throw
-    const auto count = static_cast<std::uint64_t>(tensor.numel());
-    const std::uint64_t wide = tensor.element_size();
-    const std::uint64_t begin = element_at(own * share, position, wide, count);
-    const std::uint64_t end = element_at((own + 1) * share, position, wide, count);
-    position += count * wide;
-    const bool is_empty = count == 0 && own == 0;  // the manifest needs a piece of every tensor
-    if (begin == end && !is_empty) continue;
-    slices_.push_back({{name, dtype, tensor.sizes().vec(), begin, end}, tensor});
-  }
-}
-
-void CheckpointSave::add_whole(const std::string& name, const at::Tensor& tensor) {
-  const auto count = static_cast<std::uint64_t>(tensor.numel());
-  slices_.push_back({{name, safetensors_dtype(name, tensor.scalar_type()), tensor.sizes().vec(), 0, count}, tensor});
 }
 
 void CheckpointSave::begin() {
@@ -149,19 +85,22 @@ void CheckpointSave::ask_for_objection() {
   if (!said.empty()) throw SaveRefused(said);
 }
 
-void CheckpointSave::begin_copy(ByteBuffer& memory) noexcept {
+void CheckpointSave::begin_copy(CopyMemory& memory) noexcept {
   attempt([&] {
-    if (memory.size() < bytes_) {  // it is kept from save to save
-      memory.clear();
-      memory.resize(bytes_);
-      is_new_ = true;
-    }
+    memory.reserve(bytes_, comm_.device());
     memory_ = &memory;
+    std::unordered_set<c10::Device> devices;
     std::uint64_t to = 0;
-    for (Slice& slice : slices_) {
+    for (CheckpointSlice& slice : slices_) {
       slice.version = version_of(slice.tensor);
-      if (!slice.tensor.is_cpu()) copy(slice, to);
+      if (!slice.tensor.is_cpu()) {
+        devices.insert(slice.tensor.device());
+        copy(slice, to);
+      }
       to += slice.part.bytes();
+    }
+    for (const c10::Device device : devices) {
+      c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
     }
   });
 }
@@ -169,19 +108,24 @@ void CheckpointSave::begin_copy(ByteBuffer& memory) noexcept {
 void CheckpointSave::finish_copy() noexcept {
   attempt([&] {
     ask_for_objection();
-    if (is_new_) fault_in(*memory_);
+    while (memory_->touch()) {
+    }
     std::uint64_t to = 0;
-    for (Slice& slice : slices_) {
+    for (CheckpointSlice& slice : slices_) {
       if (slice.tensor.defined()) copy(slice, to);
       to += slice.part.bytes();
     }
   });
 }
 
-void CheckpointSave::copy(Slice& slice, std::uint64_t to) {
-  const at::Tensor host = host_slice(slice.tensor, slice.part.begin, slice.part.end);
-  const auto bytes = bytes_in(host);
-  if (!bytes.empty()) std::memcpy(memory_->data() + to, bytes.data(), bytes.size());
+void CheckpointSave::copy(CheckpointSlice& slice, std::uint64_t to) {
+  const at::Tensor from = flat_slice(slice);
+  std::byte* const memory = memory_->bytes().data() + to;
+  if (!from.is_cpu()) {
+    at::from_blob(memory, from.sizes(), at::TensorOptions(from.scalar_type())).copy_(from, /*non_blocking=*/true);
+  } else if (from.nbytes() > 0) {
+    std::memcpy(memory, from.const_data_ptr(), from.nbytes());
+  }
   if (version_of(slice.tensor) != slice.version) {
     throw SaveError(slice.part.tensor +
                         " has changed while it was copied: the next save copies before the loss is computed; call "
@@ -197,7 +141,7 @@ bool CheckpointSave::write(const std::atomic<bool>& hand_over, const std::functi
     const auto rank = static_cast<std::size_t>(comm_.rank()), ranks = static_cast<std::size_t>(comm_.size());
     if (!shard_) {
       std::vector<ShardPart> parts;
-      for (const Slice& slice : slices_) parts.push_back(slice.part);
+      for (const CheckpointSlice& slice : slices_) parts.push_back(slice.part);
       shard_.emplace(folder_ / shard_name(rank, ranks), std::move(parts));
     }
     while (next_ < slices_.size() && !hand_over) {
@@ -213,12 +157,10 @@ bool CheckpointSave::write(const std::atomic<bool>& hand_over, const std::functi
 }
 
 std::uint64_t CheckpointSave::write_piece() {
-  const Slice& slice = slices_[next_];
-  if (memory_ == nullptr && !host_.defined()) {
-    host_ = host_slice(slice.tensor, slice.part.begin, slice.part.end);
-  }
-  const auto all = memory_ != nullptr ? std::span<const std::byte>(*memory_).subspan(next_offset_, slice.part.bytes())
-                                      : bytes_in(host_);
+  const CheckpointSlice& slice = slices_[next_];
+  if (memory_ == nullptr && !host_.defined()) host_ = flat_slice(slice).to(at::kCPU);
+  const std::span<const std::byte> all =
+      memory_ != nullptr ? memory_->bytes().subspan(next_offset_, slice.part.bytes()) : bytes_in(host_);
   const auto rest = all.subspan(written_of_next_);
   const auto piece = rest.first(std::min(kPiece, rest.size()));
   shard_->write(piece);

@@ -18,29 +18,16 @@
 #include <string>
 #include <vector>
 
+#include <mn/checkpoint/contents.hpp>
+#include <mn/checkpoint/copy_memory.hpp>
 #include <mn/checkpoint/format/tensor_shard_writer.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/core/uninitialized.hpp>
-#include <mn/tensor/modules.hpp>
 
 namespace mn {
 
-class Communicator;
-
 /// Number of changes in place by libtorch's operators; those through data() and set_data() do not count.
 [[nodiscard]] std::uint32_t version_of(const at::Tensor& tensor);
-
-/// What a rank has of a checkpoint. A Trainer fills it.
-struct Checkpoint {
-  nlohmann::json about;  ///< counters, iterator, extensions, …; rank 0's counts
-  NamedTensors shared;   ///< the same on all ranks, in the same order
-  NamedTensors root;     ///< on rank 0, for all ranks
-  NamedTensors own;      ///< state that this rank alone has
-  /// Tells why the state of this rank is not to be saved; empty: it is. May be null. Called where the tensors are
-  /// copied or written.
-  std::function<std::string()> objection = {};
-};
 
 /// A checkpoint could not be written; every rank throws it. Training may go on.
 class SaveError : public DataError {
@@ -60,9 +47,6 @@ class SaveRefused : public DataError {
   explicit SaveRefused(const std::string& objection) : DataError(objection, true) {}
 };
 
-/// Bytes of shared tensors for which there is one writer.
-inline constexpr std::uint64_t kBytesPerWriter = std::uint64_t{64} << 20;
-
 /// One save: write(), collect(), commit_on_root(), finish(), each once all ranks have done the one before. The
 /// constructor, collect() and finish() are collective, the others are local and may run on another thread.
 class CheckpointSave {
@@ -70,10 +54,9 @@ class CheckpointSave {
   /// Makes the folder. Borrows the tensors until they are copied or written. Throws SaveError.
   CheckpointSave(Communicator& comm, std::filesystem::path path, const Checkpoint& checkpoint,
                  std::uint64_t bytes_per_writer = kBytesPerWriter);
-  /// Copies what this rank writes into `memory`, which grows to what is needed and serves one save after the other.
-  /// begin_copy() copies what is on a device, and waits for that; finish_copy() the rest. Where a tensor has changed in
-  /// between, the save will fail.
-  void begin_copy(ByteBuffer& memory) noexcept;
+  /// Copies what this rank writes into `memory`. begin_copy() copies what is on a device, and waits for that;
+  /// finish_copy() the rest. Where a tensor has changed in between, the save will fail.
+  void begin_copy(CopyMemory& memory) noexcept;
   void finish_copy() noexcept;
   /// Writes this rank's shard; true when it is on stable storage, or has failed, which finish() tells; false if
   /// `hand_over` has become true: then another call, perhaps on another thread, goes on. `pause` is called after each
@@ -88,19 +71,11 @@ class CheckpointSave {
   void finish();
 
  private:
-  /// Elements [begin, end) of a tensor.
-  struct Slice {
-    ShardPart part;
-    at::Tensor tensor;  // empty once it is copied
-    std::uint32_t version = 0;
-  };
-
-  void add_shared(NamedTensors tensors, std::uint64_t bytes_per_writer);
-  void add_whole(const std::string& name, const at::Tensor& tensor);
   void begin();
   void attempt(const std::function<void()>& work) noexcept;
   void ask_for_objection();
-  void copy(Slice& slice, std::uint64_t to);
+  /// To byte `to` of the memory; tensors on a device perhaps later, in the order of its current stream.
+  void copy(CheckpointSlice& slice, std::uint64_t to);
   /// How many bytes that was.
   [[nodiscard]] std::uint64_t write_piece();
 
@@ -108,11 +83,10 @@ class CheckpointSave {
   std::filesystem::path path_;
   std::filesystem::path folder_;  // holds the shards
   nlohmann::json about_;
-  std::vector<Slice> slices_;
+  std::vector<CheckpointSlice> slices_;     // a tensor is empty once it is copied
   std::uint64_t bytes_ = 0;                 // of them
   std::function<std::string()> objection_;  // until it is asked
-  ByteBuffer* memory_ = nullptr;            // with copies of all slices, one after the other
-  bool is_new_ = false;                     // that memory
+  CopyMemory* memory_ = nullptr;            // with copies of all slices, one after the other
   std::optional<TensorShardWriter> shard_;
   std::size_t next_ = 0;           // slice to be written
   std::uint64_t next_offset_ = 0;  // of that slice in memory_

@@ -50,9 +50,10 @@ class Extension {
   [[nodiscard]] virtual nlohmann::json state() const;
   /// Called before initialize() with rank 0's state(), on all ranks.
   virtual void load_state(const nlohmann::json&) {}
-  /// What a checkpoint keeps of it beside that, in tensors with names of its own: rank 0's, where the
-  /// ranks' differ. Not collective.
+  /// What a checkpoint keeps of it beside that, in tensors with names of its own: rank 0's. Not collective.
   [[nodiscard]] virtual NamedTensors tensors() const { return {}; }
+  /// Whether these are the same on all ranks: then each writes a part of them.
+  [[nodiscard]] virtual bool are_tensors_replicated() const { return false; }
   /// Called before initialize(), where the checkpoint has tensors of it, with rank 0's tensors(), on the CPU.
   virtual void load_tensors(const NamedTensors&) {}
 };

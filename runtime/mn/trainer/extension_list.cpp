@@ -31,9 +31,10 @@ nlohmann::json ExtensionList::states() const {
   return states;
 }
 
-NamedTensors ExtensionList::tensors() const {
+NamedTensors ExtensionList::tensors(bool replicated) const {
   NamedTensors all;
   for (const Entry& entry : entries_) {
+    if (entry.extension->are_tensors_replicated() != replicated) continue;
     for (auto& [name, tensor] : entry.extension->tensors())
       all.emplace_back(entry.name + "/" + name, std::move(tensor));
   }

@@ -35,7 +35,8 @@ class ExtensionList {
   [[nodiscard]] nlohmann::json states() const;
   /// The same for tensors(): their names begin with the extension's and a slash.
   void set_tensors(NamedTensors tensors) { restored_tensors_ = std::move(tensors); }
-  [[nodiscard]] NamedTensors tensors() const;
+  /// Of the extensions whose tensors are replicated, or of the others.
+  [[nodiscard]] NamedTensors tensors(bool replicated) const;
 
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);

@@ -100,6 +100,12 @@ class Trainer {
   /// A save that fails is a warning, and neither is called. Waits first for the save before. run() throws save()'s
   /// DataError.
   void save_in_background(std::function<void()> committed, std::function<void()> root_committed = {});
+  /// For extensions, before the first iteration, and for programs before run(): there will be such saves. The memory
+  /// that they copy to, as large as what this rank writes, is then made beside training, after the first iteration.
+  /// Without this the first save makes it, and training may wait for that.
+  void expect_saves() noexcept { expects_saves_ = true; }
+  /// Whether that memory is not complete on all ranks; the same on all. A save may begin nevertheless.
+  [[nodiscard]] bool is_preparing_saves() const noexcept { return is_preparing_saves_; }
   /// Waits until that copy is complete: for who changes parameters or optimizers outside of steps and extensions.
   /// A loss function may change buffers and what no optimizer trains, such as a momentum encoder, as it likes: that is
   /// copied before the next loss. It may change what an optimizer trains by operators in place, as Embedding's max_norm
@@ -236,6 +242,8 @@ class Trainer {
   [[nodiscard]] nlohmann::json replicated_state() const;
   void add_buffers(Checkpoint& checkpoint) const;
   [[nodiscard]] Checkpoint checkpoint();
+  void add_optimizer_state(Checkpoint& checkpoint);
+  void prepare_saves();
   [[nodiscard]] std::function<std::string()> objection() const;
   [[nodiscard]] bool may_loss_change_parameters() const;
   [[noreturn]] void refuse(const std::filesystem::path& path, std::int64_t iteration, const std::string& why) const;
@@ -281,6 +289,8 @@ class Trainer {
   double previous_epoch_detail_ = 0;
   Clock::time_point start_ = Clock::now();
   SavingTimes saving_times_;
+  bool expects_saves_ = false;
+  bool is_preparing_saves_ = false;
   double earlier_s_ = 0;  // elapsed before the resume
   StepTimes last_step_;
   StepTimes all_steps_;                // as last_step_

@@ -38,6 +38,7 @@ int Trainer::run() {
   while (!finished() && reason == kNoReason) {
     advance();
     note_iteration(iteration_);
+    prepare_saves();  // optimizers have their state now
     status_->stepped(iteration_);
     reason = agree(own_reason(signal.raised()));
     extensions_->run(*this, {iteration_, previous_epoch_detail_, epoch_detail()},
@@ -87,18 +88,19 @@ void Trainer::begin() {
 
 /// Ranks exchange what only one of them knows: why to stop, which periods of seconds are over by rank 0's clock, how
 /// fast the slowest and the fastest are, and whether all threads are through with their parts of a save, which then
-/// goes on. Returns why training is to stop on all ranks.
+/// goes on, or with the memory for saves. Returns why training is to stop on all ranks.
 std::int64_t Trainer::agree(std::int64_t own) {
-  const bool needed =
-      options_.checkpoint_on_signal || extensions_->any_by_seconds() || is_saving() || comm_->size() > 1;
+  const bool has_writer = is_saving() || is_preparing_saves_;
+  const bool needed = options_.checkpoint_on_signal || extensions_->any_by_seconds() || has_writer || comm_->size() > 1;
   if (!needed || !agreement_->is_due(iteration_)) return kNoReason;
   std::vector<std::int64_t> flags = extensions_->due();
   const std::size_t count = flags.size();
   if (!is_root()) flags.assign(count, 0);
-  flags.push_back(is_saving() && !saving_->is_ready() ? 1 : 0);
+  flags.push_back(has_writer && !saving_->is_ready() ? 1 : 0);
   stragglers_->append_to(flags);
   flags.push_back(own);
   agreement_->exchange(flags, iteration_, *comm_);
+  if (flags[count] == 0) is_preparing_saves_ = false;
   if (is_saving() && flags[count] == 0) advance_save();
   stragglers_->judge(std::span(flags).subspan(count + 1, StragglerWatch::kNumbers), *comm_);
   extensions_->set_due(std::span(flags).first(count));

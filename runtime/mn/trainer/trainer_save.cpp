@@ -126,18 +126,40 @@ Checkpoint Trainer::checkpoint() {
   append(checkpoint.shared, kModelPrefix, named_parameters(*model_));
   checkpoint.own = random_state(comm_->device());
   add_buffers(checkpoint);
+  add_optimizer_state(checkpoint);
+  for (const auto& [name, optimizer] : optimizers_) {
+    append(checkpoint.own, own_prefix(name), copies_of(optimizer->rank_state()));
+  }
+  append(checkpoint.shared, kExtensionPrefix, extensions_->tensors(/*replicated=*/true));
+  append(checkpoint.root, kExtensionPrefix, extensions_->tensors(/*replicated=*/false));
+  checkpoint.objection = objection();
+  return checkpoint;
+}
+
+void Trainer::add_optimizer_state(Checkpoint& checkpoint) {
   for (const auto& [name, optimizer] : optimizers_) {
     const NamedTensors state = optimizer_tensors(optimizer->actual(), *model_);
     if (is_root() && !has_looked_at_state_) warn_of_unsaved_state(optimizer->actual(), state);
     const bool own = optimizer->local();
     append(own ? checkpoint.own : checkpoint.shared, own ? own_state_prefix(name) : state_prefix(name), state);
-    append(checkpoint.own, own_prefix(name), copies_of(optimizer->rank_state()));
   }
   has_looked_at_state_ = true;
-  const NamedTensors extra = extensions_->tensors();
-  append(same_on_all_ranks(hash_of(extra), *comm_) ? checkpoint.shared : checkpoint.root, kExtensionPrefix, extra);
-  checkpoint.objection = objection();
-  return checkpoint;
+}
+
+/// For as much as checkpoint() will hold, or a little more: each rank's buffers may turn out to be the same.
+void Trainer::prepare_saves() {
+  if (!std::exchange(expects_saves_, false) || saving_->is_under_way()) return;
+  Checkpoint like;
+  append(like.shared, kModelPrefix, named_parameters(*model_));
+  append(like.root, kModelPrefix, named_buffers(*model_));
+  like.own = random_state(comm_->device());
+  append(like.own, kOwnBufferPrefix, named_buffers(*model_));
+  add_optimizer_state(like);
+  for (const auto& [name, optimizer] : optimizers_) append(like.own, own_prefix(name), optimizer->rank_state());
+  append(like.shared, kExtensionPrefix, extensions_->tensors(/*replicated=*/true));
+  append(like.root, kExtensionPrefix, extensions_->tensors(/*replicated=*/false));
+  saving_->prepare(*comm_, like);
+  is_preparing_saves_ = true;
 }
 
 /// (1): asked on the thread that copies, but for tensors on a device, which are looked at now.
@@ -220,6 +242,7 @@ void Trainer::save_in_background(std::function<void()> committed, std::function<
   try {
     on_root<SaveError>(*comm_, [this] { set_checkpoints_aside(out(), iteration_); });
     saving_->begin(*comm_, checkpoint_path(out(), iteration_), checkpoint());
+    is_preparing_saves_ = false;
     if (may_loss_change_parameters()) saving_->finish_copy();  // (3)
     saved_iteration_ = iteration_;
     when_committed_.push_back(std::move(committed));

@@ -19,8 +19,11 @@ Snapshot::Snapshot(std::size_t keep, bool continuous) : keep_(keep), continuous_
   if (keep_ == 0) throw UsageError("the number of checkpoints to keep must be at least 1, got 0");
 }
 
+void Snapshot::initialize(Trainer& trainer) { trainer.expect_saves(); }
+
 void Snapshot::run(Trainer& trainer) {
-  if (continuous_ && (trainer.is_saving() || trainer.iteration() < next_)) return;
+  const bool must_wait = trainer.is_saving() || trainer.is_preparing_saves() || trainer.iteration() < next_;
+  if (continuous_ && must_wait) return;
   save(trainer);
 }
 

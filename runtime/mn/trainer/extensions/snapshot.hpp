@@ -25,6 +25,7 @@ class Snapshot final : public Extension {
   [[nodiscard]] std::string name() const override { return "snapshot"; }
   [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
   [[nodiscard]] int priority() const override { return kPriorityLast; }
+  void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
 

@@ -33,6 +33,7 @@ class WeightAverage final : public Extension {
   [[nodiscard]] nlohmann::json state() const override;
   void load_state(const nlohmann::json& state) override;
   [[nodiscard]] NamedTensors tensors() const override;
+  [[nodiscard]] bool are_tensors_replicated() const override { return true; }
   void load_tensors(const NamedTensors& tensors) override { loaded_ = tensors; }
 
   /// Local. The model's parameters and the average are swapped. Only once training has begun.

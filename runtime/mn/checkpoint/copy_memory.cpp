@@ -1,0 +1,52 @@
+#include <algorithm>
+#include <cstdint>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <mn/checkpoint/copy_memory.hpp>
+#include <mn/core/error.hpp>
+
+namespace mn {
+namespace {
+
+constexpr std::size_t kPopulatedBytes = std::size_t{4} << 20;  // bytes
+
+/// Pages one by one take twice as long, huge pages longer. Kernels that lack this give each at its first write.
+void populate(std::span<std::byte> memory) {
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE of Linux 5.14, which older headers lack
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::byte* const begin = memory.data() - reinterpret_cast<std::uintptr_t>(memory.data()) % page;
+  ::madvise(begin, static_cast<std::size_t>(memory.data() + memory.size() - begin), kPopulateWrite);
+}
+
+}  // namespace
+
+void CopyMemory::reserve(std::uint64_t bytes, Device device) {
+  if (bytes <= bytes_.size()) return;
+  bytes_ = {};
+  pinned_.reset();
+  pageable_ = {};
+  touched_ = 0;
+  if (device.type == DeviceType::kCuda) {
+    try {
+      pinned_ = cuda_allocate_pinned(bytes);
+      bytes_ = {pinned_.get(), bytes};
+      touched_ = bytes;
+      return;
+    } catch (const CommError&) {  // copies to other memory are slower, and right
+    }
+  }
+  pageable_.resize(bytes);
+  bytes_ = pageable_;
+}
+
+bool CopyMemory::touch() {
+  if (touched_ == bytes_.size()) return false;
+  const auto piece = bytes_.subspan(touched_, std::min(kPopulatedBytes, bytes_.size() - touched_));
+  populate(piece);
+  touched_ += piece.size();
+  return true;
+}
+
+}  // namespace mn
