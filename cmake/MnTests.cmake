@@ -99,7 +99,7 @@ function(mn_add_gpu_test name)
 endfunction()
 
 # mn_add_script_test(name COMMAND … [LABELS …] [TIMEOUT s] [PROCESSORS n]): a script that runs the built programs as a user
-# would. Most wait more than they compute, so that one processor is enough beside another test.
+# would.
 function(mn_add_script_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "COMMAND;LABELS" ${ARGN})
   if(NOT ARG_PROCESSORS)
@@ -127,10 +127,12 @@ function(mn_program_of_tests name torch sources links)
   endif()
 endfunction()
 
+# CTest counts halves of processors, so that tests which wait (mn_waits) run beside those that compute.
 function(mn_test_properties test timeout labels processors)
   if(NOT timeout)
     set(timeout 480)  # seconds at most, but minutes on a machine that does other things too
   endif()
+  math(EXPR halves "2 * ${processors}")
   math(EXPR mpiexec_timeout "${timeout} - 15")  # so that mpiexec ends its ranks itself
   if(MN_SANITIZE STREQUAL "thread")  # of MPI, which is not instrumented, ThreadSanitizer sees only half
     set(more ";TSAN_OPTIONS=ignore_noninstrumented_modules=1")
@@ -139,6 +141,11 @@ function(mn_test_properties test timeout labels processors)
     string(APPEND more ";CUDA_VISIBLE_DEVICES=")
   endif()
   set_tests_properties(${test} PROPERTIES
-    TIMEOUT ${timeout} LABELS "${labels}" PROCESSORS ${processors} SKIP_RETURN_CODE 77
+    TIMEOUT ${timeout} LABELS "${labels}" PROCESSORS ${halves} SKIP_RETURN_CODE 77
     ENVIRONMENT "MN_BUILD_DIR=${PROJECT_BINARY_DIR};MN_SOURCE_DIR=${PROJECT_SOURCE_DIR};MN_TEST_TIMEOUT=${mpiexec_timeout};OMP_NUM_THREADS=1;LC_ALL=C${more}")
+endfunction()
+
+# mn_waits(tests…): they wait for time-outs most of the time. Those of minutes begin early.
+function(mn_waits)
+  set_tests_properties(${ARGN} PROPERTIES PROCESSORS 1 COST 1)
 endfunction()

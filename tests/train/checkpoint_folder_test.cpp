@@ -1,6 +1,5 @@
 // The checkpoints of an output folder: which are written, found and kept.
 #include <cmath>
-#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +12,6 @@
 #include <mn/trainer/extensions/snapshot.hpp>
 
 #include "tests/support/failing_calls.hpp"
-#include "tests/support/resident_bytes.hpp"
 #include "tests/train/checkpoint_helpers.hpp"
 
 namespace mn {
@@ -77,37 +75,6 @@ TEST_F(CheckpointFolderTest, OnlyTheNewestAreKept) {
   EXPECT_THAT(find_checkpoints(folder_.path()),
               ElementsAre(checkpoint_path(folder_.path(), 9), checkpoint_path(folder_.path(), 8)));
   EXPECT_THROW(extensions::Snapshot(0), UsageError);
-}
-
-/// Training would have to wait for it.
-TEST_F(CheckpointFolderTest, AContinuousSaveIsNotBegunWhileItsMemoryIsMade) {
-  options_.trainer.iterations = 1 << 30;
-  ToyJob job(world(), options_);
-  constexpr std::int64_t kBytes = 32 << 20;
-  job.model->register_buffer("wide", torch::zeros({kBytes}, torch::kByte));
-  const Interval each(1, "iteration");
-  bool is_preparing = false;
-  std::optional<std::int64_t> made;
-  job.trainer->extend("before", each, [&, before = test::resident_bytes()](Trainer& trainer) {
-    is_preparing = trainer.is_preparing_saves();
-    if (!is_preparing && !made) made = test::resident_bytes() - before;
-  });
-  job.trainer->extend(std::make_unique<extensions::Snapshot>(2, true), {.trigger = each});
-  struct After final : Extension {
-    explicit After(const bool& was_preparing) : was_preparing_(was_preparing) {}
-    std::string name() const override { return "after"; }
-    int priority() const override { return kPriorityLast - 1; }
-    void run(Trainer& trainer) override {
-      if (!trainer.is_saved()) return;
-      EXPECT_FALSE(was_preparing_);
-      trainer.stop("the first save has begun");
-    }
-    const bool& was_preparing_;
-  };
-  job.trainer->extend(std::make_unique<After>(is_preparing));
-  EXPECT_EQ(job.trainer->run(), 0);
-  EXPECT_GE(made, kBytes);
-  EXPECT_THAT(find_checkpoints(folder_.path()), testing::SizeIs(1));
 }
 
 /// Checkpoints that can be found, not read. Collective.

@@ -91,12 +91,39 @@ TEST_F(WeightAverageTest, IsSavedResumedAndLoaded) {
   EXPECT_TRUE(train(7, false).equal(resumed));
 }
 
+/// Of the same trainer, which had gone on: as a new one would.
+TEST_F(WeightAverageTest, GoesBackToACheckpoint) {
+  options_.trainer.iterations = 7;
+  ToyJob job(world(), options_);
+  auto& average = job.trainer->extend(std::make_unique<extensions::WeightAverage>(0.9));
+  job.trainer->extend("save", {3, "iteration"}, [&](Trainer& trainer) {
+    if (trainer.iteration() == 3) trainer.save(folder_.path() / "three");
+  });
+  const auto averaged = [&] {
+    EXPECT_EQ(job.trainer->run(), 0);
+    const extensions::AveragedWeights weights(average);
+    return job.weights();
+  };
+  const at::Tensor expected = averaged();
+  EXPECT_TRUE(job.trainer->resume((folder_.path() / "three").string()));
+  EXPECT_TRUE(averaged().equal(expected));
+}
+
 TEST_F(WeightAverageTest, ExcludesLocalSteps) {
   EXPECT_THROW(extensions::WeightAverage(1), UsageError);
   options_.optimizer.local_steps = 2;
   ToyJob job(world(), options_);
   job.trainer->extend(std::make_unique<extensions::WeightAverage>(0.9));
   EXPECT_THROW(static_cast<void>(job.trainer->run()), UsageError);
+  const auto optimizer_of = [](const torch::nn::Linear& layer, const OptimizerOptions& how) {
+    return create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(layer->parameters(), 0.1), world(), how);
+  };
+  Trainer second(
+      world(),
+      {{"first", optimizer_of(job.model->first, {})}, {"second", optimizer_of(job.model->second, options_.optimizer)}},
+      std::make_shared<toy::ToyIterator>(50, 4, *world()), job.model, [](const Batch&, Summary&) {}, options_.trainer);
+  second.extend(std::make_unique<extensions::WeightAverage>(0.9));
+  EXPECT_THROW(static_cast<void>(second.run()), UsageError);
 }
 
 class LearningRateOfGroups : public testing::Test {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include <time.h>
@@ -81,15 +82,22 @@ constexpr double kRestOfSave = 199;
 
 BackgroundSave::~BackgroundSave() { join(); }
 
-void BackgroundSave::start(std::function<void()> work) {
+void BackgroundSave::start(const std::function<void()>& work) {
   is_ready_ = false;
-  const BlockedSignals blocked;
-  thread_ = std::thread([this, work = std::move(work)] {
+  const auto run = [this, work] {
     const OwnTime time;
     work();
     save_s_ += time.seconds();
     is_ready_ = true;
-  });
+  };
+  const BlockedSignals blocked;
+  try {
+    thread_ = std::thread(run);
+  } catch (const std::system_error&) {  // no more threads: this one does what can't wait
+    hand_over_ = true;
+    run();
+    hand_over_ = false;
+  }
 }
 
 void BackgroundSave::join() {
@@ -109,7 +117,6 @@ bool BackgroundSave::sleep(double seconds) {
 }
 
 void BackgroundSave::prepare(const Communicator& comm, const Checkpoint& like) {
-  join();
   join();
   start([this, bytes = bytes_of(slices_of_rank(comm, like)), device = comm.device()] { make_memory(bytes, device); });
 }

@@ -1,7 +1,8 @@
 /// Saves a checkpoint beside training: a copy first, then a thread writes it.
 ///
-/// (1) What is saved is what the tensors held when begin() was called. Those on the CPU are copied by the thread, while
-///     training makes the next gradients: they may change once finish_copy() has returned.
+/// (1) What is saved is what the tensors held when begin() was called. It copies those on a device and those that are to
+///     be copied at once; the thread copies the others, while training makes the next gradients: they may change once
+///     finish_copy() has returned.
 /// (2) Only begin() and advance() exchange messages, on the thread that trains; the writer makes no MPI call.
 /// (3) One save at a time. Memory: a copy of what this rank writes, kept from one save to the next. To make it takes
 ///     longer than a copy: prepare() does that beforehand, beside training.
@@ -56,7 +57,7 @@ class BackgroundSave {
   [[nodiscard]] double save_s() const noexcept { return save_s_; }
 
  private:
-  void start(std::function<void()> work);
+  void start(const std::function<void()>& work);
   void make_memory(std::uint64_t bytes, Device device) noexcept;
   void copy_and_write();
   void join();

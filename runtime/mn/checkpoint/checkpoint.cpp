@@ -93,10 +93,8 @@ void CheckpointSave::begin_copy(CopyMemory& memory) noexcept {
     std::uint64_t to = 0;
     for (CheckpointSlice& slice : slices_) {
       slice.version = version_of(slice.tensor);
-      if (!slice.tensor.is_cpu()) {
-        devices.insert(slice.tensor.device());
-        copy(slice, to);
-      }
+      if (!slice.tensor.is_cpu()) devices.insert(slice.tensor.device());
+      if (!slice.tensor.is_cpu() || slice.at_once) copy(slice, to);
       to += slice.part.bytes();
     }
     for (const c10::Device device : devices) {

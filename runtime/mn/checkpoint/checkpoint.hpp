@@ -54,7 +54,7 @@ class CheckpointSave {
   /// Makes the folder. Borrows the tensors until they are copied or written. Throws SaveError.
   CheckpointSave(Communicator& comm, std::filesystem::path path, const Checkpoint& checkpoint,
                  std::uint64_t bytes_per_writer = kBytesPerWriter);
-  /// Copies what this rank writes into `memory`. begin_copy() copies what is on a device, and waits for that;
+  /// Copies what this rank writes into `memory`. begin_copy() copies what is on a device or to be copied at once;
   /// finish_copy() the rest. Where a tensor has changed in between, the save will fail.
   void begin_copy(CopyMemory& memory) noexcept;
   void finish_copy() noexcept;

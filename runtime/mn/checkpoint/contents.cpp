@@ -69,6 +69,7 @@ std::vector<CheckpointSlice> slices_of_rank(const Communicator& comm, const Chec
   for (const auto& [name, tensor] : checkpoint.own) {
     add_whole(slices, own_tensor_name(static_cast<std::size_t>(comm.rank()), name), tensor);
   }
+  for (CheckpointSlice& slice : slices) slice.at_once = checkpoint.at_once.contains(slice.tensor.unsafeGetTensorImpl());
   // Wide elements first: each part is aligned.
   std::ranges::stable_sort(slices, std::ranges::greater(),
                            [](const CheckpointSlice& slice) { return slice.tensor.element_size(); });

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -22,6 +23,8 @@ struct Checkpoint {
   NamedTensors shared;   ///< the same on all ranks, in the same order
   NamedTensors root;     ///< on rank 0, for all ranks
   NamedTensors own;      ///< state that this rank alone has
+  /// Of all these, what forward and backward change: a save beside training copies it when it begins.
+  std::unordered_set<const c10::TensorImpl*> at_once = {};
   /// Tells why the state of this rank is not to be saved; empty: it is. May be null. Called where the tensors are
   /// copied or written.
   std::function<std::string()> objection = {};
@@ -34,6 +37,7 @@ inline constexpr std::uint64_t kBytesPerWriter = std::uint64_t{64} << 20;
 struct CheckpointSlice {
   ShardPart part;
   at::Tensor tensor;  ///< all of it, borrowed
+  bool at_once = false;
   std::uint32_t version = 0;
 };
 

@@ -242,7 +242,7 @@ class Trainer {
   [[nodiscard]] nlohmann::json replicated_state() const;
   void add_buffers(Checkpoint& checkpoint) const;
   [[nodiscard]] Checkpoint checkpoint();
-  void add_optimizer_state(Checkpoint& checkpoint);
+  void add_tensors(Checkpoint& checkpoint) const;
   void prepare_saves();
   [[nodiscard]] std::function<std::string()> objection() const;
   [[nodiscard]] bool may_loss_change_parameters() const;
@@ -283,7 +283,7 @@ class Trainer {
   std::vector<std::string> settings_;  // of each optimizer, as the program made it; JSON
 
   std::int64_t iteration_ = 0;
-  std::int64_t saved_iteration_ = 0;  // of the last checkpoint_path(), begun or complete
+  std::int64_t saved_iteration_ = kNotSaved;  // of the last checkpoint_path(), begun or complete
   std::int64_t epoch_ = 0;
   double epoch_detail_ = 0;
   double previous_epoch_detail_ = 0;

@@ -6,8 +6,9 @@
 // itself, and the optimizer's state if each rank has another (local SGD).
 // (1) What is not finite is not saved.
 // (2) A save that fails ends with one line; training goes on, and the checkpoint before stays.
-// (3) What is copied beside training changes in updates alone. A loss may change the parameters that no optimizer
-//     trains, and others in place: then the copy is complete before the next loss.
+// (3) What is copied beside training changes in updates alone; buffers and what optimizers keep for a rank are copied
+//     before. A loss may change the parameters that no optimizer trains, and others in place: then the copy is complete
+//     before the next loss.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -59,12 +60,6 @@ NamedTensors on_cpu(const NamedTensors& tensors, bool wanted) {
   return found;
 }
 
-/// Copies, because forward and backward change them.
-NamedTensors copies_of(NamedTensors tensors) {
-  for (auto& [name, tensor] : tensors) tensor = tensor.detach().clone();
-  return tensors;
-}
-
 std::uint64_t hash_of(const NamedTensors& tensors) {
   std::uint64_t hash = 0;
   for (const auto& [name, tensor] : tensors) {
@@ -77,6 +72,10 @@ std::uint64_t hash_of(const NamedTensors& tensors) {
 
 void append(NamedTensors& to, const std::string& prefix, const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) to.emplace_back(prefix + name, tensor);
+}
+
+void copy_at_once(Checkpoint& checkpoint, const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) checkpoint.at_once.insert(tensor.unsafeGetTensorImpl());
 }
 
 /// An optimizer whose save() stores nothing would be noticed at a resume only.
@@ -108,7 +107,8 @@ json Trainer::replicated_state() const {
 
 /// Collective.
 void Trainer::add_buffers(Checkpoint& checkpoint) const {
-  const NamedTensors buffers = copies_of(named_buffers(*model_));
+  const NamedTensors buffers = named_buffers(*model_);
+  copy_at_once(checkpoint, buffers);
   const std::uint64_t own = hash_of(buffers);
   std::uint64_t roots = own;
   comm_->bcast(std::span(&roots, 1));
@@ -117,64 +117,63 @@ void Trainer::add_buffers(Checkpoint& checkpoint) const {
   if (own != roots) append(checkpoint.own, kOwnBufferPrefix, buffers);
 }
 
-/// Collective. Borrows what steps and extensions alone change.
+/// Collective. Borrows all tensors.
 Checkpoint Trainer::checkpoint() {
   Checkpoint checkpoint;
   const std::vector<json> records = comm_->gather_obj(observation_->rank_state());
   checkpoint.about = replicated_state();
   checkpoint.about["ranks"] = records;
-  append(checkpoint.shared, kModelPrefix, named_parameters(*model_));
-  checkpoint.own = random_state(comm_->device());
-  add_buffers(checkpoint);
-  add_optimizer_state(checkpoint);
-  for (const auto& [name, optimizer] : optimizers_) {
-    append(checkpoint.own, own_prefix(name), copies_of(optimizer->rank_state()));
+  add_tensors(checkpoint);
+  if (is_root() && !std::exchange(has_looked_at_state_, true)) {
+    for (const auto& [name, optimizer] : optimizers_) {
+      warn_of_unsaved_state(optimizer->actual(), optimizer_tensors(optimizer->actual(), *model_));
+    }
   }
-  append(checkpoint.shared, kExtensionPrefix, extensions_->tensors(/*replicated=*/true));
-  append(checkpoint.root, kExtensionPrefix, extensions_->tensors(/*replicated=*/false));
   checkpoint.objection = objection();
   return checkpoint;
 }
 
-void Trainer::add_optimizer_state(Checkpoint& checkpoint) {
+/// Collective.
+void Trainer::add_tensors(Checkpoint& checkpoint) const {
+  append(checkpoint.shared, kModelPrefix, named_parameters(*model_));
+  checkpoint.own = random_state(comm_->device());
+  add_buffers(checkpoint);
   for (const auto& [name, optimizer] : optimizers_) {
-    const NamedTensors state = optimizer_tensors(optimizer->actual(), *model_);
-    if (is_root() && !has_looked_at_state_) warn_of_unsaved_state(optimizer->actual(), state);
     const bool own = optimizer->local();
-    append(own ? checkpoint.own : checkpoint.shared, own ? own_state_prefix(name) : state_prefix(name), state);
+    append(own ? checkpoint.own : checkpoint.shared, own ? own_state_prefix(name) : state_prefix(name),
+           optimizer_tensors(optimizer->actual(), *model_));
+    const NamedTensors of_rank = optimizer->rank_state();
+    copy_at_once(checkpoint, of_rank);
+    append(checkpoint.own, own_prefix(name), of_rank);
   }
-  has_looked_at_state_ = true;
+  append(checkpoint.shared, kExtensionPrefix, extensions_->tensors(/*replicated=*/true));
+  append(checkpoint.root, kExtensionPrefix, extensions_->tensors(/*replicated=*/false));
 }
 
-/// For as much as checkpoint() will hold, or a little more: each rank's buffers may turn out to be the same.
+/// Collective.
 void Trainer::prepare_saves() {
   if (!std::exchange(expects_saves_, false) || saving_->is_under_way()) return;
   Checkpoint like;
-  append(like.shared, kModelPrefix, named_parameters(*model_));
-  append(like.root, kModelPrefix, named_buffers(*model_));
-  like.own = random_state(comm_->device());
-  append(like.own, kOwnBufferPrefix, named_buffers(*model_));
-  add_optimizer_state(like);
-  for (const auto& [name, optimizer] : optimizers_) append(like.own, own_prefix(name), optimizer->rank_state());
-  append(like.shared, kExtensionPrefix, extensions_->tensors(/*replicated=*/true));
-  append(like.root, kExtensionPrefix, extensions_->tensors(/*replicated=*/false));
+  add_tensors(like);
+  // An extension may not have its tensors yet.
+  for (NamedTensors* const all : {&like.shared, &like.root}) {
+    std::erase_if(*all, [](const auto& each) { return !each.second.defined(); });
+  }
   saving_->prepare(*comm_, like);
   is_preparing_saves_ = true;
 }
 
-/// (1): asked on the thread that copies, but for tensors on a device, which are looked at now.
+/// (1): asked on the thread that copies, but for buffers and tensors on a device, which are looked at now.
 std::function<std::string()> Trainer::objection() const {
   NamedTensors trained, fixed, buffers = named_buffers(*model_);  // only what trains diverges by itself
   for (const auto& each : named_parameters(*model_)) (each.second.requires_grad() ? trained : fixed).push_back(each);
   for (NamedTensors* const all : {&trained, &fixed, &buffers}) {
     std::erase_if(*all, [&](const auto& each) { return not_finite_.contains(each.first); });
   }
-  NamedTensors on_device = on_cpu(fixed, false), on_host = on_cpu(fixed, true);
-  append(on_device, "", on_cpu(buffers, false));
-  append(on_host, "", copies_of(on_cpu(buffers, true)));
-  return [found_on_device = first_not_finite(on_cpu(trained, false), on_device), trained = on_cpu(trained, true),
-          others = std::move(on_host), rank = comm_->rank()] {
-    const std::string found = found_on_device.empty() ? first_not_finite(trained, others) : found_on_device;
+  append(buffers, "", on_cpu(fixed, false));
+  return [found_now = first_not_finite(on_cpu(trained, false), buffers), trained = on_cpu(trained, true),
+          fixed = on_cpu(fixed, true), rank = comm_->rank()] {
+    const std::string found = found_now.empty() ? first_not_finite(trained, fixed) : found_now;
     return found.empty() ? found : found + " on rank " + std::to_string(rank);
   };
 }

@@ -19,7 +19,10 @@ Snapshot::Snapshot(std::size_t keep, bool continuous) : keep_(keep), continuous_
   if (keep_ == 0) throw UsageError("the number of checkpoints to keep must be at least 1, got 0");
 }
 
-void Snapshot::initialize(Trainer& trainer) { trainer.expect_saves(); }
+void Snapshot::initialize(Trainer& trainer) {
+  next_ = 0;
+  trainer.expect_saves();
+}
 
 void Snapshot::run(Trainer& trainer) {
   const bool must_wait = trainer.is_saving() || trainer.is_preparing_saves() || trainer.iteration() < next_;
@@ -34,7 +37,7 @@ void Snapshot::save(Trainer& trainer) {
   begun_ = Clock::now();
   trainer.save_in_background(
       [this, &trainer] {
-        if (continuous_) next_ = next_after(trainer);
+        if (continuous_ && trainer.iteration() > begun_at_) next_ = next_after(trainer);
       },
       [this, out = trainer.out()] { remove_old(out); });
 }
@@ -45,11 +48,12 @@ void Snapshot::remove_old(const std::filesystem::path& out) {
 
 /// Rank 0's clock decides.
 std::int64_t Snapshot::next_after(Trainer& trainer) const {
-  const auto steps = static_cast<double>(std::max<std::int64_t>(trainer.iteration() - begun_at_, 1));
+  const auto steps = static_cast<double>(trainer.iteration() - begun_at_);
   const SavingTimes& now = trainer.saving_times();
+  const double stalled_s = now.stalled_s - before_.stalled_s;
+  const double trained_s = std::chrono::duration<double>(Clock::now() - begun_).count() - stalled_s;
   // A copy takes memory and CPU time from training, if not all of its time.
-  const double held_up_s = now.stalled_s - before_.stalled_s + now.copied_s - before_.copied_s;
-  const double trained_s = std::chrono::duration<double>(Clock::now() - begun_).count() - held_up_s;
+  const double held_up_s = stalled_s + now.copied_s - before_.copied_s;
   const double step_s = std::max(trained_s / steps, 1e-9);
   std::int64_t next = begun_at_ + static_cast<std::int64_t>(kTrainingPerStall * held_up_s / step_s) + 1;
   trainer.communicator().bcast(std::span(&next, 1));

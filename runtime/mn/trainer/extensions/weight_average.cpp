@@ -52,8 +52,11 @@ void WeightAverage::check_optimizer(bool makes_local_steps) {
 }
 
 void WeightAverage::initialize(Trainer& trainer) {
-  check_optimizer(trainer.optimizer().local());
-  if (!parameters_.empty()) return;  // a second run of the same trainer goes on
+  for (const auto& [name, optimizer] : trainer.optimizers()) check_optimizer(optimizer->local());
+  if (!parameters_.empty() && loaded_.empty()) return;  // a second run of the same trainer goes on
+  names_.clear();
+  parameters_.clear();
+  averages_.clear();
   const std::map<std::string, at::Tensor> loaded(loaded_.begin(), loaded_.end());
   std::set<const c10::TensorImpl*> seen;  // tied weights have several names
   for (const auto& [name, parameter] : named_parameters(trainer.model())) {
