@@ -1,7 +1,7 @@
 /// Saves a checkpoint beside training: a copy first, then a thread writes it.
 ///
-/// (1) What is saved is what the tensors held when begin() was called. It copies those on a device and those that are to
-///     be copied at once; the thread copies the others, while training makes the next gradients: they may change once
+/// (1) What is saved is what the tensors held when begin() was called. That copies those on a device and those that
+///     change at once; the thread copies the others while training makes the next gradients: they may change once
 ///     finish_copy() has returned.
 /// (2) Only begin() and advance() exchange messages, on the thread that trains; the writer makes no MPI call.
 /// (3) One save at a time. Memory: a copy of what this rank writes, kept from one save to the next. To make it takes
