@@ -229,12 +229,12 @@ void Trainer::save_in_background(std::function<void()> committed, std::function<
     when_root_committed_.push_back(std::move(root_committed));
     return;
   }
-  const auto begin = Clock::now();
   finish_save();
   if (saved_iteration_ == iteration_) {
     root_committed();
     return committed();
   }
+  const auto begin = Clock::now();
   const ActivityScope activity("beginning a checkpoint", ActivityScope::kLongPatience);
   check_held(folder_.get(), *comm_);
   finish_steps();
