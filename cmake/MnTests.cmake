@@ -145,7 +145,7 @@ function(mn_test_properties test timeout labels processors)
     ENVIRONMENT "MN_BUILD_DIR=${PROJECT_BINARY_DIR};MN_SOURCE_DIR=${PROJECT_SOURCE_DIR};MN_TEST_TIMEOUT=${mpiexec_timeout};OMP_NUM_THREADS=1;LC_ALL=C${more}")
 endfunction()
 
-# mn_waits(tests…): they wait for time-outs most of the time. Those of minutes begin early.
+# mn_waits(tests…): they wait for time-outs most of the time, some for minutes, and therefore begin early.
 function(mn_waits)
   set_tests_properties(${ARGN} PROPERTIES PROCESSORS 1 COST 1)
 endfunction()

@@ -91,7 +91,7 @@ TEST_F(WeightAverageTest, IsSavedResumedAndLoaded) {
   EXPECT_TRUE(train(7, false).equal(resumed));
 }
 
-/// Of the same trainer, which had gone on: as a new one would.
+/// A trainer that resumes from an earlier checkpoint of its own averages as it did the first time.
 TEST_F(WeightAverageTest, GoesBackToACheckpoint) {
   options_.trainer.iterations = 7;
   ToyJob job(world(), options_);

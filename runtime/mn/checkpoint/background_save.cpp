@@ -37,19 +37,20 @@ double cpu_seconds() {
 class Pace {
  public:
   /// Made when the work begins, after each second of which it rests for `rest` seconds.
-  explicit Pace(double rest) : rest_(rest) {}
+  /// `sleep` is for at most so many seconds, and returns whether to go on resting.
+  Pace(double rest, std::function<bool(double)> sleep) : rest_(rest), sleep_(std::move(sleep)) {}
   /// When the copy is complete.
   void has_copied() {
     note_queue();
     copied_s_ = cpu_seconds() - used_;
     go_on();
   }
-  /// After `part` of the writing. `sleep` is for at most so many seconds, and says whether to go on resting.
-  void pause(double part, const std::function<bool(double)>& sleep) {
+  /// After `part` of the writing.
+  void pause(double part) {
     note_queue();
     const double due = rest_ * (cpu_seconds() - used_ + part * copied_s_);
     const OwnTime rest;
-    while (wanted_ > 0 && rest.seconds() < due && sleep(due - rest.seconds())) {
+    while (wanted_ > 0 && rest.seconds() < due && sleep_(due - rest.seconds())) {
     }
     rested_s_ += rest.seconds();
     go_on();
@@ -71,6 +72,7 @@ class Pace {
   static constexpr double kWaited = 0.1;  // of the time of the work
   static constexpr int kRemembered = 16;  // pieces
   double rest_;
+  std::function<bool(double)> sleep_;
   double used_ = cpu_seconds(), queued_ = queue_seconds(), copied_s_ = 0, rested_s_ = 0;
   int wanted_ = 0;
 };
@@ -123,10 +125,10 @@ void BackgroundSave::prepare(const Communicator& comm, const Checkpoint& like) {
 
 void BackgroundSave::make_memory(std::uint64_t bytes, Device device) noexcept {
   try {
-    Pace pace(kRestOfPreparation);
+    Pace pace(kRestOfPreparation, [this](double seconds) { return sleep(seconds); });
     if (device.type == DeviceType::kCuda) cuda_set_device(device.index);
     memory_.reserve(bytes, device);
-    while (!hand_over_ && memory_.touch()) pace.pause(0, [this](double seconds) { return sleep(seconds); });
+    while (!hand_over_ && memory_.touch()) pace.pause(0);
   } catch (const std::exception&) {  // a save that finds no memory says so
   }
 }
@@ -145,14 +147,13 @@ void BackgroundSave::begin(Communicator& comm, const std::filesystem::path& path
 
 void BackgroundSave::copy_and_write() {
   const OwnTime time;
-  Pace pace(kRestOfSave);
+  Pace pace(kRestOfSave, [this](double seconds) { return sleep(seconds); });
   save_->finish_copy();
   copy_s_ = time.seconds();
   is_copied_ = true;
   is_copied_.notify_all();
   pace.has_copied();
-  const auto rest = [this](double seconds) { return sleep(seconds); };
-  static_cast<void>(save_->write(hand_over_, [&](double part) { pace.pause(part, rest); }));
+  static_cast<void>(save_->write(hand_over_, [&](double part) { pace.pause(part); }));
   save_s_ -= pace.rested_s();
 }
 

@@ -23,7 +23,8 @@ struct Checkpoint {
   NamedTensors shared;   ///< the same on all ranks, in the same order
   NamedTensors root;     ///< on rank 0, for all ranks
   NamedTensors own;      ///< state that this rank alone has
-  /// Of all these, what forward and backward change: a save beside training copies it when it begins.
+  /// Those of these tensors that forward and backward change. A save beside training copies them before it lets
+  /// training go on.
   std::unordered_set<const c10::TensorImpl*> at_once = {};
   /// Tells why the state of this rank is not to be saved; empty: it is. May be null. Called where the tensors are
   /// copied or written.
@@ -45,7 +46,7 @@ struct CheckpointSlice {
 /// dtype that checkpoints do not hold.
 [[nodiscard]] std::vector<CheckpointSlice> slices_of_rank(const Communicator& comm, const Checkpoint& checkpoint,
                                                           std::uint64_t bytes_per_writer = kBytesPerWriter);
-/// Of all of them.
+/// The size of all slices together.
 [[nodiscard]] std::uint64_t bytes_of(const std::vector<CheckpointSlice>& slices);
 
 }  // namespace mn

@@ -17,14 +17,14 @@ class CopyMemory {
   /// At least `bytes` from now on; what it held is lost if it was smaller. For tensors of a GPU, which is the calling
   /// thread's, it is page-locked where the system allows so much of that.
   void reserve(std::uint64_t bytes, Device device);
-  /// Has the kernel give the next 4 MiB their pages, which takes most of the time of a first copy. False if all have
-  /// theirs.
+  /// Has the kernel provide the pages of the next 4 MiB, which takes most of the time of a first copy. Returns false
+  /// once all pages are there.
   bool touch();
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
 
  private:
-  HostPinned pinned_;    // or
-  ByteBuffer pageable_;  // this one
+  HostPinned pinned_;    // one of these two
+  ByteBuffer pageable_;  // holds bytes_
   std::span<std::byte> bytes_;
   std::size_t touched_ = 0;
 };

@@ -35,7 +35,7 @@ class ExtensionList {
   [[nodiscard]] nlohmann::json states() const;
   /// The same for tensors(): their names begin with the extension's and a slash.
   void set_tensors(NamedTensors tensors) { restored_tensors_ = std::move(tensors); }
-  /// Of the extensions whose tensors are replicated, or of the others.
+  /// Tensors that are the same on all ranks (Extension::are_tensors_replicated()), or all others.
   [[nodiscard]] NamedTensors tensors(bool replicated) const;
 
   void initialize(Trainer& trainer);

@@ -104,7 +104,7 @@ class Trainer {
   /// that they copy to, as large as what this rank writes, is then made beside training, after the first iteration.
   /// Without this the first save makes it, and training may wait for that.
   void expect_saves() noexcept { expects_saves_ = true; }
-  /// Whether that memory is not complete on all ranks; the same on all. A save may begin nevertheless.
+  /// Whether some rank is still making that memory; the same answer on all ranks. A save may begin nevertheless.
   [[nodiscard]] bool is_preparing_saves() const noexcept { return is_preparing_saves_; }
   /// Waits until that copy is complete: for who changes parameters or optimizers outside of steps and extensions.
   /// A loss function may change buffers and what no optimizer trains, such as a momentum encoder, as it likes: that is

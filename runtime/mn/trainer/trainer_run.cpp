@@ -100,8 +100,10 @@ std::int64_t Trainer::agree(std::int64_t own) {
   stragglers_->append_to(flags);
   flags.push_back(own);
   agreement_->exchange(flags, iteration_, *comm_);
-  if (flags[count] == 0) is_preparing_saves_ = false;
-  if (is_saving() && flags[count] == 0) advance_save();
+  if (flags[count] == 0) {
+    is_preparing_saves_ = false;
+    if (is_saving()) advance_save();
+  }
   stragglers_->judge(std::span(flags).subspan(count + 1, StragglerWatch::kNumbers), *comm_);
   extensions_->set_due(std::span(flags).first(count));
   return flags.back();

@@ -74,7 +74,7 @@ void append(NamedTensors& to, const std::string& prefix, const NamedTensors& ten
   for (const auto& [name, tensor] : tensors) to.emplace_back(prefix + name, tensor);
 }
 
-void copy_at_once(Checkpoint& checkpoint, const NamedTensors& tensors) {
+void mark_to_copy_at_once(Checkpoint& checkpoint, const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) checkpoint.at_once.insert(tensor.unsafeGetTensorImpl());
 }
 
@@ -108,7 +108,7 @@ json Trainer::replicated_state() const {
 /// Collective.
 void Trainer::add_buffers(Checkpoint& checkpoint) const {
   const NamedTensors buffers = named_buffers(*model_);
-  copy_at_once(checkpoint, buffers);
+  mark_to_copy_at_once(checkpoint, buffers);
   const std::uint64_t own = hash_of(buffers);
   std::uint64_t roots = own;
   comm_->bcast(std::span(&roots, 1));
@@ -143,7 +143,7 @@ void Trainer::add_tensors(Checkpoint& checkpoint) const {
     append(own ? checkpoint.own : checkpoint.shared, own ? own_state_prefix(name) : state_prefix(name),
            optimizer_tensors(optimizer->actual(), *model_));
     const NamedTensors of_rank = optimizer->rank_state();
-    copy_at_once(checkpoint, of_rank);
+    mark_to_copy_at_once(checkpoint, of_rank);
     append(checkpoint.own, own_prefix(name), of_rank);
   }
   append(checkpoint.shared, kExtensionPrefix, extensions_->tensors(/*replicated=*/true));
