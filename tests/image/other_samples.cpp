@@ -98,9 +98,10 @@ TIFF* open_memory(Memory& memory, const std::string& mode) {
   return TIFFClientOpen("sample", mode.c_str(), &memory, read, write, seek, close, size, nullptr, nullptr);
 }
 
-int samples_of(TiffColor color) {
-  if (color == TiffColor::kRgb) return 3;
-  return color == TiffColor::kRgbAlpha || color == TiffColor::kCmyk ? 4 : 1;
+int samples_of(const TiffOptions& options) {
+  const TiffColor color = options.color;
+  if (color == TiffColor::kRgb) return 3 + options.extra;
+  return (color == TiffColor::kRgbAlpha || color == TiffColor::kCmyk ? 4 : 1) + options.extra;
 }
 
 int photometric_of(TiffColor color) {
@@ -119,6 +120,7 @@ int photometric_of(TiffColor color) {
 /// A sample of 8 bits.
 unsigned tiff_sample(const Image& image, const TiffOptions& options, int x, int y, int channel) {
   const std::uint8_t* rgb = image.row(y) + 3 * x;
+  if (channel >= samples_of(options) - options.extra) return static_cast<unsigned>(17 * x + 5 * y + channel) % 256;
   switch (options.color) {
     case TiffColor::kGray:
     case TiffColor::kPalette:
@@ -130,15 +132,27 @@ unsigned tiff_sample(const Image& image, const TiffOptions& options, int x, int 
   }
 }
 
-/// Samples [first, last) of each pixel of a row.
-std::vector<std::uint8_t> tiff_row(const Image& image, const TiffOptions& options, int y, int first, int last) {
+struct Samples {
+  int first;
+  int last;  ///< and one more
+};
+
+/// Which samples of a pixel lie together in plane `plane`.
+Samples samples_in(const TiffOptions& options, int plane) {
+  return options.planar ? Samples{plane, plane + 1} : Samples{0, samples_of(options)};
+}
+
+/// These samples of `width` pixels of a row, from column `left` on. What lies beyond the image is 0xA5.
+std::vector<std::uint8_t> tiff_row(const Image& image, const TiffOptions& options, int left, int width, int y,
+                                   const Samples& samples) {
   std::vector<std::uint8_t> row;
-  for (int x = 0; x < image.width; ++x) {
-    for (int channel = first; channel < last; ++channel) {
-      const unsigned value = tiff_sample(image, options, x, y, channel);
+  for (int i = 0; i < width; ++i) {
+    for (int channel = samples.first; channel < samples.last; ++channel) {
+      const bool is_inside = left + i < image.width && y < image.height;
+      const unsigned value = is_inside ? tiff_sample(image, options, left + i, y, channel) : 0xA5;
       if (options.depth == 1) {
-        if (x % 8 == 0) row.push_back(0);
-        row.back() = static_cast<std::uint8_t>(row.back() | (value >> 7) << (7 - x % 8));
+        if (i % 8 == 0) row.push_back(0);
+        row.back() = static_cast<std::uint8_t>(row.back() | (value >> 7) << (7 - i % 8));
       } else if (options.depth == 16) {
         const auto wide = static_cast<std::uint16_t>(value << 8 | 0x5A);
         row.insert(row.end(), reinterpret_cast<const std::uint8_t*>(&wide),
@@ -152,19 +166,18 @@ std::vector<std::uint8_t> tiff_row(const Image& image, const TiffOptions& option
 }
 
 void set_fields(TIFF* tiff, const Image& image, const TiffOptions& options) {
-  constexpr int kTileSide = 16;
   TIFFSetField(tiff, TIFFTAG_IMAGEWIDTH, image.width);
   TIFFSetField(tiff, TIFFTAG_IMAGELENGTH, image.height);
-  TIFFSetField(tiff, TIFFTAG_SAMPLESPERPIXEL, samples_of(options.color));
+  TIFFSetField(tiff, TIFFTAG_SAMPLESPERPIXEL, samples_of(options));
   TIFFSetField(tiff, TIFFTAG_BITSPERSAMPLE, options.depth);
   TIFFSetField(tiff, TIFFTAG_PHOTOMETRIC, photometric_of(options.color));
   TIFFSetField(tiff, TIFFTAG_COMPRESSION, options.compression);
   TIFFSetField(tiff, TIFFTAG_PLANARCONFIG, options.planar ? PLANARCONFIG_SEPARATE : PLANARCONFIG_CONTIG);
   if (options.orientation > 0) TIFFSetField(tiff, TIFFTAG_ORIENTATION, options.orientation);
-  if (options.color == TiffColor::kRgbAlpha) {
-    std::uint16_t kind = EXTRASAMPLE_UNASSALPHA;
-    TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, 1, &kind);
-  }
+  if (options.sample_format > 0) TIFFSetField(tiff, TIFFTAG_SAMPLEFORMAT, options.sample_format);
+  std::vector<std::uint16_t> kinds(static_cast<std::size_t>(options.extra), EXTRASAMPLE_UNSPECIFIED);
+  if (options.color == TiffColor::kRgbAlpha) kinds.insert(kinds.begin(), EXTRASAMPLE_UNASSALPHA);
+  if (!kinds.empty()) TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, static_cast<int>(kinds.size()), kinds.data());
   if (options.color == TiffColor::kPalette) {
     std::vector<std::uint16_t> colors[3];
     for (unsigned i = 0; i < 256; ++i) {
@@ -174,29 +187,32 @@ void set_fields(TIFF* tiff, const Image& image, const TiffOptions& options) {
     }
     TIFFSetField(tiff, TIFFTAG_COLORMAP, colors[0].data(), colors[1].data(), colors[2].data());
   }
-  if (options.tiled) {
-    TIFFSetField(tiff, TIFFTAG_TILEWIDTH, kTileSide);
-    TIFFSetField(tiff, TIFFTAG_TILELENGTH, kTileSide);
+  if (options.tile > 0) {
+    TIFFSetField(tiff, TIFFTAG_TILEWIDTH, options.tile);
+    TIFFSetField(tiff, TIFFTAG_TILELENGTH, options.tile);
   } else {
     TIFFSetField(tiff, TIFFTAG_ROWSPERSTRIP, 5);
   }
 }
 
-void put_tiles(TIFF* tiff, const Image& image, const TiffOptions& options) {
-  const int samples = samples_of(options.color);
-  std::vector<std::uint8_t> tile(static_cast<std::size_t>(TIFFTileSize(tiff)));
-  for (int top = 0; top < image.height; top += 16) {
-    for (int left = 0; left < image.width; left += 16) {
-      for (int y = 0; y < 16; ++y) {
-        for (int i = 0; i < 16 * samples; ++i) {
-          const int column = std::min(left + i / samples, image.width - 1);
-          const int line = std::min(top + y, image.height - 1);
-          tile[16 * samples * y + i] =
-              static_cast<std::uint8_t>(tiff_sample(image, options, column, line, i % samples));
-        }
+void put_tiles(TIFF* tiff, const Image& image, const TiffOptions& options, int plane) {
+  const int side = options.tile;
+  for (int top = 0; top < image.height; top += side) {
+    for (int left = 0; left < image.width; left += side) {
+      std::vector<std::uint8_t> tile;
+      for (int y = top; y < top + side; ++y) {
+        const auto row = tiff_row(image, options, left, side, y, samples_in(options, plane));
+        tile.insert(tile.end(), row.begin(), row.end());
       }
-      require(TIFFWriteTile(tiff, tile.data(), left, top, 0, 0) > 0, "a tile");
+      require(TIFFWriteTile(tiff, tile.data(), left, top, 0, static_cast<std::uint16_t>(plane)) > 0, "a tile");
     }
+  }
+}
+
+void put_strips(TIFF* tiff, const Image& image, const TiffOptions& options, int plane) {
+  for (int y = 0; y < image.height; ++y) {
+    auto row = tiff_row(image, options, 0, image.width, y, samples_in(options, plane));
+    require(TIFFWriteScanline(tiff, row.data(), y, static_cast<std::uint16_t>(plane)) == 1, "a row");
   }
 }
 
@@ -226,16 +242,8 @@ std::vector<std::byte> encode_tiff(const Image& image, const TiffOptions& option
   TIFF* tiff = open_memory(memory, std::string("w") + (options.big ? "8" : "") + (options.big_endian ? "b" : "l"));
   require(tiff != nullptr, "TIFF");
   set_fields(tiff, image, options);
-  const int samples = samples_of(options.color);
-  if (options.tiled) {
-    put_tiles(tiff, image, options);
-  } else {
-    for (int plane = 0; plane < (options.planar ? samples : 1); ++plane) {
-      for (int y = 0; y < image.height; ++y) {
-        auto row = tiff_row(image, options, y, plane, options.planar ? plane + 1 : samples);
-        require(TIFFWriteScanline(tiff, row.data(), y, static_cast<std::uint16_t>(plane)) == 1, "a row");
-      }
-    }
+  for (int plane = 0; plane < (options.planar ? samples_of(options) : 1); ++plane) {
+    (options.tile > 0 ? put_tiles : put_strips)(tiff, image, options, plane);
   }
   TIFFClose(tiff);
   return memory.bytes;
@@ -251,7 +259,7 @@ std::vector<OtherSample> other_samples(const Image& image) {
       {"plain.tif", encode_tiff(image)},
       {"lzw.tif", encode_tiff(image, {.compression = COMPRESSION_LZW})},
       {"deflate_big_endian.tif", encode_tiff(image, {.compression = COMPRESSION_ADOBE_DEFLATE, .big_endian = true})},
-      {"packbits_tiles.tif", encode_tiff(image, {.compression = COMPRESSION_PACKBITS, .tiled = true})},
+      {"packbits_tiles.tif", encode_tiff(image, {.compression = COMPRESSION_PACKBITS, .tile = 16})},
       {"planar_exif8.tif", encode_tiff(image, {.planar = true, .orientation = 8})},
       {"gray.tif", encode_tiff(image, {.color = TiffColor::kGray})},
       {"fax.tif", encode_tiff(image, {.color = TiffColor::kGray, .depth = 1, .compression = COMPRESSION_CCITTFAX4})},

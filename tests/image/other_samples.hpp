@@ -26,12 +26,14 @@ enum class TiffColor { kRgb, kGray, kPalette, kRgbAlpha, kCmyk };
 struct TiffOptions {
   TiffColor color = TiffColor::kRgb;
   int depth = 8;        ///< 8 or 16; gray: also 1
+  int extra = 0;        ///< further samples, of which nothing is said
   int compression = 1;  ///< TIFF's number
-  bool tiled = false;
+  int tile = 0;         ///< side of tiles, a multiple of 16; 0: strips
   bool planar = false;
   bool big = false;         ///< BigTIFF
   bool big_endian = false;  ///< numbers in the file
   int orientation = 0;      ///< 0: no tag
+  int sample_format = 0;    ///< TIFF's number; 0: no tag
 };
 
 [[nodiscard]] std::vector<std::byte> encode_tiff(const Image& image, const TiffOptions& options = {});

@@ -5,6 +5,8 @@
 // (2) Errors do not stop at a damaged strip, as libtiff would by itself: the image is damaged.
 // (3) Only compressions in common use are decoded: the rest of libtiff's codecs is out of a file's reach.
 // (4) An error leaves the decoder usable: libtiff's objects live from open() to the end of decode() only.
+// (5) libtiff gets tiles row by row: at the image's right edge its putgreytile and put16bitbwtile (4.5 to 4.7) count
+//     the pixels to be skipped as bytes, whatever a pixel has.
 //
 // Source: libtiff 4.5's manual (TIFFClientOpen, TIFFRGBAImage, TIFFOpenOptions); TIFF 6.0.
 #include <algorithm>
@@ -97,6 +99,29 @@ TIFF* open_source(TiffSource& source, TiffMessage& message) {
   return tiff;
 }
 
+/// An image whose pixels libtiff takes a row at a time.
+struct RowImage : TIFFRGBAImage {
+  tileContigRoutine put_row;  ///< libtiff's own
+};
+
+/// libtiff calls it for each tile, of which it takes w × h pixels and skips `from_skew` at the end of each row.
+void put_rows(TIFFRGBAImage* image, std::uint32_t* to, std::uint32_t x, std::uint32_t y, std::uint32_t w,
+              std::uint32_t h, std::int32_t from_skew, std::int32_t to_skew, unsigned char* from) {
+  const std::size_t bits = std::size_t{image->bitspersample} * image->samplesperpixel;
+  const std::size_t row_bytes = ((w + static_cast<std::uint32_t>(from_skew)) * bits + 7) / 8;
+  for (; h > 0; --h, ++y) {
+    static_cast<RowImage*>(image)->put_row(image, to, x, y, w, 1, 0, 0, from);
+    to += static_cast<std::ptrdiff_t>(w) + to_skew;
+    from += row_bytes;
+  }
+}
+
+/// (5): not with subsampled color, of which libtiff takes several rows at once and skips the right bytes.
+void put_by_rows(RowImage& image) {
+  if (image.isContig == 0 || image.photometric == PHOTOMETRIC_YCBCR) return;
+  image.put_row = std::exchange(image.put.contig, put_rows);
+}
+
 }  // namespace
 
 class TiffDecoder::Impl {
@@ -117,11 +142,12 @@ class TiffDecoder::Impl {
   }
 
   void decode(Image& out) {
-    TIFFRGBAImage image;
+    RowImage image;
     std::array<char, 1024> why = {};
     drop_alpha();
     if (TIFFRGBAImageBegin(&image, tiff_, 1, why.data()) == 0) fail(why.data());
     keep_high_bits(image);
+    put_by_rows(image);
     image.orientation = ORIENTATION_TOPLEFT;
     image.req_orientation = ORIENTATION_TOPLEFT;
     raster_.resize(std::size_t{image.width} * image.height);
@@ -129,11 +155,13 @@ class TiffDecoder::Impl {
     TIFFRGBAImageEnd(&image);
     if (!read) fail();
     out.resize(header_.width, header_.height);
+    // libtiff forgets that 0 is white where each sample has a plane of its own.
+    const std::uint32_t flip = image.isContig == 0 && image.photometric == PHOTOMETRIC_MINISWHITE ? ~0U : 0;
     std::uint8_t* to = out.pixels.data();
     for (const std::uint32_t pixel : raster_) {
-      *to++ = static_cast<std::uint8_t>(TIFFGetR(pixel));
-      *to++ = static_cast<std::uint8_t>(TIFFGetG(pixel));
-      *to++ = static_cast<std::uint8_t>(TIFFGetB(pixel));
+      *to++ = static_cast<std::uint8_t>(TIFFGetR(pixel ^ flip));
+      *to++ = static_cast<std::uint8_t>(TIFFGetG(pixel ^ flip));
+      *to++ = static_cast<std::uint8_t>(TIFFGetB(pixel ^ flip));
     }
     close();
   }
@@ -169,6 +197,10 @@ class TiffDecoder::Impl {
     header_.format = ImageFormat::kTiff;
     header_.width = static_cast<int>(width);
     header_.height = static_cast<int>(height);
+    const auto sample_format = number<std::uint16_t>(TIFFTAG_SAMPLEFORMAT);
+    if (sample_format != SAMPLEFORMAT_UINT && sample_format != SAMPLEFORMAT_VOID) {
+      fail("its samples are signed or not whole numbers: write them as uint8 or uint16");
+    }
     const bool palette = number<std::uint16_t>(TIFFTAG_PHOTOMETRIC) == PHOTOMETRIC_PALETTE;
     header_.components = palette ? 3 : number<std::uint16_t>(TIFFTAG_SAMPLESPERPIXEL);
     const auto orientation = number<std::uint16_t>(TIFFTAG_ORIENTATION);
