@@ -10,8 +10,14 @@ namespace {
 
 constexpr std::array<std::uint8_t, 6> kExif = {'E', 'x', 'i', 'f', 0, 0};
 constexpr std::uint16_t kOrientationTag = 0x0112;
-constexpr std::uint16_t kShort = 3;
 constexpr std::size_t kEntryBytes = 12;
+
+/// Bytes of an integer of one of TIFF's types; 0 for other types. The tag is a SHORT, but writers also take longer ones.
+std::size_t integer_bytes(std::uint32_t type) {
+  constexpr std::uint32_t kShort = 3, kLong = 4, kSignedShort = 8, kSignedLong = 9;
+  if (type == kShort || type == kSignedShort) return 2;
+  return type == kLong || type == kSignedLong ? 4 : 0;
+}
 
 /// Numbers of a TIFF structure in its byte order; no value beyond its end.
 class Tiff {
@@ -45,8 +51,9 @@ int read_tiff_orientation(std::span<const std::uint8_t> bytes) noexcept {
   if (!entries) return 1;
   for (std::size_t i = 0; i < *entries; ++i) {
     const std::size_t entry = std::size_t{*directory} + 2 + i * kEntryBytes;
-    if (tiff.number(entry, 2) != kOrientationTag || tiff.number(entry + 2, 2) != kShort) continue;
-    const std::uint32_t value = tiff.number(entry + 8, 2).value_or(1);
+    const std::size_t bytes = integer_bytes(tiff.number(entry + 2, 2).value_or(0));
+    if (tiff.number(entry, 2) != kOrientationTag || bytes == 0) continue;
+    const std::uint32_t value = tiff.number(entry + 8, bytes).value_or(1);
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }
   return 1;
