@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -14,6 +15,7 @@ namespace mn::data {
 namespace {
 
 using namespace std::string_view_literals;
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 std::string error_of(std::string_view text) {
@@ -33,8 +35,32 @@ TEST(ImageDecoder, OtherFormatsAreNamed) {
             other("AVIF"));
   EXPECT_EQ(error_of("P6\n2 2\n255\n"sv), other("PPM"));
   EXPECT_EQ(error_of("RIFF\1\2\3\4WAVE"sv), other("an unknown format"));
-  EXPECT_EQ(error_of("<html>"sv), other("an unknown format"));
+  EXPECT_EQ(error_of("no image"sv), other("an unknown format"));
   EXPECT_EQ(error_of(""sv), other("an empty file"));
+}
+
+TEST(ImageDecoder, OtherFilesAreNamed) {
+  EXPECT_THAT(error_of("<!DOCTYPE html>\n<html>404"sv), HasSubstr("but HTML: a download gave a web page"));
+  EXPECT_THAT(error_of("version https://git-lfs.github.com/spec/v1\noid sha256:1\n"sv),
+              HasSubstr("but a Git LFS pointer: fetch the file itself with `git lfs pull`"));
+  EXPECT_THAT(error_of("\x1f\x8b\x08\0"sv), HasSubstr("but packed by gzip: unpack it"));
+}
+
+TEST(ImageDecoder, KindsOfJpegThatAreNotDecodedAreNoDamage) {
+  const auto jpeg = encode_jpeg(draw_image(40, 30));
+  const std::byte frame[] = {std::byte{0xFF}, std::byte{0xC0}};
+  const auto at = std::ranges::search(jpeg, frame).begin() - jpeg.begin();
+  const auto error_with = [&](std::ptrdiff_t offset, int value) {
+    auto changed = jpeg;
+    changed[static_cast<std::size_t>(at + offset)] = static_cast<std::byte>(value);
+    return error_of({reinterpret_cast<const char*>(changed.data()), changed.size()});
+  };
+  EXPECT_EQ(
+      error_with(4, 12),
+      "a JPEG of 12 bits, which is not decoded: save it as a JPEG of 8 bits, baseline or progressive, or as a PNG");
+  EXPECT_THAT(error_with(1, 0xC3), StartsWith("a lossless JPEG, which is not decoded: save it"));
+  EXPECT_THAT(error_with(1, 0xC5), StartsWith("a hierarchical JPEG, which"));
+  EXPECT_THAT(error_with(1, 0xF7), StartsWith("a JPEG-LS, which"));
 }
 
 TEST(ImageDecoder, DamagedMagicIsDamage) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <mn/core/error.hpp>
+#include <mn/core/file_kind.hpp>
 #include <mn/image/exif.hpp>
 #include <mn/image/image_decoder.hpp>
 #include <mn/image/jpeg.hpp>
@@ -28,8 +29,8 @@ std::string_view name_of(ImageFormat format) {
   return kNames[static_cast<std::size_t>(format)];
 }
 
-/// Formats that are found under the names of images, by how they begin.
-std::string_view name_other_format(std::string_view bytes) {
+/// Images of formats that are not decoded, by how they begin; empty for what is not an image.
+std::string_view name_other_image(std::string_view bytes) {
   constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
       {"GIF8"sv, "GIF"sv}, {"BM"sv, "BMP"sv}, {"\0\0\0\x0CjP  "sv, "JPEG 2000"sv},
       {"P5"sv, "PGM"sv},   {"P6"sv, "PPM"sv}, {"\xFF\x0A"sv, "JPEG XL"sv}};
@@ -39,7 +40,15 @@ std::string_view name_other_format(std::string_view bytes) {
   const std::string_view brand = bytes.substr(0, 12);
   if (brand.ends_with("ftypavif"sv)) return "AVIF";
   if (brand.ends_with("ftypheic"sv)) return "HEIC";
-  return bytes.empty() ? "an empty file" : "an unknown format";
+  return {};
+}
+
+[[noreturn]] void reject_format(std::string_view bytes) {
+  const std::string what = "not a JPEG, PNG, WebP or TIFF";
+  std::string_view name = name_other_image(bytes);
+  if (const std::string kind = but_kind_of_file(bytes); name.empty() && !kind.empty()) throw DataError(what + kind);
+  if (name.empty()) name = bytes.empty() ? "an empty file" : "an unknown format";
+  throw DataError(what + " but " + std::string(name) + ": convert it to one of them, or leave it out");
 }
 
 ImageFormat format_of(std::span<const std::byte> bytes) {
@@ -48,8 +57,7 @@ ImageFormat format_of(std::span<const std::byte> bytes) {
     if (text.starts_with(magic)) return format;
   }
   if (is_webp(text)) return ImageFormat::kWebp;
-  throw DataError("not a JPEG, PNG, WebP or TIFF but " + std::string(name_other_format(text)) +
-                  ": convert it to one of them, or leave it out");
+  reject_format(text);
 }
 
 void check_size(const ImageHeader& header) {

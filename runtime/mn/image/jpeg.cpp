@@ -92,6 +92,16 @@ void cmyk_to_rgb(const std::uint8_t* cmyk, int pixels, std::uint8_t* rgb) {
   }
 }
 
+/// Which kind of JPEG libjpeg lacks, by its error; empty for damaged data.
+std::string other_kind(const jpeg_error_mgr& error) {
+  const int code = error.msg_code, value = error.msg_parm.i[0];
+  if (code == JERR_BAD_PRECISION) return "a JPEG of " + std::to_string(value) + " bits";
+  if (code == JERR_SOF_UNSUPPORTED) return value % 4 == 3 ? "a lossless JPEG" : "a hierarchical JPEG";  // its SOF
+  if (code == JERR_UNKNOWN_MARKER && value == 0xF7) return "a JPEG-LS";
+  if (code == JERR_CONVERSION_NOTIMPL) return "a JPEG of colors that are neither gray, RGB, YCbCr, CMYK nor YCCK";
+  return {};
+}
+
 }  // namespace
 
 class JpegDecoder::Impl {
@@ -100,7 +110,7 @@ class JpegDecoder::Impl {
     info_.err = jpeg_std_error(&errors_.base);
     errors_.base.error_exit = leave;
     errors_.base.emit_message = on_message;
-    if (!guarded(errors_.jump, [this] { jpeg_create_decompress(&info_); })) fail("cannot start libjpeg");
+    if (!guarded(errors_.jump, [this] { jpeg_create_decompress(&info_); })) fail();
     progress_.progress_monitor = limit_scans;
   }
   ~Impl() { jpeg_destroy_decompress(&info_); }
@@ -113,9 +123,10 @@ class JpegDecoder::Impl {
       info_.progress = &progress_;
       jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
       jpeg_save_markers(&info_, JPEG_APP0 + 1, 0xFFFF);
+      errors_.base.msg_code = 0;  // of the image before
       (void)jpeg_read_header(&info_, TRUE);
     });
-    if (!read) fail("damaged JPEG");
+    if (!read) fail();
     fill_header();
     return header_;
   }
@@ -136,19 +147,23 @@ class JpegDecoder::Impl {
       JDIMENSION columns = std::min(end, info_.output_width) - x;
       if (columns < info_.output_width) jpeg_crop_scanline(&info_, &x, &columns);
     });
-    if (!started) fail("damaged JPEG");
+    if (!started) fail();
 
     out.resize(static_cast<int>(info_.output_width), last - first);
     ink_.resize(info_.num_components == 4 ? std::size_t{4} * info_.output_width : 0);
     const bool complete = guarded(errors_.jump, [&] { read_rows(first, last, out); });
-    if (!complete) fail("damaged JPEG");
+    if (!complete) fail();
     jpeg_abort_decompress(&info_);
     const double scale = 1.0 / reduction;
     return {region.x * scale - x, region.y * scale - first, region.width * scale, region.height * scale};
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const { throw DataError(what + ": " + errors_.jump.message); }
+  [[noreturn]] void fail() const {
+    const std::string kind = other_kind(errors_.base);
+    if (kind.empty()) throw DataError(std::string("damaged JPEG: ") + errors_.jump.message);
+    throw DataError(kind + ", which is not decoded: save it as a JPEG of 8 bits, baseline or progressive, or as a PNG");
+  }
 
   void fill_header() {
     header_.orientation = 1;

@@ -1,0 +1,27 @@
+/// What a file is that is not what it should be, told by its first bytes, for errors.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace mn {
+
+/// A kind of file that is given by mistake.
+struct FileKind {
+  std::string name;      ///< "a Git LFS pointer"
+  std::string remedy;    ///< what gives the file that is wanted
+  bool is_text = false;  ///< of letters, such as HTML
+};
+
+/// As many bytes of a file as kind_of_file() looks at.
+inline constexpr std::size_t kFileKindBytes = 512;
+
+/// The kind of the file that begins so; no value for one that is not known.
+[[nodiscard]] std::optional<FileKind> kind_of_file(std::string_view begin);
+
+/// " but KIND: REMEDY" for the end of an error, or an empty text if the kind is not known.
+[[nodiscard]] std::string but_kind_of_file(std::string_view begin);
+
+}  // namespace mn
