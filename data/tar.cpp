@@ -1,7 +1,8 @@
 // tar: for each member a header of 512 bytes and the content, padded to 512; two blocks of zeros at the end.
 //
 // Long names and sizes come before their member: as the content of a member of type L (GNU), as records "LENGTH
-// KEY=VALUE\n" of a member of type x (pax), or as a prefix in the header itself (ustar).
+// KEY=VALUE\n" of a member of type x (pax; X in old Solaris), or as a prefix in the header itself (ustar). The header's
+// own name is then cut off anywhere, so nothing is told by it.
 //
 // (1) Every header has a valid checksum, and all content that it announces lies inside the file.
 // (2) Memory is bounded: names by kMaxNameBytes, content by its member.
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include <mn/core/error.hpp>
+#include <mn/core/file_kind.hpp>
 #include <mn/data/retry.hpp>
 
 namespace mn::data {
@@ -83,20 +85,18 @@ bool sum_is_right(const TarHeader& header) {
   return expected && (*expected == plain || static_cast<std::int64_t>(*expected) == with_signs);
 }
 
+bool begins_as_tar(std::span<const std::byte> bytes) {
+  TarHeader header;
+  if (bytes.size() < sizeof header) return false;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  return std::memcmp(header.magic, "ustar", 5) == 0 || sum_is_right(header);
+}
+
 bool all_zeros(std::span<const std::byte> bytes) {
   return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
 }
 
 std::uint64_t padded(std::uint64_t bytes) { return (bytes + kTarBlock - 1) / kTarBlock * kTarBlock; }
-
-bool is_compressed(std::span<const std::byte> bytes) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return text.starts_with("\x1f\x8b") || text.starts_with("BZh") ||
-         text.starts_with(
-             "\xfd"
-             "7zXZ") ||
-         text.starts_with("\x28\xb5\x2f\xfd");
-}
 
 std::string name_in(const TarHeader& header) {
   std::string name(field(header.name));
@@ -104,14 +104,16 @@ std::string name_in(const TarHeader& header) {
   return has_prefix ? std::string(field(header.prefix)) + "/" + name : name;
 }
 
+bool is_link(const TarHeader& header) { return header.type == '1' || header.type == '2'; }
+
 bool is_regular(const TarHeader& header, const std::string& name) {
   const bool is_file = header.type == '0' || header.type == '\0' || header.type == '7';
   return is_file && !name.ends_with('/');  // early tars had no type for folders
 }
 
-/// Devices, folders and pipes have none, whatever their size says.
+/// Links, devices, folders and pipes have none, whatever their size says.
 std::optional<std::uint64_t> content_bytes(const TarHeader& header) {
-  return header.type >= '3' && header.type <= '6' ? std::optional<std::uint64_t>(0) : number(header.size);
+  return header.type >= '1' && header.type <= '6' ? std::optional<std::uint64_t>(0) : number(header.size);
 }
 
 }  // namespace
@@ -123,9 +125,15 @@ struct TarReader::Extension {
 };
 
 TarReader::TarReader(const std::filesystem::path& path) : file_(path, File::Mode::kRead), file_bytes_(file_.size()) {
-  if (is_compressed(bytes_at(0, std::min<std::uint64_t>(file_bytes_, 8)))) {
-    throw DataError(path.string() + " is compressed: unpack it to a .tar file first (gunzip, unzstd, …)");
-  }
+  const auto begin = bytes_at(0, std::min<std::uint64_t>(file_bytes_, kTarBlock));
+  if (begins_as_tar(begin)) return;
+  const std::string kind = but_kind_of_file({reinterpret_cast<const char*>(begin.data()), begin.size()});
+  if (!kind.empty()) throw DataError(path.string() + " is not a tar file" + kind);
+}
+
+void TarReader::reject_sparse(const std::string& name) const {
+  throw DataError(file_.path().string() + ": \"" + name +
+                  "\" is a sparse file, which is not read: write the tar file without --sparse");
 }
 
 void TarReader::damaged(const std::string& what) const {
@@ -157,6 +165,7 @@ std::string TarReader::text_at(std::uint64_t begin, std::uint64_t bytes) {
 std::span<const std::byte> TarReader::read(const TarMember& member) { return bytes_at(member.begin, member.bytes); }
 
 void TarReader::take_pax(std::string_view records, Extension& extension) const {
+  bool is_sparse = false;
   while (!records.empty() && records.front() != '\0') {
     std::size_t length = 0;
     const auto [end, error] = std::from_chars(records.data(), records.data() + records.size(), length);
@@ -167,8 +176,8 @@ void TarReader::take_pax(std::string_view records, Extension& extension) const {
     const std::string_view record = records.substr(digits + 1, length - digits - 2);
     const std::string_view key = record.substr(0, record.find('='));
     const std::string_view value = record.substr(std::min(key.size() + 1, record.size()));
-    if (key == "path") extension.name = value;
-    if (key.starts_with("GNU.sparse.")) damaged("a sparse file, which is not read");
+    if (key == "path" || key == "GNU.sparse.name") extension.name = value;
+    is_sparse |= key.starts_with("GNU.sparse.");
     if (key == "size") {
       std::uint64_t size = 0;
       const auto [stop, wrong] = std::from_chars(value.data(), value.data() + value.size(), size);
@@ -177,6 +186,7 @@ void TarReader::take_pax(std::string_view records, Extension& extension) const {
     }
     records.remove_prefix(length);
   }
+  if (is_sparse) reject_sparse(extension.name);
 }
 
 bool TarReader::take_extension(const TarHeader& header, const TarMember& member, Extension& extension) {
@@ -187,15 +197,13 @@ bool TarReader::take_extension(const TarHeader& header, const TarMember& member,
       return true;
     }
     case 'x':
+    case 'X':
       take_pax(text_at(member.begin, member.bytes), extension);
       return true;
     case 'K':  // the long target of a link
       return true;
-    case '1':
-    case '2':
-      damaged("\"" + member.name + "\" is a link (write the tar file with --dereference --hard-dereference)");
     case 'S':
-      damaged("\"" + member.name + "\" is a sparse file, which is not read");
+      reject_sparse(member.name);
     default:
       extension = {};
       return false;
@@ -212,14 +220,16 @@ std::optional<TarMember> TarReader::next() {
     std::memcpy(&header, block.data(), sizeof header);
     if (!sum_is_right(header)) damaged("the checksum of a header differs");
 
-    TarMember member{.name = name_in(header), .header_at = extended_at.value_or(at_), .begin = at_ + kTarBlock};
+    TarMember member{.name = extension.name.empty() ? name_in(header) : extension.name,
+                     .header_at = extended_at.value_or(at_),
+                     .begin = at_ + kTarBlock,
+                     .is_link = is_link(header)};
     const bool is_file = is_regular(header, member.name);
-    if (is_file && !extension.name.empty()) member.name = extension.name;
     const auto size = is_file && extension.size ? extension.size : content_bytes(header);
     if (!size || *size > file_bytes_ - member.begin) damaged("\"" + member.name + "\" is longer than the file");
     member.bytes = *size;
     const std::uint64_t next_at = std::min(member.begin + padded(member.bytes), file_bytes_);
-    if (is_file) {
+    if (is_file || member.is_link) {
       at_ = next_at;
       return member;
     }

@@ -18,14 +18,15 @@ struct TarMember {
   std::uint64_t header_at = 0;  ///< where the member begins in the file, with its long name if it has one
   std::uint64_t begin = 0;      ///< where its content begins
   std::uint64_t bytes = 0;
+  bool is_link = false;  ///< its content is elsewhere
 };
 
 struct TarHeader;
 
-/// Goes through the regular files of a tar file, in order. Folders and all else that is not a file are skipped.
+/// Goes through the regular files and links of a tar file, in order. Folders and all else are skipped.
 ///
 /// Errors are DataError that names the tar file and what is wrong: damaged headers, an end that is missing, content
-/// after the end, links (their content is elsewhere), sparse files, compression.
+/// after the end, sparse files, other kinds of files.
 class TarReader {
  public:
   explicit TarReader(const std::filesystem::path& path);
@@ -41,6 +42,7 @@ class TarReader {
   struct Extension;
 
   [[noreturn]] void damaged(const std::string& what) const;
+  [[noreturn]] void reject_sparse(const std::string& name) const;
   std::span<const std::byte> bytes_at(std::uint64_t begin, std::uint64_t bytes);
   std::string text_at(std::uint64_t begin, std::uint64_t bytes);
   /// Whether the member tells of the next one.

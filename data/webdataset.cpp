@@ -57,13 +57,26 @@ bool WebReader::next(WebSample& sample) {
     if (name.key != sample.key) break;
     add(*ahead_, name.extension, sample);
   }
-  if (sample.error.empty() && !has_image_) sample.error = "it has no .jpg, .jpeg, .png, .webp, .tif or .tiff";
-  if (sample.error.empty() && !has_label_) sample.error = "it has no .cls";
+  if (sample.error.empty()) sample.error = lack(sample);
   return true;
 }
 
+std::string WebReader::lack(const WebSample& sample) const {
+  if (has_image_ && has_label_) return {};
+  const std::string what = has_image_ ? "it has no .cls" : "it has no .jpg, .jpeg, .png, .webp, .tif or .tiff";
+  const std::size_t dot = sample.other.rfind('.');
+  const std::string last = dot == std::string::npos ? "" : to_lower(sample.other.substr(dot + 1));
+  if (is_image(last) || last == "cls") {
+    return what + ", but " + sample.other + ": a sample's name ends at the first dot (WebDataset): rename it";
+  }
+  return what + (sample.other.empty() ? "" : ", but " + sample.other) +
+         " (members of a sample follow one another: `tar --sort=name` writes them so)";
+}
+
 void WebReader::add(const TarMember& member, const std::string& extension, WebSample& sample) {
-  if (is_image(extension)) {
+  if (member.is_link && (is_image(extension) || extension == "cls")) {
+    sample.error = "its ." + extension + " is a link: write the tar file with --dereference --hard-dereference";
+  } else if (is_image(extension)) {
     if (has_image_) sample.error = "it has two images";
     if (member.bytes > kMaxImageBytes) sample.error = "it has an image of more than 1 GiB";
     has_image_ = true;
@@ -81,6 +94,8 @@ void WebReader::add(const TarMember& member, const std::string& extension, WebSa
     } else {
       sample.error = "its .cls is not a label (a whole number from 0 to 2147483647)";
     }
+  } else {
+    sample.other = member.name.substr(member.name.rfind('/') + 1);
   }
 }
 

@@ -13,13 +13,14 @@
 
 namespace mn::data {
 
-/// An image and a label. What is wrong with the sample, if anything, is in `error`: the rest is then incomplete.
+/// An image and a label. What is wrong with it, if anything, is in `error`: the rest is then incomplete.
 struct WebSample {
   std::string key = {};  ///< the members' name up to the first dot in its last part
   std::uint64_t at = 0;  ///< where its first member begins in the tar file
   std::vector<std::byte> image = {};
   std::int32_t label = 0;
   std::string error = {};
+  std::string other = {};  ///< the last member that is neither image nor label
 };
 
 /// Goes through the samples of a tar file. Throws DataError if the tar file itself is damaged.
@@ -32,6 +33,8 @@ class WebReader {
 
  private:
   void add(const TarMember& member, const std::string& extension, WebSample& sample);
+  /// What a sample lacks, and why it may; empty if it is complete.
+  [[nodiscard]] std::string lack(const WebSample& sample) const;
 
   TarReader tar_;
   std::optional<TarMember> ahead_;

@@ -43,8 +43,12 @@ def check_tar(name, form):
     images = sorted(path.read_bytes() for path in (work / "images").rglob("*.JPEG"))[:20]
     members, keys = [], []
     for i, image in enumerate(images):
-        folder = "d" * 80 + "/" if i % 3 == 0 else ""
-        keys.append(folder + "n" * (80 if form == tarfile.USTAR_FORMAT else 150) + f"{i:04}")
+        # Lengths at which a header, its prefix or a long name begins or ends; ustar has no name of more than 255 bytes.
+        folder = (0, 80, 95, 98, 99, 100, 101, 150, 154, 155, 200, 254, 255, 256, 257)[i % 15]
+        if form == tarfile.USTAR_FORMAT and folder > 155:
+            folder = 155
+        rest = "n" * (80 if form == tarfile.USTAR_FORMAT else 150) if i % 2 else ""
+        keys.append(("d" * folder + "/" if folder else "") + rest + f"{i:04}")
         members += [(keys[-1] + ".jpg", image), (keys[-1] + ".cls", str(i % 5).encode()), (keys[-1] + ".json", b"{}")]
     for part in range(2):
         with tarfile.open(work / f"{name}-{part}.tar", "w", format=form) as tar:

@@ -98,6 +98,41 @@ TEST_F(Tar, FoldersGlobalHeadersAndHiddenFilesArePassedOver) {
   expect_samples(convert().table(), 20);
 }
 
+TEST_F(Tar, NamesMayHaveASlashWhereverAHeaderCutsThemOff) {
+  const std::string image = jpeg(9, 9);
+  for (const TarFormat format : {TarFormat::kGnu, TarFormat::kPax}) {
+    std::string content;
+    int count = 0;
+    for (const std::size_t folder : {98, 99, 100, 101, 154, 155, 156, 254, 255, 256, 257}) {
+      const std::string key = std::string(folder, 'a') + "/" + std::to_string(count++);
+      content += tar_file(key + ".jpg", image, format) + tar_file(key + ".cls", "0", format);
+    }
+    fs::remove_all(out_);
+    write("a.tar", content + tar_end());
+    EXPECT_EQ(convert().table().num_samples(), count);
+  }
+}
+
+TEST_F(Tar, LinksAreErrorsOfTheirSampleAlone) {
+  const std::string link = test::tar_header("bad.jpg", '2', 0) + tar_file("bad.cls", "1");
+  EXPECT_THAT(error_of(samples(0, 5) + link + tar_end()),
+              HasSubstr("a.tar: sample bad: its .jpg is a link: write the tar file with --dereference"));
+  fs::remove_all(out_);
+  write("a.tar",
+        tar_file("x.cls", "1") + test::tar_header("x.json", '1', 0) + tar_file("x.png", jpeg(9, 9)) + tar_end());
+  EXPECT_EQ(convert().table().num_samples(), 1);
+}
+
+TEST_F(Tar, WhatLooksLikeASampleSaysWhatItLacks) {
+  const std::string image = jpeg(9, 9);
+  EXPECT_THAT(
+      error_of(tar_file("22.05.jpg", image) + tar_file("22.05.cls", "1") + tar_end()),
+      AllOf(HasSubstr("sample 22: it has no .jpg"), HasSubstr("but 22.05.cls: a sample's name ends at the first dot")));
+  EXPECT_THAT(error_of(tar_file("a.jpg", image) + tar_file("b.jpg", image) + tar_file("a.cls", "1") + tar_end()),
+              AllOf(HasSubstr("sample a: it has no .cls"), HasSubstr("members of a sample follow one another")));
+  EXPECT_THAT(error_of(tar_file("a.gif", "GIF89a") + tar_file("a.cls", "1") + tar_end()), HasSubstr(", but a.gif ("));
+}
+
 TEST_F(Tar, PngsAndClassNamesAreTaken) {
   write("a.tar", tar_file("x.cls", " 1 \n") + tar_file("x.png", jpeg(9, 9)) + tar_end());
   test::write_text(folder_.path() / "names", "cat\ndog\nship\n");
@@ -122,13 +157,19 @@ TEST_F(Tar, DamagedFilesAreNamed) {
   EXPECT_THAT(error_of(good.substr(0, good.size() - 512 * 3 + 100)), HasSubstr("a.tar"));
   EXPECT_THAT(error_of(good + tar_end() + good + tar_end()), HasSubstr("two tar files in one"));
   EXPECT_THAT(error_of(""), HasSubstr("its end is missing"));
-  EXPECT_THAT(error_of(std::string("\x1f\x8b\x08\x00", 4) + good), HasSubstr("is compressed"));
+  EXPECT_THAT(error_of(std::string("\x1f\x8b\x08\x00", 4) + good),
+              HasSubstr("is not a tar file but packed by gzip: unpack it"));
+  EXPECT_THAT(error_of("version https://git-lfs.github.com/spec/v1\n"), HasSubstr("but a Git LFS pointer: fetch"));
   EXPECT_THAT(error_of(std::string(1000, 'x')), HasSubstr("checksum of a header"));
   std::string flipped = good + tar_end();
   flipped[512 * 2 + 3] ^= 1;  // in a name
   EXPECT_THAT(error_of(flipped), HasSubstr("checksum of a header differs at byte 1024"));
-  EXPECT_THAT(error_of(test::tar_header("x.jpg", '1', 0) + tar_end()), HasSubstr("is a link"));
-  EXPECT_THAT(error_of(test::tar_header("x.jpg", 'S', 0) + tar_end()), HasSubstr("sparse"));
+  const std::string sparse = test::pax_record("GNU.sparse.major", "1") + test::pax_record("GNU.sparse.name", "x.jpg");
+  for (const std::string& content :
+       {test::tar_header("x.jpg", 'S', 0), test::tar_header("p", 'x', sparse.size()) + test::padded(sparse)}) {
+    EXPECT_THAT(error_of(content + tar_end()),
+                HasSubstr("a.tar: \"x.jpg\" is a sparse file, which is not read: write"));
+  }
   EXPECT_THAT(error_of(test::tar_header("p", 'x', 9) + test::padded("99 path=x") + good + tar_end()),
               HasSubstr("malformed pax record"));
   EXPECT_THAT(error_of(test::tar_header("p", 'L', std::size_t{1} << 21) + std::string(1 << 21, 'x') + tar_end()),
