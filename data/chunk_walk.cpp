@@ -5,6 +5,7 @@
 //
 // (1) Addresses are those of the file, with its user block: libhdf5 adds it before it calls a driver.
 // (2) Only raw data is noted while a chunk is looked up; the index itself is read.
+// (3) libhdf5 rejects a file that its writer has left open only if the driver has locks and the feature SWMR.
 #include "data/chunk_walk.hpp"
 
 #include <algorithm>
@@ -19,6 +20,9 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/file_kind.hpp>
+
+#include "data/index_problems.hpp"
 
 namespace mn::data {
 namespace {
@@ -94,12 +98,25 @@ const H5FD_class_t& driver_class() {
     };
     driver.get_eof = [](const H5FD_t* file, H5FD_mem_t) { return open_file(file).bytes; };
     driver.read = read_bytes;
+    driver.query = [](const H5FD_t*, unsigned long* features) -> herr_t {  // (3)
+      *features = H5FD_FEAT_SUPPORTS_SWMR_IO;
+      return 0;
+    };
+    driver.lock = [](H5FD_t*, hbool_t) -> herr_t { return 0; };  // never called, but has to be there: (3)
+    driver.unlock = [](H5FD_t*) -> herr_t { return 0; };
     driver.write = refuse_write;
     const H5FD_mem_t one_type[] = H5FD_FLMAP_SINGLE;
     std::ranges::copy(one_type, driver.fl_map);
     return driver;
   }();
   return kDriver;
+}
+
+std::string begin_of(const std::filesystem::path& path) {
+  const File file(path, File::Mode::kRead);
+  std::string begin(std::min<std::uint64_t>(file.size(), kFileKindBytes), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(begin)));
+  return begin;
 }
 
 }  // namespace
@@ -111,7 +128,13 @@ ChunkedFile::ChunkedFile(const std::filesystem::path& path) {
   const H5 access = h5_file_access(what);
   const DriverInfo info{notes_.get()};
   h5_check(H5Pset_driver(access.get(), driver_.get(), &info), what);
-  file_ = H5(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what);
+  try {
+    file_ = H5(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what);
+  } catch (const DataError& error) {
+    const auto kind = kind_of_file(begin_of(path));
+    if (!kind || kind->name == "an HDF5 file") throw DataError(error.what() + remedy_of(error.what()));
+    throw DataError(path.string() + " is not an HDF5 file but " + kind->name + ": " + kind->remedy);
+  }
 }
 
 ChunkedFile::~ChunkedFile() {

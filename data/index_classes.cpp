@@ -19,9 +19,10 @@ ClassRange range_in(const Hdf5Table& table, std::size_t file, std::size_t f) {
     const ClassRange own = range_of(field.dtype, *reader.load_block(f, block));
     range.least = std::min(range.least, own.least);
     range.most = std::max(range.most, own.most);
-    if (own.least >= 0) continue;
+    if (own.is_in(kMaxClasses)) continue;
     throw DataError(table.path(file).string() + ": field " + field.name + " has the value " +
-                    std::to_string(own.least) + ", but classes are 0, 1, …: leave --class-field out");
+                    std::to_string(own.least < 0 ? own.least : own.most) + ", but classes are 0 to " +
+                    std::to_string(kMaxClasses - 1) + ": number them, or leave --class-field out");
   }
   return range;
 }

@@ -11,6 +11,7 @@
 #include <mn/data/hdf5_reader.hpp>
 
 #include "data/chunk_walk.hpp"
+#include "data/index_problems.hpp"
 
 namespace mn::data {
 namespace {
@@ -42,9 +43,9 @@ ElementType element_type_of(const H5& type, const std::string& name) {
       if (H5Tequal(type.get(), candidate.get()) > 0) return {dtype, is_swapped && size_of(dtype) > 1};
     }
   }
-  throw DataError(name +
-                  " holds elements of another type than uint8, int8, int16, int32, int64, uint64, float16, float32, "
-                  "float64 and h5py's bool: write it again as one of them");
+  throw DataError(name + " holds " + type_text(type.get()) +
+                  "; uint8, int8, int16, int32, int64, uint64, float16, float32, float64 and h5py's bool are taken: "
+                  "write it again as one of them");
 }
 
 std::vector<hsize_t> dims_of(hid_t dataset, const std::string& name) {
@@ -109,8 +110,9 @@ void add_chunks(const Source& source, hid_t creation, Hdf5Array& array) {
   }
 }
 
-void add_layout(const Source& source, hid_t creation, Hdf5Array& array) {
+void add_layout(const Source& source, const fs::path& file, hid_t creation, Hdf5Array& array) {
   const H5D_layout_t layout = H5Pget_layout(creation);
+  if (layout == H5D_VIRTUAL) throw DataError(source.name + " " + virtual_text(creation, file));
   if (layout == H5D_CHUNKED) {
     std::vector<hsize_t> chunk(source.dims.size());
     h5_check(H5Pget_chunk(creation, static_cast<int>(chunk.size()), chunk.data()), source.name);
@@ -120,10 +122,7 @@ void add_layout(const Source& source, hid_t creation, Hdf5Array& array) {
     return;
   }
   if (layout != H5D_CONTIGUOUS || H5Pget_external_count(creation) > 0) {
-    throw DataError(source.name + " is stored as " +
-                    (layout == H5D_COMPACT   ? "a compact dataset"
-                     : layout == H5D_VIRTUAL ? "a virtual dataset"
-                                             : "external files") +
+    throw DataError(source.name + " is stored as " + (layout == H5D_COMPACT ? "a compact dataset" : "external files") +
                     ": repack it with `h5repack -l CONTI OLD NEW`");
   }
   // HDF5 1.10 adds the user block to the address of what has none: the room that is taken tells.
@@ -138,11 +137,20 @@ std::vector<std::uint8_t> fill_value(hid_t creation, const H5& type, const std::
   return fill;
 }
 
+H5 open_array(ChunkedFile& file, const IndexField& wanted, const std::string& name) {
+  try {
+    return h5_open_dataset(file.get(), wanted.path.c_str(), name + " can't be opened as a dataset");
+  } catch (const DataError& error) {
+    const std::string why = why_not_opened(file.get(), wanted.path);
+    throw DataError(why.empty() ? error.what() + remedy_of(error.what()) : name + " " + why);
+  }
+}
+
 /// The first file sets `field`; others are compared with it.
 Hdf5Array index_array(ChunkedFile& file, const fs::path& path, const IndexField& wanted, bool is_first,
                       FieldSpec& field, std::int64_t& samples) {
   const std::string name = path.string() + ": " + wanted.path;
-  const H5 dataset = h5_open_dataset(file.get(), wanted.path.c_str(), name + " can't be opened as a dataset");
+  const H5 dataset = open_array(file, wanted, name);
   const H5 creation(H5Dget_create_plist(dataset.get()), name);
   const H5 type(H5Dget_type(dataset.get()), name);
   const Source source{&file, dataset.get(), name, dims_of(dataset.get(), name)};
@@ -160,7 +168,7 @@ Hdf5Array index_array(ChunkedFile& file, const fs::path& path, const IndexField&
   Hdf5Array array;
   array.is_swapped = element.is_swapped;
   array.fill = fill_value(creation.get(), type, name);
-  add_layout(source, creation.get(), array);
+  add_layout(source, path, creation.get(), array);
   return array;
 }
 
@@ -209,6 +217,8 @@ std::string with_commas(std::int64_t number) {
   for (std::ptrdiff_t at = std::ssize(text) - 3; at > 0; at -= 3) text.insert(at, ",");
   return text;
 }
+
+constexpr const char* kNeverWritten = " never written: fill values are read";
 
 /// What would be better; empty if nothing would be by much.
 std::string advice(const FieldSpec& field, const Hdf5Array& array, std::int64_t samples, std::int64_t parts) {
@@ -261,18 +271,26 @@ std::string cost_of(const Hdf5Table& table, std::size_t field) {
   const Hdf5Array& array = file.arrays[field];
   std::string text = spec.name + ": " + bytes_text(spec.sample_bytes()) + " a sample, ";
   if (spec.num_classes > 0) text += with_commas(spec.num_classes) + " classes, ";
-  if (array.chunk.empty()) return text + "contiguous: read where they lie";
+  if (array.chunk.empty()) {
+    return text + "contiguous: " + (array.address == kNotStored ? kNeverWritten + 1 : "read where they lie");
+  }
   std::string filters;
   for (const std::int32_t filter : array.filters) filters += ", " + filter_name(filter);
   const std::int64_t in_block = std::min(array.chunk[0], file.num_samples);
   std::int64_t parts = 1;
   for (const std::int64_t count : array.grid(spec)) parts *= count;
-  std::int64_t stored = 0;
-  array.chunks.for_each([&](const StoredChunk& chunk) { stored += chunk.bytes; });
+  std::int64_t stored = 0, absent = 0;
+  array.chunks.for_each([&](const StoredChunk& chunk) {
+    stored += chunk.bytes;
+    absent += chunk.address == kNotStored ? 1 : 0;
+  });
+  const std::string lack = absent == 0 ? ""
+                                       : "; " + with_commas(absent) + " of " + with_commas(array.chunks.size()) +
+                                             " chunks were" + kNeverWritten;
   const std::int64_t blocks = std::max<std::int64_t>(array.chunks.size() / std::max<std::int64_t>(parts, 1), 1);
   return text + with_commas(array.chunk[0]) + (array.chunk[0] == 1 ? " sample a chunk" : " samples a chunk") + filters +
          ": " + bytes_text(in_block * spec.sample_bytes()) + " in memory, " + bytes_text(stored / blocks) + " in " +
-         (parts == 1 ? "a read" : with_commas(parts) + " reads") + advice(spec, array, file.num_samples, parts);
+         (parts == 1 ? "a read" : with_commas(parts) + " reads") + lack + advice(spec, array, file.num_samples, parts);
 }
 
 }  // namespace mn::data

@@ -111,7 +111,7 @@ TEST_F(Index, NamesWhatIsWrong) {
   const Arrays arrays = {{"x", {.shape = {3}, .chunk = {10, 3}, .is_packed = true}}};
   const fs::path good = path_ / "good.h5";
   write_hdf5(good, 25, arrays);
-  EXPECT_THAT(problem({good}, {{"x", "/y"}}), HasSubstr("good.h5: /y can't be opened as a dataset"));
+  EXPECT_THAT(problem({good}, {{"x", "/y"}}), HasSubstr("good.h5: /y is not there; the file has /x"));
   EXPECT_THAT(problem({path_ / "none.h5"}, {{"x", "/x"}}), HasSubstr("none.h5: No such file"));
   write_file(path_ / "text", "no HDF5");
   EXPECT_THAT(problem({path_ / "text"}, {{"x", "/x"}}), HasSubstr("can't be opened as an HDF5 file"));
@@ -232,7 +232,7 @@ TEST_F(Index, LinksToOtherFilesAndPlugInsAreRefused) {
   H5PLget_loading_state(&after);
   EXPECT_EQ(within, 0U);
   EXPECT_NE(after, 0U) << "the program's own setting";
-  EXPECT_THAT(problem({path_ / "link.h5"}, {{"x", "/x"}}), HasSubstr("link.h5: /x can't be opened as a dataset"));
+  EXPECT_THAT(problem({path_ / "link.h5"}, {{"x", "/x"}}), HasSubstr("link.h5: /x is a link to another file: index "));
 }
 
 TEST_F(Index, FiltersThatAreNotThereAreNamed) {

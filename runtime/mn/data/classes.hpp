@@ -9,6 +9,8 @@
 
 namespace mn::data {
 
+inline constexpr std::int64_t kMaxClasses = std::int64_t{1} << 31;  ///< larger numbers are something else
+
 struct ClassRange {
   std::int64_t least = 0;
   std::int64_t most = -1;

@@ -97,7 +97,8 @@ void check_column(const RawColumn& column, const FieldSpec& field, std::int64_t 
 void check_classes(const RawColumn& column, FieldSpec& field) {
   if (field.num_classes == 0) return;
   const data::ClassRange range = data::range_of(field.dtype, column.bytes);
-  if (field.num_classes == kCountClasses) field.num_classes = std::max<std::int64_t>(range.most + 1, 1);
+  if (field.num_classes == kCountClasses)
+    field.num_classes = std::clamp<std::int64_t>(range.most, 0, data::kMaxClasses - 1) + 1;
   if (range.is_in(field.num_classes)) return;
   // Only the message needs the sample: the check itself goes over the column as a whole.
   std::int64_t sample = 0;  // the first one that is wrong

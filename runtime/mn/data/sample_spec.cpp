@@ -8,6 +8,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
+#include <mn/data/classes.hpp>
 #include <mn/data/sample_spec.hpp>
 
 namespace mn {
@@ -57,7 +58,8 @@ bool is_integer(DType dtype) {
 }
 
 std::string problem_of_classes(const FieldSpec& field) {
-  if (field.num_classes < kCountClasses) return std::to_string(field.num_classes) + " classes";
+  if (field.num_classes < kCountClasses || field.num_classes > data::kMaxClasses)
+    return std::to_string(field.num_classes) + " classes";
   const auto names = static_cast<std::int64_t>(field.class_names.size());
   if (names != 0 && names != field.num_classes) {
     return std::to_string(names) + " names for " + std::to_string(field.num_classes) + " classes";

@@ -88,6 +88,7 @@ class ShardWriter::Impl {
     for (std::size_t f = 0; f < spec_.fields.size(); ++f) {
       if (spec_.fields[f].num_classes == kCountClasses) spec_.fields[f].num_classes = most_[f] + 1;
     }
+    if (const std::string problem = problem_of(spec_); !problem.empty()) throw ArgumentError(problem);
     // Last: shards without a manifest are not a dataset.
     data::write_manifest({std::filesystem::absolute(folder_).string(), options_.split, spec_, shards_, *form_});
     is_finished_ = true;

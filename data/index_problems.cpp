@@ -1,0 +1,160 @@
+#include "data/index_problems.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <mn/core/text.hpp>
+
+namespace mn::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+constexpr std::size_t kMaxNamed = 8;
+
+std::string bits_text(hid_t type) { return std::to_string(8 * H5Tget_size(type)); }
+
+std::string float_text(hid_t type) {
+  constexpr std::size_t kBFloat16Mantissa = 7;
+  std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;
+  (void)H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits);
+  return (mantissa_bits == kBFloat16Mantissa ? "bfloat" : "float") + bits_text(type);
+}
+
+Names members_of(hid_t type) {
+  Names names;
+  const int count = std::max(H5Tget_nmembers(type), 0);
+  for (unsigned i = 0; i < static_cast<unsigned>(count) && i < kMaxNamed; ++i) {
+    char* name = H5Tget_member_name(type, i);
+    names.emplace_back(name == nullptr ? "?" : name);
+    (void)H5free_memory(name);
+  }
+  if (static_cast<std::size_t>(count) > kMaxNamed) names.emplace_back("…");
+  return names;
+}
+
+/// The file that an external link leads to, or an empty text for other links.
+std::string external_file(hid_t file, const std::string& path) {
+  H5L_info_t info;
+  if (H5Lget_info(file, path.c_str(), &info, H5P_DEFAULT) < 0 || info.type != H5L_TYPE_EXTERNAL) return {};
+  std::string value(info.u.val_size, '\0');
+  const char* target = nullptr;
+  const char* object = nullptr;
+  unsigned flags = 0;
+  if (H5Lget_val(file, path.c_str(), value.data(), value.size(), H5P_DEFAULT) < 0 ||
+      H5Lunpack_elink_val(value.data(), value.size(), &flags, &target, &object) < 0) {
+    return "another file";
+  }
+  return std::string(target) + " (" + object + ")";
+}
+
+struct FoundDatasets {
+  Names names;
+  std::size_t links = 0;
+};
+
+/// Some datasets of the file; looks at no more than kMaxLinks.
+Names datasets_of(hid_t file) {
+  const auto take = [](hid_t group, const char* name, const H5L_info_t* info, void* out) -> herr_t {
+    constexpr std::size_t kMaxLinks = 1000;
+    auto& found = *static_cast<FoundDatasets*>(out);
+    if (info->type == H5L_TYPE_HARD) {
+      const hid_t object = H5Oopen(group, name, H5P_DEFAULT);
+      if (object >= 0 && H5Iget_type(object) == H5I_DATASET) found.names.push_back(std::string("/") + name);
+      if (object >= 0) (void)H5Oclose(object);
+    }
+    return ++found.links == kMaxLinks || found.names.size() > kMaxNamed ? 1 : 0;
+  };
+  FoundDatasets found;
+  (void)H5Lvisit(file, H5_INDEX_NAME, H5_ITER_NATIVE, take, &found);
+  if (found.names.size() > kMaxNamed) found.names.back() = "…";
+  return std::move(found.names);
+}
+
+/// A text that HDF5 copies to where it is told to.
+template <class Get>
+std::string text_by(const Get& get) {
+  std::string text(static_cast<std::size_t>(std::max<ssize_t>(get(nullptr, 0), 0)), '\0');
+  (void)get(text.data(), text.size() + 1);
+  return text;
+}
+
+}  // namespace
+
+std::string type_text(hid_t type) {
+  switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+      return (H5Tget_sign(type) == H5T_SGN_NONE ? "uint" : "int") + bits_text(type);
+    case H5T_FLOAT:
+      return float_text(type);
+    case H5T_STRING:
+      return "text";
+    case H5T_COMPOUND:
+      return members_of(type) == Names{"r", "i"} ? "complex numbers" : "records of " + join(members_of(type));
+    case H5T_ENUM:
+      return "an enumeration of " + join(members_of(type));
+    case H5T_VLEN:
+      return "arrays of different lengths";
+    case H5T_ARRAY:
+      return "arrays within each element";
+    case H5T_REFERENCE:
+      return "references";
+    default:
+      return "elements of a type of its own";
+  }
+}
+
+std::string why_not_opened(hid_t file, const std::string& dataset) {
+  for (std::size_t end = dataset.find('/', 1);; end = dataset.find('/', end + 1)) {
+    const std::string target = external_file(file, dataset.substr(0, end));
+    if (!target.empty()) return "is a link to another file: index " + target + " instead";
+    if (end == std::string::npos) break;
+  }
+  const H5 access(H5Pcreate(H5P_LINK_ACCESS), dataset);
+  const auto refuse = [](const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) -> herr_t {
+    return -1;
+  };
+  h5_check(H5Pset_elink_cb(access.get(), refuse, nullptr), dataset);  // a soft link may lead to one
+  const hid_t object = H5Oopen(file, dataset.c_str(), access.get());
+  const bool is_group = object >= 0 && H5Iget_type(object) == H5I_GROUP;
+  if (object >= 0) (void)H5Oclose(object);
+  if (H5Oexists_by_name(file, dataset.c_str(), access.get()) > 0 && !is_group) return {};
+  const Names names = datasets_of(file);
+  return std::string(is_group ? "is a group, not a dataset" : "is not there") + "; the file has " +
+         (names.empty() ? "no datasets" : join(names));
+}
+
+std::string remedy_of(const std::string& error) {
+  if (error.find("already open for") != std::string::npos) {
+    return ". A program writes it now, or did not close it: wait for its end. If it was killed, `h5clear -s FILE` "
+           "opens "
+           "the file; what was not flushed is lost, so look at the data";
+  }
+  if (error.find("version number") == std::string::npos) return {};
+  unsigned major = 0, minor = 0, release = 0;
+  (void)H5get_libversion(&major, &minor, &release);
+  return ". A newer HDF5 than " + std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release) +
+         ", which mn has, wrote it, or it is damaged: write it again with libver=(\"earliest\", \"v110\")";
+}
+
+std::string virtual_text(hid_t creation, const fs::path& file) {
+  std::size_t count = 0;
+  (void)H5Pget_virtual_count(creation, &count);
+  Names sources, absent;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string source =
+        text_by([&](char* out, std::size_t size) { return H5Pget_virtual_filename(creation, i, out, size); });
+    if (std::ranges::find(sources, source) != sources.end() || source == ".") continue;
+    sources.push_back(source);
+    std::error_code error;
+    const bool is_pattern = source.find('%') != std::string::npos;
+    if (!is_pattern && !fs::exists(file.parent_path() / source, error)) absent.push_back(source);
+  }
+  if (sources.size() > kMaxNamed) sources.resize(kMaxNamed + 1, ""), sources.back() = "…";
+  return "is a virtual dataset" + (sources.empty() ? "" : " of parts of " + join(sources)) +
+         (absent.empty() ? "" : ", of which " + absent.front() + " is missing: HDF5 gives fill values in its place") +
+         ": index the files that hold the data, one after another, or write the data to one file";
+}
+
+}  // namespace mn::data
