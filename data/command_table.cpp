@@ -81,6 +81,8 @@ void add_token_options(Options& options, Settings& settings, const std::string& 
               1 << 20);
   options.add("vocabulary-file", settings.vocabulary_file, "FILE",
               whose + "a vocabulary.json to take, in place of one that is made of the texts");
+  options.add("encoding", settings.encoding, "WHAT", whose + "what texts have to be: UTF-8, or any bytes",
+              {"utf-8", "any"});
   options.add("context", settings.context, whose + "tokens of a sample, beside the one that follows", 1, 1 << 20);
   options.add("val-part", settings.val_part,
               whose + "part of the tokens of each file, the last ones, for OUT/val; 0: none", 0, 0.99);

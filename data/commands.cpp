@@ -150,6 +150,7 @@ int run_tokens(Arguments arguments, const Settings& settings) {
                             .vocabulary_size = settings.vocabulary_size,
                             .vocabulary_file = settings.vocabulary_file,
                             .context = settings.context,
+                            .any_bytes = settings.encoding == "any",
                             .val_part = settings.val_part};
   return print_result(convert_tokens({arguments.begin(), arguments.end()}, tokens, options_of(settings)));
 }

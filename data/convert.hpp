@@ -43,6 +43,7 @@ struct TokenOptions {
   std::int64_t vocabulary_size = 8192;  ///< tokens of a byte pair vocabulary
   std::string vocabulary_file;          ///< take this vocabulary; empty: make one of the texts
   std::int64_t context = 256;           ///< a sample has so many tokens and the one that follows
+  bool any_bytes = false;               ///< files need not begin as text in UTF-8
   double val_part = 0.1;                ///< part of each file's tokens, the last ones, for validation
 };
 

@@ -64,7 +64,7 @@ class TokenConversion final : public FixedConversion {
       bytes += static_cast<std::int64_t>(fs::file_size(file, error));
     }
     json pieces = json::array();
-    for (const TextPiece& piece : cut_texts(files_, piece_bytes(bytes))) {
+    for (const TextPiece& piece : cut_texts(files_, piece_bytes(bytes), options_.any_bytes)) {
       pieces.push_back({piece.file, piece.begin, piece.end, piece.is_packed});
     }
     if (pieces.empty()) throw DataError(files_.front().string() + " holds no text", true);

@@ -25,6 +25,7 @@ struct Settings {
   std::string vocabulary = "bpe";
   std::string vocabulary_file;
   std::int64_t vocabulary_size = 8192;
+  std::string encoding = "utf-8";
   std::int64_t context = 256;
   double val_part = 0.1;
   std::int64_t threads = std::min<std::int64_t>(static_cast<std::int64_t>(cpu_count()), 16);  ///< each holds a shard

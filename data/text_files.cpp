@@ -9,6 +9,8 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/file_kind.hpp>
+#include <mn/data/vocabulary.hpp>
 
 namespace mn::data {
 namespace {
@@ -16,13 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kReadBytes = 4 << 20;
-
-bool is_gzip(const File& file) {
-  unsigned char magic[2] = {};
-  if (file.size() < sizeof magic) return false;
-  file.read_at(0, std::as_writable_bytes(std::span(magic)));
-  return magic[0] == 0x1F && magic[1] == 0x8B;
-}
+constexpr std::int64_t kHeadBytes = 64 << 10;  // bytes of a file by which it counts as text
 
 std::string text_at(const File& file, std::int64_t begin, std::int64_t bytes) {
   std::string text(static_cast<std::size_t>(bytes), '\0');
@@ -42,32 +38,63 @@ std::int64_t cut_after(const File& file, std::int64_t at, std::int64_t size) {
   return at + (std::ranges::find_if_not(text, continues) - text.begin());
 }
 
-void read_gzip(const fs::path& path, const std::function<void(std::string_view)>& use) {
-  errno = 0;
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
-  if (!file) throw DataError(with_errno("cannot open " + path.string(), errno), true);
-  std::string piece(kReadBytes, '\0');
-  while (true) {
-    const int read = gzread(file.get(), piece.data(), static_cast<unsigned>(kReadBytes));
+class GzipFile {
+ public:
+  explicit GzipFile(fs::path path) : path_(std::move(path)) {
+    errno = 0;
+    file_.reset(gzopen(path_.c_str(), "rb"));
+    if (!file_) throw DataError(with_errno("cannot open " + path_.string(), errno), true);
+  }
+  /// What comes next, valid until the next call: empty at the end.
+  std::string_view next(std::int64_t bytes) {
+    piece_.resize(static_cast<std::size_t>(bytes));
+    const int read = gzread(file_.get(), piece_.data(), static_cast<unsigned>(bytes));
     int status = Z_OK;
-    const char* what = gzerror(file.get(), &status);  // also of a file that is cut off
+    const char* what = gzerror(file_.get(), &status);  // also of a file that is cut off
     if (read < 0 || (status != Z_OK && status != Z_STREAM_END)) {
-      throw DataError("cannot read " + path.string() + " to its end: " + what, true);
+      throw DataError("cannot read " + path_.string() + " to its end: " + what, true);
     }
-    if (read == 0) return;
-    use(std::string_view(piece).substr(0, static_cast<std::size_t>(read)));
+    return std::string_view(piece_).substr(0, static_cast<std::size_t>(read));
+  }
+
+ private:
+  fs::path path_;
+  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_{nullptr, gzclose};
+  std::string piece_;
+};
+
+/// Throws unless a text in UTF-8 begins so.
+void check_text(const fs::path& file, std::string_view head) {
+  constexpr const char* kForce = "; --encoding any takes any bytes";
+  if (const auto kind = kind_of_file(head); kind && !kind->is_text) {
+    throw DataError(file.string() + " is not UTF-8 text but " + kind->name + ": " + kind->remedy + kForce, true);
+  }
+  for (std::size_t at = 0; at < head.size();) {
+    const int length = first_character(head.substr(at));
+    if (length == -2) return;  // cut off here
+    if (length == -1 || head[at] == '\0') {
+      throw DataError(file.string() +
+                          (length == -1 ? " is not UTF-8" : " has a zero byte, as numbers or UTF-16 have,") +
+                          " at byte " + std::to_string(at) +
+                          ": if it is text, convert it, e.g. with `iconv -f LATIN1 -t UTF-8`" + kForce,
+                      true);
+    }
+    at += static_cast<std::size_t>(length);
   }
 }
 
 }  // namespace
 
-std::vector<TextPiece> cut_texts(const std::vector<fs::path>& files, std::int64_t piece_bytes) {
+std::vector<TextPiece> cut_texts(const std::vector<fs::path>& files, std::int64_t piece_bytes, bool any_bytes) {
   std::vector<TextPiece> pieces;
   for (std::size_t f = 0; f < files.size(); ++f) {
     if (!fs::is_regular_file(files[f])) throw DataError("there is no file " + files[f].string(), true);
     const File file(files[f], File::Mode::kRead);
     const auto size = static_cast<std::int64_t>(file.size());
-    if (is_gzip(file)) {
+    const std::string head = text_at(file, 0, std::min(kHeadBytes, size));
+    const bool is_packed = head.starts_with("\x1F\x8B");
+    if (!any_bytes) check_text(files[f], is_packed ? GzipFile(files[f]).next(kHeadBytes) : std::string_view(head));
+    if (is_packed) {
       pieces.push_back({.file = f, .end = size, .is_packed = true});
       continue;
     }
@@ -81,7 +108,11 @@ std::vector<TextPiece> cut_texts(const std::vector<fs::path>& files, std::int64_
 }
 
 void read_text(const fs::path& path, const TextPiece& piece, const std::function<void(std::string_view)>& use) {
-  if (piece.is_packed) return read_gzip(path, use);
+  if (piece.is_packed) {
+    GzipFile file(path);
+    for (std::string_view text = file.next(kReadBytes); !text.empty(); text = file.next(kReadBytes)) use(text);
+    return;
+  }
   const File file(path, File::Mode::kRead);
   for (std::int64_t at = piece.begin; at < piece.end; at += kReadBytes) {
     use(text_at(file, at, std::min(kReadBytes, piece.end - at)));

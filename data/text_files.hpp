@@ -19,9 +19,9 @@ struct TextPiece {
 
 /// Pieces of about that many bytes, in order; a gzip file is one piece. Pieces begin before a blank that follows
 /// another character, where words of any vocabulary begin, or, in texts without blanks, where a character does. Throws
-/// DataError that names a file that is not there.
+/// DataError that names a file that is not there, or, unless `any_bytes`, whose first 64 KiB are not UTF-8.
 [[nodiscard]] std::vector<TextPiece> cut_texts(const std::vector<std::filesystem::path>& files,
-                                               std::int64_t piece_bytes);
+                                               std::int64_t piece_bytes, bool any_bytes);
 
 /// Calls use(text) for texts of some MiB, one after another. Throws DataError that names a file that can't be read to
 /// the piece's end.

@@ -10,6 +10,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/file_kind.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/vocabulary.hpp>
 
@@ -120,7 +121,12 @@ Vocabulary Vocabulary::with_end_of_text() && {
 }
 
 Vocabulary Vocabulary::load(const std::filesystem::path& path) {
-  return from_json(parse_json(read_file(path), path.string()), path.string());
+  const std::string text = read_file(path);
+  if (const auto kind = kind_of_file(text); kind && !kind->is_text) {
+    throw DataError(path.string() + " is not a vocabulary.json but " + kind->name + ": " + kind->remedy);
+  }
+  return from_json(parse_json(text, path.string() + ", which should be a vocabulary.json of `mnshard tokens`,"),
+                   path.string());
 }
 
 Vocabulary Vocabulary::from_json(const json& document, const std::string& source) {
@@ -135,6 +141,12 @@ Vocabulary Vocabulary::from_json(const json& document, const std::string& source
     Vocabulary vocabulary = read();
     return document.value("end_of_text", false) ? std::move(vocabulary).with_end_of_text() : vocabulary;
   };
+  if (!document.is_object() || !document.contains("vocabulary")) {
+    const bool is_tokenizer = document.is_object() && document.contains("added_tokens");
+    throw DataError(source + " is not a vocabulary.json of `mnshard tokens`" +
+                    (is_tokenizer ? " but a tokenizer of Hugging Face's" : "") +
+                    ": without a vocabulary file, one is made of the texts");
+  }
   try {
     return read_json(source, read_whole);
   } catch (const ArgumentError& error) {
