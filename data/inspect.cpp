@@ -51,11 +51,13 @@ void verify_blocks(const ShardReader& reader, std::size_t field, const FieldSpec
       throw;
     } catch (const DataError&) {
       const std::string what = reader.num_fields() > 2 ? " of " + spec.name : "";
+      std::string source = first + 1 == last ? reader.source_text(first) : "";
+      if (!source.empty()) source = ": the sample is" + source;
       result.damage.push_back(
           {reader.path(), first,
            (what.empty() && first + 1 == last ? "its checksum"
                                               : "the checksum" + what + samples_text(first, last - 1)) +
-               " differs"});
+               " differs" + source});
     }
   }
 }

@@ -30,7 +30,9 @@ TEST_F(Shards, AFlippedByteInASampleIsFoundWhenItIsRead) {
   const auto dataset = open_dataset(path_.string());
   const std::vector<std::int64_t> indices = {2, 3, 4};
   EXPECT_THAT(message_of<DataError>([&] { dataset->read(indices, out_); }),
-              AllOf(HasSubstr(table.path(0).string()), HasSubstr("sample 3 is damaged"), HasSubstr("mnshard verify")));
+              AllOf(HasSubstr(table.path(0).string()), HasSubstr("sample 3 from key-3 is damaged"),
+                    HasSubstr("mnshard verify")));
+  EXPECT_EQ(dataset->where(21), table.path(2).string() + ": sample 0 from key-21");
   std::vector<SampleError> damaged;
   dataset->read(indices, out_, &damaged);
   ASSERT_EQ(damaged.size(), 1u);
@@ -42,6 +44,7 @@ TEST_F(Shards, AFlippedByteInASampleIsFoundWhenItIsRead) {
   const VerifyReport report = verify_dataset(table, 2);
   ASSERT_EQ(report.damage.size(), 1u);
   EXPECT_EQ(report.damage[0].sample, 3);
+  EXPECT_EQ(report.damage[0].what, "its checksum differs: the sample is from key-3");
 }
 
 TEST_F(Shards, AFlippedByteInAFixedBlockIsFoundWhenItIsRead) {

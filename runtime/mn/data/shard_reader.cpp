@@ -199,11 +199,20 @@ std::vector<std::string> ShardReader::read_keys() const {
   return keys;
 }
 
+std::string ShardReader::source_text(std::int64_t sample) const {
+  try {
+    const std::string key = header_.has_images ? read_keys()[static_cast<std::size_t>(sample)] : "";
+    return key.empty() ? "" : " from " + key;
+  } catch (const DataError&) {
+    return {};
+  }
+}
+
 std::string ShardReader::damage(std::size_t field, std::int64_t block) const {
   const std::int64_t first = first_sample(block);
   const std::int64_t last = first_sample(block + 1) - 1;
   const std::string samples = first == last
-                                  ? "sample " + std::to_string(first) + " is"
+                                  ? "sample " + std::to_string(first) + source_text(first) + " is"
                                   : "samples " + std::to_string(first) + " to " + std::to_string(last) + " are";
   return path() + ": " + samples + " damaged (the checksum of " + header_.spec.fields[field].name +
          " differs): `mnshard verify` lists all such samples; copy the shard again or recreate it";

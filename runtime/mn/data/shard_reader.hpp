@@ -73,6 +73,7 @@ class ShardReader final : public StoredFile {
     return crc32c(bytes) == fields_[field].crcs[block];
   }
   [[nodiscard]] std::string damage(std::size_t field, std::int64_t block) const override;
+  [[nodiscard]] std::string source_text(std::int64_t sample) const override;
   [[nodiscard]] std::int64_t index_bytes() const noexcept override;
 
   /// The bytes of a field of one sample. Throws DataError if they are damaged.

@@ -64,7 +64,12 @@ IoStats StoredDataset::do_io() const {
 
 std::string StoredDataset::do_where(std::int64_t index) const {
   const auto [file, sample] = stored_table().locate(index);
-  return stored_table().path(file).string() + ": sample " + std::to_string(sample);
+  const std::string text = stored_table().path(file).string() + ": sample " + std::to_string(sample);
+  try {
+    return text + opened().open(file).file->source_text(sample);
+  } catch (const DataError&) {  // the sample's own error is to be reported, not this one
+    return text;
+  }
 }
 
 }  // namespace data

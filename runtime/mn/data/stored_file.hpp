@@ -55,6 +55,9 @@ class StoredFile {
   [[nodiscard]] virtual bool is_good(std::size_t field, std::int64_t block, std::span<const std::byte> bytes) const = 0;
   /// What to say when a block is not good: it names file, samples and remedy.
   [[nodiscard]] virtual std::string damage(std::size_t field, std::int64_t block) const = 0;
+  /// " from NAME", the image or member that a sample was made of, for messages; empty where the file does not say, or
+  /// can't be read.
+  [[nodiscard]] virtual std::string source_text(std::int64_t /*sample*/) const { return {}; }
   /// Has the system read blocks [first, first + count) soon, as far as they exist; returns at once.
   virtual void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept = 0;
 
