@@ -102,6 +102,20 @@ TEST(SafetensorsTest, HeadersThatLieAreFound) {
   EXPECT_THAT(complaint("\xff\xff\xff\xff\xff\xff\xff\xff{}"), HasSubstr("not a safetensors file"));
 }
 
+TEST(SafetensorsTest, OtherFilesOfWeightsAreNamed) {
+  EXPECT_THAT(complaint("PK\x03\x04..........."),
+              HasSubstr("FILE is a file of PyTorch's (.pt, .pth), which mn does not"));
+  EXPECT_THAT(complaint("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j"), HasSubstr("FILE is a file of PyTorch's"));
+  EXPECT_THAT(complaint(R"({"metadata": {"total_size": 9}, "weight_map": {"a": "model-00001-of-00002.safetensors"}})"),
+              HasSubstr("FILE is the index of weights in several files: join these"));
+  EXPECT_THAT(complaint("version https://git-lfs.github.com/spec/v1\noid sha256:1\n"),
+              HasSubstr("FILE is not a safetensors file but a Git LFS pointer: fetch"));
+  // Lengths of headers that look like a pickle's and a gzip file's first bytes.
+  for (const std::size_t bytes : {std::size_t{0x280}, std::size_t{0x8B1F}}) {
+    EXPECT_EQ(complaint(file_of("{}" + std::string(bytes - 2, ' '), "")), "");
+  }
+}
+
 TEST(SafetensorsTest, NoChangeOfTheHeaderDoesWorseThanAComplaint) {
   const std::string whole = to_safetensors(examples());
   std::mt19937 random(11);
@@ -199,6 +213,33 @@ TEST(SafetensorsTest, SkippedLayersStayAsRankZeroHasThem) {
               testing::ThrowsMessage<DataError>(HasSubstr("lacks \"secondary.weight\"")));
   EXPECT_THAT([&] { load_model(path, other, *world(), {"sec"}); },
               testing::ThrowsMessage<DataError>(HasSubstr("no layer or tensor \"sec\"")));
+}
+
+TEST(SafetensorsTest, WrappersNamesAndOtherFloatsAreAdapted) {
+  const TestFolder folder(world());
+  const auto path = folder.path() / "model.safetensors";
+  torch::manual_seed(3);
+  const ToyNet net(false);
+  for (const std::string before : {"module.", "_orig_mod.", "module._orig_mod.", ""}) {
+    NamedTensors tensors;
+    for (const auto& item : net.named_parameters()) {
+      std::string name = before + item.key();
+      if (before.empty()) name.insert(name.find('.') + 1, "_orig_mod.");
+      tensors.emplace_back(name, item.value().detach().to(torch::kBFloat16));
+    }
+    if (world()->rank() == 0) write_file(path, to_safetensors(tensors));
+    world()->barrier();
+    torch::manual_seed(10 + world()->rank());
+    ToyNet loaded(false), matching(false);
+    load_model(path, loaded, *world());
+    EXPECT_EQ(load_matching(path, matching, *world()).loaded.size(), tensors.size());
+    for (const auto& item : net.named_parameters()) {
+      const at::Tensor expected = item.value().to(torch::kBFloat16).to(torch::kFloat);
+      EXPECT_TRUE(loaded.named_parameters()[item.key()].equal(expected)) << before;
+      EXPECT_TRUE(matching.named_parameters()[item.key()].equal(expected)) << before;
+    }
+    world()->barrier();
+  }
 }
 
 TEST(SafetensorsTest, RankZeroSavesAndAllRanksLoad) {

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
+#include <mn/checkpoint/adapt_weights.hpp>
 #include <mn/checkpoint/dtypes.hpp>
 #include <mn/checkpoint/format/checkpoint_file.hpp>
 #include <mn/checkpoint/format/safetensors_header.hpp>
@@ -187,16 +188,17 @@ template <class Copy>
 void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
                   const std::vector<std::string>& skip, const Copy& copy) {
   const std::string source = path.string();
+  const auto take = [&](NamedTensors tensors) { copy(adapt_weights(std::move(tensors), module, source), source); };
   const auto load = [&] {
     // A checkpoint of this version, a file of safetensors, or a checkpoint of earlier versions.
     if (std::filesystem::is_directory(path)) {
       SavedCheckpoint checkpoint(path);
-      copy(read_all(checkpoint, "model/"), source);
+      take(read_all(checkpoint, "model/"));
       return use_averages(module, read_all(checkpoint, "extensions/"), skip);
     }
-    if (!is_checkpoint_file(path)) return copy(load_safetensors(path), source);
+    if (!is_checkpoint_file(path)) return take(load_safetensors(path));
     const CheckpointFile checkpoint(path);
-    copy(from_safetensors(checkpoint.read("model"), source), source);
+    take(from_safetensors(checkpoint.read("model"), source));
     use_averages(module, from_safetensors(checkpoint.read("extensions"), source), skip);
   };
   // Read once, whatever the number of ranks.

@@ -57,7 +57,8 @@ void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std
 void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm);
 /// Collective: rank 0 reads, and every rank ends with the same weights. `path` is what save_model() wrote, or a
 /// checkpoint: its averaged weights then, if it has some. What `skip` names, a layer ("fc") or a tensor ("fc.bias"),
-/// stays as rank 0 has it, whatever the file has there: the head of a network for other classes. Throws the same
+/// stays as rank 0 has it, whatever the file has there: the head of a network for other classes. Floats become the
+/// module's dtype, and names lose the "module." and "_orig_mod." of PyTorch's wrappers: rank 0 logs it. Throws the same
 /// DataError on every rank, also if the model has nothing of a name in `skip`.
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
                 const std::vector<std::string>& skip = {});

@@ -6,6 +6,7 @@
 
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/file_kind.hpp>
 #include <mn/core/json.hpp>
 
 namespace mn {
@@ -27,6 +28,7 @@ class Parser {
   std::vector<SafetensorsEntry> parse() {
     std::uint64_t header_bytes = 0;
     if (file_.size() < sizeof header_bytes) fail("is cut off: it has " + std::to_string(file_.size()) + " bytes");
+    if (file_.substr(sizeof header_bytes, 1) != "{") check_kind();
     std::memcpy(&header_bytes, file_.data(), sizeof header_bytes);
     // Subtracted on the side that cannot wrap: header_bytes may be any 64-bit number.
     if (header_bytes > kMaxHeaderBytes || header_bytes > file_.size() - sizeof header_bytes) {
@@ -40,6 +42,24 @@ class Parser {
   }
 
  private:
+  /// Throws if these are weights in another form, or another kind of file that is known. The length of a header may
+  /// look like one, so this is for files in which none follows.
+  void check_kind() const {
+    const auto kind = kind_of_file(file_);
+    if (!kind) return;
+    if (file_.starts_with("PK") || file_.starts_with('\x80')) {
+      fail(
+          "is a file of PyTorch's (.pt, .pth), which mn does not read: save the state_dict in Python with "
+          "safetensors.torch.save_file");
+    }
+    if (file_.find("\"weight_map\"") != std::string_view::npos) {
+      fail(
+          "is the index of weights in several files: join these in Python, each by safetensors.torch.load_file, with "
+          "save_file");
+    }
+    fail("is not a safetensors file but " + kind->name + ": " + kind->remedy);
+  }
+
   std::vector<SafetensorsEntry> read_entries(const json& header) {
     std::vector<SafetensorsEntry> entries;
     for (const auto& [name, entry] : header.items()) {

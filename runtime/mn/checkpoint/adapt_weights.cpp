@@ -1,0 +1,62 @@
+#include <map>
+#include <set>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/checkpoint/adapt_weights.hpp>
+#include <mn/core/log.hpp>
+
+namespace mn {
+namespace {
+
+constexpr std::string_view kBefore = "module.";
+constexpr std::string_view kWithin[] = {"_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module."};
+
+/// Without what wrappers of modules add to the names of their parameters.
+std::string plain_name(std::string name) {
+  while (name.starts_with(kBefore)) name.erase(0, kBefore.size());
+  for (const std::string_view part : kWithin) {
+    for (std::size_t at = name.find(part); at != std::string::npos; at = name.find(part, at)) {
+      if (at == 0 || name[at - 1] == '.') {
+        name.erase(at, part.size());
+      } else {
+        ++at;
+      }
+    }
+  }
+  return name;
+}
+
+}  // namespace
+
+NamedTensors adapt_weights(NamedTensors tensors, const torch::nn::Module& module, const std::string& source) {
+  const NamedTensors list = named_tensors(module);
+  const std::map<std::string, at::Tensor> own(list.begin(), list.end());
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.insert(name);
+  std::size_t renamed = 0, cast = 0;
+  std::string from, to;  // an example of dtypes
+  for (auto& [name, tensor] : tensors) {
+    const std::string plain = plain_name(name);
+    if (!own.contains(name) && own.contains(plain) && names.insert(plain).second) {
+      name = plain;
+      ++renamed;
+    }
+    const auto found = own.find(name);
+    if (found == own.end() || found->second.scalar_type() == tensor.scalar_type()) continue;
+    if (!found->second.is_floating_point() || !tensor.is_floating_point()) continue;
+    from = toString(tensor.scalar_type());
+    to = toString(found->second.scalar_type());
+    tensor = tensor.to(found->second.scalar_type());
+    ++cast;
+  }
+  std::string text;
+  if (cast > 0) text = ": " + std::to_string(cast) + " tensors cast, " + from + " to " + to;
+  if (renamed > 0)
+    text += (cast > 0 ? "; " : ": ") + std::to_string(renamed) + " names without \"module.\" or \"_orig_mod.\"";
+  if (!text.empty()) log_info(source + text);
+  return tensors;
+}
+
+}  // namespace mn
