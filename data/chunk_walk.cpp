@@ -112,13 +112,6 @@ const H5FD_class_t& driver_class() {
   return kDriver;
 }
 
-std::string begin_of(const std::filesystem::path& path) {
-  const File file(path, File::Mode::kRead);
-  std::string begin(std::min<std::uint64_t>(file.size(), kFileKindBytes), '\0');
-  file.read_at(0, std::as_writable_bytes(std::span(begin)));
-  return begin;
-}
-
 }  // namespace
 
 ChunkedFile::ChunkedFile(const std::filesystem::path& path) {
@@ -131,8 +124,8 @@ ChunkedFile::ChunkedFile(const std::filesystem::path& path) {
   try {
     file_ = H5(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what);
   } catch (const DataError& error) {
-    const auto kind = kind_of_file(begin_of(path));
-    if (!kind || kind->name == "an HDF5 file") throw DataError(error.what() + remedy_of(error.what()));
+    const auto kind = kind_of_file(begin_of_file(File(path, File::Mode::kRead)));
+    if (!kind || H5Fis_hdf5(path.c_str()) > 0) throw DataError(error.what() + remedy_of(error.what()));
     throw DataError(path.string() + " is not an HDF5 file but " + kind->name + ": " + kind->remedy);
   }
 }

@@ -4,6 +4,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/file_kind.hpp>
 
 #include "data/convert.hpp"
 #include "data/fixed_conversion.hpp"
@@ -64,8 +65,11 @@ class CifarFiles final : public SampleSource {
       File file(folder / name, File::Mode::kRead);
       const auto bytes = static_cast<std::int64_t>(file.size());
       if (bytes == 0 || bytes % record != 0) {
-        throw DataError(file.path().string() + " is truncated or no CIFAR file: " + std::to_string(bytes) +
-                        " bytes are not a whole number of records of " + std::to_string(record));
+        const std::string kind = but_kind_of_file(begin_of_file(file));
+        throw DataError(file.path().string() +
+                        (kind.empty() ? " is truncated or no CIFAR file: " + std::to_string(bytes) +
+                                            " bytes are not a whole number of records of " + std::to_string(record)
+                                      : " is no CIFAR file" + kind));
       }
       firsts_.push_back(firsts_.back() + bytes / record);
       files_.push_back(std::move(file));

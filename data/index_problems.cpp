@@ -128,8 +128,7 @@ std::string why_not_opened(hid_t file, const std::string& dataset) {
 std::string remedy_of(const std::string& error) {
   if (error.find("already open for") != std::string::npos) {
     return ". A program writes it now, or did not close it: wait for its end. If it was killed, `h5clear -s FILE` "
-           "opens "
-           "the file; what was not flushed is lost, so look at the data";
+           "opens the file; what was not flushed is lost, so look at the data";
   }
   if (error.find("version number") == std::string::npos) return {};
   unsigned major = 0, minor = 0, release = 0;
@@ -151,7 +150,10 @@ std::string virtual_text(hid_t creation, const fs::path& file) {
     const bool is_pattern = source.find('%') != std::string::npos;
     if (!is_pattern && !fs::exists(file.parent_path() / source, error)) absent.push_back(source);
   }
-  if (sources.size() > kMaxNamed) sources.resize(kMaxNamed + 1, ""), sources.back() = "…";
+  if (sources.size() > kMaxNamed) {
+    sources.resize(kMaxNamed);
+    sources.emplace_back("…");
+  }
   return "is a virtual dataset" + (sources.empty() ? "" : " of parts of " + join(sources)) +
          (absent.empty() ? "" : ", of which " + absent.front() + " is missing: HDF5 gives fill values in its place") +
          ": index the files that hold the data, one after another, or write the data to one file";

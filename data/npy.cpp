@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include <mn/core/error.hpp>
+#include <mn/core/file_kind.hpp>
 
 namespace mn::data {
 namespace {
@@ -163,7 +164,8 @@ NpyHeader parse_npy_header(std::span<const std::byte> begin, std::uint64_t file_
   const std::string_view text(reinterpret_cast<const char*>(begin.data()), begin.size());
   constexpr std::size_t kVersionAt = kNpyMagic.size(), kLengthAt = kVersionAt + 2;
   if (!text.starts_with(kNpyMagic) || begin.size() < kLengthAt + 4) {
-    throw DataError(file + " is not an .npy file: it does not begin as numpy.save's do");
+    const std::string kind = but_kind_of_file(text);
+    throw DataError(file + " is not an .npy file" + (kind.empty() ? ": it does not begin as numpy.save's do" : kind));
   }
   const auto version = std::to_integer<unsigned>(begin[kVersionAt]);
   const std::size_t length_bytes = version == 1 ? 2 : 4;

@@ -1,4 +1,4 @@
-// decode_images FILE…: writes each image's pixels to FILE.rgb: its width and height as int32, then R, G and B of each; or
+// decode_images FILE…: writes each image to FILE.rgb: its width and height as int32, then R, G and B of each pixel; or
 // what is wrong with it to FILE.error.
 #include <cstdint>
 #include <filesystem>

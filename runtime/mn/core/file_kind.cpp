@@ -28,8 +28,8 @@ constexpr Row kRows[] = {
     {"7z\xBC\xAF\x27\x1C"sv, "a 7z archive", kUnpack},
     {"Rar!\x1A\x07"sv, "a RAR archive", kUnpack},
     {"PK\x03\x04"sv, "a ZIP archive", kUnpack},
-    {"\x93NUMPY"sv, "an array of numpy's (.npy)", "mnshard npy takes arrays"},
-    {"\x89HDF\r\n\x1A\n"sv, "an HDF5 file", "mnshard index takes HDF5 files"},
+    {"\x93NUMPY"sv, "an array of numpy's (.npy)", kRead},
+    {"\x89HDF\r\n\x1A\n"sv, "an HDF5 file", kRead},
     {"PAR1"sv, "a Parquet file", kRead},
     {"ARROW1\0\0"sv, "an Arrow file", kRead},
     {"\xFF\xFF\xFF\xFF"sv, "an Arrow stream or binary numbers", kRead},
@@ -55,6 +55,7 @@ constexpr Row kTexts[] = {
 };
 
 constexpr std::size_t kTarMagicAt = 257;
+constexpr std::uint64_t kLookedAt = 512;  // bytes, a tar file's header
 
 }  // namespace
 
@@ -72,6 +73,12 @@ std::optional<FileKind> kind_of_file(std::string_view begin) {
     if (letters.starts_with(row.magic)) return FileKind{row.name, row.remedy, true};
   }
   return std::nullopt;
+}
+
+std::string begin_of_file(const File& file) {
+  std::string begin(std::min<std::uint64_t>(file.size(), kLookedAt), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(begin)));
+  return begin;
 }
 
 std::string but_kind_of_file(std::string_view begin) {

@@ -12,6 +12,7 @@
 #include <span>
 
 #include <mn/core/error.hpp>
+#include <mn/core/file_kind.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/zip.hpp>
 
@@ -24,6 +25,7 @@ constexpr std::uint64_t kZipHeaderBytes = 30, kZipEntryBytes = 46, kZipEndBytes 
                         kZipLocatorBytes = 20;
 constexpr std::uint64_t kMaxZipCommentBytes = std::numeric_limits<std::uint16_t>::max();
 constexpr std::uint64_t kMaxZipDirectoryBytes = 64 << 20;
+constexpr std::uint64_t kLookedAt = 512;  // bytes that tell what else the file is
 constexpr std::uint64_t kInZip64Field = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint16_t kZip64Field = 1;
 
@@ -67,8 +69,11 @@ class ZipDirectoryReader {
                                number<std::uint16_t>(end, 10)};
       return widened(found, source_.bytes - kZipEndBytes - comment);
     }
-    throw DataError(source_.name + " is cut off, or is not what " + std::string(source_.writer) +
-                    " writes: it has no ZIP directory");
+    const std::string begin = piece(0, std::min(source_.bytes, kLookedAt));
+    const std::string kind = begin.starts_with("PK") ? "" : but_kind_of_file(begin);
+    const std::string what = std::string(source_.writer) + " writes";
+    if (!kind.empty()) throw DataError(source_.name + " is not what " + what + kind);
+    throw DataError(source_.name + " is cut off, or is not what " + what + ": it has no ZIP directory");
   }
 
   /// What the ZIP64 end record says, if there is one; its locator ends where the end record begins.

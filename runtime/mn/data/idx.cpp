@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/file_kind.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/data/idx.hpp>
 #include <mn/data/memory_dataset.hpp>
@@ -26,8 +27,9 @@ std::uint32_t big_endian(std::span<const std::byte> bytes) {
 
 IdxArray parse_idx(std::span<const std::byte> content, std::size_t dims, const std::string& file) {
   if (content.size() < 4 || content[0] != std::byte{0} || content[1] != std::byte{0}) {
-    throw DataError(file + " is not an IDX file: it does not begin with the magic number 0 0 8 " +
-                    std::to_string(dims));
+    const std::string kind = but_kind_of_file({reinterpret_cast<const char*>(content.data()), content.size()});
+    throw DataError(file + " is not an IDX file" +
+                    (kind.empty() ? ": it does not begin with the magic number 0 0 8 " + std::to_string(dims) : kind));
   }
   const auto type = std::to_integer<unsigned>(content[2]);
   const auto found = std::to_integer<std::size_t>(content[3]);

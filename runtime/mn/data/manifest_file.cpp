@@ -9,6 +9,7 @@
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/file_kind.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/hdf5_table.hpp>
@@ -48,6 +49,7 @@ Seal seal_of(std::string_view file, std::uint32_t version) {
 /// `newest`: the version.
 void check_seal(const std::string& file, std::uint32_t newest) {
   Seal seal;
+  if (const auto kind = kind_of_file(file)) throw DataError("it is " + kind->name + ": " + kind->remedy);
   if (file.size() < kSealBytes) throw DataError("it has only " + std::to_string(file.size()) + " bytes");
   std::memcpy(&seal, file.data(), sizeof seal);
   if (std::memcmp(seal.magic, Seal().magic, sizeof seal.magic) != 0) throw DataError("it is another kind of file");

@@ -13,6 +13,7 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/file_kind.hpp>
 #include <mn/data/shard_header.hpp>
 #include <mn/data/shard_reader.hpp>
 
@@ -29,8 +30,12 @@ Opened open_and_decode(File file) {
   // Orders read here and there: what the system would read beside it may be dropped before its turn, and read again.
   file.read_nothing_ahead();
   const std::uint64_t bytes = file.size();
-  if (bytes < kUserBlockBytes)
-    throw DataError(path.string() + " is truncated or not a shard: it has " + std::to_string(bytes) + " bytes");
+  if (bytes < kUserBlockBytes) {
+    const std::string kind = but_kind_of_file(begin_of_file(file));
+    throw DataError(path.string() + (kind.empty()
+                                         ? " is truncated or not a shard: it has " + std::to_string(bytes) + " bytes"
+                                         : " is not a shard" + kind));
+  }
   UserBlock block;
   file.read_at(0, block);
   ShardHeader header = decode_header(block, path.string());

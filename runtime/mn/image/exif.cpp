@@ -12,7 +12,7 @@ constexpr std::array<std::uint8_t, 6> kExif = {'E', 'x', 'i', 'f', 0, 0};
 constexpr std::uint16_t kOrientationTag = 0x0112;
 constexpr std::size_t kEntryBytes = 12;
 
-/// Bytes of an integer of one of TIFF's types; 0 for other types. The tag is a SHORT, but writers also take longer ones.
+/// Bytes of an integer of one of TIFF's types; 0 for other types. The tag is a SHORT, but some write longer ones.
 std::size_t integer_bytes(std::uint32_t type) {
   constexpr std::uint32_t kShort = 3, kLong = 4, kSignedShort = 8, kSignedLong = 9;
   if (type == kShort || type == kSignedShort) return 2;
