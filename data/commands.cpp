@@ -79,6 +79,10 @@ int print_result(const ConversionResult& result) {
 int print_result(const ImageConversion& result) {
   for (const std::string& error : result.errors) std::cerr << "left out: " << error << "\n";
   if (result.left_out > 0) std::cout << result.left_out << " files were left out\n";
+  if (const auto& empty = result.empty_classes; !empty.empty()) {
+    std::cerr << "mnshard: warning: no sample is left of " << empty.size() << " of the "
+              << result.table().spec().num_classes() << " classes, the first of which is " << empty.front() << "\n";
+  }
   print_result(result.conversion.tables, result.conversion.shards, result.conversion.kept_shards);
   return 0;
 }

@@ -176,6 +176,7 @@ ImageConversion convert_images(const fs::path& source, const ImageConvertOptions
   result.conversion = run_conversion(conversion, options.output);
   if (result.conversion.complete) result.left_out = conversion.missing_in(result.conversion.tables[0]);
   result.errors = conversion.errors();
+  if (result.left_out > 0) result.empty_classes = empty_classes(result.table());
   return result;
 }
 

@@ -22,6 +22,7 @@ struct ImageConversion {
   ConversionResult conversion;
   std::int64_t left_out = 0;        ///< files that are in no shard, of all processes and earlier runs, if complete
   std::vector<std::string> errors;  ///< one for each file that this call left out
+  std::vector<std::string> empty_classes;  ///< which have no sample, as files were left out
 
   /// What was made, if it is complete.
   [[nodiscard]] const ShardTable& table() const { return conversion.tables.at(0); }

@@ -1,6 +1,7 @@
 #include "data/image_intake.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include <mn/core/error.hpp>
 
@@ -51,6 +52,20 @@ ShardContent encoded_content(std::int64_t bytes) {
   ShardContent content(labeled({.kind = FieldKind::kEncoded}));
   content.samples.columns[0].bytes.reserve(std::min(bytes, kMaxRoom));
   return content;
+}
+
+std::vector<std::string> empty_classes(const ShardTable& table) {
+  const FieldSpec& field = table.spec()[1];
+  std::vector<bool> seen(static_cast<std::size_t>(field.num_classes));
+  for (std::size_t shard = 0; shard < table.shards().size(); ++shard) {
+    const ShardReader reader(open_shard(table, shard), std::make_shared<IoCounters>());
+    for (std::int64_t i = 0; i < reader.size(); ++i) seen.at(static_cast<std::size_t>(label_of(reader, i))) = true;
+  }
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    if (!seen[i]) names.push_back(field.class_names.empty() ? std::to_string(i) : field.class_names[i]);
+  }
+  return names;
 }
 
 void LeftOut::add(const std::string& what) {

@@ -50,6 +50,9 @@ class ImageIntake {
 /// would hold the samples twice.
 [[nodiscard]] ShardContent encoded_content(std::int64_t bytes);
 
+/// Names, or numbers, of the classes that no sample has. Reads the labels of all shards.
+[[nodiscard]] std::vector<std::string> empty_classes(const ShardTable& table);
+
 /// The images that this process leaves out. Thread-safe.
 class LeftOut {
  public:

@@ -116,6 +116,13 @@ std::int64_t add_images(const fs::path& folder, std::int32_t label, std::set<fs:
   return count;
 }
 
+std::string empty_class_text(const ImageList& list) {
+  if (list.passed_over == 0) return " is empty: remove its folder, or fill it";
+  return " has no image: its files are of other kinds (" + std::to_string(list.passed_over) + ", such as " +
+         list.first_passed_over.filename().string() +
+         "): convert them to JPEG, PNG, WebP or TIFF, or remove its folder";
+}
+
 ImageList list_folder(const fs::path& source, int threads, ImagePlanWriter& plan) {
   ImageList list;
   list.root = source;
@@ -124,10 +131,12 @@ ImageList list_folder(const fs::path& source, int threads, ImagePlanWriter& plan
   for (const char* name : names.files()) pass_over(source / name, list);
   for (const char* name : names.folders()) {
     std::set<fs::path> seen = {fs::canonical(source)};
-    if (add_images(name, static_cast<std::int32_t>(list.class_names.size()), seen, list, images) == 0) {
-      throw DataError(std::string("class ") + name + " in " + source.string() +
-                      " is empty (no .jpg, .jpeg or .png file in it): remove its folder, or fill it");
+    ImageList own{.root = list.root};  // to tell what else the class has
+    if (add_images(name, static_cast<std::int32_t>(list.class_names.size()), seen, own, images) == 0) {
+      throw DataError(std::string("class ") + name + " in " + source.string() + empty_class_text(own));
     }
+    if (list.passed_over == 0) list.first_passed_over = own.first_passed_over;
+    list.passed_over += own.passed_over;
     list.class_names.emplace_back(name);
   }
   images.flush();
@@ -135,7 +144,8 @@ ImageList list_folder(const fs::path& source, int threads, ImagePlanWriter& plan
   if (plan.size() == 0) {
     throw DataError(source.string() +
                     " has no folders with images: one folder for each class is expected, or a file "
-                    "of lines \"path label\"");
+                    "of lines \"path label\"" +
+                    (list.passed_over == 0 ? "" : "; it has files such as " + list.first_passed_over.string()));
   }
   return list;
 }
