@@ -1,8 +1,8 @@
 // WebDataset → shards.
 //
-// A tar file becomes as many shards as its length calls for, which needs no look into it: shard i of n holds the
-// samples that begin in the i-th of n equal parts of the file. Each tar file is a unit, read once, from its beginning
-// to its end.
+// A tar file becomes as many shards as its length calls for, times the part of it that images are (headers may take more
+// than small images), which the first MiBs of the first tar file tell. Shard i of n holds the samples that begin in the
+// i-th of n equal parts of the file. Each tar file is a unit, read once, from its beginning to its end.
 #include <algorithm>
 
 #include <mn/core/checksum.hpp>
@@ -65,19 +65,20 @@ class TarConversion final : public Conversion {
 
   [[nodiscard]] const std::vector<Output>& outputs() const override { return outputs_; }
 
-  void plan(const fs::path&) override {
+  void plan(const fs::path& scratch) override {
     for (const fs::path& tar : tars_) {
       if (!fs::exists(tar)) throw DataError("there is no tar file " + tar.string());
     }
-    WebSample sample;
-    (void)WebReader(tars_.front()).next(sample);  // it begins as it should
+    write_file(scratch / kFillName, std::to_string(fill_of(tars_.front())));
     if (!options_.images.classes.empty()) (void)read_class_names(options_.images.classes);
   }
 
   void open(const fs::path& scratch) override {
     scratch_ = scratch;
+    const fs::path fill = scratch / kFillName;  // absent where an earlier mnshard has planned
+    const std::int64_t permille = fs::exists(fill) ? std::stoll(read_file(fill)) : kWhole;
     for (const fs::path& tar : tars_) {
-      const auto bytes = static_cast<std::int64_t>(fs::file_size(tar));
+      const auto bytes = static_cast<std::int64_t>(fs::file_size(tar)) / kWhole * permille;
       firsts_.push_back(firsts_.back() + std::max<std::int64_t>(bytes - 1, 0) / options_.output.shard_bytes + 1);
     }
     outputs_[0].shards = firsts_.back();
@@ -134,6 +135,27 @@ class TarConversion final : public Conversion {
   [[nodiscard]] std::vector<std::string> errors() const { return left_out_.errors(); }
 
  private:
+  static constexpr const char* kFillName = "fill";
+  static constexpr std::int64_t kWhole = 1000;
+
+  /// How much of a tar file are images, in thousandths, by its first MiBs. No less than a quarter: images that follow
+  /// may be larger, and their shard would take so much more memory.
+  static std::int64_t fill_of(const fs::path& tar) {
+    constexpr std::uint64_t kLookedAt = 4 << 20;
+    WebReader reader(tar);
+    WebSample sample;
+    std::uint64_t end = std::max<std::uint64_t>(reader.file_bytes(), 1);
+    std::int64_t images = 0;
+    while (reader.next(sample)) {
+      if (sample.at >= kLookedAt) {
+        end = sample.at;
+        break;
+      }
+      images += std::ssize(sample.image) + std::ssize(sample.key);
+    }
+    return std::clamp<std::int64_t>(images * kWhole / static_cast<std::int64_t>(end), kWhole / 4, kWhole);
+  }
+
   /// Which of `parts` equal parts of the file the sample begins in.
   static std::size_t part_of(const WebSample& sample, std::uint64_t file_bytes, std::size_t parts) {
     __extension__ using Wide = unsigned __int128;
@@ -185,6 +207,7 @@ ImageConversion convert_tar(const std::vector<std::string>& sources, const Image
   result.conversion = run_conversion(conversion, options.output);
   result.left_out = conversion.left_out();
   result.errors = conversion.errors();
+  if (result.left_out > 0 && result.conversion.complete) result.empty_classes = empty_classes(result.table());
   return result;
 }
 

@@ -45,7 +45,7 @@ class Tar : public testing::Test {
   void write(const std::string& name, const std::string& content) { test::write_text(tars_ / name, content); }
   ImageConvertOptions options(const JobRank& me = {}) const {
     ImageConvertOptions options;
-    options.output = {.out = out_, .split = "train", .shard_bytes = 20000, .threads = 2, .me = me};
+    options.output = {.out = out_, .split = "train", .shard_bytes = 6000, .threads = 2, .me = me};
     return options;
   }
   ImageConversion convert() { return convert_tar({tars_.string()}, options()); }
@@ -111,6 +111,15 @@ TEST_F(Tar, NamesMayHaveASlashWhereverAHeaderCutsThemOff) {
     write("a.tar", content + tar_end());
     EXPECT_EQ(convert().table().num_samples(), count);
   }
+}
+
+TEST_F(Tar, ShardsOfSmallImagesAreAsLongAsAskedFor) {
+  write("a.tar", samples(0, 100) + tar_end());
+  std::size_t bytes = 0;
+  for (const auto& [key, image] : images_) bytes += image.size();
+  const std::size_t shards = convert().table().shards().size();
+  EXPECT_LE(shards, bytes / 6000 * 4 / 3 + 1) << "headers and other members do not count";
+  EXPECT_GE(shards, bytes / 6000 * 2 / 3);
 }
 
 TEST_F(Tar, LinksAreErrorsOfTheirSampleAlone) {
