@@ -66,6 +66,14 @@ TEST(ExportedDamage, TruncationIsFound) {
   EXPECT_THAT(complaint("no archive"), AllOf(IsOneLine(), HasSubstr("is cut off, or is not what torch.export.save")));
 }
 
+TEST(ExportedDamage, OtherFilesOfPyTorchsAreNamed) {
+  EXPECT_THAT(
+      complaint(test::archive_of(Records{{"data.pkl", "x"}})),
+      AllOf(IsOneLine(), HasSubstr("is what torch.save or torch.jit.save writes (.pt, .pth): export the model")));
+  EXPECT_THAT(complaint("version https://git-lfs.github.com/spec/v1\noid sha256:1\n"),
+              AllOf(IsOneLine(), HasSubstr("is not what torch.export.save writes but a Git LFS pointer: fetch")));
+}
+
 TEST(ExportedDamage, AChangedByteIsFound) {
   const std::string whole = test::archive_of(test::records_of("mlp"));
   const std::size_t weights = whole.find("weight_0", whole.find("archive/data/weights/weight_0"));

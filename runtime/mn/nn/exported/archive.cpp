@@ -17,6 +17,9 @@ Archive::Archive(std::string_view bytes, std::string source) : bytes_(bytes), so
 std::string_view Archive::record(const std::string& name) const {
   const auto found = records_.find(name);
   if (found == records_.end()) {
+    if (records_.contains("data.pkl")) {
+      fail("is what torch.save or torch.jit.save writes (.pt, .pth): export the model with torch.export.save");
+    }
     fail("lacks the record " + json_quoted(name) + ": write it with torch.export.save of torch 2.9 or newer");
   }
   const ZipMember& member = found->second;
