@@ -1,8 +1,8 @@
 // WebDataset → shards.
 //
-// A tar file becomes as many shards as its length calls for, times the part of it that images are (headers may take more
-// than small images), which the first MiBs of the first tar file tell. Shard i of n holds the samples that begin in the
-// i-th of n equal parts of the file. Each tar file is a unit, read once, from its beginning to its end.
+// A tar file becomes as many shards as its images call for: its length, times the part that images take of the first
+// MiBs of the first tar file, as headers may take more than small images. Shard i of n holds the samples that begin in
+// the i-th of n equal parts of the file. Each tar file is a unit, read once, from its beginning to its end.
 #include <algorithm>
 
 #include <mn/core/checksum.hpp>
