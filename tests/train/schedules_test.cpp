@@ -1,4 +1,6 @@
 // Learning rates over time.
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include <mn/optimizers/schedules.hpp>
@@ -32,17 +34,22 @@ TEST(Schedules, CosineGoesFromRateToLast) {
   EXPECT_EQ(cosine_schedule(1, 0)(0), 0);
 }
 
-/// PyTorch's OneCycleLR(max_lr=0.5, total_steps=11, pct_start=0.4): its last step is that of iteration 10.
-TEST(Schedules, OneCycleRisesAndFalls) {
-  const Schedule schedule = one_cycle_schedule(0.5, 10, 0.4);
-  EXPECT_NEAR(schedule(0), 0.02, 1e-12);
-  EXPECT_NEAR(schedule(2), 0.26, 1e-12);
-  EXPECT_DOUBLE_EQ(schedule(4), 0.5);
-  EXPECT_NEAR(schedule(7), 0.250001, 1e-12);
-  EXPECT_DOUBLE_EQ(schedule(10), 2e-6);
-  EXPECT_DOUBLE_EQ(schedule(1000), 2e-6);
-  EXPECT_DOUBLE_EQ(one_cycle_schedule(1, 10)(3), 1);  // rises for three tenths
-  EXPECT_DOUBLE_EQ(one_cycle_schedule(1, 1)(0), 1);
+/// PyTorch's OneCycleLR(max_lr=1, total_steps=n), whose phases end at 0.3 n - 1 and n - 1; torch_numbers_test has more.
+TEST(Schedules, OneCycleIsPyTorchs) {
+  const std::vector<std::vector<double>> wanted = {
+      {4e-06},
+      {0.811745654, 4e-06},
+      {0.994415435, 0.462637103, 4e-06},
+      {0.04, 0.811745654, 0.283060998, 4e-06},
+      {0.04, 0.52, 1.0, 0.950484632, 0.811745654, 0.611262022, 0.388741978, 0.188258346, 0.049519368, 4e-06}};
+  for (const auto& rates : wanted) {
+    const Schedule schedule = one_cycle_schedule(1, static_cast<std::int64_t>(rates.size()));
+    for (std::size_t i = 0; i < rates.size(); ++i) {
+      EXPECT_NEAR(schedule(static_cast<std::int64_t>(i)), rates[i], 1e-9) << i << " of " << rates.size();
+    }
+    EXPECT_DOUBLE_EQ(schedule(1000), 4e-6);
+  }
+  EXPECT_DOUBLE_EQ(one_cycle_schedule(1, 2, 0.5)(0), 1);  // there PyTorch divides by zero
 }
 
 TEST(Schedules, WarmUpRisesLinearlyToWhatFollows) {

@@ -6,6 +6,14 @@
 #include <mn/optimizers/schedules.hpp>
 
 namespace mn {
+namespace {
+
+/// Half a cosine from `first` to `last`, of which a fraction `done` is over.
+double half_cosine(double first, double last, double done) {
+  return last + (first - last) * (1 + std::cos(std::numbers::pi * done)) / 2;
+}
+
+}  // namespace
 
 Schedule constant_schedule(double rate) {
   return [rate](std::int64_t) { return rate; };
@@ -21,18 +29,21 @@ Schedule step_schedule(double rate, std::vector<std::int64_t> milestones, double
 Schedule cosine_schedule(double rate, std::int64_t iterations, double last) {
   return [rate, iterations, last](std::int64_t iteration) {
     if (iteration >= iterations) return last;
-    const double done = static_cast<double>(iteration) / static_cast<double>(iterations);
-    return last + (rate - last) * (1 + std::cos(std::numbers::pi * done)) / 2;
+    return half_cosine(rate, last, static_cast<double>(iteration) / static_cast<double>(iterations));
   };
 }
 
 Schedule one_cycle_schedule(double rate, std::int64_t iterations, double rising) {
-  constexpr double kFirst = 1.0 / 25;
-  constexpr double kLast = kFirst / 1e4;
-  const auto top = static_cast<std::int64_t>(std::llround(rising * static_cast<double>(iterations)));
-  const Schedule up = cosine_schedule(rate * kFirst, top, rate);
-  const Schedule down = cosine_schedule(rate, iterations - top, rate * kLast);
-  return [=](std::int64_t iteration) { return iteration < top ? up(iteration) : down(iteration - top); };
+  const double first = rate / 25;
+  const double last = first / 1e4;
+  const auto final_iteration = static_cast<double>(iterations - 1);
+  const double top = rising * static_cast<double>(iterations) - 1;  // where PyTorch's first phase ends: a fraction
+  return [=](std::int64_t iteration) {
+    const auto now = static_cast<double>(iteration);
+    if (now >= final_iteration) return last;
+    if (now <= top) return half_cosine(first, rate, top > 0 ? now / top : 1);
+    return half_cosine(rate, last, (now - top) / (final_iteration - top));
+  };
 }
 
 Schedule warm_up(double first, std::int64_t iterations, Schedule after) {

@@ -21,8 +21,8 @@ using Schedule = std::function<double(std::int64_t iteration)>;
 [[nodiscard]] Schedule cosine_schedule(double rate, std::int64_t iterations, double last = 0);
 
 /// Half a cosine from rate / 25 up to `rate` in the first `rising` of `iterations`, then half a cosine down to
-/// rate / 250,000, which stays: one cycle (Smith and Topin 2018, arXiv:1708.07120, with the fractions of PyTorch's
-/// OneCycleLR; momentum is left alone).
+/// rate / 250,000 in the last one, which stays: one cycle (Smith and Topin 2018, arXiv:1708.07120), with the rates of
+/// PyTorch's OneCycleLR(total_steps = iterations). Momentum is left alone.
 [[nodiscard]] Schedule one_cycle_schedule(double rate, std::int64_t iterations, double rising = 0.3);
 
 /// In the first `iterations` linearly from `first` up to the rate of `after`, then `after` (Goyal et al. 2017,
