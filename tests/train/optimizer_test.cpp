@@ -66,7 +66,7 @@ TEST_P(OptimizerTest, WithoutZeroGradGradientsAddToTheMean) {
   EXPECT_TRUE(torch::allclose(p.grad(), torch::full({4}, gradient + rank_ + 1)));
 }
 
-/// The step copies them into the buffer; backward leaves them outside.
+/// Backward leaves them outside the buffer. The step copies those with a graph into it.
 TEST_P(OptimizerTest, SparseGradientsAndThoseWithAGraphAreReduced) {
   const at::Tensor p = parameter({3, 2}, 1);
   const at::Tensor q = parameter({2}, 1);
@@ -77,6 +77,7 @@ TEST_P(OptimizerTest, SparseGradientsAndThoseWithAGraphAreReduced) {
     (q * q * (rank_ + 1) / 2).sum().backward({}, std::nullopt, /*create_graph=*/true);
     EXPECT_TRUE(p.grad().is_sparse() && q.grad().requires_grad());
     optimizer->step();
+    EXPECT_TRUE(p.grad().is_sparse());
     EXPECT_TRUE(p.equal(torch::tensor({{1.0, 1.0}, {1.0 - step, 1.0 - step}, {1.0, 1.0}}).to(p.dtype()))) << p;
     EXPECT_TRUE(torch::allclose(q, torch::full({2}, std::pow(1 - rank_sum_ / size_, step)))) << q;
   }

@@ -45,6 +45,8 @@ class Plan {
   bool scaler = chance() && !two_optimizers && when < When::kDoubleBuffering && compression <= Compression::kBf16;
 
   [[nodiscard]] bool calls_ranks() const { return norm || loss == LossKind::kContrastive; }
+  /// Plain SGD and Adagrad do.
+  [[nodiscard]] bool takes_sparse() const { return (optimizer == 0 || optimizer == 8) && !decay; }
   [[nodiscard]] double tolerance() const {
     if (compression == Compression::kFp16 || compression == Compression::kBf16) return 0.1;
     if (dtype == at::kFloat || mixed) return 2e-3;

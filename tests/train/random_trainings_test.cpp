@@ -36,7 +36,8 @@ struct Net : torch::nn::Module {
     block = register_module("block", torch::nn::Linear(kWidth, kWidth));
     last = register_module("last", torch::nn::Linear(kWidth, 3));
     if (plan.embedding) {
-      words = register_module("words", torch::nn::Embedding(torch::nn::EmbeddingOptions(9, kWidth).sparse(true)));
+      const auto options = torch::nn::EmbeddingOptions(9, kWidth).sparse(plan.takes_sparse());
+      words = register_module("words", torch::nn::Embedding(options));
     }
     if (plan.norm) norm = register_module("norm", MultiNodeBatchNorm(comm, torch::nn::BatchNormOptions(kWidth)));
     to(plan.dtype);

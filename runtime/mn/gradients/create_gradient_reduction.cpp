@@ -61,24 +61,26 @@ bool overlaps(const OptimizerOptions& options, Communicator& comm) {
 }  // namespace
 
 std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Tensor> parameters,
+                                                             const SparseGradients::Known& sparse,
                                                              const std::shared_ptr<Communicator>& comm,
                                                              const OptimizerOptions& options) {
   std::shared_ptr<GradientAverager> averager =
-      create_gradient_averager(options.compression, parameters, *comm, options.trace);
+      create_gradient_averager(options.compression, without_sparse(parameters, sparse), *comm, options.trace);
   const GradientWatch::Depth watch = watch_depth(options, *comm);
   if (options.double_buffering) {
-    return std::make_unique<DoubleBufferedReduction>(std::move(parameters), comm, std::move(averager), watch);
+    return std::make_unique<DoubleBufferedReduction>(std::move(parameters), sparse, comm, std::move(averager), watch);
   }
   if (overlaps(options, *comm)) {
-    return std::make_unique<OverlappedReduction>(std::move(parameters), comm, std::move(averager), watch, options);
+    return std::make_unique<OverlappedReduction>(std::move(parameters), sparse, comm, std::move(averager), watch,
+                                                 options);
   }
   const auto order = backward_order(parameters.size());
-  GradientBuffer gradients(std::move(parameters), *comm, watch, order);
+  GradientBuffer gradients(std::move(parameters), sparse, *comm, watch, order);
   if (options.compression.kind == Compression::kNone &&
       !comm->debug()) {  // debug mode checks all gradients before any is sent
     if (auto reducer = comm->share(gradients.flat().messages())) {
-      return std::make_unique<OneNodeReduction>(std::move(gradients), std::move(reducer), comm->size(),
-                                                std::move(averager), options.trace);
+      return std::make_unique<OneNodeReduction>(std::move(gradients), std::move(reducer), comm, std::move(averager),
+                                                options.trace);
     }
   }
   averager->lay_out(order, *comm);

@@ -11,6 +11,7 @@ namespace mn {
 
 /// Collective. `options` are consistent; their local_steps are ignored.
 [[nodiscard]] std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Tensor> parameters,
+                                                                           const SparseGradients::Known& sparse,
                                                                            const std::shared_ptr<Communicator>& comm,
                                                                            const OptimizerOptions& options);
 

@@ -8,15 +8,17 @@
 
 namespace mn {
 
-DoubleBufferedReduction::DoubleBufferedReduction(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
+DoubleBufferedReduction::DoubleBufferedReduction(std::vector<at::Tensor> parameters,
+                                                 const SparseGradients::Known& sparse,
+                                                 std::shared_ptr<Communicator> comm,
                                                  std::shared_ptr<GradientAverager> averager, GradientWatch::Depth watch)
     : GradientReduction(averager),
       comm_(std::move(comm)),
       background_(*comm_),
-      gradients_(std::move(parameters), background_.communicator(), watch) {
+      gradients_(std::move(parameters), sparse, background_.communicator(), watch) {
   for (auto& shared : in_flight_) {
     Communicator& background = background_.communicator();
-    auto buffer = std::make_unique<FlatBuffer>(gradients_.parameters(), gradients_.flat().tail_count(), background);
+    auto buffer = std::make_unique<FlatBuffer>(gradients_.inside(), gradients_.flat().tail_count(), background);
     shared = std::make_shared<Shared>(std::move(buffer), averager);
   }
   averager->lay_out({}, background_.communicator());

@@ -19,8 +19,9 @@ namespace mn {
 
 class DoubleBufferedReduction : public GradientReduction {
  public:
-  DoubleBufferedReduction(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
-                          std::shared_ptr<GradientAverager> averager, GradientWatch::Depth watch);
+  DoubleBufferedReduction(std::vector<at::Tensor> parameters, const SparseGradients::Known& sparse,
+                          std::shared_ptr<Communicator> comm, std::shared_ptr<GradientAverager> averager,
+                          GradientWatch::Depth watch);
   ~DoubleBufferedReduction() override;
 
   const GradientBuffer& gradients() const noexcept override { return gradients_; }

@@ -14,31 +14,36 @@ namespace {
 void move_into(FlatBuffer& flat, std::size_t i, at::Tensor& grad) {
   if (grad.is_same(flat.view(i))) return;
   flat.let_go(flat.message_index(i));  // (3): a gradient that the program keeps moves out
-  flat.view(i).copy_(grad.is_sparse() ? grad.to_dense() : grad);
+  flat.view(i).copy_(grad);
   grad = flat.view(i);
 }
 
-/// Moves what a backward has just made into the buffer, unless it is sparse or has a graph of its own.
+/// Moves what a backward has just made into the buffer, unless it is sparse or has a graph of its own, or there is no
+/// room.
 void take_in(const at::Tensor& parameter, FlatBuffer& flat, std::size_t i) {
   auto& grad = parameter.mutable_grad();
   // A gradient with a graph (create_graph) must stay the tensor that the graph knows.
-  if (!grad.defined() || grad.is_sparse() || grad.requires_grad()) return;
+  if (!grad.defined() || grad.is_sparse() || grad.requires_grad() || grad.sizes() != flat.view(i).sizes()) return;
   const at::NoGradGuard no_grad;
   move_into(flat, i, grad);
 }
 
 }  // namespace
 
-GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, Communicator& comm, GradientWatch::Depth watch,
-                               std::span<const std::size_t> order, DeviceSamples::Noted noted)
-    : parameters_(std::move(parameters)), watch_(std::make_shared<GradientWatch>(parameters_, watch)) {
+GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Known sparse, Communicator& comm,
+                               GradientWatch::Depth watch, std::span<const std::size_t> order,
+                               DeviceSamples::Noted noted)
+    : parameters_(std::move(parameters)),
+      sparse_(parameters_, std::move(sparse), comm),
+      outside_(sparse_.known()),
+      watch_(std::make_shared<GradientWatch>(parameters_, watch)) {
   for (const auto& parameter : parameters_) {
     if (parameter.device() != c10::Device(comm.device())) {
       throw ArgumentError("a parameter is on " + parameter.device().str() + ", but the communicator works on " +
                           comm.device().str() + ": call model->to(comm->device()) before the optimizer is made");
     }
   }
-  flat_ = std::make_shared<FlatBuffer>(parameters_, StepAgreement::tail_count(parameters_.size(), comm), comm, order);
+  flat_ = std::make_shared<FlatBuffer>(inside(), StepAgreement::tail_count(parameters_.size(), comm), comm, order);
   watch_->look_at(*flat_, std::move(noted));
   forget_ready();
   hooks_ = std::make_unique<ReadyHooks>(parameters_, [all = parameters_, flat = flat_, watch = watch_](std::size_t i) {
@@ -56,7 +61,9 @@ void GradientBuffer::clear() {
 void GradientBuffer::scale(double factor) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].grad().defined()) parameters_[i].mutable_grad().mul_(factor);
+    at::Tensor& grad = parameters_[i].mutable_grad();
+    // Not in place where autograd may share the values with other tensors.
+    if (grad.defined()) grad = grad.is_sparse() ? grad.mul(factor) : grad.mul_(factor);
   }
   watch_->record();
 }
@@ -69,6 +76,7 @@ bool GradientBuffer::mark_ready(std::size_t i) {
 }
 
 bool GradientBuffer::unchanged_since_ready(std::size_t i) const {
+  if (is_outside(i)) return true;
   const at::Tensor& view = flat_->view(i);
   // A hook of the user's may have written to it after it was ready, in place or by another tensor.
   return parameters_[i].grad().is_same(view) && ready_version_[i] == view._version();
@@ -94,16 +102,19 @@ void GradientBuffer::multiply(double factor) {
   }
 }
 
-/// True if this rank has the gradient.
-bool GradientBuffer::collect_one(std::size_t i) {
+void GradientBuffer::collect_one(std::size_t i, StepAgreement& own) {
   auto& grad = parameters_[i].mutable_grad();
-  if (!grad.defined()) {
-    flat_->let_go(flat_->message_index(i));  // (3): as in move_into()
-    flat_->view(i).zero_();                  // adds nothing to the other ranks' sum
-    return false;
+  const bool stays_outside = grad.defined() && (grad.is_sparse() || sparse_.known()[i]);
+  if (grad.defined() && !stays_outside) {
+    move_into(*flat_, i, grad);
+    return own.add(i);
   }
-  move_into(*flat_, i, grad);
-  return true;
+  if (stays_outside) {
+    own.outside.gradients[i] = grad.is_same(flat_->view(i)) ? grad.clone() : grad;
+    if (!sparse_.known()[i]) own.show_sparse();
+  }
+  flat_->let_go(flat_->message_index(i));  // (3): as in move_into()
+  flat_->view(i).zero_();                  // adds nothing to the other ranks' sum
 }
 
 StepAgreement GradientBuffer::collect(double weight, double factor, const StepAgreement::Signals& signals) {
@@ -111,9 +122,8 @@ StepAgreement GradientBuffer::collect(double weight, double factor, const StepAg
   assumed_equal_weights_ = take_assumed_equal_weights();
   misweighed_ = false;
   StepAgreement own(weight, parameters_.size(), signals, assumed_equal_weights_);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (collect_one(i)) own.add(i);
-  }
+  own.outside.factor = factor;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) collect_one(i, own);
   if (factor != 1) multiply(factor);
   // The agreement travels behind the gradients in the same buffer: a step needs no message more.
   own.write(flat_->tail());
@@ -126,9 +136,15 @@ bool GradientBuffer::finish(FlatBuffer& reduced, const StepAgreement& agreement)
   misweighed_ = agreement.misweighed(weight);
   if (weight == 0) return false;
   if (weight != 1) reduced.scale(1 / weight);
+  if (agreement.shows_sparse()) sparse_.learn(agreement.outside);
+  const auto outside = sparse_.mean(agreement.outside, weight);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     // (2) None on every rank stays None, so that no rank's update touches the parameter.
-    parameters_[i].mutable_grad() = agreement.has(i) ? reduced.view(i) : at::Tensor();
+    at::Tensor& grad = parameters_[i].mutable_grad();
+    grad = agreement.has(i) ? reduced.view(i) : at::Tensor();
+    const auto found = outside.find(i);
+    if (found == outside.end()) continue;
+    grad = grad.defined() ? grad.add_(found->second) : found->second;
   }
   return true;
 }

@@ -2,8 +2,9 @@
 ///
 /// A backward that finds no gradient makes one of its own. A hook copies it into the buffer at once, while the cache
 /// still holds it, and the parameter's gradient is a view of the buffer from then on: no zeroing pass is needed.
-/// (1) A gradient is None, the buffer's view, or a foreign tensor (sparse, with a graph, set by hand); collect() copies
-///     the foreign ones in.
+/// (1) A gradient is None, the buffer's view, or a foreign tensor (with a graph, set by hand); collect() copies the
+///     foreign ones in. Sparse ones stay outside (sparse_gradients.hpp). The buffer has no room for those of parameters
+///     that are known for them when it is made.
 /// (2) Every rank learns which gradients the others have (StepAgreement), so that all update the same parameters.
 /// (3) A gradient that the program keeps when its parameter has none any more (after zero_grad()) keeps its values:
 ///     before a new one takes its memory, the kept one moves out (FlatBuffer::let_go()). So does every gradient when
@@ -24,20 +25,28 @@
 #include <mn/gradients/compression/flat_buffer.hpp>
 #include <mn/gradients/gradient_watch.hpp>
 #include <mn/gradients/ready_hooks.hpp>
+#include <mn/gradients/sparse_gradients.hpp>
 #include <mn/gradients/step_agreement.hpp>
 
 namespace mn {
 
 class GradientBuffer {
  public:
-  /// Collective. Gradients that exist already count as this step's. `noted` is that of the watch of the same
-  /// parameters' buffer before, if there was one. Throws ArgumentError if a parameter is not on the communicator's
-  /// device.
-  GradientBuffer(std::vector<at::Tensor> parameters, Communicator& comm, GradientWatch::Depth watch,
-                 std::span<const std::size_t> order = {}, DeviceSamples::Noted noted = {});
+  /// Collective. Gradients that exist already count as this step's. `comm` must outlive this object. `noted` is that of
+  /// the watch of the same parameters' buffer before, if there was one. Throws ArgumentError if a parameter is not on
+  /// the communicator's device.
+  GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Known sparse, Communicator& comm,
+                 GradientWatch::Depth watch, std::span<const std::size_t> order = {}, DeviceSamples::Noted noted = {});
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
+  [[nodiscard]] const SparseGradients& sparse() const noexcept { return sparse_; }
+  /// Whether the buffer has no room for gradient i.
+  [[nodiscard]] bool is_outside(std::size_t i) const { return outside_[i]; }
+  /// Whether it has room for gradients that have turned out to be sparse: for the next buffer, sparse().known() is more.
+  [[nodiscard]] bool is_too_large() const { return outside_ != sparse_.known(); }
   [[nodiscard]] FlatBuffer& flat() const noexcept { return *flat_; }
+  /// What buffers of the same layout are made for.
+  [[nodiscard]] std::vector<at::Tensor> inside() const { return without_sparse(parameters_, outside_); }
   /// For tasks that outlive this object.
   [[nodiscard]] const std::shared_ptr<FlatBuffer>& shared_flat() const noexcept { return flat_; }
   /// Called by the gradients' hooks.
@@ -49,9 +58,9 @@ class GradientBuffer {
   void scale(double factor);
 
   /// Records that a backward has finished gradient i. False if it was ready before (a second backward) or is not the
-  /// buffer's view: then nothing is recorded.
+  /// buffer's view: then nothing is recorded. Gradients outside are always ready.
   bool mark_ready(std::size_t i);
-  [[nodiscard]] bool is_ready(std::size_t i) const { return ready_version_[i].has_value(); }
+  [[nodiscard]] bool is_ready(std::size_t i) const { return is_outside(i) || ready_version_[i].has_value(); }
   /// True if gradient i was marked ready and still is the same tensor with the same version: torch has seen no write.
   [[nodiscard]] bool unchanged_since_ready(std::size_t i) const;
   /// No gradient is ready.
@@ -65,9 +74,9 @@ class GradientBuffer {
   /// `factor` if it is not 1, and fills the tail. Returns what this rank has to say.
   [[nodiscard]] StepAgreement collect(double weight, double factor, const StepAgreement::Signals& signals = {});
 
-  /// Call after `reduced` (this buffer, or another of the same layout) became the mean over ranks of what collect()
-  /// left, and `agreement` is what they agreed on. Gradients become Σ fᵢgᵢ / Σ wᵢ as views of `reduced`, and None where
-  /// no rank has one. False if all weights are 0: then there is no mean.
+  /// Collective. Call after `reduced` (this buffer, or another of the same layout) became the mean over ranks of what
+  /// collect() left, and `agreement` is what they agreed on. Gradients become Σ fᵢgᵢ / Σ wᵢ, as views of `reduced` or
+  /// sparse, and None where no rank has one. False if all weights are 0: then there is no mean.
   [[nodiscard]] bool finish(FlatBuffer& reduced, const StepAgreement& agreement);
   /// Whether collective calls within the backward that collect() ends took all ranks to weigh the same.
   [[nodiscard]] bool assumed_equal_weights() const noexcept { return assumed_equal_weights_; }
@@ -75,10 +84,12 @@ class GradientBuffer {
   [[nodiscard]] bool misweighed() const noexcept { return misweighed_; }
 
  private:
-  bool collect_one(std::size_t i);
+  void collect_one(std::size_t i, StepAgreement& own);
   void multiply(double factor);
 
   std::vector<at::Tensor> parameters_;
+  SparseGradients sparse_;
+  SparseGradients::Known outside_;  // those that sparse_ knew at first
   std::shared_ptr<FlatBuffer> flat_;
   std::vector<std::optional<std::uint32_t>> ready_version_;  // [parameters] of the view when it was marked
   bool weighed_early_ = false;                               // all that are ready are

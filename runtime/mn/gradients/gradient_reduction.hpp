@@ -51,6 +51,10 @@ class GradientReduction {
 
   /// Counts bytes, and keeps the residuals of compression.
   [[nodiscard]] GradientAverager& averager() noexcept { return *averager_; }
+  /// Bytes of gradients that this rank has passed to collectives.
+  [[nodiscard]] std::uint64_t bytes_sent() const noexcept {
+    return averager_->bytes_sent() + gradients().sparse().bytes_sent();
+  }
 
  protected:
   /// `averager` is shared with the tasks of a communication thread.

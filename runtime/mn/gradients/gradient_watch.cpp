@@ -34,8 +34,8 @@ std::uint64_t mark_of_some(const at::Tensor& gradient) {
 
 bool is_zero(const at::Tensor& gradient) {
   const at::NoGradGuard no_grad;
-  const at::Tensor dense = gradient.detach().is_sparse() ? gradient.detach().to_dense() : gradient.detach();
-  return dense.count_nonzero().item<std::int64_t>() == 0;
+  const at::Tensor values = gradient.is_sparse() ? gradient.detach()._values() : gradient.detach();
+  return values.count_nonzero().item<std::int64_t>() == 0;
 }
 
 }  // namespace

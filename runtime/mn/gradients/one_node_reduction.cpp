@@ -4,12 +4,13 @@
 
 namespace mn {
 
-OneNodeReduction::OneNodeReduction(GradientBuffer gradients, std::unique_ptr<SharedReducer> reducer, int ranks,
-                                   std::shared_ptr<GradientAverager> averager, std::shared_ptr<Trace> trace)
+OneNodeReduction::OneNodeReduction(GradientBuffer gradients, std::unique_ptr<SharedReducer> reducer,
+                                   std::shared_ptr<Communicator> comm, std::shared_ptr<GradientAverager> averager,
+                                   std::shared_ptr<Trace> trace)
     : GradientReduction(std::move(averager)),
+      comm_(std::move(comm)),
       gradients_(std::move(gradients)),
       reducer_(std::move(reducer)),
-      ranks_(ranks),
       trace_(std::move(trace)) {}
 
 void OneNodeReduction::announce(StepPromise::Factor factor) {
@@ -32,6 +33,7 @@ void OneNodeReduction::forget_published() {
 void OneNodeReduction::ready(std::size_t i) {
   if (paused()) return;
   promise_.watch_backward(i, gradients_);
+  if (gradients_.is_outside(i)) return;
   if (gradients_.flat().message_index(i) < published_) {  // the promise's check finds a second backward
     gradients_.watch().forget(i);
     return;
@@ -56,7 +58,7 @@ bool OneNodeReduction::reduce(double weight, double factor) {
   StepAgreement agreement = gradients_.collect(weight, factor);
   {
     Trace::Scope scope(trace_.get(), "reduce gradients", Trace::Lane::kCommunication);
-    reducer_->reduce(1.0 / ranks_);
+    reducer_->reduce(1.0 / comm_->size());
     scope.set_bytes(averager().count_bytes(gradients_.flat().messages()));
   }
   promise_.keep();

@@ -22,7 +22,7 @@ namespace mn {
 
 class OneNodeReduction : public GradientReduction {
  public:
-  OneNodeReduction(GradientBuffer gradients, std::unique_ptr<SharedReducer> reducer, int ranks,
+  OneNodeReduction(GradientBuffer gradients, std::unique_ptr<SharedReducer> reducer, std::shared_ptr<Communicator> comm,
                    std::shared_ptr<GradientAverager> averager, std::shared_ptr<Trace> trace);
 
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
@@ -36,9 +36,9 @@ class OneNodeReduction : public GradientReduction {
   [[nodiscard]] bool is_final(std::size_t message) const;
   void forget_published();
 
+  std::shared_ptr<Communicator> comm_;
   GradientBuffer gradients_;
   std::unique_ptr<SharedReducer> reducer_;
-  int ranks_;
   std::shared_ptr<Trace> trace_;
   StepPromise promise_;
   std::size_t published_ = 0;        // messages

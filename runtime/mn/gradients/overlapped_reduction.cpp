@@ -23,9 +23,9 @@ std::vector<std::size_t> candidate_sizes(const OptimizerOptions& options) {
 
 }  // namespace
 
-OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
-                                         std::shared_ptr<GradientAverager> averager, GradientWatch::Depth watch,
-                                         const OptimizerOptions& options)
+OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, const SparseGradients::Known& sparse,
+                                         std::shared_ptr<Communicator> comm, std::shared_ptr<GradientAverager> averager,
+                                         GradientWatch::Depth watch, const OptimizerOptions& options)
     : GradientReduction(averager),
       comm_(std::move(comm)),
       background_(*comm_),
@@ -36,7 +36,7 @@ OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, std
   shared_->averager = std::move(averager);
   const std::size_t count = parameters.size();
   parts_expected_.assign(count, 1);
-  lay_out(std::move(parameters), backward_order(count));
+  lay_out(std::move(parameters), sparse, backward_order(count));
 }
 
 OverlappedReduction::~OverlappedReduction() {
@@ -50,7 +50,8 @@ OverlappedReduction::~OverlappedReduction() {
   }
 }
 
-void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order) {
+void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, const SparseGradients::Known& sparse,
+                                  std::vector<std::size_t> order) {
   const bool copies = shared_->copy != nullptr;
   // The old buffers go first: there is never more than what one layout needs.
   DeviceSamples::Noted noted = gradients_ ? gradients_->watch().noted() : DeviceSamples::Noted();
@@ -59,7 +60,7 @@ void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, std::vecto
   shared_->own.reset();
   gradients_.reset();
   order_ = std::move(order);
-  gradients_.emplace(std::move(parameters), background_.communicator(), watch_, order_, std::move(noted));
+  gradients_.emplace(std::move(parameters), sparse, background_.communicator(), watch_, order_, std::move(noted));
   hooks_.emplace(this->parameters(), [this](std::size_t i) { ready(i); });  // after the buffer's own
   shared_->own = gradients_->shared_flat();
   if (copies) make_copy();
@@ -68,8 +69,8 @@ void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, std::vecto
 }
 
 void OverlappedReduction::make_copy() {
-  shared_->copy =
-      std::make_unique<FlatBuffer>(parameters(), shared_->own->tail_count(), background_.communicator(), order_);
+  shared_->copy = std::make_unique<FlatBuffer>(gradients_->inside(), shared_->own->tail_count(),
+                                               background_.communicator(), order_);
 }
 
 void OverlappedReduction::plan(std::size_t bucket_bytes) {
@@ -88,9 +89,9 @@ void OverlappedReduction::plan(std::size_t bucket_bytes) {
 }
 
 void OverlappedReduction::forget_gradients() {
-  missing_.clear();
-  for (const auto& bucket : buckets_) missing_.push_back(bucket.count);
   gradients_->forget_ready();
+  missing_.assign(buckets_.size(), 0);
+  for (std::size_t i = 0; i < parameters().size(); ++i) missing_[bucket_of_[i]] += gradients_->is_ready(i) ? 0 : 1;
   parts_seen_.assign(parameters().size(), 0);
   order_seen_.clear();
   hook_stream_.reset();
@@ -111,6 +112,7 @@ std::optional<double> OverlappedReduction::binding() const {
 void OverlappedReduction::ready(std::size_t i) {
   if (paused()) return;
   promise_.watch_backward(i, *gradients_);
+  if (gradients_->is_outside(i)) return;
   look_at_stream();
   if (++parts_seen_[i] < parts_expected_[i]) return;
   if (!gradients_->mark_ready(i)) {  // an unexpected part, or a gradient outside the buffer
@@ -268,9 +270,10 @@ void OverlappedReduction::clear() {
   gradients_->clear();
   promise_.forget();
   forget_gradients();
-  if (!order_to_come_) return;
+  if (!order_to_come_ || gradients_->is_too_large()) return;  // for which another reduction takes this one's place
   drain();
-  lay_out(parameters(), *std::exchange(order_to_come_, std::nullopt));  // (6): no gradient has to move now
+  const SparseGradients::Known sparse = gradients_->sparse().known();
+  lay_out(parameters(), sparse, *std::exchange(order_to_come_, std::nullopt));  // (6): no gradient has to move now
   tuner_.start_over();
 }
 

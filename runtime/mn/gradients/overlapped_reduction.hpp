@@ -40,9 +40,9 @@ namespace mn {
 
 class OverlappedReduction : public GradientReduction {
  public:
-  OverlappedReduction(std::vector<at::Tensor> parameters, std::shared_ptr<Communicator> comm,
-                      std::shared_ptr<GradientAverager> averager, GradientWatch::Depth watch,
-                      const OptimizerOptions& options);
+  OverlappedReduction(std::vector<at::Tensor> parameters, const SparseGradients::Known& sparse,
+                      std::shared_ptr<Communicator> comm, std::shared_ptr<GradientAverager> averager,
+                      GradientWatch::Depth watch, const OptimizerOptions& options);
   ~OverlappedReduction() override;
 
   const GradientBuffer& gradients() const noexcept override { return *gradients_; }
@@ -55,7 +55,8 @@ class OverlappedReduction : public GradientReduction {
   void watch_graph() override;
 
  private:
-  void lay_out(std::vector<at::Tensor> parameters, std::vector<std::size_t> order);
+  void lay_out(std::vector<at::Tensor> parameters, const SparseGradients::Known& sparse,
+               std::vector<std::size_t> order);
   void make_copy();
   void plan(std::size_t bucket_bytes);
   void forget_gradients();

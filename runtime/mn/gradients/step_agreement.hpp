@@ -13,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/gradients/sparse_gradients.hpp>
 
 namespace mn {
 
@@ -29,8 +30,10 @@ class StepAgreement {
   /// What this rank has to say; its gradients are still to be added. `assumed_equal`: collective calls within its
   /// backward took all ranks to weigh the same.
   StepAgreement(double weight, std::size_t gradients, const Signals& signals, bool assumed_equal);
-  /// This rank has gradient i.
+  /// This rank has gradient i in its buffer.
   void add(std::size_t i) { numbers_[kNumbers + i] = 1; }
+  /// This rank has a sparse gradient of a parameter that was not known for them.
+  void show_sparse() { numbers_[4] = 1; }
 
   /// Elements of the tail that buffers on the communicator's device need.
   [[nodiscard]] static std::size_t tail_count(std::size_t gradients, const Communicator& comm);
@@ -41,17 +44,22 @@ class StepAgreement {
   /// Takes what was agreed from a tail that has been reduced, if there is a tail.
   void read(const at::Tensor& tail);
 
+  /// This rank's gradients outside the buffer. They stay here until the mean is asked for.
+  SparseGradients::Own outside;
+
   // Once agreed:
   /// Mean over ranks.
   [[nodiscard]] double weight() const { return numbers_[0]; }
   /// Whether this rank weighs otherwise than `mean`, which weight() is but for rounding, although it assumed not to.
   [[nodiscard]] bool misweighed(double mean) const;
   [[nodiscard]] Signals signals() const { return {numbers_[1] != 0, numbers_[2] != 0, numbers_[3] != 0}; }
-  /// Whether any rank has gradient i.
+  /// Whether any rank has said show_sparse().
+  [[nodiscard]] bool shows_sparse() const { return numbers_[4] != 0; }
+  /// Whether any rank has gradient i in its buffer.
   [[nodiscard]] bool has(std::size_t i) const { return numbers_[kNumbers + i] != 0; }
 
  private:
-  static constexpr std::size_t kNumbers = 4;  // the weight and the signals; then 1 for each gradient that is there
+  static constexpr std::size_t kNumbers = 5;  // the weight and the signals; then 1 for each gradient that is there
 
   std::vector<double> numbers_;
   double own_weight_ = 0;

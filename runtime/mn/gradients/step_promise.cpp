@@ -19,7 +19,7 @@ void StepPromise::watch_backward(std::size_t i, const GradientBuffer& gradients)
   const int task = torch::autograd::get_current_graph_task_id();
   runs_inner_backwards_ = runs_inner_backwards_ || task_.value_or(task) != task;  // (1) each is a task of its own
   task_ = task;
-  twice_ = twice_ || (gradients.weighed_early() && gradients.is_ready(i));
+  twice_ = twice_ || (gradients.weighed_early() && gradients.is_ready(i) && !gradients.is_outside(i));
 }
 
 std::optional<double> StepPromise::binding() const {

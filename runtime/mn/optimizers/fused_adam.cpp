@@ -8,14 +8,21 @@
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/full.h>
 
-#include <mn/core/error.hpp>
 #include <mn/optimizers/fused_adam.hpp>
+#include <mn/optimizers/gradient_values.hpp>
 #include <mn/optimizers/step_groups.hpp>
 
 namespace mn {
 namespace {
 
 using torch::optim::Optimizer;
+
+struct AdamKernel {
+  void operator()(auto&&... arguments) const { at::_fused_adam_(arguments...); }
+};
+struct AdamWKernel {
+  void operator()(auto&&... arguments) const { at::_fused_adamw_(arguments...); }
+};
 
 /// The arguments of one call of the kernel: tensors of one device and dtype.
 struct AdamLists {
@@ -55,8 +62,7 @@ void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, 
   std::map<std::pair<std::string, std::int64_t>, at::Tensor> step_tensors;  // most parameters have the same count
   for (const auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
-    if (parameter.grad().is_sparse())
-      throw ArgumentError("a fused Adam rejects sparse gradients: use torch::optim::SGD");
+    reject_sparse(parameter, "Adam");
     auto& state = adam_state<State>(optimizer, parameter, options.amsgrad());
     state.step(state.step() + 1);
     const std::string device = parameter.device().str();
@@ -128,9 +134,8 @@ void settle_counts(Optimizer& optimizer, StepCounts& counts) {
 
 at::Tensor FusedAdam::step(LossClosure closure) {
   const auto rate = [this](std::size_t i) { return rate_of(param_groups(), i); };
-  const auto kernel = [](auto&&... arguments) { at::_fused_adam_(arguments...); };
   return step_all<torch::optim::AdamOptions, torch::optim::AdamParamState>(
-      *this, closure, begin_step(counts_, take_found(), is_on_device()), rate, kernel);
+      *this, closure, begin_step(counts_, take_found(), is_on_device()), rate, AdamKernel());
 }
 
 void FusedAdam::settle() { settle_counts<torch::optim::AdamParamState>(*this, counts_); }
@@ -141,9 +146,8 @@ std::vector<double> FusedAdam::constants() const { return constants_of<torch::op
 
 at::Tensor FusedAdamW::step(LossClosure closure) {
   const auto rate = [this](std::size_t i) { return rate_of(param_groups(), i); };
-  const auto kernel = [](auto&&... arguments) { at::_fused_adamw_(arguments...); };
   return step_all<torch::optim::AdamWOptions, torch::optim::AdamWParamState>(
-      *this, closure, begin_step(counts_, take_found(), is_on_device()), rate, kernel);
+      *this, closure, begin_step(counts_, take_found(), is_on_device()), rate, AdamWKernel());
 }
 
 void FusedAdamW::settle() { settle_counts<torch::optim::AdamWParamState>(*this, counts_); }

@@ -45,26 +45,51 @@ std::vector<double> FusedSgd::constants() const {
   return all;
 }
 
+/// Undefined before the first step.
+at::Tensor& FusedSgd::momentum_of(const at::Tensor& parameter) {
+  auto& slot = state_[parameter.unsafeGetTensorImpl()];
+  if (!slot) slot = std::make_unique<torch::optim::SGDParamState>();
+  return static_cast<torch::optim::SGDParamState&>(*slot).momentum_buffer();
+}
+
+/// As libtorch does. Where the device alone knows whether the step is made, the host waits.
+void FusedSgd::step_sparse(const at::Tensor& parameter, const torch::optim::SGDOptions& options, const Rate& rate,
+                           const at::Tensor& found) {
+  if (options.weight_decay() != 0) reject_sparse(parameter, "SGD with weight decay");
+  if (found.defined() && found.item<float>() != 0) return;
+  at::Tensor update = parameter.grad();
+  if (options.momentum() != 0) {
+    at::Tensor& momentum = momentum_of(parameter);
+    if (momentum.defined()) {
+      momentum.mul_(options.momentum()).add_(update, 1 - options.dampening());
+    } else {
+      momentum = update.clone();
+    }
+    if (momentum.is_sparse()) momentum = momentum.coalesce();  // else it would hold the rows of each step
+    update = options.nesterov() ? update.add(momentum, options.momentum()) : momentum;
+  }
+  const auto* const number = std::get_if<double>(&rate);
+  parameter.add_(update, -(number != nullptr ? *number : std::get<at::Tensor>(rate).item<double>()));
+}
+
 void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const Rate& rate, const at::Tensor& found) {
   const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
   std::map<Key, SgdLists> calls;
   for (const auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
-    if (parameter.grad().is_sparse())
-      throw ArgumentError("a fused SGD rejects sparse gradients: use torch::optim::SGD");
+    if (parameter.grad().is_sparse()) {
+      step_sparse(parameter, options, rate, found);
+      continue;
+    }
     at::Tensor momentum;
     bool is_first = false;
     if (options.momentum() != 0) {
-      auto& slot = state_[parameter.unsafeGetTensorImpl()];
-      is_first = !slot;
-      if (is_first) {
-        auto fresh = std::make_unique<torch::optim::SGDParamState>();
-        // The first step fills it with the gradient; one that may be left out adds it to nothing, which is the same.
-        fresh->momentum_buffer(found.defined() ? at::zeros_like(parameter) : at::empty_like(parameter));
-        is_first = !found.defined();
-        slot = std::move(fresh);
-      }
-      momentum = static_cast<torch::optim::SGDParamState&>(*slot).momentum_buffer();
+      at::Tensor& buffer = momentum_of(parameter);
+      is_first = !buffer.defined() && !found.defined();
+      // The first step fills it with the gradient; one that may be left out adds it to nothing, which is the same.
+      if (!buffer.defined()) buffer = found.defined() ? at::zeros_like(parameter) : at::empty_like(parameter);
+      if (buffer.is_sparse()) buffer = buffer.to_dense();
+      momentum = buffer;
     }
     const c10::Device device = parameter.device();
     // One flag of the kernel says for all its tensors whether the gradient becomes the momentum as it is.

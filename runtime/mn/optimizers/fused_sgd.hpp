@@ -18,8 +18,8 @@ namespace mn {
 class FusedSgd : public torch::optim::SGD, public SkipsOverflows, public Capturable {
  public:
   using torch::optim::SGD::SGD;
-  /// One update of all parameters that have a gradient; returns what `closure` returns. Throws ArgumentError for a
-  /// sparse gradient.
+  /// One update of all parameters that have a gradient; returns what `closure` returns. A sparse gradient is applied
+  /// as torch::optim::SGD does; with weight decay ArgumentError.
   at::Tensor step(LossClosure closure = nullptr) override;
   /// Not with dampening: it leaves out the first step that is made, of which the host does not know which it is.
   [[nodiscard]] bool can_skip() const override;
@@ -27,6 +27,9 @@ class FusedSgd : public torch::optim::SGD, public SkipsOverflows, public Captura
   [[nodiscard]] std::vector<double> constants() const override;
 
  private:
+  [[nodiscard]] at::Tensor& momentum_of(const at::Tensor& parameter);
+  void step_sparse(const at::Tensor& parameter, const torch::optim::SGDOptions& options, const Rate& rate,
+                   const at::Tensor& found);
   void step_group(torch::optim::OptimizerParamGroup& group, const Rate& rate, const at::Tensor& found);
 };
 

@@ -11,6 +11,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
+#include <mn/optimizers/gradient_values.hpp>
 
 namespace mn {
 namespace {
@@ -54,7 +55,7 @@ bool GradScaler::unscale(const std::vector<at::Tensor>& parameters) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& parameter : parameters) {
-    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+    if (parameter.grad().defined()) gradients.push_back(gradient_values(parameter));
   }
   found_.reset();
   if (gradients.empty()) return true;

@@ -14,6 +14,7 @@
 #include <ATen/ops/where.h>
 
 #include <mn/core/error.hpp>
+#include <mn/optimizers/gradient_values.hpp>
 #include <mn/optimizers/lamb.hpp>
 #include <mn/optimizers/step_groups.hpp>
 
@@ -49,6 +50,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
   for (const bool is_weight : {true, false}) {
     for (const auto& parameter : group.params()) {
       if (!parameter.grad().defined() || (parameter.dim() >= 2) != is_weight) continue;
+      reject_sparse(parameter, "LAMB");
       auto& moments = adam_state<torch::optim::AdamWParamState>(*this, parameter, /*amsgrad=*/false);
       moments.step(moments.step() + 1);
       parameters.push_back(parameter);

@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <mn/core/error.hpp>
+#include <mn/optimizers/gradient_values.hpp>
 #include <mn/optimizers/lars.hpp>
 #include <mn/optimizers/step_groups.hpp>
 
@@ -54,6 +55,7 @@ void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
   std::vector<at::Tensor> weights, weight_gradients, parameters, updates, momenta;
   for (const auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
+    reject_sparse(parameter, "LARS");
     if (parameter.dim() >= 2) {  // (1): not a bias or a normalization
       weights.push_back(parameter);
       weight_gradients.push_back(parameter.grad());

@@ -12,6 +12,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <mn/core/error.hpp>
+#include <mn/optimizers/gradient_values.hpp>
 #include <mn/trainer/optimizer.hpp>
 
 namespace mn {
@@ -20,7 +21,7 @@ namespace {
 std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
   std::vector<at::Tensor> gradients;
   for (const auto& parameter : parameters) {
-    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+    if (parameter.grad().defined()) gradients.push_back(gradient_values(parameter));
   }
   return gradients;
 }
@@ -60,7 +61,9 @@ GradientHook weight_decay(double rate) {
   return [rate](const std::vector<at::Tensor>& parameters) {
     const at::NoGradGuard no_grad;
     for (const auto& parameter : parameters) {
-      if (parameter.grad().defined()) parameter.mutable_grad().add_(parameter, rate);
+      if (!parameter.grad().defined()) continue;
+      reject_sparse(parameter, "weight decay");
+      parameter.mutable_grad().add_(parameter, rate);
     }
   };
 }

@@ -94,17 +94,38 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
     frozen_.push_back(parameter);
     return true;
   });
-  reduction_.reset();  // removes its hooks and views before the next one sets its own
   if (options_.local_steps > 1) {
     local_ =
         std::make_unique<LocalSgd>(parameters, comm_, options_.local_steps, options_.outer_momentum, options_.trace);
     local_->average_also(buffers_);
   }
   // With local SGD each rank reduces its gradients alone.
-  const auto group = local_ ? std::shared_ptr<Communicator>(comm_->split(comm_->rank(), 0)) : comm_;
-  reduction_ = create_gradient_reduction(std::move(parameters), group, options_);
+  group_ = local_ ? std::shared_ptr<Communicator>(comm_->split(comm_->rank(), 0)) : comm_;
+  make_reduction(std::move(parameters));
+}
+
+void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters) {
+  std::unordered_set<const c10::TensorImpl*> sparse;
+  for (std::size_t i = 0; reduction_ && i < reduction_->parameters().size(); ++i) {
+    if (reduction_->gradients().sparse().known()[i]) sparse.insert(reduction_->parameters()[i].unsafeGetTensorImpl());
+  }
+  SparseGradients::Known known;
+  for (const auto& parameter : parameters) known.push_back(sparse.contains(parameter.unsafeGetTensorImpl()));
+  reduction_.reset();  // removes its hooks and views before the next one sets its own
+  reduction_ = create_gradient_reduction(std::move(parameters), known, group_, options_);
   if (scaler_) reduction_->averager().set_scale(scaler_->scale());
   reduction_->pause_while(no_sync_);
+}
+
+/// After a step: makes a reduction without room for the gradients that have turned out to be sparse.
+void MultiNodeOptimizer::leave_sparse_outside() {
+  if (!reduction_->gradients().is_too_large()) return;
+  apply_pending();
+  ++adoptions_;
+  const NamedTensors residuals = reduction_->averager().state();
+  earlier_bytes_ += reduction_->bytes_sent();
+  make_reduction(reduction_->parameters());
+  reduction_->averager().load_state(residuals);
 }
 
 void MultiNodeOptimizer::follow_parameter_set() {
@@ -176,8 +197,10 @@ void MultiNodeOptimizer::step_weighted(double weight) {
     scaler_->update(reduced.finite);
     reduction_->averager().set_scale(scaler_->scale());
   }
-  if (!local_) return;
-  wait("wait for parameters", [&] { local_->step(reduced.weight, reduction_->gradients().assumed_equal_weights()); });
+  if (local_) {
+    wait("wait for parameters", [&] { local_->step(reduced.weight, reduction_->gradients().assumed_equal_weights()); });
+  }
+  leave_sparse_outside();
 }
 
 void MultiNodeOptimizer::update() {
@@ -188,11 +211,16 @@ void MultiNodeOptimizer::update() {
   if (!local_ && !is_recording_) check_->after_update(known_, *comm_);
 }
 
-void MultiNodeOptimizer::synchronize() {
+/// Applies the mean that double buffering holds back.
+void MultiNodeOptimizer::apply_pending() {
   bool any = false;
   wait("wait for gradients", [&] { any = reduction_->flush(); });
   check_assumed_weights();
   if (any) update();
+}
+
+void MultiNodeOptimizer::synchronize() {
+  apply_pending();
   wait("wait for gradients", [&] { reduction_->finish(); });
   if (const auto changed = reduction_->gradients().watch().changed_earlier()) fail_of_change(*changed);
   if (skips_ != nullptr) skips_->settle();
@@ -207,7 +235,7 @@ void MultiNodeOptimizer::average_statistics(const torch::nn::Module& model) {
 double MultiNodeOptimizer::communication_s() const { return waits_ ? waits_->seconds() : communication_s_; }
 
 std::uint64_t MultiNodeOptimizer::bytes_sent() const noexcept {
-  return earlier_bytes_ + (reduction_ ? reduction_->averager().bytes_sent() : 0) + (local_ ? local_->bytes_sent() : 0);
+  return earlier_bytes_ + (reduction_ ? reduction_->bytes_sent() : 0) + (local_ ? local_->bytes_sent() : 0);
 }
 
 std::shared_ptr<void> MultiNodeOptimizer::no_sync() {

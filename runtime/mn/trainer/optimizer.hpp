@@ -189,6 +189,9 @@ class MultiNodeOptimizer {
   void remove_repeats();
   void follow_parameter_set();
   void adopt(std::vector<at::Tensor> parameters);
+  void make_reduction(std::vector<at::Tensor> parameters);
+  void leave_sparse_outside();
+  void apply_pending();
   // optimizer_gradients.cpp
   void check_frozen() const;
   void keep_overflows_on_device();
@@ -221,6 +224,7 @@ class MultiNodeOptimizer {
 
   std::unique_ptr<torch::optim::Optimizer> actual_;
   std::shared_ptr<Communicator> comm_;
+  std::shared_ptr<Communicator> group_;  // the ranks that average gradients: all, or with local SGD this one
   OptimizerOptions options_;
   std::vector<at::Tensor> known_;   // actual's parameters when adopt() was last called
   std::vector<at::Tensor> frozen_;  // those of them that needed no gradient then

@@ -217,6 +217,7 @@ at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, double weig
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
   const at::Tensor loss = actual_->step([&] { return evaluate(closure, weight); });
   check_->after_update(known_, *comm_);
+  leave_sparse_outside();
   return loss;
 }
 

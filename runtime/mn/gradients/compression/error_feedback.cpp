@@ -30,7 +30,7 @@ ErrorFeedback::ErrorFeedback(std::vector<at::Tensor> parameters, std::vector<boo
       residuals_(parameters_.size()),
       next_residuals_(parameters_.size()) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    compressed_[i] = compressed_[i] && parameters_[i].scalar_type() == at::kFloat;
+    compressed_[i] = compressed_[i] && parameters_[i].scalar_type() == at::kFloat && parameters_[i].numel() > 0;
     if (!compressed_[i]) continue;
     residuals_[i] = at::zeros({parameters_[i].numel()}, at::TensorOptions(at::kFloat).device(parameters_[i].device()));
     next_residuals_[i] = at::empty_like(residuals_[i]);

@@ -1,0 +1,30 @@
+/// What sparse gradients need of those who read or change gradients. Internal.
+#pragma once
+
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/core/error.hpp>
+
+namespace mn {
+
+/// The parameter's gradient, which is defined, as a dense tensor to read or change in place: of a sparse one its values,
+/// each row once.
+inline at::Tensor gradient_values(const at::Tensor& parameter) {
+  at::Tensor& gradient = parameter.mutable_grad();
+  if (!gradient.is_sparse()) return gradient;
+  if (!gradient.is_coalesced()) gradient = gradient.coalesce();
+  return gradient._values();
+}
+
+/// Throws if the parameter's gradient, the mean of all ranks, is sparse.
+inline void reject_sparse(const at::Tensor& parameter, const std::string& who) {
+  if (!parameter.grad().is_sparse()) return;
+  throw ArgumentError(who +
+                          " does not take sparse gradients: SGD and Adagrad without weight decay do; or make the "
+                          "embedding without sparse(true)",
+                      true);
+}
+
+}  // namespace mn
