@@ -58,6 +58,28 @@ TEST(FusedOptimizers, TakeGradientsOfAnyLayout) {
   EXPECT_TRUE(torch::allclose(state.exp_avg(), gradient * 0.1)) << state.exp_avg();
 }
 
+/// libtorch 2.11's SGD kernel for CPUs leaves out all but the last elements of a 16-bit tensor.
+TEST(FusedOptimizers, UpdateEveryElementOfEachDtype) {
+  const auto check = [](const char* name, at::ScalarType dtype, const auto& make) {
+    for (const std::int64_t elements : {1, 8, 31, 32, 48, 100, 1000}) {
+      const at::Tensor p = torch::ones({elements}, dtype).requires_grad_();
+      const auto optimizer = make(std::vector<at::Tensor>{p});
+      for (const double wanted : {0.5, -0.25}) {
+        p.mutable_grad() = torch::ones({elements}, dtype);
+        optimizer->step();
+        EXPECT_TRUE((p - wanted).abs().lt(0.26).all().template item<bool>() && p.eq(p[0]).all().template item<bool>())
+            << name << " " << dtype << " " << elements << p;
+      }
+    }
+  };
+  for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf, at::kFloat, at::kDouble}) {
+    check("sgd", dtype, [](auto&& p) { return std::make_unique<FusedSgd>(p, 0.5); });
+    check("momentum", dtype, [](auto&& p) { return std::make_unique<FusedSgd>(p, SGDOptions(0.5).momentum(0.5)); });
+    check("adam", dtype, [](auto&& p) { return std::make_unique<FusedAdam>(p, torch::optim::AdamOptions(0.5)); });
+    check("adamw", dtype, [](auto&& p) { return std::make_unique<FusedAdamW>(p, torch::optim::AdamWOptions(0.5)); });
+  }
+}
+
 TEST(FusedOptimizers, RejectAPartOfATensor) {
   const at::Tensor part = torch::zeros({2, 6}).narrow(1, 0, 3).requires_grad_();
   part.mutable_grad() = torch::ones({2, 3});

@@ -9,6 +9,7 @@
 #include <ATen/ops/full.h>
 
 #include <mn/optimizers/fused_adam.hpp>
+#include <mn/optimizers/fused_check.hpp>
 #include <mn/optimizers/gradient_values.hpp>
 #include <mn/optimizers/step_groups.hpp>
 
@@ -18,9 +19,11 @@ namespace {
 using torch::optim::Optimizer;
 
 struct AdamKernel {
+  static constexpr FusedKernel kind = FusedKernel::kAdam;
   void operator()(auto&&... arguments) const { at::_fused_adam_(arguments...); }
 };
 struct AdamWKernel {
+  static constexpr FusedKernel kind = FusedKernel::kAdamW;
   void operator()(auto&&... arguments) const { at::_fused_adamw_(arguments...); }
 };
 
@@ -45,12 +48,15 @@ template <class Options, class Kernel>
 void update(AdamLists& lists, const Options& options, const Rate& rate, const std::optional<at::Tensor>& found,
             const Kernel& kernel) {
   const auto [beta1, beta2] = options.betas();
+  KernelLists copies(
+      Kernel::kind, {&lists.parameters, &lists.gradients, &lists.exp_avgs, &lists.exp_avg_sqs, &lists.max_exp_avg_sqs});
   const auto call = [&, beta1 = beta1, beta2 = beta2](const auto& lr) {
     kernel(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs, lists.steps, lr,
            beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(), /*maximize=*/false,
            /*grad_scale=*/std::optional<at::Tensor>(), found);
   };
   std::visit(call, rate);
+  copies.write_back();
 }
 
 /// Updates each device and dtype of a group.

@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <mn/core/error.hpp>
+#include <mn/optimizers/fused_check.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/step_groups.hpp>
 
@@ -99,12 +100,14 @@ void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const Rate& 
     if (momentum.defined()) lists.momenta.push_back(momentum);
   }
   for (auto& [key, lists] : calls) {
+    KernelLists copies(FusedKernel::kSgd, {&lists.parameters, &lists.gradients, &lists.momenta});
     const auto update = [&, is_first_step = std::get<3>(key), &lists = lists](const auto& lr) {
       at::_fused_sgd_(lists.parameters, lists.gradients, lists.momenta, options.weight_decay(), options.momentum(), lr,
                       options.dampening(), options.nesterov(), /*maximize=*/false, is_first_step, /*grad_scale=*/{},
                       found.defined() ? std::optional(found) : std::nullopt);
     };
     std::visit(update, rate);
+    copies.write_back();
   }
 }
 
