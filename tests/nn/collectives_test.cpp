@@ -232,8 +232,21 @@ TEST_F(CollectivesTest, AMismatchIsTheSameErrorOnAllRanks) {
   EXPECT_THAT([&] { static_cast<void>(broadcast(comm_, at::Tensor(), 1)); },
               ThrowsMessage<ArgumentError>(HasSubstr("root 1: that rank gave no tensor")));
   EXPECT_THROW(static_cast<void>(alltoall(comm_, {})), ArgumentError);
-  EXPECT_THAT([&] { static_cast<void>(all_reduce(comm_, torch::eye(2).to_sparse())); },
-              ThrowsMessage<ArgumentError>(HasSubstr("all_reduce: a tensor is sparse")));
+  // What rank 1 alone gives.
+  const at::Tensor eye = torch::eye(2), odd = rank_ == 1 ? eye.to_sparse() : eye;
+  const std::vector<at::Tensor> parts(static_cast<std::size_t>(rank_ == 1 ? size_ + 1 : size_), eye);
+  for (const auto& gather : {all_gather, all_reduce}) {
+    EXPECT_THAT([&] { static_cast<void>(gather(comm_, odd)); },
+                ThrowsMessage<ArgumentError>(HasSubstr(": rank 1 gave a sparse tensor: give its to_dense()")));
+  }
+  EXPECT_THAT([&] { static_cast<void>(broadcast(comm_, odd, 1)); },
+              ThrowsMessage<ArgumentError>(HasSubstr("broadcast: rank 1 gave a sparse tensor")));
+  EXPECT_TRUE(broadcast(comm_, odd, 0).equal(eye));
+  EXPECT_THAT(
+      [&] { static_cast<void>(alltoall(comm_, parts)); },
+      ThrowsMessage<ArgumentError>(HasSubstr("alltoall: rank 1 gave " + std::to_string(size_ + 1) + " tensors")));
+  EXPECT_THAT([&] { static_cast<void>(reduce_scatter(comm_, parts)); },
+              ThrowsMessage<ArgumentError>(HasSubstr("reduce_scatter: rank 1 gave " + std::to_string(size_ + 1))));
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ constexpr std::size_t kMaxDims = 16;
 
 /// What a rank gives, as it travels.
 struct Form {
+  enum Fault : std::int64_t { kNone, kSparse, kManyDims, kOtherCount } fault = kNone;
   std::int64_t requires_grad = 0;
   std::int64_t dtype = -1;  // none: undefined
   std::int64_t dims = 0;
@@ -50,12 +51,10 @@ struct Form {
 };
 constexpr std::size_t kFormCount = sizeof(Form) / sizeof(std::int64_t);
 
-Form form_of(const at::Tensor& tensor, const char* call) {
+Form form_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
-  if (tensor.layout() != at::kStrided)
-    throw ArgumentError(std::string(call) + ": a tensor is sparse: give its to_dense()");
-  if (tensor.dim() > static_cast<std::int64_t>(kMaxDims))
-    throw ArgumentError(std::string(call) + ": a tensor has more than " + std::to_string(kMaxDims) + " dimensions");
+  if (tensor.layout() != at::kStrided) return {.fault = Form::kSparse};
+  if (tensor.dim() > static_cast<std::int64_t>(kMaxDims)) return {.fault = Form::kManyDims};
   Form form{.requires_grad = at::GradMode::is_enabled() && tensor.requires_grad() ? 1 : 0,
             .dtype = static_cast<std::int64_t>(tensor.scalar_type()),
             .dims = tensor.dim()};
@@ -63,11 +62,24 @@ Form form_of(const at::Tensor& tensor, const char* call) {
   return form;
 }
 
-/// The forms of all ranks: for each in turn one for each of its `own`.
-std::vector<Form> gather_forms(Communicator& comm, const std::vector<Form>& own) {
+std::string text_of(Form::Fault fault, std::int64_t number) {
+  if (fault == Form::kSparse) return "a sparse tensor: give its to_dense()";
+  if (fault == Form::kManyDims) return "a tensor of more than " + std::to_string(kMaxDims) + " dimensions";
+  return std::to_string(number) + " tensors, or undefined ones: give one for each rank";
+}
+
+/// The forms of all ranks: for each in turn one for each of its `own`, which are as many on every rank. Throws what any
+/// rank has found.
+std::vector<Form> gather_forms(Communicator& comm, const std::vector<Form>& own, const char* call) {
   std::vector<Form> all(own.size() * static_cast<std::size_t>(comm.size()));
   comm.allgather(std::span(reinterpret_cast<const std::int64_t*>(own.data()), own.size() * kFormCount),
                  std::span(reinterpret_cast<std::int64_t*>(all.data()), all.size() * kFormCount));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].fault == Form::kNone) continue;
+    throw ArgumentError(
+        std::string(call) + ": rank " + std::to_string(i / own.size()) + " gave " + text_of(all[i].fault, all[i].dims),
+        true);
+  }
   return all;
 }
 
@@ -186,23 +198,21 @@ std::vector<at::Tensor> run(Call call, const std::vector<at::Tensor>& given, boo
   return CollectiveNode::apply(stand_in, std::make_shared<Call>(std::move(call)), at::TensorList(given));
 }
 
-void check_one_for_each(const std::vector<at::Tensor>& parts, const Communicator& comm, const char* call) {
+/// Of one part for each rank.
+std::vector<Form> forms_of(const std::vector<at::Tensor>& parts, const Communicator& comm) {
+  const auto ranks = static_cast<std::size_t>(comm.size());
   const bool all_defined = std::ranges::all_of(parts, [](const at::Tensor& part) { return part.defined(); });
-  if (std::ssize(parts) == comm.size() && all_defined) return;
-  throw ArgumentError(std::string(call) + " got " + std::to_string(parts.size()) + " tensors for " +
-                      std::to_string(comm.size()) + " ranks" + (all_defined ? "" : ", of which some are undefined"));
-}
-
-std::vector<Form> forms_of(const std::vector<at::Tensor>& parts, const char* call) {
+  if (parts.size() != ranks || !all_defined)
+    return std::vector<Form>(ranks, {.fault = Form::kOtherCount, .dims = std::ssize(parts)});
   std::vector<Form> forms;
-  for (const at::Tensor& part : parts) forms.push_back(form_of(part, call));
+  for (const at::Tensor& part : parts) forms.push_back(form_of(part));
   return forms;
 }
 
 }  // namespace
 
 at::Tensor all_gather(const std::shared_ptr<Communicator>& comm, const at::Tensor& rows) {
-  const std::vector<Form> forms = gather_forms(*comm, {form_of(rows, "all_gather")});
+  const std::vector<Form> forms = gather_forms(*comm, {form_of(rows)}, "all_gather");
   check_alike(forms, 1, 1, "all_gather");
   Sizes counts;
   for (const Form& form : forms) counts.push_back(form.sizes[0]);
@@ -214,16 +224,15 @@ at::Tensor all_gather(const std::shared_ptr<Communicator>& comm, const at::Tenso
 }
 
 at::Tensor all_reduce(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor) {
-  const std::vector<Form> forms = gather_forms(*comm, {form_of(tensor, "all_reduce")});
+  const std::vector<Form> forms = gather_forms(*comm, {form_of(tensor)}, "all_reduce");
   check_alike(forms, 1, 0, "all_reduce");
   const auto sum = [=](const auto& given) { return std::vector{sum_all(given[0], *comm)}; };
   return run({sum, sum}, {tensor}, any_requires_grad(forms)).front();
 }
 
 at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm, const std::vector<at::Tensor>& parts) {
-  check_one_for_each(parts, *comm, "reduce_scatter");
   const auto ranks = static_cast<std::size_t>(comm->size());
-  const std::vector<Form> forms = gather_forms(*comm, forms_of(parts, "reduce_scatter"));
+  const std::vector<Form> forms = gather_forms(*comm, forms_of(parts, *comm), "reduce_scatter");
   check_alike(forms, 1, 1, "reduce_scatter");
   Sizes counts;
   for (std::size_t r = 0; r < ranks; ++r) {
@@ -238,7 +247,7 @@ at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm, const std::
 }
 
 at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor, int root) {
-  const std::vector<Form> forms = gather_forms(*comm, {form_of(tensor, "broadcast")});
+  const std::vector<Form> forms = gather_forms(*comm, {comm->rank() == root ? form_of(tensor) : Form()}, "broadcast");
   const Form form = root < 0 || root >= comm->size() ? Form{} : forms[static_cast<std::size_t>(root)];
   if (form.dtype < 0)
     throw ArgumentError("broadcast from root " + std::to_string(root) + ": that rank gave no tensor", true);
@@ -262,9 +271,9 @@ at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor
 }
 
 std::vector<at::Tensor> alltoall(const std::shared_ptr<Communicator>& comm, const std::vector<at::Tensor>& parts) {
-  check_one_for_each(parts, *comm, "alltoall");
+  const std::vector<Form> forms = gather_forms(*comm, forms_of(parts, *comm), "alltoall");
   const auto send = [=](const auto& given) { return alltoall_tensors(*comm, given); };
-  return run({send, send}, parts, any_requires_grad(gather_forms(*comm, forms_of(parts, "alltoall"))));
+  return run({send, send}, parts, any_requires_grad(forms));
 }
 
 }  // namespace mn
