@@ -58,6 +58,36 @@ TEST_P(WatchTest, FindsAnotherTensor) {
   expect_found("parameter 0");
 }
 
+/// What one rank sees, all throw.
+TEST_P(WatchTest, FindsWhatOneRankAloneChanges) {
+  const int culprit = size_ - 1;
+  if (rank_ == culprit) q_.mutable_grad().mul_(0.5);
+  expect_found("parameter 1");
+  const at::Tensor frozen = torch::ones({2});
+  optimizer_ = sgd({p_, q_, frozen});
+  optimizer_->zero_grad();
+  backward();
+  if (rank_ == culprit) frozen.mutable_grad() = torch::ones({2});
+  EXPECT_THAT([&] { optimizer_->step(); }, ThrowsMessage<UsageError>(HasSubstr("is not reduced over the ranks")));
+  optimizer_->zero_grad();
+  backward();
+  optimizer_->step();
+}
+
+TEST_P(WatchTest, FindsItAStepLateWithDoubleBuffering) {
+  options_.overlap.reset();
+  options_.double_buffering = true;
+  optimizer_ = sgd({p_, q_});
+  optimizer_->zero_grad();
+  backward();
+  if (rank_ == size_ - 1) q_.mutable_grad().mul_(0.5);
+  optimizer_->step();
+  optimizer_->zero_grad();
+  backward();
+  expect_error([&] { optimizer_->step(); }, "the gradient of parameter 1 changed");
+  optimizer_->synchronize();
+}
+
 TEST_P(WatchTest, LetsGradientsBeZeroedOrDropped) {
   q_.mutable_grad().zero_();
   p_.mutable_grad().reset();

@@ -19,6 +19,7 @@ class DirectReduction : public GradientReduction {
       : GradientReduction(std::move(averager)), comm_(std::move(comm)), gradients_(std::move(gradients)) {}
 
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
+  void tell_fault() override { gradients_.tell_fault(); }
   void clear() override { gradients_.clear(); }
   void scale(double factor) override { gradients_.scale(factor); }
   bool reduce(double weight, double factor) override {

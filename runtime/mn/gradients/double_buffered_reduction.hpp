@@ -25,6 +25,7 @@ class DoubleBufferedReduction : public GradientReduction {
   ~DoubleBufferedReduction() override;
 
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
+  void tell_fault() override { gradients_.tell_fault(); }
   void clear() override { gradients_.clear(); }
   void scale(double factor) override { gradients_.scale(factor); }
   bool reduce(double weight, double factor) override;

@@ -123,6 +123,7 @@ StepAgreement GradientBuffer::collect(double weight, double factor, const StepAg
   misweighed_ = false;
   StepAgreement own(weight, parameters_.size(), signals, assumed_equal_weights_);
   own.outside.factor = factor;
+  if (std::exchange(tells_fault_, false)) own.show_fault();
   for (std::size_t i = 0; i < parameters_.size(); ++i) collect_one(i, own);
   if (factor != 1) multiply(factor);
   // The agreement travels behind the gradients in the same buffer: a step needs no message more.
@@ -134,6 +135,7 @@ bool GradientBuffer::finish(FlatBuffer& reduced, const StepAgreement& agreement)
   const at::NoGradGuard no_grad;
   const double weight = reduced.mean_weight(agreement.weight());
   misweighed_ = agreement.misweighed(weight);
+  any_fault_ = agreement.shows_fault();
   if (weight == 0) return false;
   if (weight != 1) reduced.scale(1 / weight);
   if (agreement.shows_sparse()) sparse_.learn(agreement.outside);

@@ -70,6 +70,11 @@ class GradientBuffer {
   void weigh_early(std::size_t i, double factor);
   [[nodiscard]] bool weighed_early() const noexcept { return weighed_early_; }
 
+  /// The next collect() tells the other ranks of a fault that this one has found.
+  void tell_fault() noexcept { tells_fault_ = true; }
+  /// Whether any rank had told of one when collect() made what the last finish() ended.
+  [[nodiscard]] bool any_fault() const noexcept { return any_fault_; }
+
   /// Makes the buffer ready to be reduced: copies foreign gradients in, zeros where there are none, multiplies by
   /// `factor` if it is not 1, and fills the tail. Returns what this rank has to say.
   [[nodiscard]] StepAgreement collect(double weight, double factor, const StepAgreement::Signals& signals = {});
@@ -95,6 +100,8 @@ class GradientBuffer {
   bool weighed_early_ = false;                               // all that are ready are
   bool assumed_equal_weights_ = false;
   bool misweighed_ = false;
+  bool tells_fault_ = false;
+  bool any_fault_ = false;
   std::shared_ptr<GradientWatch> watch_;
   std::unique_ptr<ReadyHooks> hooks_;  // they share flat_ and watch_, so this object can move
 };

@@ -25,6 +25,8 @@ class GradientReduction {
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return gradients().parameters(); }
   /// Where they lie.
   [[nodiscard]] virtual const GradientBuffer& gradients() const noexcept = 0;
+  /// The next reduce() tells the other ranks of a fault that this one has found: GradientBuffer::any_fault().
+  virtual void tell_fault() = 0;
   /// Every gradient becomes None.
   virtual void clear() = 0;
   /// Multiplies this rank's gradients, before reduce(). Local.

@@ -26,6 +26,7 @@ class OneNodeReduction : public GradientReduction {
                    std::shared_ptr<GradientAverager> averager, std::shared_ptr<Trace> trace);
 
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
+  void tell_fault() override { gradients_.tell_fault(); }
   void clear() override;
   void scale(double factor) override { gradients_.scale(factor); }
   void announce(StepPromise::Factor factor) override;

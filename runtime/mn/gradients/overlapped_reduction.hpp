@@ -46,6 +46,7 @@ class OverlappedReduction : public GradientReduction {
   ~OverlappedReduction() override;
 
   const GradientBuffer& gradients() const noexcept override { return *gradients_; }
+  void tell_fault() override { gradients_->tell_fault(); }
   void clear() override;
   void scale(double factor) override { gradients_->scale(factor); }
   void announce(StepPromise::Factor factor) override;

@@ -34,6 +34,8 @@ class StepAgreement {
   void add(std::size_t i) { numbers_[kNumbers + i] = 1; }
   /// This rank has a sparse gradient of a parameter that was not known for them.
   void show_sparse() { numbers_[4] = 1; }
+  /// This rank has found a fault, for which all ranks are to throw.
+  void show_fault() { numbers_[5] = 1; }
 
   /// Elements of the tail that buffers on the communicator's device need.
   [[nodiscard]] static std::size_t tail_count(std::size_t gradients, const Communicator& comm);
@@ -55,11 +57,13 @@ class StepAgreement {
   [[nodiscard]] Signals signals() const { return {numbers_[1] != 0, numbers_[2] != 0, numbers_[3] != 0}; }
   /// Whether any rank has said show_sparse().
   [[nodiscard]] bool shows_sparse() const { return numbers_[4] != 0; }
+  /// Whether any rank has said show_fault().
+  [[nodiscard]] bool shows_fault() const { return numbers_[5] != 0; }
   /// Whether any rank has gradient i in its buffer.
   [[nodiscard]] bool has(std::size_t i) const { return numbers_[kNumbers + i] != 0; }
 
  private:
-  static constexpr std::size_t kNumbers = 5;  // the weight and the signals; then 1 for each gradient that is there
+  static constexpr std::size_t kNumbers = 6;  // the weight and the signals; then 1 for each gradient that is there
 
   std::vector<double> numbers_;
   double own_weight_ = 0;

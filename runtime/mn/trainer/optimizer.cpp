@@ -215,6 +215,7 @@ void MultiNodeOptimizer::update() {
 void MultiNodeOptimizer::apply_pending() {
   bool any = false;
   wait("wait for gradients", [&] { any = reduction_->flush(); });
+  check_faults();
   check_assumed_weights();
   if (any) update();
 }
@@ -222,7 +223,7 @@ void MultiNodeOptimizer::apply_pending() {
 void MultiNodeOptimizer::synchronize() {
   apply_pending();
   wait("wait for gradients", [&] { reduction_->finish(); });
-  if (const auto changed = reduction_->gradients().watch().changed_earlier()) fail_of_change(*changed);
+  if (const auto changed = reduction_->gradients().watch().changed_earlier()) throw UsageError(change_of(*changed));
   if (skips_ != nullptr) skips_->settle();
   if (local_) wait("wait for parameters", [&] { local_->synchronize(); });
 }

@@ -193,10 +193,11 @@ class MultiNodeOptimizer {
   void leave_sparse_outside();
   void apply_pending();
   // optimizer_gradients.cpp
-  void check_frozen() const;
+  [[nodiscard]] std::string fault_of_frozen() const;
   void keep_overflows_on_device();
-  void check_unchanged() const;
-  [[noreturn]] void fail_of_change(std::size_t i) const;
+  [[nodiscard]] std::string fault_of_gradients() const;
+  [[nodiscard]] std::string change_of(std::size_t i) const;
+  void check_faults();
   [[nodiscard]] std::optional<double> weight_of(double samples, std::int64_t losses = 1);
   [[nodiscard]] bool is_reduced();
   void check_same_weight(double weight) const;
@@ -229,6 +230,7 @@ class MultiNodeOptimizer {
   std::vector<at::Tensor> known_;   // actual's parameters when adopt() was last called
   std::vector<at::Tensor> frozen_;  // those of them that needed no gradient then
   std::optional<Reduced> reduced_;  // by reduce_gradients(), for the next step
+  std::string fault_;               // that this rank has found in its gradients, until all ranks throw
   std::unique_ptr<GradientReduction> reduction_;
   std::unique_ptr<GradScaler> scaler_;   // null: losses are not scaled
   SkipsOverflows* skips_ = nullptr;      // actual_, where overflows stay on the device

@@ -123,28 +123,41 @@ void MultiNodeOptimizer::check_assumed_weights() const {
   if (reduction_->gradients().misweighed()) fail_assumed_weights();
 }
 
-void MultiNodeOptimizer::check_frozen() const {
+/// Empty if no frozen parameter has a gradient.
+std::string MultiNodeOptimizer::fault_of_frozen() const {
   for (std::size_t i = 0; i < frozen_.size(); ++i) {
     if (!frozen_[i].grad().defined()) continue;
-    throw UsageError("the gradient of " + tensor_name(frozen_[i], i) +
-                     " is not reduced over the ranks, because that parameter does not require one: call "
-                     "requires_grad_() on it before the step, or zero_grad()");
+    return "the gradient of " + tensor_name(frozen_[i], i) +
+           " is not reduced over the ranks, because that parameter does not require one: call requires_grad_() on it "
+           "before the step, or zero_grad()";
   }
+  return "";
 }
 
-void MultiNodeOptimizer::check_unchanged() const {
+/// Empty if gradients are as their backward left them.
+std::string MultiNodeOptimizer::fault_of_gradients() const {
   if (scaler_ && !scaler_->has_scaled() && reduction_->gradients().watch().backward_ran()) {
-    throw UsageError(
-        "the optimizer has a GradScaler, but the loss was not scaled: call optimizer->scale_loss(loss).backward()");
+    return "the optimizer has a GradScaler, but the loss was not scaled: call optimizer->scale_loss(loss).backward()";
   }
-  if (const auto changed = reduction_->gradients().watch().changed()) fail_of_change(*changed);
+  const auto changed = reduction_->gradients().watch().changed();
+  return changed ? change_of(*changed) : "";
 }
 
-void MultiNodeOptimizer::fail_of_change(std::size_t i) const {
-  throw UsageError("the gradient of " + tensor_name(reduction_->parameters()[i], i) +
-                   " changed between backward and step(), where it is this rank's own: clip with "
-                   "mn::clip_grad_norm(optimizer, max_norm), change gradients in a hook or after "
-                   "optimizer->reduce_gradients(), or set OptimizerOptions::check_gradients to false");
+std::string MultiNodeOptimizer::change_of(std::size_t i) const {
+  return "the gradient of " + tensor_name(reduction_->parameters()[i], i) +
+         " changed between backward and step(), where it is this rank's own: clip with "
+         "mn::clip_grad_norm(optimizer, max_norm), change gradients in a hook or after optimizer->reduce_gradients(), "
+         "or set OptimizerOptions::check_gradients to false";
+}
+
+/// Once a reduction has told all ranks of a fault that some have found: they throw the same error.
+void MultiNodeOptimizer::check_faults() {
+  if (!reduction_->gradients().any_fault()) return;
+  const std::vector<std::string> faults = group_->allgather_obj(std::exchange(fault_, ""));
+  const auto first = std::ranges::find_if(faults, [](const std::string& fault) { return !fault.empty(); });
+  if (first == faults.end()) return;  // thrown before
+  const bool on_all = std::ranges::count(faults, *first) == std::ssize(faults);
+  throw UsageError((on_all ? "" : "on rank " + std::to_string(first - faults.begin()) + ", ") + *first);
 }
 
 /// Throws unless step() gives the weight that the gradients were reduced with.
@@ -176,12 +189,15 @@ void MultiNodeOptimizer::reduce_weighted(double weight) {
     check_same_weight(weight);
     return;
   }
-  check_frozen();
-  check_unchanged();
+  // With double buffering the last step's may still be to be thrown.
+  if (fault_.empty()) fault_ = fault_of_frozen();
+  if (fault_.empty()) fault_ = fault_of_gradients();
+  if (!fault_.empty()) reduction_->tell_fault();
   Reduced reduced{.any = false, .weight = weight};
   const auto factor = factor_for(weight);
   if (!factor) fail_carried(weight);
   wait("wait for gradients", [&] { reduced.any = reduction_->reduce(weight, *factor); });
+  check_faults();
   check_assumed_weights();
   if (scaler_ && reduced.any) {
     reduced.finite = scaler_->unscale(reduction_->parameters());
