@@ -1,4 +1,5 @@
 // Gradients that are sparse: their mean, and what they go together with.
+#include <mn/checkpoint/optimizer_state.hpp>
 #include <mn/core/error.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
@@ -258,6 +259,22 @@ TEST(FusedSgdSparse, StepsAsTorchsDoes) {
     ours.step();
     EXPECT_TRUE(b.isfinite().all().item<bool>() && b.lt(1).all().item<bool>()) << b;
   }
+}
+
+TEST(FusedSgdSparse, MomentumIsSavedDenseAndHoldsEachRowOnce) {
+  torch::nn::Embedding table(torch::nn::EmbeddingOptions(5, 2).sparse(true));
+  FusedSgd optimizer(table->parameters(), SGDOptions(0.5).momentum(0.5));
+  for (int step = 0; step < 20; ++step) {
+    optimizer.zero_grad();
+    table(torch::tensor({1, 1, 3}, at::kLong)).sum().backward();
+    optimizer.step();
+  }
+  const auto& state = static_cast<torch::optim::SGDParamState&>(*optimizer.state().begin()->second);
+  EXPECT_EQ(state.momentum_buffer()._nnz(), 2);
+  const NamedTensors saved = optimizer_tensors(optimizer, *table);
+  ASSERT_EQ(saved.size(), 1);
+  EXPECT_EQ(saved[0].first, "weight/momentum_buffer");
+  EXPECT_TRUE(!saved[0].second.is_sparse() && saved[0].second.equal(state.momentum_buffer().to_dense()));
 }
 
 }  // namespace

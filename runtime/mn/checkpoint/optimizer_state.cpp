@@ -149,7 +149,9 @@ NamedTensors optimizer_tensors(Optimizer& optimizer, const torch::nn::Module& mo
         if (found == optimizer.state().end() || !found->second) return;
         for (const Layout::Field& field : layout->fields) {
           const at::Tensor& tensor = field.tensor(*found->second);
-          if (tensor.defined()) tensors.emplace_back(name + "/" + field.name, tensor);
+          // The momentum of sparse gradients is sparse.
+          if (tensor.defined())
+            tensors.emplace_back(name + "/" + field.name, tensor.is_sparse() ? tensor.to_dense() : tensor);
         }
         if (layout->step != nullptr) {
           tensors.emplace_back(name + "/" + kStep, at::scalar_tensor(*layout->step(*found->second), at::kLong));
