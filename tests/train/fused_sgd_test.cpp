@@ -4,6 +4,8 @@
 #include <mn/core/error.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
+#include <mn/optimizers/lamb.hpp>
+#include <mn/optimizers/lars.hpp>
 
 #include "optimizer_fixture.hpp"
 
@@ -78,6 +80,23 @@ TEST(FusedOptimizers, UpdateEveryElementOfEachDtype) {
     check("adam", dtype, [](auto&& p) { return std::make_unique<FusedAdam>(p, torch::optim::AdamOptions(0.5)); });
     check("adamw", dtype, [](auto&& p) { return std::make_unique<FusedAdamW>(p, torch::optim::AdamWOptions(0.5)); });
   }
+}
+
+/// Adam's epsilon is 0 in float16, and squares of small or large numbers are 0 or infinite.
+TEST(FusedOptimizers, KeepFloat16Finite) {
+  const auto check = [](const char* name, const auto& make) {
+    for (const double scale : {0.0, 1e-5, 1000.0}) {
+      const at::Tensor p = torch::ones({8, 8}, at::kHalf).requires_grad_();
+      const auto optimizer = make(std::vector<at::Tensor>{p});
+      for (int step = 0; step < 3; ++step) {
+        p.mutable_grad() = torch::full({8, 8}, step == 0 ? 0.0 : scale, at::kHalf);
+        optimizer->step();
+      }
+      EXPECT_TRUE(p.isfinite().all().item<bool>() && p.sub(1).abs().max().item<double>() < 0.1) << name << scale << p;
+    }
+  };
+  check("lamb", [](auto&& p) { return std::make_unique<Lamb>(p, torch::optim::AdamWOptions(0.01).weight_decay(0)); });
+  check("lars", [](auto&& p) { return std::make_unique<Lars>(p, SGDOptions(0.01).momentum(0.5), 0.01); });
 }
 
 TEST(FusedOptimizers, RejectAPartOfATensor) {

@@ -48,8 +48,8 @@ template <class Options, class Kernel>
 void update(AdamLists& lists, const Options& options, const Rate& rate, const std::optional<at::Tensor>& found,
             const Kernel& kernel) {
   const auto [beta1, beta2] = options.betas();
-  KernelLists copies(
-      Kernel::kind, {&lists.parameters, &lists.gradients, &lists.exp_avgs, &lists.exp_avg_sqs, &lists.max_exp_avg_sqs});
+  WideCopies copies({&lists.parameters, &lists.gradients, &lists.exp_avgs, &lists.exp_avg_sqs, &lists.max_exp_avg_sqs},
+                    !is_right(Kernel::kind, lists.parameters.front()));
   const auto call = [&, beta1 = beta1, beta2 = beta2](const auto& lr) {
     kernel(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs, lists.steps, lr,
            beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(), /*maximize=*/false,

@@ -85,19 +85,19 @@ bool is_right(FusedKernel kernel, const at::Tensor& like) {
   return false;
 }
 
-KernelLists::KernelLists(FusedKernel kernel, std::initializer_list<std::vector<at::Tensor>*> lists) {
-  if (is_right(kernel, (*lists.begin())->front())) return;
-  lists_ = lists;
-  for (auto* const list : lists_) {
-    originals_.push_back(*list);
-    for (at::Tensor& tensor : *list) tensor = tensor.to(at::kFloat);
+WideCopies::WideCopies(std::initializer_list<std::vector<at::Tensor>*> lists, bool needed) {
+  if (!needed) return;
+  for (auto* const list : lists) {
+    for (at::Tensor& tensor : *list) {
+      if (tensor.element_size() != 2) continue;
+      copies_.push_back({tensor, tensor.to(at::kFloat)});
+      tensor = copies_.back().wide;
+    }
   }
 }
 
-void KernelLists::write_back() {
-  for (std::size_t k = 0; k < lists_.size(); ++k) {
-    for (std::size_t i = 0; i < originals_[k].size(); ++i) originals_[k][i].copy_((*lists_[k])[i]);
-  }
+void WideCopies::write_back() {
+  for (Copy& copy : copies_) copy.original.copy_(copy.wide);
 }
 
 }  // namespace mn

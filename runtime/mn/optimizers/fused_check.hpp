@@ -19,16 +19,19 @@ enum class FusedKernel : std::uint8_t { kSgd, kAdam, kAdamW };
 /// Whether the kernel is right for tensors like this one (1). Throws Error if it is wrong for float32 or float64.
 [[nodiscard]] bool is_right(FusedKernel kernel, const at::Tensor& like);
 
-/// Lists of tensors with float32 copies in their place, where the kernel is not right for the first list's (2).
-class KernelLists {
+/// Lists of tensors with float32 copies in place of those of 16 bits, if `needed`: for steps that would round, overflow
+/// or underflow in between.
+class WideCopies {
  public:
-  KernelLists(FusedKernel kernel, std::initializer_list<std::vector<at::Tensor>*> lists);
-  /// What the kernel has left in the copies goes to the tensors.
+  explicit WideCopies(std::initializer_list<std::vector<at::Tensor>*> lists, bool needed = true);
+  /// The tensors take what is in the copies now.
   void write_back();
 
  private:
-  std::vector<std::vector<at::Tensor>*> lists_;     // empty: there are no copies
-  std::vector<std::vector<at::Tensor>> originals_;  // [lists]
+  struct Copy {
+    at::Tensor original, wide;
+  };
+  std::vector<Copy> copies_;
 };
 
 }  // namespace mn

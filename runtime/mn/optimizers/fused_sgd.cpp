@@ -100,7 +100,8 @@ void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const Rate& 
     if (momentum.defined()) lists.momenta.push_back(momentum);
   }
   for (auto& [key, lists] : calls) {
-    KernelLists copies(FusedKernel::kSgd, {&lists.parameters, &lists.gradients, &lists.momenta});
+    WideCopies copies({&lists.parameters, &lists.gradients, &lists.momenta},
+                      !is_right(FusedKernel::kSgd, lists.parameters.front()));
     const auto update = [&, is_first_step = std::get<3>(key), &lists = lists](const auto& lr) {
       at::_fused_sgd_(lists.parameters, lists.gradients, lists.momenta, options.weight_decay(), options.momentum(), lr,
                       options.dampening(), options.nesterov(), /*maximize=*/false, is_first_step, /*grad_scale=*/{},

@@ -14,6 +14,7 @@
 #include <ATen/ops/where.h>
 
 #include <mn/core/error.hpp>
+#include <mn/optimizers/fused_check.hpp>
 #include <mn/optimizers/gradient_values.hpp>
 #include <mn/optimizers/lamb.hpp>
 #include <mn/optimizers/step_groups.hpp>
@@ -65,6 +66,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
     if (is_weight) weights = parameters.size();
   }
   if (parameters.empty()) return;
+  WideCopies copies({&parameters, &gradients, &firsts, &seconds});  // eps is 0 in float16
   at::_foreach_lerp_(firsts, gradients, 1 - beta1);
   at::_foreach_mul_(seconds, beta2);
   at::_foreach_addcmul_(seconds, gradients, gradients, 1 - beta2);
@@ -81,6 +83,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
     at::_foreach_mul_(updates, norm_ratios(adapted, updates));
   }
   at::_foreach_sub_(parameters, steps, options.lr());
+  copies.write_back();
 }
 
 }  // namespace mn

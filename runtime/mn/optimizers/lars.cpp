@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <mn/core/error.hpp>
+#include <mn/optimizers/fused_check.hpp>
 #include <mn/optimizers/gradient_values.hpp>
 #include <mn/optimizers/lars.hpp>
 #include <mn/optimizers/step_groups.hpp>
@@ -52,32 +53,37 @@ at::Tensor Lars::momentum_of(const at::Tensor& parameter) {
 
 void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
   const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
-  std::vector<at::Tensor> weights, weight_gradients, parameters, updates, momenta;
+  std::vector<at::Tensor> weights, weight_gradients, weight_momenta, parameters, updates, momenta;
   for (const auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     reject_sparse(parameter, "LARS");
     if (parameter.dim() >= 2) {  // (1): not a bias or a normalization
       weights.push_back(parameter);
       weight_gradients.push_back(parameter.grad());
+      weight_momenta.push_back(momentum_of(parameter));
     } else {
       parameters.push_back(parameter);
       updates.push_back(parameter.grad());
       momenta.push_back(momentum_of(parameter));
     }
   }
+  WideCopies wide_weights({&weights, &weight_gradients});  // whose squares float16 cannot hold
   if (!weights.empty()) {
     const auto ratios = trust_ratios(weights, weight_gradients, trust_, options.weight_decay());
     auto decayed = at::_foreach_add(weight_gradients, weights, options.weight_decay());
     at::_foreach_mul_(decayed, ratios);
     parameters.insert(parameters.end(), weights.begin(), weights.end());
     updates.insert(updates.end(), decayed.begin(), decayed.end());
-    for (const auto& weight : weights) momenta.push_back(momentum_of(weight));
+    momenta.insert(momenta.end(), weight_momenta.begin(), weight_momenta.end());
   }
   if (parameters.empty()) return;
+  WideCopies copies({&parameters, &updates, &momenta});
   // (3) The rate is in the momentum, so the last line has none.
   at::_foreach_mul_(momenta, options.momentum());
   at::_foreach_add_(momenta, updates, options.lr());
   at::_foreach_sub_(parameters, momenta);
+  copies.write_back();
+  wide_weights.write_back();
 }
 
 }  // namespace mn
