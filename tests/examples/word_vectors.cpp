@@ -1,4 +1,4 @@
-// Word vectors (word2vec, Mikolov et al. 2013): a step touches few rows of two large tables, whose gradients are sparse.
+// Word vectors (word2vec, Mikolov et al. 2013): a step touches few rows of two tables, whose gradients are sparse.
 #include <torch/torch.h>
 
 #include <mn/mn.hpp>

@@ -42,7 +42,7 @@ class GradientBuffer {
   [[nodiscard]] const SparseGradients& sparse() const noexcept { return sparse_; }
   /// Whether the buffer has no room for gradient i.
   [[nodiscard]] bool is_outside(std::size_t i) const { return outside_[i]; }
-  /// Whether it has room for gradients that have turned out to be sparse: for the next buffer, sparse().known() is more.
+  /// Whether it has room for gradients that have turned out to be sparse.
   [[nodiscard]] bool is_too_large() const { return outside_ != sparse_.known(); }
   [[nodiscard]] FlatBuffer& flat() const noexcept { return *flat_; }
   /// What buffers of the same layout are made for.

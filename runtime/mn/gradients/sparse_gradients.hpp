@@ -1,4 +1,4 @@
-/// Gradients that are sparse (torch::nn::EmbeddingOptions::sparse(true)), and their mean over ranks, which is sparse too.
+/// The mean of sparse gradients (torch::nn::EmbeddingOptions::sparse(true)), which is sparse too.
 ///
 /// Such a gradient stays out of the flat buffer: of a table of words only the rows of this step's words travel.
 /// (1) A parameter is known from the first step on in which any rank has a sparse gradient of it: for good, and on all

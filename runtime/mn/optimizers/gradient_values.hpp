@@ -9,8 +9,8 @@
 
 namespace mn {
 
-/// The parameter's gradient, which is defined, as a dense tensor to read or change in place: of a sparse one its values,
-/// each row once.
+/// The parameter's gradient, which is defined, as a dense tensor to read or change in place. Of a sparse gradient its
+/// values, each row once.
 inline at::Tensor gradient_values(const at::Tensor& parameter) {
   at::Tensor& gradient = parameter.mutable_grad();
   if (!gradient.is_sparse()) return gradient;

@@ -197,9 +197,8 @@ void MultiNodeOptimizer::step_weighted(double weight) {
     scaler_->update(reduced.finite);
     reduction_->averager().set_scale(scaler_->scale());
   }
-  if (local_) {
-    wait("wait for parameters", [&] { local_->step(reduced.weight, reduction_->gradients().assumed_equal_weights()); });
-  }
+  const bool assumed = reduction_->gradients().assumed_equal_weights();
+  if (local_) wait("wait for parameters", [&] { local_->step(reduced.weight, assumed); });
   leave_sparse_outside();
 }
 
