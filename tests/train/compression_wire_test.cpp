@@ -74,7 +74,7 @@ TEST_F(WireTest, PowerSgdIsExactForMatricesOfItsRank) {
 }
 
 TEST_F(WireTest, BytesAreThoseThatTravel) {
-  constexpr std::uint64_t kTail = (4 + 2) * 4;  // StepAgreement: weight, three signals, two flags
+  constexpr std::uint64_t kTail = (6 + 2) * 4;  // StepAgreement: weight, five signals, two flags
   const std::uint64_t some = comm_->size() > 1 ? 1 : 0;
   EXPECT_EQ(bytes_per_step({}), some * (20050 * 4 + kTail));
   EXPECT_EQ(bytes_per_step({.kind = Compression::kFp16}), some * (20050 * 2 + kTail));
