@@ -10,6 +10,7 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
+#include <mn/core/inherited_signals.hpp>
 #include <mn/core/mpi_name.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/core/standard_output.hpp>
@@ -131,6 +132,7 @@ int run_supervise(const std::vector<std::string>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  mn::reset_inherited_signals();
   fill_closed_streams();
   try {
     if (argc > 1 && std::string(argv[1]) == "supervise") return run_supervise({argv + 2, argv + argc});

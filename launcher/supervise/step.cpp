@@ -64,11 +64,21 @@ void pass_on(int signal) {
   errno = saved_errno;
 }
 
+/// nohup has SIGHUP ignored, and a shell SIGINT in what it starts in the background: for the step too. A script that
+/// ignores other signals does so for itself.
+bool stays_ignored(int signal) {
+  struct sigaction action = {};
+  if (signal != SIGHUP && signal != SIGINT) return false;
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 void install_handlers() {
   struct sigaction action = {};
   action.sa_handler = pass_on;
   action.sa_flags = SA_RESTART;
-  for (const int signal : kPassedToStep) sigaction(signal, &action, nullptr);
+  for (const int signal : kPassedToStep) {
+    if (!stays_ignored(signal)) sigaction(signal, &action, nullptr);
+  }
 }
 
 /// A rank's last line, see mn::Speaker::line; srun --label and mnlaunch --label put the rank before it.
@@ -109,7 +119,9 @@ std::optional<int> status_of_ranks(std::string_view line) {
     if (const int none = open("/dev/null", O_RDONLY); none >= 0) dup2(none, STDIN_FILENO);
   }
   dup2(stderr_end, STDERR_FILENO);
-  for (const int signal : kPassedToStep) std::signal(signal, SIG_DFL);
+  for (const int signal : kPassedToStep) {
+    if (!stays_ignored(signal)) std::signal(signal, SIG_DFL);
+  }
   std::vector<char*> arguments;
   for (const auto& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

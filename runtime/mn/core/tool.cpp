@@ -4,6 +4,7 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/inherited_signals.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/core/tool.hpp>
 
@@ -40,6 +41,7 @@ std::string one_line(std::string_view text) {
 }  // namespace
 
 int run_tool(std::string_view name, const std::function<int()>& run) {
+  reset_inherited_signals();
   const JobRank me = job_rank_of_environment(environment);
   const auto report = [&](const char* what) {
     const std::string who = me.size > 1 ? "rank " + std::to_string(me.rank) + ": " : "";

@@ -16,6 +16,7 @@
 #include <mn/core/activity.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/inherited_signals.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/job/failure.hpp>
@@ -48,6 +49,7 @@ void start_log(const Speaker& speaker) {
 class Job::Impl {
  public:
   Impl(int& argc, char**& argv) : speaker_{rank_of_environment(environment).value_or(0), host_name()} {
+    reset_inherited_signals();
     keep_freed_memory();
     install_terminate_handler(speaker_, {});
     start_log(speaker_);

@@ -25,6 +25,9 @@ namespace mn {
 /// and the job ends. MN_HANG_SECONDS sets how long all states may take (default: 60, for the first step 300, for
 /// checkpoints and extensions 600; five times the longest so far if that is more).
 ///
+/// Signals that the parent has left blocked are unblocked, so that a scheduler's notice arrives, and SIGCHLD, if the
+/// parent has left it ignored, has its default action. What the program has set itself before stays.
+///
 /// It also has glibc's malloc keep freed memory of up to 32 MiB a block (mallopt), which saves page faults in each
 /// step, unless MALLOC_*_ or GLIBC_TUNABLES set that.
 class Job {

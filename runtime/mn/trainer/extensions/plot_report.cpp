@@ -143,7 +143,8 @@ bool PlotReport::reap(const Trainer& trainer) {
   const pid_t ended = waitpid(child_, &status, WNOHANG);
   if (ended == 0) return false;
   child_ = -1;
-  if (ended < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+  // No status (< 0): the program ignores SIGCHLD, or has waited for all children. The image then tells.
+  if (ended > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
     give_up(program_ + " failed; try it by hand (it must know the terminal pngcairo)");
     return true;
   }

@@ -1,0 +1,31 @@
+#include <csignal>
+
+#include <mn/core/inherited_signals.hpp>
+
+namespace mn {
+namespace {
+
+struct InheritedSignals {
+  sigset_t blocked = {};
+  bool ignores_children = false;
+
+  InheritedSignals() noexcept {
+    sigprocmask(SIG_BLOCK, nullptr, &blocked);
+    ignores_children = ignores_children_now();
+  }
+  static bool ignores_children_now() noexcept {
+    struct sigaction action = {};
+    return sigaction(SIGCHLD, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+  }
+};
+
+const InheritedSignals inherited;  // before main(): later it could be the program's own choice
+
+}  // namespace
+
+void reset_inherited_signals() noexcept {
+  pthread_sigmask(SIG_UNBLOCK, &inherited.blocked, nullptr);
+  if (inherited.ignores_children && InheritedSignals::ignores_children_now()) std::signal(SIGCHLD, SIG_DFL);
+}
+
+}  // namespace mn
