@@ -38,12 +38,7 @@ std::optional<JobRank> rank_and_size(const VariableLookup& lookup, const char* r
 std::optional<JobRank> find_job_rank(const VariableLookup& lookup) {
   if (auto found = rank_and_size(lookup, "MN_RANK", "MN_SIZE")) return found;
   if (auto found = rank_and_size(lookup, "RANK", "WORLD_SIZE")) return found;
-  for (const auto& names : kLauncherVariables) {
-    if (auto found = rank_and_size(lookup, names.rank, names.size)) return found;
-  }
-  if (!in_slurm_step(lookup)) return std::nullopt;
-  if (auto found = rank_and_size(lookup, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")) return found;
-  return rank_and_size(lookup, "SLURM_PROCID", "SLURM_NTASKS");
+  return job_rank_of_launcher(lookup);
 }
 
 /// The largest number of tasks on a node that a list of Slurm's names: "4(x2),3".
@@ -79,6 +74,15 @@ std::optional<int> rank_of_environment(const VariableLookup& lookup) {
     if (rank) return rank;
   }
   return first_of_launchers(lookup, parse_rank);
+}
+
+std::optional<JobRank> job_rank_of_launcher(const VariableLookup& lookup) {
+  for (const auto& names : kLauncherVariables) {
+    if (auto found = rank_and_size(lookup, names.rank, names.size)) return found;
+  }
+  if (!in_slurm_step(lookup)) return std::nullopt;
+  if (auto found = rank_and_size(lookup, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")) return found;
+  return rank_and_size(lookup, "SLURM_PROCID", "SLURM_NTASKS");
 }
 
 JobRank job_rank_of_environment(const VariableLookup& lookup) {

@@ -59,6 +59,9 @@ struct JobRank {
   std::string job = {};  ///< the same for all of them, and no other job's; empty where no variable tells
 };
 
+/// Rank and size by the innermost launcher's variables. Ignores those of mnlaunch and torchrun.
+[[nodiscard]] std::optional<JobRank> job_rank_of_launcher(const VariableLookup& lookup);
+
 /// For a program without MPI: MN_RANK and MN_SIZE, RANK and WORLD_SIZE, or the launchers' variables, where both are
 /// there and match. Rank 0 of 1 without a launcher, and in batch scripts and interactive shells of Slurm.
 [[nodiscard]] JobRank job_rank_of_environment(const VariableLookup& lookup);

@@ -64,6 +64,7 @@ class Job::Impl {
     install_terminate_handler(speaker_, while_starting);
     if (owns_mpi_) start_mpi(argc, argv);
     comm_ = Mpi::duplicate(MPI_COMM_WORLD);
+    check_size(comm_.size());
     speaker_.rank = comm_.rank();
     size_ = comm_.size();
     start_log(speaker_);

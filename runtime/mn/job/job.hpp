@@ -33,7 +33,8 @@ namespace mn {
 class Job {
  public:
   /// Collective over all ranks. Throws UsageError if this process runs under a scheduler that gives MPI no server
-  /// (srun --mpi=none), or if MN_* variables are malformed.
+  /// (srun --mpi=none), if its variables (torchrun's RANK and WORLD_SIZE) say that it is one of several ranks and MPI
+  /// started it alone, or if MN_* variables are malformed.
   Job(int& argc, char**& argv);
   /// Collective, unless an exception unwinds: then it ends the job. Where a rank has caught an exception that left a
   /// CommunicationThread behind in a collective that never ends, all ranks end within seconds, with run_job's status or

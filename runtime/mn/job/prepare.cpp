@@ -1,6 +1,5 @@
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include <malloc.h>
 #include <mpi.h>
@@ -16,6 +15,31 @@ namespace {
 
 // Management networks stall for seconds; a process that ends is seen at once.
 constexpr std::int64_t kPeerTimeout_s = 60;
+
+std::string mpi_version() {
+  char version[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(version, &length);
+  return version;
+}
+
+[[noreturn]] void reject_lone_rank(const JobRank& told, const std::string& why) {
+  if (told.rank != 0) let_rank_zero_speak();
+  throw UsageError("its variables say rank " + std::to_string(told.rank) + " of " + std::to_string(told.size) +
+                   ", but " + why +
+                   ", so that each rank would train alone: start all ranks with one `srun --mpi=pmix` or one "
+                   "mpiexec, or unset RANK and WORLD_SIZE to train on one rank");
+}
+
+/// Below an srun or mpiexec, torchrun's workers would all be the same rank of MPI.
+void reject_torchrun() {
+  if (!environment("TORCHELASTIC_RUN_ID")) return;
+  const JobRank told{.rank = static_cast<int>(environment_int("RANK").value_or(0)),
+                     .size = static_cast<int>(environment_int("WORLD_SIZE").value_or(1))};
+  const auto launcher = job_rank_of_launcher(environment);
+  if (told.size == (launcher ? launcher->size : 1)) return;
+  reject_lone_rank(told, "torchrun started it, whose workers MPI does not know (TORCHELASTIC_RUN_ID is set)");
+}
 
 }  // namespace
 
@@ -34,18 +58,24 @@ void keep_freed_memory() {
 
 /// Under srun without PMIx, Open MPI ends the process with a page of text, or comes up as many jobs of one rank.
 void check_launcher() {
+  reject_torchrun();
   if (!in_slurm_step(environment)) return;
   for (const char* server : {"PMIX_NAMESPACE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"}) {
     if (environment(server)) return;
   }
-  char version[MPI_MAX_LIBRARY_VERSION_STRING] = {};
-  int length = 0;
-  MPI_Get_library_version(version, &length);
-  const bool open_mpi = std::string_view(version).starts_with("Open MPI");
+  const bool open_mpi = mpi_version().starts_with("Open MPI");
   if (!open_mpi && (environment("PMI_FD") || environment("PMI_RANK") || environment("PMI_SIZE"))) return;
   throw UsageError(
       "this Slurm step gives MPI no PMIx server: start it with `srun --mpi=pmix` (`srun --mpi=list` shows what there "
       "is)");
+}
+
+void check_size(int size) {
+  if (size > 1) return;
+  const JobRank told = job_rank_of_launcher(environment).value_or(job_rank_of_environment(environment));
+  if (told.size == 1) return;
+  const std::string version = mpi_version();
+  reject_lone_rank(told, "MPI (" + version.substr(0, version.find_first_of(",\n")) + ") started this process alone");
 }
 
 bool has_started_mpi() {
