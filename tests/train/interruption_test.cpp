@@ -24,14 +24,15 @@
 #include <mn/core/fd.hpp>
 #include <mn/core/file.hpp>
 #include <mn/trainer/output_folder.hpp>
-#include <mn/trainer/time_limit.hpp>
 
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/variable.hpp"
 #include "tests/train/toy.hpp"
 
 namespace mn {
 namespace {
 
+using test::Variable;
 using testing::HasSubstr;
 using toy::same_on_all;
 using toy::TestFolder;
@@ -39,18 +40,6 @@ using toy::ToyJob;
 using toy::world;
 
 constexpr std::uint64_t kCheckpointBytes = 1 << 20;
-
-/// A variable that a test sets.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
 
 std::string refusal(const std::filesystem::path& folder, std::uint64_t bytes = kCheckpointBytes) {
   try {
@@ -135,35 +124,6 @@ TEST(OutputFolderTest, AFullFolderIsNamedWithItsFreeBytes) {
   EXPECT_THAT(text,
               testing::ContainsRegex("is full .*: [0-9]+ bytes .*free, and this run needs at least [0-9]+ bytes"));
   EXPECT_THAT(refusal("/proc/result"), HasSubstr("can't be written"));
-}
-
-TEST(TimeLimitTest, TimeLeftAsSqueueSaysIt) {
-  EXPECT_EQ(parse_time_left("1-02:03:04"), 93784);
-  EXPECT_EQ(parse_time_left("2:03:04"), 7384);
-  EXPECT_EQ(parse_time_left("03:04"), 184);
-  EXPECT_EQ(parse_time_left("7"), 7);
-  EXPECT_EQ(parse_time_left(std::string_view("1:23").substr(0, 3)), 62) << "what follows the text does not count";
-  for (const char* none :
-       {"", "UNLIMITED", "INVALID", "NOT_SET", "1-", "-1:00", "1:", ":1", "1:2x", "99999999999999"}) {
-    EXPECT_EQ(parse_time_left(none), std::nullopt) << none;
-  }
-}
-
-TEST(TimeLimitTest, TheLastCheckpointBeginsWhileThereIsTimeForTwo) {
-  const auto with_end_in = [](int seconds, std::uint64_t bytes) {
-    const Variable end("MN_END_TIME", std::to_string(std::time(nullptr) + seconds));
-    return TimeLimit(bytes);
-  };
-  EXPECT_TRUE(with_end_in(-5, 0).is_near());
-  EXPECT_TRUE(with_end_in(9, 0).is_near());
-  TimeLimit limit = with_end_in(1000, 10'000'000'000);  // 100 s at 100 MB/s
-  EXPECT_FALSE(limit.is_near());
-  limit.add_save(400);
-  EXPECT_FALSE(limit.is_near());
-  limit.add_save(500);
-  EXPECT_TRUE(limit.is_near());
-  const Variable wrong("MN_END_TIME", "tomorrow");
-  EXPECT_THROW(TimeLimit(0), UsageError);
 }
 
 TEST(InterruptionTest, TheTimeLimitEndsAllRanksWithACheckpoint) {

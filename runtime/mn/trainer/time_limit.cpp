@@ -1,36 +1,52 @@
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdio>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <thread>
 
+#include <mn/core/blocked_signals.hpp>
+#include <mn/core/command_output.hpp>
 #include <mn/core/environment.hpp>
+#include <mn/core/log.hpp>
 #include <mn/core/unix_time.hpp>
 #include <mn/trainer/time_limit.hpp>
 
 namespace mn {
 namespace {
 
+using std::chrono::seconds;
+
 constexpr double kReserve_s = 10;             // for the end of the processes, and the clocks' difference
 constexpr double kGuessBytesPerSecond = 1e8;  // a busy file server's
 constexpr std::int64_t kMaxPart = 1'000'000;  // days, hours, … in a text that means something
 constexpr std::int64_t kMaxLeft_s = 10LL * 365 * 86400;
+constexpr double kAskAhead_s = 60;  // squeue has time to answer, and a person to extend the job's time
+constexpr seconds kAskEvery(20);
 
 std::optional<std::int64_t> time_left_of_squeue() {
   const auto job = environment("SLURM_JOB_ID");
   if (!job || job->find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
-  const std::string command = "timeout 5 squeue --noheader --jobs=" + *job + " --format=%L 2>/dev/null </dev/null";
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "re"), &pclose);
-  std::array<char, 64> line{};
-  if (!pipe || std::fgets(line.data(), line.size(), pipe.get()) == nullptr) return std::nullopt;
-  const std::string_view text(line.data());
-  return parse_time_left(text.substr(0, text.find_last_not_of(" \n") + 1));
+  const std::string text = command_output({"squeue", "--noheader", "--jobs=" + *job, "--format=%L"}, seconds(5));
+  const std::string line = text.substr(0, text.find('\n'));
+  return parse_time_left(std::string_view(line).substr(0, line.find_last_not_of(' ') + 1));
+}
+
+/// Seconds until the time that the variable holds. No value if there is none, or if it is over: of another job, or
+/// extended since.
+std::optional<std::int64_t> time_left_of(const char* name) {
+  const auto end = environment_int(name);
+  if (!end) return std::nullopt;
+  const std::int64_t left_s = *end - static_cast<std::int64_t>(unix_time());
+  if (left_s > 0) return left_s;
+  log_warning(std::string(name) + " ignored: that time was over " + std::to_string(-left_s) + " s ago");
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<std::int64_t> parse_time_left(std::string_view text) {
+  if (text == "UNLIMITED") return kMaxLeft_s;
   std::int64_t days = 0, seconds = 0;
   if (const auto dash = text.find('-'); dash != std::string_view::npos) {
     const auto parsed = std::from_chars(text.data(), text.data() + dash, days);
@@ -51,10 +67,16 @@ std::optional<std::int64_t> parse_time_left(std::string_view text) {
 
 TimeLimit::TimeLimit(std::uint64_t checkpoint_bytes)
     : save_s_(static_cast<double>(checkpoint_bytes) / kGuessBytesPerSecond) {
-  auto end = environment_int("MN_END_TIME");
-  if (!end) end = environment_int("SLURM_JOB_END_TIME");
-  const auto left_s = end ? std::optional(*end - static_cast<std::int64_t>(unix_time())) : time_left_of_squeue();
-  if (left_s) end_ = Clock::now() + std::chrono::seconds(std::clamp<std::int64_t>(*left_s, 0, kMaxLeft_s));
+  const auto now = Clock::now();
+  auto left_s = time_left_of("MN_END_TIME");
+  is_slurms_ = !left_s;
+  if (!left_s) left_s = time_left_of("SLURM_JOB_END_TIME");
+  if (!left_s) left_s = time_left_of_squeue();
+  if (left_s) set_left(*left_s, now);
+}
+
+void TimeLimit::set_left(std::int64_t seconds, Clock::time_point now) {
+  end_ = now + std::chrono::seconds(std::clamp<std::int64_t>(seconds, 0, kMaxLeft_s));
 }
 
 void TimeLimit::add_save(double seconds) {
@@ -66,9 +88,34 @@ void TimeLimit::tick() {
   const auto now = Clock::now();
   if (last_tick_) longest_tick_s_ = std::max(longest_tick_s_, std::chrono::duration<double>(now - *last_tick_).count());
   last_tick_ = now;
+  if (!is_slurms_ || !end_) return;
+  take_answer();
+  // One tick more than is needed: the answer is taken at the next one.
+  const bool is_time = *left_s() <= needed_s() + longest_tick_s_ + kAskAhead_s;
+  if (is_time && !answer_.valid() && (!asked_ || now - *asked_ >= kAskEvery)) ask_squeue();
 }
 
-bool TimeLimit::is_near() const { return end_ && *left_s() <= kReserve_s + 2 * save_s_ + longest_tick_s_; }
+/// In a thread, which ends with the process if squeue takes its time.
+void TimeLimit::ask_squeue() {
+  asked_ = Clock::now();
+  auto answer = std::make_shared<std::promise<std::optional<std::int64_t>>>();
+  answer_ = answer->get_future();
+  const BlockedSignals blocked;
+  try {
+    std::thread([answer] { answer->set_value(time_left_of_squeue()); }).detach();
+  } catch (const std::system_error&) {
+    answer_ = {};  // no thread is left: the end stays as it is
+  }
+}
+
+void TimeLimit::take_answer() {
+  if (!answer_.valid() || answer_.wait_for(seconds(0)) != std::future_status::ready) return;
+  if (const auto left_s = answer_.get()) set_left(*left_s, *asked_);
+}
+
+double TimeLimit::needed_s() const { return kReserve_s + 2 * save_s_ + longest_tick_s_; }
+
+bool TimeLimit::is_near() const { return end_ && *left_s() <= needed_s(); }
 
 std::optional<double> TimeLimit::left_s() const {
   if (!end_) return std::nullopt;
