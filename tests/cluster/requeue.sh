@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A batch job that is told of its end checkpoints, goes back into the queue and, started again, trains what is left. So do
-# one that a signal ends before it trains, and one that fails after a checkpoint; one that fails without is over, and so is
-# one that scancel ends.
+# one that a signal ends after a checkpoint, and one that fails after it; one that ends without is over, and so is one that
+# scancel ends.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 epochs=10
 
@@ -21,8 +21,8 @@ goes_back() {
   scontrol update JobId="$1" StartTime=now
 }
 
-# What mnlaunch and the training do at each start: wait for a signal; fail after a checkpoint; fail without one. The file
-# for their progress is private.
+# What mnlaunch and the training do at each start: wait for a signal after a checkpoint; fail after one; end by a signal
+# without one. The file for their progress is private.
 mkdir -p stand-in
 cat >stand-in/mnlaunch <<'STAND_IN'
 #!/bin/bash
@@ -30,10 +30,14 @@ reached() { printf 'began %-20d\niteration %-20d\nsaved %-20d\n' "$@" >"$MN_STAT
 case ${SLURM_RESTART_COUNT:-0} in
   0)
     [ "$(stat -c '%a %s' "$MN_STATUS_FILE")" = '600 0' ] && [ ! -e "$SLURM_JOB_NAME-$SLURM_JOB_ID.status" ] && touch waits
+    reached 0 9 3
     exec sleep 60
     ;;
-  1) reached 0 9 5 ;;
-  2) reached 5 9 5 ;;
+  1) reached 3 9 5 ;;
+  2)
+    reached 5 9 5
+    kill -USR1 $$
+    ;;
 esac
 exit 1
 STAND_IN
