@@ -44,6 +44,9 @@ Call call_to(const Group& group, const Peer& peer) {
 NodeListener listen_for_ranks(Group& group) {
   NodeListener local;
   if (!group.is_leader() || group.intra_size == 1) return local;
+  local.files = std::make_unique<FileLimit>(static_cast<std::size_t>(group.intra_size));
+  local.failure = local.files->failure();
+  if (!local.failure.empty()) return local;
   for (const auto& name : names_of(group)) {
     local.socket = listen_on_name(name);
     // Ranks try the names in the same order, so that the first free one is where they find each other.
@@ -130,11 +133,12 @@ const std::string& Links::failure_of_calls() const {
 }
 
 std::vector<std::pair<Peer, Fd>> Links::duplicate_connections() const {
+  const int least = local_.files ? local_.files->least_kept() : 0;
   std::vector<std::pair<Peer, Fd>> duplicates;
   for (const auto& link : links_) {
     if (!link.channel) continue;
     const bool is_open = link.channel->is(State::kOpen);
-    Fd duplicate = is_open ? Fd(fcntl(link.channel->fd(), F_DUPFD_CLOEXEC, 0)) : ended_connection();
+    Fd duplicate = is_open ? Fd(fcntl(link.channel->fd(), F_DUPFD_CLOEXEC, least)) : ended_connection();
     if (duplicate) duplicates.emplace_back(link.peer, std::move(duplicate));
   }
   return duplicates;

@@ -22,6 +22,7 @@
 #include <mn/core/net/caller.hpp>
 #include <mn/core/net/channel.hpp>
 
+#include "exchange/file_limit.hpp"
 #include "exchange/group.hpp"
 
 namespace mn::launcher {
@@ -42,6 +43,7 @@ struct NodeListener {
   Fd socket;
   std::string failure;     ///< why no other rank can reach the leader; else empty
   bool is_second = false;  ///< another process of this user is the leader already
+  std::unique_ptr<FileLimit> files{};
 };
 
 /// For a leader whose node has other ranks; a second one becomes a rank without a number (6).

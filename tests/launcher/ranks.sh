@@ -346,6 +346,15 @@ status 0 $run sh -c '"$0" true; exec "$0" --show echo second' "$mnlaunch"
 status 1 $run "$mnlaunch" sh -c '[ $RANK = 1 ] || "$0"; exit 0' "$MN_BUILD_DIR/mnlaunch-selftest"
 grep -q 'mn: rank 0 .*: lost rank 1 on host .*: its process ended before MPI was up; ' err || fail "a script: $(cat out err)"
 
+# More ranks than files that a process may open: the limit is raised meanwhile, and the program has what it had.
+# shellcheck disable=SC2016
+status 0 env MN_LAUNCH_TIMEOUT=20 mpiexec --oversubscribe -n 12 sh -c 'ulimit -Sn 20; exec "$@"' - "$mnlaunch" sh -c \
+  '[ $RANK = 0 ] && exec python3 -c "$0"; exit 0' \
+  'import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], len([open("/dev/null") for _ in range(12)]))'
+[ "$(cat out)" = '20 12' ] || fail "a low limit of open files: $(cat out err)"
+status 78 env MN_LAUNCH_TIMEOUT=20 mpiexec --oversubscribe -n 12 sh -c 'ulimit -n 20; exec "$0" true' "$mnlaunch"
+one_line 'the first rank of a node with 12 ranks needs [0-9]* open files, and may have 20; raise the limit'
+
 # A rank that never comes is named.
 status 78 env MN_LAUNCH_TIMEOUT=2 $run sh -c '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && exec sleep 20; exec '"$mnlaunch"' true'
 one_line 'rank 1 of 3 did not arrive in 2 s; look for a message of its own, or a hung node or file system there'

@@ -3,7 +3,7 @@
 #include <exception>
 
 #include <fcntl.h>
-#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -57,21 +57,28 @@ void StartWatch::send_to_all(char byte) const noexcept {
 }
 
 void StartWatch::run() {
+  // poll(2) takes no more entries than this process may open files, and mnlaunch may have had a higher limit.
+  const Fd set(epoll_create1(EPOLL_CLOEXEC));
+  if (!set) return;  // no file is left
+  const auto add = [&](const Fd& fd, Link* link) {
+    epoll_event event{.events = EPOLLIN, .data = {.ptr = link}};
+    epoll_ctl(set.get(), EPOLL_CTL_ADD, fd.get(), &event);
+  };
+  add(wake_, nullptr);
+  for (auto& link : links_) add(link.socket, &link);
   while (true) {
-    std::vector<pollfd> entries = {{wake_.get(), POLLIN, 0}};
-    // poll() skips negative descriptors, so entry i + 1 stays that of link i.
-    for (const auto& link : links_) entries.push_back({link.is_open ? link.socket.get() : -1, POLLIN, 0});
     int patience_ms = -1;
     if (loss_) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(loss_->when - Clock::now());
       if (left.count() <= 0) end(*loss_);
       patience_ms = static_cast<int>(left.count());
     }
-    if (poll(entries.data(), entries.size(), patience_ms) <= 0) continue;
-    if (entries[0].revents != 0) return;
-    for (std::size_t i = 0; i < links_.size(); ++i) {
-      if (entries[i + 1].revents != 0) read_from(links_[i]);
-    }
+    epoll_event event{};
+    if (epoll_wait(set.get(), &event, 1, patience_ms) <= 0) continue;
+    auto* link = static_cast<Link*>(event.data.ptr);
+    if (link == nullptr) return;
+    read_from(*link);
+    if (!link->is_open) epoll_ctl(set.get(), EPOLL_CTL_DEL, link->socket.get(), nullptr);
   }
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <future>
@@ -130,8 +131,12 @@ std::uint16_t port_of(const Fd& listener) {
 Fd accept_waiting(const Fd& listener) {
   Fd connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   const int on = 1;
-  if (connection)
+  if (connection) {
     setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // has no effect on a socket of the node
+  } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+    // The connection waits on: whoever polls the listener would come back at once, again and again.
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   return connection;
 }
 

@@ -28,7 +28,7 @@ enum class Reach { kAllHosts, kThisHost };
 /// The TCP port of a listener. Throws CommError.
 [[nodiscard]] std::uint16_t port_of(const Fd& listener);
 
-/// The next connection that waits; empty if there is none.
+/// The next connection that waits; empty if there is none, or, after 10 ms, if there is no descriptor for it.
 [[nodiscard]] Fd accept_waiting(const Fd& listener);
 
 /// A connection that may still be under way: how it ends, connection_error() tells once the socket is writable. Empty

@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <cerrno>
-#include <thread>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -23,15 +21,10 @@ bool ready(int fd, short events, Deadline deadline) {
 }  // namespace
 
 Fd accept_until(const Fd& listener, Deadline deadline) {
-  constexpr std::chrono::milliseconds kPause(10);
   while (ready(listener.get(), POLLIN, deadline)) {
     Fd connection = accept_waiting(listener);
     if (connection) return connection;
-    // It went away again; or this process has no descriptor for it, and then the listener stays ready.
-    const bool stays = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    const auto now = Clock::now();
-    if (now >= deadline) break;
-    if (stays) std::this_thread::sleep_until(std::min(deadline, now + kPause));
+    if (Clock::now() >= deadline) break;  // it went away again, or there is no descriptor for it
   }
   return {};
 }
