@@ -10,7 +10,9 @@
 namespace mn::launcher {
 namespace {
 
-constexpr std::uint64_t kShmForEachRankMib = 64;  // what MPI's and NCCL's shared-memory transports take
+// What the shared-memory transports of MPI (4 MiB with Open MPI) and of NCCL take.
+constexpr std::uint64_t kShmOfMpiRankMib = 8;
+constexpr std::uint64_t kShmOfNcclRankMib = 56;
 
 bool is_full(const FolderFacts& folder) { return folder.writable == false || folder.free_mib == std::uint64_t{0}; }
 
@@ -47,9 +49,13 @@ Findings check_shm(const JobFacts& job) {
   return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
     const auto& free = job.nodes[node].system.shm.free_mib;
     const auto ranks = job.layout.ranks_of(static_cast<int>(node)).size();
-    if (!free || *free >= kShmForEachRankMib * ranks) return std::nullopt;
-    const auto found = *free < kShmForEachRankMib ? error_of : warning_of;
-    return found("shm", "/dev/shm has " + std::to_string(*free) + " MiB free for " + std::to_string(ranks) + " ranks",
+    const auto with_gpu = std::min(ranks, job.nodes[node].machine.gpus.size());
+    const std::uint64_t needed = kShmOfMpiRankMib * ranks + kShmOfNcclRankMib * with_gpu;
+    if (!free || *free >= needed) return std::nullopt;
+    const auto found = *free * ranks < needed ? error_of : warning_of;  // too little for one of them alone
+    return found("shm",
+                 "/dev/shm has " + std::to_string(*free) + " MiB free for " + std::to_string(ranks) +
+                     " ranks, which take up to " + std::to_string(needed) + " MiB",
                  "remove stale files there (rm /dev/shm/nccl-*), or enlarge it (docker --shm-size=1g)", "");
   });
 }

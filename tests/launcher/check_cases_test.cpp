@@ -61,6 +61,23 @@ TEST(CheckCasesTest, AMachineOfOneCpuHasNoOtherForItsRanks) {
   EXPECT_THAT(check_affinity(job), IsEmpty());
 }
 
+TEST(CheckCasesTest, ManyRanksOfANodeNeedLittleSharedMemoryWithoutGpus) {
+  auto job = healthy_job();
+  job.layout = {std::vector<int>(512, 0), {"vn1"}};
+  job.nodes.resize(1);
+  job.nodes[0].machine.gpus.clear();
+  const auto with_free = [&](std::uint64_t mib) {
+    job.nodes[0].system.shm.free_mib = mib;
+    return check_shm(job);
+  };
+  EXPECT_THAT(with_free(4096), IsEmpty());
+  ASSERT_EQ(with_free(4095).size(), 1u);
+  EXPECT_FALSE(with_free(4095)[0].is_error);
+  EXPECT_TRUE(with_free(7)[0].is_error) << "one rank lacks room";
+  job.nodes[0].machine = healthy_machine();
+  EXPECT_EQ(with_free(4096).size(), 1u) << "NCCL takes more for the two GPUs";
+}
+
 /// The third node is one without GPUs: another processor, no driver, one card.
 JobFacts job_with_a_cpu_node() {
   auto job = healthy_job();
