@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -95,6 +96,21 @@ void make_huge(std::byte* segment, std::size_t bytes) {
   }
 }
 
+/// A name that this user's processes give: "mn.UID." and 16 hexadecimal digits.
+bool is_own_name(const std::string& name) {
+  const std::string begin = "mn." + std::to_string(getuid()) + ".";
+  return name.size() == begin.size() + 16 && name.starts_with(begin) &&
+         name.find_first_not_of("0123456789abcdef", begin.size()) == std::string::npos;
+}
+
+/// (5): the lock ends with the process, in whatever container it is, and whoever has its number later. Waits while
+/// another process looks at the object; false if that one has removed it.
+bool hold(int descriptor) {
+  while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) continue;
+  struct stat found = {};
+  return fstat(descriptor, &found) != 0 || found.st_nlink > 0;
+}
+
 /// Collective: the greatest of the ranks' errors with the lowest rank that has it.
 struct Verdict {
   int error;
@@ -135,18 +151,35 @@ class SharedMemory::Draft {
 
  private:
   int create() {
-    std::uint64_t random = 0;
-    if (const int error = fill_with_random(std::as_writable_bytes(std::span(&random, 1))); error != 0) return error;
-    std::snprintf(offer_.name, sizeof offer_.name, "/mn.%u.%016llx", getuid(), static_cast<unsigned long long>(random));
-    const Fd descriptor(shm_open(offer_.name, O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR));
-    if (!descriptor) return errno;
+    [[maybe_unused]] static const bool once = (remove_abandoned_shared_memory(), true);
+    do {
+      std::uint64_t random = 0;
+      if (const int error = fill_with_random(std::as_writable_bytes(std::span(&random, 1))); error != 0) return error;
+      std::snprintf(offer_.name, sizeof offer_.name, "/mn.%u.%016llx", getuid(),
+                    static_cast<unsigned long long>(random));
+      object_ = Fd(shm_open(offer_.name, O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR));
+      if (!object_) return errno;
+    } while (!hold(object_.get()));
     named_ = true;
     return 0;
   }
 
   Offer offer_;
+  Fd object_;
   bool named_ = false;
 };
+
+void remove_abandoned_shared_memory() {
+  std::error_code error;
+  for (std::filesystem::directory_iterator file("/dev/shm", error), end; !error && file != end; file.increment(error)) {
+    if (!is_own_name(file->path().filename().string())) continue;
+    const Fd object(open(file->path().c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat found = {};
+    const bool is_own =
+        object && fstat(object.get(), &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == getuid();
+    if (is_own && flock(object.get(), LOCK_EX | LOCK_NB) == 0) unlink(file->path().c_str());
+  }
+}
 
 SharedMemory::Mapping::~Mapping() {
   if (data_ != nullptr) munmap(data_, bytes_);

@@ -13,7 +13,9 @@
 ///    writing all segments, its own too. The pages go with the last mapping.
 /// 4. Pages are reserved at once, by the rank whose segment they are: a full /dev/shm is an error here and no SIGBUS
 ///    later, and memory lies near the CPU of its owner.
-/// 5. The name exists only while the constructor runs. A process that is killed meanwhile leaves it behind.
+/// 5. The name exists only while the constructor runs, and the process that made it holds a lock (flock) meanwhile. A
+///    process that is killed then leaves the name without a lock behind: the next one of this user on the node removes
+///    it. If a process looks at a name before its maker has the lock, the maker takes another.
 /// 6. Segments of 2 MiB and more begin at multiples of that, in the object and in every process's memory, so that the
 ///    kernel can make huge pages of them.
 ///
@@ -37,6 +39,10 @@ class NoSharedMemory : public CommError {
  public:
   using CommError::CommError;
 };
+
+/// Removes the objects of this user that killed processes have left in /dev/shm (5). Called once in each process that
+/// makes one.
+void remove_abandoned_shared_memory();
 
 /// A segment for each rank of a node: aligned to a page, zeroed.
 class SharedMemory {
