@@ -291,5 +291,10 @@ TEST(GlobalSampler, RejectsForeignAndDamagedStates) {
   EXPECT_NO_THROW(ranks.load(good));
 }
 
+TEST(SamplerTest, TooFewSamplesAreNamed) {
+  EXPECT_THAT(test::message_of<UsageError>([] { Ranks(0, 1, 1, {}); }), HasSubstr("there are no samples"));
+  EXPECT_THAT(test::message_of<UsageError>([] { Ranks(1, 2, 1, {}); }), HasSubstr("start at most 1 rank"));
+}
+
 }  // namespace
 }  // namespace mn

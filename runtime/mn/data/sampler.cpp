@@ -29,9 +29,11 @@ const SamplerOptions& checked(std::int64_t size, const SamplerOptions& options) 
   if (options.batchsize < 1) {
     throw UsageError("batch size " + std::to_string(options.batchsize) + ": at least 1 sample a rank is needed");
   }
+  if (size == 0) throw UsageError("there are no samples: the dataset, or this part of it, is empty");
   if (size < options.ranks) {
     throw UsageError("there are more ranks (" + std::to_string(options.ranks) + ") than samples (" +
-                     std::to_string(size) + "): start at most " + std::to_string(size) + " ranks");
+                     std::to_string(size) + "): start at most " + std::to_string(size) +
+                     (size == 1 ? " rank" : " ranks"));
   }
   if (options.drop_last && size / options.ranks < options.batchsize) {  // a part has ⌊size / ranks⌋ samples at least
     throw UsageError("a step takes " + std::to_string(options.batchsize) + " × " + std::to_string(options.ranks) +
