@@ -136,6 +136,20 @@ TEST(InterruptionTest, TheTimeLimitEndsAllRanksWithACheckpoint) {
   EXPECT_TRUE(std::filesystem::exists(checkpoint_path(folder.path(), job.trainer->iteration())));
 }
 
+TEST(InterruptionTest, AProgramMayChangeItsFolder) {
+  const TestFolder folder(world());
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  {
+    ToyJob job(world(), {.trainer = {.iterations = 2, .out = "out"}});
+    std::filesystem::current_path(before);
+    job.trainer->extend("save", {1, "iteration"},
+                        [](Trainer& trainer) { trainer.save(checkpoint_path(trainer.out(), trainer.iteration())); });
+    EXPECT_EQ(job.trainer->run(), 0);
+  }
+  EXPECT_TRUE(std::filesystem::exists(checkpoint_path(folder.path() / "out", 2)));
+}
+
 /// Somebody removes the output folder, and begins another job there.
 TEST(InterruptionTest, ATrainingWhoseFolderIsTakenEndsOnAllRanks) {
   const TestFolder folder(world());

@@ -131,7 +131,7 @@ void write_report(const Trainer& trainer) {
   const bool has_reports = std::filesystem::exists(trainer.out() / "log");  // unless it ended before the first
   if (!trainer.is_root() || !has_reports) return;
   try {
-    write_file(trainer.out() / "report.html", make_report({trainer.out()}));
+    write_file(trainer.out() / "report.html", make_report({std::filesystem::proximate(trainer.out())}));
   } catch (const DataError& error) {
     // The training has succeeded: a page that could not be made does not change that.
     log_warning(std::string("no report.html: ") + error.what());

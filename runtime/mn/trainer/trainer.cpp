@@ -152,6 +152,7 @@ void Trainer::prepare_out() {
     if (is_root()) time_limit_ = std::make_unique<TimeLimit>(checkpoint);
     room = checkpoint + weights;  // which the program may write beside it
   }
+  options_.out = std::filesystem::absolute(options_.out);  // the program may change its folder
   status_ = std::make_unique<RunStatus>(is_root());
   on_root<UsageError>(*comm_, [&] { folder_ = std::make_unique<OutputFolder>(options_.out, room); });
   warn_of_volatile_storage(options_.out, *comm_);

@@ -212,7 +212,7 @@ void Trainer::save(const std::filesystem::path& path) {
     refuse(path, iteration_, error.what());
   }
   note_saved(seconds_since(begin));
-  if (path != checkpoint_path(out(), iteration_)) return;
+  if (std::filesystem::absolute(path) != checkpoint_path(out(), iteration_)) return;
   saved_iteration_ = iteration_;
   status_->saved(iteration_);
 }
