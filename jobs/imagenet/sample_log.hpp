@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/loader/iterator.hpp>
 #include <mn/trainer/extension.hpp>
 
@@ -26,7 +26,7 @@ class SampleLog final : public Extension {
 
  private:
   std::filesystem::path path_;
-  std::ofstream file_;
+  OutFile file_;
   std::int64_t epoch_ = 0;
   std::vector<std::int64_t> samples_;
 };

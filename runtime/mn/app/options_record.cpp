@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <sstream>
 #include <string_view>
 
 #include <mn/app/options_record.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/log.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 6> kOfThisRun = {"out",          "resume"
 }  // namespace
 
 OptionsRecord::OptionsRecord(const Options& options) {
-  std::istringstream lines(options.ini());
+  InText lines(options.ini());
   for (std::string line; std::getline(lines, line);) {
     const auto equals = line.find(" = ");
     if (line.starts_with('#') || equals == std::string::npos) continue;

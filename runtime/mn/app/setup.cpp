@@ -1,4 +1,3 @@
-#include <fstream>
 #include <iostream>
 #include <optional>
 #include <vector>
@@ -9,6 +8,7 @@
 #include <mn/comm/flight_recorder.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/activity.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -238,7 +238,7 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
 
 void write_config(const Options& options, const std::filesystem::path& out, Communicator& comm) {
   on_root<UsageError>(comm, [&] {
-    std::ofstream file(out / "config.ini");
+    OutFile file(out / "config.ini");
     file << options.ini() << std::flush;
     if (!file) throw UsageError("cannot write " + (out / "config.ini").string());
   });

@@ -3,6 +3,7 @@
 
 #include <mn/app/weights.hpp>
 #include <mn/checkpoint/safetensors.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn::app {
@@ -23,7 +24,9 @@ void save_weights(Trainer& trainer, const Reports& reports) {
 int evaluate_only(const CommonOptions& options, torch::nn::Module& model, Evaluator& evaluator, Communicator& comm) {
   load_model(options.evaluate, model, comm);
   for (const auto& [name, value] : evaluator.evaluate()) {
-    if (comm.rank() == 0) std::printf("validation/main/%s %g\n", name.c_str(), value);
+    OutText line;
+    line << "validation/main/" << name << ' ' << value << '\n';
+    if (comm.rank() == 0) std::fputs(line.str().c_str(), stdout);
   }
   std::fflush(stdout);
   return 0;

@@ -1,16 +1,15 @@
-#include <sstream>
-
 #include <torch/optim/optimizer.h>
 #include <torch/serialize/archive.h>
 
 #include <mn/checkpoint/optimizer_archive.hpp>
+#include <mn/core/classic_stream.hpp>
 
 namespace mn {
 
 std::string optimizer_bytes(const torch::optim::Optimizer& optimizer) {
   torch::serialize::OutputArchive archive;
   optimizer.save(archive);
-  std::ostringstream bytes;
+  OutText bytes;
   archive.save_to(bytes);
   return std::move(bytes).str();
 }

@@ -2,7 +2,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include <mn/comm/message_steps.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/comm/network_costs.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 
@@ -102,9 +102,12 @@ NetworkCosts parse(const std::string& text) {
   double latency_us = 0;
   double message_us = 0;
   double gigabytes = 0;
+  char commas[2] = {};
   char more = 0;
-  const int found = std::sscanf(text.c_str(), "%lf,%lf,%lf%c", &latency_us, &message_us, &gigabytes, &more);
-  if (found != 3 || !(latency_us > 0) || !(message_us > 0) || !(gigabytes > 0)) {
+  InText words(text);
+  words >> latency_us >> commas[0] >> message_us >> commas[1] >> gigabytes;
+  const bool is_read = words && commas[0] == ',' && commas[1] == ',' && !(words >> more);
+  if (!is_read || !(latency_us > 0) || !(message_us > 0) || !(gigabytes > 0)) {
     throw UsageError("MN_NETWORK is \"" + text +
                      "\"; it takes three numbers above 0, LATENCY_US,MESSAGE_US,GB_PER_S: MN_NETWORK=5,1,6");
   }

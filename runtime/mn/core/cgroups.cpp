@@ -1,7 +1,7 @@
 #include <fstream>
-#include <sstream>
 
 #include <mn/core/cgroups.hpp>
+#include <mn/core/classic_stream.hpp>
 
 namespace mn {
 
@@ -11,7 +11,7 @@ std::vector<fs::path> cgroups(const std::string& controller, const fs::path& roo
   std::vector<fs::path> found;
   std::ifstream file(root / "proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {  // "number:controllers:path"
-    std::istringstream fields(line);
+    InText fields(line);
     std::string number, controllers, path;
     std::getline(fields, number, ':');
     std::getline(fields, controllers, ':');

@@ -9,6 +9,7 @@
 #include <sched.h>
 
 #include <mn/core/cgroups.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/cpus.hpp>
 #include <mn/core/error.hpp>
 
@@ -67,7 +68,7 @@ double cpu_quota(const fs::path& root) {
 
 double queue_seconds() {
   double ran_ns = 0, queued_ns = 0;
-  std::ifstream("/proc/thread-self/schedstat") >> ran_ns >> queued_ns;
+  InFile("/proc/thread-self/schedstat") >> ran_ns >> queued_ns;
   return queued_ns * 1e-9;
 }
 

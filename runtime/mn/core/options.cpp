@@ -10,10 +10,10 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 
 #include <boost/program_options.hpp>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/options.hpp>
 #include <mn/core/suggest.hpp>
@@ -255,7 +255,7 @@ std::string Options::help() const {
   }
   add(kConfig, po::value<std::string>()->value_name("FILE"), "read options from FILE, e.g. an earlier OUT/config.ini");
   add(kHelp, "print this and exit")(kVersion, "print the versions of mn and of what it uses, and exit");
-  std::ostringstream text;
+  OutText text;
   text << usage_ << "\n\n" << description;
   return text.str();
 }

@@ -1,22 +1,21 @@
-#include <sstream>
-
 #include <sys/stat.h>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/start_links.hpp>
 
 namespace mn {
 
 std::string start_links_text(const std::vector<StartLink>& links) {
-  std::ostringstream text;
+  OutText text;
   for (const auto& link : links) text << link.fd << ' ' << link.inode << ' ' << link.reports << ' ' << link.name << ';';
   return text.str();
 }
 
 std::vector<StartLink> parse_start_links(const std::string& text) {
   std::vector<StartLink> links;
-  std::istringstream entries(text);
+  InText entries(text);
   for (std::string entry; std::getline(entries, entry, ';');) {
-    std::istringstream fields(entry);
+    InText fields(entry);
     StartLink link;
     if (fields >> link.fd >> link.inode >> link.reports && std::getline(fields >> std::ws, link.name)) {
       links.push_back(link);

@@ -2,13 +2,13 @@
 // (O_EXCL, mode 0600), which is removed at once. Other processes of the node open it through /proc, as only the same
 // user may.
 #include <cerrno>
-#include <sstream>
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/stage_file.hpp>
@@ -42,13 +42,13 @@ StageFile StageFile::make(const fs::path& folder) {
 
 std::string StageFile::handle() const {
   const struct stat facts = facts_of(get(), folder_.string());
-  std::ostringstream text;
+  OutText text;
   text << ::getpid() << ' ' << get() << ' ' << facts.st_dev << ' ' << facts.st_ino << ' ' << folder_.string();
   return text.str();
 }
 
 StageFile StageFile::open(const std::string& handle) {
-  std::istringstream text(handle);
+  InText text(handle);
   pid_t process = 0;
   int number = -1;
   dev_t device = 0;

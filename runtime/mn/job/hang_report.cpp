@@ -5,9 +5,9 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <sstream>
 
 #include <mn/core/activity.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/host_list.hpp>
 #include <mn/core/json.hpp>
 #include <mn/job/progress_watch.hpp>
@@ -91,7 +91,7 @@ std::string stacks_of(const std::vector<json>& kinds) {
     const auto stack = kind.at("stack").get<std::string>();
     if (stack.empty() || ++count > kMaxStacks) continue;
     text += "  stack of rank " + std::to_string(ranks_of(kind).front()) + ":\n";
-    std::istringstream lines(stack);
+    InText lines(stack);
     for (std::string line; std::getline(lines, line);) text += "    " + line + "\n";
   }
   return text;

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cerrno>
-#include <sstream>
 
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/net/socket.hpp>
 #include <mn/job/peer_meeting.hpp>
 
@@ -35,7 +35,7 @@ std::string PeerIntroduction::text() const {
 }
 
 PeerIntroduction PeerIntroduction::parse(const std::string& text) {
-  std::istringstream words(text);
+  InText words(text);
   PeerIntroduction introduction;
   std::string open;
   words >> introduction.port >> open;

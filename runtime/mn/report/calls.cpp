@@ -2,10 +2,10 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <sstream>
 #include <utility>
 #include <vector>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
@@ -48,7 +48,7 @@ struct Job {
 };
 
 void read_rank(const fs::path& path, Job& job) {
-  std::istringstream lines(read_file(path));
+  InText lines(read_file(path));
   std::int64_t rank = -1;
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <iomanip>
 #include <limits>
-#include <sstream>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/report/chart.hpp>
 
 namespace mn::report {
@@ -81,7 +81,7 @@ void draw_curve(std::ostream& svg, const Axes& axes, const Curve& curve) {
   // A page of a long run stays small.
   const std::size_t stride = curve.points.size() / kMaxPoints + 1;
   const int color = curve.color % kColors;
-  std::ostringstream path, marks;
+  OutText path, marks;
   path.precision(6);
   for (std::size_t i = 0; i < curve.points.size(); i += stride) {
     const auto& [x, y] = curve.points[i];
@@ -120,7 +120,7 @@ std::string draw_chart(const std::string& title, const std::string& x_label, con
   x.widen();
   y.widen();
   const Axes axes(x, y);
-  std::ostringstream svg;
+  OutText svg;
   svg << "<figure><figcaption>" << escape_html(title) << "</figcaption><svg viewBox='0 0 " << kWidth << ' ' << kHeight
       << "' role='img'><title>" << escape_html(title) << "</title>";
   axes.draw(svg, x_label);
@@ -161,7 +161,7 @@ std::string escape_html(std::string_view text) {
 }
 
 std::string short_number(double value) {
-  std::ostringstream text;
+  OutText text;
   if (value == 0) value = 0;  // not −0
   const double size = std::abs(value);
   if (size >= 1e4 && size < 1e9) {

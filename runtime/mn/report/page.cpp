@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <sstream>
 #include <string_view>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/file.hpp>
 #include <mn/report/chart.hpp>
 #include <mn/report/report.hpp>
@@ -44,7 +44,7 @@ path.dashed { stroke-dasharray: 5 4; }
 )";
 
 std::string style() {
-  std::ostringstream text;
+  OutText text;
   text << kStyle;
   for (int i = 0; i < report::kColors; ++i) {
     text << ".c" << i << "{stroke:var(--c" << i << ");fill:none;stroke-width:1.8}.m" << i << "{fill:var(--c" << i

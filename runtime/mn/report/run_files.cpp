@@ -3,9 +3,9 @@
 #include <fstream>
 #include <numeric>
 #include <set>
-#include <sstream>
 #include <utility>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/slow_rank.hpp>
@@ -117,7 +117,7 @@ void find_slow_ranks(const Run& run, std::vector<std::string>& findings) {
   const double median = lower_median(compute);
   for (std::size_t rank = 0; rank < compute.size(); ++rank) {
     if (!is_slow_rank(compute[rank], median)) continue;
-    std::ostringstream text;
+    OutText text;
     text.precision(3);
     text << "rank " << rank << (rank < run.hosts.size() ? " on host " + run.hosts[rank] : "") << " computed "
          << compute[rank] / median << " times as long as the median rank in the last report: all others wait for it";
@@ -136,7 +136,7 @@ void find_data_waits(const Run& run, std::vector<std::string>& findings) {
       std::ranges::max_element(kDataCauses, {}, [&](const auto& each) { return sum_of(last, each.first); });
   const double part = sum_of(last, cause->first);
   if (part < waiting / 4) return;  // the iterator does not say
-  std::ostringstream text;
+  OutText text;
   text.precision(2);
   text << "in the last report ranks waited " << 100 * waiting / all << " % of a step for minibatches, "
        << 100 * part / waiting << " % of that for " << cause->second;

@@ -1,4 +1,3 @@
-#include <sstream>
 #include <unordered_set>
 #include <utility>
 
@@ -13,6 +12,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/checksum.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/tensor/modules.hpp>
@@ -68,7 +68,7 @@ void* current_stream_handle(Device device) {
 /// "Float [3, 4]"
 std::string form_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
-  std::ostringstream text;
+  OutText text;
   text << toString(tensor.scalar_type()) << " " << tensor.sizes();
   return text.str();
 }

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 #include <thread>
 
@@ -17,6 +16,7 @@
 
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/comm/on_root.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
@@ -41,7 +41,7 @@ constexpr std::uint64_t kLeastBytes = 64 << 10;  // what a run writes beside che
 bool is_full(int error_number) { return error_number == ENOSPC || error_number == EDQUOT; }
 
 std::string bytes_text(std::uint64_t bytes) {
-  std::ostringstream text;
+  OutText text;
   text << bytes << " bytes";
   if (bytes >= 1 << 20) text << " (" << (bytes >> 20) << " MiB)";
   return text.str();
@@ -64,7 +64,7 @@ std::string start_of(pid_t pid) {
   std::string line;
   std::getline(file, line);
   // proc(5): field 22. The name, field 2, may hold blanks and parentheses, so fields count from the last of these.
-  std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+  InText fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
   return field;

@@ -4,12 +4,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/cpus.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/slow_rank.hpp>
@@ -24,7 +24,7 @@ constexpr int kMaxZones = 16;
 
 double number_in_file(const std::string& path) {
   double number = 0;
-  std::ifstream(path) >> number;
+  InFile(path) >> number;
   return number;
 }
 
@@ -48,7 +48,7 @@ void read_cpus(RankConditions& now) {
   const double tick_s = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
   std::ifstream file("/proc/stat");
   for (std::string line; std::getline(file, line) && line.starts_with("cpu");) {
-    std::istringstream words(line.substr(3));
+    InText words(line.substr(3));
     int cpu = -1;
     std::array<double, 8> ticks{};
     if (line[3] == ' ' || !(words >> cpu) || !std::ranges::binary_search(own, cpu)) continue;

@@ -1,14 +1,13 @@
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cinttypes>
-#include <cstdio>
+#include <iomanip>
 #include <string>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -67,13 +66,18 @@ void RunStatus::saved(std::int64_t iteration) {
 /// One write of a fixed length: a reader sees the old lines or the new.
 void RunStatus::write() {
   if (!file_) return;
-  std::array<char, 256> text{};
-  const int length = std::snprintf(text.data(), text.size(),
-                                   "began %-20" PRId64 "\niteration %-20" PRId64 "\nsaved %-20" PRId64
-                                   "\nup %-20.3f\nloaded %-20.3f\nstepped %-20.3f\n",
-                                   began_, iteration_, saved_, up_at_, loaded_at_, stepped_at_);
+  OutText lines;
+  lines << std::left << std::fixed << std::setprecision(3);
+  const auto add = [&](const char* name, auto value) { lines << name << ' ' << std::setw(20) << value << '\n'; };
+  add("began", began_);
+  add("iteration", iteration_);
+  add("saved", saved_);
+  add("up", up_at_);
+  add("loaded", loaded_at_);
+  add("stepped", stepped_at_);
+  const std::string text = lines.str();
   const auto begin = Clock::now();
-  [[maybe_unused]] const auto written = pwrite(file_.get(), text.data(), static_cast<std::size_t>(length), 0);
+  [[maybe_unused]] const auto written = pwrite(file_.get(), text.data(), text.size(), 0);
   const bool is_first = written_ == Clock::time_point{};
   written_ = Clock::now();
   // The least: what else the machine does costs no more at the next write.

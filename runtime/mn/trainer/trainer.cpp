@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include <ATen/core/Tensor.h>
 
@@ -14,6 +13,7 @@
 #include <mn/comm/create_communicator.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/checksum.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
@@ -50,7 +50,7 @@ class FunctionExtension final : public Extension {
 /// Where the job could go on after the loss of a node. Collective, when rank 0 has locked the folder. A disk that all
 /// nodes see, such as one that this node serves to the others, outlives the others at least.
 void warn_of_volatile_storage(const std::filesystem::path& out, Communicator& comm) {
-  std::ostringstream owner;  // as this rank sees it
+  OutText owner;  // as this rank sees it
   owner << std::ifstream(out / ".lock").rdbuf();
   const bool is_shared = comm.inter_size() > 1 && same_on_all_ranks(hash64(owner.str()), comm);
   if (comm.rank() != 0 || (comm.inter_size() == 1 && !environment("SLURM_JOB_ID"))) return;

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <iomanip>
 #include <map>
-#include <sstream>
 #include <string>
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +9,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/gradients/compression/error_feedback.hpp>
 
@@ -71,7 +71,7 @@ std::string ErrorFeedback::whole_gradients() const {
     elements += parameters_[i].numel();
   }
   if (whole == 0) return "";
-  std::ostringstream text;
+  OutText text;
   text << whole << " of " << parameters_.size() << " gradients (" << std::setprecision(3)
        << 100 * static_cast<double>(elements) / static_cast<double>(std::max<std::int64_t>(all, 1))
        << " % of the elements)";

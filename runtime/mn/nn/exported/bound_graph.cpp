@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <sstream>
 
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
@@ -24,7 +24,7 @@ std::string form_of_input(const Input& input) {
 }
 
 std::string form_of_tensor(const at::Tensor& tensor) {
-  std::ostringstream text;
+  OutText text;
   text << toString(tensor.scalar_type()) << " " << tensor.sizes();
   return text.str();
 }

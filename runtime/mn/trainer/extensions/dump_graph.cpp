@@ -1,11 +1,11 @@
 #include <map>
-#include <sstream>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/text.hpp>
 #include <mn/trainer/extensions/dump_graph.hpp>
@@ -40,7 +40,7 @@ std::map<const Node*, std::string> labels_of(const NamedTensors& parameters) {
 
 std::string graph_of(const at::Tensor& loss, const NamedTensors& parameters) {
   const std::map<const Node*, std::string> labels = labels_of(parameters);
-  std::ostringstream dot;
+  OutText dot;
   dot << "digraph loss {\n  rankdir=TB;\n  \"loss\" [shape=box, style=filled];\n";
 
   std::map<const Node*, std::size_t> numbers;

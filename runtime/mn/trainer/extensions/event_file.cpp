@@ -5,11 +5,11 @@
 #include <chrono>
 #include <cstring>
 #include <iomanip>
-#include <sstream>
 
 #include <unistd.h>
 
 #include <mn/core/checksum.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
@@ -51,7 +51,7 @@ std::uint32_t masked_crc(std::string_view data) {
 
 std::filesystem::path new_path(const std::filesystem::path& folder) {
   make_folders(folder);
-  std::ostringstream name;
+  OutText name;
   name << "events.out.tfevents." << std::setw(10) << std::setfill('0') << static_cast<std::int64_t>(unix_time()) << '.'
        << host_name() << '.' << getpid();
   return folder / name.str();

@@ -3,9 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
+
+#include <mn/core/classic_stream.hpp>
 
 namespace mn::extensions {
 
@@ -31,7 +32,7 @@ class EventFile {
   void add_event(const std::string& rest);
 
   std::filesystem::path path_;
-  std::ofstream file_;
+  OutFile file_;
 };
 
 }  // namespace mn::extensions

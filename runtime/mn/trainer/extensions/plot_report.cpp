@@ -2,7 +2,6 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <sstream>
 #include <thread>
 
 #include <fcntl.h>
@@ -11,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
@@ -82,7 +82,7 @@ PlotReport::~PlotReport() {
 
 /// A line "x y" for each entry that has both.
 std::string PlotReport::points_of(const std::vector<nlohmann::json>& entries, const std::string& name) const {
-  std::ostringstream points;
+  OutText points;
   points.precision(9);
   for (const auto& entry : entries) {
     const auto y = entry.find(name);

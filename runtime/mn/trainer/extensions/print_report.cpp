@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/json.hpp>
 #include <mn/trainer/extensions/print_report.hpp>
 #include <mn/trainer/extensions/progress_bar.hpp>
@@ -14,9 +15,9 @@ constexpr std::size_t kLeastWidth = 10;
 std::string value_text(const nlohmann::json& value) {
   if (value.is_null()) return "nan";  // JSON has no NaN
   if (value.is_number_integer()) return std::to_string(value.get<std::int64_t>());
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", value.get<double>());
-  return text;
+  OutText text;
+  text << value.get<double>();
+  return text.str();
 }
 
 std::string padded(std::string text, const std::string& column) {

@@ -1,8 +1,8 @@
 #include <array>
 #include <cstdio>
-#include <fstream>
 
 #include <mn/comm/on_root.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
@@ -84,7 +84,7 @@ void Profile::write_steps(Trainer& trainer) {
   const std::vector<json> steps_of = trainer.communicator().gather_obj(own);
   if (!trainer.is_root()) return;
   try_to_write(has_failed_, [&] {
-    std::ofstream file(trainer.out() / "profile.jsonl", std::ios::app);
+    OutFile file(trainer.out() / "profile.jsonl", std::ios::app);
     for (std::size_t k = 0; k < own.size(); ++k) {
       json line = {{"iteration", first + static_cast<std::int64_t>(k)}};
       for (std::size_t c = 0; c < kColumns.size(); ++c) {

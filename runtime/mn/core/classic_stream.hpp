@@ -1,0 +1,28 @@
+/// Streams for files, commands and messages between programs: numbers have a decimal point and no separators, whatever
+/// std::locale::global() the program has set. In runtime and jobs they replace those of the standard library, which
+/// tests/format_test forbids.
+#pragma once
+
+#include <fstream>
+#include <locale>
+#include <sstream>
+#include <utility>
+
+namespace mn {
+
+/// A stream of the standard library with the classic locale.
+template <class Stream>
+class ClassicStream : public Stream {
+ public:
+  template <class... Arguments>
+  explicit ClassicStream(Arguments&&... arguments) : Stream(std::forward<Arguments>(arguments)...) {
+    this->imbue(std::locale::classic());
+  }
+};
+
+using OutText = ClassicStream<std::ostringstream>;
+using InText = ClassicStream<std::istringstream>;
+using OutFile = ClassicStream<std::ofstream>;
+using InFile = ClassicStream<std::ifstream>;
+
+}  // namespace mn
