@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `cmake --install` into an empty prefix; then another project finds the package, builds the four-line port and trains
-# with two ranks; then the installed programs run by themselves.
+# with two ranks; then the installed programs and an installed example run by themselves.
 set -euo pipefail
 unset LD_LIBRARY_PATH MN_DATA
 work=$MN_BUILD_DIR/tests/install-test
@@ -9,6 +9,12 @@ rm -rf "$work"
 mkdir -p "$work/empty"
 
 step() { "$@" >"$work/output" 2>&1 || { cat "$work/output"; echo "FAILED: $*"; exit 1; }; }
+
+# Before all is built: one line names the command that builds the rest, and nothing is installed.
+step cmake -S "$MN_SOURCE_DIR" -B "$work/unbuilt" -G Ninja -DBUILD_TESTING=OFF -DMN_TORCH=OFF -DMN_CUDA=OFF
+! cmake --install "$work/unbuilt" --prefix "$work/nothing" >"$work/output" 2>&1 && [ ! -e "$work/nothing" ] &&
+  grep -q "mn is not built completely (.*): run .cmake --build $work/unbuilt., then install again" "$work/output" ||
+  { cat "$work/output"; echo "FAILED: an installation of what is not built"; exit 1; }
 
 step cmake --install "$MN_BUILD_DIR" --prefix "$prefix"
 for path in bin/mnlaunch bin/mnlaunch-selftest bin/mnshard bin/jobs/mnist include/mn/mn.hpp include/mn/comm/communicator.hpp \
@@ -28,6 +34,9 @@ compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$MN_BUILD_DIR/CMakeCache.t
 step cmake -S "$(dirname "$0")/consumer" -B "$work/consumer" -G Ninja -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix"
 step cmake --build "$work/consumer"
+# One example of the installed ones: it calls HDF5, too. All of them are configured.
+step cmake -S "$prefix/share/mn/examples" -B "$work/examples" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix"
+step cmake --build "$work/examples" --target own_hdf5
 
 cd "$work/empty"
 export MN_TEST_TIMEOUT=100
@@ -39,3 +48,5 @@ step "$work/consumer/classify"
 grep -qx 'logits \[2, 7\]' "$work/output" || { cat "$work/output"; echo "FAILED: mn::models"; exit 1; }
 step "$mpiexec" 2 "$prefix/bin/mnlaunch" jobs/mnist --epoch 1 --unit 10
 [ -s result/log ] || { cat "$work/output"; echo "FAILED: no result/log"; exit 1; }
+step "$mpiexec" 2 "$work/examples/own_hdf5"
+grep -q '^bias 0\.2[45]' "$work/output" || { cat "$work/output"; echo "FAILED: the installed example"; exit 1; }
