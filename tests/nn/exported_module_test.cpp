@@ -56,7 +56,7 @@ void expect_close(const at::Tensor& given, const at::Tensor& wanted, const std::
   EXPECT_LE(difference, kTolerance * std::max(1.0, norm(wanted))) << what;
 }
 
-/// Outputs, gradients of the sum of squares of all outputs that have one, and buffers afterwards.
+/// Outputs, gradients of the sum of squares of all outputs that have one, and buffers and frozen parameters afterwards.
 void expect_same_as_python(ExportedModule& model, const std::string& name, const std::string& file) {
   Expected expected(file);
   const std::vector<at::Tensor> outputs = model.forward_all(expected.inputs());
@@ -78,6 +78,10 @@ void expect_same_as_python(ExportedModule& model, const std::string& name, const
   for (const auto& item : buffers) {
     ASSERT_EQ(expected.of("buffer").count(item.key()), 1U) << item.key();
     expect_close(item.value(), expected.of("buffer").at(item.key()), name + " buffer " + item.key());
+  }
+  for (const auto& item : parameters) {
+    const auto wanted = expected.of("buffer").find(item.key());
+    if (wanted != expected.of("buffer").end()) expect_close(item.value(), wanted->second, name + " " + item.key());
   }
 }
 
@@ -110,6 +114,49 @@ TEST(ExportedModule, ADerivedEvaluationGraphIsPythons) {
     model->eval();
     expect_same_as_python(*model, "conv_eval");
   }
+}
+
+TEST(ExportedModule, WhatForwardChangesIsPythons) {
+  for (const char* name : {"state", "state_functional"}) {
+    const auto model = load(name);
+    model->eval();
+    expect_same_as_python(*model, name, "state_eval");
+    model->zero_grad();
+    model->train();
+    expect_same_as_python(*model, name, "state");
+    const at::Tensor x = torch::ones({2, 4});
+    (void)model->forward_all({x, torch::zeros({2}, torch::kLong)});
+    EXPECT_TRUE(x.equal(torch::full({2, 4}, 2.0))) << name << " changes its argument";
+  }
+}
+
+TEST(ExportedModule, ADerivedEvaluationGraphReadsNothingThatTrainingAloneMayChange) {
+  for (const char* name : {"moving", "moving_functional"}) {
+    const auto model = load(name);
+    EXPECT_THAT(
+        test::message_of<DataError>([&] { model->require_evaluation_graph(); }),
+        AllOf(HasSubstr(name + std::string(": node \"")), HasSubstr("the buffer \"mean\", which an output depends on"),
+              HasSubstr("export the model in evaluation mode, too"), Not(HasSubstr("\n"))));
+    model->set_evaluation_graph(test::model_file("moving_eval.pt2"), "moving_eval");
+    model->eval();
+    expect_same_as_python(*model, name, "moving_eval");
+    model->zero_grad();
+    model->train();
+    expect_same_as_python(*model, name, "moving");
+  }
+}
+
+TEST(ExportedModule, AGivenEvaluationGraphChangesNothing) {
+  const auto model = load("moving");
+  model->set_evaluation_graph(test::model_file("moving.pt2"), "moving");
+  const at::Tensor before = model->named_buffers()["mean"].clone(), x = torch::randn({4, 3});
+  model->eval();
+  const at::Tensor evaluated = model->forward(x);
+  EXPECT_TRUE(model->named_buffers()["mean"].equal(before));
+  EXPECT_TRUE(model->forward(x).equal(evaluated));
+  model->train();
+  EXPECT_TRUE(model->forward(x).equal(evaluated)) << "what the graph writes, it reads";
+  EXPECT_FALSE(model->named_buffers()["mean"].equal(before));
 }
 
 TEST(ExportedModule, AnEvaluationGraphRunsOnTheSameTensors) {

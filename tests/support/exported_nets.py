@@ -4,6 +4,7 @@ import collections
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.ao.quantization import FusedMovingAvgObsFakeQuantize
 from torch._higher_order_ops.map import map as map_rows
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
@@ -200,3 +201,41 @@ class Frozen(nn.Module):
 
     def forward(self, x):
         return self.norm(self.layer(x))
+
+
+class State(nn.Module):
+    """What training changes beside what the optimizer does: an argument, a queue of which a part is written, a frozen
+    teacher that follows, the range of a quantization, and the rows of an embedding that are too long."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(7, 4, max_norm=0.5)
+        self.layer, self.teacher = nn.Linear(4, 3), nn.Linear(4, 3).requires_grad_(False)
+        self.quantize = FusedMovingAvgObsFakeQuantize()
+        self.register_buffer("queue", torch.randn(3, 6))
+
+    def forward(self, x, words):
+        x.mul_(2)
+        z = F.normalize(self.layer(self.quantize(x) + self.embedding(words)), dim=1)
+        scores = torch.cat([z @ self.queue.clone(), self.teacher(x)], 1)
+        if self.training:
+            with torch.no_grad():
+                self.queue[:, :2] = z[:2].t()
+                for own, other in zip(self.teacher.parameters(), self.layer.parameters()):
+                    own.view(-1).mul_(0.9).add_(other.view(-1), alpha=0.1)
+        return scores
+
+
+class Moving(nn.Module):
+    """Subtracts a moving mean, which training alone moves."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.register_buffer("mean", torch.randn(3))
+
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+        return self.layer(x - self.mean)

@@ -5,7 +5,7 @@ import struct
 
 import torch
 
-DTYPES = {"F64": torch.float64, "F32": torch.float32, "I64": torch.int64, "U8": torch.uint8, "BOOL": torch.bool}
+DTYPES = {"F64": torch.float64, "F32": torch.float32, "I32": torch.int32, "I64": torch.int64, "U8": torch.uint8, "BOOL": torch.bool}
 
 
 def save(path, tensors):

@@ -10,6 +10,7 @@
 #include <mn/nn/exported/archive.hpp>
 #include <mn/nn/exported/bound_graph.hpp>
 #include <mn/nn/exported/enumerations.hpp>
+#include <mn/nn/exported/evaluation_graph.hpp>
 #include <mn/nn/exported/program.hpp>
 #include <mn/nn/exported/stored_tensor.hpp>
 #include <mn/nn/exported_module.hpp>
@@ -122,13 +123,15 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
   }
   Program training = program;
   has_other_batch_norms_ = replace_batch_norms(training).others > 0;
-  training_ = std::make_unique<exported::BoundGraph>(training, exported::Mode::kAsExported, tensors, source);
+  training_ = std::make_unique<exported::BoundGraph>(training, exported::Mode::kTraining, tensors, source);
+  is_set_to_evaluation_ = exported::is_set_to_evaluation(program);
   for (const Input& input : program.inputs) {
     if (input.kind == Input::Kind::kUser) inputs_.push_back(describe(input));
   }
   for (const exported::Output& output : training_->outputs()) outputs_.push_back({output.name, output.sizes});
   try {
-    evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kEvaluation, tensors, source);
+    const Program evaluation = exported::derive_evaluation(program, source);
+    evaluation_ = std::make_unique<exported::BoundGraph>(evaluation, exported::Mode::kEvaluation, tensors, source);
   } catch (const DataError& error) {
     // A model that only trains needs no other graph: the error is for the first call that does.
     evaluation_error_ = error.what();
@@ -156,14 +159,12 @@ void ExportedModule::set_evaluation_graph(std::string_view bytes, const std::str
     }
     tensors.back() = own->second;  // the weights that train, not those of the file
   }
-  evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kAsExported, tensors, source);
+  evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kEvaluation, tensors, source);
 }
 
 void ExportedModule::require_evaluation_graph() const {
   if (!evaluation_) throw DataError(evaluation_error_);
 }
-
-bool ExportedModule::is_exported_for_evaluation() const noexcept { return training_->is_evaluation(); }
 
 const exported::BoundGraph& ExportedModule::graph() const {
   if (is_training()) return *training_;

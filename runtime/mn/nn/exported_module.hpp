@@ -47,9 +47,9 @@ struct ExportedOutput {
 /// exported on. Pickled parts of the file are never read.
 ///
 /// In training mode the graph runs as it was exported. The graph for evaluation mode is derived from it: dropout is
-/// off, normalizations use their running statistics, and buffers do not change. Where that is not enough, because the
-/// model asks for its mode by itself or draws random numbers, export it in evaluation mode, too, and give that file to
-/// set_evaluation_graph().
+/// off, normalizations use their running statistics, and neither parameters nor buffers change. Where that is not
+/// enough, because the model asks for its mode by itself, draws random numbers, or reads a buffer after it has changed
+/// it, export it in evaluation mode, too, and give that file to set_evaluation_graph().
 class ExportedModule : public torch::nn::Module {
  public:
   /// Reads a file, on this rank alone. Throws DataError of one line that names what is absent, damaged or unknown, such
@@ -67,7 +67,7 @@ class ExportedModule : public torch::nn::Module {
   void require_evaluation_graph() const;
   /// Whether the file looks as if it had been exported in evaluation mode: it has dropout or batch norm, all of it off.
   /// Training then goes on without them. Batch norms alone whose weights require no gradient are meant so.
-  [[nodiscard]] bool is_exported_for_evaluation() const noexcept;
+  [[nodiscard]] bool is_exported_for_evaluation() const noexcept { return is_set_to_evaluation_; }
 
   /// What forward_all() takes, in its order.
   [[nodiscard]] const std::vector<ExportedInput>& inputs() const noexcept { return inputs_; }
@@ -104,6 +104,7 @@ class ExportedModule : public torch::nn::Module {
   std::vector<ExportedOutput> outputs_;
   std::shared_ptr<Communicator> batch_norm_comm_;  // null: each rank normalizes by its own minibatch
   bool has_other_batch_norms_ = false;             // that can't be over ranks
+  bool is_set_to_evaluation_ = false;
 };
 
 }  // namespace mn

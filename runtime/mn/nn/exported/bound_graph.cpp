@@ -10,6 +10,7 @@
 #include <mn/core/text.hpp>
 #include <mn/nn/exported/bound_graph.hpp>
 #include <mn/nn/exported/enumerations.hpp>
+#include <mn/nn/exported/evaluation_graph.hpp>
 
 namespace mn::exported {
 namespace {
@@ -59,17 +60,6 @@ std::optional<std::size_t> buffer_of(const Output& output, const std::vector<Inp
   throw DataError(source + ": an output changes the buffer " + json_quoted(output.buffer) + ", which is not an input");
 }
 
-std::vector<Given> given_by(const Program& program) {
-  std::vector<Given> given;
-  for (const Input& input : program.inputs) {
-    const auto stored = program.weights.find(input.target);
-    given.push_back({.is_buffer = input.kind == Input::Kind::kBuffer,
-                     .is_frozen = input.kind == Input::Kind::kParameter && stored != program.weights.end() &&
-                                  !stored->second.requires_grad});
-  }
-  return given;
-}
-
 /// An output as a tensor; undefined for None.
 at::Tensor tensor_of(const c10::IValue& value, const std::string& source) {
   if (value.isNone()) return {};
@@ -85,7 +75,7 @@ BoundGraph::BoundGraph(const Program& program, Mode mode, std::vector<at::Tensor
       mode_(mode),
       inputs_(program.inputs),
       tensors_(std::move(tensors)),
-      runner_(program.graph, given_by(program), mode, source) {
+      runner_(program.graph, source) {
   for (const Input& input : inputs_) {
     check_dtype(input, source);
     const auto stored = program.weights.find(input.target);
@@ -93,10 +83,11 @@ BoundGraph::BoundGraph(const Program& program, Mode mode, std::vector<at::Tensor
                           c10::isComplexType(scalar_type_of(stored->second.dtype)));
   }
   is_replaced_.resize(inputs_.size());
+  is_copied_ = mode == Mode::kEvaluation ? written_inputs(program) : std::vector<bool>(inputs_.size());
   for (const Output& output : program.outputs) {
     if (output.buffer.empty()) outputs_.push_back(output);
     buffers_.push_back(buffer_of(output, inputs_, source));
-    if (buffers_.back()) is_replaced_[*buffers_.back()] = true;
+    if (buffers_.back() && mode == Mode::kTraining) is_replaced_[*buffers_.back()] = true;
   }
 }
 
@@ -107,13 +98,24 @@ c10::Device BoundGraph::device_of(const std::vector<at::Tensor>& inputs) const {
   return inputs.empty() ? c10::Device(c10::kCPU) : inputs.front().device();
 }
 
+/// What the graph gets for an input that is not the user's. Tied tensors have one copy.
+at::Tensor BoundGraph::given_for(std::size_t input, Copies& copies) const {
+  const at::Tensor& own = tensors_[input];
+  if (!own.defined()) return own;
+  if (is_replaced_[input]) return own.detach();  // autograd keeps the memory that a buffer had
+  if (!is_copied_[input]) return own;
+  at::Tensor& copy = copies[own.unsafeGetTensorImpl()];
+  if (!copy.defined()) copy = own.clone();
+  return copy;
+}
+
 std::vector<c10::IValue> BoundGraph::values_for(const std::vector<at::Tensor>& inputs) const {
   std::vector<c10::IValue> values;
+  Copies copies;
   std::size_t next = 0;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i].kind != Input::Kind::kUser) {
-      // Autograd keeps the memory that a buffer had.
-      const at::Tensor tensor = is_replaced_[i] ? tensors_[i].detach() : tensors_[i];
+      const at::Tensor tensor = given_for(i, copies);
       values.emplace_back(!tensor.defined() ? c10::IValue() : is_complex_[i] ? at::view_as_complex(tensor) : tensor);
       continue;
     }
@@ -131,11 +133,21 @@ std::vector<c10::IValue> BoundGraph::values_for(const std::vector<at::Tensor>& i
                       std::to_string(inputs.size()));
 }
 
+std::vector<std::int64_t> BoundGraph::versions() const {
+  std::vector<std::int64_t> versions;
+  for (const at::Tensor& tensor : tensors_) versions.push_back(tensor.defined() ? tensor._version() : 0);
+  return versions;
+}
+
 std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) const {
+  const std::vector<std::int64_t> before = versions();
   const std::vector<c10::IValue> results = runner_.run(values_for(inputs), device_of(inputs));
+  // An operator whose schema does not say that it writes, or what its result shares memory with.
+  if (mode_ == Mode::kEvaluation && versions() != before) {
+    throw Error(source_ + ": an operator changes the model in evaluation mode: export the model without that operator");
+  }
   std::vector<at::Tensor> outputs;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    // Evaluation leaves buffers, such as running statistics, as they are.
     if (buffers_[i] && mode_ == Mode::kEvaluation) continue;
     const at::Tensor result = tensor_of(results[i], source_);
     if (!buffers_[i]) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +14,12 @@
 #include <mn/nn/exported/program.hpp>
 
 namespace mn::exported {
+
+/// What a graph runs for.
+enum class Mode {
+  kTraining,
+  kEvaluation,  ///< no parameter, buffer or constant changes: what the graph writes to is copied before
+};
 
 /// Runs a program's graph on tensors that it shares with a module.
 class BoundGraph {
@@ -30,10 +38,11 @@ class BoundGraph {
   /// Moves the tensors that are neither parameters nor persistent buffers.
   void move_constants(c10::Device device);
 
-  [[nodiscard]] bool is_evaluation() const noexcept { return runner_.is_evaluation(); }
-
  private:
   [[nodiscard]] std::vector<c10::IValue> values_for(const std::vector<at::Tensor>& inputs) const;
+  using Copies = std::map<const at::TensorImpl*, at::Tensor>;
+  [[nodiscard]] at::Tensor given_for(std::size_t input, Copies& copies) const;
+  [[nodiscard]] std::vector<std::int64_t> versions() const;
   [[nodiscard]] c10::Device device_of(const std::vector<at::Tensor>& inputs) const;
 
   std::string source_;
@@ -43,6 +52,7 @@ class BoundGraph {
   std::vector<at::Tensor> tensors_;                  // one for each input
   std::vector<bool> is_complex_;                     // by input: the graph takes a complex view of a real tensor
   std::vector<bool> is_replaced_;                    // by input: an output becomes this buffer
+  std::vector<bool> is_copied_;                      // by input: the graph gets a copy
   std::vector<std::optional<std::size_t>> buffers_;  // by output: the input that it becomes
   GraphRunner runner_;
 };

@@ -25,8 +25,6 @@ class Slots {
  public:
   /// The slot of a value that nothing has made yet.
   std::size_t define(const std::string& name);
-  /// Another name for the value of a slot.
-  void alias(const std::string& name, std::size_t slot) { slots_[name] = slot; }
   /// Throws UnknownForm for a value that nothing before has made.
   [[nodiscard]] std::size_t of(const std::string& name) const;
   [[nodiscard]] std::size_t count() const noexcept { return count_; }

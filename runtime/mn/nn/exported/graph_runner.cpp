@@ -5,17 +5,13 @@
 //
 // (1) Values lie in slots, numbered as they are made; the inputs come first.
 // (2) A value is released after the last step that reads it, so memory is what autograd keeps and what is still needed.
-// (3) In the mode kEvaluation every switch of is_training_switch() is off, a node that writes to a buffer is left out
-//     (its result is the buffer as it is), and an operator that remains random is an error.
 
-#include <algorithm>
 #include <optional>
 #include <unordered_set>
 
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/core/enum_tag.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -24,34 +20,12 @@
 #include <mn/nn/exported/control_flow.hpp>
 #include <mn/nn/exported/graph_runner.hpp>
 #include <mn/nn/exported/number_operators.hpp>
-#include <mn/nn/exported/training_switches.hpp>
+#include <mn/nn/exported/operators.hpp>
 
 namespace mn::exported {
 namespace {
 
 using c10::IValue;
-
-/// "torch.ops.aten.add.Tensor"; no value if libtorch has no such operator.
-std::optional<c10::OperatorHandle> find_operator(const std::string& target) {
-  const std::string begin = "torch.ops.";
-  const std::size_t name = target.find('.', begin.size()) + 1, overload = target.find('.', name) + 1;
-  if (!target.starts_with(begin) || name == 0 || overload == 0) return std::nullopt;
-  std::string variant = target.substr(overload);
-  if (variant == "default") variant.clear();
-  const std::string space = target.substr(begin.size(), name - 1 - begin.size());
-  return c10::Dispatcher::singleton().findSchema(
-      {space + "::" + target.substr(name, overload - 1 - name), std::move(variant)});
-}
-
-const Argument* find_input(const Node& node, const std::string& name) {
-  const auto found = std::ranges::find(node.inputs, name, &NamedArgument::name);
-  return found == node.inputs.end() ? nullptr : &found->value;
-}
-
-bool has_switch(const Node& node, const c10::FunctionSchema& schema) {
-  return std::ranges::any_of(schema.arguments(),
-                             [&](const c10::Argument& parameter) { return is_training_switch(node, parameter); });
-}
 
 /// The exporting machine's choice, which is off where that one had no GPU.
 bool is_cudnn_switch(const c10::Argument& parameter) { return parameter.name().starts_with("cudnn_enable"); }
@@ -60,8 +34,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 }  // namespace
 
-GraphRunner::GraphRunner(const Graph& graph, std::vector<Given> given, Mode mode, const std::string& source)
-    : mode_(mode), source_(source), given_(std::move(given)) {
+GraphRunner::GraphRunner(const Graph& graph, const std::string& source) : source_(source) {
   for (const std::string& input : graph.inputs) slots_.define(input);
   const Node* current = nullptr;
   try {
@@ -82,9 +55,7 @@ GraphRunner::GraphRunner(const Graph& graph, std::vector<Given> given, Mode mode
 
 void GraphRunner::add(const Node& node) {
   Step step{.what = node.what, .call = {}, .grad = node.grad, .autocast = node.autocast};
-  std::vector<std::string> values;
-  for (const NamedArgument& input : node.inputs) append_values(values, input.value);
-  for (const std::string& value : values) step.reads.push_back(slots_.of(value));
+  for (const std::string& value : values_read(node)) step.reads.push_back(slots_.of(value));
   if (find_number_operator(node.target) != nullptr) return add_number_operator(node, std::move(step));
   if (find_control_flow(node.target) != nullptr) return add_control_flow(node, std::move(step));
   add_operator(node, std::move(step));
@@ -105,23 +76,19 @@ void GraphRunner::add_control_flow(const Node& node, Step step) {
     throw UnknownForm("another number of graphs or operands than torch's operator");
   }
   std::vector<std::size_t> counts;  // number of values, by operand
-  std::vector<Given> given;
+  std::size_t given = 0;            // values that the graphs get
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const Argument& operand = node.inputs[i].value;
     const auto* list = std::get_if<std::vector<Argument>>(&operand.value);
     const std::vector<Argument> values = list != nullptr ? *list : std::vector<Argument>{operand};
-    for (const Argument& value : values) {
-      step.arguments.push_back(make_value_source(value, slots_));
-      if (i >= known.own_operands) given.push_back(given_for(value));
-    }
+    for (const Argument& value : values) step.arguments.push_back(make_value_source(value, slots_));
     counts.push_back(values.size());
+    if (i >= known.own_operands) given += values.size();
   }
   std::vector<RunGraph> graphs;
   for (const Graph& graph : node.graphs) {
-    if (graph.inputs.size() != given.size()) throw UnknownForm("a graph within it that takes other values");
-    const auto runner = std::make_shared<const GraphRunner>(graph, given, mode_, source_);
-    switches_.training += runner->switches_.training;
-    switches_.evaluation += runner->switches_.evaluation;
+    if (graph.inputs.size() != given) throw UnknownForm("a graph within it that takes other values");
+    const auto runner = std::make_shared<const GraphRunner>(graph, source_);
     graphs.emplace_back([runner](Values values, c10::Device device) { return runner->run(std::move(values), device); });
   }
   for (const Argument& output : node.outputs) step.results.push_back(define(output));
@@ -131,22 +98,12 @@ void GraphRunner::add_control_flow(const Node& node, Step step) {
   steps_.push_back(std::move(step));
 }
 
-Given GraphRunner::given_for(const Argument& argument) const {
-  const auto* value = std::get_if<ValueName>(&argument.value);
-  const std::size_t slot = value != nullptr ? slots_.of(value->name) : given_.size();
-  return slot < given_.size() ? given_[slot] : Given{};
-}
-
 void GraphRunner::add_operator(const Node& node, Step step) {
   const auto found = find_operator(node.target);
-  if (!found) throw UnknownForm("an operator that this libtorch does not have");
+  if (!found) throw UnknownForm(unknown_operator(node.target));
   const c10::FunctionSchema& schema = found->schema();
-  if (skip(node, schema)) return;
-  const bool is_random = found->hasTag(at::Tag::nondeterministic_seeded);
-  if (mode_ == Mode::kEvaluation && is_random && !has_switch(node, schema)) {
-    throw UnknownForm(
-        "random numbers that can't be turned off for evaluation: export the model in evaluation mode, too");
-  }
+  // An assertion on dtype and device holds for the exporting machine and without autocast.
+  if (schema.name() == "aten::_assert_tensor_metadata") return;
   for (const c10::Argument& parameter : schema.arguments()) step.arguments.push_back(source_of(node, parameter));
   for (const NamedArgument& input : node.inputs) {
     if (schema.argumentIndexWithName(input.name)) continue;
@@ -157,39 +114,10 @@ void GraphRunner::add_operator(const Node& node, Step step) {
   steps_.push_back(std::move(step));
 }
 
-/// Assertions on dtype and device hold for the exporting machine and without autocast; writes to buffers are for
-/// training.
-bool GraphRunner::skip(const Node& node, const c10::FunctionSchema& schema) {
-  if (schema.name() == "aten::_assert_tensor_metadata") return true;
-  if (mode_ != Mode::kEvaluation) return false;
-  for (const c10::Argument& parameter : schema.arguments()) {
-    if (parameter.alias_info() == nullptr || !parameter.alias_info()->isWrite()) continue;
-    const Argument* given = find_input(node, parameter.name());
-    const auto* value = given != nullptr ? std::get_if<ValueName>(&given->value) : nullptr;
-    if (value == nullptr) continue;
-    if (!given_for(*given).is_buffer) continue;
-    std::vector<std::string> results;
-    for (const Argument& output : node.outputs) append_values(results, output);
-    for (const std::string& result : results) slots_.alias(result, slots_.of(value->name));
-    return true;
-  }
-  return false;
-}
-
 Source GraphRunner::source_of(const Node& node, const c10::Argument& parameter) {
   const Argument* given = find_input(node, parameter.name());
   if (is_cudnn_switch(parameter)) {
     return [](const Frame&) { return IValue(at::globalContext().userEnabledCuDNN()); };
-  }
-  if (given != nullptr && is_training_switch(node, parameter)) {
-    const auto setting = setting_of(*given);
-    const Argument* weight = find_input(node, "weight");
-    const bool is_frozen = weight != nullptr && given_for(*weight).is_frozen;
-    if (setting && *setting) ++switches_.training;
-    if (setting && !*setting && !is_frozen) ++switches_.evaluation;
-    if (mode_ == Mode::kEvaluation) {
-      return [value = evaluation_value(parameter)](const Frame&) { return value; };
-    }
   }
   try {
     if (given != nullptr) return make_source(*given, parameter, slots_);

@@ -12,41 +12,18 @@
 
 namespace mn::exported {
 
-/// Which graph a program stands for.
-enum class Mode {
-  kAsExported,
-  /// The evaluation graph, derived: dropout is off, batch norm uses its running statistics, and no buffer changes.
-  kEvaluation,
-};
-
-/// What is known of a value that a graph is given.
-struct Given {
-  bool is_buffer = false;
-  bool is_frozen = false;  ///< a parameter that requires no gradient
-};
-
 /// A graph whose operators are found and whose arguments are checked. run() is thread-safe.
 class GraphRunner {
  public:
-  /// `given` has one for each of the graph's inputs. Throws DataError that begins with `source` and names the node with
-  /// an operator or an argument that libtorch does not know, or, for kEvaluation, with an operator that is random and
-  /// has no switch.
-  GraphRunner(const Graph& graph, std::vector<Given> given, Mode mode, const std::string& source);
+  /// Throws DataError that begins with `source` and names the node with an operator or an argument that libtorch does
+  /// not know.
+  GraphRunner(const Graph& graph, const std::string& source);
 
   /// Runs the graph on a value for each of its inputs. Returns one for each of its outputs. Throws Error of one line
   /// that names the node whose operator failed.
   [[nodiscard]] std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, c10::Device device) const;
 
-  /// Whether the graph has operators that behave differently in training, and all of them are set to evaluation, but
-  /// not for batch norms alone whose weights are frozen, which is meant.
-  [[nodiscard]] bool is_evaluation() const noexcept { return switches_.evaluation > 0 && switches_.training == 0; }
-
  private:
-  /// How many operators are set to what.
-  struct SwitchCount {
-    int training = 0;
-    int evaluation = 0;  // without frozen batch norms
-  };
   struct Result {
     bool is_list = false;
     std::vector<std::size_t> slots = {};  // none: the result is not used
@@ -66,21 +43,16 @@ class GraphRunner {
   void add_operator(const Node& node, Step step);
   void add_number_operator(const Node& node, Step step);
   void add_control_flow(const Node& node, Step step);
-  [[nodiscard]] Given given_for(const Argument& argument) const;
-  [[nodiscard]] bool skip(const Node& node, const c10::FunctionSchema& schema);
   [[nodiscard]] Source source_of(const Node& node, const c10::Argument& parameter);
   [[nodiscard]] Result define(const Argument& output);
   void find_finished();
   void execute(const Step& step, Frame& frame, torch::jit::Stack& stack) const;
 
-  Mode mode_;
   std::string source_;
   Slots slots_;
-  std::vector<Given> given_;  // by slot of an input
   std::vector<Step> steps_;
   std::vector<Source> outputs_;
   std::vector<std::size_t> output_slots_;
-  SwitchCount switches_;
 };
 
 }  // namespace mn::exported

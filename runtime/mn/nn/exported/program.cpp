@@ -9,13 +9,13 @@
 // (2) all other inner values get the inner graph's name as a prefix, because both graphs may use a name.
 // All other operators that run graphs (torch.cond, …) keep them in Node::graphs, with names of their own.
 
-#include <algorithm>
 #include <type_traits>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/nn/exported/output_names.hpp>
 #include <mn/nn/exported/program.hpp>
+#include <mn/nn/exported/signature.hpp>
+#include <mn/nn/exported/write_back.hpp>
 
 namespace mn::exported {
 namespace {
@@ -53,32 +53,6 @@ std::vector<std::string> values_of(const Argument& argument) {
   return names;
 }
 
-/// {"as_int": 3}, or {"as_expr": {"expr_str": "Symbol('s95', …)", …}}, whose bounds stand in `constraints`.
-Extent parse_extent(const json& size, const json& constraints) {
-  if (size.contains("as_int"))
-    return {whole_number<std::int64_t>(size.at("as_int")), whole_number<std::int64_t>(size.at("as_int"))};
-  const auto text = size.at("as_expr").at("expr_str").get<std::string>();
-  const std::string begin = "Symbol('";
-  if (!text.starts_with(begin) || text.find(')') + 1 != text.size()) return {};
-  const auto known = constraints.find(text.substr(begin.size(), text.find('\'', begin.size()) - begin.size()));
-  Extent extent;
-  if (known != constraints.end() && !known->at("max_val").is_null())
-    extent.most = whole_number<std::int64_t>(known->at("max_val"));
-  return extent;
-}
-
-/// The shape of an output, −1 for sizes that vary; no value if it is not a tensor of the graph.
-std::optional<std::vector<std::int64_t>> sizes_of(const json& argument, const json& tensors) {
-  if (form_of(argument) != "as_tensor") return std::nullopt;
-  const auto found = tensors.find(argument.at("as_tensor").at("name").get<std::string>());
-  if (found == tensors.end()) return std::nullopt;
-  std::vector<std::int64_t> sizes;
-  for (const json& size : found->at("sizes")) {
-    sizes.push_back(size.contains("as_int") ? whole_number<std::int64_t>(size.at("as_int")) : -1);
-  }
-  return sizes;
-}
-
 std::vector<std::int64_t> parse_numbers(const json& list) {
   std::vector<std::int64_t> numbers;
   for (const json& number : list) numbers.push_back(whole_number<std::int64_t>(number.at("as_int")));
@@ -105,7 +79,8 @@ class ProgramReader {
     const json document = load("models/model.json");
     within("its version",
            [&] { check_version(whole_number<std::int64_t>(document.at("schema_version").at("major"))); });
-    within("its inputs", [&] { read_inputs(document); });
+    within("its inputs", [&] { program_.inputs = read_inputs(document); });
+    for (const Input& input : program_.inputs) program_.graph.inputs.push_back(input.value);
     Scope scope;
     const json& graph = within("its graph", [&]() -> const json& { return document["graph_module"].at("graph"); });
     read_nodes(graph, scope, program_.graph.nodes);
@@ -139,64 +114,12 @@ class ProgramReader {
          std::to_string(kSchemaVersion) + " is known: export the model with another torch");
   }
 
-  void read_inputs(const json& document) {
-    const json& module = document.at("graph_module");
-    for (const json& spec : module.at("signature").at("input_specs")) {
-      Input input = read_input(spec);
-      if (input.kind == Input::Kind::kUser) {
-        const json& meta = module.at("graph").at("tensor_values").at(input.value);
-        input.dtype = whole_number<std::int64_t>(meta.at("dtype"));
-        for (const json& size : meta.at("sizes")) {
-          input.extents.push_back(parse_extent(size, document.at("range_constraints")));
-        }
-      }
-      program_.graph.inputs.push_back(input.value);
-      program_.inputs.push_back(std::move(input));
-    }
-  }
-
-  [[nodiscard]] static Input read_input(const json& spec) {
-    using Kind = Input::Kind;
-    const std::string kind = form_of(spec);
-    const json& about = spec.at(kind);
-    if (kind == "constant_input") {
-      return {Kind::kLiteral, about.at("name"), {}, true, parse_argument(about.at("value"), unchanged)};
-    }
-    const json& value = about.at("arg");
-    if (kind == "user_input" && form_of(value) == "as_tensor") return {Kind::kUser, value.at("as_tensor").at("name")};
-    if (kind == "parameter") return {Kind::kParameter, value.at("name"), about.at("parameter_name")};
-    if (kind == "buffer") return {Kind::kBuffer, value.at("name"), about.at("buffer_name"), about.at("persistent")};
-    if (kind == "tensor_constant") return {Kind::kConstant, value.at("name"), about.at("tensor_constant_name")};
-    throw UnknownForm("an input of the unknown kind " + json_quoted(kind == "user_input" ? form_of(value) : kind));
-  }
-
   void read_outputs(const json& module, const Scope& scope) {
-    for (const json& spec : module.at("signature").at("output_specs")) {
-      const std::string kind = form_of(spec);
-      const json& about = spec.at(kind);
-      if (kind == "user_output") {
-        program_.graph.outputs.push_back(scope.parse(about.at("arg")));
-        program_.outputs.push_back({.sizes = sizes_of(about.at("arg"), module.at("graph").at("tensor_values"))});
-      } else if (kind == "buffer_mutation") {
-        program_.graph.outputs.push_back({"as_tensor", ValueName{scope.name_of(about.at("arg").at("name"))}});
-        program_.outputs.push_back({.buffer = about.at("buffer_name")});
-      } else {
-        throw UnknownForm("an output of the unknown kind " + json_quoted(kind));
-      }
-    }
-    name_outputs(output_names(module));
-  }
-
-  /// By their positions unless there is a name for each.
-  void name_outputs(const std::vector<std::string>& names) {
-    const auto is_returned = [](const Output& output) { return output.buffer.empty(); };
-    const bool has_names = std::ssize(names) == std::ranges::count_if(program_.outputs, is_returned);
-    std::size_t next = 0;
-    for (Output& output : program_.outputs) {
-      if (!is_returned(output)) continue;
-      output.name = has_names ? names[next] : std::to_string(next);
-      ++next;
-    }
+    Results results =
+        read_results(module, program_.inputs, [&](const std::string& name) { return scope.name_of(name); });
+    program_.graph.outputs = std::move(results.values);
+    program_.outputs = std::move(results.outputs);
+    write_back(program_.graph, results.mutations);
   }
 
   void read_nodes(const json& graph, Scope& scope, std::vector<Node>& nodes) const {

@@ -61,11 +61,11 @@ struct Graph;
 struct Node {
   std::string target;  ///< the operator: "torch.ops.aten.add.Tensor"
   std::string what;    ///< how messages call the node
-  std::vector<NamedArgument> inputs;
-  std::vector<Argument> outputs;
-  bool grad = true;           ///< false: within torch.no_grad()
-  bool autocast = true;       ///< false: within torch.autocast(enabled=False)
-  std::vector<Graph> graphs;  ///< that the operator runs (torch.cond, …); the inputs are without them
+  std::vector<NamedArgument> inputs = {};
+  std::vector<Argument> outputs = {};
+  bool grad = true;                ///< false: within torch.no_grad()
+  bool autocast = true;            ///< false: within torch.autocast(enabled=False)
+  std::vector<Graph> graphs = {};  ///< that the operator runs (torch.cond, …); the inputs are without them
 };
 
 /// Operators, in the order of execution; those of torch.no_grad()'s graphs stand where they run.

@@ -9,10 +9,10 @@ constexpr const char* kDropoutRate = "dropout_p";  // attention's, which is 0 in
 
 }  // namespace
 
-bool is_training_switch(const Node& node, const c10::Argument& parameter) {
-  if (parameter.name() == kDropoutRate) return true;
+bool is_training_switch(const Node& node, const std::string& argument) {
+  if (argument == kDropoutRate) return true;
   constexpr const char* kNames[] = {"train", "training", "use_input_stats"};
-  if (std::ranges::find(kNames, parameter.name()) == std::end(kNames)) return false;
+  if (std::ranges::find(kNames, argument) == std::end(kNames)) return false;
   if (node.target.find("_norm") == std::string::npos) return true;
   const auto statistics = std::ranges::find(node.inputs, "running_mean", &NamedArgument::name);
   return statistics != node.inputs.end() && !std::holds_alternative<std::monostate>(statistics->value.value);
@@ -24,8 +24,8 @@ std::optional<bool> setting_of(const Argument& given) {
   return rate != nullptr && *rate > 0 ? std::optional(true) : std::nullopt;
 }
 
-c10::IValue evaluation_value(const c10::Argument& parameter) {
-  return parameter.name() == kDropoutRate ? c10::IValue(0.0) : c10::IValue(false);
+Argument evaluation_setting(const std::string& argument) {
+  return argument == kDropoutRate ? Argument{"as_float", 0.0} : Argument{"as_bool", false};
 }
 
 }  // namespace mn::exported

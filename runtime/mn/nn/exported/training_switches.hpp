@@ -2,21 +2,19 @@
 #pragma once
 
 #include <optional>
-
-#include <ATen/core/function_schema.h>
-#include <ATen/core/ivalue.h>
+#include <string>
 
 #include <mn/nn/exported/program.hpp>
 
 namespace mn::exported {
 
 /// Whether the argument is such a switch. A normalization without running statistics has none: it works alike in both.
-[[nodiscard]] bool is_training_switch(const Node& node, const c10::Argument& parameter);
+[[nodiscard]] bool is_training_switch(const Node& node, const std::string& argument);
 
 /// True: set to training; false: to evaluation. No value if that can't be told: a rate of 0 is right in both.
 [[nodiscard]] std::optional<bool> setting_of(const Argument& given);
 
 /// What the switch is in evaluation.
-[[nodiscard]] c10::IValue evaluation_value(const c10::Argument& parameter);
+[[nodiscard]] Argument evaluation_setting(const std::string& argument);
 
 }  // namespace mn::exported
