@@ -56,7 +56,7 @@ install(CODE "file(CONFIGURE OUTPUT \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${C
 prepend-path MANPATH \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}
 prepend-path CMAKE_PREFIX_PATH \${CMAKE_INSTALL_PREFIX}\n\")")
 if(MN_HAVE_TORCH)
-  file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/examples/*.cpp)
+  file(GLOB examples ${PROJECT_SOURCE_DIR}/tests/examples/*.cpp)
   install(FILES ${examples} ${PROJECT_SOURCE_DIR}/cmake/examples/CMakeLists.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/mn/examples)
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -101,12 +101,31 @@ void check_samples(const std::string& option, const ExportedOptions& options, co
   }
 }
 
+/// The fewest samples that a rank has in a step: the last two steps of an epoch share what is left evenly.
+std::int64_t fewest_samples(const SubDataset& part, std::int64_t batchsize) {
+  const std::int64_t step = batchsize * part.ranks(), all = part.global_size(), rest = all % step;
+  if (all <= step) return all / part.ranks();
+  return rest == 0 ? batchsize : (step + rest) / 2 / part.ranks();
+}
+
+/// Throws unless batch norms can train on all minibatches.
+void check_batch_norms(const ExportedOptions& options, const ExportedModule& model, const SubDataset& part) {
+  const std::int64_t fewest = fewest_samples(part, options.batchsize);
+  if (fewest >= model.fewest_samples()) return;
+  throw UsageError("--train: with --batchsize " + std::to_string(options.batchsize) + " on " +
+                   std::to_string(part.ranks()) + " ranks, some minibatches of the " +
+                   std::to_string(part.global_size()) + " samples have " + std::to_string(fewest) +
+                   " on a rank, but a batch norm of --model gets one value of a channel from each sample and can't " +
+                   "train on less than " + std::to_string(model.fewest_samples()) + ": give another --batchsize");
+}
+
 void check_targets(const ExportedOptions& options, const SampleSpec& spec, const Fields& fields,
                    const ExportedModule& model) {
   const auto& sizes = model.outputs()[find_output(model, options)].sizes;
+  if (sizes && options.loss == "output") return check_own_loss(*sizes);
   const FieldSpec& first = spec[fields.inputs.front()];
   const bool is_image = first.kind == FieldKind::kEncoded;
-  if (!sizes || (is_image && !fields.label)) return;
+  if (!sizes || options.loss == "output" || (is_image && !fields.label)) return;
   Shape input = first.shape;
   if (!is_image && options.target == "input") {
     input = reshaped(first.shape, wanted_shape(model.inputs(), 0, options)).value_or(first.shape);
@@ -119,8 +138,10 @@ void check_targets(const ExportedOptions& options, const SampleSpec& spec, const
 
 std::size_t find_output(const ExportedModule& model, const ExportedOptions& options) {
   const auto& outputs = model.outputs();
+  const bool has_usual = options.output.empty() && options.loss == "output";
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].name == options.output || (options.output.empty() && outputs.size() == 1)) return i;
+    if (has_usual && outputs[i].name == "loss") return i;
   }
   const std::string names = join(outputs, ", ", &ExportedOutput::name);
   if (!options.output.empty()) throw UsageError("--output " + options.output + ": --model returns " + names);
@@ -136,6 +157,7 @@ std::shared_ptr<DataLoader> open_samples(const std::string& option, const Export
   const Fields fields = match_fields(option, spec, model.inputs(), options);
   const Transform transform = all_inputs(option, options, spec, fields, model.inputs());
   check_samples(option, options, model.inputs(), *part);
+  if (is_training) check_batch_norms(options, model, *part);
   check_targets(options, spec, fields, model);
   return app::batches_of(part, options, *comm,
                          {.workers = app::loader_workers(options.loaderjob), .transform = transform});

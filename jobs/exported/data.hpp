@@ -20,7 +20,8 @@ namespace mn::jobs {
                                                        const ExportedModule& model,
                                                        const std::shared_ptr<Communicator>& comm);
 
-/// The position of the output that --output names, or of the only one. Throws UsageError that lists the names.
+/// The position of the output that --output names, of the only one, or of "loss" with --loss output. Throws UsageError
+/// that lists the names.
 [[nodiscard]] std::size_t find_output(const ExportedModule& model, const ExportedOptions& options);
 
 }  // namespace mn::jobs

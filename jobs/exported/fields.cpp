@@ -96,7 +96,7 @@ Fields match_fields(const std::string& option, const SampleSpec& spec, const std
                         " of each sample has a length of its own, but --model takes samples of one shape",
                     true);
   }
-  if (options.target != "label") return fields;
+  if (!options.compares_with("label")) return fields;
   fields.label = label_field(option, spec, fields, options);
   const FieldSpec& label = spec[*fields.label];
   if (label.kind != FieldKind::kFixed) {
@@ -115,13 +115,13 @@ Fields match_fields(const std::string& option, const SampleSpec& spec, const std
 Shape wanted_shape(const std::vector<ExportedInput>& inputs, std::size_t i, const ExportedOptions& options) {
   const std::vector<std::int64_t>& sizes = inputs[i].sizes;
   Shape shape(sizes.begin() + (sizes.empty() ? 0 : 1), sizes.end());
-  if (i == 0 && options.target == "next" && !shape.empty() && shape.back() >= 0) ++shape.back();
+  if (i == 0 && options.compares_with("next") && !shape.empty() && shape.back() >= 0) ++shape.back();
   return shape;
 }
 
 Shape target_shape(const SampleSpec& spec, const Fields& fields, const ExportedOptions& options, const Shape& input) {
   Shape shape = fields.label ? spec[*fields.label].shape : input;
-  if (options.target == "next" && !shape.empty() && shape.back() > 0) --shape.back();
+  if (options.compares_with("next") && !shape.empty() && shape.back() > 0) --shape.back();
   shape.insert(shape.begin(), -1);
   return shape;
 }

@@ -80,6 +80,11 @@ std::string ambiguity(const Shape& output, const Shape& target) {
          "do";
 }
 
+std::string not_one_number(const Shape& output) {
+  return "--loss output: the model's output " + text_of(output) +
+         " is not one number, such as a mean over the minibatch: --output names another one";
+}
+
 /// Throws DataError that names a label of which the model knows nothing. Returns how many labels count.
 double count_labels(const at::Tensor& target, const at::Tensor& output, std::int64_t classes) {
   const at::Tensor counts = target.ne(kIgnored);
@@ -108,6 +113,17 @@ bool is_known(const Shape& shape) { return std::ranges::find(shape, -1) == shape
 
 bool matches(const Shape& a, const Shape& b) {
   return std::ranges::equal(a, b, [](std::int64_t x, std::int64_t y) { return x == y || x < 0 || y < 0; });
+}
+
+void check_own_loss(const Shape& output) {
+  if (std::ranges::any_of(output, [](std::int64_t size) { return size != 1 && size >= 0; })) {
+    throw UsageError(not_one_number(output));
+  }
+}
+
+Loss own_loss(const at::Tensor& output) {
+  if (output.numel() != 1) throw ArgumentError(not_one_number(output.sizes().vec()));
+  return output.to(torch::kFloat).reshape({});
 }
 
 void check_shapes(const ExportedOptions& options, const Shape& output, const Shape& target, std::int64_t labels) {

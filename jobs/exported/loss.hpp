@@ -22,6 +22,11 @@ using Shape = std::vector<std::int64_t>;
 /// Whether they are equal; a size that is not known equals any.
 [[nodiscard]] bool matches(const Shape& a, const Shape& b);
 
+/// The output as the loss. Throws ArgumentError unless it is one number.
+[[nodiscard]] Loss own_loss(const at::Tensor& output);
+/// Throws UsageError of one line unless an output of that shape can be one number: for a check before training.
+void check_own_loss(const Shape& output);
+
 /// Throws UsageError of one line if --loss can't compare an output of that shape with targets of that shape and of
 /// `labels` classes (0: not known), or if it is sure to be ambiguous: for a check before training.
 void check_shapes(const ExportedOptions& options, const Shape& output, const Shape& target, std::int64_t labels);

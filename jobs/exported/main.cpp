@@ -50,16 +50,25 @@ std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, m
   return model;
 }
 
+/// Runs the model. Throws ArgumentError if training can't go through the output.
+at::Tensor run(mn::ExportedModule& model, const std::vector<at::Tensor>& inputs, const std::string& output) {
+  at::Tensor result = model.forward(inputs, output);
+  if (result.requires_grad() || !model.is_training() || !torch::GradMode::is_enabled()) return result;
+  throw mn::ArgumentError("the model's output " + output + " does not require grad: it depends on no parameter that " +
+                          "trains; --output names another one");
+}
+
 mn::Loss loss_of(mn::ExportedModule& model, const std::string& output, const ExportedOptions& options,
                  const mn::Batch& batch, mn::Summary& report) {
   std::vector<at::Tensor> inputs;
   for (std::size_t i = 0; i < model.inputs().size(); ++i) inputs.push_back(batch.field(i).values);
+  if (options.loss == "output") return mn::jobs::own_loss(run(model, inputs, output));
   at::Tensor target = options.target == "label" ? batch.fields.back().values : inputs.front();
   if (options.target == "next") {
     target = inputs.front().slice(-1, 1);
     inputs.front() = inputs.front().slice(-1, 0, -1);
   }
-  return mn::jobs::compare(options, model.forward(inputs, output), target, report);
+  return mn::jobs::compare(options, run(model, inputs, output), target, report);
 }
 
 mn::app::Training make_training(const ExportedOptions& options, const std::shared_ptr<mn::Communicator>& comm) {

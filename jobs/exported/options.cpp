@@ -34,8 +34,9 @@ void declare_options(Options& options, ExportedOptions& given) {
   options.add_list("input", given.inputs, "INPUT=FIELD",
                    "which field of the samples an input of the model takes; default: the one of its name");
   options.add("output", given.output, "NAME", "which output of the model counts, where it returns several");
-  options.add("loss", given.loss, "NAME", "between the model's output and the target: cross_entropy or mse",
-              {"cross_entropy", "mse"});
+  options.add("loss", given.loss, "NAME",
+              "between the model's output and the target: cross_entropy or mse; output: the model's output is the loss",
+              {"cross_entropy", "mse", "output"});
   options.add("classes", given.classes, "WHERE",
               "which dimension of the output has the classes: the second, the last, or auto, by the target's shape",
               {"auto", "second", "last"});
@@ -49,6 +50,8 @@ void declare_options(Options& options, ExportedOptions& given) {
   options.add_check([&given] { check_options(given); });
   options.add_conditions(
       {{"classes", [&given] { return given.loss == "cross_entropy"; }, "without --loss cross_entropy"},
+       {"target", [&given] { return given.loss != "output"; }, "with --loss output"},
+       {"label", [&given] { return given.loss != "output"; }, "with --loss output"},
        {"label", [&given] { return given.target == "label"; }, "without --target label"},
        {"evaluation-model", [&given] { return !given.validation.empty(); }, "without --validation"},
        {"val-every", [&given] { return !given.validation.empty(); }, "without --validation"}});

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <mn/app/setup.hpp>
@@ -24,6 +25,9 @@ struct ExportedOptions : app::CommonOptions {
   std::string target = "label";
   std::string label;  ///< a field; empty: the second one, or the only one that is not an input
   std::int64_t loaderjob = 0;
+
+  /// Whether the model's output is compared with that target: label, next or input. --loss output compares nothing.
+  [[nodiscard]] bool compares_with(std::string_view name) const { return loss != "output" && target == name; }
 };
 
 /// Declares those that are not common to all jobs, with their check; the values in `given` are the defaults.

@@ -103,6 +103,14 @@ TEST(ExportedDamage, UnknownOperatorsAreNamed) {
   }
 }
 
+TEST(ExportedDamage, OperatorsOfPythonAloneComeWithAdvice) {
+  for (const auto& [target, advice] : {std::pair("torch._functorch.predispatch._add_batch_dim", "run_decompositions()"),
+                                       {"torch.ops.transformers.grouped_mm_fallback.default", "\"batched_mm\""}}) {
+    const auto rename = [&, &name = target](json& document) { node_of(document, 2)["target"] = name; };
+    EXPECT_THAT(complaint("mlp", kGraph, rename), AllOf(IsOneLine(), HasSubstr(target), HasSubstr(advice)));
+  }
+}
+
 TEST(ExportedDamage, UnknownFormsAreNamed) {
   const auto give = [](const json& argument) {
     return complaint("mlp", kGraph, [&](json& document) { node_of(document, 2)["inputs"][1]["arg"] = argument; });

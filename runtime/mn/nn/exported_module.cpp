@@ -11,8 +11,9 @@
 #include <mn/nn/exported/bound_graph.hpp>
 #include <mn/nn/exported/enumerations.hpp>
 #include <mn/nn/exported/evaluation_graph.hpp>
-#include <mn/nn/exported/program.hpp>
+#include <mn/nn/exported/program_reader.hpp>
 #include <mn/nn/exported/stored_tensor.hpp>
+#include <mn/nn/exported/training_switches.hpp>
 #include <mn/nn/exported_module.hpp>
 #include <mn/nn/graph_batch_norm.hpp>
 
@@ -122,7 +123,9 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
     }
   }
   Program training = program;
-  has_other_batch_norms_ = replace_batch_norms(training).others > 0;
+  const GraphBatchNorms found = replace_batch_norms(training);
+  has_other_batch_norms_ = found.others > 0;
+  fewest_samples_ = found.need_two ? 2 : 1;
   training_ = std::make_unique<exported::BoundGraph>(training, exported::Mode::kTraining, tensors, source);
   is_set_to_evaluation_ = exported::is_set_to_evaluation(program);
   for (const Input& input : program.inputs) {

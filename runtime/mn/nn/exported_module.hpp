@@ -69,6 +69,10 @@ class ExportedModule : public torch::nn::Module {
   /// Training then goes on without them. Batch norms alone whose weights require no gradient are meant so.
   [[nodiscard]] bool is_exported_for_evaluation() const noexcept { return is_set_to_evaluation_; }
 
+  /// The fewest samples of a minibatch that it can train on: 2 where a batch norm that trains gets one value of a
+  /// channel from each sample, else 1, also where the file does not tell.
+  [[nodiscard]] std::int64_t fewest_samples() const noexcept { return fewest_samples_; }
+
   /// What forward_all() takes, in its order.
   [[nodiscard]] const std::vector<ExportedInput>& inputs() const noexcept { return inputs_; }
   /// What forward_all() returns in training mode, in its order.
@@ -105,6 +109,7 @@ class ExportedModule : public torch::nn::Module {
   std::shared_ptr<Communicator> batch_norm_comm_;  // null: each rank normalizes by its own minibatch
   bool has_other_batch_norms_ = false;             // that can't be over ranks
   bool is_set_to_evaluation_ = false;
+  std::int64_t fewest_samples_ = 1;
 };
 
 }  // namespace mn

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -5,6 +6,7 @@
 #include <ATen/ops/batch_norm.h>
 #include <torch/library.h>
 
+#include <mn/nn/exported/training_switches.hpp>
 #include <mn/nn/functional_batch_norm.hpp>
 #include <mn/nn/graph_batch_norm.hpp>
 
@@ -18,6 +20,9 @@ at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& 
                       const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& running_mean,
                       const std::optional<at::Tensor>& running_var, bool training, double momentum, double eps,
                       bool cudnn_enabled) {
+  if (training && !current && input.numel() == input.size(1)) {
+    throw exported::UnknownForm("one value of each channel, on which a batch norm can't train");
+  }
   if (!training || !current) {
     return at::batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled);
   }
@@ -41,6 +46,12 @@ void define_operator() {
         batch_norm);
     return library;
   }();
+}
+
+bool needs_two(const exported::Node& node) {
+  return node.has_one_value_a_sample && std::ranges::any_of(node.inputs, [](const exported::NamedArgument& input) {
+           return input.name == "training" && exported::setting_of(input.value).value_or(false);
+         });
 }
 
 bool is_batch_norm(const exported::Node& node) { return node.target.find("batch_norm") != std::string::npos; }
@@ -67,6 +78,7 @@ GraphBatchNorms replace_batch_norms(exported::Program& program) {
       ++found.others;
     }
     found.others += count_within(node.graphs);
+    found.need_two = found.need_two || needs_two(node);
   }
   return found;
 }

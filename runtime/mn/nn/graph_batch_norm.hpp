@@ -12,6 +12,8 @@ namespace mn {
 struct GraphBatchNorms {
   int replaced = 0;  ///< which normalize over ranks within a BatchNormScope
   int others = 0;    ///< batch norms by other operators, such as run_decompositions() leaves, or within torch.cond
+  /// Whether one of them trains, and gets one value of a channel from each sample: it needs two samples.
+  bool need_two = false;
 };
 /// Replaces aten.batch_norm by an operator of the same arguments, which asks for the scope.
 GraphBatchNorms replace_batch_norms(exported::Program& program);

@@ -15,6 +15,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/nn/exported/enumerations.hpp>
 #include <mn/nn/exported/evaluation_graph.hpp>
 #include <mn/nn/exported/operators.hpp>
 #include <mn/nn/exported/storages.hpp>
@@ -28,8 +29,8 @@ constexpr std::string_view kInBothModes[] = {
     "torch.ops.aten.fused_moving_avg_obs_fake_quant.default",
     "torch.ops.aten._fused_moving_avg_obs_fq_helper.default",
     "torch.ops.aten.embedding_renorm_.default",
-    "torch.ops.aten.embedding_renorm.default",
 };
+constexpr std::string_view kRenorm = "torch.ops.aten.embedding_renorm.default";  // the same of a graph without writes
 
 bool is_in_both_modes(const Node& node) {
   return std::ranges::find(kInBothModes, node.target) != std::end(kInBothModes);
@@ -61,8 +62,8 @@ class Derivation {
   Derivation(Graph& graph, Storages storages, std::vector<std::string> state)
       : graph_(graph), state_(std::move(state)), storages_(std::move(storages)) {}
 
-  /// A value of that name becomes the buffer.
-  void set_new_value(const std::string& value, const std::string& buffer) { new_values_[value] = buffer; }
+  /// A value becomes that input at the end.
+  void set_new_value(const std::string& value, const std::string& input) { new_values_[value] = storages_.of(input); }
 
   void run() {
     std::vector<Node> kept;
@@ -70,16 +71,34 @@ class Derivation {
       switch_off(node);
       const std::string objection = objection_to(node);
       const std::vector<std::size_t> written = storages_.written_by(node);
+      Effect& effect = effects_.emplace_back(Effect{storages_of(values_read(node)), written, objection.empty()});
       storages_.define_results(node);
+      const std::vector<std::size_t> made = storages_of(values_made(node));
+      effect.makes.insert(effect.makes.end(), made.begin(), made.end());
       if (objection.empty()) {
         note_made(node);
         kept.push_back(std::move(node));
         continue;
       }
-      for (const std::string& value : values_made(node)) left_out_[storages_.of(value)] = objection;
+      for (const std::string& value : values_made(node)) stale_[value] = objection;
       for (const std::size_t storage : written) left_out_[storage] = objection;
     }
     graph_.nodes = std::move(kept);
+  }
+
+  /// The inputs that forward() changes in training alone, and on which neither the outputs depend nor what changes
+  /// others on which they do.
+  [[nodiscard]] std::set<std::size_t> unread(const std::vector<std::string>& outputs) const {
+    std::set<std::size_t> read, changed;
+    for (const std::size_t storage : storages_of(outputs)) read.insert(storage);
+    add_sources(read, false);
+    add_sources(read, true);
+    for (const auto& [value, storage] : new_values_) changed.insert(storage);
+    for (const auto& [storage, objection] : left_out_) {
+      if (storage < state_.size() && !state_[storage].empty()) changed.insert(storage);
+    }
+    for (const std::size_t storage : read) changed.erase(storage);
+    return changed;
   }
 
   /// Why a value is not what evaluation needs; empty if it is.
@@ -90,6 +109,35 @@ class Derivation {
   }
 
  private:
+  /// The storages that a node reads, and those that it writes to or makes.
+  struct Effect {
+    std::vector<std::size_t> reads;
+    std::vector<std::size_t> makes;
+    bool is_kept;
+  };
+
+  [[nodiscard]] std::vector<std::size_t> storages_of(const std::vector<std::string>& values) const {
+    std::vector<std::size_t> storages;
+    for (const std::string& value : values) storages.push_back(storages_.of(value));
+    return storages;
+  }
+
+  /// Adds what nodes read to make `storages`; of those that are left out only if `all`.
+  void add_sources(std::set<std::size_t>& storages, bool all) const {
+    const auto is_needed = [&](std::size_t storage) { return storages.contains(storage); };
+    for (std::size_t before = 0; before != storages.size();) {
+      before = storages.size();
+      for (auto effect = effects_.rbegin(); effect != effects_.rend(); ++effect) {
+        if ((all || effect->is_kept) && std::ranges::any_of(effect->makes, is_needed)) {
+          storages.insert(effect->reads.begin(), effect->reads.end());
+        }
+      }
+      for (const auto& [value, storage] : new_values_) {
+        if (all && is_needed(storage)) storages.insert(storages_.of(value));
+      }
+    }
+  }
+
   [[nodiscard]] std::string objection_to(Node& node) {
     for (const std::string& value : values_read(node)) {
       if (std::string objection = objection_to(value); !objection.empty()) return objection;
@@ -120,19 +168,19 @@ class Derivation {
     return "";
   }
 
-  /// Whether the node, or the one that made what it copies, is of kInBothModes.
+  /// Whether the node is of kInBothModes, or copies what kRenorm has made.
   [[nodiscard]] bool is_meant(const Node& node) const {
     const auto values = values_read(node);
     return is_in_both_modes(node) ||
-           std::ranges::any_of(values, [&](const std::string& value) { return meant_.contains(value); });
+           std::ranges::any_of(values, [&](const std::string& value) { return renormed_.contains(value); });
   }
 
   void note_made(const Node& node) {
     for (const std::string& value : values_made(node)) {
-      if (is_in_both_modes(node)) meant_.insert(value);
+      if (node.target == kRenorm) renormed_.insert(value);
       const auto found = new_values_.find(value);
       if (found == new_values_.end()) continue;
-      stale_[value] = node.what + " makes the new value of " + found->second +
+      stale_[value] = node.what + " makes the new value of " + state_[found->second] +
                       ", which an output depends on, and the graph does not say whether evaluation changes it, too";
     }
   }
@@ -140,87 +188,64 @@ class Derivation {
   Graph& graph_;
   std::vector<std::string> state_;
   Storages storages_;
-  std::map<std::string, std::string> new_values_;
-  std::map<std::string, std::string> stale_;     // by value: (2), why nothing that reads it is kept
-  std::map<std::size_t, std::string> left_out_;  // by storage: likewise
-  std::set<std::string> meant_;                  // values that kInBothModes has made
+  std::vector<Effect> effects_;                    // by node
+  std::map<std::string, std::size_t> new_values_;  // the inputs that they become
+  std::map<std::string, std::string> stale_;       // by value: (2), why nothing that reads it is kept
+  std::map<std::size_t, std::string> left_out_;    // by storage: likewise
+  std::set<std::string> renormed_;                 // values that kRenorm has made
 };
 
 std::string name_of(const Input& input) {
   return (input.kind == Input::Kind::kParameter ? "the parameter " : "the buffer ") + json_quoted(input.target);
 }
 
-/// How many switches are set to what.
-struct SwitchCount {
-  int training = 0;
-  int evaluation = 0;  // without frozen batch norms
-};
-
-using Names = std::set<std::string>;
-
-/// Those inputs of a graph within the graph that stand for `names`. It gets the node's last values.
-Names names_within(const Graph& inner, const Node& node, const Names& names) {
-  std::vector<Argument> given;
-  for (const NamedArgument& input : node.inputs) {
-    const auto* list = std::get_if<std::vector<Argument>>(&input.value.value);
-    list != nullptr ? void(given.insert(given.end(), list->begin(), list->end())) : given.push_back(input.value);
+/// Takes those outputs out of the program that become buffers.
+void take_new_values(Program& program, Derivation& derivation) {
+  std::vector<Output> outputs;
+  std::vector<Argument> values;
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    const auto* value = std::get_if<ValueName>(&program.graph.outputs[i].value);
+    if (program.outputs[i].buffer.empty()) {
+      outputs.push_back(std::move(program.outputs[i]));
+      values.push_back(std::move(program.graph.outputs[i]));
+      continue;
+    }
+    for (std::size_t k = 0; value != nullptr && k < program.inputs.size(); ++k) {
+      const Input& input = program.inputs[k];
+      if (input.kind == Input::Kind::kBuffer && input.target == program.outputs[i].buffer)
+        derivation.set_new_value(value->name, input.value);
+    }
   }
-  Names within;
-  for (std::size_t i = 0; i < std::min(inner.inputs.size(), given.size()); ++i) {
-    const auto* value = std::get_if<ValueName>(&given[given.size() - 1 - i].value);
-    if (value != nullptr && names.contains(value->name)) within.insert(inner.inputs[inner.inputs.size() - 1 - i]);
-  }
-  return within;
+  program.outputs = std::move(outputs);
+  program.graph.outputs = std::move(values);
 }
 
-SwitchCount count_switches(const Graph& graph, const Names& frozen) {
-  SwitchCount count;
-  for (const Node& node : graph.nodes) {
-    for (const Graph& inner : node.graphs) {
-      const SwitchCount within = count_switches(inner, names_within(inner, node, frozen));
-      count.training += within.training;
-      count.evaluation += within.evaluation;
-    }
-    const Argument* weight = find_input(node, "weight");
-    const auto* name = weight != nullptr ? std::get_if<ValueName>(&weight->value) : nullptr;
-    const bool is_frozen = name != nullptr && frozen.contains(name->name);
-    for (const NamedArgument& input : node.inputs) {
-      const auto setting = is_training_switch(node, input.name) ? setting_of(input.value) : std::nullopt;
-      if (setting && *setting) ++count.training;
-      if (setting && !*setting && !is_frozen) ++count.evaluation;
-    }
-  }
-  return count;
+/// Whole numbers that count, such as a batch norm's minibatches or the position in a queue.
+bool is_counter(const Program& program, const Input& input) {
+  const auto& tensors = is_state(input) ? program.weights : program.constants;
+  const auto stored = tensors.find(input.target);
+  return stored != tensors.end() && c10::isIntegralType(scalar_type_of(stored->second.dtype), true);
 }
 
 }  // namespace
 
 Program derive_evaluation(Program program, const std::string& source) {
+  const auto fail = [&](const std::string& why) {
+    throw DataError(source + ": " + why + ": export the model in evaluation mode, too");
+  };
   std::vector<std::string> state;
   for (const Input& input : program.inputs) state.push_back(is_kept(input) ? name_of(input) : "");
-  Derivation derivation(program.graph, Storages(program), std::move(state));
-  Graph& graph = program.graph;
-  std::vector<Output> outputs;
-  std::vector<Argument> values;
-  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
-    const auto* value = std::get_if<ValueName>(&graph.outputs[i].value);
-    if (program.outputs[i].buffer.empty()) {
-      outputs.push_back(std::move(program.outputs[i]));
-      values.push_back(std::move(graph.outputs[i]));
-    } else if (value != nullptr) {
-      derivation.set_new_value(value->name, "the buffer " + json_quoted(program.outputs[i].buffer));
-    }
-  }
-  program.outputs = std::move(outputs);
-  graph.outputs = std::move(values);
+  Derivation derivation(program.graph, Storages(program), state);
+  take_new_values(program, derivation);
   derivation.run();
-  for (const Argument& output : graph.outputs) {
-    std::vector<std::string> names;
-    append_values(names, output);
-    for (const std::string& name : names) {
-      const std::string objection = derivation.objection_to(name);
-      if (!objection.empty()) throw DataError(source + ": " + objection + ": export the model in evaluation mode, too");
-    }
+  std::vector<std::string> outputs;
+  for (const Argument& output : program.graph.outputs) append_values(outputs, output);
+  for (const std::string& output : outputs) {
+    if (const std::string objection = derivation.objection_to(output); !objection.empty()) fail(objection);
+  }
+  for (const std::size_t input : derivation.unread(outputs)) {
+    if (is_counter(program, program.inputs[input])) continue;
+    fail("training changes " + state[input] + ", on which no output depends, as if evaluation alone read it");
   }
   return program;
 }
@@ -237,17 +262,6 @@ std::vector<bool> written_inputs(const Program& program) {
     written.push_back(is_kept(input) && changed.contains(storages.of(input.value)));
   }
   return written;
-}
-
-bool is_set_to_evaluation(const Program& program) {
-  Names frozen;
-  for (const Input& input : program.inputs) {
-    const auto stored = program.weights.find(input.target);
-    const bool is_known = input.kind == Input::Kind::kParameter && stored != program.weights.end();
-    if (is_known && !stored->second.requires_grad) frozen.insert(input.value);
-  }
-  const SwitchCount count = count_switches(program.graph, frozen);
-  return count.evaluation > 0 && count.training == 0;
 }
 
 }  // namespace mn::exported

@@ -14,14 +14,11 @@ namespace mn::exported {
 ///
 /// Throws DataError of one line that begins with `source` and names the node if an output depends on random numbers
 /// that have no switch, or on what a buffer or a parameter becomes in forward(): whether the model changes it in
-/// evaluation, too, the graph does not say.
+/// evaluation, too, the graph does not say. Likewise if forward() changes numbers that no output depends on, as if
+/// evaluation alone read them.
 [[nodiscard]] Program derive_evaluation(Program program, const std::string& source);
 
 /// By input of the program: whether an operator of the graph writes to a parameter, buffer or constant in place.
 [[nodiscard]] std::vector<bool> written_inputs(const Program& program);
-
-/// Whether the graph has operators that behave differently in training, and all of them are set to evaluation, but not
-/// for batch norms alone whose weights are frozen, which is meant.
-[[nodiscard]] bool is_set_to_evaluation(const Program& program);
 
 }  // namespace mn::exported

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <mn/nn/exported/archive.hpp>
 #include <mn/nn/exported/argument.hpp>
 
 namespace mn::exported {
@@ -63,9 +62,10 @@ struct Node {
   std::string what;    ///< how messages call the node
   std::vector<NamedArgument> inputs = {};
   std::vector<Argument> outputs = {};
-  bool grad = true;                ///< false: within torch.no_grad()
-  bool autocast = true;            ///< false: within torch.autocast(enabled=False)
-  std::vector<Graph> graphs = {};  ///< that the operator runs (torch.cond, …); the inputs are without them
+  bool grad = true;                     ///< false: within torch.no_grad()
+  bool autocast = true;                 ///< false: within torch.autocast(enabled=False)
+  std::vector<Graph> graphs = {};       ///< that the operator runs (torch.cond, …); the inputs are without them
+  bool has_one_value_a_sample = false;  ///< a batch norm that gets one value of a channel from each sample
 };
 
 /// Operators, in the order of execution; those of torch.no_grad()'s graphs stand where they run.
@@ -93,9 +93,5 @@ struct Program {
   std::map<std::string, StoredTensor> weights;    ///< parameters and persistent buffers by their names
   std::map<std::string, StoredTensor> constants;  ///< other tensors by their names
 };
-
-/// Throws DataError of one line that begins with the archive's source, and names what is damaged or unknown. Pickled
-/// records are never read.
-[[nodiscard]] Program parse_program(const Archive& archive);
 
 }  // namespace mn::exported

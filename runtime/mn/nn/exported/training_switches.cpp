@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
 
 #include <mn/nn/exported/training_switches.hpp>
 
@@ -6,6 +9,49 @@ namespace mn::exported {
 namespace {
 
 constexpr const char* kDropoutRate = "dropout_p";  // attention's, which is 0 in evaluation
+
+/// How many switches are set to what.
+struct SwitchCount {
+  int training = 0;
+  int evaluation = 0;  // without frozen batch norms
+};
+
+using Names = std::set<std::string>;
+
+/// Those inputs of a graph within the graph that stand for `names`. It gets the node's last values.
+Names names_within(const Graph& inner, const Node& node, const Names& names) {
+  std::vector<Argument> given;
+  for (const NamedArgument& input : node.inputs) {
+    const auto* list = std::get_if<std::vector<Argument>>(&input.value.value);
+    list != nullptr ? void(given.insert(given.end(), list->begin(), list->end())) : given.push_back(input.value);
+  }
+  Names within;
+  for (std::size_t i = 0; i < std::min(inner.inputs.size(), given.size()); ++i) {
+    const auto* value = std::get_if<ValueName>(&given[given.size() - 1 - i].value);
+    if (value != nullptr && names.contains(value->name)) within.insert(inner.inputs[inner.inputs.size() - 1 - i]);
+  }
+  return within;
+}
+
+SwitchCount count_switches(const Graph& graph, const Names& frozen) {
+  SwitchCount count;
+  for (const Node& node : graph.nodes) {
+    for (const Graph& inner : node.graphs) {
+      const SwitchCount within = count_switches(inner, names_within(inner, node, frozen));
+      count.training += within.training;
+      count.evaluation += within.evaluation;
+    }
+    const auto weight = std::ranges::find(node.inputs, "weight", &NamedArgument::name);
+    const auto* name = weight != node.inputs.end() ? std::get_if<ValueName>(&weight->value.value) : nullptr;
+    const bool is_frozen = name != nullptr && frozen.contains(name->name);
+    for (const NamedArgument& input : node.inputs) {
+      const auto setting = is_training_switch(node, input.name) ? setting_of(input.value) : std::nullopt;
+      if (setting && *setting) ++count.training;
+      if (setting && !*setting && !is_frozen) ++count.evaluation;
+    }
+  }
+  return count;
+}
 
 }  // namespace
 
@@ -26,6 +72,17 @@ std::optional<bool> setting_of(const Argument& given) {
 
 Argument evaluation_setting(const std::string& argument) {
   return argument == kDropoutRate ? Argument{"as_float", 0.0} : Argument{"as_bool", false};
+}
+
+bool is_set_to_evaluation(const Program& program) {
+  Names frozen;
+  for (const Input& input : program.inputs) {
+    const auto stored = program.weights.find(input.target);
+    const bool is_known = input.kind == Input::Kind::kParameter && stored != program.weights.end();
+    if (is_known && !stored->second.requires_grad) frozen.insert(input.value);
+  }
+  const SwitchCount count = count_switches(program.graph, frozen);
+  return count.evaluation > 0 && count.training == 0;
 }
 
 }  // namespace mn::exported

@@ -17,4 +17,8 @@ namespace mn::exported {
 /// What the switch is in evaluation.
 [[nodiscard]] Argument evaluation_setting(const std::string& argument);
 
+/// Whether the graph has operators that behave differently in training, and all of them are set to evaluation, but not
+/// for batch norms alone whose weights are frozen, which is meant.
+[[nodiscard]] bool is_set_to_evaluation(const Program& program);
+
 }  // namespace mn::exported

@@ -13,7 +13,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/nn/exported/program.hpp>
+#include <mn/nn/exported/program_reader.hpp>
 #include <mn/nn/exported/signature.hpp>
 #include <mn/nn/exported/write_back.hpp>
 
@@ -68,6 +68,19 @@ StoredTensor parse_stored_tensor(const json& entry, const std::string& folder) {
           parse_numbers(meta.at("strides")),
           whole_number<std::int64_t>(meta.at("storage_offset").at("as_int")),
           meta.at("requires_grad").get<bool>()};
+}
+
+/// Whether what a batch norm normalizes is known to be [samples, channels, 1, …].
+bool has_one_value(const json& node, const json& graph) {
+  const json& input = node.at("inputs").at(0).at("arg");
+  if (form_of(input) != "as_tensor" || !graph.contains("tensor_values")) return false;
+  const auto found = graph.at("tensor_values").find(input.at("as_tensor").at("name").get<std::string>());
+  if (found == graph.at("tensor_values").end()) return false;
+  const json& sizes = found->at("sizes");
+  for (std::size_t i = 2; i < sizes.size(); ++i) {
+    if (sizes[i].value("as_int", std::int64_t{0}) != 1) return false;
+  }
+  return sizes.size() > 1;
 }
 
 class ProgramReader {
@@ -130,6 +143,8 @@ class ProgramReader {
         inline_graph(node, target, scope, nodes);
       } else {
         nodes.push_back(read_node(node, target, scope));
+        if (target.find("batch_norm") == std::string::npos) continue;
+        within(nodes.back().what, [&] { nodes.back().has_one_value_a_sample = has_one_value(node, graph); });
       }
     }
   }
