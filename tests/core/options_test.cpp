@@ -12,7 +12,9 @@ namespace mn {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 class OptionsTest : public ::testing::Test {
@@ -174,6 +176,26 @@ TEST_F(OptionsTest, IniHoldsEveryOptionAndReadsBack) {
   EXPECT_EQ(epoch_, 3);
   EXPECT_EQ(resume_, "a folder/with #signs");
   EXPECT_TRUE(deterministic_);
+}
+
+TEST_F(OptionsTest, ListsReadBack) {
+  std::vector<std::string> inputs, libraries;
+  options_.add_list("input", inputs, "INPUT=FIELD", "fields");
+  options_.add_list("library", libraries, "FILE", "libraries");
+  (void)parse({"--input", "x=a, b", "--input", "y=c"});
+  const std::string path = file(options_.ini());
+  inputs.clear();
+  (void)parse({"--config", path.c_str()});
+  EXPECT_THAT(inputs, ElementsAre("x=a, b", "y=c"));
+  EXPECT_THAT(libraries, IsEmpty());
+}
+
+TEST_F(OptionsTest, TellsWhatTheCommandLineGives) {
+  std::string text;
+  options_.add("text", text, "TEXT", "any text");
+  (void)parse({"--config", file("batchsize = 100\n").c_str(), "--text", ""});
+  EXPECT_TRUE(options_.is_given("text"));
+  EXPECT_FALSE(options_.is_given("batchsize") || options_.is_given("epoch"));
 }
 
 TEST_F(OptionsTest, HelpAndVersionComeBeforeBadValues) {

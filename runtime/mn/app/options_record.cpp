@@ -22,7 +22,9 @@ OptionsRecord::OptionsRecord(const Options& options) {
     const auto equals = line.find(" = ");
     if (line.starts_with('#') || equals == std::string::npos) continue;
     const std::string name = line.substr(0, equals);
-    if (std::ranges::find(kOfThisRun, name) == kOfThisRun.end()) options_[name] = line.substr(equals + 3);
+    if (std::ranges::find(kOfThisRun, name) != kOfThisRun.end()) continue;
+    const std::string earlier = options_.contains(name) ? options_[name].get<std::string>() + ", " : "";  // of a list
+    options_[name] = earlier + line.substr(equals + 3);
   }
 }
 

@@ -102,8 +102,11 @@ void Options::add(const std::string& name, std::string& target, const std::strin
 
 void Options::add_list(const std::string& name, std::vector<std::string>& target, const std::string& value_name,
                        const std::string& help) {
-  auto set = [&target](const std::string& text) { target.push_back(text); };
-  options_.push_back({name, value_name, help, "", "", set, [&target] { return join(target); }});
+  auto set = [&target](const std::string& text) {
+    if (!text.empty()) target.push_back(text);
+  };
+  const auto get = [&target] { return join(target); };
+  options_.push_back({name, value_name, help, "", "", set, get, [&target] { return target; }});
 }
 
 void Options::add_flag(const std::string& name, bool& target, const std::string& help) {
@@ -128,6 +131,8 @@ Options::Action Options::parse(int argc, const char* const* argv) {
   for (Option& option : options_) option.initial = option.get();
   is_parsed_ = true;
   const std::vector<Setting> given = read_command_line(argc, argv);
+  given_.clear();
+  for (const Setting& setting : given) given_.push_back(setting.name);
   const auto asks_for = [&](const char* name) { return std::ranges::find(given, name, &Setting::name) != given.end(); };
   if (asks_for(kHelp)) return Action::kHelp;
   if (asks_for(kVersion)) return Action::kVersion;
@@ -155,6 +160,8 @@ void Options::check_effect(const Setting& given) const {
     throw UsageError(given.source + " has no effect " + condition.otherwise);
   }
 }
+
+bool Options::is_given(std::string_view name) const { return std::ranges::find(given_, name) != given_.end(); }
 
 const Options::Option* Options::find(std::string_view name) const {
   const auto option = std::ranges::find(options_, name, &Option::name);
@@ -266,7 +273,9 @@ std::string Options::ini() const {
     if (!option.target.empty()) continue;
     const std::string value = option.get();
     if (is_parsed_ && value != option.initial) text += "# default: " + option.initial + "\n";
-    text += option.name + " = " + value + "\n";
+    std::vector<std::string> lines = option.items ? option.items() : std::vector<std::string>{value};
+    if (lines.empty()) lines.emplace_back();
+    for (const std::string& line : lines) text += option.name + " = " + line + "\n";
   }
   return text;
 }

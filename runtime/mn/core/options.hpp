@@ -35,7 +35,7 @@ class Options {
   /// One of `choices`; any text if there are none. `value_name` stands for the value in the help.
   void add(const std::string& name, std::string& target, const std::string& value_name, const std::string& help,
            std::vector<std::string> choices = {});
-  /// Any texts: each --name adds one.
+  /// Any texts: each --name adds one; an empty one adds nothing.
   void add_list(const std::string& name, std::vector<std::string>& target, const std::string& value_name,
                 const std::string& help);
   /// on or off; --name alone means on.
@@ -58,6 +58,8 @@ class Options {
   /// OUT/config.ini has those without effect, too.
   void add_conditions(std::vector<Condition> conditions);
 
+  /// Whether the command line gives the option, with whatever value: for checks, and after parse().
+  [[nodiscard]] bool is_given(std::string_view name) const;
   /// Whether there is an option --NAME.
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
 
@@ -83,7 +85,8 @@ class Options {
     std::string target;  // an alias's option; empty: an option itself
     std::function<void(const std::string& value)> set;
     std::function<std::string()> get;
-    std::string initial = {};  // value before parse()
+    std::function<std::vector<std::string>()> items = {};  // of a list: each is a line of ini()
+    std::string initial = {};                              // value before parse()
   };
   struct Setting {
     std::string name;
@@ -103,6 +106,7 @@ class Options {
   std::vector<Option> options_;
   std::vector<std::function<void()>> checks_;
   std::vector<Condition> conditions_;
+  std::vector<std::string> given_;  // on the command line
   bool is_parsed_ = false;
 };
 
