@@ -10,6 +10,8 @@
 namespace mn::jobs {
 namespace {
 
+std::string name_of_train(const std::string& given) { return given.empty() ? "gpt/train" : given; }
+
 std::shared_ptr<SubDataset> open_part(const std::string& option, const std::string& name, bool for_training,
                                       const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm) {
   auto part = app::scatter_samples(option, open_dataset(name), for_training, common, comm);
@@ -20,27 +22,23 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
   return part;
 }
 
-Vocabulary read_vocabulary(const std::string& given, const std::string& train, Communicator& comm) {
+}  // namespace
+
+Vocabulary open_vocabulary(const std::string& train, const std::string& vocabulary, Communicator& comm) {
   nlohmann::json document;
-  std::string path = given;
-  on_root<DataError>(
-      comm,
-      [&] {
-        if (path.empty()) path = (data::find_dataset(train).parent_path() / "vocabulary.json").string();
-        document = Vocabulary::load(path).to_json();
-      },
-      true);
+  const auto load = [&] {
+    const auto usual = [&] { return data::find_dataset(name_of_train(train)).parent_path() / "vocabulary.json"; };
+    document = Vocabulary::load(vocabulary.empty() ? usual() : std::filesystem::path(vocabulary)).to_json();
+  };
+  on_root<DataError>(comm, load, true);
   return Vocabulary::from_json(comm.bcast_obj(document), "the vocabulary");
 }
 
-}  // namespace
-
 GptData open_gpt(const std::string& train, const std::string& val, const std::string& vocabulary,
                  const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm) {
-  const std::string train_name = train.empty() ? "gpt/train" : train;
-  const auto train_part = open_part("--train", train_name, true, common, comm);
+  const auto train_part = open_part("--train", name_of_train(train), true, common, comm);
   const auto val_part = open_part("--val", val.empty() ? "gpt/val" : val, false, common, comm);
-  Vocabulary known = read_vocabulary(vocabulary, train_name, *comm);
+  Vocabulary known = open_vocabulary(train, vocabulary, *comm);
   const FieldSpec& tokens = train_part->spec()[0];
   if (val_part->spec()[0].num_classes != tokens.num_classes || known.size() != tokens.num_classes) {
     throw DataError("--train, --val and the vocabulary have " + std::to_string(tokens.num_classes) + ", " +

@@ -16,8 +16,12 @@ struct GptData {
   std::int64_t context;  ///< tokens of a sample, beside the one that follows
 };
 
-/// Collective. Empty names: the datasets gpt/train and gpt/val; an empty `vocabulary`: vocabulary.json beside the
-/// folder of --train. Throws the same DataError or UsageError on all ranks if they do not belong together.
+/// Collective. Empty `vocabulary`: vocabulary.json beside the folder of the dataset `train`, or of gpt/train if that is
+/// empty. Throws the same DataError on all ranks.
+[[nodiscard]] Vocabulary open_vocabulary(const std::string& train, const std::string& vocabulary, Communicator& comm);
+
+/// Collective. Empty names: the datasets gpt/train and gpt/val; `vocabulary` as above. Throws the same DataError or
+/// UsageError on all ranks if they do not belong together.
 [[nodiscard]] GptData open_gpt(const std::string& train, const std::string& val, const std::string& vocabulary,
                                const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm);
 

@@ -16,26 +16,57 @@ using mn::jobs::GptData;
 using mn::jobs::GptSettings;
 using mn::models::Gpt;
 
-int write_text(const GptSettings& given, const GptData& data, Gpt& model, const mn::Communicator& comm) {
-  if (comm.rank() != 0) return 0;
-  model.eval();
-  const auto tokens =
-      mn::models::generate(model, data.vocabulary.encode(given.generate), data.context, given.sampling, comm.device());
-  std::cout << given.generate << data.vocabulary.decode(tokens) << std::endl;
-  return 0;
+/// The file whose weights the network begins with, or is evaluated with; empty if it starts at random.
+const std::string& weights_of(const GptSettings& given) {
+  return given.evaluate.empty() ? given.initmodel : given.evaluate;
 }
 
-mn::app::Training make_training(GptSettings& given, const std::shared_ptr<mn::Communicator>& comm) {
+/// The tokens of --generate. An empty text begins after an end of text, where the vocabulary has one.
+std::vector<std::int32_t> prompt_of(const std::string& text, const mn::Vocabulary& vocabulary) {
+  std::vector<std::int32_t> prompt = vocabulary.encode(text);
+  if (prompt.empty() && vocabulary.end_of_text()) prompt.push_back(*vocabulary.end_of_text());
+  if (prompt.empty())
+    throw mn::UsageError("--generate needs a text: this vocabulary has no end of text to begin after");
+  return prompt;
+}
+
+mn::app::Training make_generation(GptSettings& given, const mn::Metadata& metadata,
+                                  const std::shared_ptr<mn::Communicator>& comm) {
+  // Files of earlier versions do not say how long a text the network takes.
+  if (!metadata.contains("context")) {
+    given.network.context = mn::jobs::open_gpt(given.train, given.val, given.vocabulary, given, comm).context;
+  }
+  const auto vocabulary = mn::jobs::open_vocabulary(given.train, given.vocabulary, *comm);
+  given.network.vocabulary = vocabulary.size();
+  const auto model = std::make_shared<Gpt>(given.network);
+  const auto write = [=, &given, prompt = prompt_of(given.generate, vocabulary)] {
+    if (comm->rank() != 0) return 0;
+    model->eval();
+    const auto tokens = mn::models::generate(*model, prompt, given.network.context, given.sampling, comm->device());
+    std::cout << given.generate << vocabulary.decode(tokens) << std::endl;
+    return 0;
+  };
+  return {.model = model, .instead = write};
+}
+
+mn::app::Training make_training(GptSettings& given, const mn::Options& options,
+                                const std::shared_ptr<mn::Communicator>& comm) {
+  given.sampling.seed = static_cast<std::uint64_t>(given.seed);
+  mn::Metadata metadata;
+  if (const std::string& file = weights_of(given); !file.empty() && !given.initmodel_partial) {
+    metadata = mn::load_metadata(file, *comm);
+    mn::jobs::take_network(metadata, file, options, given.network);
+  }
+  if (given.generates) return make_generation(given, metadata, comm);
   const auto data =
       std::make_shared<GptData>(mn::jobs::open_gpt(given.train, given.val, given.vocabulary, given, comm));
   given.network.vocabulary = data->vocabulary.size();
   given.network.context = data->context;
-  given.sampling.seed = static_cast<std::uint64_t>(given.seed);
   const auto model = std::make_shared<Gpt>(given.network);
   std::vector<float> lengths;
   for (std::int32_t i = 0; i < data->vocabulary.size(); ++i) lengths.push_back(data->vocabulary.text(i).size());
   const auto bytes_of = torch::tensor(lengths).to(comm->device());
-  mn::app::Training training{
+  return {
       .model = model,
       .train = data->train,
       .validation = data->val,
@@ -48,9 +79,8 @@ mn::app::Training make_training(GptSettings& given, const std::shared_ptr<mn::Co
       .banner = {"Num tokens of the vocabulary: " + std::to_string(data->vocabulary.size()),
                  "Num training tokens: " + std::to_string(data->train->dataset_size() * data->context),
                  "Context: " + std::to_string(data->context)},
+      .metadata = mn::jobs::metadata_of(given.network),
   };
-  if (!given.generate.empty()) training.instead = [=, &given] { return write_text(given, *data, *model, *comm); };
-  return training;
 }
 
 }  // namespace
@@ -60,6 +90,6 @@ int main(int argc, char** argv) {
   mn::Options options("usage: jobs/gpt [options]\nTrains a language model as GPT-2, or continues a text with one.");
   mn::jobs::declare_options(options, given);
   return mn::app::run_training(argc, argv, options, given, [&](const std::shared_ptr<mn::Communicator>& comm) {
-    return make_training(given, comm);
+    return make_training(given, options, comm);
   });
 }

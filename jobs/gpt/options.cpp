@@ -1,5 +1,7 @@
 #include "gpt/options.hpp"
 
+#include <charconv>
+
 #include <mn/core/error.hpp>
 
 namespace mn::jobs {
@@ -20,17 +22,49 @@ void declare_options(Options& options, GptSettings& given) {
   options.add("temperature", given.sampling.temperature,
               "temperature of --generate: below 1 likely tokens become likelier; 0: always the likeliest", 0, 100);
   options.add("top-k", given.sampling.top_k, "likeliest tokens that --generate draws from; 0: from all", 0);
-  options.add_check([&given] {
-    if (given.network.width % given.network.heads != 0) throw UsageError("--width must be a multiple of --heads");
-    if (!given.generate.empty() && given.initmodel.empty()) {
+  options.add_check([&given, &options] {
+    given.generates = options.is_given("generate");
+    const bool has_file = !given.initmodel.empty() || !given.evaluate.empty();  // which knows its network
+    if (!has_file && given.network.width % given.network.heads != 0) {
+      throw UsageError("--width must be a multiple of --heads");
+    }
+    if (given.generates && given.initmodel.empty()) {
       throw UsageError("--generate needs weights: --initmodel OUT/model.safetensors");
     }
   });
-  const auto generates = [&given] { return !given.generate.empty(); };
+  const auto generates = [&given] { return given.generates; };
   const std::string without_generate = "without --generate";
   options.add_conditions({{"length", generates, without_generate},
                           {"temperature", generates, without_generate},
                           {"top-k", generates, without_generate}});
+}
+
+Metadata metadata_of(const models::GptOptions& network) {
+  return {{"layers", std::to_string(network.layers)},
+          {"heads", std::to_string(network.heads)},
+          {"width", std::to_string(network.width)},
+          {"context", std::to_string(network.context)}};
+}
+
+void take_network(const Metadata& metadata, const std::string& file, const Options& options,
+                  models::GptOptions& network) {
+  const auto take = [&](const std::string& name, std::int64_t& size) {
+    const auto found = metadata.find(name);
+    if (found == metadata.end()) return;
+    std::int64_t there = 0;
+    const char* end = found->second.data() + found->second.size();
+    const bool is_size = std::from_chars(found->second.data(), end, there).ptr == end && 0 < there && there <= 1 << 20;
+    if (!is_size) throw DataError(file + ": " + name + " of its network is \"" + found->second + "\"", true);
+    if (options.is_given(name) && size != there) {
+      throw UsageError("--" + name + " " + std::to_string(size) + ": " + name + " of the network in " + file + " is " +
+                       found->second + "; leave --" + name + " out");
+    }
+    size = there;
+  };
+  take("layers", network.layers);
+  take("heads", network.heads);
+  take("width", network.width);
+  take("context", network.context);
 }
 
 double base_rate(const GptSettings& given) { return given.lr > 0 ? given.lr : 0.003; }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <mn/app/setup.hpp>
+#include <mn/app/training.hpp>
 #include <mn/core/options.hpp>
 #include <mn/models/gpt.hpp>
 
@@ -32,8 +33,15 @@ struct GptSettings : app::CommonOptions {
   bool recompute = false;
   std::int64_t report_every = 250;
   std::string generate;
+  bool generates = false;  ///< --generate is given
   models::Sampling sampling;
 };
+
+/// The network as Training::metadata, and back: a file or checkpoint that says how its network was made decides over
+/// defaults. Throws UsageError if it differs from an option on the command line, DataError for what are no sizes.
+[[nodiscard]] Metadata metadata_of(const models::GptOptions& network);
+void take_network(const Metadata& metadata, const std::string& file, const Options& options,
+                  models::GptOptions& network);
 
 /// Declares those that are not common to all jobs, with their check; the values in `given` are the defaults.
 void declare_options(Options& options, GptSettings& given);

@@ -4,6 +4,7 @@
 
 #include <torch/nn/module.h>
 
+#include <mn/app/metadata_record.hpp>
 #include <mn/app/monitored_value.hpp>
 #include <mn/app/options_record.hpp>
 #include <mn/app/precision.hpp>
@@ -106,7 +107,7 @@ int train(Trainer& trainer, const Training& training, const Reports& reports) {
   }
   if (status == 0) {
     average_buffers(*training.model, trainer.communicator(), training.averaged_buffers);
-    save_weights(trainer, reports);
+    save_weights(trainer, reports, training.metadata);
   }
   write_report(trainer);  // also of a run that was interrupted; after the weights, for which there may be little room
   if (unsaved) std::rethrow_exception(unsaved);
@@ -128,6 +129,7 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   const Interval period = report_period(common, training.report_every, trainer.iterations_per_epoch());
   add_buffer_averages(trainer, common, training, period);
   trainer.extend(std::make_unique<OptionsRecord>(options));
+  if (!training.metadata.empty()) trainer.extend(std::make_unique<MetadataRecord>(training.metadata));
   for (ExtensionToAdd& each : training.extensions) trainer.extend(std::move(each.extension), std::move(each.options));
   check_monitor(trainer, common, training);
   const Reports reports = add_reports(trainer, common, std::move(evaluator), period, training.metric);

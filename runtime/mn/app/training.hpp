@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <mn/app/setup.hpp>
+#include <mn/checkpoint/safetensors.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/options.hpp>
 #include <mn/loader/iterator.hpp>
@@ -37,6 +38,9 @@ struct Training {
   std::vector<ExtensionToAdd> extensions = {};  ///< see extend()
   /// Names of buffers that are averaged over the ranks beside running statistics; see average_buffers().
   std::vector<std::string> averaged_buffers = {};
+  /// What OUT/model.safetensors and checkpoints say beside weights, such as the network's form: load_metadata() returns
+  /// it. A checkpoint that says something else is not resumed.
+  Metadata metadata = {};
   /// Runs instead of training if given, with the model on its device and --initmodel loaded; collective if it likes.
   /// Its result is the exit status.
   std::function<int()> instead = {};

@@ -2,7 +2,6 @@
 #include <optional>
 
 #include <mn/app/weights.hpp>
-#include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/log.hpp>
 
@@ -15,10 +14,10 @@ void load_initial_weights(const CommonOptions& options, torch::nn::Module& model
   if (comm.rank() == 0) log_info(options.initmodel + ": " + to_string(report));
 }
 
-void save_weights(Trainer& trainer, const Reports& reports) {
+void save_weights(Trainer& trainer, const Reports& reports, const Metadata& metadata) {
   std::optional<extensions::AveragedWeights> averaged;
   if (reports.average != nullptr) averaged.emplace(*reports.average);
-  save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator());
+  save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), metadata);
 }
 
 int evaluate_only(const CommonOptions& options, torch::nn::Module& model, Evaluator& evaluator, Communicator& comm) {

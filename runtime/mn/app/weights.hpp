@@ -3,6 +3,7 @@
 
 #include <mn/app/reports.hpp>
 #include <mn/app/setup.hpp>
+#include <mn/checkpoint/safetensors.hpp>
 
 namespace mn::app {
 
@@ -10,7 +11,7 @@ namespace mn::app {
 void load_initial_weights(const CommonOptions& options, torch::nn::Module& model, Communicator& comm);
 
 /// Collective, after training: OUT/model.safetensors, with averaged weights where there are some.
-void save_weights(Trainer& trainer, const Reports& reports);
+void save_weights(Trainer& trainer, const Reports& reports, const Metadata& metadata);
 
 /// Collective: --evaluate. Loads the weights and prints the metrics on rank 0; returns the job's exit status.
 [[nodiscard]] int evaluate_only(const CommonOptions& options, torch::nn::Module& model, Evaluator& evaluator,

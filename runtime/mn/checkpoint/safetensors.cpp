@@ -147,13 +147,15 @@ void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std
   }
 }
 
-void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm) {
+void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm,
+                Metadata metadata) {
+  metadata.emplace("format", "pt");
   on_root<DataError>(
       comm,
       [&] {
         std::error_code no_folder;  // the write says it
         std::filesystem::create_directories(path.parent_path(), no_folder);
-        write_file(path, to_safetensors(named_tensors(module), {{"format", "pt"}}));
+        write_file(path, to_safetensors(named_tensors(module), metadata));
       },
       true);
 }
@@ -181,6 +183,24 @@ void use_averages(torch::nn::Module& module, const NamedTensors& extensions, con
     const auto found = all.find(prefix + name);
     if (found != all.end() && found->second.sizes() == parameter.sizes()) parameter.detach().copy_(found->second);
   }
+}
+
+/// An object of texts; empty for anything else.
+Metadata metadata_of(const json& document, const char* name) {
+  Metadata metadata;
+  if (!document.is_object() || !document.contains(name)) return metadata;
+  for (const auto& [key, value] : document[name].items()) {
+    if (value.is_string()) metadata.emplace(key, value.get<std::string>());
+  }
+  return metadata;
+}
+
+Metadata read_metadata(const std::filesystem::path& path) {
+  if (std::filesystem::is_directory(path)) {
+    return metadata_of(SavedCheckpoint(path).manifest().about.value("extensions", json()), kModelMetadata);
+  }
+  if (is_checkpoint_file(path)) return {};
+  return metadata_of(read_safetensors_header(path), "__metadata__");
 }
 
 /// Rank 0 reads, and passes what the file holds to `copy`.
@@ -237,6 +257,13 @@ void load_model(const std::filesystem::path& path, torch::nn::Module& module, Co
   load_on_root(path, module, comm, skip, [&](const NamedTensors& tensors, const std::string& source) {
     copy_into(module, tensors, source, skip);
   });
+}
+
+Metadata load_metadata(const std::filesystem::path& path, Communicator& comm) {
+  Metadata metadata;
+  on_root<DataError>(
+      comm, [&] { metadata = read_metadata(path); }, true);
+  return comm.bcast_obj(json(metadata)).get<Metadata>();
 }
 
 LoadReport load_matching(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm) {

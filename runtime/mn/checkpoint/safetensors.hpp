@@ -52,9 +52,18 @@ using TensorForms = std::map<std::string, TensorForm>;
 void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source,
                const std::vector<std::string>& skip = {});
 
+/// What a file says beside its tensors: texts by their names.
+using Metadata = std::map<std::string, std::string>;
+/// The name in a checkpoint of the extension whose state is such a record.
+inline constexpr const char* kModelMetadata = "ModelMetadata";
+
 /// Collective: rank 0 writes its weights, atomically, into a folder that it makes if need be; all ranks wait for it.
 /// Throws the same DataError on every rank.
-void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm);
+void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm,
+                Metadata metadata = {});
+/// Collective: the metadata of a file of safetensors or of a checkpoint; empty if it has none. Throws the same
+/// DataError on every rank if the file can't be read.
+[[nodiscard]] Metadata load_metadata(const std::filesystem::path& path, Communicator& comm);
 /// Collective: rank 0 reads, and every rank ends with the same weights. `path` is what save_model() wrote, or a
 /// checkpoint: its averaged weights then, if it has some. What `skip` names, a layer ("fc") or a tensor ("fc.bias"),
 /// stays as rank 0 has it, whatever the file has there: the head of a network for other classes. Floats become the

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <tuple>
 #include <utility>
 
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
 #include <mn/core/file_kind.hpp>
 #include <mn/core/json.hpp>
 
@@ -136,6 +138,17 @@ std::string safetensors_header(const nlohmann::json& header) {
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t bytes = text.size();
   return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + text;
+}
+
+json read_safetensors_header(const std::filesystem::path& path) {
+  const File file(path, File::Mode::kRead);
+  std::uint64_t header_bytes = 0;
+  if (file.size() < sizeof header_bytes) return {};
+  file.read_at(0, std::as_writable_bytes(std::span(&header_bytes, 1)));
+  if (header_bytes > kMaxHeaderBytes || header_bytes > file.size() - sizeof header_bytes) return {};
+  std::string text(header_bytes, '\0');
+  file.read_at(sizeof header_bytes, std::as_writable_bytes(std::span(text)));
+  return parse_json(text, path.string() + " is not a safetensors file: its header");
 }
 
 std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view file, const std::string& source) {

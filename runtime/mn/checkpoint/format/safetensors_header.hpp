@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,10 @@ struct SafetensorsEntry {
 
 /// What a file begins with: the bytes of the header, the header, and blanks, so that the data is aligned to 8 bytes.
 [[nodiscard]] std::string safetensors_header(const nlohmann::json& header);
+
+/// The header of a file, without its tensors; null if it has none: parse_safetensors_header() says why. Throws
+/// DataError that begins with the path if it can't be read.
+[[nodiscard]] nlohmann::json read_safetensors_header(const std::filesystem::path& path);
 
 /// The tensors in the order of their data. Throws DataError of one line that begins with `source` unless the header is
 /// what the format says and every byte after it belongs to exactly one tensor.

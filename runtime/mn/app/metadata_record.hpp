@@ -1,0 +1,28 @@
+/// Checkpoints keep what Training::metadata says of the network.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <mn/checkpoint/safetensors.hpp>
+#include <mn/trainer/extension.hpp>
+
+namespace mn::app {
+
+/// load_metadata() finds it in a checkpoint.
+class MetadataRecord final : public Extension {
+ public:
+  explicit MetadataRecord(const Metadata& metadata) : metadata_(metadata) {}
+
+  [[nodiscard]] std::string name() const override { return kModelMetadata; }
+  [[nodiscard]] Interval trigger() const override;
+  [[nodiscard]] nlohmann::json state() const override;
+  /// Throws DataError if the checkpoint says something else of the network.
+  void load_state(const nlohmann::json& state) override;
+
+ private:
+  Metadata metadata_;
+};
+
+}  // namespace mn::app
