@@ -1,12 +1,17 @@
 // failing_job HOW RANK [WAY]: a job in which RANK ("all": every rank at once) fails HOW while the others wait for it in
-// a collective (WAY computing: while they compute for 60 s). HOW wait: prints "rank N pid P" from each rank.
+// a collective (WAY computing: while they compute for 60 s; background: that a thread makes). HOW wait: prints
+// "rank N pid P" from each rank.
 // WAY chatty: every rank goes on writing to stderr meanwhile; full-stdout, full-stderr: into a full pipe that nobody
 // reads; broken-pipe: every rank writes to a pipe without a reader, as MPI does to a lost rank. HOW above-thread: every
 // rank, with a communication thread at work below it (WAY uneven: a rank waits there forever); caught-above-thread:
 // and catches the exception. HOW throw-above-a-wait: a destructor on the way never returns. HOW return: RANK returns 3;
 // return-differs: the others return 0; usage-others-return: RANK throws, the others return 0. WAY handled: the program
 // has a handler for SIGSEGV of its own.
-// HOW stuck: RANK waits in a state of its own (WAY patient: which may take longer, and ends), the others in training.
+// HOW stuck: RANK waits in a state of its own (WAY patient: for 6 s), the others in a call; other-call: RANK makes
+// another call than the others; pause: RANK stands still for 8 s (WAY held: under a debugger).
+// HOW leave: RANK returns 0 (leave-first: before any call); leave-late: the others leave, and RANK computes on;
+// leave-message: RANK sends a message, which its receiver takes 4 s after it has left (WAY missing: it sends none).
+// HOW exit0, exit, exit-in-thread, exit-everywhere: a call of exit().
 // HOW before-mpi: RANK dies before MPI_Init.
 // HOW requeue: every rank asks for it, and RANK takes two seconds longer to end.
 #include <cerrno>
@@ -15,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <stdexcept>
@@ -24,6 +30,9 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <mn/comm/communication_thread.hpp>
@@ -140,6 +149,10 @@ void fail(const std::string& how) {
   if (how == "kill") raise(SIGKILL);
   if (how == "term") raise(SIGTERM);
   if (how == "exit") std::exit(3);
+  if (how == "exit0") std::exit(0);
+  if (how == "exit-in-thread") std::thread([] { std::exit(0); }).join();
+  if (how == "throw-text") throw "the text of a lazy program\nand more";
+  if (how == "throw-other") throw std::vector<float>(3);
   if (how == "_exit") _exit(0);
   if (how == "stop") {
     raise(SIGSTOP);
@@ -184,22 +197,53 @@ int receive_late(mn::Communicator& comm, int failing) {
   return 9;
 }
 
+/// Of all threads of `process`, which calls it for itself: as gdb holds them.
+void hold(pid_t process) {
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task")) {
+    const pid_t id = std::stoi(thread.path().filename());
+    if (ptrace(PTRACE_ATTACH, id, nullptr, nullptr) == 0) waitpid(id, nullptr, __WALL);
+  }
+}
+
+/// This process stands still for 8 s, until a child has it go on.
+void stand_still(bool is_held) {
+  const pid_t own = getpid();
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  if (fork() == 0) {
+    is_held ? hold(own) : void(kill(own, SIGSTOP));
+    sleep(8);
+    if (!is_held) kill(own, SIGCONT);
+    _exit(0);  // its end lets go what it holds
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+/// The last rank of those that communicate gets a message of `failing`, which leaves main at once.
+int leave_with_message(mn::Communicator& comm, int failing, bool sends) {
+  int value = 7;
+  const int receiver = failing == 0 ? 1 : 0;
+  if (comm.rank() == failing && sends) comm.send(mn::BufferView(&value, 1, mn::DType::kInt32), receiver);
+  if (comm.rank() != receiver) return 0;
+  if (sends) std::this_thread::sleep_for(std::chrono::seconds(4));
+  comm.recv(mn::BufferView(&value, 1, mn::DType::kInt32), failing);
+  return 0;
+}
+
 int get_stuck(mn::Communicator& comm, bool fails, bool is_patient) {
-  const auto patience = std::chrono::seconds(is_patient && fails ? 30 : 2);
-  const mn::ActivityScope activity(fails ? "waiting for a minibatch" : "training", patience);
+  const mn::ActivityScope activity(fails ? "waiting for a minibatch" : "training");
   mn::note_iteration(17);
-  if (fails) std::this_thread::sleep_for(std::chrono::seconds(is_patient ? 15 : 60));
+  if (fails) std::this_thread::sleep_for(std::chrono::seconds(is_patient ? 6 : 60));
   comm.barrier();
   return is_patient ? 9 : 0;
 }
 
 /// What ranks do that do not fail: a minute of collectives, after one of sums if they are `computing`.
-int work(mn::Communicator& comm, bool computing) {
+int work(mn::Communicator& comm, bool computing, bool in_background) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   volatile double sum = 0;
   while (computing && std::chrono::steady_clock::now() < end) sum = sum + 1;
   std::vector<float> data(1000);
-  while (std::chrono::steady_clock::now() < end) comm.allreduce(data);
+  while (std::chrono::steady_clock::now() < end) in_background ? comm.iallreduce(data).wait() : comm.allreduce(data);
   return 0;
 }
 
@@ -217,7 +261,9 @@ int main(int argc, char** argv) {
     const std::string way = argc > 3 ? argv[3] : "";
     const bool uneven = way == "uneven";
     const bool fails = job.rank() == failing;
+    int value = 0;
     stamp();
+    if (how == "leave-first" && fails) return 0;
     if (how == "usage-everywhere") throw mn::UsageError("--epoch must be positive");
     const auto comm = mn::create_communicator(how.ends_with("above-thread") ? "hierarchical" : "flat");
     comm->barrier();
@@ -228,15 +274,22 @@ int main(int argc, char** argv) {
     if (others_return && !fails) return 0;
     if (how == "requeue") return ask_for_requeue(fails);
     if (how == "late-receive") return receive_late(*comm, failing);
+    if (how == "exit-everywhere") std::exit(3);
+    if (how == "leave-late") return fails ? (std::this_thread::sleep_for(std::chrono::seconds(8)), 0) : 0;
+    if (how == "leave-message") return leave_with_message(*comm, failing, way != "missing");
+    if (how == "pause" && fails) stand_still(way == "held");
+    if (how == "pause") return comm->barrier(), 9;
+    if (how == "other-call" && fails) comm->bcast(mn::BufferView(&value, 1, mn::DType::kInt32));
     if (how == "stuck") return get_stuck(*comm, fails, way == "patient");
     if (fails) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      if (how.starts_with("return")) stamp();
+      if (how.starts_with("return") || how.starts_with("leave")) stamp();
+      if (how.starts_with("leave")) return 0;
       if (how.starts_with("return")) return 3;
       fail(how);
     }
     if (how == "wait")
       std::cout << ("rank " + std::to_string(job.rank()) + " pid " + std::to_string(getpid()) + "\n") << std::flush;
-    return work(*comm, way == "computing");
+    return work(*comm, way == "computing", way == "background");
   });
 }

@@ -232,6 +232,17 @@ TEST(PeerMonitor, SilenceIsALoss) {
   close(silent);
 }
 
+TEST(PeerMonitor, ARankThatLeavesIsKnownToAll) {
+  Ranks ranks(12);
+  for (const int rank : {10, 0}) ranks[rank].leave();
+  for (int r = 0; r < 12; ++r) {
+    const int others = r == 10 || r == 0 ? 1 : 2;
+    for (int i = 0; i < 6000 && ranks[r].ranks_left() < others; ++i) std::this_thread::sleep_for(10ms);
+    EXPECT_EQ(ranks[r].ranks_left(), others) << "rank " << r;
+  }
+  EXPECT_TRUE(ranks.all_quiet());
+}
+
 TEST(PeerMonitor, StrangersHoldUpNobody) {
   std::string call("\x2c\0\0\0mn's greeting no. 1\n\1\0\0\0\0\0\0\0", 32);
   call += std::string(16, 'n') + std::string("\x20\0\0\0", 4) + std::string(32, 'p');  // with a wrong proof

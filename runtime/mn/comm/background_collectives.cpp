@@ -33,6 +33,7 @@
 #include <mn/comm/collective_checks.hpp>
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/comm/flight_recorder.hpp>
 #include <mn/comm/node_comms.hpp>
 #include <mn/comm/on_device.hpp>
 #include <mn/comm/recorded_collectives.hpp>
@@ -98,6 +99,7 @@ class BackgroundCall final : public Request::Impl {
     });
   }
   void wait() override {
+    const BackgroundWait waiting;
     if (may_be_given_up()) watch();
     try {
       done_.get();
@@ -178,13 +180,13 @@ std::shared_ptr<CommunicationThread> Communicator::make_background() {
   const auto setup = std::make_shared<CommunicatorSetup>(
       CommunicatorSetup{on_gpus ? "flat" : name_, std::move(background_comm_), topology(), device_, count_limit_,
                         calls_->debug(), timeout(), true, std::nullopt, make_});
-  const auto call = calls_->number();
-  return std::make_shared<CommunicationThread>([setup, call, calls = calls_] {
+  const CallName name{.operation = "first call in the background", .number = calls_->number()};
+  return std::make_shared<CommunicationThread>([setup, name, calls = calls_] {
+    const RecordedCall first(calls->group(), name);
     if (setup->timeout.count() > 0) {
       GroupName group = calls->group();
       group.ordinal = -group.ordinal;  // no other's
       CallLimits limits(setup->comm.get(), group, setup->timeout);
-      const CallName name{.operation = "first call in the background", .number = call};
       try {
         meet_other_threads(limits, name, calls->limits(), setup->comm.get());
       } catch (const CommError& error) {

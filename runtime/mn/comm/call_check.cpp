@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include <mn/comm/call_check.hpp>
@@ -71,21 +72,34 @@ struct Agreed {
 
 std::atomic<int> groups_made{0};  // those of which this process is the first rank
 
+/// The ranks of `comm`, in MPI_COMM_WORLD.
+std::vector<int> world_ranks_of(MPI_Comm comm, int size) {
+  std::vector<int> own(static_cast<std::size_t>(size)), all(own.size());
+  std::iota(own.begin(), own.end(), 0);
+  MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
+  mpi_check(MPI_Comm_group(comm, &group), "MPI_Comm_group");
+  mpi_check(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
+  mpi_check(MPI_Group_translate_ranks(group, size, own.data(), world, all.data()), "MPI_Group_translate_ranks");
+  MPI_Group_free(&group);
+  MPI_Group_free(&world);
+  return all;
+}
+
 }  // namespace
 
 CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
-  int world_rank = 0;
   mpi_check(MPI_Comm_rank(comm, &group_.rank), "MPI_Comm_rank");
   mpi_check(MPI_Comm_size(comm, &group_.size), "MPI_Comm_size");
-  mpi_check(MPI_Comm_rank(MPI_COMM_WORLD, &world_rank), "MPI_Comm_rank");
+  world_ranks_ = world_ranks_of(comm, group_.size);
   const bool leads = group_.rank == 0;
   // Rank 0 alone knows the group's name: a maximum gives it to all, in the message that the modes need anyway.
-  Agreed agreed{modes.debug ? 1 : 0, modes.timeout.count(), leads ? world_rank : -1, leads ? ++groups_made : -1};
+  Agreed agreed{modes.debug ? 1 : 0, modes.timeout.count(), leads ? world_ranks_[0] : -1, leads ? ++groups_made : -1};
   // One rank that asks is enough for debug mode; of the time-outs the longest counts.
   mpi_check(MPI_Allreduce(MPI_IN_PLACE, &agreed, 4, MPI_INT64_T, MPI_MAX, comm), "agreeing on a communicator's modes");
   debug_ = agreed.debug != 0;
   group_.leader = static_cast<int>(agreed.leader);
   group_.ordinal = static_cast<int>(agreed.ordinal);
+  count_.emplace(group_);
   limits_ = std::make_unique<CallLimits>(comm, group_, std::chrono::milliseconds(agreed.timeout_ms));
 }
 

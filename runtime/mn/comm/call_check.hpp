@@ -22,12 +22,14 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <mpi.h>
 
 #include <mn/comm/call_limits.hpp>
 #include <mn/comm/call_mismatch.hpp>
 #include <mn/comm/flight_recorder.hpp>
+#include <mn/comm/group_calls.hpp>
 #include <mn/core/buffer.hpp>
 #include <mn/core/error.hpp>
 
@@ -124,17 +126,19 @@ class CallCheck {
   }
   /// A message to or from `peer` (-1: any rank), whose arguments are checked.
   [[nodiscard]] CallScope message(std::string_view operation, const ConstBufferView& what, int peer) {
-    return {*limits_, group_, {operation, 0, what.count, what.dtype, peer}};
+    return {*limits_, group_, message_name(operation, what, peer)};
   }
   // Records of what DeviceCollectives enqueue, and of waits for it, without checks and time-outs.
 
   /// A collective call; it ends when it is enqueued.
   [[nodiscard]] RecordedCall enqueued(std::string_view operation, const ConstBufferView& what) {
-    return {group_, next_call(operation, what)};
+    CallName call = next_call(operation, what);
+    call.on_device = true;
+    return {group_, call};
   }
   /// A message to or from `peer`.
   [[nodiscard]] RecordedCall enqueued_message(std::string_view operation, const ConstBufferView& what, int peer) {
-    return {group_, {operation, 0, what.count, what.dtype, peer}};
+    return {group_, message_name(operation, what, peer)};
   }
   /// A wait for the collective call `number`, and those before it.
   [[nodiscard]] RecordedCall device_wait(std::uint64_t number) { return {group_, {"wait for the device", number}}; }
@@ -159,9 +163,17 @@ class CallCheck {
   static void count_call() noexcept;
   [[nodiscard]] CallName next_call(std::string_view operation, const ConstBufferView& what) noexcept {
     last_ = {operation, last_.number + 1, what.count, what.dtype};
-    if (!stands_for_) return last_;
-    const CallName other = *std::exchange(stands_for_, std::nullopt);
-    return {other.operation, other.number, what.count, what.dtype};
+    CallName call = last_;
+    if (stands_for_) {
+      call.operation = stands_for_->operation;
+      call.number = stands_for_->number;
+      stands_for_.reset();
+    }
+    count_->set(call.number);
+    return call;
+  }
+  [[nodiscard]] CallName message_name(std::string_view operation, const ConstBufferView& what, int peer) const {
+    return {operation, 0, what.count, what.dtype, peer, peer < 0 ? -1 : world_ranks_[static_cast<std::size_t>(peer)]};
   }
   /// A call, which stands for another one or for itself.
   struct Compared {
@@ -174,6 +186,8 @@ class CallCheck {
   bool debug_ = false;
   bool open_ = true;
   GroupName group_;
+  std::vector<int> world_ranks_;
+  std::optional<GroupCount> count_;
   std::unique_ptr<CallLimits> limits_;
   CallName last_;
   std::optional<CallName> stands_for_;

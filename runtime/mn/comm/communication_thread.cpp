@@ -2,6 +2,7 @@
 #include <utility>
 
 #include <mn/comm/communication_thread.hpp>
+#include <mn/comm/flight_recorder.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 
@@ -88,6 +89,7 @@ void CommunicationThread::submit(Task task) {
 }
 
 void CommunicationThread::wait() {
+  const BackgroundWait waiting;
   std::unique_lock lock(shared_->mutex);
   shared_->changed.wait(lock, [this] { return shared_->error || shared_->idle(); });
   const std::exception_ptr error = shared_->error;

@@ -25,8 +25,9 @@ struct alignas(64) Slot {
   std::atomic<std::uint64_t> count;
   std::atomic<std::int64_t> started_ns;
   std::atomic<std::int64_t> ended_ns;
-  std::atomic<std::int32_t> leader, ordinal, rank, size, peer;
+  std::atomic<std::int32_t> leader, ordinal, rank, size, peer, world_peer;
   std::atomic<DType> dtype;
+  std::atomic<bool> on_device;
 };
 
 namespace {
@@ -38,6 +39,7 @@ enum State : std::uint64_t { kReturned, kThrown, kWriting, kRunning };
 // A signal handler takes no argument: what it needs lies here. Zeroed, a slot is a call that has returned.
 constinit std::array<Slot, kCalls> ring;
 constinit std::atomic<std::uint64_t> last_record{0};
+constinit std::atomic<int> background_waits{0};
 
 /// What write_calls() knows of its surroundings, made beforehand. Two of each: a handler may read one while the other
 /// is written.
@@ -141,32 +143,54 @@ std::string described(const Slot& slot) {
   return text + ")";
 }
 
+/// No value for a call in another state, or one that changes meanwhile.
+std::optional<CallUnderWay> read_call(const Slot& slot, State state) {
+  const std::uint64_t entry = slot.entry.load(std::memory_order_acquire);
+  if (entry / kStates == 0 || entry % kStates != state) return {};
+  CallUnderWay call{.record = entry / kStates,
+                    .operation = std::string(get(slot.operation), get(slot.operation_length)),
+                    .text = described(slot),
+                    .leader = get(slot.leader),
+                    .ordinal = get(slot.ordinal),
+                    .number = get(slot.number),
+                    .world_peer = get(slot.world_peer),
+                    .seconds = static_cast<double>(now_ns() - get(slot.started_ns)) * 1e-9,
+                    .on_main_thread = get(slot.thread) == static_cast<std::uint32_t>(getpid())};
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (slot.entry.load(std::memory_order_relaxed) != entry) return {};  // (3): not whole
+  return call;
+}
+
 }  // namespace
 
 std::vector<CallUnderWay> calls_under_way() {
   std::vector<CallUnderWay> calls;
-  const std::int64_t now = now_ns();
   for (const Slot& slot : ring) {
-    const std::uint64_t entry = slot.entry.load(std::memory_order_acquire);
-    if (entry % kStates != kRunning) continue;
-    CallUnderWay call{.record = entry / kStates,
-                      .operation = std::string(get(slot.operation), get(slot.operation_length)),
-                      .text = described(slot),
-                      .seconds = static_cast<double>(now - get(slot.started_ns)) * 1e-9,
-                      .on_main_thread = get(slot.thread) == static_cast<std::uint32_t>(getpid())};
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (slot.entry.load(std::memory_order_relaxed) == entry) calls.push_back(std::move(call));  // (3): whole
+    if (auto call = read_call(slot, kRunning)) calls.push_back(*std::move(call));
   }
   std::ranges::sort(calls, {}, &CallUnderWay::record);
   return calls;
 }
 
-std::string call_under_way() {
-  const std::vector<CallUnderWay> calls = calls_under_way();
-  if (calls.empty()) return "";
-  const auto main = std::ranges::find_if(calls, &CallUnderWay::on_main_thread);
-  return main != calls.end() ? main->text : calls.front().text;
+std::optional<CallUnderWay> call_under_way() {
+  std::vector<CallUnderWay> calls = calls_under_way();
+  if (!calls.empty()) {
+    const auto main = std::ranges::find_if(calls, &CallUnderWay::on_main_thread);
+    CallUnderWay& call = main != calls.end() ? *main : calls.front();
+    call.blocks = main != calls.end() || background_waits > 0;
+    return std::move(call);
+  }
+  const Slot& last = ring[last_record % kCalls];
+  if (!get(last.on_device)) return {};
+  auto call = read_call(last, kReturned);
+  if (call) call->blocks = call->enqueued = true;
+  return call;
 }
+
+std::uint64_t calls_begun() noexcept { return last_record; }
+
+BackgroundWait::BackgroundWait() noexcept { ++background_waits; }
+BackgroundWait::~BackgroundWait() { --background_waits; }
 
 RecordedCall::RecordedCall(const GroupName& group, const CallName& call) noexcept
     : slot_(nullptr), exceptions_(std::uncaught_exceptions()) {
@@ -192,6 +216,8 @@ RecordedCall::RecordedCall(const GroupName& group, const CallName& call) noexcep
   set(slot_->rank, group.rank);
   set(slot_->size, group.size);
   set(slot_->peer, call.peer);
+  set(slot_->world_peer, call.world_peer);
+  set(slot_->on_device, call.on_device);
   set(slot_->dtype, call.dtype);
   set(slot_->started_ns, now_ns());
   slot_->entry.store(record * kStates + kRunning, std::memory_order_release);

@@ -20,6 +20,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,7 +44,9 @@ struct CallName {
   std::uint64_t number = 0;    ///< which collective call of the group, from 1; 0 for a message between two ranks
   std::uint64_t count = 0;     ///< elements
   DType dtype = DType::kUInt8;
-  int peer = -1;  ///< the other rank of a message; -1: none, or any
+  int peer = -1;           ///< the other rank of a message; -1: none, or any
+  int world_peer = -1;     ///< the same in MPI_COMM_WORLD
+  bool on_device = false;  ///< the call ends when it is enqueued there
 };
 
 /// A call in the ring, from construction to destruction; where an exception ends it, it counts as failed.
@@ -59,18 +62,36 @@ class RecordedCall {
   int exceptions_;     // that unwind already
 };
 
+/// While it lives, the main thread waits for a call that another thread makes.
+class BackgroundWait {
+ public:
+  BackgroundWait() noexcept;
+  ~BackgroundWait();
+  BackgroundWait(const BackgroundWait&) = delete;
+  BackgroundWait& operator=(const BackgroundWait&) = delete;
+};
+
 /// A call that has not ended.
 struct CallUnderWay {
   std::uint64_t record = 0;  ///< its number in the ring: older calls have smaller ones
   std::string operation;
-  std::string text;    ///< "allreduce (call 12, 1000 float32)", as `mnreport --calls` names it
-  double seconds = 0;  ///< since it began
+  std::string text;  ///< "allreduce (call 12, 1000 float32)", as `mnreport --calls` names it
+  int leader = 0;    ///< its group's, as `ordinal`
+  int ordinal = 0;
+  std::uint64_t number = 0;
+  int world_peer = -1;  ///< as CallName's
+  double seconds = 0;   ///< since it began
   bool on_main_thread = false;
+  bool blocks = false;    ///< the main thread waits for its end
+  bool enqueued = false;  ///< on the device, for which the main thread may wait
 };
 /// All of this process. Any thread.
 [[nodiscard]] std::vector<CallUnderWay> calls_under_way();
-/// The text of the main thread's, else of the oldest, such as one in the background; empty outside of calls.
-[[nodiscard]] std::string call_under_way();
+/// Of these the main thread's, else the oldest, such as one in the background, else the call that the main thread has
+/// enqueued last if it has made none since: it may wait for the device. Any thread.
+[[nodiscard]] std::optional<CallUnderWay> call_under_way();
+/// Calls that this process has begun. Any thread.
+[[nodiscard]] std::uint64_t calls_begun() noexcept;
 
 /// Who writes, for the first line of what write_calls() writes. Before and after, set_calls_folder() may be called.
 void name_calls_writer(int rank, int size, const std::string& host);

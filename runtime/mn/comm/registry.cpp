@@ -3,6 +3,8 @@
 #include <utility>
 
 #include <mn/comm/cuda.hpp>
+#include <mn/comm/flight_recorder.hpp>
+#include <mn/comm/group_calls.hpp>
 #include <mn/comm/registry.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -93,6 +95,16 @@ std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator
           }};
 }
 
+/// The creation of a communicator over `comm` as a call. Those over all ranks have numbers: ordinal 0 is theirs.
+RecordedCall record_creation(MPI_Comm comm) {
+  GroupName group;
+  int world_size = 0;
+  MPI_Comm_rank(comm, &group.rank);
+  MPI_Comm_size(comm, &group.size);
+  MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+  return {group, {.operation = "create_communicator", .number = group.size == world_size ? count_creation() : 0}};
+}
+
 }  // namespace
 
 void require_single_node(const Topology& topology, std::string_view instead) {
@@ -136,6 +148,7 @@ std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
   if (comm == MPI_COMM_NULL)
     throw ArgumentError("create_communicator: the given communicator is MPI_COMM_NULL or freed");
   const bool debug = options.debug.value_or(environment("MN_DEBUG").value_or("0") != "0");
+  const RecordedCall creation = record_creation(comm);
   CommunicatorSetup setup{std::string(name),
                           Mpi::duplicate(comm),
                           find_topology(comm),

@@ -3,7 +3,6 @@
 #include <limits>
 #include <map>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -19,18 +18,11 @@ using Clock = std::chrono::steady_clock;
 constexpr double kTimesLongest = 5;
 constexpr std::int64_t kMaxHangSeconds = 7 * 86400;
 
-struct State {
-  std::string name;
-  double patience_s;
-  double first_s;
-};
-
 /// The process's, as the log is.
 struct Account {
   std::mutex mutex;
-  std::vector<State> scopes;
+  std::vector<std::string> scopes;
   std::map<std::string, double> longest_s;  // without progress, by state
-  std::set<std::string> stepped;            // states that made a step
   std::int64_t iteration = 0;
   Clock::time_point last = Clock::now();
 };
@@ -40,67 +32,57 @@ Account& account() {
   return the_account;
 }
 
-std::atomic<std::string (*)()> call_source = nullptr;
 std::atomic<HangAction> action = HangAction::kAbort;
 
 /// The time since the last progress is that of the innermost state. The mutex is held.
 void progress(Account& all) {
   const auto now = Clock::now();
   if (!all.scopes.empty()) {
-    double& longest = all.longest_s[all.scopes.back().name];
+    double& longest = all.longest_s[all.scopes.back()];
     longest = std::max(longest, std::chrono::duration<double>(now - all.last).count());
   }
   all.last = now;
 }
 
-/// The mutex is held.
-void step(Account& all) {
-  progress(all);
-  if (!all.scopes.empty()) all.stepped.insert(all.scopes.back().name);
-}
-
-/// MN_HANG_SECONDS in place of what a scope says.
-double patience_s(std::chrono::seconds given) {
-  static const auto wanted = hang_seconds();
-  if (wanted == 0) return std::numeric_limits<double>::infinity();
-  return static_cast<double>(wanted.value_or(given.count()));
-}
-
 }  // namespace
 
-std::optional<std::int64_t> hang_seconds() {
-  const auto seconds = environment_int("MN_HANG_SECONDS");
-  if (!seconds || (*seconds >= 0 && *seconds <= kMaxHangSeconds)) return seconds;
-  throw UsageError("MN_HANG_SECONDS is " + std::to_string(*seconds) + ": use 1 to " + std::to_string(kMaxHangSeconds) +
-                   " seconds, or 0 for no watch");
+double call_patience_s() {
+  static const double seconds = [] {  // once: a watch asks while the program may change its environment
+    constexpr std::int64_t kDefault_s = 60;
+    const std::int64_t given = environment_int("MN_HANG_SECONDS").value_or(kDefault_s);
+    if (given >= 0 && given <= kMaxHangSeconds)
+      return given == 0 ? std::numeric_limits<double>::infinity() : static_cast<double>(given);
+    throw UsageError("MN_HANG_SECONDS is " + std::to_string(given) + ": use 1 to " + std::to_string(kMaxHangSeconds) +
+                     " seconds, or 0 for no watch");
+  }();
+  return seconds;
 }
 
-ActivityScope::ActivityScope(std::string name, std::chrono::seconds patience, std::chrono::seconds first) {
-  const double seconds = patience_s(patience), first_s = patience_s(first);
+ActivityScope::ActivityScope(std::string name) {
   Account& all = account();
   const std::lock_guard lock(all.mutex);
   progress(all);
-  all.scopes.push_back({std::move(name), seconds, first_s});
+  all.scopes.push_back(std::move(name));
 }
 
 ActivityScope::~ActivityScope() {
   Account& all = account();
   const std::lock_guard lock(all.mutex);
-  step(all);
+  progress(all);
   all.scopes.pop_back();
 }
 
 void note_progress() {
   Account& all = account();
   const std::lock_guard lock(all.mutex);
-  step(all);
+  progress(all);
 }
 
 void note_iteration(std::int64_t iteration) {
   Account& all = account();
   const std::lock_guard lock(all.mutex);
   all.iteration = iteration;
-  step(all);
+  progress(all);
 }
 
 void discount_standstill(std::chrono::duration<double> time) {
@@ -111,24 +93,18 @@ void discount_standstill(std::chrono::duration<double> time) {
 
 Activity activity_now() {
   Activity now;
-  if (const auto source = call_source.load()) now.call = source();
-  {
-    Account& all = account();
-    const std::lock_guard lock(all.mutex);
-    now.iteration = all.iteration;
-    if (all.scopes.empty()) return now;
-    now.state = all.scopes.back().name;
-    now.silent_s = std::chrono::duration<double>(Clock::now() - all.last).count();
-    const auto longest = all.longest_s.find(now.state);
-    now.limit_s =
-        std::max(all.scopes.back().patience_s, longest == all.longest_s.end() ? 0 : kTimesLongest * longest->second);
-    if (now.call.empty() && !all.stepped.contains(now.state))
-      now.limit_s = std::max(now.limit_s, all.scopes.back().first_s);
-  }
+  Account& all = account();
+  const std::lock_guard lock(all.mutex);
+  now.iteration = all.iteration;
+  now.silent_s = std::chrono::duration<double>(Clock::now() - all.last).count();
+  now.limit_s = std::numeric_limits<double>::infinity();
+  if (all.scopes.empty()) return now;
+  now.state = all.scopes.back();
+  const auto longest = all.longest_s.find(now.state);
+  now.limit_s = std::max(work_patience_s(), longest == all.longest_s.end() ? 0 : kTimesLongest * longest->second);
   return now;
 }
 
-void set_call_source(std::string (*source)()) { call_source = source; }
 void set_hang_action(HangAction wanted) noexcept { action = wanted; }
 HangAction hang_action() noexcept { return action; }
 

@@ -1,6 +1,8 @@
 /// Threads that leave signals to the program.
 #pragma once
 
+#include <initializer_list>
+
 #include <pthread.h>
 #include <signal.h>
 

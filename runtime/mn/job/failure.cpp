@@ -18,6 +18,7 @@
 #include <mn/comm/flight_recorder.hpp>
 #include <mn/comm/mpi.hpp>
 #include <mn/core/error.hpp>
+#include <mn/job/exit_watch.hpp>
 #include <mn/job/failure.hpp>
 #include <mn/job/standard_error.hpp>
 
@@ -38,12 +39,14 @@ struct Outcome {
   bool on_all_ranks = false;
 };
 
-std::string type_name(const std::exception& error) {
+std::string demangled(const char* type) {
   int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(
-      abi::__cxa_demangle(typeid(error).name(), nullptr, nullptr, &status), &std::free);
-  return name ? name.get() : "std::exception";
+  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(type, nullptr, nullptr, &status),
+                                                         &std::free);
+  return name ? name.get() : type;
 }
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 Outcome outcome_of(const std::exception_ptr& error) {
   if (!error) return {"std::terminate was called without an exception"};
@@ -53,9 +56,16 @@ Outcome outcome_of(const std::exception_ptr& error) {
     return {mine.what(), mine.exit_code(), mine.on_all_ranks()};
   } catch (const std::exception& other) {
     const std::string what = other.what();  // libtorch's go on with a stack trace
-    return {"uncaught " + type_name(other) + ": " + what.substr(0, what.find('\n'))};
+    return {"uncaught " + demangled(typeid(other).name()) + ": " + first_line(what)};
+  } catch (const char* text) {
+    return {"uncaught text: " + first_line(text == nullptr ? "" : text)};
+  } catch (const std::string& text) {
+    return {"uncaught text: " + first_line(text)};
+  } catch (int number) {
+    return {"uncaught number: " + std::to_string(number)};
   } catch (...) {
-    return {"uncaught exception of an unknown type"};
+    const std::type_info* const type = abi::__cxa_current_exception_type();
+    return {"uncaught exception of type " + (type == nullptr ? "unknown" : demangled(type->name()))};
   }
 }
 
@@ -110,6 +120,7 @@ std::jthread exit_soon(int exit_code) {
 }
 
 void end_all_ranks(int exit_code) {
+  ignore_exit();
   flush_output();
   const auto bound = exit_soon(exit_code);  // the disk may hang as well as MPI
   write_calls("this rank ends the job");

@@ -66,7 +66,7 @@ bool is_lost(const HandlerLink& link) {
     if (got == 0) return true;
     if (got < 0 && errno != EINTR) return errno == ECONNRESET;
     for (ssize_t i = 0; i < got; ++i) {
-      if (bytes[i] != PeerByte::kHeartbeat) return false;
+      if (bytes[i] != PeerByte::kHeartbeat && bytes[i] != PeerByte::kLeft) return false;
     }
   }
   return false;

@@ -1,29 +1,23 @@
-// The texts of a survey: JSON lists of kinds of ranks, and the table that they become.
 #include <algorithm>
-#include <cstdint>
-#include <iterator>
-#include <map>
+#include <cmath>
 #include <numeric>
-#include <set>
+#include <optional>
 
 #include <mn/core/activity.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/host_list.hpp>
-#include <mn/core/json.hpp>
-#include <mn/job/progress_watch.hpp>
+#include <mn/core/text.hpp>
+#include <mn/job/hang_report.hpp>
+#include <mn/job/rank_state.hpp>
+#include <mn/job/wait_graph.hpp>
 
 namespace mn {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::size_t kMaxStacks = 8;
-constexpr double kLong_s = 10;  // without progress for so long, a rank shows its stack
+constexpr std::size_t kMaxNamed = 4;  // states in the line
 
-std::string key_of(const json& kind) {
-  return kind.at("state").get<std::string>() + '\n' + kind.at("call").get<std::string>() + '\n' +
-         kind.at("stuck").dump() + kind.at("iteration").dump();
-}
+using States = std::vector<RankState>;
 
 /// "0-3,7".
 std::string fold(std::vector<int> ranks) {
@@ -39,123 +33,163 @@ std::string fold(std::vector<int> ranks) {
   return text;
 }
 
+/// "ranks 0-3,7"
+std::string listed(const std::vector<int>& ranks) { return (ranks.size() > 1 ? "ranks " : "rank ") + fold(ranks); }
+
+std::string who(const RankState& state) { return listed(state.ranks) + " on " + abridge_host_list(state.hosts); }
+
 std::string seconds_text(double seconds) { return std::to_string(static_cast<std::int64_t>(seconds)) + " s"; }
 
-std::vector<int> ranks_of(const json& kind) { return kind.at("ranks").get<std::vector<int>>(); }
-
-std::string who(const json& kind) {
-  const auto ranks = ranks_of(kind);
-  return (ranks.size() > 1 ? "ranks " : "rank ") + fold(ranks) + " on " +
-         abridge_host_list(kind.at("hosts").get<std::vector<std::string>>());
+/// "allreduce (call 12)"
+std::string name_of_call(const RankState& state) {
+  return state.operation + (state.number > 0 ? " (call " + std::to_string(state.number) + ")" : " (a message)");
 }
 
-std::string line_of(const json& kind) {
-  const auto state = kind.at("state").get<std::string>();
-  std::string line = std::string(kind.at("stuck").get<bool>() ? "  stuck  " : "         ") + who(kind) + ": " +
-                     (state.empty() ? "outside of training" : state) + ", after iteration " +
-                     kind.at("iteration").dump();
-  const auto call = kind.at("call").get<std::string>();
-  if (!call.empty()) line += ", in " + call;
-  return line + ", no progress for " + seconds_text(kind.at("silent_s").get<double>()) + "\n";
+/// " has left main (status 0)"
+std::string perfect(const RankState& gone) { return (gone.ranks.size() > 1 ? " have " : " has ") + gone.left; }
+
+/// Where a rank is: "in barrier (call 4)", "validation"
+std::string where(const RankState& state) {
+  if (!state.left.empty()) return perfect(state).substr(1);
+  if (state.waits()) return "in " + name_of_call(state);
+  return state.state.empty() ? "outside of calls" : state.state;
 }
 
-/// In a state that may take longer, for about as long as others are stuck: those may wait for it, unless it waits in a
-/// call itself.
-bool may_hold_up(const json& kind, double stuck_s) {
-  return kind.at("call").get_ref<const std::string&>().empty() && !kind.at("stuck").get<bool>() &&
-         !kind.at("state").get_ref<const std::string&>().empty() && kind.at("silent_s").get<double>() >= stuck_s / 2;
+std::string line_of(const RankState& state) {
+  std::string line = std::string(state.stuck ? "  stuck  " : "         ") + who(state) + ": ";
+  if (!state.left.empty()) return line + where(state) + "\n";
+  line += (state.state.empty() ? "outside of training" : state.state) + ", after iteration " +
+          std::to_string(state.iteration);
+  if (!state.call.empty()) line += ", in " + state.call;
+  return line + ", no progress for " + seconds_text(state.seconds) + "\n";
 }
 
-/// What is sound of a text.
-std::vector<json> kinds_of(const std::string& text) {
-  try {
-    return parse_json(text, "a survey's answer").get<std::vector<json>>();
-  } catch (const std::exception&) {
-    return {};
-  }
-}
-
-std::string missing_line(std::vector<int> answered, int ranks) {
-  std::vector<int> all(static_cast<std::size_t>(ranks)), missing;
-  std::iota(all.begin(), all.end(), 0);
-  std::ranges::sort(answered);
-  std::ranges::set_difference(all, answered, std::back_inserter(missing));
-  return missing.empty() ? "" : "         no answer from " + fold(missing) + "\n";
-}
-
-/// One of each kind that has one.
-std::string stacks_of(const std::vector<json>& kinds) {
+/// One of each state that has one.
+std::string stacks_of(const States& states) {
   std::string text;
   std::size_t count = 0;
-  for (const json& kind : kinds) {
-    const auto stack = kind.at("stack").get<std::string>();
-    if (stack.empty() || ++count > kMaxStacks) continue;
-    text += "  stack of rank " + std::to_string(ranks_of(kind).front()) + ":\n";
-    InText lines(stack);
+  for (const RankState& state : states) {
+    if (state.stack.empty() || ++count > kMaxStacks) continue;
+    text += "  stack of rank " + std::to_string(state.ranks.front()) + ":\n";
+    InText lines(state.stack);
     for (std::string line; std::getline(lines, line);) text += "    " + line + "\n";
   }
   return text;
 }
 
+std::vector<int> missing_ranks(const States& states, int ranks) {
+  std::vector<int> all(static_cast<std::size_t>(ranks)), answered, missing;
+  std::iota(all.begin(), all.end(), 0);
+  for (const RankState& state : states) answered.insert(answered.end(), state.ranks.begin(), state.ranks.end());
+  std::ranges::sort(answered);
+  std::ranges::set_difference(all, answered, std::back_inserter(missing));
+  return missing;
+}
+
+std::string named(const std::vector<const RankState*>& states) {
+  std::vector<std::string> each;
+  for (const RankState* state : states) {
+    if (each.size() < kMaxNamed) each.push_back(who(*state) + ": " + where(*state));
+  }
+  return join(each, "; ") + (states.size() > kMaxNamed ? "; …" : "");
+}
+
+/// Rule 1.
+std::optional<HangReport> report_of_left(const WaitGraph& graph) {
+  const auto found = graph.waits_for_left();
+  if (!found) return {};
+  const auto& [waiting, gone] = *found;
+  const std::string advice = waiting.number == 0 ? "no message comes or is taken after that"
+                                                 : "every rank must make the same calls; give each as many minibatches "
+                                                   "(mn::scatter_dataset does), and broadcast what makes a rank end";
+  return HangReport{.table = {},
+                    .message = listed(gone.ranks) + perfect(gone) + " while " + listed(waiting.ranks) +
+                               (waiting.ranks.size() > 1 ? " wait" : " waits") + " in " + name_of_call(waiting) + ": " +
+                               advice + " (" + who(gone) + "; " + who(waiting) + ")",
+                    .is_over = true,
+                    .has_left = true};
+}
+
+/// What follows from the states, of which one at least is stuck.
+class Verdict {
+ public:
+  Verdict(const States& states, const WaitGraph& graph, const HangContext& job) : job_(job) {
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      const RankState& state = states[i];
+      if (state.stuck) stuck_s_ = std::max(stuck_s_, state.seconds);
+      if (state.stuck) stuck_.insert(stuck_.end(), state.ranks.begin(), state.ranks.end());
+      if (state.waits() && !graph.goes_on(i)) hopeless_.push_back(&state);
+      hopeless_is_stuck_ |= state.stuck && state.waits() && !graph.goes_on(i);
+      const bool is_unknown = state.state.empty() && state.left.empty() && !state.waits();
+      if (!state.waits() && (state.stuck || (is_unknown && state.seconds > unknown_patience_s())))
+        idle_.push_back(&state);
+      if (state.waits() && graph.is_complete(i) && state.seconds > work_patience_s()) idle_.push_back(&state);
+      if (!state.waits() && state.left.empty()) free_.push_back(&state);
+    }
+    missing_ = missing_ranks(states, job.ranks);
+  }
+
+  [[nodiscard]] bool is_over() const {
+    if (!idle_.empty() || hopeless_is_stuck_) return true;
+    return !missing_.empty() && stuck_s_ > std::max(work_patience_s(), job_.peer_patience_s);  // rule 4
+  }
+  [[nodiscard]] std::string missing_line() const {
+    return missing_.empty() ? "" : "         no answer from " + fold(missing_) + "\n";
+  }
+  [[nodiscard]] std::string message() const {
+    std::string text = listed(stuck_) + (stuck_.size() > 1 ? " make" : " makes") +
+                       " no progress (the table above says " + "where each rank is)";
+    if (!idle_.empty()) return text + ": " + named(idle_);
+    if (hopeless_is_stuck_)
+      return text + ": " + named(hopeless_) + (hopeless_.size() > 1 ? "; these calls never meet" : "");
+    if (!missing_.empty()) return text + "; they may wait for " + suspects();
+    if (!free_.empty()) return text + "; they may wait for " + named(free_);
+    return text + "; all ranks are in their calls, whose data may still travel";
+  }
+
+ private:
+  [[nodiscard]] std::string suspects() const {
+    std::string text = listed(missing_);
+    if (job_.host_of) text += " on " + job_.host_of(missing_.front());
+    return text + ", which " + (missing_.size() > 1 ? "do" : "does") +
+           " not answer: a stopped process, a debugger, or a network that is down" +
+           (std::isinf(job_.peer_patience_s)
+                ? ""
+                : "; MN_PEER_TIMEOUT (" + seconds_text(job_.peer_patience_s) + " of silence) ends the job");
+  }
+
+  const HangContext& job_;
+  std::vector<int> stuck_, missing_;
+  double stuck_s_ = 0;
+  std::vector<const RankState*> hopeless_, idle_, free_;
+  bool hopeless_is_stuck_ = false;
+};
+
+/// A call on a device that lacks no rank is over, most likely: those ranks work outside of calls.
+void take_out_of_enqueued(States& states, int ranks) {
+  const WaitGraph graph(states, ranks);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (!states[i].enqueued || !graph.is_complete(i)) continue;
+    states[i].call.clear();
+    states[i].stuck = states[i].stuck_outside;
+  }
+}
+
 }  // namespace
 
-std::string describe_this_rank(const Speaker& speaker, const WatchedThread& watched) {
-  const Activity now = activity_now();
-  json kind = {
-      {"state", now.state},      {"call", now.call},        {"iteration", now.iteration}, {"silent_s", now.silent_s},
-      {"stuck", now.is_stuck()}, {"ranks", {speaker.rank}}, {"hosts", {speaker.host}},    {"stack", ""}};
-  if (now.is_stuck() || (!now.state.empty() && now.silent_s >= kLong_s)) kind["stack"] = stack_of(watched);
-  return json::array({kind}).dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-std::string merge_descriptions(const std::vector<std::string>& texts) {
-  std::map<std::string, json> merged;
-  for (const std::string& text : texts) {
-    for (const json& kind : kinds_of(text)) {
-      const auto [found, is_new] = merged.try_emplace(key_of(kind), kind);
-      if (is_new) continue;
-      json& all = found->second;
-      auto hosts = all.at("hosts").get<std::set<std::string>>();
-      hosts.merge(kind.at("hosts").get<std::set<std::string>>());
-      all["hosts"] = hosts;
-      for (const json& rank : kind.at("ranks")) all["ranks"].push_back(rank);
-      all["silent_s"] = std::max(all.at("silent_s").get<double>(), kind.at("silent_s").get<double>());
-      if (all.at("stack") == "") all["stack"] = kind.at("stack");
-    }
-  }
-  json list = json::array();
-  std::size_t stacks = 0;
-  for (auto& [key, kind] : merged) {
-    if (kind.at("stack") != "" && ++stacks > kMaxStacks) kind["stack"] = "";  // an answer must not grow with the ranks
-    list.push_back(kind);
-  }
-  return list.dump();
-}
-
-HangReport hang_report(const std::string& text, int ranks) {
-  std::vector<json> kinds = kinds_of(text);
-  std::ranges::stable_sort(kinds, [](const json& a, const json& b) { return a.at("stuck") > b.at("stuck"); });
-  HangReport report{.table = "where the ranks are:\n", .message = {}, .is_over = true};
-  std::vector<int> answered, stuck;
-  double stuck_s = 0;
-  std::string slow;
-  for (const json& kind : kinds) {  // the stuck ones first
-    const bool is_stuck = kind.at("stuck").get<bool>();
-    report.table += line_of(kind);
-    if (is_stuck) stuck_s = std::max(stuck_s, kind.at("silent_s").get<double>());
-    for (const int rank : ranks_of(kind)) {
-      answered.push_back(rank);
-      if (is_stuck) stuck.push_back(rank);
-    }
-    if (may_hold_up(kind, stuck_s))
-      slow += (slow.empty() ? "" : "; ") + who(kind) + ": " + kind.at("state").get<std::string>();
-  }
-  if (stuck.empty()) return {};
-  report.table += missing_line(answered, ranks) + stacks_of(kinds);
-  report.is_over = slow.empty();
-  report.message = (stuck.size() > 1 ? "ranks " + fold(stuck) + " make" : "rank " + fold(stuck) + " makes") +
-                   " no progress (the table above says where each rank is)";
-  if (!slow.empty()) report.message += "; they may wait for " + slow;
+HangReport hang_report(const std::string& text, const HangContext& job) {
+  States states = states_of(text, job.ranks);
+  take_out_of_enqueued(states, job.ranks);
+  std::ranges::stable_sort(states, std::greater(), &RankState::stuck);
+  const WaitGraph graph(states, job.ranks);
+  if (auto report = report_of_left(graph)) return *std::move(report);
+  if (std::ranges::none_of(states, &RankState::stuck)) return {};
+  HangReport report{.table = "where the ranks are:\n", .message = {}};
+  for (const RankState& state : states) report.table += line_of(state);
+  const Verdict verdict(states, graph, job);
+  report.table += verdict.missing_line() + stacks_of(states);
+  report.message = verdict.message();
+  report.is_over = verdict.is_over();
   return report;
 }
 

@@ -1,4 +1,3 @@
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <limits>
@@ -19,12 +18,16 @@
 #include <mn/core/inherited_signals.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/ranks.hpp>
+#include <mn/job/end_exchange.hpp>
+#include <mn/job/exit_watch.hpp>
 #include <mn/job/failure.hpp>
 #include <mn/job/fatal_signals.hpp>
+#include <mn/job/hang_report.hpp>
 #include <mn/job/job.hpp>
 #include <mn/job/peer_monitor.hpp>
 #include <mn/job/prepare.hpp>
 #include <mn/job/progress_watch.hpp>
+#include <mn/job/rank_state.hpp>
 #include <mn/job/signal_stack.hpp>
 #include <mn/job/standard_error.hpp>
 #include <mn/job/start_watch.hpp>
@@ -35,7 +38,7 @@ namespace {
 
 constexpr auto kAgreementTime = std::chrono::seconds(2);
 constexpr auto kReturnTime = std::chrono::seconds(5);  // for the others, once a rank has returned another status than 0
-constexpr int kThrown = std::numeric_limits<int>::max();  // stands for a status where the body has thrown
+constexpr auto kExitTime = std::chrono::seconds(1);    // the same for exit()
 
 void start_log(const Speaker& speaker) {
   LogOptions options;
@@ -54,7 +57,7 @@ class Job::Impl {
     install_terminate_handler(speaker_, {});
     start_log(speaker_);
     const auto timeout = peer_timeout();
-    static_cast<void>(hang_seconds());  // wrong ones are an error now, not when training begins
+    static_cast<void>(call_patience_s());  // wrong ones are an error now, not when training begins
     remember_signal_handlers();
     owns_mpi_ = !has_started_mpi();
     if (owns_mpi_) check_launcher();
@@ -71,11 +74,12 @@ class Job::Impl {
     name_calls_writer(speaker_.rank, size_, speaker_.host);
     set_calls_folder(environment("MN_CALLS").value_or(""));
     prepare_stacks();
-    set_call_source(call_under_way);
+    own_.emplace(speaker_, main_thread_);
     if (timeout.count() > 0 && size_ > 1) start_monitor(timeout);
     start_progress_watch();
     install_terminate_handler(speaker_, failure_hooks());
     install_signal_handlers(speaker_, monitor_ ? monitor_->links() : std::vector<PeerMonitor::Link>{});
+    watch_exit([this](int status) { end_by_exit(status); });
   }
 
   ~Impl() {
@@ -83,6 +87,7 @@ class Job::Impl {
       flush_output();
       end_all_ranks(speaker_, "an exception left the scope of mn::Job; all ranks end", failure_hooks(), 1);
     }
+    if (!settled_) settle(0, "left main");
     finish(exit_code_);
     remove_terminate_handler();
   }
@@ -90,12 +95,14 @@ class Job::Impl {
   [[nodiscard]] int rank() const noexcept { return speaker_.rank; }
   [[nodiscard]] int size() const noexcept { return size_; }
 
-  /// The status with which this process ends, after the body has returned `exit_code` here: the same on every rank.
+  /// The status with which this process ends, after this rank came to its end with `exit_code`: the same on every rank.
   /// Waits for the other ranks, but not for long where the status is not 0: they might wait for this one.
-  int settle(int exit_code) {
+  int settle(int exit_code, const std::string& how, std::chrono::seconds patience = kReturnTime) {
+    settled_ = true;
     exit_code_ = exit_code;
-    const auto all = exchange_ends(exit_code, exit_code == 0 ? std::nullopt : std::optional(kReturnTime));
-    if (!all) end_alone(exit_code);
+    if (exit_code == 0) leave(how);
+    const auto all = ends_.run(comm_.get(), exit_code, exit_code == 0 ? std::nullopt : std::optional(patience));
+    if (!all) end_alone(how);
     if (all->least == all->most) return exit_code;
     if (all->most == kThrown) wait_for_report();
     return exit_code_ = first_status(exit_code);
@@ -109,8 +116,12 @@ class Job::Impl {
     options.host = speaker_.host;
     options.timeout = timeout;
     options.silence = silence_stderr;
-    options.survey = {.own = [this] { return describe_this_rank(speaker_, main_thread_); },
-                      .merge = merge_descriptions,
+    options.survey = {.own = [this] { return text_of({own_->now(true)}); },
+                      .held =
+                          [](int rank, const std::string& host) {
+                            return text_of({RankState{.ranks = {rank}, .hosts = {host}, .state = "under a debugger"}});
+                          },
+                      .merge = [this](const auto& texts) { return merge_states(texts, size_); },
                       .on_result = [this](const std::string& text) { report_hang(text); }};
     options.heartbeat = std::min<std::chrono::milliseconds>(options.heartbeat, timeout / 3);
     monitor_.emplace(
@@ -122,26 +133,34 @@ class Job::Impl {
   }
 
   void start_progress_watch() {
-    const auto report_own = [this] { report_hang(describe_this_rank(speaker_, main_thread_)); };
+    ProgressWatch::Actions actions;
+    actions.on_stuck = [this] {
+      if (!monitor_ || !monitor_->is_judged_elsewhere()) report_hang(text_of({own_->now(true)}));
+    };
     if (monitor_) {
-      const auto report_if_cut_off = [this, report_own] {
-        if (!monitor_->is_judged_elsewhere()) report_own();
-      };
-      watch_.emplace([this] { monitor_->start_survey(); }, report_if_cut_off);
-    } else {
-      watch_.emplace(nullptr, report_own);
+      actions.start_survey = [this] { monitor_->start_survey(); };
+      actions.ranks_left = [this] { return monitor_->ranks_left(); };
     }
+    watch_.emplace(*own_, actions);
   }
 
   /// On the monitor's thread of rank 0, or on the watch's of a rank that is cut off.
   void report_hang(const std::string& text) {
-    const HangReport found = hang_report(text, size_);
+    HangContext job{.ranks = size_};
+    job.peer_patience_s =
+        monitor_ ? static_cast<double>(peer_timeout().count()) : std::numeric_limits<double>::infinity();
+    if (monitor_ && !monitor_->unreachable().empty()) job.peer_patience_s = 0;  // nobody watches the others from here
+    if (monitor_) job.host_of = [this](int rank) { return monitor_->host_of(rank); };
+    const HangReport found = hang_report(text, job);
     if (found.message.empty()) return;
-    write_stderr(found.table);
-    if (hang_action() != HangAction::kAbort || !found.is_over) {
+    const bool ends = found.is_over && (hang_action() == HangAction::kAbort || found.has_left);
+    if (!ends && std::exchange(last_hang_, found.message) == found.message) return;  // reported once
+    if (!ends) {
+      write_stderr(found.table);
       return report(speaker_, found.message + "; the job goes on");
     }
     if (!claim_loss_report()) return;  // another thread ends the job
+    write_stderr(found.table);
     end_all_ranks(speaker_, found.message + "; all ranks end", failure_hooks(), 1);
   }
 
@@ -175,43 +194,34 @@ class Job::Impl {
     std::_Exit(1);
   }
 
-  /// How this rank's body has ended, and over all ranks the least and the most.
-  struct Ends {
-    int least = 0;
-    int most = 0;
-  };
-
-  /// No value if not all ranks' bodies have ended within `patience` (std::nullopt: forever), or MPI fails. One kind of
-  /// call for all ends: ranks that end in different ways must meet in it.
-  std::optional<Ends> exchange_ends(int own, std::optional<std::chrono::seconds> patience) {
-    if (!mpi_is_up()) return Ends{own, own};  // the program has finalized MPI itself: each rank ends for itself
-    ends_ = {own, -own};
-    MPI_Request request = MPI_REQUEST_NULL;
-    if (MPI_Iallreduce(MPI_IN_PLACE, ends_.data(), 2, MPI_INT, MPI_MAX, comm_.get(), &request) != MPI_SUCCESS)
-      return {};
-    const auto begin = std::chrono::steady_clock::now();
-    for (int done = 0; done == 0;) {
-      if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return {};
-      if (done != 0) break;
-      if (patience && std::chrono::steady_clock::now() - begin > *patience) return {};
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return Ends{-ends_[1], ends_[0]};
-  }
-
   bool all_ranks_agree() {
-    const auto all = exchange_ends(kThrown, kAgreementTime);
+    const auto all = ends_.run(comm_.get(), kThrown, kAgreementTime);
     return all && all->least == kThrown;
   }
 
-  /// This rank has returned another status than 0, and others go on.
-  [[noreturn]] void end_alone(int exit_code) {
+  /// This rank waits at its end from now on.
+  void leave(const std::string& how) {
+    own_->leave(how);
+    if (monitor_) monitor_->leave();
+  }
+
+  /// This rank has ended with another status than 0, and others go on.
+  [[noreturn]] void end_alone(const std::string& how) {
     const FailureHooks hooks = failure_hooks();
     while (hooks.may_report && !hooks.may_report()) pause();  // the monitor ends this process
-    end_all_ranks(
-        speaker_,
-        "run_job's body returned " + std::to_string(exit_code) + " on this rank, and not on every other; all ranks end",
-        hooks, exit_code);
+    end_all_ranks(speaker_, how + " on this rank, and not on every other; all ranks end", hooks, exit_code_);
+  }
+
+  /// The program has called exit() before the end of its Job, as perhaps every rank has.
+  void end_by_exit(int status) {
+    exit_code_ = status;
+    const std::string how = "exit(" + std::to_string(status) + ") was called";
+    if (!pthread_equal(pthread_self(), main_thread_.thread)) {  // main may use MPI, which cannot be finalized then
+      if (status == 0) exit_code_ = 1;
+      end_alone(how + " by a thread beside main's");
+    }
+    settle(status, status == 0 ? "called exit(0)" : how, kExitTime);
+    finish(exit_code_);
   }
 
   /// Another rank has thrown, and reports that.
@@ -222,8 +232,7 @@ class Job::Impl {
 
   /// Every rank is here, with another status: the first that is not 0, by rank, becomes everyone's.
   int first_status(int own) {
-    std::vector<int> all(static_cast<std::size_t>(size_));
-    mpi_check(MPI_Allgather(&own, 1, MPI_INT, all.data(), 1, MPI_INT, comm_.get()), "comparing the ranks' statuses");
+    const std::vector<int> all = all_statuses(comm_.get(), own);
     std::size_t first = 0;
     while (all[first] == 0) ++first;
     std::size_t other = 0;
@@ -238,17 +247,16 @@ class Job::Impl {
 
   /// False on every rank if communication in the background still goes on.
   bool all_ranks_are_done() {
-    MPI_Barrier(comm_.get());  // until every rank is here, the loss of one must still be noticed
     int done = CommunicationThread::wait_for_all(kAgreementTime) ? 1 : 0;
     MPI_Allreduce(MPI_IN_PLACE, &done, 1, MPI_INT, MPI_MIN, comm_.get());
     return done != 0;
   }
 
   void finish(int exit_code) {
+    ignore_exit();
     const bool done = !mpi_is_up() || all_ranks_are_done();
     remove_signal_handlers();
     watch_.reset();
-    set_call_source(nullptr);
     monitor_.reset();
     comm_.reset();
     if (!done) end_all_ranks(exit_code);  // MPI_Finalize might never return
@@ -259,10 +267,13 @@ class Job::Impl {
   Speaker speaker_;
   int size_ = 1;
   int exit_code_ = 0;
-  std::array<int, 2> ends_ = {};  // buffer of exchange_ends(), which may leave MPI writing to it
+  bool settled_ = false;  // all ranks are at their ends
+  EndExchange ends_;
   bool owns_mpi_ = false;
   Mpi comm_;
   WatchedThread main_thread_;
+  std::optional<OwnState> own_;
+  std::string last_hang_;
   std::optional<PeerMonitor> monitor_;
   std::optional<ProgressWatch> watch_;
 };
@@ -278,7 +289,8 @@ int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
   // All ranks end with this code by themselves. A launcher that ends those which take longer than the first
   // (srun --kill-on-bad-exit) would report their death instead.
   if (exit_code == kExitRequeue) std::signal(SIGTERM, SIG_IGN);
-  return job.impl_->settle(exit_code);
+  const std::string status = std::to_string(exit_code);
+  return job.impl_->settle(exit_code, exit_code == 0 ? "left main (status 0)" : "run_job's body returned " + status);
 }
 
 void fail_job(std::exception_ptr error) { end_for_error(std::move(error)); }

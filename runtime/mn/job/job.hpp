@@ -21,9 +21,10 @@ namespace mn {
 /// When the job ends badly, each rank writes its last 256 calls of communicators to the folder that MN_CALLS names, or
 /// to OUT/calls of a training job; on SIGUSR2 it does so and goes on. `mnreport --calls` says who waits for whom.
 ///
-/// A rank in which a Trainer makes no progress is found by a watch (another thread): rank 0 writes where every rank is,
-/// and the job ends. MN_HANG_SECONDS sets how long all states may take (default: 60, for the first step 300, for
-/// checkpoints and extensions 600; five times the longest so far if that is more).
+/// A watch (another thread) finds ranks that wait in communicators' calls for others that never come. Where those have
+/// left main, by return or exit(), one line names them, and the job ends within ten seconds. Where ranks wait in calls
+/// that never meet, for 60 s (MN_HANG_SECONDS), rank 0 writes where every rank is, and the job ends. Who waits for
+/// ranks that are outside of calls is patient: for ten times that without progress in a Trainer, else thirty times.
 ///
 /// Signals that the parent has left blocked are unblocked, so that a scheduler's notice arrives, and SIGCHLD, if the
 /// parent has left it ignored, has its default action. What the program has set itself before stays.
@@ -36,9 +37,9 @@ class Job {
   /// (srun --mpi=none), if its variables (torchrun's RANK and WORLD_SIZE) say that it is one of several ranks and MPI
   /// started it alone, or if MN_* variables are malformed.
   Job(int& argc, char**& argv);
-  /// Collective, unless an exception unwinds: then it ends the job. Where a rank has caught an exception that left a
-  /// CommunicationThread behind in a collective that never ends, all ranks end within seconds, with run_job's status or
-  /// 0, without MPI_Finalize.
+  /// Waits for the other ranks, which may come much later, unless an exception unwinds: then it ends the job. Where a
+  /// rank has caught an exception that left a CommunicationThread behind in a collective that never ends, all ranks end
+  /// within seconds, with run_job's status or 0, without MPI_Finalize.
   ~Job();
   Job(const Job&) = delete;             ///< not copyable
   Job& operator=(const Job&) = delete;  ///< not copyable
@@ -58,7 +59,7 @@ class Job {
 /// that every rank throws are reported by rank 0 alone. Usage: `return mn::run_job(argc, argv, [&](mn::Job&) {…;
 /// return 0;});`
 /// The body's result is the exit status, the same on every rank: a result other than 0 on some ranks alone ends all
-/// with one line, within seconds where the others go on.
+/// with one line, within seconds where the others go on. exit() within the body counts as its result.
 ///
 /// The line is written where the exception is thrown, and the stack does not unwind: a destructor on the way may wait
 /// forever, as cudaFree does for a collective that other ranks never join. So nothing outside may catch what `body`

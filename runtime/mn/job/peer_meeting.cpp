@@ -29,7 +29,7 @@ Call call_of(int from, int to) { return {static_cast<std::uint32_t>(from), stati
 }  // namespace
 
 std::string PeerIntroduction::text() const {
-  std::string line = std::to_string(port) + ' ' + to_hex(open);
+  std::string line = std::to_string(port) + ' ' + to_hex(open) + ' ' + std::to_string(process);
   for (const auto& address : addresses) line += ' ' + address;
   return line;
 }
@@ -38,7 +38,7 @@ PeerIntroduction PeerIntroduction::parse(const std::string& text) {
   InText words(text);
   PeerIntroduction introduction;
   std::string open;
-  words >> introduction.port >> open;
+  words >> introduction.port >> open >> introduction.process;
   introduction.open = key_of_hex(open).value_or(Key{});
   for (std::string address; words >> address;) introduction.addresses.push_back(address);
   return introduction;

@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include <sys/types.h>
+
 #include <mn/core/fd.hpp>
 #include <mn/core/net/caller.hpp>
 #include <mn/core/net/channel.hpp>
@@ -29,6 +31,7 @@ struct PeerIntroduction {
   std::uint16_t port = 0;
   Key open = {};  ///< half of its key pair
   std::vector<std::string> addresses;
+  pid_t process = 0;  ///< its number on its host
 
   [[nodiscard]] std::string text() const;
   static PeerIntroduction parse(const std::string& text);

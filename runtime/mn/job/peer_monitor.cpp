@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <mn/job/debugger.hpp>
 #include <mn/job/peer_monitor.hpp>
 
 namespace mn {
@@ -132,6 +133,7 @@ void PeerMonitor::run() {
     }
     look_for_silence();
     if (asking_) ask(options_.rank);
+    if (leaving_.exchange(false)) pass_left_on(options_.rank);
     if (surveying_.exchange(false)) begin_survey(options_.rank);
     if (survey_ && (survey_->awaited == 0 || Clock::now() >= survey_->until)) end_survey();
     if (reported_elsewhere_) {
@@ -168,8 +170,8 @@ void PeerMonitor::read_from(Peer& peer) {
 
 void PeerMonitor::handle(Peer& peer, PeerByte byte) {
   peer.heard = Clock::now();
-  constexpr std::array kOfTheLiving = {PeerByte::kHeartbeat, PeerByte::kGranted, PeerByte::kSurvey,
-                                       PeerByte::kSurveyed};
+  constexpr std::array kOfTheLiving = {PeerByte::kHeartbeat, PeerByte::kGranted, PeerByte::kSurvey, PeerByte::kSurveyed,
+                                       PeerByte::kLeft};
   if (std::ranges::find(kOfTheLiving, byte) == kOfTheLiving.end()) *peer.spoke = true;
   if (byte == PeerByte::kGoodbye) peer.left = true;
   if (byte == PeerByte::kTerminated) peer.terminated = true;
@@ -178,6 +180,8 @@ void PeerMonitor::handle(Peer& peer, PeerByte byte) {
   if (byte == PeerByte::kLost) hush();
   if (byte == PeerByte::kAsking) ask(peer.rank);
   if (byte == PeerByte::kGranted) grant();
+  if (byte == PeerByte::kLeft) ++ranks_left_;
+  if (byte == PeerByte::kLeft) pass_left_on(peer.rank);
   if (byte == PeerByte::kSurvey) begin_survey(peer.rank);
   if (byte == PeerByte::kSurveyed) peer.frame = "";
 }
@@ -205,11 +209,28 @@ void PeerMonitor::grant() {
   }
 }
 
+bool PeerMonitor::is_held(const Peer& peer) { return peer.process != 0 && has_debugger(peer.process); }
+
+void PeerMonitor::leave() noexcept {
+  leaving_ = true;
+  wake();
+}
+
+void PeerMonitor::pass_left_on(int from) {
+  for (const Peer& peer : peers_) {
+    if (peer.rank != from) send_byte(peer.socket, PeerByte::kLeft);
+  }
+}
+
 void PeerMonitor::look_for_silence() {
   for (Peer& peer : peers_) {
     const auto silence = Clock::now() - peer.heard;
     // (2): a peer that said goodbye may be silent.
     if (peer.gone || peer.left || silence < options_.timeout) continue;
+    if (is_held(peer)) {  // (8)
+      peer.heard = Clock::now();
+      continue;
+    }
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(silence).count();
     lose(peer, "no sign of life for " + std::to_string(seconds) + " s");
   }

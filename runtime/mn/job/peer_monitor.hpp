@@ -20,7 +20,8 @@
 ///    handler reports first: its process might not come to a second step.
 /// 7. A survey goes to every rank, and its answers come up the tree, merged on the way: whoever is stuck starts it, and
 ///    a rank that does not answer in time is left out.
-/// 8. Each end of a connection proves that it is the rank that the other looks for (peer_meeting.hpp).
+/// 8. A peer on this host that a debugger holds is not lost, however long it is silent.
+/// 9. Each end of a connection proves that it is the rank that the other looks for (peer_meeting.hpp).
 ///
 /// Cost: two exchanges over MPI at the start; nine connections for each rank at most, with a byte a second on each.
 /// Source: heartbeats and timeouts as a failure detector (T. Chandra, S. Toueg, "Unreliable failure detectors for
@@ -54,12 +55,14 @@ enum class PeerByte : char {
   kAsking = 'a',      ///< to the parent: may this rank, or one below it, report the job's end?
   kGranted = 'y',     ///< the answer
   kSurvey = 'q',      ///< what does each rank do? Goes to all ranks
+  kLeft = 'e',        ///< a rank has left main, and waits for the others at its Job's end. Goes to all ranks
   kSurveyed = 'w',    ///< the answer for the sender and the ranks behind it: 4 bytes of length, then a text
 };
 
 /// What ranks say of themselves when one asks. The monitor's thread calls these.
 struct PeerSurvey {
   std::function<std::string()> own;                                         ///< what this rank does
+  std::function<std::string(int rank, const std::string& host)> held;       ///< what one that a debugger holds does
   std::function<std::string(const std::vector<std::string>& texts)> merge;  ///< one text for several ranks
   std::function<void(const std::string& text)> on_result;                   ///< on rank 0: what all do
 };
@@ -107,10 +110,15 @@ class PeerMonitor {
 
   [[nodiscard]] std::vector<Link> links() const;
   /// The parent that could not be reached when the tree was built, with the addresses tried; empty if it was.
+  [[nodiscard]] const std::string& host_of(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const std::string& unreachable() const noexcept { return unreachable_; }
   /// True on one rank of those that call it: that one reports the end of the job. The others get false once it has, and
   /// `on_loss` is called. True also if rank 0 does not answer for two seconds. Blocks; any thread.
   [[nodiscard]] bool may_report() noexcept;
+  /// Tells all ranks that this one has left main. Once; any thread.
+  void leave() noexcept;
+  /// How many have told that, but this one. Any thread.
+  [[nodiscard]] int ranks_left() const noexcept { return ranks_left_; }
   /// Starts a survey, unless one goes on. Any thread.
   void start_survey() noexcept;
   /// Whether a survey came to rank 0, or to the one above on the way there: rank 0 judges them. Any thread.
@@ -125,6 +133,7 @@ class PeerMonitor {
     int rank;
     std::string host;
     Fd socket;
+    pid_t process = 0;  ///< 0: on another host
     Deadline heard;
     std::shared_ptr<std::atomic<bool>> spoke = std::make_shared<std::atomic<bool>>(false);
     std::shared_ptr<std::atomic<bool>> silent = std::make_shared<std::atomic<bool>>(false);
@@ -165,11 +174,13 @@ class PeerMonitor {
   void hush();
   void ask(int asker);
   void grant();
+  void pass_left_on(int from);
   // peer_survey.cpp
   void begin_survey(int asker);
   void take_answer(Peer& peer, char byte);
   void end_survey();
   void look_for_silence();
+  [[nodiscard]] static bool is_held(const Peer& peer);
   void lose(Peer& peer, const std::string& how);
   void wake() const noexcept;
 
@@ -181,9 +192,11 @@ class PeerMonitor {
   std::optional<Loss> loss_;
   bool hushed_ = false;
   std::atomic<bool> reported_elsewhere_{false};
-  std::atomic<bool> asking_{false};     // this rank wants to report
-  std::atomic<bool> granted_{false};    // and may
-  std::optional<int> asker_;            // who asked first: this rank or a child
+  std::atomic<bool> asking_{false};   // this rank wants to report
+  std::atomic<bool> granted_{false};  // and may
+  std::optional<int> asker_;          // who asked first: this rank or a child
+  std::atomic<bool> leaving_{false};  // this rank has left main
+  std::atomic<int> ranks_left_{0};
   std::atomic<bool> surveying_{false};  // this rank wants a survey
   std::optional<Survey> survey_;
   std::atomic<bool> survey_arrived_{false};

@@ -15,7 +15,7 @@ namespace {
 constexpr auto kSurveyTime = std::chrono::milliseconds(4000);   // for rank 0
 constexpr auto kTimePerLevel = std::chrono::milliseconds(500);  // by which those below answer earlier
 constexpr auto kSendTime = std::chrono::seconds(1);
-constexpr std::size_t kMaxAnswer = 64 << 10;
+constexpr std::size_t kMaxAnswer = 4 << 20;
 
 /// As far as the time goes: an answer that does not arrive whole ends the connection's use for answers alone.
 void send_within(const Fd& socket, std::string_view bytes, Deadline deadline) {
@@ -46,6 +46,10 @@ void PeerMonitor::begin_survey(int asker) {
   for (Peer& peer : peers_) {
     peer.answered = false;
     if (peer.gone) continue;
+    if (peer.rank > options_.rank && is_held(peer)) {
+      survey_->texts.push_back(options_.survey.held(peer.rank, peer.host));
+      continue;
+    }
     if (peer.rank > options_.rank) ++survey_->awaited;
     if (peer.rank != asker) send_byte(peer.socket, PeerByte::kSurvey);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <mn/core/blocked_signals.hpp>
 #include <mn/core/error.hpp>
@@ -43,7 +44,8 @@ void PeerMonitor::meet_neighbors(const Exchange& exchange) {
   const KeyPair keys = new_key_pair();
   const PeerIntroduction own{.port = port_of(listener),
                              .open = keys.open,
-                             .addresses = one_host ? std::vector<std::string>{"127.0.0.1"} : local_addresses()};
+                             .addresses = one_host ? std::vector<std::string>{"127.0.0.1"} : local_addresses(),
+                             .process = getpid()};
   const auto introductions = exchange(own.text());
   const auto neighbor = [&](int rank) {
     return PeerMeeting::Neighbor(rank, PeerIntroduction::parse(introductions[static_cast<std::size_t>(rank)]));
@@ -56,7 +58,9 @@ void PeerMonitor::meet_neighbors(const Exchange& exchange) {
   PeerMeeting meeting(options_.rank, std::move(listener), keys, parent, children);
   // A child that does not come says so itself.
   for (auto& [rank, socket] : meeting.run_until(Clock::now() + kSetupTime)) {
-    peers_.emplace_back(rank, hosts_[static_cast<std::size_t>(rank)], std::move(socket));
+    const auto r = static_cast<std::size_t>(rank);
+    peers_.emplace_back(rank, hosts_[r], std::move(socket));
+    if (hosts_[r] == options_.host) peers_.back().process = PeerIntroduction::parse(introductions[r]).process;
   }
   const auto is_parent = [&](const Peer& peer) { return peer.rank < options_.rank; };
   if (!parent || std::ranges::any_of(peers_, is_parent)) return;

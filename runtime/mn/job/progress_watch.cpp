@@ -1,41 +1,31 @@
-#include <chrono>
 #include <condition_variable>
-#include <fstream>
 #include <mutex>
+#include <string>
 #include <utility>
+
+#include <unistd.h>
 
 #include <mn/comm/flight_recorder.hpp>
 #include <mn/core/activity.hpp>
 #include <mn/core/blocked_signals.hpp>
 #include <mn/core/log.hpp>
+#include <mn/job/debugger.hpp>
 #include <mn/job/progress_watch.hpp>
 
 namespace mn {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr auto kPeriod = std::chrono::seconds(1);
 constexpr auto kStandstill = std::chrono::seconds(3);  // a look that comes so late: the process did not run
 constexpr int kLooksBeforeOwnReport = 10;              // longer than a survey
 constexpr int kLooksBetweenSurveys = 60;
+constexpr int kLooksBeforeSecondSurvey = 5;  // when messages that ranks sent before they left have arrived
+constexpr double kLeftPatience_s = 3.5;      // so much that the first survey tells, most often
 constexpr double kSendPatience_s = 10;
-
-bool has_debugger() {
-  std::ifstream file("/proc/self/status");
-  // A process that a debugger has stopped makes no progress, and does not hang.
-  for (std::string word; file >> word;) {
-    if (word != "TracerPid:") continue;
-    file >> word;
-    return word != "0";
-  }
-  return false;
-}
 
 }  // namespace
 
-ProgressWatch::ProgressWatch(std::function<void()> start_survey, std::function<void()> on_stuck)
-    : start_survey_(std::move(start_survey)), on_stuck_(std::move(on_stuck)) {
+ProgressWatch::ProgressWatch(OwnState& own, Actions actions) : own_(own), actions_(std::move(actions)) {
   const BlockedSignals blocked;
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
@@ -50,7 +40,10 @@ void ProgressWatch::run(const std::stop_token& stop) {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); });
     const auto now = Clock::now();
-    if (now - last > kStandstill) discount_standstill(now - last);  // (3): it does not count
+    if (now - last > kStandstill || has_debugger(getpid())) {  // (3): it does not count
+      discount_standstill(now - last);
+      own_.discount(now - last);
+    }
     last = now;
     if (stop.stop_requested()) return;
     warn_of_sends();
@@ -70,15 +63,17 @@ void ProgressWatch::warn_of_sends() {
 }
 
 void ProgressWatch::look() {
-  if (hang_action() == HangAction::kOff || !activity_now().is_stuck()) {
-    looks_while_stuck_ = 0;
-    return;
-  }
-  if (has_debugger()) return;
+  own_.look();
+  const RankState now = own_.now();
+  const int left = actions_.ranks_left ? actions_.ranks_left() : 0;
+  const bool may_wait_for_left = left > 0 && !now.call.empty() && now.seconds >= kLeftPatience_s;
+  if ((!now.stuck && !may_wait_for_left) || std::exchange(ranks_left_, left) != left) looks_while_due_ = 0;
+  if (!now.stuck && !may_wait_for_left) return;
   // The survey of all ranks comes first; without an answer within some looks this rank speaks for itself.
-  const int looks = looks_while_stuck_++ % kLooksBetweenSurveys;
-  if (looks == 0 && start_survey_) return start_survey_();
-  if (looks == (start_survey_ ? kLooksBeforeOwnReport : 0)) on_stuck_();  // (5): no survey came
+  const int looks = looks_while_due_++ % kLooksBetweenSurveys;
+  const bool asks = looks == 0 || looks == kLooksBeforeSecondSurvey;
+  if (asks && actions_.start_survey) return actions_.start_survey();
+  if (now.stuck && looks == (actions_.start_survey ? kLooksBeforeOwnReport : 0)) actions_.on_stuck();  // (5)
 }
 
 }  // namespace mn

@@ -33,7 +33,7 @@ void for_each_batch(Iterator& iterator, torch::nn::Module& model, Communicator* 
                     const std::function<void(const Batch&)>& work, std::int64_t most = 0) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(model);
-  const ActivityScope activity("validation", ActivityScope::kPatience, ActivityScope::kFirstStep);
+  const ActivityScope activity("validation");
   const std::int64_t epoch = iterator.epoch() + 1;
   std::int64_t done = 0;
   std::optional<Batch> batch;

@@ -74,7 +74,7 @@ void ExtensionList::run(Trainer& trainer, const Progress& progress, const std::f
     // fires() is the same on every rank, so that extensions may communicate: see due().
     if (!fires(entry, progress)) continue;
     before_each();
-    const ActivityScope activity("extension " + entry.name, ActivityScope::kLongPatience);
+    const ActivityScope activity("extension " + entry.name);
     entry.extension->run(trainer);
     entry.last_run_s = elapsed_s_();
   }
@@ -82,7 +82,7 @@ void ExtensionList::run(Trainer& trainer, const Progress& progress, const std::f
 
 void ExtensionList::finalize(Trainer& trainer) {
   for (Entry& entry : entries_) {
-    const ActivityScope activity("extension " + entry.name, ActivityScope::kLongPatience);
+    const ActivityScope activity("extension " + entry.name);
     entry.extension->finalize(trainer);
   }
 }

@@ -33,7 +33,7 @@ int Trainer::run() {
   SignalFlag signal(options_.checkpoint_on_signal);
   begin();
   note_iteration(iteration_);  // outside the scope: this run has not made a step
-  const ActivityScope activity("training", ActivityScope::kPatience, ActivityScope::kFirstStep);
+  const ActivityScope activity("training");
   std::int64_t reason = kNoReason;
   while (!finished() && reason == kNoReason) {
     advance();

@@ -202,7 +202,7 @@ void Trainer::refuse(const std::filesystem::path& path, std::int64_t iteration, 
 
 void Trainer::save(const std::filesystem::path& path) {
   finish_save();
-  const ActivityScope activity("writing a checkpoint", ActivityScope::kLongPatience);
+  const ActivityScope activity("writing a checkpoint");
   const auto begin = Clock::now();
   check_held(folder_.get(), *comm_);
   finish_steps();
@@ -235,7 +235,7 @@ void Trainer::save_in_background(std::function<void()> committed, std::function<
     return committed();
   }
   const auto begin = Clock::now();
-  const ActivityScope activity("beginning a checkpoint", ActivityScope::kLongPatience);
+  const ActivityScope activity("beginning a checkpoint");
   check_held(folder_.get(), *comm_);
   finish_steps();
   try {
@@ -263,7 +263,7 @@ void Trainer::finish_save() {
 }
 
 void Trainer::advance_save() {
-  const ActivityScope activity("committing a checkpoint", ActivityScope::kLongPatience);
+  const ActivityScope activity("committing a checkpoint");
   const auto begin = Clock::now();
   bool is_over = true;
   try {

@@ -38,7 +38,7 @@ void add_to(StepTimes& sum, const StepTimes& step) {
 Batch Trainer::next_batch() {
   const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
   // The first may wait until files are open, and for loaders of the program's own.
-  const ActivityScope activity("waiting for a minibatch", ActivityScope::kPatience, ActivityScope::kFirstStep);
+  const ActivityScope activity("waiting for a minibatch");
   const auto begin = Clock::now();
   if (work_) work_->end();
   std::optional<Batch> batch = iterator_->next();

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <mn/comm/flight_recorder.hpp>
+#include <mn/comm/group_calls.hpp>
+#include <mn/core/activity.hpp>
+#include <mn/core/json.hpp>
+#include <mn/job/rank_state.hpp>
+
+namespace mn {
+
+// Beside the struct: nlohmann finds it by its arguments.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankState, ranks, hosts, state, iteration, left, call, operation, blocks, enqueued,
+                                   leader, ordinal, number, peer, seconds, stuck, stuck_outside, groups, stack)
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxStacks = 8;
+constexpr double kLong_s = 10;  // without progress for so long, a rank shows its stack
+
+/// Equal for ranks that do the same.
+std::string key_of(RankState state) {
+  state.ranks.clear();
+  state.hosts.clear();
+  state.stack.clear();
+  state.seconds = 0;
+  if (state.waits()) state.stuck = state.stuck_outside = false;  // in one call ranks are alike
+  return json(state).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+/// `all` gets what `one` has of its own.
+void merge_into(RankState& all, const RankState& one) {
+  all.ranks.insert(all.ranks.end(), one.ranks.begin(), one.ranks.end());
+  std::set<std::string> hosts(all.hosts.begin(), all.hosts.end());
+  hosts.insert(one.hosts.begin(), one.hosts.end());
+  all.hosts.assign(hosts.begin(), hosts.end());
+  // Of ranks that have left, the last: what it sent before may be on its way.
+  all.seconds = all.has_left() ? std::min(all.seconds, one.seconds) : std::max(all.seconds, one.seconds);
+  all.stuck |= one.stuck;
+  all.stuck_outside |= one.stuck_outside;
+  if (all.stack.empty()) all.stack = one.stack;
+}
+
+}  // namespace
+
+std::string text_of(const std::vector<RankState>& states) {
+  return json(states).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::vector<RankState> states_of(const std::string& text, int ranks) {
+  try {
+    auto states = parse_json(text, "a survey's answer").get<std::vector<RankState>>();
+    const auto is_rank = [&](int rank) { return rank >= 0 && rank < ranks; };
+    std::erase_if(states, [&](const RankState& state) {
+      return state.ranks.empty() || !std::ranges::all_of(state.ranks, is_rank) ||
+             (state.peer != -1 && !is_rank(state.peer));
+    });
+    return states;
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+std::string merge_states(const std::vector<std::string>& texts, int ranks) {
+  std::map<std::string, RankState> merged;
+  for (const std::string& text : texts) {
+    for (RankState& state : states_of(text, ranks)) {
+      const auto [found, is_new] = merged.try_emplace(key_of(state), state);
+      if (!is_new) merge_into(found->second, state);
+    }
+  }
+  std::vector<RankState> list;
+  std::size_t stacks = 0;
+  for (auto& [key, state] : merged) {
+    if (!state.stack.empty() && ++stacks > kMaxStacks) state.stack.clear();  // an answer must not grow with the ranks
+    list.push_back(std::move(state));
+  }
+  return text_of(list);
+}
+
+void OwnState::look() {
+  const auto call = call_under_way();
+  const std::uint64_t record = call ? call->record : 0, begun = calls_begun();
+  const std::lock_guard lock(mutex_);
+  // In a call, those that other threads begin meanwhile are no progress of it.
+  if (!left_.empty() || (record == record_ && (call || begun == begun_))) return;
+  record_ = record;
+  begun_ = begun;
+  since_ = Clock::now();
+}
+
+void OwnState::discount(std::chrono::duration<double> time) {
+  const std::lock_guard lock(mutex_);
+  since_ = std::min(since_ + std::chrono::duration_cast<Clock::duration>(time), Clock::now());
+}
+
+void OwnState::leave(const std::string& how) {
+  const std::lock_guard lock(mutex_);
+  left_ = how;
+  since_ = Clock::now();
+}
+
+RankState OwnState::now(bool with_stack) const {
+  const Activity activity = activity_now();
+  const auto call = call_under_way();
+  RankState own{
+      .ranks = {speaker_.rank}, .hosts = {speaker_.host}, .state = activity.state, .iteration = activity.iteration};
+  {
+    const std::lock_guard lock(mutex_);
+    own.left = left_;
+    // A call that the watch has not seen yet has just begun.
+    if ((call ? call->record : 0) == record_)
+      own.seconds = std::chrono::duration<double>(Clock::now() - since_).count();
+  }
+  if (call) {
+    own.call = call->text;
+    own.operation = call->operation;
+    own.blocks = call->blocks;
+    own.enqueued = call->enqueued;
+    own.leader = call->leader;
+    own.ordinal = call->ordinal;
+    own.number = call->number;
+    own.peer = call->world_peer;
+  }
+  const bool is_watched = hang_action() != HangAction::kOff && own.left.empty();
+  const bool may_be_outside = !own.waits() || own.enqueued;
+  if (own.left.empty() && may_be_outside) own.seconds = std::min(own.seconds, activity.silent_s);
+  own.stuck_outside = is_watched && may_be_outside && own.seconds > activity.limit_s;
+  own.stuck = own.waits() ? is_watched && own.seconds > call_patience_s() : own.stuck_outside;
+  for (const GroupCalls& group : group_calls())
+    own.groups.push_back({group.leader, group.ordinal, static_cast<std::int64_t>(group.number)});
+  const bool is_known = !own.state.empty() || own.waits();
+  if (with_stack && (own.stuck || (is_known && own.left.empty() && own.seconds >= kLong_s)))
+    own.stack = stack_of(main_);
+  return own;
+}
+
+}  // namespace mn

@@ -1,0 +1,99 @@
+#include <algorithm>
+
+#include <mn/job/wait_graph.hpp>
+
+namespace mn {
+namespace {
+
+// A message that was sent before its sender left needs some time.
+constexpr double kMessageTime_s = 3;
+
+bool has(const RankState& state, int rank) { return std::ranges::find(state.ranks, rank) != state.ranks.end(); }
+
+/// The last call of the group of `call` that the ranks of `state` have made; no value: they are no members.
+std::optional<std::int64_t> last_call(const RankState& state, const RankState& call) {
+  for (const auto& [leader, ordinal, number] : state.groups) {
+    if (leader == call.leader && ordinal == call.ordinal) return number;
+  }
+  return {};
+}
+
+/// A receive from any rank, or another call whose ranks are unknown.
+bool takes_any(const RankState& state) { return state.number == 0 && state.peer < 0; }
+
+bool sends(const RankState& state) { return state.operation.find("send") != std::string::npos; }
+bool receives(const RankState& state) { return state.operation.find("recv") != std::string::npos; }
+
+/// Whether two ranks are in the two ends of a message.
+bool meet(const RankState& one, const RankState& other) {
+  if (!other.waits() || other.number > 0 || (other.peer >= 0 && !sends(other) && !has(one, other.peer))) return false;
+  return (sends(one) && receives(other)) || (receives(one) && sends(other));
+}
+
+/// Different calls with the same number. A wait for a device is no call of its own.
+bool differ(const RankState& one, const RankState& other) {
+  const auto is_wait = [](const RankState& state) { return state.operation.starts_with("wait for"); };
+  return one.leader == other.leader && one.ordinal == other.ordinal && one.number == other.number &&
+         one.operation != other.operation && !is_wait(one) && !is_wait(other);
+}
+
+}  // namespace
+
+WaitGraph::WaitGraph(const std::vector<RankState>& states, int ranks)
+    : states_(states), goes_on_(states.size(), false) {
+  std::size_t answered = 0;
+  for (const RankState& state : states) answered += state.ranks.size();
+  all_have_answered_ = answered >= static_cast<std::size_t>(ranks);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      if (goes_on_[i] || !may_go_on(i)) continue;
+      goes_on_[i] = changed = true;
+    }
+  }
+}
+
+bool WaitGraph::lacks(const RankState& waiting, const RankState& other) const {
+  if (&waiting == &other) return false;
+  if (waiting.number == 0) return has(other, waiting.peer) && !meet(waiting, other);
+  if (other.waits() && differ(waiting, other)) return true;
+  const auto last = last_call(other, waiting);
+  return last && *last < static_cast<std::int64_t>(waiting.number);
+}
+
+bool WaitGraph::may_go_on(std::size_t state) const {
+  const RankState& own = states_[state];
+  if (own.has_left()) return false;
+  if (!own.waits()) return true;
+  if (takes_any(own)) return !all_have_answered_ || std::ranges::find(goes_on_, true) != goes_on_.end();
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (!goes_on_[i] && lacks(own, states_[i])) return false;
+  }
+  return true;
+}
+
+bool WaitGraph::is_complete(std::size_t state) const {
+  const RankState& own = states_[state];
+  if (!all_have_answered_ || takes_any(own)) return false;
+  return std::ranges::none_of(states_, [&](const RankState& other) { return lacks(own, other); });
+}
+
+std::optional<std::pair<RankState, RankState>> WaitGraph::waits_for_left() const {
+  const auto others_left = [&](const RankState& waiting) {
+    return all_have_answered_ && waiting.ranks.size() == 1 &&
+           std::ranges::all_of(states_, [&](const RankState& each) { return &each == &waiting || each.has_left(); });
+  };
+  for (const RankState& waiting : states_) {
+    if (waiting.call.empty() || !waiting.left.empty()) continue;
+    for (const RankState& other : states_) {
+      if (!other.has_left() || (takes_any(waiting) ? !others_left(waiting) : !lacks(waiting, other))) continue;
+      if (waiting.number == 0 && std::min(waiting.seconds, other.seconds) < kMessageTime_s) continue;
+      std::pair found(waiting, other);
+      if (waiting.number == 0 && waiting.peer >= 0) found.second.ranks = {waiting.peer};
+      return found;
+    }
+  }
+  return {};
+}
+
+}  // namespace mn
