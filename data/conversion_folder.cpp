@@ -11,6 +11,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn::data {
 namespace {
@@ -43,7 +44,7 @@ bool is_sign_of_rank(const fs::path& file) {
 ConversionFolder::ConversionFolder(const fs::path& out, const Conversion& conversion)
     : mark_(out / "conversion.json"),
       scratch_(out / ".conversion"),
-      request_(conversion.request().dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n") {
+      request_(json_text(conversion.request(), 2) + "\n") {
   make_folders(scratch_);
 }
 

@@ -5,6 +5,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/file_kind.hpp>
+#include <mn/core/json.hpp>
 
 #include "data/convert.hpp"
 #include "data/fixed_conversion.hpp"
@@ -48,7 +49,7 @@ std::vector<std::string> read_names(const fs::path& path, std::int64_t classes) 
   std::ifstream lines(path);
   for (std::string line; std::getline(lines, line);) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
-    if (!line.empty()) names.push_back(line);
+    if (!line.empty()) names.push_back(utf8_text(line));
   }
   if (static_cast<std::int64_t>(names.size()) != classes) names.clear();  // they are only for show
   return names;

@@ -93,6 +93,10 @@ class ImagesConversion final : public Conversion {
                            ", the first " + list.first_passed_over.string() +
                            " (in no class folder, or not named as an image)");
     }
+    if (list.renamed > 0 && options_.images.warn) {
+      options_.images.warn("names of folders in " + source_.string() + " that are not UTF-8: " +
+                           std::to_string(list.renamed) + ", the first is recorded as class " + list.first_renamed);
+    }
     writer.finish(division_);
     write_list(scratch / kListName, list);
   }

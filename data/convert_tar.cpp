@@ -8,6 +8,7 @@
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 
 #include "data/convert_images.hpp"
 #include "data/image_list.hpp"
@@ -51,8 +52,7 @@ class TarConversion final : public Conversion {
 
   [[nodiscard]] json request() const override {
     std::uint64_t hash = 0;
-    for (const fs::path& tar : tars_)
-      hash = hash64(source_facts(tar).dump(-1, ' ', false, json::error_handler_t::replace), hash);
+    for (const fs::path& tar : tars_) hash = hash64(json_text(source_facts(tar)), hash);
     return {{"converter", "tar"},
             {"tars", tars_.size()},
             {"first", source_facts(tars_.front())},

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 
 #include "data/folder_names.hpp"
@@ -137,7 +138,8 @@ ImageList list_folder(const fs::path& source, int threads, ImagePlanWriter& plan
     }
     if (list.passed_over == 0) list.first_passed_over = own.first_passed_over;
     list.passed_over += own.passed_over;
-    list.class_names.emplace_back(name);
+    list.class_names.push_back(utf8_text(name));
+    if (list.class_names.back() != name && list.renamed++ == 0) list.first_renamed = list.class_names.back();
   }
   images.flush();
   list.num_classes = static_cast<std::int64_t>(list.class_names.size());
@@ -236,6 +238,10 @@ std::vector<std::string> read_class_names(const fs::path& file) {
     if (!blank.empty()) throw DataError(blank + " is empty: line by line the names of labels 0, 1, … are expected");
     const auto [other, is_new] = seen.emplace(line, where);
     if (!is_new) throw DataError(where + ": class \"" + line + "\" was named at " + other->second + " already");
+    if (utf8_text(line) != line) {
+      throw DataError(where + ": " + json_quoted(line) +
+                      " is not UTF-8: convert the file, as by iconv -f latin1 -t utf8");
+    }
     if (line.size() > kLongest) throw DataError(where + ": a name of more than " + std::to_string(kLongest) + " bytes");
     names.push_back(line);
   });

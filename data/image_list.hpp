@@ -17,6 +17,8 @@ struct ImageList {
   std::int64_t num_classes = 0;
   std::int64_t passed_over = 0;  ///< files in no class folder, or whose names do not end as an image's does
   std::filesystem::path first_passed_over;
+  std::int64_t renamed = 0;  ///< classes whose folders' names are not UTF-8
+  std::string first_renamed = {};
 };
 
 /// Adds to `plan` the images of a folder of one folder for each class, with images in it or in folders within, as
@@ -27,7 +29,8 @@ struct ImageList {
 [[nodiscard]] ImageList list_images(const std::filesystem::path& source, const std::filesystem::path& class_names,
                                     int threads, ImagePlanWriter& plan);
 
-/// Names of classes, one a line, label 0 first. Throws DataError that names a line that is empty, too long or repeated.
+/// Names of classes, one a line, label 0 first. Throws DataError that names a line that is empty, too long,
+/// repeated or not UTF-8.
 [[nodiscard]] std::vector<std::string> read_class_names(const std::filesystem::path& file);
 
 }  // namespace mn::data

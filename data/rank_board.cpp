@@ -21,6 +21,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn::data {
 namespace {
@@ -88,7 +89,7 @@ void RankBoard::post(json sign) const {
   sign["size"] = me_.size;
   sign["led"] = led_;
   sign["rounds"] = rounds_;
-  write_file(path_of(me_.rank), sign.dump(-1, ' ', false, json::error_handler_t::replace));
+  write_file(path_of(me_.rank), json_text(sign));
 }
 
 /// Null if there is none of this job.

@@ -103,11 +103,6 @@ void add_facts_for_doctor(nlohmann::json& document, const JobFacts& job, const O
   document["without_kernel_log"] = hosts_without_kernel_log(job);
 }
 
-/// Names and variables need not be UTF-8; JSON must.
-std::string text_of(const nlohmann::json& document, int indent) {
-  return document.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 bool keeps_from_starting(const Finding& finding) {
   return finding.is_error && (finding.check == "mpi" || finding.check == "program" || finding.check == "unresolved");
 }
@@ -122,7 +117,7 @@ int exit_code_of(const Findings& findings, CheckLevel level) {
 Verdict reject(const Findings& findings, const Options& options) {
   Verdict verdict{.exit_code = kExitCheckFailed, .output = "", .complaints = "", .report = ""};
   if (options.json) {
-    verdict.output = text_of({{"findings", to_json(findings)}}, 2) + "\n";
+    verdict.output = json_text({{"findings", to_json(findings)}}, 2) + "\n";
   } else {
     verdict.complaints = findings_text(to_json(findings), kBefore);
   }
@@ -154,14 +149,14 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
   if (options.doctor) {
     document["placement"] = rows_of(job, options, here);
     add_facts_for_doctor(document, job, options);
-    verdict.report = text_of(document, -1);
+    verdict.report = json_text(document);
     // The self test prints one report of it all, unless it can't even start as one job.
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
     // Its report has the findings too: printed here, they would come twice.
     if (verdict.exit_code == 0) return verdict;
   }
   if (options.json && has_rank_zero && (options.show || !findings.empty())) {
-    verdict.output = text_of(document, 2) + "\n";
+    verdict.output = json_text(document, 2) + "\n";
   } else {
     verdict.complaints = findings_text(document["findings"], kBefore);
   }

@@ -8,6 +8,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/standard_output.hpp>
 
 #include "selftest/history.hpp"
@@ -89,11 +90,11 @@ bool Report::print() {
   if (!options_.history.empty()) {
     written = succeeds([&] { report["history"] = history_with(read_history(options_.history), records); });
   }
-  const std::string text = options_.json ? report.dump(2)
+  const std::string text = options_.json ? json_text(report, 2)
                            : healthy     ? text_of(report) + "\nall is well"
                                          : text_of(report) + "\nsomething is wrong: see above";
   written = succeeds([&] { write_standard_output(text + "\n"); }) && written;
-  const bool saved = options_.save.empty() || succeeds([&] { write_file(options_.save, report.dump(2) + "\n"); });
+  const bool saved = options_.save.empty() || succeeds([&] { write_file(options_.save, json_text(report, 2) + "\n"); });
   if (!options_.history.empty()) written = succeeds([&] { append_history(options_.history, records); }) && written;
   return healthy && saved && written;
 }

@@ -154,7 +154,7 @@ void append_history(const std::string& file, const std::vector<json>& records) {
   if (!output) throw Error(with_errno("--history: cannot write " + file, errno));
   // A run that was killed while it wrote must not spoil this run's first line.
   std::string text = ends_in_mid_line(output.get()) ? "\n" : "";
-  for (const auto& record : records) text += record.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  for (const auto& record : records) text += json_text(record) + "\n";
   // One write() under the lock: lines of runs that append at once stay whole.
   const ssize_t written = write(output.get(), text.data(), text.size());
   if (written == static_cast<ssize_t>(text.size())) return;

@@ -108,6 +108,14 @@ TEST(Json, QuotedTextIsOneShortLine) {
   EXPECT_LT(json_quoted(std::string(10'000, 'x')).size(), 210u);
 }
 
+TEST(Json, BytesThatAreNotUtf8AreReplacedOrNamed) {
+  EXPECT_EQ(json_text({{"caf\xe9", 1}}), "{\"caf\xef\xbf\xbd\":1}");
+  EXPECT_EQ(json_text({1, 2}, 1), "[\n 1,\n 2\n]");
+  EXPECT_EQ(utf8_text("caf\xe9 \xc3\xa9\xff"), "caf\\xE9 \xc3\xa9\\xFF");
+  EXPECT_EQ(utf8_text("\xed\xa0\x80\xf0\x9f\x98\x80\xf0\x9f"), "\\xED\\xA0\\x80\xf0\x9f\x98\x80\\xF0\\x9F");
+  EXPECT_EQ(utf8_text(""), "");
+}
+
 TEST(Json, OtherTypesAreDataErrors) {
   const json document = {{"a", "text"}};
   EXPECT_EQ(read_json("the file", [&] { return document.at("a").get<std::string>(); }), "text");

@@ -3,6 +3,7 @@
 
 #include <mn/core/error.hpp>
 
+#include "data/image_list.hpp"
 #include "images_fixture.hpp"
 #include "tests/image/png_samples.hpp"
 
@@ -132,6 +133,20 @@ TEST_F(Images, OtherFilesAreLeftAloneInOneLine) {
   warning.images.warn = [&](const std::string& text) { warnings.push_back(text); };
   EXPECT_EQ(labels_by_key(convert_images(source_, warning).table()).size(), 40u);
   EXPECT_THAT(warnings, testing::ElementsAre(AllOf(HasSubstr(": 4,"), HasSubstr("/loose.jpg"))));
+}
+
+TEST_F(Images, NamesOfClassesThatAreNotUtf8AreRecordedReadably) {
+  test::write_text(folder_.path() / "names.txt", "caf\xe9\n");
+  EXPECT_THAT(message_of<DataError>([&] { (void)read_class_names(folder_.path() / "names.txt"); }),
+              AllOf(HasSubstr("names.txt:1"), HasSubstr("not UTF-8"), HasSubstr("iconv")));
+  add("caf\xe9/x.jpg", jpeg(9, 9));
+  std::vector<std::string> warnings;
+  auto warning = options();
+  warning.images.warn = [&](const std::string& text) { warnings.push_back(text); };
+  const ImageConversion made = convert_images(source_, warning);
+  EXPECT_EQ(labels_by_key(made.table()).at("caf\xe9/x.jpg"), 3);
+  EXPECT_EQ(made.table().spec()[1].class_names.at(3), "caf\\xE9");
+  EXPECT_THAT(warnings, testing::ElementsAre(AllOf(HasSubstr(": 1,"), HasSubstr("class caf\\xE9"))));
 }
 
 TEST_F(Images, ALinkToNowhereIsAnUnusableFile) {

@@ -18,14 +18,14 @@ bool same_on_all_ranks(std::uint64_t value, Communicator& comm) {
 }
 
 void prove_equal(const nlohmann::json& object, std::string_view what, Communicator& comm) {
-  if (same_on_all_ranks(hash64(object.dump()), comm)) return;
+  if (same_on_all_ranks(hash64(json_text(object)), comm)) return;
   const auto all = comm.allgather_obj(object);
   const auto other = std::ranges::find_if(all, [&](const auto& each) { return each != all.front(); });
   std::string key;
   for (const auto& [name, value] : all.front().items()) {
     if (key.empty() && (!other->contains(name) || other->at(name) != value)) key = name;
   }
-  const auto on = [&](const nlohmann::json& each) { return each.contains(key) ? each.at(key).dump() : "absent"; };
+  const auto on = [&](const nlohmann::json& each) { return each.contains(key) ? json_text(each.at(key)) : "absent"; };
   throw UsageError("the ranks differ in " + std::string(what) + ": " + key + " is " + on(all.front()) +
                    " on rank 0 and " + on(*other) + " on rank " + std::to_string(other - all.begin()) +
                    "; give every rank the same");

@@ -119,11 +119,9 @@ std::vector<json> unpacked(const std::vector<std::string>& objects) {
 __extension__ typedef __int128 WideInteger;  // holds the sum of as many 64-bit integers as there are ranks
 using Documents = std::vector<const json*>;  // by rank
 
-/// Bytes that are not UTF-8, which CBOR carries, are replaced.
-std::string shown(const json& document) { return document.dump(-1, ' ', false, json::error_handler_t::replace); }
-
 [[noreturn]] void not_alike(const json& a, const json& b) {
-  throw ArgumentError("allreduce_obj: ranks gave documents of different form: " + shown(a) + " and " + shown(b), true);
+  throw ArgumentError("allreduce_obj: ranks gave documents of different form: " + json_text(a) + " and " + json_text(b),
+                      true);
 }
 
 WideInteger integer_of(const json& number) {
@@ -137,7 +135,8 @@ json integer_sum(const Documents& numbers) {
   if (const auto narrow = static_cast<std::int64_t>(sum); narrow == sum) return narrow;
   if (const auto narrow = static_cast<std::uint64_t>(sum); narrow == sum) return narrow;
   throw ArgumentError(
-      "allreduce_obj: a sum that begins with " + shown(*numbers.front()) + " does not fit 64 bits: give floats", true);
+      "allreduce_obj: a sum that begins with " + json_text(*numbers.front()) + " does not fit 64 bits: give floats",
+      true);
 }
 
 json number_sum(const Documents& numbers) {

@@ -4,6 +4,7 @@
 // a million brackets overflows the stack. Both readers here therefore measure the depth first, in one pass without
 // recursion, and reject what is deeper than kMaxJsonDepth; only then does nlohmann parse. Cost: O(bytes), twice.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -108,6 +109,15 @@ json parse(std::string_view what, const char* format, Parse parse) {
   }
 }
 
+bool is_utf8(std::string_view text) {
+  try {
+    static_cast<void>(json(text).dump());
+    return true;
+  } catch (const json::type_error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 json parse_json(std::string_view text, std::string_view what) {
@@ -120,10 +130,31 @@ json parse_cbor(std::string_view bytes, std::string_view what) {
   return parse(what, "CBOR", [&] { return json::from_cbor(bytes); });
 }
 
+std::string json_text(const json& document, int indent) {
+  return document.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+
+std::string utf8_text(std::string_view text) {
+  std::string valid;
+  while (!text.empty()) {
+    std::size_t length = 1;  // of a character
+    while (length < std::min<std::size_t>(text.size(), 4) && !is_utf8(text.substr(0, length))) ++length;
+    if (is_utf8(text.substr(0, length))) {
+      valid += text.substr(0, length);
+    } else {
+      length = 1;
+      constexpr std::string_view kDigits = "0123456789ABCDEF";
+      const auto byte = static_cast<unsigned char>(text.front());
+      valid.append("\\x").append(1, kDigits[byte >> 4]).append(1, kDigits[byte & 15]);
+    }
+    text.remove_prefix(length);
+  }
+  return valid;
+}
+
 std::string json_quoted(std::string_view text) {
   constexpr std::size_t kMaxQuoted = 200;
-  return json(text.substr(0, kMaxQuoted)).dump(-1, ' ', false, json::error_handler_t::replace) +
-         (text.size() > kMaxQuoted ? "..." : "");
+  return json_text(text.substr(0, kMaxQuoted)) + (text.size() > kMaxQuoted ? "..." : "");
 }
 
 }  // namespace mn

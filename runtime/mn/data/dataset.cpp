@@ -38,7 +38,7 @@ void Dataset::read(std::span<const std::int64_t> indices, RawSamples& out, std::
 }
 
 std::uint64_t Dataset::do_fingerprint() const {
-  return hash64(to_json(spec()).dump(), static_cast<std::uint64_t>(size()));
+  return hash64(json_text(to_json(spec())), static_cast<std::uint64_t>(size()));
 }
 
 std::shared_ptr<Dataset> create_empty_dataset(const Dataset& dataset) {

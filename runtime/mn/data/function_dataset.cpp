@@ -31,9 +31,9 @@ class FunctionDataset final : public Dataset {
   }
   std::string do_format() const override { return format_; }
   std::string do_table() const override {
-    return format_.empty() ? "" : nlohmann::json{{"size", size_}, {"spec", to_json(spec_)}}.dump();
+    return format_.empty() ? "" : json_text({{"size", size_}, {"spec", to_json(spec_)}});
   }
-  std::uint64_t do_fingerprint() const override { return hash64(format_, hash64(to_json(spec_).dump(), size_)); }
+  std::uint64_t do_fingerprint() const override { return hash64(format_, hash64(json_text(to_json(spec_)), size_)); }
 
   void add(std::int64_t index, RawSamples& out) const {
     SampleWriter writer(spec_, out);

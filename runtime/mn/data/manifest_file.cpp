@@ -114,7 +114,7 @@ void write_table(hid_t file, const ShardTable& table) {
   h5_write_attribute(file, "split", table.split());
   number("total_samples", table.num_samples());
   number(kBlockSamples, table.form().block_samples);
-  const std::string spec = to_json(table.spec()).dump();
+  const std::string spec = json_text(to_json(table.spec()));
   const hsize_t bytes = spec.size();
   h5_write_array(file, kFields, spec, std::span(&bytes, 1));
   const hsize_t n = columns.files.size();

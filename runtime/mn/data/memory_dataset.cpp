@@ -19,7 +19,7 @@ void MemoryDataset::do_read(std::span<const std::int64_t> indices, RawSamples& o
 }
 
 std::uint64_t MemoryDataset::do_fingerprint() const {
-  std::uint64_t hash = hash64(to_json(spec_).dump(), static_cast<std::uint64_t>(samples_.size()));
+  std::uint64_t hash = hash64(json_text(to_json(spec_)), static_cast<std::uint64_t>(samples_.size()));
   for (const RawColumn& column : samples_.columns) {
     hash = hash64(std::span(column.bytes), hash64(std::as_bytes(std::span(column.offsets)), hash));
   }

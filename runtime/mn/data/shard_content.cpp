@@ -110,7 +110,7 @@ Derived derive(const ShardContent& content, const ShardHeader& header) {
 /// 128 bits of hash of everything that readers get.
 Uuid uuid_of(const ShardContent& content, const ShardHeader& header, const Derived& derived) {
   const auto of_fields = [&](std::uint64_t seed) {
-    std::uint64_t hash = hash64(to_json(header.spec).dump(), seed + header.num_samples);
+    std::uint64_t hash = hash64(json_text(to_json(header.spec)), seed + header.num_samples);
     for (std::size_t f = 0; f < derived.crcs.size(); ++f) {
       hash = hash64(std::as_bytes(std::span(derived.crcs[f])), hash);
       hash = hash64(std::as_bytes(std::span(derived.offsets[f])), hash);
@@ -191,7 +191,7 @@ void write_attributes(hid_t file, const ShardContent& content, const ShardHeader
   h5_write_attribute(file, "uuid", to_string(header.uuid));
   h5_write_attribute(file, "checksum", std::string("crc32c"));
   h5_write_attribute(file, "block_samples", std::span(&header.form.block_samples, 1));
-  h5_write_attribute(file, "fields", to_json(header.spec).at("fields").dump());
+  h5_write_attribute(file, "fields", json_text(to_json(header.spec).at("fields")));
   for (const auto& [name, value] : content.attributes) h5_write_attribute(file, name.c_str(), value);
 }
 

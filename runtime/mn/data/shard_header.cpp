@@ -234,7 +234,7 @@ ShardHeader decode_two_fields(std::span<const std::byte, kUserBlockBytes> block,
 
 UserBlock encode_header(const ShardHeader& given) {
   ShardHeader header = given;
-  const std::string spec = to_json(header.spec).dump();
+  const std::string spec = json_text(to_json(header.spec));
   const auto rows = rows_of(header);
   const std::size_t rows_at = sizeof(StoredFields) + sizeof(StoredExtent);
   const std::size_t spec_at = rows_at + rows.size() * sizeof(StoredField);

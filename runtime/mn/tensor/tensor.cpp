@@ -77,7 +77,7 @@ std::string form_of(const at::Tensor& tensor) {
 void check_same_forms(Communicator& comm, const std::vector<at::Tensor>& tensors) {
   nlohmann::json own = nlohmann::json::array();
   for (const auto& tensor : tensors) own.push_back(form_of(tensor));
-  if (same_on_all_ranks(hash64(own.dump()), comm)) return;
+  if (same_on_all_ranks(hash64(json_text(own)), comm)) return;
   const auto all = comm.allgather_obj(own);
   std::size_t rank = 1;
   while (all[rank] == all[0]) ++rank;

@@ -243,7 +243,7 @@ void OutputFolder::sign() const {
   if (!before.empty() && !is_this_job(before) && before["host"] != host_name()) {
     log_warning(lock_path_.string() + " was left by " + text_of(before) + ": if that still runs, end one of the two");
   }
-  const std::string text = this_owner().dump() + "\n";
+  const std::string text = json_text(this_owner()) + "\n";
   const bool written = ftruncate(lock_.get(), 0) == 0 &&
                        pwrite(lock_.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
   if (!written) check_room(folder_, kLeastBytes);
