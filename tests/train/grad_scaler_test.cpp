@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/tensor/autocast.hpp>
 
@@ -13,7 +14,10 @@
 namespace mn {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
 using toy::bytes_of;
 using toy::same_on_all;
@@ -89,6 +93,30 @@ TEST_P(GradScalerTest, TheScaleIsAFloat32) {
   EXPECT_EQ(job.optimizer->scaler()->scale(), scale * 0.5F);
 }
 
+/// The inverse of 2^-128 is not a float32.
+TEST_P(GradScalerTest, AScaleThatOnlyFallsStopsAndIsSaid) {
+  OneWeight job(GetParam());
+  static_cast<void>(take_warnings());
+  const auto overflow = [&](int steps) {
+    for (int i = 0; i < steps; ++i) job.step(std::numeric_limits<double>::infinity());
+    return take_warnings();
+  };
+  EXPECT_THAT(overflow(19), IsEmpty());
+  job.step(1);
+  EXPECT_THAT(overflow(19), IsEmpty());
+  const std::vector<std::string> lines = overflow(1);
+  if (world()->rank() == 0) {
+    EXPECT_THAT(lines, ElementsAre(AllOf(HasSubstr("20 steps in a row"), HasSubstr("the gradient of parameter 0"),
+                                         HasSubstr("6.103515625e-05"))));
+  }
+  EXPECT_THAT(overflow(179), IsEmpty());
+  EXPECT_EQ(overflow(1).size(), world()->rank() == 0 ? 1U : 0U);
+  EXPECT_EQ(job.optimizer->scaler()->scale(), GradScaler::kMinScale);
+  EXPECT_EQ(job.optimizer->scaler()->skipped(), 219);
+  job.step(1);
+  EXPECT_DOUBLE_EQ(job.weight.item<double>(), -1 - 1.5);
+}
+
 TEST_P(GradScalerTest, ARankWithoutSamplesStaysInStep) {
   if (world()->size() == 1) return;
   OneWeight job(GetParam());
@@ -138,7 +166,6 @@ struct CompressedWeights {
 
 TEST_P(GradScalerTest, WhatCompressionLostKeepsItsUnitsAndOverflowsAreSeen) {
   if (world()->size() == 1) return;  // nothing is compressed
-  using ::testing::ElementsAre;
   const double inf = std::numeric_limits<double>::infinity();
   const double more = 1 + std::ldexp(1, -12);  // float16 rounds it to 1
   CompressedWeights job(GetParam());

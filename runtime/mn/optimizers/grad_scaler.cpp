@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 
@@ -86,16 +87,18 @@ std::int64_t GradScaler::skipped() const noexcept {
 
 void GradScaler::update(bool finite) {
   has_scaled_ = false;
+  const double least = std::min(kMinScale, as_float(options_.init_scale));
   if (device_.scale.defined()) {
     if (!found_.defined()) return;  // there was no gradient
     const at::NoGradGuard no_grad;
     device_.skipped.add_(found_);
     at::_amp_update_scale_(device_.scale, device_.good_steps, found_, options_.growth_factor, options_.backoff_factor,
                            options_.growth_interval);
+    device_.scale.clamp_min_(least);
     return show_host();
   }
   if (!finite) {
-    scale_ = as_float(scale_ * options_.backoff_factor);
+    scale_ = std::max(as_float(scale_ * options_.backoff_factor), least);
     good_steps_ = 0;
     ++skipped_;
     return;
@@ -103,6 +106,20 @@ void GradScaler::update(bool finite) {
   if (++good_steps_ < options_.growth_interval) return;
   good_steps_ = 0;
   if (scale_ * options_.growth_factor <= kMaxScale) scale_ = as_float(scale_ * options_.growth_factor);
+}
+
+std::int64_t GradScaler::count_step() {
+  // A device's number is that of some steps ago, and not always of as many.
+  constexpr std::int64_t kLate = 2;
+  const std::int64_t slack = device_.scale.defined() ? kLate : 0;
+  ++steps_;
+  if (skipped() - skipped_at_good_ + slack < steps_ - good_at_) {
+    good_at_ = steps_;
+    skipped_at_good_ = skipped();
+  }
+  std::int64_t many = kTooManySteps;
+  while (many + slack < steps_ - good_at_) many *= 10;
+  return many + slack == steps_ - good_at_ ? many : 0;
 }
 
 nlohmann::json GradScaler::state() const {
@@ -119,6 +136,8 @@ void GradScaler::load_state(const nlohmann::json& state) {
   good_steps_ = whole_number<std::int64_t>(state.at("good_steps"));
   skipped_ = whole_number<std::int64_t>(state.at("skipped"));
   if (device_.scale.defined()) stay_on(device_.scale.device());
+  good_at_ = steps_;
+  skipped_at_good_ = skipped_;
 }
 
 }  // namespace mn

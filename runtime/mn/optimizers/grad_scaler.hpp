@@ -1,5 +1,5 @@
 /// Loss scaling for float16, with the names and defaults of torch.amp.GradScaler (Micikevicius et al. 2018,
-/// arXiv:1710.03740, section 3.2).
+/// arXiv:1710.03740, section 3.2), and a lower bound.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,17 @@ struct GradScalerOptions {
 
 /// Losses are multiplied before backward, so that small gradients are not rounded to 0 in float16; mean gradients are
 /// divided again before hooks and the optimizer read them. A mean that is not finite is not applied, and the scale
-/// falls. As the mean is the same on all ranks, so is that decision: it needs no message. A MultiNodeOptimizer has one
-/// if its options say so, and calls all but scale().
+/// falls, but not below kMinScale: gradients that overflow there do so at any scale. As the mean is the same on all
+/// ranks, so is that decision: it needs no message. A MultiNodeOptimizer has one if its options say so, and calls all
+/// but scale().
 ///
 /// On a device whose optimizer can leave a step out by itself the decision stays there, and the host does not wait for
 /// it.
 class GradScaler {
  public:
+  static constexpr double kMinScale = 0x1p-14;       ///< unless the first scale is less
+  static constexpr std::int64_t kTooManySteps = 20;  ///< left out in a row: more than a scale that adapts needs
+
   /// Throws UsageError if an option is out of range.
   explicit GradScaler(const GradScalerOptions& options);
   /// From now on the scale lives on this device, and overflows are known there alone.
@@ -51,6 +55,9 @@ class GradScaler {
   [[nodiscard]] bool has_scaled() const noexcept { return has_scaled_; }
   /// Steps left out so far.
   [[nodiscard]] std::int64_t skipped() const noexcept;
+  /// After each step. The number of steps left out in a row, where it is kTooManySteps, or ten times, a hundred times, …
+  /// as many; else 0. After stay_on() it is that of some steps ago.
+  [[nodiscard]] std::int64_t count_step();
 
   /// For a checkpoint; the same on all ranks. Waits for the device.
   [[nodiscard]] nlohmann::json state() const;
@@ -73,6 +80,10 @@ class GradScaler {
   std::int64_t good_steps_ = 0;  // since the scale last changed
   std::int64_t skipped_ = 0;
   bool has_scaled_ = false;
+  // Of this process.
+  std::int64_t steps_ = 0;
+  std::int64_t good_at_ = 0;          // the last of them that was not left out
+  std::int64_t skipped_at_good_ = 0;  // skipped() then
 };
 
 }  // namespace mn

@@ -196,6 +196,7 @@ void MultiNodeOptimizer::step_weighted(double weight) {
   if (scaler_ && reduced.any) {
     scaler_->update(reduced.finite);
     reduction_->averager().set_scale(scaler_->scale());
+    if (!is_recording_) watch_overflows();
   }
   const bool assumed = reduction_->gradients().assumed_equal_weights();
   if (local_) wait("wait for parameters", [&] { local_->step(reduced.weight, assumed); });

@@ -220,6 +220,7 @@ class MultiNodeOptimizer {
   void launch(DeviceGraph& graph, std::uint64_t bytes);
 
   void step_weighted(double weight);
+  void watch_overflows();
   void wait(const char* what, const std::function<void()>& work);
   void update();
 

@@ -13,9 +13,11 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/gradients/gradient_reduction.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
@@ -205,6 +207,24 @@ void MultiNodeOptimizer::reduce_weighted(double weight) {
   if (reduced.any && reduced.finite) reduction_->commit();
   reduction_->gradients().watch().mark_reduced();
   reduced_ = reduced;
+}
+
+/// Says that training stands still. Gradients are means, so rank 0's are all ranks'.
+void MultiNodeOptimizer::watch_overflows() {
+  const std::int64_t skipped = scaler_->count_step();
+  if (skipped == 0 || comm_->rank() != 0) return;
+  const auto& parameters = reduction_->parameters();
+  std::string where = "the gradients";
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const at::Tensor& gradient = parameters[i].grad();
+    if (!gradient.defined() || at::isfinite(gradient).all().item<bool>()) continue;
+    where = "the gradient of " + tensor_name(parameters[i], i);
+    break;
+  }
+  log_warning(std::to_string(skipped) + " steps in a row changed no parameter, as " + where +
+              " is NaN or infinite; the loss scale has fallen to " + nlohmann::json(scaler_->scale()).dump() +
+              ": if it is so at any scale, look for a division by 0, a root or logarithm of 0 in the loss, or train "
+              "with --precision bf16 or fp32");
 }
 
 /// The closure's loss as the mean over ranks; leaves the mean gradients, as hooks change them.

@@ -73,6 +73,7 @@ void MultiNodeOptimizer::launch(DeviceGraph& graph, std::uint64_t bytes) {
   if (comm_->size() > 1) reduction_->watch_graph();
   // While it was recorded, the host has counted the first one.
   if (!std::exchange(is_first_launch_, false)) capturable_->count_replay();
+  if (scaler_) watch_overflows();
   earlier_bytes_ += bytes;
   check_->after_update(known_, *comm_);
 }
