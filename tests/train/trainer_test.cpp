@@ -1,5 +1,7 @@
 // The training loop: its result, triggers, signals and errors.
+#include <cmath>
 #include <csignal>
+#include <stdexcept>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -166,6 +168,40 @@ TEST(TrainerTest, AnExtensionsStateMayBeCollective) {
   next.trainer->resume((folder.path() / "saved").string());
   EXPECT_EQ(next.trainer->run(), 0);
   EXPECT_EQ(extension.loaded, world()->size());
+}
+
+/// Infinity, NaN and text that is not UTF-8 are not JSON's.
+TEST(TrainerTest, AnExtensionsStateComesBackAsItWas) {
+  class Kept final : public Extension {
+   public:
+    std::string name() const override { return "kept"; }
+    nlohmann::json state() const override {
+      return {{"best", -INFINITY}, {"last", NAN}, {"random", "\xff\xfe\x01"}, {"seen", 3}};
+    }
+    void load_state(const nlohmann::json& state) override { loaded = state; }
+    nlohmann::json loaded;
+  };
+  const TestFolder folder(world());
+  const toy::ToyOptions options = {.trainer = {.iterations = 1, .out = folder.path()}};
+  ToyJob job(world(), options);
+  job.trainer->extend(std::make_unique<Kept>());
+  job.trainer->save(folder.path() / "saved");
+  ToyJob next(world(), options);
+  const auto& extension = next.trainer->extend(std::make_unique<Kept>());
+  next.trainer->resume((folder.path() / "saved").string());
+  EXPECT_EQ(next.trainer->run(), 0);
+  EXPECT_EQ(extension.loaded.at("best").get<double>(), -INFINITY);
+  EXPECT_TRUE(std::isnan(extension.loaded.at("last").get<double>()));
+  EXPECT_EQ(extension.loaded.at("random").get<std::string>(), "\xff\xfe\x01");
+  EXPECT_EQ(extension.loaded.at("seen"), 3);
+}
+
+TEST(TrainerTest, AnErrorOfAnExtensionNamesIt) {
+  const TestFolder folder(world());
+  ToyJob job(world(), {.trainer = {.iterations = 1, .out = folder.path()}});
+  job.trainer->extend("mine", {1, "iteration"}, [](Trainer&) { throw std::out_of_range("no such element"); });
+  EXPECT_THAT([&] { (void)job.trainer->run(); },
+              testing::ThrowsMessage<Error>(HasSubstr("the extension \"mine\" failed: no such element")));
 }
 
 TEST(TrainerTest, StopsAtTheNumberOfIterations) {

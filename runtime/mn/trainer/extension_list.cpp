@@ -6,6 +6,41 @@
 #include <mn/trainer/extension_list.hpp>
 
 namespace mn {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kCbor = "mn.cbor";
+
+/// JSON has neither infinity nor NaN, and no bytes that are not UTF-8: a state with such is kept as CBOR.
+json storable(const json& state) {
+  try {
+    if (json::parse(state.dump()) == state) return state;
+  } catch (const json::type_error&) {  // not UTF-8
+  }
+  return {{kCbor, json::to_cbor(state)}};
+}
+
+json stored(const json& state) {
+  if (!state.is_object() || state.size() != 1 || !state.contains(kCbor)) return state;
+  const auto bytes = whole_numbers<std::uint8_t>(state.at(kCbor));
+  return parse_cbor({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "CBOR");
+}
+
+/// Returns call(). Errors that are not mn's own are of the program's extension, which they do not name.
+template <class Call>
+auto name_errors(const std::string& extension, const Call& call) {
+  try {
+    return call();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string what = error.what();  // libtorch's go on with a stack trace
+    throw Error("the extension \"" + extension + "\" failed: " + what.substr(0, what.find('\n')));
+  }
+}
+
+}  // namespace
 
 // Not in its header, which would bring all of nlohmann-json.
 nlohmann::json Extension::state() const { return nullptr; }
@@ -27,7 +62,9 @@ void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOption
 
 nlohmann::json ExtensionList::states() const {
   nlohmann::json states = nlohmann::json::object();
-  for (const Entry& entry : entries_) states[entry.name] = entry.extension->state();
+  for (const Entry& entry : entries_) {
+    states[entry.name] = name_errors(entry.name, [&] { return storable(entry.extension->state()); });
+  }
   return states;
 }
 
@@ -51,14 +88,14 @@ void ExtensionList::initialize(Trainer& trainer) {
     if (!own.empty()) entry.extension->load_tensors(own);
     if (restored_.contains(entry.name)) {
       read_json("the checkpoint's state of " + entry.name,
-                [&] { entry.extension->load_state(restored_.at(entry.name)); });
+                [&] { entry.extension->load_state(stored(restored_.at(entry.name))); });
     }
     entry.last_run_s = elapsed_s_();
   }
   restored_tensors_.clear();
   restored_ = nlohmann::json::object();  // a second run() continues from the first one's states
   // All states first: initialize() of one may ask the trainer for another's.
-  for (Entry& entry : entries_) entry.extension->initialize(trainer);
+  for (Entry& entry : entries_) name_errors(entry.name, [&] { entry.extension->initialize(trainer); });
 }
 
 void ExtensionList::after_forward(Trainer& trainer, const at::Tensor& loss) {
@@ -75,7 +112,7 @@ void ExtensionList::run(Trainer& trainer, const Progress& progress, const std::f
     if (!fires(entry, progress)) continue;
     before_each();
     const ActivityScope activity("extension " + entry.name);
-    entry.extension->run(trainer);
+    name_errors(entry.name, [&] { entry.extension->run(trainer); });
     entry.last_run_s = elapsed_s_();
   }
 }
@@ -83,7 +120,7 @@ void ExtensionList::run(Trainer& trainer, const Progress& progress, const std::f
 void ExtensionList::finalize(Trainer& trainer) {
   for (Entry& entry : entries_) {
     const ActivityScope activity("extension " + entry.name);
-    entry.extension->finalize(trainer);
+    name_errors(entry.name, [&] { entry.extension->finalize(trainer); });
   }
 }
 
