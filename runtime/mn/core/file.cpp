@@ -146,6 +146,25 @@ void File::write_at(std::uint64_t offset, std::span<const std::byte> data) {
   }
 }
 
+void File::replace_end(std::uint64_t offset, std::string_view before, std::string_view after) {
+  const auto put = [&](std::string_view end) {
+    write_at(offset, std::as_bytes(std::span(end)));
+    if (::ftruncate(fd_, static_cast<off_t>(offset + end.size())) != 0) fail("write", path_);
+  };
+  const int reserved =
+      ::fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(after.size()));
+  if (reserved != 0 && (errno == ENOSPC || errno == EDQUOT)) fail("write", path_);
+  try {
+    put(after);
+  } catch (const FileError&) {
+    try {
+      put(before);
+    } catch (const FileError&) {  // the first error says more
+    }
+    throw;
+  }
+}
+
 void File::sync() {
   if (::fsync(fd_) != 0) fail("write to storage", path_);
 }

@@ -50,6 +50,9 @@ class File {
   /// Has the system read these bytes soon, as far as it can; returns at once. Thread-safe.
   void will_read(std::uint64_t offset, std::uint64_t bytes) const noexcept;
   void write_at(std::uint64_t offset, std::span<const std::byte> data);
+  /// The file ends with `before` from `offset` on, and with `after` then; a reader sees one or the other. Room for it
+  /// is reserved first where the file system can, and where the write fails, the file gets its end back.
+  void replace_end(std::uint64_t offset, std::string_view before, std::string_view after);
   /// To stable storage.
   void sync();
 
