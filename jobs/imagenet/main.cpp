@@ -62,11 +62,9 @@ void evaluate(Classifier& model, const mn::Batch& batch, mn::Summary& report) {
 }
 
 /// How often it validates and reports.
-mn::Interval report_period(const ImagenetOptions& options, std::int64_t steps_per_epoch) {
-  const std::int64_t an_epoch = (steps_per_epoch + options.accumulate - 1) / options.accumulate;
-  const auto all = static_cast<double>(options.epoch * an_epoch);
-  const auto usual = options.test ? mn::Interval(std::min(10.0, all), "iteration") : mn::Interval(1, "epoch");
-  return mn::app::report_period(options, usual, an_epoch);
+mn::Interval report_period(const ImagenetOptions& options) {
+  const auto usual = options.test ? mn::Interval(10, "iteration") : mn::Interval(1, "epoch");
+  return mn::app::report_period(options, usual);
 }
 
 mn::app::Training make_training(const ImagenetOptions& options, const std::shared_ptr<mn::Communicator>& comm) {
@@ -79,7 +77,7 @@ mn::app::Training make_training(const ImagenetOptions& options, const std::share
       .validation = data.val,
       .evaluate = [model](const mn::Batch& batch, mn::Summary& report) { evaluate(*model, batch, report); },
       .rate = mn::jobs::base_rate(options),
-      .report_every = report_period(options, data.train->steps_per_epoch()),
+      .report_every = report_period(options),
       .banner = {"Using " + options.arch + " arch", "Num classes: " + std::to_string(data.num_classes),
                  "Num training samples: " + std::to_string(data.train->dataset_size()),
                  "Num validation samples: " + std::to_string(data.val->dataset_size())},

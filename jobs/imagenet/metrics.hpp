@@ -30,6 +30,7 @@ class TrainAccuracy final : public Extension {
   [[nodiscard]] Interval trigger() const override { return period_; }
   [[nodiscard]] int priority() const override { return kPriorityWriter; }
   void run(Trainer& trainer) override;
+  void at_end(Trainer& trainer) override { run(trainer); }
 
  private:
   Interval period_;
@@ -48,6 +49,7 @@ class ResourceReport final : public Extension {
   [[nodiscard]] Interval trigger() const override { return period_; }
   [[nodiscard]] int priority() const override { return kPriorityWriter; }
   void run(Trainer& trainer) override;
+  void at_end(Trainer& trainer) override { run(trainer); }
 
  private:
   std::shared_ptr<const DataLoader> loader_;

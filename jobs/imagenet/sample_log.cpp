@@ -1,26 +1,31 @@
 #include "imagenet/sample_log.hpp"
 
-#include <mn/core/error.hpp>
+#include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::jobs {
 
+using extensions::AppendedFile;
+
 void SampleLog::initialize(Trainer& trainer) {
-  const std::filesystem::path folder = trainer.out() / "samples";
-  std::filesystem::create_directories(folder);
-  path_ = folder / ("from-" + std::to_string(trainer.iteration()) + "-rank-" +
-                    std::to_string(trainer.communicator().rank()) + ".txt");
-  file_.open(path_, std::ios::trunc);
+  file_.emplace(trainer.out() / "samples" /
+                    ("from-" + std::to_string(trainer.iteration()) + "-rank-" +
+                     std::to_string(trainer.communicator().rank()) + ".txt"),
+                AppendedFile::Start::kAnew);
   epoch_ = trainer.epoch();
 }
 
 void SampleLog::run(Trainer& trainer) {
-  file_ << trainer.iteration() << ' ' << epoch_;
-  for (const std::int64_t sample : samples_) file_ << ' ' << sample;
-  file_ << std::endl;  // a kill leaves whole lines
-  if (!file_) throw DataError("cannot write " + path_.string());
+  file_->add(std::to_string(trainer.iteration()) + ' ' + std::to_string(epoch_));
+  for (const std::int64_t sample : samples_) file_->add(' ' + std::to_string(sample));
+  file_->add("\n");
+  extensions::try_to_write(has_failed_, [this] { file_->write(); });
   samples_.clear();
   epoch_ = trainer.epoch();
+}
+
+void SampleLog::finalize(Trainer& /*trainer*/) {
+  extensions::complete(has_failed_, [this] { file_->write(); });
 }
 
 }  // namespace mn::jobs

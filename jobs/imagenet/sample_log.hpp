@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include <mn/core/classic_stream.hpp>
 #include <mn/loader/iterator.hpp>
 #include <mn/trainer/extension.hpp>
+#include <mn/trainer/extensions/appended_file.hpp>
 
 namespace mn::jobs {
 
@@ -23,10 +23,11 @@ class SampleLog final : public Extension {
   [[nodiscard]] std::string name() const override { return "SampleLog"; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
+  void finalize(Trainer& trainer) override;
 
  private:
-  std::filesystem::path path_;
-  OutFile file_;
+  std::optional<extensions::AppendedFile> file_;
+  bool has_failed_ = false;
   std::int64_t epoch_ = 0;
   std::vector<std::int64_t> samples_;
 };

@@ -238,16 +238,28 @@ class PlotTest : public testing::Test {
 
 TEST_F(PlotTest, TheScriptHoldsThePoints) {
   const extensions::LogReport log;
-  const std::string text = plot(log, "gnuplot")
-                               ->script({{{"iteration", 2}, {"main/loss", 0.5}},
-                                         {{"iteration", 4}, {"main/loss", nullptr}},
-                                         {{"iteration", 6}, {"main/loss", 0.25}}},
-                                        "it's.png");
+  const auto report = plot(log, "gnuplot");
+  EXPECT_EQ(report->script("x.png"), "");
+  report->add({{"iteration", 2}, {"main/loss", 0.5}});
+  report->add({{"iteration", 4}, {"main/loss", nullptr}});
+  report->add({{"iteration", 6}, {"main/loss", 0.25}});
+  const std::string text = report->script("it's.png");
   EXPECT_THAT(text, HasSubstr("<< EOD\n2 0.5\n6 0.25\nEOD\n"));
   EXPECT_THAT(text, HasSubstr("set output 'it''s.png'"));
   EXPECT_THAT(text, HasSubstr("set title 'it''s the loss'"));
   EXPECT_THAT(text, testing::Not(HasSubstr("no such value")));
-  EXPECT_EQ(plot(log, "gnuplot")->script({}, "x.png"), "");
+}
+
+TEST_F(PlotTest, ALongCurveIsThinnedAndKeepsItsEnd) {
+  const extensions::LogReport log;
+  const auto report = plot(log, "gnuplot");
+  for (int i = 1; i <= 100'000; ++i) report->add({{"iteration", i}, {"main/loss", i}});
+  const std::string text = report->script("x.png");
+  EXPECT_THAT(text, HasSubstr("<< EOD\n1 1\n"));
+  EXPECT_THAT(text, HasSubstr("\n100000 100000\nEOD\n"));
+  const auto lines = std::ranges::count(text, '\n');
+  EXPECT_GT(lines, 500);
+  EXPECT_LT(lines, 1100);
 }
 
 TEST_F(PlotTest, TheImageReplacesTheOldOneWhenItIsDone) {

@@ -5,7 +5,10 @@
 
 #include <mn/app/options_record.hpp>
 #include <mn/core/classic_stream.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
+#include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::app {
@@ -16,8 +19,8 @@ constexpr std::array<std::string_view, 6> kOfThisRun = {"out",          "resume"
 
 }  // namespace
 
-OptionsRecord::OptionsRecord(const Options& options) {
-  InText lines(options.ini());
+OptionsRecord::OptionsRecord(const Options& options) : ini_(options.ini()) {
+  InText lines(ini_);
   for (std::string line; std::getline(lines, line);) {
     const auto equals = line.find(" = ");
     if (line.starts_with('#') || equals == std::string::npos) continue;
@@ -28,6 +31,15 @@ OptionsRecord::OptionsRecord(const Options& options) {
   }
 }
 
+void OptionsRecord::write(const Trainer& trainer) {
+  if (!trainer.is_root()) return;
+  extensions::try_to_write(has_failed_, [&] { write_file(trainer.out() / "config.ini", ini_); });
+}
+
+void OptionsRecord::finalize(Trainer& trainer) {
+  extensions::complete(has_failed_, [&] { write_file(trainer.out() / "config.ini", ini_); });
+}
+
 Interval OptionsRecord::trigger() const {
   return {static_cast<double>(std::numeric_limits<std::int64_t>::max()), IntervalUnit::kIteration};  // never
 }
@@ -35,7 +47,7 @@ Interval OptionsRecord::trigger() const {
 void OptionsRecord::initialize(Trainer& trainer) {
   if (!trainer.is_root() || !earlier_.is_object()) return;
   const auto shown = [](const nlohmann::json& value) {
-    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    const std::string text = value.is_string() ? value.get<std::string>() : json_text(value);
     return text.empty() ? "\"\"" : text;
   };
   std::string changes;

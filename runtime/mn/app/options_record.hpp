@@ -1,4 +1,4 @@
-/// A resumed training says in which options it differs from the one that wrote the checkpoint.
+/// OUT/config.ini; and a resumed training says in which options it differs from the one that wrote the checkpoint.
 #pragma once
 
 #include <string>
@@ -15,14 +15,20 @@ class OptionsRecord final : public Extension {
  public:
   explicit OptionsRecord(const Options& options);
 
+  /// Rank 0 writes OUT/config.ini. Where it can't, it warns, and tries again at the end of training.
+  void write(const Trainer& trainer);
+
   [[nodiscard]] std::string name() const override { return "OptionsRecord"; }
   [[nodiscard]] Interval trigger() const override;
   [[nodiscard]] nlohmann::json state() const override { return options_; }
   void load_state(const nlohmann::json& state) override { earlier_ = state; }
   /// Rank 0 logs the differences.
   void initialize(Trainer& trainer) override;
+  void finalize(Trainer& trainer) override;
 
  private:
+  std::string ini_;
+  bool has_failed_ = false;
   nlohmann::json options_ = nlohmann::json::object();  // name → value, as text
   nlohmann::json earlier_ = nlohmann::json::object();
 };

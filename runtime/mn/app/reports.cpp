@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include <mn/app/reports.hpp>
@@ -64,7 +65,7 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
   }
 }
 
-/// What write_config() has written, on rank 0.
+/// OUT/config.ini, on rank 0.
 std::string options_as_markdown(const Trainer& trainer) {
   std::string text;
   std::ifstream file(trainer.is_root() ? trainer.out() / "config.ini" : "");
@@ -74,14 +75,8 @@ std::string options_as_markdown(const Trainer& trainer) {
 
 }  // namespace
 
-Interval report_period(const CommonOptions& options, Interval usual, std::int64_t iterations_per_epoch) {
-  if (options.one_batch) return {1, IntervalUnit::kIteration};
-  const double first = usual.unit == IntervalUnit::kEpoch ? usual.every * static_cast<double>(iterations_per_epoch)
-                       : usual.unit == IntervalUnit::kIteration ? usual.every
-                                                                : 0;
-  // A run that ends before its first report is due reports once, at its end.
-  if (options.iterations == 0 || first <= static_cast<double>(options.iterations)) return usual;
-  return {static_cast<double>(options.iterations), IntervalUnit::kIteration};
+Interval report_period(const CommonOptions& options, Interval usual) {
+  return options.one_batch ? Interval(1, IntervalUnit::kIteration) : usual;
 }
 
 Interval validation_period(const CommonOptions& options, Interval report) {
@@ -128,11 +123,11 @@ Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_
 }
 
 void write_report(const Trainer& trainer) {
-  const bool has_reports = std::filesystem::exists(trainer.out() / "log");  // unless it ended before the first
-  if (!trainer.is_root() || !has_reports) return;
+  std::error_code none;  // the file is not there if training ended before the first report
+  if (!trainer.is_root() || !std::filesystem::exists(trainer.out() / "log", none)) return;
   try {
     write_file(trainer.out() / "report.html", make_report({std::filesystem::proximate(trainer.out())}));
-  } catch (const DataError& error) {
+  } catch (const std::exception& error) {
     // The training has succeeded: a page that could not be made does not change that.
     log_warning(std::string("no report.html: ") + error.what());
   }

@@ -18,8 +18,8 @@ struct Reports {
   extensions::WeightAverage* average = nullptr;  ///< without --ema: none
 };
 
-/// How often a job reports: `usual`, but once at the end of a training that --iterations or --one-batch ends before.
-[[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual, std::int64_t iterations_per_epoch);
+/// How often a job reports, beside the end of training: `usual`, unless --one-batch is given.
+[[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual);
 
 /// Minibatches of a validation, for create_evaluator(): 0, all, unless --one-batch is given.
 [[nodiscard]] inline std::int64_t validation_minibatches(const CommonOptions& options) {

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <vector>
@@ -6,9 +7,7 @@
 #include <mn/app/setup.hpp>
 #include <mn/app/versions.hpp>
 #include <mn/comm/flight_recorder.hpp>
-#include <mn/comm/on_root.hpp>
 #include <mn/core/activity.hpp>
-#include <mn/core/classic_stream.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -234,14 +233,6 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   // Ranks draw different dropout masks; the weights of rank 0, which are broadcast, are those of one process.
   seed_random(static_cast<std::uint64_t>(common.seed + comm->rank()), comm->device());
   return comm;
-}
-
-void write_config(const Options& options, const std::filesystem::path& out, Communicator& comm) {
-  on_root<UsageError>(comm, [&] {
-    OutFile file(out / "config.ini");
-    file << options.ini() << std::flush;
-    if (!file) throw UsageError("cannot write " + (out / "config.ini").string());
-  });
 }
 
 }  // namespace mn::app

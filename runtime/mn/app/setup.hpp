@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -95,8 +94,5 @@ void add_common_options(Options& options, CommonOptions& common);
 
 /// How long to train and where to write.
 [[nodiscard]] TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptions& how);
-
-/// Collective: rank 0 writes OUT/config.ini. Throws UsageError on all ranks alike.
-void write_config(const Options& options, const std::filesystem::path& out, Communicator& comm);
 
 }  // namespace mn::app

@@ -95,7 +95,7 @@ void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Tr
                  {.trigger = Interval::parse(common.checkpoint_every), .name = "AllreducePersistent/snapshot"});
 }
 
-/// Also where the last checkpoint can't be written: that error then comes last.
+/// Also where the last checkpoint, or the weights, can't be written: that error then comes last.
 int train(Trainer& trainer, const Training& training, const Reports& reports) {
   int status = 0;
   std::exception_ptr unsaved;
@@ -107,7 +107,11 @@ int train(Trainer& trainer, const Training& training, const Reports& reports) {
   }
   if (status == 0) {
     average_buffers(*training.model, trainer.communicator(), training.averaged_buffers);
-    save_weights(trainer, reports, training.metadata);
+    try {
+      save_weights(trainer, reports, training.metadata);
+    } catch (const DataError&) {
+      if (!unsaved) unsaved = std::current_exception();
+    }
   }
   write_report(trainer);  // also of a run that was interrupted; after the weights, for which there may be little room
   if (unsaved) std::rethrow_exception(unsaved);
@@ -125,10 +129,9 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
     return training.loss(batch, report);
   };
   Trainer trainer(comm, optimizer, training.train, training.model, compute_loss, trainer_options(common, how));
-  write_config(options, trainer.out(), *comm);
-  const Interval period = report_period(common, training.report_every, trainer.iterations_per_epoch());
+  trainer.extend(std::make_unique<OptionsRecord>(options)).write(trainer);
+  const Interval period = report_period(common, training.report_every);
   add_buffer_averages(trainer, common, training, period);
-  trainer.extend(std::make_unique<OptionsRecord>(options));
   if (!training.metadata.empty()) trainer.extend(std::make_unique<MetadataRecord>(training.metadata));
   for (ExtensionToAdd& each : training.extensions) trainer.extend(std::move(each.extension), std::move(each.options));
   check_monitor(trainer, common, training);

@@ -59,8 +59,8 @@ std::vector<T> whole_numbers(const nlohmann::json& list) {
   return numbers;
 }
 
-/// `document` as text, on one line unless `indent` is given. Bytes that are not UTF-8, which names of files and hosts may
-/// have, become U+FFFD; dump() throws there.
+/// `document` as text, on one line unless `indent` is given. Bytes that are not UTF-8, which names of files and hosts
+/// may have, become U+FFFD; dump() throws there.
 [[nodiscard]] std::string json_text(const nlohmann::json& document, int indent = -1);
 
 /// The text with "\\xE9" in place of a byte E9 that is not of UTF-8: for names that JSON is to hold.

@@ -55,8 +55,8 @@ class GradScaler {
   [[nodiscard]] bool has_scaled() const noexcept { return has_scaled_; }
   /// Steps left out so far.
   [[nodiscard]] std::int64_t skipped() const noexcept;
-  /// After each step. The number of steps left out in a row, where it is kTooManySteps, or ten times, a hundred times, …
-  /// as many; else 0. After stay_on() it is that of some steps ago.
+  /// After each step. The number of steps left out in a row, where it is kTooManySteps times 1, 10, 100, …; else 0.
+  /// After stay_on() it is that of some steps ago.
   [[nodiscard]] std::int64_t count_step();
 
   /// For a checkpoint; the same on all ranks. Waits for the device.

@@ -34,9 +34,9 @@ std::vector<json> read_log(const fs::path& path) {
     throw DataError("there is no " + path.string() +
                     ": give the folder that a job wrote with --out, after its first report");
   }
-  const json log = parse_json(read_file(path), path.string());
+  json log = parse_json(read_file(path), path.string());
   return read_json(path.string(), [&] {
-    auto entries = log.get<std::vector<json>>();
+    std::vector<json> entries = std::move(log.get_ref<json::array_t&>());
     for (const json& entry : entries) static_cast<void>(whole_number<std::int64_t>(entry.at("iteration")));
     return entries;
   });

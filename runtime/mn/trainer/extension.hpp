@@ -18,8 +18,11 @@ class Trainer;
 
 // Chainer's priorities; the highest runs first.
 inline constexpr int kPriorityWriter = 300;  ///< for extensions that report values which others read
-inline constexpr int kPriorityReader = 100;  ///< the default
-inline constexpr int kPriorityLast = -100;   ///< after all others: snapshots, which hold the others' states
+inline constexpr int kPriorityEditor = 200;  ///< for those that report values made of these
+inline constexpr int kPriorityReader = 100;  ///< the default, also of functions and of the log
+/// What shows or judges whole entries of the log: after all that report values.
+inline constexpr int kPriorityReport = 50;
+inline constexpr int kPriorityLast = -100;  ///< after all others: snapshots, which hold the others' states
 
 /// Base of all extensions. The Trainer calls every member but after_forward() and observe() on all ranks at the same
 /// point, so it may be collective; only rank 0 writes and prints.
@@ -43,6 +46,12 @@ class Extension {
   virtual void observe(const at::Tensor& /*loss*/, const Summary& /*metrics*/) {}
   /// Each time the trigger fires.
   virtual void run(Trainer&) {}
+  /// In the last iteration of training, before extensions of kPriorityReport, if run() was not called there: for what
+  /// reports a period, of which a part is left. Not when a signal or the time limit interrupts training, which goes on.
+  virtual void at_end(Trainer&) {}
+  /// Called when an extension reports a value (Trainer::report()); true if this one takes it for what it has reported
+  /// in the same iteration. Else the next take_observation() has it.
+  virtual bool take_report(Trainer&, const std::string& /*name*/, double /*value*/) { return false; }
   /// Once, when training ends without an error.
   virtual void finalize(Trainer&) {}
 

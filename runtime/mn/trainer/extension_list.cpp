@@ -45,6 +45,18 @@ auto name_errors(const std::string& extension, const Call& call) {
 // Not in its header, which would bring all of nlohmann-json.
 nlohmann::json Extension::state() const { return nullptr; }
 
+/// What is reported while it lives comes from an extension.
+class ExtensionList::Running {
+ public:
+  explicit Running(bool& is_running) : is_running_(is_running) { is_running_ = true; }
+  ~Running() { is_running_ = false; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  bool& is_running_;
+};
+
 void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOptions& options) {
   const std::string name = options.name.empty() ? extension->name() : options.name;
   const int priority = options.priority.value_or(extension->priority());
@@ -57,7 +69,7 @@ void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOption
   // Higher priorities first; equal ones in the order in which they were added, the same on every rank.
   const auto after =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.priority < priority; });
-  entries_.insert(after, {name, std::move(extension), trigger, priority, 0, false});
+  entries_.insert(after, {name, std::move(extension), trigger, priority, 0, 0, false});
 }
 
 nlohmann::json ExtensionList::states() const {
@@ -106,15 +118,35 @@ void ExtensionList::observe(const at::Tensor& loss, const Summary& metrics) {
   for (Entry& entry : entries_) entry.extension->observe(loss, metrics);
 }
 
-void ExtensionList::run(Trainer& trainer, const Progress& progress, const std::function<void()>& before_each) {
+void ExtensionList::run(Trainer& trainer, const Progress& progress, Part part,
+                        const std::function<void()>& before_each) {
+  const Running running(is_running_);
   for (Entry& entry : entries_) {
+    if ((entry.priority > kPriorityReport) != (part == Part::kReporting)) continue;
     // fires() is the same on every rank, so that extensions may communicate: see due().
     if (!fires(entry, progress)) continue;
     before_each();
     const ActivityScope activity("extension " + entry.name);
     name_errors(entry.name, [&] { entry.extension->run(trainer); });
     entry.last_run_s = elapsed_s_();
+    entry.last_iteration = progress.iteration;
   }
+}
+
+void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress, const std::function<void()>& before_each) {
+  const Running running(is_running_);
+  for (Entry& entry : entries_) {
+    if (entry.last_iteration == progress.iteration) continue;
+    before_each();
+    const ActivityScope activity("extension " + entry.name, ActivityScope::kLongPatience);
+    name_errors(entry.name, [&] { entry.extension->at_end(trainer); });
+  }
+}
+
+bool ExtensionList::take_report(Trainer& trainer, const std::string& name, double value) {
+  return is_running_ && std::ranges::any_of(entries_, [&](const Entry& entry) {
+           return entry.extension->take_report(trainer, name, value);
+         });
 }
 
 void ExtensionList::finalize(Trainer& trainer) {

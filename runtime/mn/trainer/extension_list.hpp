@@ -41,8 +41,14 @@ class ExtensionList {
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);
   void observe(const at::Tensor& loss, const Summary& metrics);
-  /// Runs those whose trigger fires in the iteration that ended, each after a call of `before_each`.
-  void run(Trainer& trainer, const Progress& progress, const std::function<void()>& before_each);
+  /// Those that report values, and those of kPriorityReport and below, which see whole reports.
+  enum class Part { kReporting, kReading };
+  /// Runs those of a part whose trigger fires in the iteration that ended, each after a call of `before_each`.
+  void run(Trainer& trainer, const Progress& progress, Part part, const std::function<void()>& before_each);
+  /// at_end() of those that did not run in this iteration, likewise.
+  void run_at_end(Trainer& trainer, const Progress& progress, const std::function<void()>& before_each);
+  /// Extension::take_report() of the first that takes it, while extensions run.
+  bool take_report(Trainer& trainer, const std::string& name, double value);
   void finalize(Trainer& trainer);
 
   /// True if a trigger counts seconds: rank 0's clock must decide for all.
@@ -58,9 +64,12 @@ class ExtensionList {
     std::unique_ptr<Extension> extension;
     Interval trigger;
     int priority;
-    double last_run_s;  // elapsed time
-    bool due;           // for seconds
+    double last_run_s;            // elapsed time
+    std::int64_t last_iteration;  // in which it ran
+    bool due;                     // for seconds
   };
+
+  class Running;
 
   static bool fires(Entry& entry, const Progress& progress);
 
@@ -68,6 +77,7 @@ class ExtensionList {
   std::vector<Entry> entries_;  // by priority
   nlohmann::json restored_ = nlohmann::json::object();
   NamedTensors restored_tensors_;
+  bool is_running_ = false;
 };
 
 }  // namespace mn

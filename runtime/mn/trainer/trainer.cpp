@@ -229,7 +229,9 @@ bool Trainer::is_saving() const noexcept { return saving_->is_under_way(); }
 Metrics Trainer::take_observation() {
   check_held(folder_.get(), *comm_);  // whose log the caller writes
   wait_for_losses();
-  return observation_->take(*comm_, iteration_, bytes_sent());
+  Metrics metrics = observation_->take(*comm_, iteration_, bytes_sent());
+  if (rest_) *observation_ = *rest_;
+  return metrics;
 }
 
 std::vector<std::string> Trainer::observed_names() {
@@ -241,7 +243,9 @@ std::vector<std::string> Trainer::observed_names() {
   return {names.begin(), names.end()};
 }
 
-void Trainer::report(const std::string& name, double value) { observation_->report(name, value); }
+void Trainer::report(const std::string& name, double value) {
+  if (!extensions_->take_report(*this, name, value)) observation_->report(name, value);
+}
 
 double Trainer::elapsed_s() const { return earlier_s_ + seconds_since(start_); }
 

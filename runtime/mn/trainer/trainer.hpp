@@ -126,6 +126,8 @@ class Trainer {
   /// are damaged, and if the storage does not tell which there are. Settings of the optimizer (momentum, …) that this
   /// program gives other values than the checkpoint's did win over the checkpoint's, with a line that says so.
   bool resume(const std::string& from);
+  /// The checkpoint that resume() was given; empty for "auto" and without one.
+  [[nodiscard]] const std::filesystem::path& resumed_from() const noexcept { return resumed_from_; }
 
   /// Completes the steps so far: applies what the optimizer holds back, and waits for this rank's device, so that the
   /// wait counts as training time. For extensions that read the parameters.
@@ -136,7 +138,8 @@ class Trainer {
   [[nodiscard]] Metrics take_observation();
   /// Collective. The names of what was observed since the last take_observation(), on any rank.
   [[nodiscard]] std::vector<std::string> observed_names();
-  /// Adds a value that is the same on all ranks, such as an evaluator's; the next observation holds the latest.
+  /// Adds a value that is the same on all ranks, such as an evaluator's; the next observation holds the latest. What an
+  /// extension reports belongs to the log's entry of that iteration, also if the log has run before it.
   void report(const std::string& name, double value);
 
   /// The ranks that train together.
@@ -218,6 +221,7 @@ class Trainer {
   void begin();
   [[nodiscard]] std::int64_t own_reason(int signal);
   std::int64_t agree(std::int64_t own);
+  void run_extensions();
   void checkpoint_to_requeue(std::int64_t reason);
   [[nodiscard]] bool finished() const noexcept;
   // trainer_step.cpp
@@ -273,6 +277,7 @@ class Trainer {
   std::unique_ptr<OutputFolder> folder_;  // on rank 0
   std::unique_ptr<ExtensionList> extensions_;
   std::unique_ptr<Observation> observation_;
+  std::unique_ptr<Observation> rest_;  // while what is left is reported: what stays observed
   std::unique_ptr<PeriodicAgreement> agreement_;
   std::unique_ptr<BackgroundSave> saving_;
   std::vector<std::function<void()>> when_committed_, when_root_committed_;  // of that save
@@ -282,6 +287,7 @@ class Trainer {
   CollectiveUse loss_calls_;
   std::vector<std::string> settings_;  // of each optimizer, as the program made it; JSON
 
+  std::filesystem::path resumed_from_;
   std::int64_t iteration_ = 0;
   std::int64_t saved_iteration_ = kNotSaved;  // of the last checkpoint_path(), begun or complete
   std::int64_t epoch_ = 0;

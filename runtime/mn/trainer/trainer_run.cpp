@@ -41,8 +41,7 @@ int Trainer::run() {
     prepare_saves();  // optimizers have their state now
     status_->stepped(iteration_);
     reason = agree(own_reason(signal.raised()));
-    extensions_->run(*this, {iteration_, previous_epoch_detail_, epoch_detail()},
-                     [this] { finish_copy(); });  // of a save that one before it has begun
+    run_extensions();
   }
   if (reason != kNoReason) signal.keep();
   synchronize();
@@ -54,6 +53,21 @@ int Trainer::run() {
   finish_save();
   comm_->barrier();  // every file of rank 0 is complete
   return requeue ? kExitRequeue : 0;
+}
+
+/// In the iteration that ends training, the part of it that no report has yet is reported too. A checkpoint still holds
+/// that part as observed: a run that continues from there reports it with the rest of its period.
+void Trainer::run_extensions() {
+  const Progress progress{iteration_, previous_epoch_detail_, epoch_detail()};
+  const auto before_each = [this] { finish_copy(); };  // of a save that one before it has begun
+  bool is_complete = false;
+  for (const auto part : {ExtensionList::Part::kReporting, ExtensionList::Part::kReading}) {
+    extensions_->run(*this, progress, part, before_each);
+    if (!finished() || std::exchange(is_complete, true)) continue;
+    rest_ = std::make_unique<Observation>(*observation_);
+    extensions_->run_at_end(*this, progress, before_each);
+    rest_.reset();
+  }
 }
 
 /// Why this rank wants the run to end: a signal, or the time limit.

@@ -290,7 +290,9 @@ void Trainer::advance_save() {
 
 /// (2): says that the save failed; nothing is thrown.
 void Trainer::warn_of_failed_save(const SaveError& error) const {
-  if (is_root()) log_warning(std::string(error.what()) + "; training goes on, and the checkpoint before stays");
+  const std::string rest =
+      finished() ? "; the checkpoint before stays" : "; training goes on, and the checkpoint before stays";
+  if (is_root()) log_warning(error.what() + rest);
 }
 
 }  // namespace mn

@@ -77,6 +77,7 @@ bool Trainer::resume(const std::string& from) {
     const std::string what = error.what();  // libtorch appends a stack trace
     throw DataError("mismatch between " + source + " and this job: " + what.substr(0, what.find('\n')), true);
   }
+  if (from != "auto") resumed_from_ = from;
   if (is_root()) {
     log_info("resumed after iteration " + std::to_string(iteration_) + ", epoch " + std::to_string(epoch_));
   }

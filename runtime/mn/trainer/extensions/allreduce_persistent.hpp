@@ -36,6 +36,7 @@ class AllreducePersistent final : public Extension {
   [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
   [[nodiscard]] int priority() const override { return kPriorityWriter + 1; }
   void run(Trainer& trainer) override;
+  void at_end(Trainer& trainer) override { run(trainer); }
 
  private:
   std::vector<std::string> also_;

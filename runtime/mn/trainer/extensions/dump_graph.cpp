@@ -9,6 +9,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/text.hpp>
 #include <mn/trainer/extensions/dump_graph.hpp>
+#include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -66,9 +67,13 @@ std::string graph_of(const at::Tensor& loss, const NamedTensors& parameters) {
 }
 
 void DumpGraph::after_forward(Trainer& trainer, const at::Tensor& loss) {
-  if (done_ || !trainer.is_root()) return;
-  done_ = true;
-  write_file(trainer.out() / "cg.dot", graph_of(loss, named_parameters(trainer.model())));
+  if (!graph_.empty() || !trainer.is_root()) return;
+  graph_ = graph_of(loss, named_parameters(trainer.model()));
+  try_to_write(has_failed_, [&] { write_file(trainer.out() / "cg.dot", graph_); });
+}
+
+void DumpGraph::finalize(Trainer& trainer) {
+  complete(has_failed_, [&] { write_file(trainer.out() / "cg.dot", graph_); });
 }
 
 }  // namespace mn::extensions

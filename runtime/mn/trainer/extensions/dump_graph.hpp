@@ -12,14 +12,16 @@ namespace mn::extensions {
 /// and arrows run from inputs to results.
 [[nodiscard]] std::string graph_of(const at::Tensor& loss, const NamedTensors& parameters);
 
-/// Rank 0 writes the graph of its first loss.
+/// Rank 0 writes the graph of its first loss. Where it can't, it warns, and tries again at the end of training.
 class DumpGraph final : public Extension {
  public:
   [[nodiscard]] std::string name() const override { return "dump_graph"; }
   void after_forward(Trainer& trainer, const at::Tensor& loss) override;
+  void finalize(Trainer& trainer) override;
 
  private:
-  bool done_ = false;
+  std::string graph_;
+  bool has_failed_ = false;
 };
 
 }  // namespace mn::extensions

@@ -11,13 +11,14 @@ namespace mn::extensions {
 
 /// Stops training, on all ranks in the same iteration, once `patience` reports in a row were not better than the best
 /// before (ChainerMN's MultiNodeEarlyStoppingTrigger). Reports without the monitored value do not count. Looks for a
-/// new report in every iteration; add it after the log.
+/// new report in every iteration; that at the end of training does not count.
 class EarlyStopping final : public Extension {
  public:
   /// Throws UsageError unless patience ≥ 1.
   EarlyStopping(Monitor monitor, std::int64_t patience);
 
   [[nodiscard]] std::string name() const override { return "EarlyStopping"; }
+  [[nodiscard]] int priority() const override { return kPriorityReport + 1; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   [[nodiscard]] nlohmann::json state() const override;

@@ -11,8 +11,6 @@
 #include <mn/core/checksum.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/environment.hpp>
-#include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
 #include <mn/core/unix_time.hpp>
 #include <mn/trainer/extensions/event_file.hpp>
 
@@ -49,22 +47,20 @@ std::uint32_t masked_crc(std::string_view data) {
   return std::rotr(crc32c(std::as_bytes(std::span(data))), 15) + 0xa282ead8U;
 }
 
-std::filesystem::path new_path(const std::filesystem::path& folder) {
-  make_folders(folder);
+std::string new_name() {
   OutText name;
   name << "events.out.tfevents." << std::setw(10) << std::setfill('0') << static_cast<std::int64_t>(unix_time()) << '.'
        << host_name() << '.' << getpid();
-  return folder / name.str();
+  return name.str();
 }
 
 }  // namespace
 
 EventFile::EventFile(const std::filesystem::path& folder, std::int64_t first_step)
-    : path_(new_path(folder)), file_(path_, std::ios::binary | std::ios::app) {
+    : file_(folder / new_name(), AppendedFile::Start::kAnew) {
   constexpr int kFileVersion = 3, kSessionLog = 7, kStart = 1;
   add_event(bytes(kFileVersion, "brain.Event:2"));
   add_event(whole(2, first_step) + bytes(kSessionLog, whole(1, kStart)));
-  flush();
 }
 
 void EventFile::scalar(const std::string& tag, std::int64_t step, double value) {
@@ -84,11 +80,6 @@ void EventFile::image(const std::string& tag, std::int64_t step, std::string_vie
   add_value(step, bytes(1, tag) + bytes(4, whole(1, height) + whole(2, width) + whole(3, kRgb) + bytes(4, encoded)));
 }
 
-void EventFile::flush() {
-  file_.flush();
-  if (!file_) throw DataError("can't write " + path_.string());
-}
-
 void EventFile::add_value(std::int64_t step, const std::string& value) {
   constexpr int kSummary = 5;
   add_event(whole(2, step) + bytes(kSummary, bytes(1, value)));
@@ -97,7 +88,7 @@ void EventFile::add_value(std::int64_t step, const std::string& value) {
 void EventFile::add_event(const std::string& rest) {
   const std::string event = key(1, kFixed64) + raw(unix_time()) + rest;
   const std::string length = raw(static_cast<std::uint64_t>(event.size()));
-  file_ << length << raw(masked_crc(length)) << event << raw(masked_crc(event));
+  file_.add(length + raw(masked_crc(length)) + event + raw(masked_crc(event)));
 }
 
 }  // namespace mn::extensions

@@ -6,16 +6,15 @@
 #include <string>
 #include <string_view>
 
-#include <mn/core/classic_stream.hpp>
+#include <mn/trainer/extensions/appended_file.hpp>
 
 namespace mn::extensions {
 
-/// Writes one file. A record appears whole or is cut off at the file's end, which readers wait for. DataError, which
-/// names the file, if it can't be written.
+/// Writes one file, by flush(): DataError if that fails, and the next one writes it.
 class EventFile {
  public:
-  /// Makes events.out.tfevents.TIME.HOST.PID in `folder`, which is made too. TensorBoard forgets what other files of
-  /// the folder have of `first_step` and later: they are of a run that this one continues.
+  /// The file is events.out.tfevents.TIME.HOST.PID in `folder`, which is made too. TensorBoard forgets what other files
+  /// of the folder have of `first_step` and later: they are of a run that this one continues.
   EventFile(const std::filesystem::path& folder, std::int64_t first_step);
 
   void scalar(const std::string& tag, std::int64_t step, double value);
@@ -25,14 +24,13 @@ class EventFile {
   void image(const std::string& tag, std::int64_t step, std::string_view encoded, std::int64_t height,
              std::int64_t width);
   /// To the file, where readers see it.
-  void flush();
+  void flush() { file_.write(); }
 
  private:
   void add_value(std::int64_t step, const std::string& value);
   void add_event(const std::string& rest);
 
-  std::filesystem::path path_;
-  OutFile file_;
+  AppendedFile file_;
 };
 
 }  // namespace mn::extensions

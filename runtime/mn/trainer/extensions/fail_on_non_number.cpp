@@ -1,5 +1,6 @@
 #include <cmath>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -22,7 +23,7 @@ constexpr const char* kAdvice =
 
 }  // namespace
 
-void FailOnNonNumber::initialize(Trainer& /*trainer*/) { read_ = log_.entries().size(); }
+void FailOnNonNumber::initialize(Trainer& /*trainer*/) { read_ = log_.count(); }
 
 /// Reading a loss on a GPU would wait for it: there the first iteration is remembered on the device.
 void FailOnNonNumber::after_forward(Trainer& trainer, const at::Tensor& loss) {
@@ -52,8 +53,7 @@ std::string FailOnNonNumber::first_text(Trainer& trainer) const {
 }
 
 void FailOnNonNumber::run(Trainer& trainer) {
-  if (log_.entries().size() == read_) return;
-  read_ = log_.entries().size();
+  if (std::exchange(read_, log_.count()) == log_.count()) return;
   const nlohmann::json& entry = log_.entries().back();
   const auto value = entry.find(value_);
   if (value == entry.end() || !value->is_number() || std::isfinite(value->get<double>())) return;

@@ -1,7 +1,7 @@
 /// Ends a training that has diverged.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -11,7 +11,7 @@
 namespace mn::extensions {
 
 /// Chainer's FailOnNonNumber: if `value` in the newest entry of the log is NaN or infinite, throws the same DataError
-/// on every rank, before a snapshot is written. Looks for a new entry in every iteration; add it after the log. A loss
+/// on every rank, before a snapshot is written. Looks for a new entry in every iteration. A loss
 /// ("main/loss") on the CPU is read in its step: the rank where it is not finite throws, before the ranks reduce
 /// gradients. On a GPU the error at the report says on which rank and in which iteration it was so first. Losses that a
 /// GradScaler scales may overflow, so there the log alone decides.
@@ -22,6 +22,7 @@ class FailOnNonNumber final : public Extension {
       : log_(log), value_(std::move(value)) {}
 
   [[nodiscard]] std::string name() const override { return "FailOnNonNumber"; }
+  [[nodiscard]] int priority() const override { return kPriorityReport; }
   void initialize(Trainer& trainer) override;
   void after_forward(Trainer& trainer, const at::Tensor& loss) override;
   void run(Trainer& trainer) override;
@@ -31,8 +32,8 @@ class FailOnNonNumber final : public Extension {
 
   const LogReport& log_;
   std::string value_;
-  std::size_t read_ = 0;  // entries of the log
-  at::Tensor first_;      // on the device: the first iteration with a loss that is not finite, 0 if there is none
+  std::int64_t read_ = 0;  // entries of the log
+  at::Tensor first_;       // on the device: the first iteration with a loss that is not finite, 0 if there is none
 };
 
 }  // namespace mn::extensions

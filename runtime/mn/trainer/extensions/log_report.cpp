@@ -1,12 +1,13 @@
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <span>
-#include <string_view>
-#include <system_error>
+#include <utility>
 
+#include <mn/comm/communicator.hpp>
+#include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
+#include <mn/trainer/extensions/list_file.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
@@ -14,16 +15,35 @@
 namespace mn::extensions {
 namespace {
 
-constexpr std::string_view kListEnd = "\n]\n";
+using nlohmann::json;
+
+/// OUT/log of a checkpoint OUT/ckpt/step-N; empty where there is none.
+std::filesystem::path log_beside(const std::filesystem::path& checkpoint) {
+  std::error_code none;
+  const auto folder = std::filesystem::canonical(checkpoint, none).parent_path().parent_path();
+  return folder.empty() ? folder : folder / "log";
+}
 
 }  // namespace
 
 LogReport::LogReport() = default;
 LogReport::~LogReport() = default;
 
-nlohmann::json LogReport::state() const { return entries_; }
+json LogReport::state() const {
+  if (!file_) return nullptr;  // rank 0's counts
+  return {{"file", file_->state(is_rest_ ? 1 : 0)}};
+}
 
-void LogReport::load_state(const nlohmann::json& state) { entries_ = state.get<std::vector<nlohmann::json>>(); }
+void LogReport::load_state(const json& state) {
+  restored_ = std::make_unique<json>(state);
+  if (state.is_array()) keep(state.get<std::vector<json>>());  // of earlier versions: all entries
+}
+
+void LogReport::keep(std::vector<json> entries) {
+  count_ += static_cast<std::int64_t>(entries.size());
+  if (!entries.empty()) iteration_ = whole_number<std::int64_t>(entries.back().at("iteration"));
+  entries_.assign(entries.end() - static_cast<std::ptrdiff_t>(std::min(entries.size(), kEntries)), entries.end());
+}
 
 double LogReport::last(const std::string& name) const {
   if (entries_.empty()) throw ArgumentError("nothing has been reported yet, also no \"" + name + "\"");
@@ -37,39 +57,74 @@ double LogReport::last(const std::string& name) const {
   throw ArgumentError("the last report has no \"" + name + "\", but " + names);
 }
 
-void LogReport::initialize(Trainer& /*trainer*/) { file_bytes_ = 0; }
+std::span<const json> LogReport::since(std::int64_t count) const {
+  const auto newer = static_cast<std::size_t>(std::max<std::int64_t>(count_ - count, 0));
+  return std::span(entries_).last(std::min(newer, entries_.size()));
+}
+
+void LogReport::initialize(Trainer& trainer) {
+  const std::unique_ptr<const json> state = std::move(restored_);
+  if (trainer.is_root() && (!file_ || state)) file_ = std::make_unique<ListFile>(trainer.out() / "log");
+  if (!state) return;
+  if (state->is_array() && file_) {
+    for (const json& entry : *state) file_->add(entry);
+  } else if (state->is_object()) {
+    resume(trainer, state->at("file"));
+  }
+}
+
+/// Collective.
+void LogReport::resume(Trainer& trainer, const json& state) {
+  std::vector<json> rows;
+  on_root<DataError>(
+      trainer.communicator(), [&] { rows = file_->load(state, log_beside(trainer.resumed_from()), kEntries); }, true);
+  keep(trainer.communicator().bcast_obj(json(std::move(rows))).get<std::vector<json>>());
+}
 
 void LogReport::run(Trainer& trainer) {
-  if (!entries_.empty() && entries_.back().at("iteration") == trainer.iteration()) return;
-  nlohmann::json entry = trainer.take_observation();
+  if (count_ == 0 || iteration_ != trainer.iteration()) add(trainer);
+}
+
+/// Not the entry of a period: whoever continues the training replaces it.
+void LogReport::at_end(Trainer& trainer) {
+  if (count_ > 0 && iteration_ == trainer.iteration()) return;
+  add(trainer);
+  is_rest_ = true;
+}
+
+void LogReport::add(Trainer& trainer) {
+  if (std::exchange(is_rest_, false)) {
+    entries_.pop_back();
+    if (file_) file_->remove_last();
+  }
+  json entry = trainer.take_observation();
+  iteration_ = trainer.iteration();
   entry["epoch"] = trainer.epoch();
-  entry["iteration"] = trainer.iteration();
+  entry["iteration"] = iteration_;
   entry["elapsed_time"] = trainer.elapsed_s();
   for (const auto& [name, optimizer] : trainer.optimizers()) {
     entry[name == trainer.optimizers().front().name ? "lr" : "lr/" + name] =
         optimizer->param_groups().front().options().get_lr();
   }
+  if (entries_.size() == kEntries) entries_.erase(entries_.begin());
   entries_.push_back(std::move(entry));
-  if (!trainer.is_root() || try_to_write(has_failed_, [&] { write(trainer); })) return;
-  file_bytes_ = 0;  // the next report writes all of it
+  ++count_;
+  if (!file_) return;
+  file_->add(entries_.back());
+  try_to_write(has_failed_, [this] { file_->write(); });
 }
 
-/// One write replaces the end of the list by the new entry and the end again. A reader between sees one list or the
-/// other; the file is not synced, as a resume rewrites it.
-void LogReport::write(const Trainer& trainer) {
-  const auto path = trainer.out() / "log";
-  std::error_code none;
-  if (file_bytes_ == 0 || std::filesystem::file_size(path, none) != file_bytes_) {  // or somebody has changed it
-    const std::string all = nlohmann::json(entries_).dump(4) + "\n";
-    write_file(path, all);
-    file_bytes_ = all.size();
-    return;
-  }
-  const std::string list = nlohmann::json::array({entries_.back()}).dump(4);  // "[\n    {…}\n]"
-  const std::string added = "," + list.substr(1) + "\n";
-  const std::uint64_t end = file_bytes_ - kListEnd.size();
-  File(path, File::Mode::kUpdate).write_at(end, std::as_bytes(std::span(added)));
-  file_bytes_ = end + added.size();
+bool LogReport::take_report(Trainer& trainer, const std::string& name, double value) {
+  if (count_ == 0 || iteration_ != trainer.iteration()) return false;
+  entries_.back()[name] = value;
+  if (!file_) return true;
+  file_->change_last(entries_.back());
+  try_to_write(has_failed_, [this] { file_->write(); });
+  return true;
+}
+
+void LogReport::finalize(Trainer& /*trainer*/) {
+  if (file_) complete(has_failed_, [this] { file_->write(); });
 }
 
 }  // namespace mn::extensions

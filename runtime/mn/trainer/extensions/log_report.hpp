@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,15 +13,24 @@
 
 namespace mn::extensions {
 
+class ListFile;
+
 /// Each entry holds epoch, iteration, elapsed_time (seconds), lr (of several optimizers the first's, and "lr/NAME" of
 /// the others) and Trainer::take_observation(): images_per_second, bytes_per_step, the means of metrics ("main/loss",
-/// …) and what evaluators reported ("validation/main/loss", …).
-/// Means are over all ranks; a value that is not finite is null. Runs once an epoch, unless another trigger is given;
-/// a second call in an iteration does nothing. After a resume, new entries follow the checkpoint's, which holds them
-/// all, 0.3 KB each: the file is never synced, may be changed or lost, and another run may begin from the same
-/// checkpoint. A run's first report writes it from the beginning; later ones are appended, so that each costs the same.
+/// …) and what evaluators reported ("validation/main/loss", …). What other extensions report in the same iteration
+/// belongs to the entry, whatever their order.
+/// Means are over all ranks; a value that is not finite is null. Runs once an epoch, unless another trigger is given,
+/// and at the end of training; a second call in an iteration does nothing. Rank 0 appends to the file, which readers
+/// find whole at any time. A write that fails is a warning, and its entries come with the next one.
+/// A resumed run goes on after the checkpoint's last entry, and removes those that follow it, with its first report.
+/// Checkpoints hold the file's length and checksum: where the file is lost, a line says so, and it begins anew. The
+/// entry at the end of training is not in them: a run that goes on from there reports that part again, with the rest of
+/// its period.
 class LogReport final : public Extension {
  public:
+  /// Entries that a program can read, the newest: memory does not grow with a training.
+  static constexpr std::size_t kEntries = 1000;
+
   LogReport();
   ~LogReport() override;
   LogReport(const LogReport&) = delete;
@@ -29,21 +40,35 @@ class LogReport final : public Extension {
   [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
+  void at_end(Trainer& trainer) override;
+  void finalize(Trainer& trainer) override;
+  bool take_report(Trainer& trainer, const std::string& name, double value) override;
   [[nodiscard]] nlohmann::json state() const override;
   void load_state(const nlohmann::json& state) override;
 
   /// The number of that name in the last entry, such as "main/loss"; NaN where it is null. Throws ArgumentError that
   /// lists the names for any other.
   [[nodiscard]] double last(const std::string& name) const;
-  /// All entries, on every rank. Those of elapsed_time, images_per_second and bytes_per_step are this rank's; the file
-  /// has rank 0's. Reading them needs <nlohmann/json.hpp>.
+  /// The last kEntries entries, on every rank; the file has all. Those of elapsed_time, images_per_second and
+  /// bytes_per_step are this rank's; the file has rank 0's, as have those before a resume. Reading them needs
+  /// <nlohmann/json.hpp>.
   [[nodiscard]] const std::vector<nlohmann::json>& entries() const noexcept { return entries_; }
+  /// Entries made and read so far; it never falls.
+  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
+  /// The entries since count() was `count`, kEntries at most.
+  [[nodiscard]] std::span<const nlohmann::json> since(std::int64_t count) const;
 
  private:
-  void write(const Trainer& trainer);
+  void resume(Trainer& trainer, const nlohmann::json& state);
+  void add(Trainer& trainer);
+  void keep(std::vector<nlohmann::json> entries);
 
   std::vector<nlohmann::json> entries_;
-  std::uint64_t file_bytes_ = 0;  // what this process has written; 0: nothing
+  std::int64_t count_ = 0;
+  std::int64_t iteration_ = 0;                // of the last entry
+  bool is_rest_ = false;                      // the last entry is that at the end
+  std::unique_ptr<nlohmann::json> restored_;  // a checkpoint's state, until initialize()
+  std::unique_ptr<ListFile> file_;            // rank 0's
   bool has_failed_ = false;
 };
 

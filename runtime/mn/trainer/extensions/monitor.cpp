@@ -55,11 +55,10 @@ Monitor::Monitor(const LogReport& log, std::string value, Better better)
   check_monitored(value_);
 }
 
-void Monitor::begin() { read_ = log_.entries().size(); }
+void Monitor::begin() { read_ = log_.count(); }
 
 std::optional<bool> Monitor::improved() {
-  if (log_.entries().size() == read_) return std::nullopt;
-  read_ = log_.entries().size();
+  if (std::exchange(read_, log_.count()) == log_.count()) return std::nullopt;
   const nlohmann::json& entry = log_.entries().back();
   const auto found = entry.find(value_);
   if (found == entry.end()) {

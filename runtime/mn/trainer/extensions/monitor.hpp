@@ -1,7 +1,7 @@
 /// What extensions that act on a metric have in common: whether it gets better.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,9 +54,9 @@ class Monitor {
   const LogReport& log_;
   std::string value_;
   Better better_;
-  std::size_t read_ = 0;  // entries of the log
-  bool found_ = false;    // an entry has had the value
-  bool warned_ = false;   // one has had others of the same evaluation
+  std::int64_t read_ = 0;  // entries of the log
+  bool found_ = false;     // an entry has had the value
+  bool warned_ = false;    // one has had others of the same evaluation
   bool has_best_ = false;
   double best_ = 0;
 };

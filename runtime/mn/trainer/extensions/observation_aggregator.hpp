@@ -30,6 +30,7 @@ class ObservationAggregator final : public Extension {
   [[nodiscard]] int priority() const override { return kPriorityWriter; }
   void observe(const at::Tensor& loss, const Summary& metrics) override;
   void run(Trainer& trainer) override;
+  void at_end(Trainer& trainer) override { run(trainer); }
 
  private:
   void check_key(Trainer& trainer);

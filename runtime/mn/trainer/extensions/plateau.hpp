@@ -18,7 +18,7 @@ struct PlateauOptions {
 
 /// Multiplies the learning rate by `factor` after each `patience` reports in a row that were not better than the best
 /// before. It only keeps the product: `schedule()` is for the extension LearningRate. Reports without the monitored
-/// value do not count. Looks for a new report in every iteration; add it after the log.
+/// value do not count, nor that at the end of training. Looks for a new report in every iteration.
 class Plateau final : public Extension {
  public:
   /// Throws UsageError unless 0 < factor < 1 and patience ≥ 1.
@@ -30,6 +30,7 @@ class Plateau final : public Extension {
   [[nodiscard]] double scale() const noexcept { return scale_; }
 
   [[nodiscard]] std::string name() const override { return "Plateau"; }
+  [[nodiscard]] int priority() const override { return kPriorityReport + 1; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   [[nodiscard]] nlohmann::json state() const override;

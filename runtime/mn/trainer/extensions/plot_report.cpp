@@ -12,15 +12,21 @@
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
+#include <mn/trainer/extensions/list_file.hpp>
 #include <mn/trainer/extensions/plot_report.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
 namespace {
 
+using nlohmann::json;
+
 constexpr auto kPatience = std::chrono::seconds(10);
+constexpr auto kPeriod = std::chrono::seconds(10);
+constexpr std::size_t kMaxPoints = 1000;
 constexpr auto kPoll = std::chrono::milliseconds(10);
 
 std::filesystem::path temporary_png(const Trainer& trainer) { return trainer.out() / ".plot.png.tmp"; }
@@ -80,20 +86,38 @@ PlotReport::~PlotReport() {
   waitpid(child_, nullptr, 0);
 }
 
-/// A line "x y" for each entry that has both.
-std::string PlotReport::points_of(const std::vector<nlohmann::json>& entries, const std::string& name) const {
-  OutText points;
-  points.precision(9);
-  for (const auto& entry : entries) {
-    const auto y = entry.find(name);
-    const auto x = entry.find(x_);
-    if (y == entry.end() || x == entry.end() || !y->is_number() || !x->is_number()) continue;
-    points << x->get<double>() << " " << y->get<double>() << "\n";
-  }
-  return points.str();
+/// Twice the stride, once there are more points than a plot shows.
+void PlotReport::Curve::add(double x, double y) {
+  last = {x, y};
+  if (count++ % stride != 0) return;
+  points.push_back(last);
+  if (points.size() <= kMaxPoints) return;
+  for (std::size_t i = 0; 2 * i < points.size(); ++i) points[i] = points[2 * i];
+  points.resize((points.size() + 1) / 2);
+  stride *= 2;
 }
 
-std::string PlotReport::script(const std::vector<nlohmann::json>& entries, const std::string& png) const {
+/// A line "x y" for each point.
+std::string PlotReport::Curve::text() const {
+  OutText lines;
+  lines.precision(9);
+  for (const auto& [x, y] : points) lines << x << " " << y << "\n";
+  if (last != points.back()) lines << last.first << " " << last.second << "\n";
+  return lines.str();
+}
+
+void PlotReport::add(const nlohmann::json& entry) {
+  const auto x = entry.find(x_);
+  if (x == entry.end() || !x->is_number()) return;
+  for (const auto& [title, names] : panels_) {
+    for (const std::string& name : names) {
+      const auto y = entry.find(name);
+      if (y != entry.end() && y->is_number()) curves_[name].add(x->get<double>(), y->get<double>());
+    }
+  }
+}
+
+std::string PlotReport::script(const std::string& png) const {
   std::string data;
   std::string plots;
   int blocks = 0;
@@ -101,10 +125,10 @@ std::string PlotReport::script(const std::vector<nlohmann::json>& entries, const
   for (const auto& [title, names] : panels_) {
     std::string curves;
     for (const std::string& name : names) {
-      const std::string points = points_of(entries, name);
-      if (points.empty()) continue;
+      const auto curve = curves_.find(name);
+      if (curve == curves_.end()) continue;
       const std::string block = "$d" + std::to_string(blocks++);
-      data += block + " << EOD\n" + points + "EOD\n";
+      data += block + " << EOD\n" + curve->second.text() + "EOD\n";
       curves += (curves.empty() ? "plot " : ", ") + block + " using 1:2 with linespoints title " + quoted(name);
     }
     if (curves.empty()) continue;
@@ -122,8 +146,13 @@ void PlotReport::give_up(const std::string& why) {
   log_warning("no plot.png: " + why);
 }
 
+/// A full disk may have room again when the next plot is due.
+void PlotReport::fail(const std::string& why) {
+  if (!std::exchange(has_failed_, true)) log_warning("plot.png is not up to date: " + why);
+}
+
 void PlotReport::draw(const Trainer& trainer) {
-  const std::string commands = script(log_.entries(), temporary_png(trainer).string());
+  const std::string commands = script(temporary_png(trainer).string());
   if (commands.empty()) return;
   const int input = memory_file(commands);
   if (input < 0) return give_up(with_errno("making gnuplot's input", errno));
@@ -133,7 +162,8 @@ void PlotReport::draw(const Trainer& trainer) {
     return give_up(with_errno(program_ + " can't be started", -child) + "; install gnuplot to get plots");
   }
   child_ = child;
-  drawn_ = log_.entries().size();
+  begun_ = Clock::now();
+  drawn_ = read_;
 }
 
 /// True if no gnuplot is running. A plot that is done gets its name.
@@ -145,27 +175,53 @@ bool PlotReport::reap(const Trainer& trainer) {
   child_ = -1;
   // No status (< 0): the program ignores SIGCHLD, or has waited for all children. The image then tells.
   if (ended > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
-    give_up(program_ + " failed; try it by hand (it must know the terminal pngcairo)");
+    fail(program_ + " failed; try it by hand (it must know the terminal pngcairo)");
     return true;
   }
   std::error_code error;
   std::filesystem::rename(temporary_png(trainer), trainer.out() / "plot.png", error);
-  if (error) give_up(program_ + " left no image: " + error.message());
+  if (error) {
+    fail(program_ + " left no image: " + error.message());
+  } else {
+    has_failed_ = false;
+  }
   return true;
 }
 
+/// After a resume the file alone has the entries before those that the log holds.
+void PlotReport::initialize(Trainer& trainer) {
+  if (!trainer.is_root() || !curves_.empty()) return;
+  read_ = log_.count();
+  const std::vector<json>& newest = log_.entries();
+  if (newest.size() == LogReport::kEntries) {
+    try {
+      const std::string text = read_file(trainer.out() / "log");
+      for (const std::string_view row : ListFile::rows_of(text)) {
+        const json entry = parse_json(row, "a row of the log");
+        if (entry.at("iteration") >= newest.front().at("iteration")) break;
+        add(entry);
+      }
+    } catch (const std::exception&) {  // the newest must do
+    }
+  }
+  for (const json& entry : newest) add(entry);
+}
+
 void PlotReport::run(Trainer& trainer) {
-  if (trainer.is_root() && reap(trainer) && enabled_) draw(trainer);
+  if (!trainer.is_root()) return;
+  for (const json& entry : log_.since(std::exchange(read_, log_.count()))) add(entry);
+  if (reap(trainer) && enabled_ && Clock::now() - begun_ >= kPeriod) draw(trainer);
 }
 
 void PlotReport::finalize(Trainer& trainer) {
   if (!trainer.is_root()) return;
+  for (const json& entry : log_.since(std::exchange(read_, log_.count()))) add(entry);
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   const auto wait = [&] {
     while (!reap(trainer) && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(kPoll);
   };
   wait();
-  if (child_ <= 0 && enabled_ && drawn_ < log_.entries().size()) {
+  if (child_ <= 0 && enabled_ && drawn_ < read_) {
     draw(trainer);
     wait();
   }

@@ -1,6 +1,9 @@
 /// OUT/plot.png: curves of the log, drawn by gnuplot.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,9 +19,10 @@ namespace mn::extensions {
 /// One panel: its title, and the values of the log that it shows.
 using PlotPanel = std::pair<std::string, std::vector<std::string>>;
 
-/// Rank 0 draws after each report, once an epoch, unless another trigger is given. gnuplot runs beside training, which
-/// never waits for it: a plot that is not done when the next one is due causes that one to be skipped. Without gnuplot
-/// there is one warning and no plot. Add it after the log.
+/// Rank 0 draws after a report, once an epoch, unless another trigger is given, at most once in ten seconds, and at the
+/// end. A curve of more than 1000 points is thinned. gnuplot runs beside training, which never waits for it: a plot
+/// that is not done when the next one is due causes that one to be skipped. Without gnuplot there is one warning and no
+/// plot.
 class PlotReport final : public Extension {
  public:
   /// `log` is the same trainer's and must live as long as this; `x` is one of its values, `program` runs as gnuplot.
@@ -30,25 +34,46 @@ class PlotReport final : public Extension {
 
   [[nodiscard]] std::string name() const override { return "PlotReport"; }
   [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
+  [[nodiscard]] int priority() const override { return kPriorityReport; }
+  void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   /// Waits for the last plot, for a few seconds at most.
   void finalize(Trainer& trainer) override;
 
-  /// The gnuplot commands that draw `entries` into the PNG file `png`; empty if no panel has a point.
-  [[nodiscard]] std::string script(const std::vector<nlohmann::json>& entries, const std::string& png) const;
+  /// Adds the points of an entry of the log.
+  void add(const nlohmann::json& entry);
+  /// The gnuplot commands that draw all points into the PNG file `png`; empty if no panel has one.
+  [[nodiscard]] std::string script(const std::string& png) const;
 
  private:
-  [[nodiscard]] std::string points_of(const std::vector<nlohmann::json>& entries, const std::string& name) const;
+  using Clock = std::chrono::steady_clock;
+
+  /// Every `stride`th point of a curve, and its last.
+  struct Curve {
+    std::vector<std::pair<double, double>> points;
+    std::pair<double, double> last;
+    std::int64_t stride = 1;
+    std::int64_t count = 0;  // of all points
+
+    void add(double x, double y);
+    [[nodiscard]] std::string text() const;
+  };
+
   void draw(const Trainer& trainer);
   bool reap(const Trainer& trainer);
   void give_up(const std::string& why);
+  void fail(const std::string& why);
 
   const LogReport& log_;
   std::vector<PlotPanel> panels_;
   std::string x_;
   std::string program_;
+  std::map<std::string, Curve> curves_;  // by value of the log
   pid_t child_ = -1;
-  std::size_t drawn_ = 0;  // entries
+  Clock::time_point begun_ = {};  // the last plot
+  std::int64_t read_ = 0;         // entries of the log
+  std::int64_t drawn_ = 0;        // entries of the last plot
+  bool has_failed_ = false;
   bool enabled_ = true;
 };
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/json.hpp>
@@ -51,13 +52,13 @@ std::string PrintReport::line(const nlohmann::json& entry) const {
 }
 
 void PrintReport::initialize(Trainer& trainer) {
-  printed_ = log_.entries().size();
+  printed_ = log_.count();
   if (trainer.is_root()) print(header());
 }
 
 void PrintReport::run(Trainer& trainer) {
-  for (; printed_ < log_.entries().size(); ++printed_) {
-    if (trainer.is_root()) print(line(log_.entries()[printed_]));
+  for (const nlohmann::json& entry : log_.since(std::exchange(printed_, log_.count()))) {
+    if (trainer.is_root()) print(line(entry));
   }
 }
 

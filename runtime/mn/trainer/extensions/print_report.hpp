@@ -1,7 +1,7 @@
 /// The table that rank 0 prints while training.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,7 +12,7 @@
 
 namespace mn::extensions {
 
-/// Prints one line for each new entry of the log, under one header. Add it after the log.
+/// Prints one line for each new entry of the log, under one header.
 class PrintReport final : public Extension {
  public:
   /// `log` is the same trainer's and must live as long as this; `columns` are values of the log.
@@ -21,6 +21,7 @@ class PrintReport final : public Extension {
                                                  "validation/main/accuracy", "elapsed_time"});
 
   [[nodiscard]] std::string name() const override { return "PrintReport"; }
+  [[nodiscard]] int priority() const override { return kPriorityReport; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
 
@@ -32,7 +33,7 @@ class PrintReport final : public Extension {
  private:
   const LogReport& log_;
   std::vector<std::string> columns_;
-  std::size_t printed_ = 0;
+  std::int64_t printed_ = 0;  // entries of the log
 };
 
 }  // namespace mn::extensions

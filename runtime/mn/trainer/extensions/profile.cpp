@@ -1,12 +1,12 @@
 #include <array>
 #include <cstdio>
 
-#include <mn/comm/on_root.hpp>
-#include <mn/core/classic_stream.hpp>
+#include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/trace.hpp>
+#include <mn/trainer/extensions/appended_file.hpp>
 #include <mn/trainer/extensions/profile.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
@@ -54,10 +54,10 @@ Profile::~Profile() = default;
 void Profile::initialize(Trainer& trainer) {
   if (!trainer.options().trace) throw ArgumentError("the extension \"profile\" needs a trainer with a Trace");
   first_iteration_ = trainer.iteration();
-  const bool resumed = first_iteration_ > 0;
-  on_root<Error>(trainer.communicator(), [&] {
-    if (!resumed) write_file(trainer.out() / "profile.jsonl", "");
-  });
+  if (trainer.is_root()) {
+    const auto start = first_iteration_ > 0 ? AppendedFile::Start::kAfterLastLine : AppendedFile::Start::kAnew;
+    file_ = std::make_unique<AppendedFile>(trainer.out() / "profile.jsonl", start);
+  }
   static_cast<void>(trainer.options().trace->take());
   trainer.communicator().barrier();
   zero_ = Trace::Clock::now();
@@ -72,6 +72,8 @@ void Profile::run(Trainer& trainer) {
 void Profile::finalize(Trainer& trainer) {
   if (!steps_.empty()) write_steps(trainer);
   if (tracing_) write_trace(trainer);
+  complete(has_failed_, [this] { file_->write(); });
+  complete(has_trace_failed_, [&] { write_file(trainer.out() / "trace.json", trace_); });
 }
 
 void Profile::write_steps(Trainer& trainer) {
@@ -83,17 +85,14 @@ void Profile::write_steps(Trainer& trainer) {
   steps_.clear();
   const std::vector<json> steps_of = trainer.communicator().gather_obj(own);
   if (!trainer.is_root()) return;
-  try_to_write(has_failed_, [&] {
-    OutFile file(trainer.out() / "profile.jsonl", std::ios::app);
-    for (std::size_t k = 0; k < own.size(); ++k) {
-      json line = {{"iteration", first + static_cast<std::int64_t>(k)}};
-      for (std::size_t c = 0; c < kColumns.size(); ++c) {
-        for (const json& steps : steps_of) line[kColumns[c]].push_back(steps[k][c]);
-      }
-      file << line << "\n";
+  for (std::size_t k = 0; k < own.size(); ++k) {
+    json line = {{"iteration", first + static_cast<std::int64_t>(k)}};
+    for (std::size_t c = 0; c < kColumns.size(); ++c) {
+      for (const json& steps : steps_of) line[kColumns[c]].push_back(steps[k][c]);
     }
-    if (!file.flush()) throw DataError("cannot write " + (trainer.out() / "profile.jsonl").string());
-  });
+    file_->add(json_text(line) + "\n");
+  }
+  try_to_write(has_failed_, [this] { file_->write(); });
 }
 
 void Profile::write_trace(Trainer& trainer) {
@@ -105,11 +104,10 @@ void Profile::write_trace(Trainer& trainer) {
   const std::vector<json> parts =
       comm.gather_obj(events_of(trace.take(), zero_, comm.rank(), comm.topology().hosts[rank]));
   if (!trainer.is_root()) return;
-  try_to_write(has_failed_, [&] {
-    json all = json::array();
-    for (const json& part : parts) all.insert(all.end(), part.begin(), part.end());
-    write_file(trainer.out() / "trace.json", json({{"traceEvents", std::move(all)}, {"displayTimeUnit", "ms"}}).dump());
-  });
+  json all = json::array();
+  for (const json& part : parts) all.insert(all.end(), part.begin(), part.end());
+  trace_ = json_text({{"traceEvents", std::move(all)}, {"displayTimeUnit", "ms"}});
+  if (try_to_write(has_trace_failed_, [&] { write_file(trainer.out() / "trace.json", trace_); })) trace_.clear();
 }
 
 }  // namespace mn::extensions

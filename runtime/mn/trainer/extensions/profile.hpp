@@ -20,6 +20,8 @@ struct StepTimes;
 
 namespace mn::extensions {
 
+class AppendedFile;
+
 /// profile.jsonl has a line for each step, a JSON object: "iteration", and for each rank "data_s", "compute_s",
 /// "communication_s" and "bytes" (StepTimes). After a resume, lines are appended.
 ///
@@ -51,8 +53,11 @@ class Profile final : public Extension {
   std::chrono::steady_clock::time_point zero_;
   std::int64_t first_iteration_ = 0;
   bool tracing_ = true;
-  std::vector<StepTimes> steps_;  // steps of the open window
+  std::vector<StepTimes> steps_;        // steps of the open window
+  std::unique_ptr<AppendedFile> file_;  // rank 0's profile.jsonl
+  std::string trace_;                   // trace.json, where it could not be written
   bool has_failed_ = false;
+  bool has_trace_failed_ = false;
 };
 
 }  // namespace mn::extensions

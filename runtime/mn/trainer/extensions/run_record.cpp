@@ -7,10 +7,10 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/unix_time.hpp>
+#include <mn/trainer/extensions/appended_file.hpp>
 #include <mn/trainer/extensions/run_record.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
@@ -40,46 +40,38 @@ void add_warnings(Trainer& trainer, json& line) {
   }
 }
 
-/// On rank 0. A line that a kill or a full disk has cut off stays one by itself.
-void append(const Trainer& trainer, const json& line, bool& has_failed) {
-  const auto path = trainer.out() / "run.jsonl";
-  try_to_write(has_failed, [&] {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::app);
-    file.seekg(-1, std::ios::end);
-    const bool is_cut = file.get() != '\n' && file.good();
-    file.clear();
-    file.seekp(0, std::ios::end);
-    if (is_cut) file << '\n';
-    file << line.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
-    if (!file) throw DataError("cannot write " + path.string());
-  });
-}
-
 }  // namespace
 
+RunRecord::RunRecord(const LogReport& log) : log_(log) {}
+RunRecord::~RunRecord() = default;
+
+/// On rank 0.
+void RunRecord::append(const json& line) {
+  file_->add(json_text(line) + "\n");
+  try_to_write(has_failed_, [this] { file_->write(); });
+}
+
 void RunRecord::initialize(Trainer& trainer) {
-  reported_ = log_.entries().size();
+  reported_ = log_.count();
   times_ = trainer.times();
   const auto hosts = trainer.communicator().gather_obj(host_name());
   if (!trainer.is_root()) return;
-  append(trainer,
-         {{"event", "start"},
+  file_ = std::make_unique<AppendedFile>(trainer.out() / "run.jsonl", AppendedFile::Start::kAfterLastLine);
+  append({{"event", "start"},
           {"time", unix_time()},
           {"iteration", trainer.iteration()},
           {"command", command_line()},
           {"hosts", hosts},
-          {"device", trainer.communicator().device().type == DeviceType::kCuda ? "GPU" : "CPU"}},
-         has_failed_);
+          {"device", trainer.communicator().device().type == DeviceType::kCuda ? "GPU" : "CPU"}});
 }
 
 void RunRecord::run(Trainer& trainer) {
   ++steps_;
-  if (log_.entries().size() == reported_) return;
-  reported_ = log_.entries().size();
+  if (std::exchange(reported_, log_.count()) == log_.count()) return;
   json line = {{"event", "report"}, {"iteration", trainer.iteration()}, {"epoch", trainer.epoch_detail()}};
   add_times(trainer, line);
   add_warnings(trainer, line);
-  if (trainer.is_root()) append(trainer, line, has_failed_);
+  if (file_) append(line);
   steps_ = 0;
 }
 
@@ -110,7 +102,9 @@ void RunRecord::finalize(Trainer& trainer) {
                {"elapsed_s", trainer.elapsed_s()},
                {"why", trainer.end_reason()}};
   add_warnings(trainer, line);
-  if (trainer.is_root()) append(trainer, line, has_failed_);
+  if (!file_) return;
+  append(line);
+  complete(has_failed_, [this] { file_->write(); });
 }
 
 }  // namespace mn::extensions

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -12,6 +13,8 @@
 
 namespace mn::extensions {
 
+class AppendedFile;
+
 /// Rank 0 appends; a run that resumes goes on in the same file. Lines, by "event":
 ///   start   time (seconds since 1970), iteration, command, hosts (by rank), device
 ///   report  iteration, epoch (with its fraction), and lists by rank: data_s, compute_s, communication_s, means of a
@@ -20,22 +23,28 @@ namespace mn::extensions {
 ///           before
 ///   end     time, iteration, elapsed_s, why; absent if the run was ended from outside
 /// Lines report and end have warnings, a list of texts, where ranks have logged some since the line before.
-/// Add it after the log, whose reports it follows. Collective where the log is.
+/// Follows the log's reports. Collective where the log is.
 class RunRecord final : public Extension {
  public:
   /// `log` is the same trainer's and must live as long as this.
-  explicit RunRecord(const LogReport& log) : log_(log) {}
+  explicit RunRecord(const LogReport& log);
+  ~RunRecord() override;
+  RunRecord(const RunRecord&) = delete;
+  RunRecord& operator=(const RunRecord&) = delete;
 
   [[nodiscard]] std::string name() const override { return "RunRecord"; }
+  [[nodiscard]] int priority() const override { return kPriorityReport; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
 
  private:
   void add_times(Trainer& trainer, nlohmann::json& line);
+  void append(const nlohmann::json& line);
 
   const LogReport& log_;
-  std::size_t reported_ = 0;  // entries of the log
+  std::unique_ptr<AppendedFile> file_;  // rank 0's
+  std::int64_t reported_ = 0;           // entries of the log
   std::int64_t steps_ = 0;
   StepTimes times_;  // at the last report, as below
   LoaderStats loader_;

@@ -12,16 +12,16 @@ TensorBoard::TensorBoard(const LogReport& log, std::string text) : log_(log), te
 TensorBoard::~TensorBoard() = default;
 
 void TensorBoard::initialize(Trainer& trainer) {
-  written_ = log_.entries().size();
+  written_ = log_.count();
   if (!trainer.is_root()) return;
   file_ = std::make_unique<EventFile>(trainer.out() / "tensorboard", trainer.iteration() + 1);
-  if (!text_.empty()) add_text(trainer, "run", text_);
+  if (!text_.empty()) file_->text("run", trainer.iteration(), text_);
+  flush();
 }
 
 void TensorBoard::run(Trainer& /*trainer*/) {
-  for (; written_ < log_.entries().size(); ++written_) {
-    if (!file_) continue;
-    const nlohmann::json& entry = log_.entries()[written_];
+  for (const nlohmann::json& entry : log_.since(std::exchange(written_, log_.count()))) {
+    if (!file_) return;
     const auto step = entry.at("iteration").get<std::int64_t>();
     for (const auto& [name, value] : entry.items()) {
       if (value.is_number() && name != "iteration") file_->scalar(name, step, value.get<double>());
@@ -31,8 +31,12 @@ void TensorBoard::run(Trainer& /*trainer*/) {
 }
 
 void TensorBoard::flush() {
-  if (!file_ || try_to_write(has_failed_, [&] { file_->flush(); })) return;
-  file_.reset();  // nobody could read what follows a record that was cut off
+  if (file_) try_to_write(has_failed_, [this] { file_->flush(); });
+}
+
+void TensorBoard::finalize(Trainer& trainer) {
+  run(trainer);  // the report at the end
+  complete(has_failed_, [this] { file_->flush(); });
 }
 
 void TensorBoard::add_image(const Trainer& trainer, const std::string& tag, std::string_view encoded,

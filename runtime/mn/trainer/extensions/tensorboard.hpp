@@ -12,8 +12,8 @@ namespace mn::extensions {
 
 class EventFile;
 
-/// Rank 0 writes every number of each report as a scalar, once an epoch, unless another trigger is given. Add it after
-/// the log. A run that resumes replaces the steps that follow its checkpoint.
+/// Rank 0 writes every number of each report as a scalar, once an epoch, unless another trigger is given, and at
+/// the end. A run that resumes replaces the steps that follow its checkpoint.
 class TensorBoard final : public Extension {
  public:
   /// `log` is the same trainer's and must live as long as this; `text`, Markdown, is shown beside the curves.
@@ -24,8 +24,10 @@ class TensorBoard final : public Extension {
 
   [[nodiscard]] std::string name() const override { return "TensorBoard"; }
   [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
+  [[nodiscard]] int priority() const override { return kPriorityReport; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
+  void finalize(Trainer& trainer) override;
 
   /// For extensions of a job's own, after initialize(): adds `encoded`, a PNG or JPEG file of that size in pixels.
   /// Nothing happens on other ranks than 0.
@@ -40,7 +42,7 @@ class TensorBoard final : public Extension {
   const LogReport& log_;
   std::string text_;
   std::unique_ptr<EventFile> file_;  // rank 0's
-  std::size_t written_ = 0;          // entries of the log
+  std::int64_t written_ = 0;         // entries of the log
   bool has_failed_ = false;
 };
 

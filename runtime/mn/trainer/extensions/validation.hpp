@@ -9,8 +9,8 @@
 
 namespace mn::extensions {
 
-/// Runs an Evaluator once an epoch, unless another trigger is given, and reports its metrics as "validation/main/NAME";
-/// another name of the extension replaces "validation".
+/// Runs an Evaluator once an epoch, unless another trigger is given, and at the end of training. Reports its metrics as
+/// "validation/main/NAME"; another name of the extension replaces "validation".
 class Validation final : public Extension {
  public:
   /// `evaluator` is one that create_multi_node_evaluator() made: all ranks must get the same metrics. Throws
@@ -21,6 +21,7 @@ class Validation final : public Extension {
   [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
   [[nodiscard]] int priority() const override { return kPriorityWriter; }
   void run(Trainer& trainer) override;
+  void at_end(Trainer& trainer) override { run(trainer); }
   /// How often it has run.
   [[nodiscard]] std::int64_t runs() const noexcept { return runs_; }
 

@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
+#include <mn/trainer/extensions/list_file.hpp>
+
+namespace mn::extensions {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kListEnd = "\n]\n";
+
+std::uint32_t crc_of(std::string_view text, std::uint32_t before = 0) {
+  return crc32c(std::as_bytes(std::span(text)), before);
+}
+
+/// "\n    {…}", as a list has it.
+std::string text_of(const json& row) {
+  const std::string list = json_text(json::array({row}), 4);
+  return list.substr(1, list.size() - 3);
+}
+
+/// The first `bytes` of a file; empty if it does not begin with those of that checksum.
+std::string beginning_of(const std::filesystem::path& path, std::uint64_t bytes, std::uint32_t crc) {
+  std::error_code none;
+  if (path.empty() || !std::filesystem::exists(path, none)) return "";
+  std::string text = read_file(path);
+  text.resize(std::min<std::size_t>(text.size(), bytes));
+  return text.size() == bytes && crc_of(text) == crc ? text : "";
+}
+
+}  // namespace
+
+ListFile::ListFile(std::filesystem::path path) : path_(std::move(path)), source_(path_) {}
+
+void ListFile::add(const json& row) { rows_.push_back(text_of(row)); }
+void ListFile::change_last(const json& row) { rows_.back() = text_of(row); }
+void ListFile::remove_last() { rows_.pop_back(); }
+
+std::string ListFile::end() const {
+  std::string text;
+  for (const std::string& row : rows_) text += (text.empty() && settled_bytes_ == 0 ? "[" : ",") + row;
+  return text.append(kListEnd);
+}
+
+void ListFile::write() {
+  std::error_code none;
+  const bool is_there =
+      !written_end_.empty() && std::filesystem::file_size(path_, none) == settled_bytes_ + written_end_.size();
+  if (is_there) {
+    File(path_, File::Mode::kUpdate).replace_end(settled_bytes_, written_end_, end());
+  } else {  // the first time, or somebody has changed it
+    const std::string begin = settled_text();
+    write_file(path_, begin + end());
+    source_ = path_;
+  }
+  settle();
+}
+
+/// All rows but the last, which may change, are settled once they are in the file.
+void ListFile::settle() {
+  written_end_ = end();
+  while (rows_.size() > 1) {
+    const std::string text = (settled_bytes_ == 0 ? "[" : ",") + rows_.front();
+    settled_crc_ = crc_of(text, settled_crc_);
+    settled_bytes_ += text.size();
+    written_end_.erase(0, text.size());
+    rows_.erase(rows_.begin());
+  }
+}
+
+/// (4)
+std::string ListFile::settled_text() {
+  if (settled_bytes_ == 0) return "";
+  std::string text = beginning_of(source_, settled_bytes_, settled_crc_);
+  if (!text.empty()) return text;
+  log_warning(source_.string() + " no longer has the reports that this run and those before it have written: " +
+              path_.string() + " begins anew");
+  settled_bytes_ = settled_crc_ = 0;
+  return "";
+}
+
+json ListFile::state(std::size_t left_out) const {
+  return {{"bytes", settled_bytes_},
+          {"crc32c", settled_crc_},
+          {"rows", std::vector(rows_.begin(), rows_.end() - static_cast<std::ptrdiff_t>(left_out))}};
+}
+
+std::vector<std::string_view> ListFile::rows_of(std::string_view text) {
+  constexpr std::string_view kRow = "\n    {";  // lines within a row have more blanks
+  std::vector<std::string_view> rows;
+  for (std::size_t begin = text.find(kRow); begin != text.npos;) {
+    const std::size_t end = text.find(kRow, begin + 1);
+    const std::string_view row = text.substr(begin, end - begin);
+    rows.push_back(row.substr(0, row.rfind('}') + 1));
+    begin = end;
+  }
+  return rows;
+}
+
+std::vector<json> ListFile::load(const json& state, const std::filesystem::path& other, std::size_t most) {
+  settled_bytes_ = whole_number<std::uint64_t>(state.at("bytes"));
+  settled_crc_ = whole_number<std::uint32_t>(state.at("crc32c"));
+  rows_ = state.at("rows").get<std::vector<std::string>>();
+  written_end_.clear();
+  if (!other.empty() && beginning_of(path_, settled_bytes_, settled_crc_).empty()) source_ = other;
+  const std::string begin = settled_text();
+  const std::string text = begin + end();
+  const std::vector<std::string_view> all = rows_of(text);
+  std::vector<json> rows;
+  for (std::size_t i = all.size() - std::min(all.size(), most); i < all.size(); ++i) {
+    rows.push_back(parse_json(all[i], source_.string()));
+  }
+  return rows;
+}
+
+}  // namespace mn::extensions
