@@ -132,6 +132,60 @@ TEST_P(CompressionTest, WhatIsNotSentIsKept) {
   EXPECT_LT((sent - residual - all).abs().max().item<double>(), rounding);
 }
 
+/// What all ranks count alike changes no mean: residuals must not grow, or shrink, with it.
+TEST_P(CompressionTest, ResidualsAreInUnitsOfTheMean) {
+  const auto train = [&](bool counts, const OptimizerOptions& options) {
+    Job job(comm_, options, 0.1, 0);
+    for (int k = 0; k < 12; ++k) {
+      torch::manual_seed(100 * k + comm_->rank());
+      job.optimizer->zero_grad();
+      const double samples = k % 4 == 3 ? 1 : 128;
+      const at::Tensor loss = job.net.forward(torch::randn({3, 40}), true).pow(2).mean();
+      (counts && k > 5 ? job.optimizer->scale_loss(loss, samples) : loss).backward();
+      counts ? job.optimizer->step(samples) : job.optimizer->step();
+    }
+    return torch::nn::utils::parameters_to_vector(job.net.parameters()).detach();
+  };
+  const at::Tensor equal = train(false, {.compression = compression_});
+  for (const bool overlap : {false, true}) {
+    const at::Tensor found = train(true, {.overlap = overlap, .compression = compression_, .bucket_bytes = 4096});
+    EXPECT_TRUE(torch::allclose(found, equal, 1e-3, 1e-4)) << overlap << " " << (found - equal).abs().max();
+  }
+}
+
+/// With a rate of 1: what was applied and what the ranks keep are the sum of the gradients, whoever has the samples.
+TEST_P(CompressionTest, NothingIsLostWhereParametersAreFrozenAndAdded) {
+  for (const OptimizerOptions& how : {OptimizerOptions{}, {.overlap = true, .bucket_bytes = 4096}}) {
+    OptimizerOptions options = how;
+    options.compression = compression_;
+    const at::Tensor p = torch::zeros({50, 40}).requires_grad_(), q = torch::zeros({40, 40}).requires_grad_();
+    const at::Tensor r = torch::zeros({30, 40}).requires_grad_();
+    const auto optimizer = create_multi_node_optimizer(
+        std::make_unique<SGD>(std::vector<at::Tensor>{q, p}, SGDOptions(1)), comm_, options);
+    at::Tensor sum = torch::zeros({50, 40});
+    for (int k = 0; k < 16; ++k) {
+      q.requires_grad_(k < 2 || k % 3 == 0);
+      if (k == 8) optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({r}));
+      const double samples = k % 5 == 4 && comm_->rank() > 0 ? 0 : 1 + (k + comm_->rank()) % 3;
+      torch::manual_seed(100 * k + comm_->rank());
+      std::vector<at::Tensor> mean = {torch::randn({50, 40}) * samples, torch::full({1}, samples)};
+      optimizer->zero_grad();
+      if (samples > 0) ((p * mean[0]).sum() / samples + q.sum() + r.sum()).backward();
+      optimizer->step(samples);
+      for (const at::Tensor& each : mean) comm_->allreduce(each);
+      sum += mean[0] / mean[1];
+    }
+    at::Tensor residual = torch::zeros({2000});
+    for (const auto& [name, tensor] : optimizer->rank_state()) {
+      if (name == "residual.1") residual.copy_(tensor);
+    }
+    comm_->allreduce(residual);
+    const double rounding = GetParam() == Compression::kBf16 ? 0.2 : GetParam() == Compression::kFp16 ? 0.02 : 1e-4;
+    const at::Tensor error = p.detach() + sum - residual.view({50, 40}) / comm_->size();
+    EXPECT_LT(error.abs().max().item<double>(), rounding) << "overlap " << options.overlap.value_or(false);
+  }
+}
+
 TEST_P(CompressionTest, AResumeContinuesWithTheResiduals) {
   Job whole(comm_, {.compression = compression_}, 0.1, 0);
   whole.train(0, 10);

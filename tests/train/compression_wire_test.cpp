@@ -75,12 +75,13 @@ TEST_F(WireTest, PowerSgdIsExactForMatricesOfItsRank) {
 
 TEST_F(WireTest, BytesAreThoseThatTravel) {
   constexpr std::uint64_t kTail = (6 + 2) * 4;  // StepAgreement: weight, five signals, two flags
+  constexpr std::uint64_t kMore = kTail + 8;    // with the weight of the residuals
   const std::uint64_t some = comm_->size() > 1 ? 1 : 0;
   EXPECT_EQ(bytes_per_step({}), some * (20050 * 4 + kTail));
-  EXPECT_EQ(bytes_per_step({.kind = Compression::kFp16}), some * (20050 * 2 + kTail));
-  EXPECT_EQ(bytes_per_step({.kind = Compression::kBf16}), some * (20050 * 2 + kTail));
-  EXPECT_EQ(bytes_per_step({.kind = Compression::kTopK, .density = 0.01}), some * (200 * 8 + 50 * 4 + kTail));
-  EXPECT_EQ(bytes_per_step({.kind = Compression::kPowerSgd, .rank = 3}), some * (3 * 300 * 4 + 50 * 4 + kTail));
+  EXPECT_EQ(bytes_per_step({.kind = Compression::kFp16}), some * (20050 * 2 + kMore));
+  EXPECT_EQ(bytes_per_step({.kind = Compression::kBf16}), some * (20050 * 2 + kMore));
+  EXPECT_EQ(bytes_per_step({.kind = Compression::kTopK, .density = 0.01}), some * (200 * 8 + 50 * 4 + kMore));
+  EXPECT_EQ(bytes_per_step({.kind = Compression::kPowerSgd, .rank = 3}), some * (3 * 300 * 4 + 50 * 4 + kMore));
 }
 
 /// Factors of rank 2 have at most half of the elements of 8 x 8, but more than half of those of 8 x 7.
@@ -89,12 +90,12 @@ TEST_F(WireTest, PowerSgdLeavesMatricesWholeThatAreHardlyLargerThanTheirFactors)
   const std::uint64_t some = comm_->size() > 1 ? 4 : 0;
   const std::uint64_t whole = bytes_per_step({}, {8, 7});
   testing::internal::CaptureStderr();
-  EXPECT_EQ(bytes_per_step(compression, {8, 7}), whole);
+  EXPECT_EQ(bytes_per_step(compression, {8, 7}), whole + 2 * some);
   const std::string said = testing::internal::GetCapturedStderr();
   if (comm_->rank() == 0 && some > 0) {
     EXPECT_THAT(said, HasSubstr("compression powersgd: 2 of 2 gradients (100 % of the elements) travel whole"));
   }
-  EXPECT_EQ(bytes_per_step(compression, {8, 8}), whole - some * (8 * 7 - 2 * (8 + 8)));
+  EXPECT_EQ(bytes_per_step(compression, {8, 8}), whole + 2 * some - some * (8 * 7 - 2 * (8 + 8)));
 }
 
 TEST_F(WireTest, TrainersCheckpointsHoldIt) {

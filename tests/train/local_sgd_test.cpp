@@ -45,7 +45,7 @@ TEST_F(LocalSgdTest, OneLocalStepOfSgdIsThePlainStep) {
     ((q * x).sum() * factor).backward();
     plain->step();
     alone.step();
-    local.step(1);
+    local.step({});
     EXPECT_TRUE(q.equal(p)) << "step " << k;
   }
 }

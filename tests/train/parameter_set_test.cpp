@@ -27,6 +27,27 @@ TEST_P(OptimizerTest, AChangedParameterSetIsBroadcastAgain) {
   EXPECT_TRUE(torch::allclose(q, torch::full({6}, 1 - (rank_sum_ / size_ - 1))));
 }
 
+TEST_P(OptimizerTest, AFrozenParameterIsNotSentAndComesBack) {
+  const at::Tensor p = parameter({3}), q = parameter({1000});
+  const auto optimizer = sgd({p, q});
+  std::vector<std::uint64_t> sent;
+  for (int k = 0; k < 6; ++k) {
+    q.requires_grad_(k % 2 == 0);
+    const std::uint64_t before = optimizer->bytes_sent();
+    optimizer->zero_grad();
+    EXPECT_EQ(optimizer->trained_parameters().size(), k % 2 == 0 ? 2U : 1U);
+    ((p.sum() + q.sum()) * (rank_ + 1)).backward();
+    optimizer->step();
+    EXPECT_EQ(q.grad().defined(), k % 2 == 0);
+    sent.push_back(optimizer->bytes_sent() - before);
+  }
+  EXPECT_TRUE(torch::allclose(p, torch::full({3}, -6 * rank_sum_ / size_)));
+  EXPECT_TRUE(torch::allclose(q, torch::full({1000}, -3 * rank_sum_ / size_)));
+  if (size_ == 1) return;
+  EXPECT_LT(sent[3], 1000U) << "bytes";
+  EXPECT_GT(sent[4], 4000U) << "bytes";
+}
+
 TEST_P(OptimizerTest, ComplexParametersArePairsOfRealOnes) {
   const at::Tensor whole = torch::zeros({3}, at::kComplexFloat).requires_grad_();
   EXPECT_THAT([&] { sgd({whole}); }, ThrowsMessage<ArgumentError>(HasSubstr("ComplexFloat can't be sent")));

@@ -30,6 +30,7 @@ SharedReducer::SharedReducer(std::span<const BufferView> buffers, std::vector<st
       barrier_(arrivals_of(controls_), rank, may_spin),
       inputs_(offsets_.size()),
       outputs_(offsets_.size()) {
+  is_reduced_.assign(buffers.size(), true);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     elements_ += buffers[i].count;
     const std::size_t most = kPieceBytes / size_of(buffers[i].dtype);
@@ -56,7 +57,9 @@ void SharedReducer::reduce(double scale) {
 void SharedReducer::reduce_pieces(double scale) {
   // What is not final yet is final now; then whoever has time works.
   publish(buffers_);
-  for (std::uint32_t next = take(); next < pieces_.size(); next = take()) reduce_piece(pieces_[next], scale);
+  for (std::uint32_t next = take(); next < pieces_.size(); next = take()) {
+    if (is_reduced_[pieces_[next].buffer]) reduce_piece(pieces_[next], scale);
+  }
   barrier_.arrive_and_wait();  // (3): all buffers hold their result
   first_buffer_ += buffers_;
   // (4): each rank has taken one index beyond the last piece.

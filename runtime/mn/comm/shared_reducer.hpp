@@ -51,6 +51,8 @@ class SharedReducer {
 
   /// reduce() counts among `calls`, and has their time-out.
   void record_in(std::shared_ptr<CallCheck> calls) { calls_ = std::move(calls); }
+  /// The same on every rank, between steps: reduce() leaves the others alone.
+  void reduce_only(std::vector<bool> buffers) { is_reduced_ = std::move(buffers); }
   /// The first `count` buffers are final until reduce(), and other ranks may write to them from now on: never fewer
   /// than before.
   void publish(std::size_t count);
@@ -69,6 +71,7 @@ class SharedReducer {
   std::vector<Piece> pieces_;
   std::shared_ptr<CallCheck> calls_;  // null: not recorded
   std::size_t elements_ = 0;
+  std::vector<bool> is_reduced_;  // [buffers]
   std::uint32_t buffers_;
   std::vector<std::ptrdiff_t> offsets_;
   std::vector<Control*> controls_;

@@ -20,13 +20,14 @@ class DirectReduction : public GradientReduction {
 
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
   void tell_fault() override { gradients_.tell_fault(); }
+  void train_only(const std::vector<bool>& parameters) override { gradients_.train_only(parameters); }
   void clear() override { gradients_.clear(); }
   void scale(double factor) override { gradients_.scale(factor); }
-  bool reduce(double weight, double factor) override {
+  bool reduce(const StepWeight& weight) override {
     FlatBuffer& flat = gradients_.flat();
-    StepAgreement agreement = gradients_.collect(weight, factor);
+    StepAgreement agreement = gradients_.collect(weight);
     agreement.agree(*comm_);  // first, while a device still runs backward
-    averager().allreduce(flat, 0, flat.messages().size(), *comm_);
+    averager().allreduce(flat, 0, flat.messages().size(), weight.counted, *comm_);
     agreement.read(flat.tail());
     return gradients_.finish(flat, agreement);
   }

@@ -33,8 +33,14 @@ DoubleBufferedReduction::~DoubleBufferedReduction() {
   }
 }
 
-bool DoubleBufferedReduction::reduce(double weight, double factor) {
-  StepAgreement agreement = gradients_.collect(weight, factor);
+void DoubleBufferedReduction::train_only(const std::vector<bool>& parameters) {
+  background_.wait();
+  gradients_.train_only(parameters);
+  for (const auto& shared : in_flight_) shared->buffer->send_only(parameters);
+}
+
+bool DoubleBufferedReduction::reduce(const StepWeight& weight) {
+  StepAgreement agreement = gradients_.collect(weight);
   agreement.agree(*comm_);
   const auto next = in_flight_[next_];  // free: the last flush() has waited for its reduction and applied its mean
   const std::size_t messages = next->buffer->messages().size();
@@ -43,8 +49,9 @@ bool DoubleBufferedReduction::reduce(double weight, double factor) {
   next->agreement = std::move(agreement);
   // The last step's mean is applied from the other buffer before this step's reduction can need it.
   const bool any = flush();
-  background_.submit(
-      [next, messages](Communicator& comm) { next->averager->allreduce(*next->buffer, 0, messages, comm); });
+  background_.submit([next, messages, counted = weight.counted](Communicator& comm) {
+    next->averager->allreduce(*next->buffer, 0, messages, counted, comm);
+  });
   next_ = 1 - next_;
   started_ = true;
   return any;

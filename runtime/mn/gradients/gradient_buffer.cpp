@@ -6,7 +6,6 @@
 #include <mn/core/error.hpp>
 #include <mn/gradients/gradient_buffer.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/tensor/weighted_loss.hpp>
 
 namespace mn {
 namespace {
@@ -36,6 +35,7 @@ GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, SparseGradien
     : parameters_(std::move(parameters)),
       sparse_(parameters_, std::move(sparse), comm),
       outside_(sparse_.known()),
+      is_trained_(parameters_.size(), true),
       watch_(std::make_shared<GradientWatch>(parameters_, watch)) {
   for (const auto& parameter : parameters_) {
     if (parameter.device() != c10::Device(comm.device())) {
@@ -46,11 +46,17 @@ GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, SparseGradien
   flat_ = std::make_shared<FlatBuffer>(inside(), StepAgreement::tail_count(parameters_.size(), comm), comm, order);
   watch_->look_at(*flat_, std::move(noted));
   forget_ready();
-  hooks_ = std::make_unique<ReadyHooks>(parameters_, [all = parameters_, flat = flat_, watch = watch_](std::size_t i) {
+  const auto arrive = [all = parameters_, flat = flat_, watch = watch_](std::size_t i) {
     watch->arrived(i);
     take_in(all[i], *flat, i);
     watch->record(i);
-  });
+  };
+  hooks_ = std::make_unique<ReadyHooks>(parameters_, arrive, /*moves=*/true);
+}
+
+void GradientBuffer::train_only(std::vector<bool> parameters) {
+  flat_->send_only(parameters);
+  is_trained_ = std::move(parameters);
 }
 
 void GradientBuffer::clear() {
@@ -76,7 +82,7 @@ bool GradientBuffer::mark_ready(std::size_t i) {
 }
 
 bool GradientBuffer::unchanged_since_ready(std::size_t i) const {
-  if (is_outside(i)) return true;
+  if (is_outside(i) || !is_trained_[i]) return true;
   const at::Tensor& view = flat_->view(i);
   // A hook of the user's may have written to it after it was ready, in place or by another tensor.
   return parameters_[i].grad().is_same(view) && ready_version_[i] == view._version();
@@ -117,15 +123,16 @@ void GradientBuffer::collect_one(std::size_t i, StepAgreement& own) {
   flat_->view(i).zero_();                  // adds nothing to the other ranks' sum
 }
 
-StepAgreement GradientBuffer::collect(double weight, double factor, const StepAgreement::Signals& signals) {
+StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreement::Signals& signals) {
   const at::NoGradGuard no_grad;
-  assumed_equal_weights_ = take_assumed_equal_weights();
   misweighed_ = false;
-  StepAgreement own(weight, parameters_.size(), signals, assumed_equal_weights_);
-  own.outside.factor = factor;
+  StepAgreement own(weight, parameters_.size(), signals);
+  own.outside.factor = weight.factor;
   if (std::exchange(tells_fault_, false)) own.show_fault();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) collect_one(i, own);
-  if (factor != 1) multiply(factor);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (is_trained_[i]) collect_one(i, own);
+  }
+  if (weight.factor != 1) multiply(weight.factor);
   // The agreement travels behind the gradients in the same buffer: a step needs no message more.
   own.write(flat_->tail());
   return own;
@@ -141,6 +148,7 @@ bool GradientBuffer::finish(FlatBuffer& reduced, const StepAgreement& agreement)
   if (agreement.shows_sparse()) sparse_.learn(agreement.outside);
   const auto outside = sparse_.mean(agreement.outside, weight);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!is_trained_[i]) continue;
     // (2) None on every rank stays None, so that no rank's update touches the parameter.
     at::Tensor& grad = parameters_[i].mutable_grad();
     grad = agreement.has(i) ? reduced.view(i) : at::Tensor();

@@ -52,16 +52,25 @@ class GradientBuffer {
   /// Called by the gradients' hooks.
   [[nodiscard]] GradientWatch& watch() const noexcept { return *watch_; }
 
+  /// The first parameter whose gradient another living buffer takes, too.
+  [[nodiscard]] std::optional<std::size_t> taken_twice() const { return hooks_->moved_twice(); }
+  /// The others are frozen: they are neither sent nor touched. Call between steps, as on every other rank.
+  void train_only(std::vector<bool> parameters);
+  [[nodiscard]] bool is_trained(std::size_t i) const { return is_trained_[i]; }
+
   /// Every gradient becomes None.
   void clear();
   /// Multiplies the gradients, as this rank means to: the watch sees no change.
   void scale(double factor);
 
   /// Records that a backward has finished gradient i. False if it was ready before (a second backward) or is not the
-  /// buffer's view: then nothing is recorded. Gradients outside are always ready.
+  /// buffer's view: then nothing is recorded. Gradients outside and of frozen parameters are always ready.
   bool mark_ready(std::size_t i);
-  [[nodiscard]] bool is_ready(std::size_t i) const { return is_outside(i) || ready_version_[i].has_value(); }
+  [[nodiscard]] bool is_ready(std::size_t i) const {
+    return is_outside(i) || !is_trained_[i] || ready_version_[i].has_value();
+  }
   /// True if gradient i was marked ready and still is the same tensor with the same version: torch has seen no write.
+  /// Also of a frozen parameter.
   [[nodiscard]] bool unchanged_since_ready(std::size_t i) const;
   /// No gradient is ready.
   void forget_ready();
@@ -75,17 +84,16 @@ class GradientBuffer {
   /// Whether any rank had told of one when collect() made what the last finish() ended.
   [[nodiscard]] bool any_fault() const noexcept { return any_fault_; }
 
-  /// Makes the buffer ready to be reduced: copies foreign gradients in, zeros where there are none, multiplies by
-  /// `factor` if it is not 1, and fills the tail. Returns what this rank has to say.
-  [[nodiscard]] StepAgreement collect(double weight, double factor, const StepAgreement::Signals& signals = {});
+  /// Makes the buffer ready to be reduced: copies foreign gradients in, zeros where there are none, multiplies by the
+  /// weight's factor if it is not 1, and fills the tail. Returns what this rank has to say.
+  [[nodiscard]] StepAgreement collect(const StepWeight& weight, const StepAgreement::Signals& signals = {});
 
   /// Collective. Call after `reduced` (this buffer, or another of the same layout) became the mean over ranks of what
-  /// collect() left, and `agreement` is what they agreed on. Gradients become Σ fᵢgᵢ / Σ wᵢ, as views of `reduced` or
-  /// sparse, and None where no rank has one. False if all weights are 0: then there is no mean.
+  /// collect() left, and `agreement` is what they agreed on. Gradients become the weighted mean, as views of `reduced`
+  /// or sparse, and None where no rank has one. False if all weights are 0: then there is no mean.
   [[nodiscard]] bool finish(FlatBuffer& reduced, const StepAgreement& agreement);
-  /// Whether collective calls within the backward that collect() ends took all ranks to weigh the same.
-  [[nodiscard]] bool assumed_equal_weights() const noexcept { return assumed_equal_weights_; }
-  /// Whether finish() found that they do not, since the last collect().
+  /// Whether finish() found that the ranks' weights differ where a backward took them to be equal, since the last
+  /// collect().
   [[nodiscard]] bool misweighed() const noexcept { return misweighed_; }
 
  private:
@@ -96,9 +104,9 @@ class GradientBuffer {
   SparseGradients sparse_;
   SparseGradients::Known outside_;  // those that sparse_ knew at first
   std::shared_ptr<FlatBuffer> flat_;
+  std::vector<bool> is_trained_;
   std::vector<std::optional<std::uint32_t>> ready_version_;  // [parameters] of the view when it was marked
   bool weighed_early_ = false;                               // all that are ready are
-  bool assumed_equal_weights_ = false;
   bool misweighed_ = false;
   bool tells_fault_ = false;
   bool any_fault_ = false;

@@ -27,16 +27,17 @@ class GradientReduction {
   [[nodiscard]] virtual const GradientBuffer& gradients() const noexcept = 0;
   /// The next reduce() tells the other ranks of a fault that this one has found: GradientBuffer::any_fault().
   virtual void tell_fault() = 0;
+  /// Collective, between steps, the same on every rank: the other parameters are frozen, and cost nothing.
+  virtual void train_only(const std::vector<bool>& parameters) = 0;
   /// Every gradient becomes None.
   virtual void clear() = 0;
   /// Multiplies this rank's gradients, before reduce(). Local.
   virtual void scale(double factor) = 0;
-  /// Promises that one backward follows and then reduce(…, factor), with nothing between them that changes gradients.
-  /// Local.
-  virtual void announce(StepPromise::Factor /*factor*/) {}
-  /// Makes the gradients the mean over ranks, which weigh `weight` each: Σ factorᵣ gᵣ / Σ weightᵣ. `factor` is the
-  /// weight, or 1 where the gradients carry it already. False if there is no mean to apply.
-  [[nodiscard]] virtual bool reduce(double weight, double factor) = 0;
+  /// Promises that one backward follows and then reduce() with that factor, with nothing between them that changes
+  /// gradients. Local.
+  virtual void announce(StepPromise::Weight /*weight*/) {}
+  /// Makes the gradients the mean over ranks: Σ factorᵣ gᵣ / Σ countedᵣ. False if there is no mean to apply.
+  [[nodiscard]] virtual bool reduce(const StepWeight& weight) = 0;
   /// The mean that reduce() left is applied: the residuals of its compression are kept.
   virtual void commit() { averager_->commit(); }
   /// Makes the gradients a mean that reduce() has not yielded yet. False if there is none.

@@ -62,11 +62,13 @@ void GradientWatch::arrived(std::size_t i) {
   // The first gradient of another backward: model->zero_grad() may have dropped those of the ones before.
   if (const int task = torch::autograd::get_current_graph_task_id(); task != task_) {
     task_ = task;
-    if (!weighted_.empty() && !keeps(arrived_)) weighted_.clear();
+    if (!backwards_.empty() && !keeps(arrived_)) backwards_.clear();
     if (samples_) sample_after_backward();
   }
-  auto weighted = weighted_backward();
-  if (weighted && (weighted_.empty() || weighted_.back() != weighted)) weighted_.push_back(std::move(weighted));
+  if (auto record = backward_record()) {
+    if (!backwards_.empty() && backwards_.back()->task == record->task) backwards_.pop_back();  // had fewer entries
+    backwards_.push_back(std::move(record));
+  }
   // The same tensor as after the last reduction: autograd has added to the mean, where zero_grad() was forgotten.
   if (reduced_[i].is(parameters_[i].grad())) {
     added_to_reduced_ = true;
@@ -98,9 +100,17 @@ void GradientWatch::forget() {
   entries_.assign(parameters_.size(), {});
   arrived_.assign(parameters_.size(), {});
   reduced_.assign(parameters_.size(), {});
-  weighted_.clear();
+  backwards_.clear();
   backward_ran_ = false;
   added_to_reduced_ = false;
+}
+
+double GradientWatch::weight_so_far() const {
+  double sum = 0;
+  for (const auto& backward : backwards_) {
+    for (const LossWeight& loss : backward->losses) sum += loss.weight();
+  }
+  return sum > 0 ? sum : 1;
 }
 
 std::uint64_t GradientWatch::mark_of(const at::Tensor& gradient) const {

@@ -56,8 +56,12 @@ class GradientWatch {
   [[nodiscard]] bool keeps_reduced() const { return keeps(reduced_); }
   /// Whether a backward has run since forget().
   [[nodiscard]] bool backward_ran() const noexcept { return backward_ran_; }
-  /// Those of them that carried the weight of a loss, but for those whose gradients were all dropped before the next.
-  [[nodiscard]] const std::vector<WeightedBackward>& weighted_backwards() const noexcept { return weighted_; }
+  /// What was recorded of them, but for those whose gradients were all dropped before the next.
+  [[nodiscard]] const std::vector<std::shared_ptr<const BackwardRecord>>& backwards() const noexcept {
+    return backwards_;
+  }
+  /// The sum of the weights that their losses came with; 1 if none had one.
+  [[nodiscard]] double weight_so_far() const;
   /// Whether it has added to a gradient that was reduced.
   [[nodiscard]] bool added_to_reduced() const noexcept { return added_to_reduced_; }
 
@@ -91,7 +95,7 @@ class GradientWatch {
   std::shared_ptr<DeviceSamples> samples_;  // null on the CPU; shared with the ends of backwards
   std::vector<Known> arrived_;
   std::vector<Known> reduced_;
-  std::vector<WeightedBackward> weighted_;
+  std::vector<std::shared_ptr<const BackwardRecord>> backwards_;
   int task_ = -1;  // the engine's, of the last gradient that arrived
   bool backward_ran_ = false;
   bool added_to_reduced_ = false;

@@ -13,9 +13,16 @@ OneNodeReduction::OneNodeReduction(GradientBuffer gradients, std::unique_ptr<Sha
       reducer_(std::move(reducer)),
       trace_(std::move(trace)) {}
 
-void OneNodeReduction::announce(StepPromise::Factor factor) {
+void OneNodeReduction::announce(StepPromise::Weight weight) {
   if (!hooks_) hooks_.emplace(parameters(), [this](std::size_t i) { ready(i); });  // after the buffer's own
-  promise_.announce(std::move(factor));
+  promise_.announce(std::move(weight));
+}
+
+void OneNodeReduction::train_only(const std::vector<bool>& parameters) {
+  gradients_.train_only(parameters);
+  std::vector<bool> sent;
+  for (std::size_t m = 0; m < gradients_.flat().messages().size(); ++m) sent.push_back(gradients_.flat().is_sent(m));
+  reducer_->reduce_only(std::move(sent));
 }
 
 void OneNodeReduction::clear() {
@@ -53,13 +60,13 @@ bool OneNodeReduction::is_final(std::size_t message) const {
   return i && gradients_.is_ready(*i);
 }
 
-bool OneNodeReduction::reduce(double weight, double factor) {
-  promise_.check(factor, gradients_, published_);
-  StepAgreement agreement = gradients_.collect(weight, factor);
+bool OneNodeReduction::reduce(const StepWeight& weight) {
+  promise_.check(weight.factor, gradients_, published_);
+  StepAgreement agreement = gradients_.collect(weight);
   {
     Trace::Scope scope(trace_.get(), "reduce gradients", Trace::Lane::kCommunication);
     reducer_->reduce(1.0 / comm_->size());
-    scope.set_bytes(averager().count_bytes(gradients_.flat().messages()));
+    scope.set_bytes(averager().count_bytes(gradients_.flat().sent(0, gradients_.flat().messages().size())));
   }
   promise_.keep();
   forget_published();

@@ -27,10 +27,11 @@ class OneNodeReduction : public GradientReduction {
 
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
   void tell_fault() override { gradients_.tell_fault(); }
+  void train_only(const std::vector<bool>& parameters) override;
   void clear() override;
   void scale(double factor) override { gradients_.scale(factor); }
-  void announce(StepPromise::Factor factor) override;
-  bool reduce(double weight, double factor) override;
+  void announce(StepPromise::Weight weight) override;
+  bool reduce(const StepWeight& weight) override;
 
  private:
   void ready(std::size_t i);

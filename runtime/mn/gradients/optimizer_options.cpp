@@ -58,6 +58,7 @@ void check_options(const OptimizerOptions& options) {
   const char* other = overlap                                          ? "overlap"
                       : options.double_buffering                       ? "double buffering"
                       : options.compression.kind != Compression::kNone ? "compression"
+                      : options.loss_ranks                             ? "losses of other ranks"
                                                                        : nullptr;
   if (other != nullptr) {
     throw UsageError("local steps average parameters, not gradients: they exclude " + std::string(other));

@@ -11,6 +11,7 @@
 
 namespace mn {
 
+class Communicator;
 class Trace;
 
 /// By default gradients are averaged in each step. Overlap or double buffering changes when, compression what travels.
@@ -19,7 +20,11 @@ struct OptimizerOptions {
   /// Reduce buckets of gradients while backward continues; same result. Without a value: where it pays, that is between
   /// nodes and on GPUs, unless double buffering, local steps or an MPI without threads exclude it.
   std::optional<bool> overlap = {};
-  bool double_buffering = false;        ///< apply the previous step's mean while this step's gradients are reduced
+  bool double_buffering = false;  ///< apply the previous step's mean while this step's gradients are reduced
+  /// The ranks whose losses train these parameters, where that is not the optimizer's communicator: experts of a
+  /// mixture, say, to which mn::alltoall() brings samples of all ranks, averaged over one rank or a few. All of them
+  /// make each step. Not with local steps.
+  std::shared_ptr<Communicator> loss_ranks = {};
   CompressionOptions compression = {};  ///< what travels of the gradients
   std::int64_t local_steps = 1;         ///< updates of each rank between averages of the parameters; 1: none are local
   double outer_momentum = 0;            ///< momentum of those averages, in [0, 1)

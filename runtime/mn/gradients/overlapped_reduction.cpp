@@ -34,9 +34,10 @@ OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, con
       learning_(!options.deterministic),
       tuner_(candidate_sizes(options), comm_->device()) {
   shared_->averager = std::move(averager);
-  const std::size_t count = parameters.size();
-  parts_expected_.assign(count, 1);
-  lay_out(std::move(parameters), sparse, backward_order(count));
+  parts_expected_.assign(parameters.size(), 1);
+  is_trained_.assign(parameters.size(), true);
+  auto order = backward_order(parameters.size());
+  lay_out(std::move(parameters), sparse, std::move(order));
 }
 
 OverlappedReduction::~OverlappedReduction() {
@@ -62,6 +63,7 @@ void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, const Spar
   order_ = std::move(order);
   gradients_.emplace(std::move(parameters), sparse, background_.communicator(), watch_, order_, std::move(noted));
   hooks_.emplace(this->parameters(), [this](std::size_t i) { ready(i); });  // after the buffer's own
+  gradients_->train_only(is_trained_);
   shared_->own = gradients_->shared_flat();
   if (copies) make_copy();
   averager().lay_out(order_, background_.communicator());
@@ -71,6 +73,7 @@ void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, const Spar
 void OverlappedReduction::make_copy() {
   shared_->copy = std::make_unique<FlatBuffer>(gradients_->inside(), shared_->own->tail_count(),
                                                background_.communicator(), order_);
+  shared_->copy->send_only(is_trained_);
 }
 
 void OverlappedReduction::plan(std::size_t bucket_bytes) {
@@ -98,8 +101,8 @@ void OverlappedReduction::forget_gradients() {
   streams_differ_ = false;
 }
 
-void OverlappedReduction::announce(StepPromise::Factor factor) {
-  promise_.announce(std::move(factor));
+void OverlappedReduction::announce(StepPromise::Weight weight) {
+  promise_.announce(std::move(weight));
   // A backward before the promise was not weighed by it.
   is_first_backward_ = order_seen_.empty() && launched_ == 0;
 }
@@ -145,9 +148,11 @@ bool OverlappedReduction::may_launch() {
 }
 
 void OverlappedReduction::launch_early() {
-  const double factor = in_place_ ? 1 : promise_.factor().value_or(1);  // in place it is weighed already
-  disturbed_ = disturbed_ || (launched_ > 0 && factor != early_factor_);
-  early_factor_ = factor;
+  // Without a promise: as the losses were weighed so far.
+  const StepWeight weight = promise_.weight().value_or(StepWeight{.counted = gradients_->watch().weight_so_far()});
+  disturbed_ = disturbed_ || (launched_ > 0 && !in_place_ && weight.factor != weight_.factor);
+  if (launched_ == 0 || !in_place_) weight_ = weight;
+  const double factor = in_place_ ? 1 : weight.factor;  // in place it is weighed already
   const std::size_t before = launched_ == 0 ? 0 : end_of(launched_ - 1);
   while (launched_ < buckets_.size() && missing_[launched_] == 0) launch(launched_, factor);
   if (in_place_) {
@@ -170,7 +175,7 @@ void OverlappedReduction::launch(std::size_t bucket, double factor) {
 }
 
 void OverlappedReduction::submit_messages(std::size_t first, std::size_t count, double factor) {
-  const auto part = std::make_shared<Part>(shared_, first, count, factor, makes_copies());
+  const auto part = std::make_shared<Part>(shared_, first, count, factor, weight_.counted, makes_copies());
   if (part->is_copy) {
     // Here, not in the background: the program may look at a mean that it has kept meanwhile.
     for (std::size_t m = first; m < first + count; ++m) shared_->copy->let_go(m);
@@ -190,7 +195,7 @@ void OverlappedReduction::Part::reduce(Communicator& comm) {
   // A compressor writes tensors. What a task writes in place must not count as a write by the program, which would have
   // broken its promise.
   const at::AutoDispatchBelowADInplaceOrView no_versions;
-  shared->averager->allreduce(is_copy ? *shared->copy : *shared->own, first, count, comm);
+  shared->averager->allreduce(is_copy ? *shared->copy : *shared->own, first, count, weight, comm);
 }
 
 /// From now on no task reads this rank's own gradients, unless they are reduced in place.
@@ -200,21 +205,23 @@ void OverlappedReduction::finish_copies() {
 }
 
 /// Whether copies that were sent early are not this step's gradients.
-bool OverlappedReduction::is_stale(double factor) const {
+bool OverlappedReduction::is_stale(const StepWeight& weight) const {
   if (launched_ == 0 || in_place_) return false;
-  if (disturbed_ || factor != early_factor_) return true;
+  if (disturbed_ || weight.factor != weight_.factor) return true;
+  if (shared_->averager->uses_weight() && weight.counted != weight_.counted) return true;
   for (std::size_t i = 0; i < parameters().size(); ++i) {
     if (bucket_of_[i] < launched_ && !gradients_->unchanged_since_ready(i)) return true;
   }
   return false;
 }
 
-bool OverlappedReduction::reduce(double weight, double factor) {
-  promise_.check(factor, *gradients_, in_place_ ? end_of(launched_ - 1) : 0);
+bool OverlappedReduction::reduce(const StepWeight& weight) {
+  promise_.check(weight.factor, *gradients_, in_place_ ? end_of(launched_ - 1) : 0);
   finish_copies();
-  StepAgreement agreement = gradients_->collect(
-      weight, factor, {.stale = is_stale(factor), .in_place = in_place_, .wants_copy = wants_copy_});
+  StepAgreement agreement =
+      gradients_->collect(weight, {.stale = is_stale(weight), .in_place = in_place_, .wants_copy = wants_copy_});
   agreement.agree(*comm_);
+  weight_ = weight;
   FlatBuffer& reduced = makes_copies() ? *shared_->copy : *shared_->own;
   while (launched_ < buckets_.size()) launch(launched_, 1);  // collect() has multiplied this rank's own
   const std::size_t all = reduced.messages().size();
@@ -236,17 +243,13 @@ void OverlappedReduction::end_step(const StepAgreement& agreement) {
   launched_ = 0;
   in_place_ = disturbed_ = wants_copy_ = false;
   promise_.keep();
-  count_parts();
+  for (std::size_t i = 0; i < parts_seen_.size(); ++i) {
+    if (parts_seen_[i] > 0) parts_expected_[i] = parts_seen_[i];
+  }
   learn_order();
   if (agreement.signals().wants_copy && !shared_->copy) make_copy();
   if (const auto bucket_bytes = tuner_.step(*comm_)) plan(*bucket_bytes);
   forget_gradients();
-}
-
-void OverlappedReduction::count_parts() {
-  for (std::size_t i = 0; i < parts_seen_.size(); ++i) {
-    if (parts_seen_[i] > 0) parts_expected_[i] = parts_seen_[i];
-  }
 }
 
 void OverlappedReduction::watch_graph() { watch_work_of(background_.communicator()); }
@@ -259,6 +262,13 @@ void OverlappedReduction::learn_order() {
     if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);  // unused so far: last
   }
   if (order != order_) order_to_come_ = std::move(order);
+}
+
+void OverlappedReduction::train_only(const std::vector<bool>& parameters) {
+  drain();
+  gradients_->train_only(is_trained_ = parameters);
+  if (shared_->copy) shared_->copy->send_only(parameters);
+  forget_gradients();
 }
 
 void OverlappedReduction::clear() {

@@ -47,10 +47,11 @@ class OverlappedReduction : public GradientReduction {
 
   const GradientBuffer& gradients() const noexcept override { return *gradients_; }
   void tell_fault() override { gradients_->tell_fault(); }
+  void train_only(const std::vector<bool>& parameters) override;
   void clear() override;
   void scale(double factor) override { gradients_->scale(factor); }
-  void announce(StepPromise::Factor factor) override;
-  bool reduce(double weight, double factor) override;
+  void announce(StepPromise::Weight weight) override;
+  bool reduce(const StepWeight& weight) override;
   void finish() override { background_.finish(); }
   bool is_settled() const override { return !learning_ && !order_to_come_ && tuner_.is_done(); }
   void watch_graph() override;
@@ -70,9 +71,8 @@ class OverlappedReduction : public GradientReduction {
   void submit_messages(std::size_t first, std::size_t count, double factor);
   [[nodiscard]] bool makes_copies() const noexcept { return shared_->copy && !in_place_; }
   [[nodiscard]] std::size_t end_of(std::size_t bucket) const;
-  void count_parts();
   void finish_copies();
-  [[nodiscard]] bool is_stale(double factor) const;
+  [[nodiscard]] bool is_stale(const StepWeight& weight) const;
   void end_step(const StepAgreement& agreement);
   void learn_order();
   void drain();
@@ -92,6 +92,7 @@ class OverlappedReduction : public GradientReduction {
     std::size_t first;
     std::size_t count;
     double factor;  // that the copy is multiplied by
+    double weight;  // StepWeight::counted
     bool is_copy;   // else in place
     std::once_flag copied = {};
   };
@@ -114,11 +115,12 @@ class OverlappedReduction : public GradientReduction {
   bool streams_differ_ = false;
   StepPromise promise_;
   bool is_first_backward_ = true;  // what was promised has no gradients of before
-  double early_factor_ = 1;        // that of the copies launched early
+  StepWeight weight_;              // of what is launched
   bool in_place_ = false;          // buckets were launched early in this step, and are not copies
   bool disturbed_ = false;         // a gradient came that early copies do not have
   bool wants_copy_ = false;        // a bucket could have been launched
   bool learning_ = true;
+  std::vector<bool> is_trained_;                           // [parameters]
   std::vector<std::size_t> order_;                         // [parameters] in memory
   std::optional<std::vector<std::size_t>> order_to_come_;  // (6): rank 0's, until the next zero_grad()
   BucketTuner tuner_;

@@ -3,21 +3,25 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 namespace mn {
 
-/// A post-accumulate hook on each parameter that requires a gradient. libtorch has one such slot for each parameter:
-/// a hook that was there before is called first, and the destructor restores it.
+/// A post-accumulate hook on each parameter, frozen ones too: they may require a gradient later. libtorch has one such
+/// slot for each parameter: a hook that was there before is called first, and the destructor restores it.
 class ReadyHooks {
  public:
-  /// `ready(i)` runs on the backward's thread.
-  ReadyHooks(const std::vector<at::Tensor>& parameters, std::function<void(std::size_t i)> ready);
+  /// `ready(i)` runs on the backward's thread. `moves`: it moves gradients, as one object alone may.
+  ReadyHooks(const std::vector<at::Tensor>& parameters, std::function<void(std::size_t i)> ready, bool moves = false);
   ~ReadyHooks();
   ReadyHooks(const ReadyHooks&) = delete;
   ReadyHooks& operator=(const ReadyHooks&) = delete;
+
+  /// The first parameter whose gradient another living object moves too.
+  [[nodiscard]] std::optional<std::size_t> moved_twice() const;
 
  private:
   std::vector<at::Tensor> hooked_;

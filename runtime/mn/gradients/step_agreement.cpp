@@ -17,9 +17,9 @@ at::Tensor as_tensor(std::vector<double>& numbers) {
 
 }  // namespace
 
-StepAgreement::StepAgreement(double weight, std::size_t gradients, const Signals& signals, bool assumed_equal)
-    : numbers_(kNumbers + gradients), own_weight_(weight), assumed_equal_(assumed_equal) {
-  numbers_[0] = weight;
+StepAgreement::StepAgreement(const StepWeight& weight, std::size_t gradients, const Signals& signals)
+    : numbers_(kNumbers + gradients), own_weight_(weight) {
+  numbers_[0] = weight.counted;
   numbers_[1] = signals.stale ? 1 : 0;
   numbers_[2] = signals.in_place ? 1 : 0;
   numbers_[3] = signals.wants_copy ? 1 : 0;
@@ -41,7 +41,9 @@ void StepAgreement::agree(Communicator& comm) {
   std::ranges::for_each(numbers_, [&](double& number) { number /= comm.size(); });
 }
 
-bool StepAgreement::misweighed(double mean) const { return assumed_equal_ && !weighs_as_mean(own_weight_, mean); }
+bool StepAgreement::misweighed(double mean) const {
+  return own_weight_.assumed_equal && !weighs_as_mean(own_weight_.counted, mean);
+}
 
 void StepAgreement::read(const at::Tensor& tail) {
   if (tail.numel() > 0) as_tensor(numbers_).copy_(tail);

@@ -14,6 +14,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/gradients/sparse_gradients.hpp>
+#include <mn/gradients/step_weight.hpp>
 
 namespace mn {
 
@@ -27,9 +28,8 @@ class StepAgreement {
   };
 
   StepAgreement() = default;
-  /// What this rank has to say; its gradients are still to be added. `assumed_equal`: collective calls within its
-  /// backward took all ranks to weigh the same.
-  StepAgreement(double weight, std::size_t gradients, const Signals& signals, bool assumed_equal);
+  /// What this rank has to say; its gradients are still to be added.
+  StepAgreement(const StepWeight& weight, std::size_t gradients, const Signals& signals);
   /// This rank has gradient i in its buffer.
   void add(std::size_t i) { numbers_[kNumbers + i] = 1; }
   /// This rank has a sparse gradient of a parameter that was not known for them.
@@ -66,8 +66,7 @@ class StepAgreement {
   static constexpr std::size_t kNumbers = 6;  // the weight and the signals; then 1 for each gradient that is there
 
   std::vector<double> numbers_;
-  double own_weight_ = 0;
-  bool assumed_equal_ = false;
+  StepWeight own_weight_;
 };
 
 }  // namespace mn

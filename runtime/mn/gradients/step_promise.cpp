@@ -8,14 +8,14 @@
 
 namespace mn {
 
-void StepPromise::announce(Factor factor) {
+void StepPromise::announce(Weight weight) {
   is_announced_ = true;
-  find_factor_ = std::move(factor);
+  find_weight_ = std::move(weight);
 }
 
 void StepPromise::watch_backward(std::size_t i, const GradientBuffer& gradients) {
   if (!is_announced_) return;
-  if (find_factor_) factor_ = std::exchange(find_factor_, nullptr)();
+  if (find_weight_) weight_ = std::exchange(find_weight_, nullptr)();
   const int task = torch::autograd::get_current_graph_task_id();
   runs_inner_backwards_ = runs_inner_backwards_ || task_.value_or(task) != task;  // (1) each is a task of its own
   task_ = task;
@@ -23,12 +23,13 @@ void StepPromise::watch_backward(std::size_t i, const GradientBuffer& gradients)
 }
 
 std::optional<double> StepPromise::binding() const {
-  return has_looked_ && !runs_inner_backwards_ ? factor_ : std::nullopt;
+  if (!has_looked_ || runs_inner_backwards_ || !weight_) return std::nullopt;
+  return weight_->factor;
 }
 
 void StepPromise::check(double factor, const GradientBuffer& gradients, std::size_t given_away) const {
   const bool relied_on = given_away > 0 || gradients.weighed_early();
-  if (relied_on && factor != *factor_) fail("the step counts other samples");
+  if (relied_on && factor != weight_->factor) fail("the step counts other samples");
   if (twice_) fail("a second backward came after that one");
   for (std::size_t m = 0; m < given_away; ++m) {
     const std::size_t i = *gradients.flat().parameter_of(m);
@@ -44,8 +45,8 @@ void StepPromise::keep() {
 
 void StepPromise::forget() {
   is_announced_ = false;
-  find_factor_ = nullptr;
-  factor_.reset();
+  find_weight_ = nullptr;
+  weight_.reset();
   task_.reset();
   twice_ = false;
 }

@@ -17,20 +17,20 @@ namespace mn {
 
 class StepPromise {
  public:
-  /// The step will multiply this rank's gradients by `factor`, which the first hook of the backward asks for: by then
-  /// it is known which losses carry a weight. No value: it is not known yet by what.
-  using Factor = std::function<std::optional<double>()>;
-  void announce(Factor factor);
+  /// The weight that the step will have, which the first hook of the backward asks for: by then it is known which
+  /// losses carry one. No value: it is not known yet.
+  using Weight = std::function<std::optional<StepWeight>()>;
+  void announce(Weight weight);
   /// From the hook of gradient i, after the buffer's own.
   void watch_backward(std::size_t i, const GradientBuffer& gradients);
-  /// The factor, if gradients may be changed in place (1).
+  /// The weight's factor, if gradients may be changed in place (1).
   [[nodiscard]] std::optional<double> binding() const;
   /// Whether no rank is bound in this step, but will be in later ones that are announced.
   [[nodiscard]] bool will_bind() const noexcept {
-    return is_announced_ && !runs_inner_backwards_ && !(has_looked_ && factor_);
+    return is_announced_ && !runs_inner_backwards_ && !(has_looked_ && weight_);
   }
   /// As announced, whether it binds or not.
-  [[nodiscard]] std::optional<double> factor() const noexcept { return factor_; }
+  [[nodiscard]] const std::optional<StepWeight>& weight() const noexcept { return weight_; }
 
   /// At the step, before anything else: throws UsageError if the promise was broken (2). Messages [0, given_away) of
   /// the gradients were given away.
@@ -43,8 +43,8 @@ class StepPromise {
 
  private:
   bool is_announced_ = false;
-  Factor find_factor_;  // until it has been asked
-  std::optional<double> factor_;
+  Weight find_weight_;  // until it has been asked
+  std::optional<StepWeight> weight_;
   std::optional<int> task_;  // autograd's, of this step's backward
   bool has_looked_ = false;  // in an announced step
   bool runs_inner_backwards_ = false;

@@ -158,6 +158,7 @@ at::Tensor sum_all(const at::Tensor& tensor, Communicator& comm) {
 
 /// A collective call and its adjoint, with what both need.
 struct Call {
+  std::shared_ptr<Communicator> comm;
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& given)> forward;
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& gradients)> backward;
   const char* one_sided = nullptr;  // its name, where only one rank has a gradient
@@ -173,15 +174,22 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
     return call->forward(given.vec());
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (!in_weighted_backward()) assume_equal_weights();
     const auto call = c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["call"].toCapsule())->call;
+    const auto unit = pass_gradients_over(call->comm);
+    if (!unit) assume_equal_weights();
     if (call->one_sided != nullptr && at::GradMode::is_enabled())
       throw ArgumentError(std::string(call->one_sided) + ": its gradients can't be differentiated (create_graph)",
                           true);
-    variable_list result = {at::Tensor(), at::Tensor()};  // none for the stand-in, and for `call`
     // With create_graph the adjoint is a call that gradients pass through, too.
-    for (at::Tensor& gradient : run({call->backward, call->forward}, gradients, true))
-      result.push_back(std::move(gradient));
+    const Call adjoint{call->comm, call->backward, call->forward};
+    variable_list result = {at::Tensor(), at::Tensor()};  // none for the stand-in, and for `call`
+    if (unit.value_or(1) == 1) {
+      for (at::Tensor& gradient : run(adjoint, gradients, true)) result.push_back(std::move(gradient));
+      return result;
+    }
+    variable_list sent;  // in samples, which count alike on all ranks
+    for (const at::Tensor& gradient : gradients) sent.push_back(gradient.mul(*unit));
+    for (const at::Tensor& gradient : run(adjoint, sent, true)) result.push_back(gradient.div(*unit));
     return result;
   }
 
@@ -217,6 +225,7 @@ at::Tensor all_gather(const std::shared_ptr<Communicator>& comm, const at::Tenso
   Sizes counts;
   for (const Form& form : forms) counts.push_back(form.sizes[0]);
   const Call call{
+      comm,
       [=](const auto& given) { return std::vector{gather_rows(given[0], counts, *comm)}; },
       [=](const auto& gradients) { return std::vector{sum_rows(gradients[0], counts, *comm)}; },
   };
@@ -227,7 +236,7 @@ at::Tensor all_reduce(const std::shared_ptr<Communicator>& comm, const at::Tenso
   const std::vector<Form> forms = gather_forms(*comm, {form_of(tensor)}, "all_reduce");
   check_alike(forms, 1, 0, "all_reduce");
   const auto sum = [=](const auto& given) { return std::vector{sum_all(given[0], *comm)}; };
-  return run({sum, sum}, {tensor}, any_requires_grad(forms)).front();
+  return run({comm, sum, sum}, {tensor}, any_requires_grad(forms)).front();
 }
 
 at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm, const std::vector<at::Tensor>& parts) {
@@ -240,6 +249,7 @@ at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm, const std::
     check_alike({forms.begin() + static_cast<std::ptrdiff_t>(r), forms.end()}, ranks, 0, "reduce_scatter");
   }
   const Call call{
+      comm,
       [=](const auto& given) { return std::vector{sum_rows(at::cat(given), counts, *comm)}; },
       [=](const auto& gradients) { return gather_rows(gradients[0], counts, *comm).split_with_sizes(counts); },
   };
@@ -253,6 +263,7 @@ at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor
     throw ArgumentError("broadcast from root " + std::to_string(root) + ": that rank gave no tensor", true);
   const bool is_root = comm->rank() == root;
   const Call call{
+      comm,
       [=](const auto& given) {
         const auto options =
             at::TensorOptions(static_cast<at::ScalarType>(form.dtype)).device(c10::Device(comm->device()));
@@ -273,7 +284,7 @@ at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor
 std::vector<at::Tensor> alltoall(const std::shared_ptr<Communicator>& comm, const std::vector<at::Tensor>& parts) {
   const std::vector<Form> forms = gather_forms(*comm, forms_of(parts, *comm), "alltoall");
   const auto send = [=](const auto& given) { return alltoall_tensors(*comm, given); };
-  return run({send, send}, parts, any_requires_grad(forms));
+  return run({comm, send, send}, parts, any_requires_grad(forms));
 }
 
 }  // namespace mn

@@ -126,7 +126,7 @@ class Normalization : public torch::autograd::Function<Normalization> {
     const std::vector<std::int64_t> dims = reduced_dims(input);
     const at::Tensor own = at::cat({gradient.sum(dims), (gradient * normal).sum(dims)});
     const std::int64_t channels = input.size(1);
-    const at::Tensor mean = sum_over_ranks(own, saved[5], *kept->comm) / count.clamp_min(1);
+    const at::Tensor mean = sum_over_ranks(own, saved[5], kept->comm) / count.clamp_min(1);
     at::Tensor result = gradient - by_channel(mean.narrow(0, 0, channels), input) -
                         normal * by_channel(mean.narrow(0, channels, channels), input);
     result = result * by_channel(weight.defined() ? scale * weight : scale, input);
@@ -145,15 +145,16 @@ class Normalization : public torch::autograd::Function<Normalization> {
 
  private:
   /// By (4); `samples` are those of each rank.
-  static at::Tensor sum_over_ranks(const at::Tensor& own, const at::Tensor& samples, Communicator& comm) {
-    if (in_weighted_backward()) {
-      at::Tensor all = own.clone();
-      sum(all, comm);
-      return all;
+  static at::Tensor sum_over_ranks(const at::Tensor& own, const at::Tensor& samples,
+                                   const std::shared_ptr<Communicator>& comm) {
+    if (const auto unit = pass_gradients_over(comm)) {
+      at::Tensor all = own * *unit;
+      sum(all, *comm);
+      return all / *unit;
     }
-    const at::Tensor weight = samples[comm.rank()];
+    const at::Tensor weight = samples[comm->rank()];
     at::Tensor all = own * weight;
-    sum(all, comm);
+    sum(all, *comm);
     return all / weight.clamp_min(1);
   }
 };

@@ -18,6 +18,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/nn/recompute.hpp>
+#include <mn/tensor/weighted_loss.hpp>
 
 namespace mn {
 namespace {
@@ -125,6 +126,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
       run->random.restore();
       output = run->segment(inputs);
     }
+    begin_backward_record();
     if (output.requires_grad()) torch::autograd::backward({output}, {gradients.at(0)});
     variable_list result = {at::Tensor(), at::Tensor()};  // none for the stand-in, and for `run`
     for (const at::Tensor& input : inputs) result.push_back(input.grad());

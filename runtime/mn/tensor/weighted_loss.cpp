@@ -2,7 +2,8 @@
 //     and when the task ends, the engine says so. Of a backward that threw the next one finds another task's.
 // (2) One backward at a time runs over the parameters of an optimizer, whatever threads the engine uses for it: what is
 //     noted here is the process's.
-#include <atomic>
+// (3) A record never changes, as hooks read it on other threads: each entry makes another one.
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 
@@ -22,52 +23,82 @@ using torch::autograd::Engine;
 using torch::autograd::variable_list;
 
 std::mutex mutex;
-std::shared_ptr<std::vector<LossWeight>> running;  // null: no weighted backward
-int running_task = -1;
-std::atomic<bool> assumed_equal = false;
+std::shared_ptr<const BackwardRecord> running;  // null: no backward with an entry
+double weighed = 0;
+
+/// The record as it is, of the task that runs if `own`; else of one around it, if that has a record.
+BackwardRecord record_to_change(bool own) {
+  const int task = torch::autograd::get_current_graph_task_id();
+  if (running && (!own || running->task == task)) return *running;
+  Engine::get_default_engine().queue_callback(end_backward_record);  // at the end of backward
+  return {.task = task};
+}
 
 void note(const LossWeight& loss) {
   const std::lock_guard lock(mutex);
-  const int task = torch::autograd::get_current_graph_task_id();
-  if (!running || running_task != task) {
-    running = std::make_shared<std::vector<LossWeight>>();
-    running_task = task;
-    Engine::get_default_engine().queue_callback(end_weighted_backward);  // at the end of backward
-  }
-  running->push_back(loss);
+  BackwardRecord record = record_to_change(true);
+  record.losses.push_back(loss);
+  running = std::make_shared<BackwardRecord>(std::move(record));
+  weighed += loss.samples;
 }
 
 class WeightedLoss : public torch::autograd::Function<WeightedLoss> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& loss, const LossWeight& weight) {
-    context->saved_data["weight"] = weight.weight;
     context->saved_data["samples"] = weight.samples;
-    context->saved_data["weigher"] = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(weight.weigher));
-    return loss.mul(weight.weight);
+    context->saved_data["unit"] = weight.unit;
+    context->saved_data["agreed_unit"] = weight.agreed_unit;
+    context->saved_data["agreed"] = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(weight.agreed));
+    return loss.mul(weight.weight());
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const double weight = context->saved_data["weight"].toDouble();
-    note({weight, context->saved_data["samples"].toDouble(),
-          reinterpret_cast<const void*>(static_cast<std::intptr_t>(context->saved_data["weigher"].toInt()))});
-    return {gradients[0].mul(weight), {}};
+    const LossWeight loss{
+        context->saved_data["samples"].toDouble(), context->saved_data["unit"].toDouble(),
+        context->saved_data["agreed_unit"].toDouble(),
+        reinterpret_cast<const void*>(static_cast<std::intptr_t>(context->saved_data["agreed"].toInt()))};
+    note(loss);
+    return {gradients[0].mul(loss.weight()), {}};
   }
 };
 
 }  // namespace
 
 at::Tensor weighted_loss(const at::Tensor& loss, const LossWeight& weight) { return WeightedLoss::apply(loss, weight); }
-WeightedBackward weighted_backward() {
+std::shared_ptr<const BackwardRecord> backward_record() {
   const std::lock_guard lock(mutex);
   return running;
 }
-bool in_weighted_backward() { return weighted_backward() != nullptr; }
-void end_weighted_backward() {
+void begin_backward_record() {
+  const std::lock_guard lock(mutex);
+  if (!running) running = std::make_shared<BackwardRecord>(record_to_change(true));
+}
+void end_backward_record() {
   const std::lock_guard lock(mutex);
   running.reset();
 }
+double samples_weighed() {
+  const std::lock_guard lock(mutex);
+  return weighed;
+}
 
-void assume_equal_weights() noexcept { assumed_equal = true; }
-bool take_assumed_equal_weights() noexcept { return assumed_equal.exchange(false); }
+std::optional<double> pass_gradients_over(const std::shared_ptr<Communicator>& group) {
+  const std::lock_guard lock(mutex);
+  BackwardRecord record = record_to_change(false);
+  if (std::ranges::find(record.groups, group) == record.groups.end()) {
+    record.groups.push_back(group);
+    running = std::make_shared<BackwardRecord>(record);
+  }
+  if (record.losses.empty()) return std::nullopt;
+  const LossWeight& loss = record.losses.back();
+  return loss.agreed == group.get() ? loss.unit / loss.agreed_unit : loss.unit;
+}
+
+void assume_equal_weights() {
+  const std::lock_guard lock(mutex);
+  BackwardRecord record = record_to_change(false);
+  record.assumed_equal = true;
+  running = std::make_shared<BackwardRecord>(std::move(record));
+}
 
 bool weighs_as_mean(double own, double mean) noexcept { return std::abs(own - mean) <= 1e-5 * mean; }
 

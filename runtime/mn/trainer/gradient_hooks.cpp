@@ -1,4 +1,5 @@
 // What changes gradients between the reduction and the update: decay and clipping.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
@@ -17,6 +19,19 @@
 
 namespace mn {
 namespace {
+
+/// The L2 norm of each tensor, a scalar on its device: float32 of 16-bit floats, whose squares 16 bits cannot hold.
+std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors) {
+  const auto is_narrow = [](const at::Tensor& tensor) { return tensor.element_size() < 4; };
+  if (std::ranges::none_of(tensors, is_narrow)) return at::_foreach_norm(tensors);
+  if (std::ranges::all_of(tensors, is_narrow)) return at::_foreach_norm(tensors, 2, at::kFloat);
+  std::vector<at::Tensor> norms;
+  for (const at::Tensor& tensor : tensors) {
+    norms.push_back(is_narrow(tensor) ? at::linalg_vector_norm(tensor, 2, {}, false, at::kFloat)
+                                      : at::linalg_vector_norm(tensor));
+  }
+  return norms;
+}
 
 std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
   std::vector<at::Tensor> gradients;
@@ -30,7 +45,7 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
 at::Tensor global_norm(const std::vector<at::Tensor>& gradients) {
   if (gradients.empty()) return at::zeros({}, at::kDouble);
   std::vector<at::Tensor> norms;
-  for (const at::Tensor& norm : at::_foreach_norm(gradients)) norms.push_back(norm.to(at::kDouble));
+  for (const at::Tensor& norm : norms_of(gradients)) norms.push_back(norm.to(at::kDouble));
   return at::stack(norms).norm();
 }
 

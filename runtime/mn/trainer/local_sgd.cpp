@@ -57,9 +57,9 @@ void LocalSgd::restart() {
   assumed_equal_ = false;
 }
 
-void LocalSgd::step(double weight, bool assumed_equal) {
-  weight_ += weight;
-  assumed_equal_ = assumed_equal_ || assumed_equal;
+void LocalSgd::step(const StepWeight& weight) {
+  weight_ += weight.own;
+  assumed_equal_ = assumed_equal_ || weight.assumed_equal;
   if (++steps_ >= period_) synchronize();
 }
 

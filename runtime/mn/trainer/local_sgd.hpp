@@ -17,6 +17,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/gradients/compression/flat_buffer.hpp>
+#include <mn/gradients/step_weight.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/trainer/running_statistics.hpp>
 
@@ -31,9 +32,9 @@ class LocalSgd {
   /// Collective. From now on averages include these buffers, without momentum.
   void average_also(std::vector<AveragedBuffer> buffers);
 
-  /// Collective, after each local update, whose weight on this rank is `weight`. `assumed_equal`: collective calls
-  /// within its backward took all ranks to weigh the same. If they do not, ArgumentError follows at the average.
-  void step(double weight, bool assumed_equal = false);
+  /// Collective, after each local update of this weight. Where collective calls within its backward took all ranks to
+  /// weigh the same, and they do not, ArgumentError follows at the average.
+  void step(const StepWeight& weight);
   /// Collective: averages now, unless there was no step since the last average.
   void synchronize();
   /// Starts from the present parameters, which are the same on all ranks.

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <unordered_set>
 
 #include <ATen/core/Tensor.h>
 
@@ -9,6 +8,7 @@
 #include <mn/core/json.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/gradients/create_gradient_reduction.hpp>
+#include <mn/gradients/step_weights.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/optimizers/skips_overflows.hpp>
 #include <mn/tensor/device_times.hpp>
@@ -36,7 +36,10 @@ void let_random_numbers_differ(Communicator& comm) {
 
 MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> actual,
                                        std::shared_ptr<Communicator> comm, const OptimizerOptions& options)
-    : actual_(std::move(actual)), comm_(std::move(comm)), options_(options) {
+    : actual_(std::move(actual)),
+      comm_(std::move(comm)),
+      options_(options),
+      weights_(std::make_unique<StepWeights>(comm_, options_.loss_ranks)) {
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
   // Checked before the first collective call: all ranks have the same options, so all throw.
   check_options(options_);
@@ -64,114 +67,26 @@ void MultiNodeOptimizer::keep_overflows_on_device() {
   scaler_->stay_on(c10::Device(comm_->device()));
 }
 
-std::vector<at::Tensor> MultiNodeOptimizer::parameters() const {
-  std::vector<at::Tensor> all;
-  for (const auto& group : actual_->param_groups()) {
-    all.insert(all.end(), group.params().begin(), group.params().end());
-  }
-  return all;
-}
-
-/// libtorch's modules list a parameter that two of them share twice. The groups keep the first.
-void MultiNodeOptimizer::remove_repeats() {
-  std::unordered_set<const c10::TensorImpl*> seen;
-  for (auto& group : actual_->param_groups()) {
-    std::erase_if(group.params(), [&](const at::Tensor& p) { return !seen.insert(p.unsafeGetTensorImpl()).second; });
-  }
-}
-
-void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
-  ++adoptions_;
-  earlier_bytes_ = bytes_sent();
-  local_.reset();
-  comm_->broadcast_data(parameters);
-  // All parameters, frozen ones too: follow_parameter_set() compares with what the program's groups hold.
-  known_ = parameters;
-  frozen_.clear();
-  parameters = differentiable(std::move(parameters));
-  std::erase_if(parameters, [&](const at::Tensor& parameter) {
-    if (parameter.requires_grad()) return false;
-    frozen_.push_back(parameter);
-    return true;
-  });
-  if (options_.local_steps > 1) {
-    local_ =
-        std::make_unique<LocalSgd>(parameters, comm_, options_.local_steps, options_.outer_momentum, options_.trace);
-    local_->average_also(buffers_);
-  }
-  // With local SGD each rank reduces its gradients alone.
-  group_ = local_ ? std::shared_ptr<Communicator>(comm_->split(comm_->rank(), 0)) : comm_;
-  make_reduction(std::move(parameters));
-}
-
-void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters) {
-  std::unordered_set<const c10::TensorImpl*> sparse;
-  for (std::size_t i = 0; reduction_ && i < reduction_->parameters().size(); ++i) {
-    if (reduction_->gradients().sparse().known()[i]) sparse.insert(reduction_->parameters()[i].unsafeGetTensorImpl());
-  }
-  SparseGradients::Known known;
-  for (const auto& parameter : parameters) known.push_back(sparse.contains(parameter.unsafeGetTensorImpl()));
-  reduction_.reset();  // removes its hooks and views before the next one sets its own
-  reduction_ = create_gradient_reduction(std::move(parameters), known, group_, options_);
-  if (scaler_) reduction_->averager().set_scale(scaler_->scale());
-  reduction_->pause_while(no_sync_);
-}
-
-/// After a step: makes a reduction without room for the gradients that have turned out to be sparse.
-void MultiNodeOptimizer::leave_sparse_outside() {
-  if (!reduction_->gradients().is_too_large()) return;
-  apply_pending();
-  ++adoptions_;
-  const NamedTensors residuals = reduction_->averager().state();
-  earlier_bytes_ += reduction_->bytes_sent();
-  make_reduction(reduction_->parameters());
-  reduction_->averager().load_state(residuals);
-}
-
-void MultiNodeOptimizer::follow_parameter_set() {
-  std::vector<at::Tensor> now = parameters();
-  const bool same = std::equal(now.begin(), now.end(), known_.begin(), known_.end(),
-                               [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
-  const auto needs_gradient = [](const at::Tensor& parameter) { return parameter.requires_grad(); };
-  if (same && std::ranges::none_of(frozen_, needs_gradient) &&
-      std::ranges::all_of(reduction_->parameters(), needs_gradient)) {
-    return;
-  }
-  if (!same) {
-    remove_repeats();
-    now = parameters();
-  }
-  known_.clear();  // if the new set can't be adopted, the next call tries again
-  // Gradients that no step has used stay; those that are under way are applied.
-  const std::vector<at::Tensor> trained = differentiable(now);
-  std::vector<at::Tensor> unused;
-  for (const auto& parameter : trained) unused.push_back(std::exchange(parameter.mutable_grad(), {}));
-  synchronize();
-  for (std::size_t i = 0; i < trained.size(); ++i) trained[i].mutable_grad() = unused[i];
-  adopt(std::move(now));
-}
-
 void MultiNodeOptimizer::zero_grad() {
   follow_parameter_set();
   reduction_->clear();
   for (const auto& parameter : frozen_) parameter.mutable_grad().reset();
   reduced_.reset();
-  weighed_.reset();
-  end_weighted_backward();
+  weights_->forget();
+  end_backward_record();
 }
 
 void MultiNodeOptimizer::announce_step(double samples) {
   if (samples <= 0) return;
-  reduction_->announce(
-      [this, samples] { return nominal_samples_ > 0 ? factor_for(samples / nominal_samples_) : std::nullopt; });
+  reduction_->announce([this, samples] { return weights_->ahead(samples, reduction_->gradients().watch()); });
 }
 
 void MultiNodeOptimizer::scale_gradients(double factor) { reduction_->scale(factor); }
 
-void MultiNodeOptimizer::step() { step_weighted(1.0); }
+void MultiNodeOptimizer::step() { step_weighted(weights_->of_equal_step()); }
 
 void MultiNodeOptimizer::step(double samples) {
-  if (const auto weight = weight_of(samples)) step_weighted(*weight);
+  if (const auto weight = weights_->of_step(samples)) step_weighted(*weight);
 }
 
 /// Runs work that waits for communication, and counts its time as exposed communication.
@@ -186,10 +101,10 @@ void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& wor
   communication_s_ += std::chrono::duration<double>(Trace::Clock::now() - begin).count();
 }
 
-void MultiNodeOptimizer::step_weighted(double weight) {
+void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
   reduce_weighted(weight);
   const Reduced reduced = *std::exchange(reduced_, std::nullopt);
-  weighed_.reset();
+  weights_->end_step();
   if (skips_ != nullptr) skips_->skip_where(scaler_->found());
   if (reduced.any && reduced.finite) update();
   // `finite` is of the reduced gradients, and so the same on all ranks: they skip the same steps and keep one scale.
@@ -198,14 +113,13 @@ void MultiNodeOptimizer::step_weighted(double weight) {
     reduction_->averager().set_scale(scaler_->scale());
     if (!is_recording_) watch_overflows();
   }
-  const bool assumed = reduction_->gradients().assumed_equal_weights();
-  if (local_) wait("wait for parameters", [&] { local_->step(reduced.weight, assumed); });
+  if (local_) wait("wait for parameters", [&] { local_->step(reduced.weight); });
   leave_sparse_outside();
 }
 
 void MultiNodeOptimizer::update() {
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
-  for (const auto& [name, hook] : hooks_) hook(reduction_->parameters());
+  for (const auto& [name, hook] : hooks_) hook(trained_);
   actual_->step();
   end_phase(options_.trace.get(), comm_->device());
   if (!local_ && !is_recording_) check_->after_update(known_, *comm_);
@@ -248,9 +162,7 @@ std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
   return token;
 }
 
-const std::vector<at::Tensor>& MultiNodeOptimizer::trained_parameters() const noexcept {
-  return reduction_->parameters();
-}
+const std::vector<at::Tensor>& MultiNodeOptimizer::trained_parameters() const noexcept { return trained_; }
 
 void MultiNodeOptimizer::add_hook(const std::string& name, GradientHook hook) {
   const bool taken = std::any_of(hooks_.begin(), hooks_.end(), [&](const auto& other) { return other.first == name; });
@@ -267,29 +179,17 @@ void MultiNodeOptimizer::remove_hook(const std::string& name) {
 }
 
 nlohmann::json MultiNodeOptimizer::state() const {
-  nlohmann::json state = {{"nominal_samples", nominal_samples_}};
+  nlohmann::json state = {{"nominal_samples", weights_->unit()}};
   if (scaler_) state["grad_scaler"] = scaler_->state();
   return state;
 }
 
 void MultiNodeOptimizer::load_state(const nlohmann::json& state) {
   ++adoptions_;
-  nominal_samples_ = state.at("nominal_samples").get<double>();
+  weights_->set_unit(state.at("nominal_samples").get<double>());
   if (scaler_ && state.contains("grad_scaler")) scaler_->load_state(state.at("grad_scaler"));
   if (scaler_) reduction_->averager().set_scale(scaler_->scale());
   if (local_) local_->restart();
-}
-
-NamedTensors MultiNodeOptimizer::rank_state() const {
-  return local_ ? local_->state() : reduction_->averager().state();
-}
-
-void MultiNodeOptimizer::load_rank_state(const NamedTensors& state) {
-  if (local_) {
-    local_->load_state(state);
-  } else {
-    reduction_->averager().load_state(state);
-  }
 }
 
 std::unique_ptr<MultiNodeOptimizer> create_multi_node_optimizer(std::unique_ptr<torch::optim::Optimizer> actual,

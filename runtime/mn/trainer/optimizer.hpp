@@ -14,6 +14,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/gradients/optimizer_options.hpp>
+#include <mn/gradients/step_weight.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/trainer/running_statistics.hpp>
 
@@ -28,6 +29,7 @@ class GraphedStep;
 class LocalSgd;
 class ParameterCheck;
 class SkipsOverflows;
+class StepWeights;
 
 /// Called between the reduction and the update, with the parameters whose gradients are now the mean. May change
 /// gradients in place, in the same way on every rank.
@@ -53,7 +55,8 @@ using LossClosure = std::function<at::Tensor()>;
 /// DataError on every rank names those that differ, with rank and host.
 ///
 /// Parameters that require no gradient (frozen ones) are neither sent nor waited for. A parameter that groups list
-/// twice (tied weights) is updated once: its repeats are removed from the groups.
+/// twice (tied weights) is updated once: its repeats are removed from the groups. One that another living multi-node
+/// optimizer has is a UsageError of the first call.
 ///
 /// Every call is collective unless its comment says "local": all ranks make the same calls in the same order. Calls
 /// block, except on a GPU: there they enqueue on the caller's current stream, which must be the same for all calls. In
@@ -84,11 +87,11 @@ class MultiNodeOptimizer {
   /// Local. The loss to call backward() of: multiplied by the GradScaler's scale, or as it is without one. With a
   /// GradScaler, step() throws UsageError if nothing was scaled.
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss);
-  /// The same, and the loss carries its weight into backward: where ranks differ in their samples, collective calls
-  /// within backward (mn::all_gather() and the like, MultiNodeBatchNorm) need it. Of several losses the gradients add
-  /// up, each by its weight; then comes step(SUM of the samples), also of other optimizers whose parameters these
-  /// losses train. `losses` of a step, the same on all ranks, saves a pass over gradients if it is given. The first
-  /// call is collective: a rank without samples then calls step(0).
+  /// Local. The same, and the loss carries its weight into backward: where ranks differ in their samples, collective
+  /// calls within backward (mn::all_gather() and the like, MultiNodeBatchNorm) need it. Of several losses the gradients
+  /// add up, each by its weight; then comes step(SUM of the samples), also of other optimizers whose parameters these
+  /// losses train, and also where a loss has reached none of them on this rank. `losses` of a step, the same on all
+  /// ranks, saves a pass over gradients in the first step. A rank without samples calls step(0) alone.
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss, double samples, std::int64_t losses = 1);
   /// Local, between backward and step. Multiplies this rank's gradients, e.g. sums by 1 / samples.
   void scale_gradients(double factor);
@@ -109,7 +112,9 @@ class MultiNodeOptimizer {
   /// steps the next average.
   ///
   /// A None gradient counts as zero where another rank has one; where no rank has one, the update leaves the parameter
-  /// alone. If the parameter set changed since the last call (on every rank), the parameters are broadcast again first.
+  /// alone. The parameter set may change between calls, on every rank: parameters that are new to the optimizer, or
+  /// require their first gradient, are broadcast; residuals of compression stay. One that is frozen costs nothing more,
+  /// and comes back at no cost.
   void step(double samples);
 
   /// For optimizers that compute the loss several times in a step (torch::optim::LBFGS). After each call of `closure`
@@ -172,42 +177,34 @@ class MultiNodeOptimizer {
   /// What reduce_gradients() leaves to the step.
   struct Reduced {
     bool any;  // a mean to apply
-    double weight;
+    StepWeight weight;
     bool finite = true;  // for the scaler
-  };
-
-  /// What the losses of this step have given their gradients.
-  struct Carried {
-    bool any = false;
-    double weight = 0;
-    double samples = 0;
-    bool mixed = false;  // not all of them count a sample alike
-    void add(double more_weight, double more_samples);
   };
 
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
   void remove_repeats();
   void follow_parameter_set();
   void adopt(std::vector<at::Tensor> parameters);
-  void make_reduction(std::vector<at::Tensor> parameters);
+  [[nodiscard]] NamedTensors own_state() const;
+  /// The ranks that average gradients.
+  [[nodiscard]] const std::shared_ptr<Communicator>& group() const noexcept { return local_ ? alone_ : comm_; }
+  void make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse);
+  [[nodiscard]] std::vector<at::Tensor> sparse_parameters() const;
   void leave_sparse_outside();
+  void look_for_frozen();
   void apply_pending();
   // optimizer_gradients.cpp
   [[nodiscard]] std::string fault_of_frozen() const;
+  void check_alone();
   void keep_overflows_on_device();
   [[nodiscard]] std::string fault_of_gradients() const;
   [[nodiscard]] std::string change_of(std::size_t i) const;
   void check_faults();
-  [[nodiscard]] std::optional<double> weight_of(double samples, std::int64_t losses = 1);
   [[nodiscard]] bool is_reduced();
-  void check_same_weight(double weight) const;
-  [[nodiscard]] Carried carried(bool by_calls) const;
-  [[nodiscard]] std::optional<double> factor_for(double weight) const;
-  [[noreturn]] void fail_carried(double weight) const;
   void check_assumed_weights() const;
-  void reduce_weighted(double weight);
-  [[nodiscard]] at::Tensor evaluate(const LossClosure& closure, double weight);
-  at::Tensor step_with(const LossClosure& closure, double weight);
+  void reduce_weighted(const StepWeight& weight);
+  [[nodiscard]] at::Tensor evaluate(const LossClosure& closure, const StepWeight& weight);
+  at::Tensor step_with(const LossClosure& closure, const StepWeight& weight);
 
   // optimizer_graph.cpp
   friend class GraphedStep;
@@ -219,19 +216,20 @@ class MultiNodeOptimizer {
   void end_recording();
   void launch(DeviceGraph& graph, std::uint64_t bytes);
 
-  void step_weighted(double weight);
+  void step_weighted(const StepWeight& weight);
   void watch_overflows();
   void wait(const char* what, const std::function<void()>& work);
   void update();
 
   std::unique_ptr<torch::optim::Optimizer> actual_;
   std::shared_ptr<Communicator> comm_;
-  std::shared_ptr<Communicator> group_;  // the ranks that average gradients: all, or with local SGD this one
+  std::shared_ptr<Communicator> alone_;  // this rank; null without local SGD
   OptimizerOptions options_;
-  std::vector<at::Tensor> known_;   // actual's parameters when adopt() was last called
-  std::vector<at::Tensor> frozen_;  // those of them that needed no gradient then
-  std::optional<Reduced> reduced_;  // by reduce_gradients(), for the next step
-  std::string fault_;               // that this rank has found in its gradients, until all ranks throw
+  std::vector<at::Tensor> known_;    // actual's parameters when adopt() was last called
+  std::vector<at::Tensor> trained_;  // those of them that needed a gradient when the set last changed
+  std::vector<at::Tensor> frozen_;   // and those that did not
+  std::optional<Reduced> reduced_;   // by reduce_gradients(), for the next step
+  std::string fault_;                // that this rank has found in its gradients, until all ranks throw
   std::unique_ptr<GradientReduction> reduction_;
   std::unique_ptr<GradScaler> scaler_;   // null: losses are not scaled
   SkipsOverflows* skips_ = nullptr;      // actual_, where overflows stay on the device
@@ -239,13 +237,13 @@ class MultiNodeOptimizer {
   bool is_recording_ = false;            // it records a step, which computes nothing now
   bool is_first_launch_ = false;         // of what was recorded
   std::uint64_t adoptions_ = 0;          // of parameters, states and hooks
+  bool has_looked_ = false;              // whether another optimizer has one of these parameters
   std::weak_ptr<void> no_sync_;          // what no_sync() returned, while somebody holds it
   std::unique_ptr<LocalSgd> local_;      // null: gradients are averaged, not parameters
   std::vector<AveragedBuffer> buffers_;  // for local_
   std::vector<std::pair<std::string, GradientHook>> hooks_;
   std::unique_ptr<ParameterCheck> check_;
-  double nominal_samples_ = 0;          // agreed at the first weighted step; a rank with as many needs no scaling pass
-  std::optional<double> weighed_;       // by scale_loss(): what this step's gradients carry already
+  std::unique_ptr<StepWeights> weights_;
   double communication_s_ = 0;          // by the host's clock
   std::unique_ptr<DeviceTimer> waits_;  // by the device's: in place of that, unless the host waits for a trace
   std::uint64_t earlier_bytes_ = 0;     // sent for earlier sets of parameters

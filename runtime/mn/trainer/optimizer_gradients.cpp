@@ -6,9 +6,7 @@
 // (4) What scale_loss(loss, samples) has weighed is not weighed again, whichever optimizer's it was.
 // (5) With a closure every call of it ends in a reduction and in the mean loss: an optimizer that decides by them
 //     decides alike on all ranks.
-#include <algorithm>
 #include <array>
-#include <cmath>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -20,6 +18,7 @@
 #include <mn/core/log.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/gradients/gradient_reduction.hpp>
+#include <mn/gradients/step_weights.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
@@ -27,97 +26,24 @@
 #include <mn/trainer/parameter_check.hpp>
 
 namespace mn {
-namespace {
-
-/// But for the rounding of a sum of parts.
-bool is_same_weight(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
-
-/// "the weight of 6 samples"; "the weight 1" while it is not known what a sample weighs.
-std::string count_text(double weight, double nominal_samples) {
-  if (nominal_samples == 0) return "the weight " + nlohmann::json(weight).dump();
-  return "the weight of " + nlohmann::json(static_cast<float>(weight * nominal_samples)).dump() + " samples";
-}
-
-}  // namespace
 
 at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss) { return scaler_ ? scaler_->scale_loss(loss) : loss; }
 
 at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss, double samples, std::int64_t losses) {
-  const double weight = weight_of(samples, losses).value_or(0);
-  weighed_ = weighed_.value_or(0) + weight;
-  return weighted_loss(scale_loss(loss), {weight, weight * nominal_samples_, this});
+  const LossWeight weight = weights_->of_loss(samples, losses);
+  return weighted_loss(scale_loss(loss), weight);
 }
 
 bool MultiNodeOptimizer::reduce_gradients() {
-  reduce_weighted(1.0);
+  reduce_weighted(weights_->of_equal_step());
   return reduced_->any;
 }
 
 bool MultiNodeOptimizer::reduce_gradients(double samples) {
-  const auto weight = weight_of(samples);
+  const auto weight = weights_->of_step(samples);
   if (!weight) return false;
   reduce_weighted(*weight);
   return reduced_->any;
-}
-
-/// Weight of one of a step's `losses`, which stands for so many samples. No value while no rank has ever had a sample.
-std::optional<double> MultiNodeOptimizer::weight_of(double samples, std::int64_t losses) {
-  if (!(samples >= 0) || !std::isfinite(samples))
-    throw ArgumentError("the samples of a step must be at least 0 and finite, got " + std::to_string(samples));
-  if (nominal_samples_ == 0) {
-    double most = samples * static_cast<double>(losses);
-    comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
-    nominal_samples_ = most;
-  }
-  if (nominal_samples_ == 0) return std::nullopt;
-  return samples / nominal_samples_;
-}
-
-void MultiNodeOptimizer::Carried::add(double more_weight, double more_samples) {
-  any = true;
-  // All losses of a step have to count a sample alike.
-  mixed = mixed || !is_same_weight(weight * more_samples, more_weight * samples);
-  weight += more_weight;
-  samples += more_samples;
-}
-
-/// By scale_loss()'s calls, or by the backwards whose gradients are there: a loss may have been dropped since, or have
-/// reached none of these parameters.
-MultiNodeOptimizer::Carried MultiNodeOptimizer::carried(bool by_calls) const {
-  Carried all;
-  if (by_calls && weighed_) all.add(*weighed_, *weighed_ * nominal_samples_);
-  for (const auto& backward : reduction_->gradients().watch().weighted_backwards()) {
-    for (const LossWeight& loss : *backward) {
-      if (loss.weigher != this || !by_calls) all.add(loss.weight, loss.samples);
-    }
-  }
-  return all;
-}
-
-/// What gradients of this weight are still to be multiplied by; no value if their losses came with other samples. Other
-/// optimizers may weigh a sample otherwise, but the same on all ranks.
-std::optional<double> MultiNodeOptimizer::factor_for(double weight) const {
-  for (const bool by_calls : {true, false}) {
-    const Carried losses = carried(by_calls);
-    if (!losses.any && by_calls) return weight;
-    if (losses.mixed || !is_same_weight(losses.samples, weight * nominal_samples_)) continue;
-    return is_same_weight(losses.weight, weight) ? 1 : weight / losses.weight;
-  }
-  return std::nullopt;
-}
-
-/// Throws: these losses were weighed otherwise than step() counts.
-void MultiNodeOptimizer::fail_carried(double weight) const {
-  const Carried losses = carried(true);
-  if (losses.mixed)
-    throw ArgumentError(
-        "the losses of this step were weighed by optimizers that count a sample differently: call scale_loss() of one "
-        "of them for all");
-  if (nominal_samples_ == 0)
-    throw ArgumentError("another optimizer's scale_loss() has weighed the losses of this step: call step(samples)");
-  throw ArgumentError(
-      "the losses of this step came with " + count_text(losses.samples / nominal_samples_, nominal_samples_) +
-      " to scale_loss(), but the step counts " + count_text(weight, nominal_samples_) + ": give both the same samples");
 }
 
 /// Found where a rank's weight is not the ranks' mean.
@@ -155,20 +81,11 @@ std::string MultiNodeOptimizer::change_of(std::size_t i) const {
 /// Once a reduction has told all ranks of a fault that some have found: they throw the same error.
 void MultiNodeOptimizer::check_faults() {
   if (!reduction_->gradients().any_fault()) return;
-  const std::vector<std::string> faults = group_->allgather_obj(std::exchange(fault_, ""));
+  const std::vector<std::string> faults = group()->allgather_obj(std::exchange(fault_, ""));
   const auto first = std::ranges::find_if(faults, [](const std::string& fault) { return !fault.empty(); });
   if (first == faults.end()) return;  // thrown before
   const bool on_all = std::ranges::count(faults, *first) == std::ssize(faults);
   throw UsageError((on_all ? "" : "on rank " + std::to_string(first - faults.begin()) + ", ") + *first);
-}
-
-/// Throws unless step() gives the weight that the gradients were reduced with.
-void MultiNodeOptimizer::check_same_weight(double weight) const {
-  if (is_same_weight(reduced_->weight, weight)) return;
-  throw ArgumentError("the gradients were reduced with " + count_text(reduced_->weight, nominal_samples_) +
-                      " on this rank, but step() counts " + count_text(weight, nominal_samples_) +
-                      ": give reduce_gradients(samples) or clip_grad_norm(optimizer, max_norm, samples) the samples " +
-                      "of step(samples)");
 }
 
 /// Whether the gradients are what reduce_gradients() has left.
@@ -185,10 +102,10 @@ bool MultiNodeOptimizer::is_reduced() {
   return false;
 }
 
-void MultiNodeOptimizer::reduce_weighted(double weight) {
+void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
   follow_parameter_set();
   if (is_reduced()) {
-    check_same_weight(weight);
+    weights_->check_same(reduced_->weight, weight);
     return;
   }
   // With double buffering the last step's may still be to be thrown.
@@ -196,13 +113,12 @@ void MultiNodeOptimizer::reduce_weighted(double weight) {
   if (fault_.empty()) fault_ = fault_of_gradients();
   if (!fault_.empty()) reduction_->tell_fault();
   Reduced reduced{.any = false, .weight = weight};
-  const auto factor = factor_for(weight);
-  if (!factor) fail_carried(weight);
-  wait("wait for gradients", [&] { reduced.any = reduction_->reduce(weight, *factor); });
+  weights_->carry(reduced.weight, reduction_->gradients().watch());
+  wait("wait for gradients", [&] { reduced.any = reduction_->reduce(reduced.weight); });
   check_faults();
   check_assumed_weights();
   if (scaler_ && reduced.any) {
-    reduced.finite = scaler_->unscale(reduction_->parameters());
+    reduced.finite = scaler_->unscale(trained_);
   }
   if (reduced.any && reduced.finite) reduction_->commit();
   reduction_->gradients().watch().mark_reduced();
@@ -228,21 +144,21 @@ void MultiNodeOptimizer::watch_overflows() {
 }
 
 /// The closure's loss as the mean over ranks; leaves the mean gradients, as hooks change them.
-at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, double weight) {
+at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, const StepWeight& weight) {
   const at::AutoGradMode with_gradients(true);
   const at::Tensor loss = closure();
   if (!loss.defined() || loss.numel() != 1)
     throw ArgumentError("a closure must return a loss, a tensor of one element");
   reduce_weighted(weight);
   if (std::exchange(reduced_, std::nullopt)->any) {
-    for (const auto& [name, hook] : hooks_) hook(reduction_->parameters());
+    for (const auto& [name, hook] : hooks_) hook(trained_);
   }
-  std::array<double, 2> sums = {weight > 0 ? weight * loss.item<double>() : 0, weight};
+  std::array<double, 2> sums = {weight.own > 0 ? weight.own * loss.item<double>() : 0, weight.own};
   comm_->allreduce(std::span(sums));
   return at::full({}, sums[0] / sums[1], at::kDouble);  // whatever dtype and device the ranks' own losses have
 }
 
-at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, double weight) {
+at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, const StepWeight& weight) {
   if (!closure) throw ArgumentError("step() needs a closure");
   if (options_.double_buffering || local_ || scaler_) {
     throw UsageError(
@@ -252,15 +168,18 @@ at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, double weig
   follow_parameter_set();
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
   const at::Tensor loss = actual_->step([&] { return evaluate(closure, weight); });
+  weights_->end_step();
   check_->after_update(known_, *comm_);
   leave_sparse_outside();
   return loss;
 }
 
-at::Tensor MultiNodeOptimizer::step(const LossClosure& closure) { return step_with(closure, 1); }
+at::Tensor MultiNodeOptimizer::step(const LossClosure& closure) {
+  return step_with(closure, weights_->of_equal_step());
+}
 
 at::Tensor MultiNodeOptimizer::step(const LossClosure& closure, double samples) {
-  const auto weight = weight_of(samples);
+  const auto weight = weights_->of_step(samples);
   if (!weight) throw ArgumentError("no rank has samples for the closure");
   return step_with(closure, *weight);
 }

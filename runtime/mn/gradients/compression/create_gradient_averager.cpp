@@ -14,8 +14,9 @@ class PlainAverager final : public GradientAverager {
   explicit PlainAverager(std::shared_ptr<Trace> trace) : GradientAverager(std::move(trace)) {}
 
  private:
-  void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm) override {
-    average(gradients.messages().subspan(first, count), comm);
+  void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double /*weight*/,
+                    Communicator& comm) override {
+    average(gradients.sent(first, count), comm);
   }
 };
 

@@ -6,12 +6,15 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/addcmul.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/gradients/compression/error_feedback.hpp>
+#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {
@@ -37,28 +40,46 @@ ErrorFeedback::ErrorFeedback(std::vector<at::Tensor> parameters, std::vector<boo
   }
 }
 
-void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm) {
+void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double weight,
+                                 Communicator& comm) {
   std::vector<std::size_t> members;
   std::vector<BufferView> plain;
   for (std::size_t m = first; m < first + count; ++m) {
     const auto i = gradients.parameter_of(m);
+    if (!gradients.is_sent(m)) continue;
     if (i && compressed_[*i]) {
-      // What earlier steps did not send is added, in this gradient's scale. (1): the residual itself stays.
-      at::add_out(next_residuals_[*i], gradients.message(m), residuals_[*i], scale_);
       members.push_back(*i);
     } else {
       plain.push_back(gradients.messages()[m]);
     }
   }
+  if (first == 0) {
+    weight_ = at::full({1}, weight, at::TensorOptions(at::kDouble).device(gradients.tail().device()));
+    plain.push_back(buffer_view(weight_));
+  }
+  average(plain, comm);
+  for (const std::size_t i : members) add_residual(i, gradient(gradients, i));
   if (!members.empty()) reduce(members, gradients, comm);
-  if (!plain.empty()) average(plain, comm);
+}
+
+/// What earlier steps did not send is added, in this step's units. (1): the residual itself stays.
+void ErrorFeedback::add_residual(std::size_t i, const at::Tensor& gradient) {
+  if (gradient.is_cpu()) {
+    at::add_out(next_residuals_[i], gradient, residuals_[i], scale_ * weight_.item<double>());
+  } else {  // where the host would wait for the weight
+    at::addcmul_out(next_residuals_[i], gradient, residuals_[i], weight_.to(at::kFloat), scale_);
+  }
 }
 
 void ErrorFeedback::commit() {
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
     if (!used(i)) continue;  // (2): keeps its residual
     std::swap(residuals_[i], next_residuals_[i]);
-    if (scale_ != 1) residuals_[i].div_(scale_);  // in the gradients' own units: the scale may change
+    if (!weight_.is_cpu()) {
+      residuals_[i].div_(weight_.to(at::kFloat).mul_(scale_));
+    } else if (const double unit = scale_ * weight_.item<double>(); unit != 1) {
+      residuals_[i].div_(unit);
+    }
   }
 }
 

@@ -1,13 +1,15 @@
 /// What the lossy compressors share: error feedback (Karimireddy et al. 2019, arXiv:1901.09847).
 ///
 /// Each rank sends a compressed form of gradient + residual, and keeps what it did not send as the next residual:
-/// nothing is dropped, only delayed. Residuals are in the gradients' own units, whatever scale they travel with.
+/// nothing is dropped, only delayed. Residuals are in units of the mean gradient: a step's scale and mean weight, which
+/// the ranks agree on with the first message, multiply them when they travel, and what is kept is divided.
 /// (1) A residual changes in commit() alone. A reduction that is repeated, or whose step applies nothing, starts from
 ///     the same residual.
 /// (2) A parameter without a gradient in a step keeps its residual.
 /// (3) Only float32 gradients for which the derived class says so are compressed; all others and the flat buffer's tail
 ///     travel as they are.
-/// Memory: two more float32 numbers for each compressed element.
+/// Cost: 8 bytes a step, with the messages that are not compressed. Memory: two more float32 numbers for each
+/// compressed element.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +32,7 @@ class ErrorFeedback : public GradientAverager {
   }
   /// "3 of 12 gradients (1.5 % of the elements)": those that are not compressed; empty if all are.
   [[nodiscard]] std::string whole_gradients() const;
+  [[nodiscard]] bool uses_weight() const noexcept override { return true; }
 
  protected:
   /// `compressed` has one entry for each parameter.
@@ -52,12 +55,15 @@ class ErrorFeedback : public GradientAverager {
   }
 
  private:
-  void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm) final;
+  void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double weight,
+                    Communicator& comm) final;
+  void add_residual(std::size_t i, const at::Tensor& gradient);
 
   std::vector<at::Tensor> parameters_;
   std::vector<bool> compressed_;
   std::vector<at::Tensor> residuals_;       // sum over the steps so far
   std::vector<at::Tensor> next_residuals_;  // become residuals_ with the step
+  at::Tensor weight_;                       // this step's mean over ranks: one float64 on their device
   double scale_ = 1;                        // factor of the gradients, a GradScaler's
   bool scaled_ = false;
 };

@@ -93,6 +93,7 @@ FlatBuffer::FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t ta
     for (const std::size_t i : members) data = add_parameter(i, data);
     if (key.first) add_tail(static_cast<std::int64_t>(tail_count), data);
   }
+  is_sent_.assign(messages_.size(), true);
 }
 
 /// The memory of one dtype: at `host`, or new on the device. Returns where it begins.
@@ -159,9 +160,30 @@ std::vector<std::string> FlatBuffer::names(std::size_t first, std::size_t count)
   std::vector<std::string> names;
   for (std::size_t m = first; m < first + count; ++m) {
     const auto i = parameter_of(m);
+    if (!is_sent_[m]) continue;
     names.push_back(i ? tensor_name(parameters_[*i], *i) : "the tail");
   }
   return names;
+}
+
+std::vector<BufferView> FlatBuffer::sent(std::size_t first, std::size_t count) const {
+  std::vector<BufferView> sent;
+  for (std::size_t m = first; m < first + count; ++m) {
+    if (is_sent_[m]) sent.push_back(messages_[m]);
+  }
+  return sent;
+}
+
+void FlatBuffer::send_only(const std::vector<bool>& parameters) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::size_t m = message_index_[i];
+    const bool was_sent = is_sent_[m];
+    is_sent_[m] = parameters[i];
+    if (!was_sent || parameters[i]) continue;
+    let_go(m);
+    message_tensors_[m].zero_();
+  }
 }
 
 void FlatBuffer::scale(double factor) {

@@ -42,15 +42,21 @@ class FlatBuffer {
   [[nodiscard]] std::size_t tail_count() const { return static_cast<std::size_t>(tail_.numel()); }
   /// A weight's mean over ranks as the reduced tail has it; 1 where it is 1 but for the rounding of 1/size.
   [[nodiscard]] double mean_weight(double in_tail) const;
-  /// What a reduction takes: one for each parameter and one for the tail, in memory order.
+  /// One for each parameter and one for the tail, in memory order.
   [[nodiscard]] std::span<const BufferView> messages() const noexcept { return messages_; }
+  /// What a reduction takes of messages [first, first + count): those that are not left out.
+  [[nodiscard]] std::vector<BufferView> sent(std::size_t first, std::size_t count) const;
+  /// The other parameters' messages are left out; those that were not so far become zero.
+  void send_only(const std::vector<bool>& parameters);
+  /// False if message m is left out.
+  [[nodiscard]] bool is_sent(std::size_t m) const { return is_sent_[m]; }
   /// The index of parameter i's message.
   [[nodiscard]] std::size_t message_index(std::size_t i) const { return message_index_[i]; }
   /// The parameter whose message is m; std::nullopt for the tail.
   [[nodiscard]] std::optional<std::size_t> parameter_of(std::size_t m) const { return parameter_of_[m]; }
   /// Message m as a tensor of one dimension, elements in memory order.
   [[nodiscard]] const at::Tensor& message(std::size_t m) const { return message_tensors_[m]; }
-  /// For messages [first, first + count): tensor_name() of their parameters.
+  /// For sent(first, count): tensor_name() of their parameters.
   [[nodiscard]] std::vector<std::string> names(std::size_t first, std::size_t count) const;
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
@@ -75,6 +81,7 @@ class FlatBuffer {
   std::vector<at::Tensor> views_;
   std::vector<at::Tensor> message_tensors_;  // one-dimensional, over each message
   std::vector<BufferView> messages_;
+  std::vector<bool> is_sent_;  // [messages]
   std::vector<std::size_t> message_index_;
   std::vector<std::optional<std::size_t>> parameter_of_;  // [messages]
   at::Tensor tail_;

@@ -7,19 +7,21 @@
 
 namespace mn {
 
-void GradientAverager::allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm) {
+void GradientAverager::allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double weight,
+                                 Communicator& comm) {
   const at::NoGradGuard no_grad;
   TracedWork::Scope scope(traced_, comm.device(), "reduce gradients", Trace::Lane::kCommunication);
   if (comm.debug()) {  // before compression: a message about a value names its rank
-    const auto messages = on_current_stream(gradients.messages().subspan(first, count));
+    const auto messages = on_current_stream(gradients.sent(first, count));
     comm.check_grad(messages, 1.0 / comm.size(), gradients.names(first, count));
   }
   const std::uint64_t before = bytes_sent_;
-  do_allreduce(gradients, first, count, comm);
+  do_allreduce(gradients, first, count, weight, comm);
   scope.set_bytes(bytes_sent_ - before);
 }
 
 void GradientAverager::average(std::span<const BufferView> buffers, Communicator& comm) {
+  if (buffers.empty()) return;
   const double scale = 1.0 / comm.size();
   in_stream_order(
       comm, [&](DeviceCollectives& device) { device.allreduce_grad(buffers, scale); },

@@ -30,10 +30,13 @@ class GradientAverager {
   /// Collective, before the first reduction and whenever the order of the gradients in memory changes.
   virtual void lay_out(std::span<const std::size_t> /*order*/, Communicator& /*comm*/) {}
 
-  /// Collective, in place: messages [first, first + count) become their mean over ranks, approximately. Calls before
-  /// commit() replace each other: the last one counts. On a GPU the work is enqueued on the caller's current stream,
+  /// Collective, in place: messages [first, first + count) become their mean over ranks, approximately. `weight` is
+  /// StepWeight::counted, which uses_weight() needs of the call with the first message. Calls before commit() replace
+  /// each other: the last one counts. On a GPU the work is enqueued on the caller's current stream,
   /// and the call may return before it is done: `gradients` must live on.
-  void allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm);
+  void allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double weight, Communicator& comm);
+  /// Whether the result depends on the weight.
+  [[nodiscard]] virtual bool uses_weight() const noexcept { return false; }
 
   /// The step uses what was reduced, for the parameters whose gradient is not None: their residuals are kept.
   virtual void commit() {}
@@ -57,7 +60,8 @@ class GradientAverager {
 
  protected:
   explicit GradientAverager(std::shared_ptr<Trace> trace) : traced_(std::move(trace)) {}
-  virtual void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, Communicator& comm) = 0;
+  virtual void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double weight,
+                            Communicator& comm) = 0;
   /// Collective, in place: the mean of these buffers over ranks.
   void average(std::span<const BufferView> buffers, Communicator& comm);
   /// Collective: every rank's `own`, in rank order.

@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <mn/comm/rank_groups.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/gradients/step_weights.hpp>
+
+namespace mn {
+namespace {
+
+/// But for the rounding of a sum of parts.
+bool is_same(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
+bool is_at_most(double a, double b) { return a <= b || is_same(a, b); }
+
+void check_samples(double samples) {
+  if (!(samples >= 0) || !std::isfinite(samples))
+    throw ArgumentError("the samples of a step must be at least 0 and finite, got " + std::to_string(samples));
+}
+
+std::string number_text(double samples) { return nlohmann::json(static_cast<float>(samples)).dump() + " samples"; }
+
+}  // namespace
+
+StepWeights::StepWeights(std::shared_ptr<Communicator> comm, std::shared_ptr<Communicator> loss_ranks)
+    : comm_(std::move(comm)), loss_ranks_(std::move(loss_ranks)), weighed_before_(samples_weighed()) {}
+
+LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
+  check_samples(samples);
+  called_ += samples;
+  if (loss_unit_ == 0) {
+    const double all = samples * static_cast<double>(losses);
+    loss_unit_ = unit_ > 0 && all <= 2 * unit_ ? unit_ : all > 0 ? all : 1;  // (2)
+  }
+  return unit_ > 0 ? LossWeight{samples, loss_unit_, unit_, comm_.get()} : LossWeight{samples, loss_unit_};
+}
+
+/// What the mean over the optimizer's ranks is to find: with loss_ranks their samples, divided among its ranks.
+double StepWeights::counted(double samples) const {
+  if (!loss_ranks_) return samples;
+  double sum = samples;
+  loss_ranks_->allreduce(std::span(&sum, 1));
+  return sum / comm_->size();
+}
+
+std::optional<StepWeight> StepWeights::of_step(double samples) {
+  check_samples(samples);
+  const double count = counted(samples);
+  if (unit_ == 0) {
+    double most = count;
+    comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
+    unit_ = most;
+  }
+  if (unit_ == 0) return std::nullopt;
+  return StepWeight{.own = samples / unit_, .counted = count / unit_, .factor = samples / unit_};
+}
+
+StepWeight StepWeights::of_equal_step() const {
+  return {.counted = loss_ranks_ ? static_cast<double>(loss_ranks_->size()) / comm_->size() : 1};
+}
+
+StepWeights::Carried StepWeights::carried_by(const GradientWatch& watch) {
+  Carried all;
+  for (const auto& backward : watch.backwards()) {
+    for (const LossWeight& loss : backward->losses) {
+      all.mixed = all.mixed || (all.unit > 0 && !is_same(loss.unit, all.unit));
+      all.unit = loss.unit;
+      all.samples += loss.samples;
+    }
+  }
+  return all;
+}
+
+/// Losses that have reached no parameter count among those that were weighed in this process since the step began, or
+/// for which scale_loss() was called.
+bool StepWeights::agrees(const Carried& losses, double samples) const {
+  return !losses.mixed && is_at_most(losses.samples, samples) &&
+         is_at_most(samples, std::max(called_, samples_weighed() - weighed_before_));
+}
+
+void StepWeights::carry(StepWeight& weight, const GradientWatch& watch) const {
+  check_groups(watch);
+  for (const auto& backward : watch.backwards()) {
+    weight.assumed_equal = weight.assumed_equal || backward->assumed_equal;
+  }
+  if (loss_ranks_ && weight.assumed_equal &&
+      !weighs_as_mean(weight.own, weight.counted * comm_->size() / loss_ranks_->size()))
+    fail_assumed_weights();
+  const Carried losses = carried_by(watch);
+  if (losses.unit == 0 && called_ == 0) return;  // gradients that no loss has weighed
+  if (!agrees(losses, weight.own * unit_)) fail(losses, weight.own);
+  if (losses.unit > 0) weight.factor = losses.unit / unit_;
+}
+
+std::optional<StepWeight> StepWeights::ahead(double samples, const GradientWatch& watch) const {
+  if (unit_ == 0 || samples <= 0 || loss_ranks_) return std::nullopt;
+  const Carried losses = carried_by(watch);
+  if (losses.mixed) return std::nullopt;
+  const double own = samples / unit_;
+  return StepWeight{.own = own, .counted = own, .factor = losses.unit > 0 ? losses.unit / unit_ : own};
+}
+
+void StepWeights::check_same(const StepWeight& reduced, const StepWeight& step) const {
+  if (is_same(reduced.own, step.own)) return;
+  throw ArgumentError("the gradients were reduced with " + text_of(reduced.own) + " on this rank, but step() counts " +
+                      text_of(step.own) +
+                      ": give reduce_gradients(samples) or clip_grad_norm(optimizer, max_norm, samples) the samples " +
+                      "of step(samples)");
+}
+
+void StepWeights::check_groups(const GradientWatch& watch) const {
+  const Communicator& counted = loss_ranks_ ? *loss_ranks_ : *comm_;
+  for (const auto& backward : watch.backwards()) {
+    for (const auto& group : backward->groups) {
+      if (includes(counted, *group)) continue;
+      throw UsageError("gradients of this optimizer contain those of other ranks' losses, which a collective call of " +
+                       std::to_string(group->size()) + " ranks has sent within backward, but its steps count the " +
+                       "losses of " + std::to_string(counted.size()) +
+                       " alone: set OptimizerOptions::loss_ranks to the communicator of that call");
+    }
+  }
+}
+
+/// "the weight of 6 samples"; "the weight 1" while it is not known what a sample weighs.
+std::string StepWeights::text_of(double weight) const {
+  if (unit_ == 0) return "the weight " + nlohmann::json(weight).dump();
+  return "the weight of " + number_text(weight * unit_);
+}
+
+/// Throws: these losses were weighed otherwise than step() counts.
+void StepWeights::fail(const Carried& losses, double own) const {
+  if (losses.mixed) {
+    throw ArgumentError(
+        "the losses of this step were weighed by optimizers that count a sample differently: call scale_loss() of one "
+        "of them for all");
+  }
+  if (unit_ == 0)
+    throw ArgumentError("scale_loss() has weighed the losses of this step by their samples: call step(samples)");
+  throw ArgumentError("the losses of this step came with the weight of " +
+                      number_text(losses.unit > 0 ? losses.samples : called_) +
+                      " to scale_loss(), but the step counts " + text_of(own) + ": give both the same samples");
+}
+
+void StepWeights::forget() {
+  called_ = 0;
+  loss_unit_ = 0;
+  weighed_before_ = samples_weighed();
+}
+
+void StepWeights::end_step() {
+  forget();
+  if (is_narrow_) unit_ = 0;  // (3)
+}
+
+}  // namespace mn

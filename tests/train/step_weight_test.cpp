@@ -1,0 +1,216 @@
+// What a rank weighs in a step: several optimizers, ranks without samples, 16-bit gradients, other ranks' losses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/core/error.hpp>
+#include <mn/nn/collectives.hpp>
+#include <mn/tensor/messages.hpp>
+#include <mn/tensor/tensor.hpp>
+
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using toy::world;
+using Comm = std::shared_ptr<Communicator>;
+
+std::unique_ptr<MultiNodeOptimizer> sgd(std::vector<at::Tensor> parameters, const Comm& comm, double rate = 1,
+                                        const OptimizerOptions& options = {}) {
+  return create_multi_node_optimizer(
+      std::make_unique<torch::optim::SGD>(std::move(parameters), torch::optim::SGDOptions(rate)), comm, options);
+}
+at::Tensor ones(at::IntArrayRef shape, at::ScalarType dtype = at::kFloat) {
+  return torch::ones(shape, dtype).requires_grad_();
+}
+
+/// The second minibatch of rank 0 reaches the first optimizer's parameter alone.
+TEST(StepWeight, LossesThatReachOneOptimizerAloneCountForBoth) {
+  for (const bool overlap : {false, true}) {
+    const at::Tensor a = ones({3}), b = ones({4});
+    const auto first = sgd({a}, world(), 1, {.overlap = overlap}), second = sgd({b}, world(), 1, {.overlap = overlap});
+    for (int k = 0; k < 3; ++k) {
+      first->zero_grad();
+      second->zero_grad();
+      first->scale_loss(a.sum() + b.sum(), 4, 2).backward();
+      first->scale_loss(world()->rank() == 0 ? a.sum() : a.sum() + b.sum(), 4, 2).backward();
+      first->step(8);
+      second->step(8);
+    }
+    EXPECT_TRUE(torch::allclose(a, torch::full({3}, -2.0))) << a;
+    EXPECT_TRUE(torch::allclose(b, torch::full({4}, 1 - 3 * (world()->size() - 0.5) / world()->size()))) << b;
+  }
+}
+
+TEST(StepWeight, ARankMayHaveNoSamplesInTheFirstStep) {
+  for (const bool other_first : {false, true}) {
+    const at::Tensor a = ones({3}), b = ones({4});
+    const auto first = sgd({a}, world()), second = sgd({b}, world());
+    for (int k = 0; k < 2; ++k) {
+      const double samples = world()->rank() == 1 && k == 0 ? 0 : 4;
+      first->zero_grad();
+      second->zero_grad();
+      if (samples > 0) first->scale_loss(a.sum() + b.sum(), samples).backward();
+      (other_first ? second : first)->step(samples);
+      (other_first ? first : second)->step(samples);
+    }
+    EXPECT_TRUE(torch::allclose(a, torch::full({3}, -1.0))) << a;
+    EXPECT_TRUE(torch::allclose(b, torch::full({4}, -1.0))) << b;
+  }
+}
+
+/// In the first step, too, in which each rank's loss has a unit of its own, and where ranks have many more samples.
+TEST(StepWeight, UnitsOfRanksThatDifferMeetInBackward) {
+  const auto train = [](const Comm& comm, std::int64_t steps) {
+    const at::Tensor w = ones({2});
+    const auto optimizer = sgd({w}, comm, 0.1);
+    for (std::int64_t k = 0; k < steps; ++k) {
+      const std::int64_t times = k == 1 ? 5 : 1, all = times * world()->size() * (world()->size() + 1) / 2;
+      const std::int64_t begin = comm->size() == 1 ? 0 : times * comm->rank() * (comm->rank() + 1) / 2;
+      const std::int64_t own = comm->size() == 1 ? all : times * (comm->rank() + 1);
+      const at::Tensor x = (torch::arange(2 * all).view({all, 2}) + k).narrow(0, begin, own) * 0.1;
+      optimizer->zero_grad();
+      const at::Tensor mean = all_reduce(comm, (x * w).sum(0)) / all;
+      optimizer->scale_loss((x * w - mean).square().sum(1).mean(), static_cast<double>(own)).backward();
+      optimizer->step(static_cast<double>(own));
+    }
+    return w.detach();
+  };
+  const Comm alone = world()->split(world()->rank(), 0);
+  for (const std::int64_t steps : {1, 3}) {
+    EXPECT_TRUE(torch::allclose(train(world(), steps), train(alone, steps), 1e-4, 1e-6)) << steps;
+  }
+}
+
+TEST(StepWeight, Float16GradientsNeitherOverflowNorVanish) {
+  for (const bool weighed : {false, true}) {
+    const at::Tensor w = torch::zeros({4}, at::kHalf).requires_grad_();
+    const auto optimizer = sgd({w}, world(), 1e-3);
+    for (const double samples : {1.0, 100.0, 1e-3, 1e6, 3.0}) {
+      // The first rank has all of a step's samples but a few.
+      const double own = world()->rank() == 0 ? samples : samples / 64;
+      for (const double gradient : {20'000.0, 0.001}) {
+        optimizer->zero_grad();
+        const at::Tensor loss = (w * gradient).sum();
+        (weighed ? optimizer->scale_loss(loss, own) : loss).backward();
+        optimizer->step(own);
+        EXPECT_NEAR(w.grad()[0].item<double>() / gradient, 1, 2e-3) << samples << " samples, " << weighed;
+      }
+    }
+  }
+}
+
+TEST(StepWeight, NormsOf16BitGradientsAreFloat32) {
+  for (const at::ScalarType dtype : {at::kHalf, at::kBFloat16}) {
+    const at::Tensor w = torch::zeros({100'000}, dtype).requires_grad_(), v = ones({1});
+    const auto optimizer = sgd({w, v}, world());
+    optimizer->zero_grad();
+    (w * 4096).sum().backward();  // whose norm float16 can't hold
+    const double norm = 4096 * std::sqrt(100'000.0);
+    EXPECT_NEAR(clip_grad_norm(*optimizer, norm / 8) / norm, 1, 1e-4) << dtype;
+    EXPECT_TRUE(w.grad().eq(512).all().item<bool>()) << dtype;
+    optimizer->step();
+  }
+}
+
+/// On one rank, too. An optimizer that is gone does not count.
+TEST(StepWeight, AParameterOfTwoOptimizersIsAnError) {
+  const at::Tensor p = ones({3}), a = ones({2}), b = ones({2});
+  auto first = sgd({p, a}, world());
+  first->zero_grad();
+  auto second = sgd({b, p}, world());
+  EXPECT_THAT([&] { second->zero_grad(); }, ThrowsMessage<UsageError>(HasSubstr("also another multi-node optimizer")));
+  first.reset();
+  second = sgd({b, p}, world());
+  second->zero_grad();
+  p.sum().backward();
+  second->step();
+  EXPECT_TRUE(p.eq(0).all().item<bool>());
+}
+
+/// Twelve experts, a slice of them on each rank; sample i is for expert i % 12. Rank r has r + 1 of each step's parts.
+class Experts {
+ public:
+  Experts(Comm comm, const OptimizerOptions& options)
+      : comm_(std::move(comm)), count_(kExperts / comm_->size()), first_(count_ * comm_->rank()) {
+    own_ = (torch::arange(kExperts * 2).view({kExperts, 2}).to(at::kDouble) * 0.1)
+               .narrow(0, first_, count_)
+               .clone()
+               .requires_grad_();
+    of_shared_ = sgd({shared_}, comm_, 0.05);
+    of_own_ = sgd({own_}, comm_->split(comm_->rank(), 0), 0.05, options);
+  }
+  void step(std::int64_t k, bool weighed, bool own_first) {
+    const std::int64_t parts = world()->size() * (world()->size() + 1) / 2;
+    const bool alone = comm_->size() == 1;
+    const std::int64_t all = 24 * (weighed ? parts : world()->size());
+    const std::int64_t own = alone ? all : 24 * (weighed ? comm_->rank() + 1 : 1);
+    const std::int64_t begin = alone ? 0 : 24 * (weighed ? comm_->rank() * (comm_->rank() + 1) / 2 : comm_->rank());
+    const at::Tensor x = torch::sin(torch::arange(begin, begin + own).to(at::kDouble) + 0.1 * static_cast<double>(k));
+    of_shared_->zero_grad();
+    of_own_->zero_grad();
+    const at::Tensor loss = (outputs(x.unsqueeze(1)) - 1).square().mean();
+    const auto samples = static_cast<double>(own);
+    (weighed ? of_shared_->scale_loss(loss, samples) : loss).backward();
+    for (auto* each : {(own_first ? of_own_ : of_shared_).get(), (own_first ? of_shared_ : of_own_).get()}) {
+      weighed ? each->step(samples) : each->step();
+    }
+  }
+  /// The shared parameters, and those of all experts.
+  [[nodiscard]] at::Tensor parameters() const {
+    at::Tensor all = torch::empty({kExperts, 2}, at::kDouble);
+    comm_->allgather(own_.detach(), all);
+    return torch::cat({shared_.detach(), all.flatten()});
+  }
+
+ private:
+  static constexpr std::int64_t kExperts = 12;
+
+  at::Tensor outputs(const at::Tensor& x) {
+    const at::Tensor expert = torch::arange(x.size(0)) % kExperts;
+    std::vector<at::Tensor> rows, tokens, ids;
+    for (int r = 0; r < comm_->size(); ++r) {
+      rows.push_back(expert.floor_divide(count_).eq(r).nonzero().squeeze(1));
+      tokens.push_back((x * shared_).index_select(0, rows.back()));
+      ids.push_back(expert.index_select(0, rows.back()));
+    }
+    const auto got = alltoall(comm_, tokens), which = alltoall_tensors(*comm_, ids);
+    std::vector<at::Tensor> back;
+    for (std::size_t r = 0; r < got.size(); ++r) back.push_back(got[r] * own_.index_select(0, which[r] - first_));
+    return torch::zeros({x.size(0), 2}, at::kDouble).index_copy(0, torch::cat(rows), torch::cat(alltoall(comm_, back)));
+  }
+
+  Comm comm_;
+  std::int64_t count_, first_;
+  at::Tensor shared_ = ones({2}, at::kDouble), own_;
+  std::unique_ptr<MultiNodeOptimizer> of_shared_, of_own_;
+};
+
+TEST(StepWeight, OfExpertsIsThatOfTheLossesOfAllRanks) {
+  const Comm alone = world()->split(world()->rank(), 0);
+  for (const bool weighed : {false, true}) {
+    for (const bool own_first : {false, true}) {
+      Experts all(world(), {.loss_ranks = world()}), one(alone, {});
+      for (std::int64_t k = 0; k < 4; ++k) {
+        all.step(k, weighed, own_first);
+        one.step(k, weighed, own_first);
+      }
+      EXPECT_TRUE(torch::allclose(all.parameters(), one.parameters(), 1e-8, 1e-9))
+          << weighed << own_first << all.parameters() - one.parameters();
+    }
+  }
+}
+
+TEST(StepWeight, OfLossesOfRanksThatAreNotNamedIsAnError) {
+  if (world()->size() == 1) return;
+  for (const bool weighed : {false, true}) {
+    Experts experts(world(), {});
+    EXPECT_THAT([&] { experts.step(0, weighed, true); },
+                ThrowsMessage<UsageError>(HasSubstr("set OptimizerOptions::loss_ranks to the communicator")));
+  }
+}
+
+}  // namespace
+}  // namespace mn
