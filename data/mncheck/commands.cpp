@@ -9,7 +9,6 @@
 
 #include <sys/file.h>
 
-#include <mn/checkpoint/format/checkpoint_file.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
@@ -31,9 +30,6 @@ std::uint64_t bytes_of(const SavedCheckpoint& checkpoint) {
   return bytes;
 }
 
-/// A folder, or a file of an earlier version.
-bool is_checkpoint(const fs::path& path) { return is_committed(path) || is_checkpoint_file(path); }
-
 void print_row(const fs::path& path) {
   const fs::path out = path.parent_path().parent_path();
   const SavedCheckpoint checkpoint(path);
@@ -50,7 +46,7 @@ fs::path output_folder_at(const fs::path& path) {
   const fs::path newest = checkpoints_at(path).front();
   fs::path out = (fs::absolute(path) / "").lexically_normal().parent_path();  // without a slash or a dot at its end
   if (newest == path) throw UsageError(path.string() + " is not the output folder of a job, but a checkpoint");
-  if (newest.parent_path() == path / "ckpt" || is_checkpoint_file(newest)) return out;
+  if (newest.parent_path() == path / "ckpt") return out;
   if (out.filename() == "ckpt") return out.parent_path();
   throw UsageError(path.string() + " is not the output folder of a job, which has its checkpoints in ckpt");
 }
@@ -94,7 +90,7 @@ std::vector<std::pair<std::string, std::string>> names_to_merge(const Manifest& 
 }  // namespace
 
 std::vector<fs::path> checkpoints_at(const fs::path& path) {
-  if (is_checkpoint(path)) return {path};
+  if (is_committed(path)) return {path};
   std::vector<fs::path> found = find_checkpoints(path);
   if (found.empty()) throw DataError("there is no checkpoint in " + path.string());
   return found;
@@ -103,14 +99,7 @@ std::vector<fs::path> checkpoints_at(const fs::path& path) {
 int list(const fs::path& path) {
   for (const fs::path& each : checkpoints_at(path)) {
     try {
-      if (fs::is_directory(each)) {
-        print_row(each);
-      } else {
-        const CheckpointInfo info = read_checkpoint_info(each);
-        std::printf("%-16s iteration %lld, epoch %.3f, %lld ranks, a file of an earlier version\n",
-                    each.filename().c_str(), static_cast<long long>(info.iteration), info.epoch_detail,
-                    static_cast<long long>(info.ranks));
-      }
+      print_row(each);
     } catch (const DataError& error) {
       std::cout << each.filename().string() << ": " << error.what() << '\n';
     }
@@ -125,7 +114,7 @@ int verify(const fs::path& path) {
       (void)read_checkpoint_info(each);
       std::cout << each.string() << ": whole" << std::endl;
     } catch (const DataError& error) {
-      const bool is_there = is_checkpoint(each);  // a job removes old ones
+      const bool is_there = is_committed(each);  // a job removes old ones
       std::cout << each.string() << ": " << (is_there ? error.what() : "removed meanwhile") << std::endl;
       if (is_there) status = 1;
     }

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/checkpoint/checkpoint_reader.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/optimizer_archive.hpp>
 #include <mn/checkpoint/optimizer_state.hpp>
@@ -15,7 +14,6 @@
 #include <mn/trainer/extensions/snapshot.hpp>
 
 #include "tests/train/checkpoint_helpers.hpp"
-#include "tests/train/earlier_file.hpp"
 
 namespace mn {
 namespace {
@@ -68,36 +66,6 @@ TEST_F(ResumedStateTest, FusedAdamResumesTorchsAdamAlsoByItsOldName) {
   const at::Tensor expected = resumed(path, false);
   EXPECT_TRUE(torch::allclose(resumed(path, true), expected, 1e-5, 1e-6));
   EXPECT_TRUE(torch::allclose(resumed(path + "_old", true), expected, 1e-5, 1e-6));
-}
-
-/// What earlier versions wrote: libtorch's archives, and a section for each rank.
-TEST_F(ResumedStateTest, AFileOfAnEarlierVersionResumes) {
-  ToyOptions options = {.noise = true, .trainer = {.iterations = 5, .out = folder_.path()}};
-  ToyJob first(world(), options);
-  EXPECT_EQ(first.trainer->run(), 0);
-  first.trainer->save(folder_.path() / "new");
-  const auto reader = CheckpointReader::open(*world(), (folder_.path() / "new").string(), "");
-  const std::vector<std::string> sections = world()->gather_obj(to_safetensors(reader->own()));
-  on_rank_zero([&] {
-    const std::string archive = optimizer_bytes(first.trainer->optimizer().actual());
-    const at::Tensor bytes =
-        torch::from_blob(const_cast<char*>(archive.data()), {static_cast<std::int64_t>(archive.size())}, torch::kByte);
-    std::vector<std::pair<std::string, std::string>> all = {{"model", to_safetensors(named_tensors(*first.model))},
-                                                            {"optimizer", to_safetensors({{"main", bytes}})},
-                                                            {"extensions", to_safetensors({})}};
-    for (std::size_t i = 0; i < sections.size(); ++i) all.emplace_back("rank." + std::to_string(i), sections[i]);
-    json about = reader->about();
-    about["optimizers"]["main"].erase("groups");
-    write_file(folder_.path() / "snapshot_iter_5", test::earlier_checkpoint(about, all));
-  });
-  options.trainer.iterations = 9;
-  const auto go_on = [&](const std::string& from) {
-    ToyJob next(world(), options);
-    EXPECT_TRUE(next.trainer->resume(from));
-    EXPECT_EQ(next.trainer->run(), 0);
-    return next.weights();
-  };
-  EXPECT_TRUE(go_on("auto").equal(go_on((folder_.path() / "new").string())));
 }
 
 /// The same layers, registered in another order: each parameter gets its own momenta.

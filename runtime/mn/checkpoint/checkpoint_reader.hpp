@@ -1,4 +1,4 @@
-/// Loads a checkpoint of any number of ranks, from a folder or from the file of an earlier version.
+/// Loads a checkpoint of any number of ranks.
 ///
 /// (1) Nothing is handed out before all of the checkpoint was found undamaged: the ranks check its shards by turns.
 /// (2) Tensors go straight into the caller's; one rank of each node reads what all ranks have, and sends it to those
@@ -8,9 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,9 +34,9 @@ class CheckpointReader {
   CheckpointReader(const CheckpointReader&) = delete;
   CheckpointReader& operator=(const CheckpointReader&) = delete;
 
-  [[nodiscard]] const nlohmann::json& about() const noexcept { return about_; }
+  [[nodiscard]] const nlohmann::json& about() const noexcept { return folder_.manifest().about; }
   /// Ranks that have saved it.
-  [[nodiscard]] std::int64_t ranks() const noexcept { return ranks_; }
+  [[nodiscard]] std::int64_t ranks() const noexcept { return static_cast<std::int64_t>(folder_.ranks()); }
 
   /// The tensors that all ranks have whose names begin with `prefix`, without it.
   [[nodiscard]] TensorForms shared(const std::string& prefix) const;
@@ -49,19 +47,13 @@ class CheckpointReader {
   [[nodiscard]] NamedTensors own();
 
  private:
-  CheckpointReader(Communicator& comm, const std::filesystem::path& path);
-  void check_folder();
-  void open_file(const std::filesystem::path& path);
-  void agree(const std::string& error) const;
+  CheckpointReader(Communicator& comm, SavedCheckpoint folder);
+  void check();
   [[nodiscard]] bool read_on_node(const std::string& name, at::Tensor& host, std::string& error);
 
   Communicator& comm_;
   std::shared_ptr<Communicator> node_;  // null: alone on its node
-  nlohmann::json about_;
-  std::int64_t ranks_ = 0;
-  std::optional<SavedCheckpoint> folder_;
-  std::map<std::string, at::Tensor> file_shared_;  // a file is read whole
-  NamedTensors file_own_;
+  SavedCheckpoint folder_;
 };
 
 }  // namespace mn

@@ -7,7 +7,6 @@
 
 #include <mn/checkpoint/adapt_weights.hpp>
 #include <mn/checkpoint/dtypes.hpp>
-#include <mn/checkpoint/format/checkpoint_file.hpp>
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
 #include <mn/checkpoint/safetensors.hpp>
@@ -199,7 +198,6 @@ Metadata read_metadata(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path)) {
     return metadata_of(SavedCheckpoint(path).manifest().about.value("extensions", json()), kModelMetadata);
   }
-  if (is_checkpoint_file(path)) return {};
   return metadata_of(read_safetensors_header(path), "__metadata__");
 }
 
@@ -210,16 +208,10 @@ void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, 
   const std::string source = path.string();
   const auto take = [&](NamedTensors tensors) { copy(adapt_weights(std::move(tensors), module, source), source); };
   const auto load = [&] {
-    // A checkpoint of this version, a file of safetensors, or a checkpoint of earlier versions.
-    if (std::filesystem::is_directory(path)) {
-      SavedCheckpoint checkpoint(path);
-      take(read_all(checkpoint, "model/"));
-      return use_averages(module, read_all(checkpoint, "extensions/"), skip);
-    }
-    if (!is_checkpoint_file(path)) return take(load_safetensors(path));
-    const CheckpointFile checkpoint(path);
-    take(from_safetensors(checkpoint.read("model"), source));
-    use_averages(module, from_safetensors(checkpoint.read("extensions"), source), skip);
+    if (!std::filesystem::is_directory(path)) return take(load_safetensors(path));
+    SavedCheckpoint checkpoint(path);
+    take(read_all(checkpoint, "model/"));
+    use_averages(module, read_all(checkpoint, "extensions/"), skip);
   };
   // Read once, whatever the number of ranks.
   on_root<DataError>(comm, load, true);

@@ -17,7 +17,5 @@ inline const std::string kOwnBufferPrefix = "buffer.";
 inline std::string own_prefix(const std::string& optimizer) { return "optimizer." + optimizer + "."; }
 /// The state of the torch optimizer where each rank has another.
 inline std::string own_state_prefix(const std::string& optimizer) { return "optimizer_state." + optimizer + "/"; }
-/// The same in files of earlier versions: libtorch's archive.
-inline std::string own_archive_name(const std::string& optimizer) { return "optimizer_archive." + optimizer; }
 
 }  // namespace mn

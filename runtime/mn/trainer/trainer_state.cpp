@@ -45,15 +45,6 @@ NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
   return found;
 }
 
-/// A rank's own state of an optimizer, by the names that optimizer_tensors() gave it.
-NamedTensors own_state(const NamedTensors& own, const std::string& optimizer) {
-  NamedTensors state = with_prefix(own, own_state_prefix(optimizer));
-  for (const auto& [name, tensor] : own) {
-    if (name == own_archive_name(optimizer)) state.emplace_back(kArchive, tensor);
-  }
-  return state;
-}
-
 TensorForms forms_of(const NamedTensors& tensors) {
   TensorForms forms;
   for (const auto& [name, tensor] : tensors) forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
@@ -202,7 +193,7 @@ void Trainer::restore_rank(const NamedTensors& tensors, const json& optimizers) 
   set_random_state(tensors, comm_->device());
   for (const auto& [name, optimizer] : optimizers_) {
     optimizer->load_rank_state(with_prefix(tensors, own_prefix(name)));
-    const NamedTensors state = own_state(tensors, name);
+    const NamedTensors state = with_prefix(tensors, own_state_prefix(name));
     if (!optimizer->local() || state.empty()) continue;
     OptimizerLoad load(optimizer->actual(), *model_, forms_of(state), groups_of(optimizers.at(name)));
     const std::map<std::string, at::Tensor> by_name(state.begin(), state.end());

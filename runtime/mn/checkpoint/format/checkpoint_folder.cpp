@@ -6,7 +6,6 @@
 #include <system_error>
 #include <utility>
 
-#include <mn/checkpoint/format/checkpoint_file.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/format/commit.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
@@ -22,7 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFolder = "ckpt";
 constexpr std::string_view kPrefix = "step-";
-constexpr std::string_view kEarlierPrefix = "snapshot_iter_";  // a file
 constexpr std::string_view kAsidePrefix = "old_";
 constexpr const char* kBest = "snapshot_best";
 
@@ -56,20 +54,11 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
 }
 
 bool is_checkpoint(const fs::path& path) {
-  // A folder without a manifest is a save that never ended; files are whole, as they were renamed when written.
+  // A folder without a manifest is a save that never ended.
   const std::string name = path.filename().string();
-  if (name.starts_with(kPrefix)) return is_committed(path);
-  if (const auto visible = name_of_replaced(name)) {
-    return is_committed(path) && !is_committed(path.parent_path() / *visible);
-  }
-  return fs::is_regular_file(path);
-}
-
-CheckpointInfo info_of(const fs::path& path, const nlohmann::json& about, std::int64_t ranks) {
-  return read_json(path.string(), [&] {
-    return CheckpointInfo{whole_number<std::int64_t>(about.at("iteration")),
-                          whole_number<std::int64_t>(about.at("epoch")), about.at("epoch_detail").get<double>(), ranks};
-  });
+  const auto visible = name_of_replaced(name);
+  if (!visible) return !name.starts_with('.') && is_committed(path);
+  return is_committed(path) && !is_committed(path.parent_path() / *visible);
 }
 
 /// What OUT/snapshot_best points to; empty if there is no such link.
@@ -123,17 +112,14 @@ fs::path checkpoint_path(const fs::path& out, std::int64_t iteration) {
 
 std::optional<std::int64_t> checkpoint_iteration(const fs::path& path) {
   const std::string own = path.filename().string(), name = name_of_replaced(own).value_or(own);
-  const auto iteration = number_after(name, kPrefix);
-  return iteration ? iteration : number_after(name, kEarlierPrefix);
+  return number_after(name, kPrefix);
 }
 
 std::vector<fs::path> find_checkpoints(const fs::path& out) {
   std::vector<std::pair<std::int64_t, fs::path>> found;
-  for (const fs::path& folder : {out / kFolder, out}) {
-    for (const auto& entry : entries_of(folder)) {
-      const auto iteration = checkpoint_iteration(entry.path());
-      if (iteration && is_checkpoint(entry.path())) found.emplace_back(*iteration, entry.path());
-    }
+  for (const auto& entry : entries_of(out / kFolder)) {
+    const auto iteration = checkpoint_iteration(entry.path());
+    if (iteration && is_checkpoint(entry.path())) found.emplace_back(*iteration, entry.path());
   }
   // The newest first.
   std::sort(found.rbegin(), found.rend());
@@ -143,14 +129,14 @@ std::vector<fs::path> find_checkpoints(const fs::path& out) {
 }
 
 CheckpointInfo read_checkpoint_info(const fs::path& path) {
-  if (!fs::is_regular_file(path)) {
-    SavedCheckpoint checkpoint(path);
-    checkpoint.check();
-    return info_of(path, checkpoint.manifest().about, static_cast<std::int64_t>(checkpoint.ranks()));
-  }
-  const CheckpointFile file(path);
-  file.check();
-  return info_of(path, file.about(), file.ranks());
+  SavedCheckpoint checkpoint(path);
+  checkpoint.check();
+  const nlohmann::json& about = checkpoint.manifest().about;
+  return read_json(path.string(), [&] {
+    return CheckpointInfo{whole_number<std::int64_t>(about.at("iteration")),
+                          whole_number<std::int64_t>(about.at("epoch")), about.at("epoch_detail").get<double>(),
+                          static_cast<std::int64_t>(checkpoint.ranks())};
+  });
 }
 
 void set_checkpoints_aside(const fs::path& out, std::int64_t iteration) {

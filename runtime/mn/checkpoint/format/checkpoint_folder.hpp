@@ -14,7 +14,7 @@ namespace mn {
 /// The iteration that the name of a checkpoint says; no value for other names.
 [[nodiscard]] std::optional<std::int64_t> checkpoint_iteration(const std::filesystem::path& path);
 /// The checkpoints of `out`, those of the most iterations first, whenever they were written or copied; none if there is
-/// no such folder. Also the files OUT/snapshot_iter_N that earlier versions wrote. An error where that can't be told.
+/// no such folder. An error where that can't be told.
 [[nodiscard]] std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& out);
 /// How far the training of a checkpoint was.
 struct CheckpointInfo {
@@ -23,7 +23,7 @@ struct CheckpointInfo {
   double epoch_detail = 0;     ///< the same with the fraction of the current epoch
   std::int64_t ranks = 0;      ///< that trained
 };
-/// Local. Reads and checks the whole checkpoint, a folder or a file, before a job that fits is made; throws the
+/// Local. Reads and checks the whole checkpoint before a job that fits is made; throws the
 /// DataError of Trainer::resume() if it is absent or damaged.
 [[nodiscard]] CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
 
