@@ -96,17 +96,22 @@ TEST_F(FileTest, EachWriterHasAFileOfItsOwn) {
   one.write("one");
   AtomicFile other(folder_ / "file");
   other.write("other, longer");
-  write_file(folder_ / ".file.other-host.1.0.tmp", "of another host, and new");
+  const fs::path old = folder_ / ".file.other-host.1.0123456789abcdef.tmp";
+  write_file(old, "of another host, and new");
   remove_abandoned_files(folder_);
   one.commit();
   EXPECT_EQ(read_file(folder_ / "file"), "one");
   other.commit();
   EXPECT_EQ(read_file(folder_ / "file"), "other, longer");
   EXPECT_EQ(files(), 2);
-  const fs::path old = folder_ / ".file.other-host.1.0.tmp";
-  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  const char* of_others[] = {".notes.tmp", ".a.b.1.0.tmp", ".a.1.0123456789abcdef.tmp", "a.b.1.0123456789abcdef.tmp"};
+  for (const char* name : of_others) write_file(folder_ / name, "another program's");
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    fs::last_write_time(entry.path(), fs::file_time_type::clock::now() - std::chrono::hours(2));
+  }
   remove_abandoned_files(folder_);
-  EXPECT_EQ(files(), 1);
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_EQ(files(), 1 + std::ssize(of_others));
 }
 
 /// Where others may write, too, a link in the way of a temporary name would lead to a file of this user.

@@ -31,7 +31,7 @@ TEST_F(Images, GoesOnAfterAnInterruption) {
   EXPECT_FALSE(fs::exists(out_ / kManifestName));
   const auto begun = snapshot();
   EXPECT_GT(begun.size(), 1u);
-  const fs::path half = out_ / ".train-00005-of-00006.h5.other-host.1.0.tmp";
+  const fs::path half = out_ / ".train-00005-of-00006.h5.other-host.1.0123456789abcdef.tmp";
   test::write_text(half, "half");
   fs::last_write_time(half, fs::file_time_type::clock::now() - std::chrono::hours(2));
 

@@ -34,6 +34,7 @@ class CheckpointReader {
   CheckpointReader(const CheckpointReader&) = delete;
   CheckpointReader& operator=(const CheckpointReader&) = delete;
 
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return folder_.folder(); }
   [[nodiscard]] const nlohmann::json& about() const noexcept { return folder_.manifest().about; }
   /// Ranks that have saved it.
   [[nodiscard]] std::int64_t ranks() const noexcept { return static_cast<std::int64_t>(folder_.ranks()); }

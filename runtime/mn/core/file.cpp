@@ -63,22 +63,37 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
                                "." + to_hex(number) + std::string(kTemporaryEnd));
 }
 
-/// The process that a name of temporary_beside() names, if it is one of this host.
-std::optional<pid_t> local_writer(std::string_view name) {
+/// What a name of temporary_beside() says of its writer.
+struct Writer {
+  bool is_local;
+  pid_t process;
+};
+
+/// No value for a name that temporary_beside() cannot have made: its file is another program's.
+std::optional<Writer> writer_of(std::string_view name) {
+  constexpr std::size_t kNumberDigits = 16;
+  if (!name.starts_with('.') || !name.ends_with(kTemporaryEnd)) return std::nullopt;
   name.remove_suffix(kTemporaryEnd.size());
-  name = name.substr(0, name.rfind('.'));
-  const auto dot = name.rfind('.');
-  if (dot == std::string_view::npos || !name.substr(0, dot).ends_with("." + host_name())) return std::nullopt;
-  pid_t process = 0;
-  const auto [end, error] = std::from_chars(name.data() + dot + 1, name.data() + name.size(), process);
-  if (error != std::errc() || end != name.data() + name.size() || process <= 0) return std::nullopt;
-  return process;
+  const auto take_last = [&name] {
+    const auto dot = name.rfind('.');
+    const std::string_view last = dot == std::string_view::npos ? "" : name.substr(dot + 1);
+    name = name.substr(0, std::min(dot, name.size()));
+    return last;
+  };
+  const std::string_view number = take_last(), process = take_last();
+  Writer writer{name.ends_with("." + host_name()), 0};
+  const auto [end, error] = std::from_chars(process.data(), process.data() + process.size(), writer.process);
+  const bool is_number =
+      number.size() == kNumberDigits && number.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  const bool has_names = name.size() > 1 && name.find('.', 1) != std::string_view::npos;  // of a file and a host
+  const bool is_whole = error == std::errc() && end == process.data() + process.size() && writer.process > 0;
+  return is_number && has_names && is_whole ? std::optional(writer) : std::nullopt;
 }
 
 bool is_abandoned(const std::filesystem::path& path) {
-  const std::string name = path.filename().string();
-  if (!name.starts_with('.') || !name.ends_with(kTemporaryEnd)) return false;
-  if (const auto process = local_writer(name)) return ::kill(*process, 0) != 0 && errno == ESRCH;
+  const auto writer = writer_of(path.filename().string());
+  if (!writer) return false;
+  if (writer->is_local) return ::kill(writer->process, 0) != 0 && errno == ESRCH;
   std::error_code error;
   const auto written = std::filesystem::last_write_time(path, error);
   return !error && std::filesystem::file_time_type::clock::now() - written > kAbandonedAfter;

@@ -117,7 +117,8 @@ class Trainer {
   [[nodiscard]] const SavingTimes& saving_times() const noexcept { return saving_times_; }
   /// Whether save_in_background() has begun a save that is not complete.
   [[nodiscard]] bool is_saving() const noexcept;
-  /// Whether this run has written checkpoint_path(out(), iteration()), is writing it, or begins there.
+  /// Whether this run has written checkpoint_path(out(), iteration()), is writing it, or begins there
+  /// without a checkpoint of another folder.
   [[nodiscard]] bool is_saved() const noexcept { return saved_iteration_ == iteration_; }
   /// Continues from a checkpoint, also of another number of ranks: parameters, buffers, optimizer, learning rate,
   /// random numbers, iterator, counters and extensions. `from` is what save() wrote, or "auto" for the newest undamaged
@@ -219,6 +220,7 @@ class Trainer {
   void wait_for_losses();
   // trainer_run.cpp
   void begin();
+  void tell_of_others() const;
   [[nodiscard]] std::int64_t own_reason(int signal);
   std::int64_t agree(std::int64_t own);
   void run_extensions();
@@ -251,6 +253,7 @@ class Trainer {
   [[nodiscard]] std::function<std::string()> objection() const;
   [[nodiscard]] bool may_loss_change_parameters() const;
   [[noreturn]] void refuse(const std::filesystem::path& path, std::int64_t iteration, const std::string& why) const;
+  void set_others_aside();
   void advance_save();
   void note_saved(double seconds);
   void warn_of_failed_save(const SaveError& error) const;
@@ -289,6 +292,9 @@ class Trainer {
 
   std::filesystem::path resumed_from_;
   std::int64_t iteration_ = 0;
+  std::optional<std::int64_t> continued_;     // iteration of the checkpoint of out() that it began from; on rank 0
+  bool is_from_elsewhere_ = false;            // it began from a checkpoint that is not of out()
+  bool has_set_aside_ = false;                // the checkpoints of other runs in out(); on rank 0
   std::int64_t saved_iteration_ = kNotSaved;  // of the last checkpoint_path(), begun or complete
   std::int64_t epoch_ = 0;
   double epoch_detail_ = 0;

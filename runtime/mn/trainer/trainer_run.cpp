@@ -79,8 +79,7 @@ std::int64_t Trainer::own_reason(int signal) {
 
 void Trainer::checkpoint_to_requeue(std::int64_t reason) {
   const std::filesystem::path path = checkpoint_path(out(), iteration_);
-  on_root<DataError>(
-      *comm_, [this] { set_checkpoints_aside(out(), is_saved() ? iteration_ + 1 : iteration_); }, true);
+  on_root<SaveError>(*comm_, [this] { set_others_aside(); });  // also where this run has saved nothing
   if (!is_saved()) save(path);
   const std::string who = reason == kTimeLimit ? "the job's time limit" : signal_name(static_cast<int>(reason));
   stop_reason_ = who + " asked for it, after a checkpoint";
@@ -91,13 +90,34 @@ void Trainer::begin() {
   start_ = Clock::now();
   stopped_ = false;
   stop_reason_.clear();
-  saved_iteration_ = iteration_;
+  saved_iteration_ = is_from_elsewhere_ ? kNotSaved : iteration_;
   observation_->begin(iteration_, bytes_sent());
   if (!is_training(*model_)) set_training(*model_, true);
   extensions_->initialize(*this);
+  if (expects_saves_ && is_root()) tell_of_others();
   agreement_->begin(iteration_);
   *stragglers_ = StragglerWatch(comm_->size());
   status_->began(iteration_);
+}
+
+/// On rank 0, before the run's first checkpoint in out().
+void Trainer::set_others_aside() {
+  if (has_set_aside_) return;
+  set_checkpoints_aside(out(), continued_, iteration_);
+  has_set_aside_ = true;
+}
+
+/// Who has forgotten --resume is to know it before the first checkpoint.
+void Trainer::tell_of_others() const {
+  if (continued_ || has_set_aside_) return;
+  try {
+    const auto found = find_checkpoints(out());
+    if (found.empty()) return;
+    log_info(out().string() + " has checkpoints of another run, the newest " + found.front().filename().string() +
+             ": this run does not continue it, and renames them when it writes its first");
+  } catch (const DataError&) {
+    // The first save says it.
+  }
 }
 
 /// Ranks exchange what only one of them knows: why to stop, which periods of seconds are over by rank 0's clock, how

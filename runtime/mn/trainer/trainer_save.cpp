@@ -206,13 +206,15 @@ void Trainer::save(const std::filesystem::path& path) {
   const auto begin = Clock::now();
   check_held(folder_.get(), *comm_);
   finish_steps();
+  const bool is_own = std::filesystem::absolute(path) == checkpoint_path(out(), iteration_);
+  if (is_own) on_root<SaveError>(*comm_, [this] { set_others_aside(); });
   try {
     save_checkpoint(*comm_, path, checkpoint());
   } catch (const SaveRefused& error) {
     refuse(path, iteration_, error.what());
   }
   note_saved(seconds_since(begin));
-  if (std::filesystem::absolute(path) != checkpoint_path(out(), iteration_)) return;
+  if (!is_own) return;
   saved_iteration_ = iteration_;
   status_->saved(iteration_);
 }
@@ -239,7 +241,7 @@ void Trainer::save_in_background(std::function<void()> committed, std::function<
   check_held(folder_.get(), *comm_);
   finish_steps();
   try {
-    on_root<SaveError>(*comm_, [this] { set_checkpoints_aside(out(), iteration_); });
+    on_root<SaveError>(*comm_, [this] { set_others_aside(); });
     saving_->begin(*comm_, checkpoint_path(out(), iteration_), checkpoint());
     is_preparing_saves_ = false;
     if (may_loss_change_parameters()) saving_->finish_copy();  // (3)

@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
 #include <mn/checkpoint/checkpoint_reader.hpp>
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/checkpoint/optimizer_state.hpp>
 #include <mn/checkpoint/safetensors.hpp>
@@ -69,6 +71,11 @@ bool Trainer::resume(const std::string& from) {
     throw DataError("mismatch between " + source + " and this job: " + what.substr(0, what.find('\n')), true);
   }
   if (from != "auto") resumed_from_ = from;
+  std::int64_t continued = is_root() ? iteration_in(out(), checkpoint->path()).value_or(-1) : 0;
+  comm_->bcast(std::span(&continued, 1));
+  is_from_elsewhere_ = continued < 0;
+  continued_ = is_from_elsewhere_ ? std::nullopt : std::optional(continued);
+  has_set_aside_ = false;
   if (is_root()) {
     log_info("resumed after iteration " + std::to_string(iteration_) + ", epoch " + std::to_string(epoch_));
   }

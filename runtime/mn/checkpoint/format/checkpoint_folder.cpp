@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -24,18 +25,34 @@ constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kAsidePrefix = "old_";
 constexpr const char* kBest = "snapshot_best";
 
-std::optional<std::int64_t> number_after(const std::string& name, std::string_view prefix) {
-  if (!name.starts_with(prefix)) return std::nullopt;
+std::string name_of(std::int64_t iteration) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%08lld", static_cast<long long>(iteration));
+  return std::string(kPrefix) + digits;
+}
+
+/// Of a name exactly as name_of() makes it: "step-5" and "step--0000005" are another program's.
+std::optional<std::int64_t> iteration_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
   std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
-  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), number);
+  if (number < 0 || name != name_of(number)) return std::nullopt;
   return number;
 }
 
-/// "step-00000003" of ".step-00000003.replaced": a checkpoint that another was replacing when the process ended.
-std::optional<std::string> name_of_replaced(const std::string& name) {
-  if (!name.starts_with('.') || !name.ends_with(kReplacedEnd)) return std::nullopt;
-  return name.substr(1, name.size() - 1 - std::string_view(kReplacedEnd).size());
+/// "step-00000003" of ".step-00000003END".
+std::optional<std::string> name_before(const std::string& name, std::string_view end) {
+  if (!name.starts_with('.') || !name.ends_with(end)) return std::nullopt;
+  return name.substr(1, name.size() - 1 - end.size());
+}
+
+/// Of a checkpoint that another was replacing when the process ended.
+std::optional<std::string> name_of_replaced(const std::string& name) { return name_before(name, kReplacedEnd); }
+
+/// Of that, or of what was to replace it.
+std::optional<std::string> name_beside(const std::string& name) {
+  const auto replaced = name_of_replaced(name);
+  return replaced ? replaced : name_before(name, kReplacingEnd);
 }
 
 bool is_absent(const std::error_code& error) {
@@ -61,23 +78,27 @@ bool is_checkpoint(const fs::path& path) {
   return is_committed(path) && !is_committed(path.parent_path() / *visible);
 }
 
-/// What OUT/snapshot_best points to; empty if there is no such link.
+/// What OUT/snapshot_best points to; empty if there is no such link, or none that mark_best() has made.
 fs::path best_of(const fs::path& out) {
   std::error_code error;
   const fs::path best = fs::read_symlink(out / kBest, error);
   if (error && !is_absent(error) && error != std::errc::invalid_argument) {  // that is: not a link
     throw FileError(with_errno("cannot read the link " + (out / kBest).string(), error.value()), error.value());
   }
-  return best;
+  const std::string name = best.filename().string();
+  const bool is_own = iteration_of(name) || name.starts_with(std::string(kAsidePrefix) + std::string(kPrefix));
+  return is_own && best == fs::path(kFolder) / name ? best : fs::path();
 }
 
 bool is_pinned(const fs::path& checkpoint) { return fs::exists(status_of(checkpoint / kPinName)); }
 
-/// Where a checkpoint is kept of a run that is not continued: no pinned one is there.
+/// A free name for a checkpoint of a run that is not continued.
 fs::path aside(const fs::path& checkpoint) {
-  const fs::path name = checkpoint.parent_path() / (std::string(kAsidePrefix) + checkpoint.filename().string());
-  fs::path free = name;
-  for (int number = 2; is_pinned(free); ++number) free = name.string() + "." + std::to_string(number);
+  const std::string name = std::string(kAsidePrefix) + name_of(*checkpoint_iteration(checkpoint));
+  fs::path free = checkpoint.parent_path() / name;
+  for (int number = 2; fs::exists(status_of(free)); ++number) {
+    free.replace_filename(name + "." + std::to_string(number));
+  }
   return free;
 }
 
@@ -91,28 +112,22 @@ void remove_with_warning(const fs::path& path) {
 
 /// Folders without a manifest, and those that were to replace another or were replaced.
 void remove_unfinished(const fs::path& folder) {
-  std::error_code none;
   for (const auto& entry : entries_of(folder)) {
     const std::string name = entry.path().filename().string();
     // What a save that replaces another leaves when it is killed between its two renames.
-    const bool beside = name.starts_with("." + std::string(kPrefix)) &&
-                        (name.ends_with(kReplacingEnd) || name.ends_with(kReplacedEnd)) && !is_checkpoint(entry.path());
-    const bool unfinished = number_after(name, kPrefix) && entry.is_directory(none) && !is_committed(entry.path());
-    if (beside || unfinished) remove_with_warning(entry.path());
+    const bool beside = iteration_of(name_beside(name).value_or("")) && !is_checkpoint(entry.path());
+    const bool unfinished = iteration_of(name) && !is_committed(entry.path());
+    if ((beside || unfinished) && is_own(entry.path())) remove_with_warning(entry.path());
   }
 }
 
 }  // namespace
 
-fs::path checkpoint_path(const fs::path& out, std::int64_t iteration) {
-  char digits[32];
-  std::snprintf(digits, sizeof digits, "%08lld", static_cast<long long>(iteration));
-  return out / kFolder / (std::string(kPrefix) + digits);
-}
+fs::path checkpoint_path(const fs::path& out, std::int64_t iteration) { return out / kFolder / name_of(iteration); }
 
 std::optional<std::int64_t> checkpoint_iteration(const fs::path& path) {
-  const std::string own = path.filename().string(), name = name_of_replaced(own).value_or(own);
-  return number_after(name, kPrefix);
+  const std::string name = path.filename().string();
+  return iteration_of(name_of_replaced(name).value_or(name));
 }
 
 std::vector<fs::path> find_checkpoints(const fs::path& out) {
@@ -128,6 +143,13 @@ std::vector<fs::path> find_checkpoints(const fs::path& out) {
   return paths;
 }
 
+std::optional<std::int64_t> iteration_in(const fs::path& out, const fs::path& path) {
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  if (error || !fs::equivalent(real.parent_path(), out / kFolder, error)) return std::nullopt;
+  return checkpoint_iteration(real);
+}
+
 CheckpointInfo read_checkpoint_info(const fs::path& path) {
   SavedCheckpoint checkpoint(path);
   checkpoint.check();
@@ -139,20 +161,27 @@ CheckpointInfo read_checkpoint_info(const fs::path& path) {
   });
 }
 
-void set_checkpoints_aside(const fs::path& out, std::int64_t iteration) {
+void set_checkpoints_aside(const fs::path& out, std::optional<std::int64_t> continued, std::int64_t iteration) {
   const fs::path best = best_of(out);
-  for (const fs::path& path : find_checkpoints(out)) {
-    // The list is sorted: the first that is earlier ends it.
+  std::string names;
+  const std::vector<fs::path> paths = find_checkpoints(out);
+  // The oldest first: what stops this on its way leaves the newest, from which its run can go on.
+  for (const fs::path& path : std::views::reverse(paths)) {
     const std::int64_t own = *checkpoint_iteration(path);
-    if (own < iteration) return;
-    if (own == iteration && !is_pinned(path)) continue;  // it stays until the new one, which takes its place, is whole
+    const bool is_of_this_run = own <= continued.value_or(-1) && !(own == iteration && is_pinned(path));
+    if (is_of_this_run) continue;
+    if (!is_own(path)) {
+      log_warning(path.string() + " is of another run and not only mn's, so it stays: --resume auto may take it");
+      continue;
+    }
     const fs::path to = aside(path);
-    const bool replaces = fs::exists(fs::symlink_status(to));
-    if (replaces) remove_checkpoint(to);
     fs::rename(path, to);
     if (best.filename() == path.filename()) mark_best(out, to);
-    log_warning(path.string() + " is of a run that this one does not continue: it is now " + to.string() +
-                (replaces ? ", in place of an earlier one" : ""));
+    names += (names.empty() ? "" : ", ") + to.filename().string();
+  }
+  if (!names.empty()) {
+    log_warning((out / kFolder).string() + " has checkpoints of a run that this one does not continue: they are now " +
+                names + ", which count neither for --keep nor for --resume auto");
   }
 }
 
@@ -163,7 +192,8 @@ bool is_kept(const fs::path& out, const fs::path& checkpoint) {
 
 void remove_old_checkpoints(const fs::path& out, std::size_t keep) {
   remove_unfinished(out / kFolder);  // first: a replaced one does not count while its successor is there
-  const std::vector<fs::path> paths = find_checkpoints(out);
+  std::vector<fs::path> paths = find_checkpoints(out);
+  std::erase_if(paths, [](const fs::path& path) { return !is_own(path); });
   for (std::size_t i = keep; i < paths.size(); ++i) {
     // Training goes on where an old checkpoint cannot be removed.
     if (!is_kept(out, paths[i])) remove_with_warning(paths[i]);
@@ -173,6 +203,10 @@ void remove_old_checkpoints(const fs::path& out, std::size_t keep) {
 
 void mark_best(const fs::path& out, const fs::path& checkpoint) {
   const fs::path link = out / (std::string(".") + kBest + ".tmp");
+  if (best_of(out).empty() && fs::exists(status_of(out / kBest))) {
+    throw DataError((out / kBest).string() + " is not a link that mn has made, so it does not become one to " +
+                    checkpoint.string() + ": rename it");
+  }
   try {
     fs::remove(link);
     fs::create_symlink(fs::path(kFolder) / checkpoint.filename(), link);

@@ -27,26 +27,42 @@ fs::path beside(const fs::path& path, const char* what) {
   return path.parent_path() / ("." + path.filename().string() + what);
 }
 
-bool is_own_file(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return name == kManifestName || name == kPinName || (name.starts_with("shard-") && name.ends_with(".safetensors")) ||
+/// Exactly as shard_name() writes it.
+bool is_shard(const std::string& name) {
+  std::size_t shard = 0, shards = 0;
+  return std::sscanf(name.c_str(), "shard-%zu-of-%zu", &shard, &shards) == 2 && name == shard_name(shard, shards);
+}
+
+bool is_own_file(const std::string& name) {
+  return name == kManifestName || name == kPinName || is_shard(name) ||
          (name.starts_with(std::string(".") + kManifestName + ".") && name.ends_with(".tmp"));
 }
 
-/// (3): throws where the folder holds another's file.
-std::vector<fs::path> own_files(const fs::path& folder) {
+bool is_there(const fs::path& path) { return fs::exists(fs::symlink_status(path)); }
+
+/// (3): the files of a checkpoint, or of a save that was stopped; throws where the path holds anything else.
+std::vector<fs::path> own_files(const fs::path& path) {
+  constexpr const char* kRemedy = ": give another name, or remove it";
+  if (!fs::is_directory(fs::symlink_status(path))) {
+    throw DataError(path.string() + " is not the folder of a checkpoint" + kRemedy);
+  }
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (!is_own_file(entry.path())) {
-      throw DataError(folder.string() + " holds " + entry.path().filename().string() +
-                      ", which is not of a checkpoint: give another name, or remove it");
+  bool has_shard = false, has_manifest = false;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const std::string name = entry.path().filename().string();
+    if (!is_own_file(name)) {
+      throw DataError(path.string() + " holds " + name + ", which is not of a checkpoint" + kRemedy);
     }
+    has_shard = has_shard || is_shard(name);
+    has_manifest = has_manifest || name == kManifestName;
     files.push_back(entry.path());
+  }
+  if (has_manifest && !has_shard) {
+    throw DataError(path.string() + " holds a " + kManifestName + " without a shard, which is not of a checkpoint" +
+                    kRemedy);
   }
   return files;
 }
-
-bool is_there(const fs::path& path) { return fs::exists(fs::symlink_status(path)); }
 
 /// (2): in one step where the file system can exchange names; else `path` is absent for a moment.
 void take_place(const fs::path& folder, const fs::path& path) {
@@ -78,8 +94,8 @@ void check_size(const fs::path& shard, std::uint64_t bytes) {
 fs::path begin_save(const fs::path& path) {
   make_folders(path.parent_path());
   // (2) What is a checkpoint stays until the new one is whole; the rest of a stopped save goes.
-  const bool replaces = is_there(path) && (!fs::is_directory(fs::symlink_status(path)) || is_committed(path));
-  const fs::path folder = replaces ? beside(path, kReplacingEnd) : path;
+  if (is_there(path)) static_cast<void>(own_files(path));
+  const fs::path folder = is_committed(path) ? beside(path, kReplacingEnd) : path;
   if (is_there(folder)) remove_checkpoint(folder);
   if (::mkdir(folder.c_str(), 0777) != 0) fail("make the folder", folder, errno);
   return folder;
@@ -102,12 +118,19 @@ void abandon_save(const fs::path& folder) noexcept {
   }
 }
 
+bool is_own(const fs::path& path) {
+  try {
+    static_cast<void>(own_files(path));
+    return true;
+  } catch (const DataError&) {
+    return false;
+  } catch (const fs::filesystem_error&) {
+    return false;  // it can't be told
+  }
+}
+
 void remove_checkpoint(const fs::path& path) {
   try {
-    if (!fs::is_directory(fs::symlink_status(path))) {
-      fs::remove(path);
-      return;
-    }
     const std::vector<fs::path> files = own_files(path);  // throws before the first is gone (3)
     fs::remove(path / kManifestName);
     for (const fs::path& file : files) fs::remove(file);

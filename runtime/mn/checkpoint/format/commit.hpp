@@ -8,7 +8,7 @@
 ///
 /// (1) The manifest appears by a rename, when all that it describes is on stable storage: it commits the checkpoint.
 /// (2) Where a checkpoint of this path exists, the new one is written beside it, and takes its path in one rename.
-/// (3) Nothing but a checkpoint's own files is ever removed.
+/// (3) Nothing but a checkpoint's own files is ever removed or replaced.
 #pragma once
 
 #include <filesystem>
@@ -29,8 +29,12 @@ void commit_save(const std::filesystem::path& folder, const std::filesystem::pat
 /// For one rank: removes what was written of a save that failed, as far as that is possible.
 void abandon_save(const std::filesystem::path& folder) noexcept;
 
+/// Whether the path is a folder, not a link to one, with the files of a checkpoint or of a stopped save and no others.
+/// What is not is another program's: nobody removes, renames or replaces it.
+[[nodiscard]] bool is_own(const std::filesystem::path& path);
+
 /// Removes a checkpoint, or what a stopped save has left: the manifest first, so that it is whole or not a checkpoint.
-/// DataError if that fails, or if the folder holds other files.
+/// DataError if that fails, or unless is_own().
 void remove_checkpoint(const std::filesystem::path& path);
 
 }  // namespace mn
