@@ -1,5 +1,7 @@
 // What a resume takes from a checkpoint, and what does not match.
 #include <array>
+#include <cmath>
+#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,6 +68,46 @@ TEST_F(ResumedStateTest, FusedAdamResumesTorchsAdamAlsoByItsOldName) {
   const at::Tensor expected = resumed(path, false);
   EXPECT_TRUE(torch::allclose(resumed(path, true), expected, 1e-5, 1e-6));
   EXPECT_TRUE(torch::allclose(resumed(path + "_old", true), expected, 1e-5, 1e-6));
+}
+
+/// What a program keeps in JSON that its text does not hold.
+TEST_F(ResumedStateTest, AnExtensionsStateMayHoldAnyValue) {
+  struct Any final : Extension {
+    json value;
+    std::string name() const override { return "Any"; }
+    json state() const override { return value; }
+    void load_state(const json& state) override { value = state; }
+  };
+  const auto make = [&](json value) {
+    auto job = std::make_unique<ToyJob>(world(), options_);
+    auto any = std::make_unique<Any>();
+    any->value = std::move(value);
+    Any& added = job->trainer->extend(std::move(any));
+    return std::pair(std::move(job), &added);
+  };
+  const double infinity = std::numeric_limits<double>::infinity();
+  const json written = {{"best", infinity},
+                        {"worst", -infinity},
+                        {"none", std::nan("")},
+                        {"blob", std::string("\xff\xfe\0\x01", 4)},
+                        {"bytes", json::binary({1, 2, 255})},
+                        {"list", {1, -2.5, std::nan(""), true, nullptr}},
+                        {"own", {{"$cbor", "00"}}},
+                        {"keys", {{"\xff", 1}}},
+                        {"large", std::numeric_limits<std::uint64_t>::max()}};
+  const std::string path = (folder_.path() / "c").string();
+  auto [job, any] = make(written);
+  job->trainer->save(path);
+  auto [next, loaded] = make(nullptr);
+  EXPECT_TRUE(next->trainer->resume(path));
+  EXPECT_EQ(next->trainer->run(), 0);
+  EXPECT_EQ(json::to_cbor(loaded->value), json::to_cbor(written));  // NaN is not equal to itself
+
+  json deep = 1;
+  for (int i = 0; i < 100; ++i) deep = json::array({deep});
+  auto [other, unused] = make(deep);
+  EXPECT_THAT(toy::message_of([&, &trainer = *other->trainer] { trainer.save(path); }),
+              HasSubstr("the state of the extension Any holds more than"));
 }
 
 /// The same layers, registered in another order: each parameter gets its own momenta.

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <span>
 
 #include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 
 template class nlohmann::basic_json<>;
 
@@ -97,6 +100,49 @@ class CborWalk {
   int depth_ = 0;
 };
 
+constexpr const char* kCborKey = "$cbor";
+constexpr int kMaxStorableDepth = kMaxJsonDepth - 8;
+
+bool is_utf8(const std::string& text) {
+  try {
+    static_cast<void>(json(text).dump());
+    return true;
+  } catch (const json::type_error&) {
+    return false;
+  }
+}
+
+/// Whether JSON text has the value itself, apart from what it holds.
+bool has_text(const json& value) {
+  if (value.is_number_float()) return std::isfinite(value.get_ref<const double&>());
+  if (value.is_string()) return is_utf8(value.get_ref<const std::string&>());
+  if (!value.is_object()) return !value.is_binary();
+  if (value.size() == 1 && value.contains(kCborKey)) return false;  // else it would be read as what this one makes
+  return std::ranges::all_of(value.items(), [](const auto& item) { return is_utf8(item.key()); });
+}
+
+/// Of what is below, too, as its CBOR may be asked for.
+void check_storable(const json& value, int depth) {
+  const bool has_cbor = !value.is_discarded() && !(value.is_binary() && value.get_binary().has_subtype());
+  if (!has_cbor) throw DataError("holds a value that neither JSON nor CBOR can hold");
+  if (!value.is_structured()) return;
+  if (depth == kMaxStorableDepth) {
+    throw DataError("holds more than " + std::to_string(depth) + " arrays and objects within each other");
+  }
+  for (const json& each : value) check_storable(each, depth + 1);
+}
+
+json without_cbor(const json& value) {
+  if (!has_text(value)) {
+    const std::vector<std::uint8_t> bytes = json::to_cbor(value);
+    return {{kCborKey, to_hex(std::as_bytes(std::span(bytes)))}};
+  }
+  if (!value.is_structured()) return value;
+  json result = value;
+  for (json& each : result) each = without_cbor(each);
+  return result;
+}
+
 /// nlohmann's own messages quote the input.
 template <class Parse>
 json parse(std::string_view what, const char* format, Parse parse) {
@@ -150,6 +196,28 @@ std::string utf8_text(std::string_view text) {
     text.remove_prefix(length);
   }
   return valid;
+}
+
+json storable(const json& value) {
+  check_storable(value, 0);
+  return without_cbor(value);
+}
+
+json from_storable(const json& stored, std::string_view what) {
+  if (!stored.is_structured()) return stored;
+  if (stored.is_object() && stored.size() == 1 && stored.contains(kCborKey)) {
+    const auto hex = read_json(what, [&] { return stored.at(kCborKey).get<std::string>(); });
+    return parse_cbor(from_hex(hex), what);
+  }
+  json value = stored;
+  for (json& each : value) each = from_storable(each, what);
+  return value;
+}
+
+std::int64_t count_of(const json& value) {
+  const auto count = whole_number<std::int64_t>(value);
+  if (count < 0) throw json::type_error::create(302, std::to_string(count) + " is below 0", &value);
+  return count;
 }
 
 std::string json_quoted(std::string_view text) {

@@ -50,7 +50,9 @@ T whole_number(const nlohmann::json& value) {
   }
   return value.get<T>();
 }
-/// The same of each element of an array.
+/// The same of what counts, so that it cannot be below 0.
+[[nodiscard]] std::int64_t count_of(const nlohmann::json& value);
+/// A whole_number() of each element of an array.
 template <std::integral T>
 std::vector<T> whole_numbers(const nlohmann::json& list) {
   const auto& values = list.get_ref<const nlohmann::json::array_t&>();
@@ -65,6 +67,13 @@ std::vector<T> whole_numbers(const nlohmann::json& list) {
 
 /// The text with "\\xE9" in place of a byte E9 that is not of UTF-8: for names that JSON is to hold.
 [[nodiscard]] std::string utf8_text(std::string_view text);
+
+/// The value as JSON text can hold it, however the program made it: a number that is not finite, text that is not UTF-8,
+/// bytes, and an object with such a key become {"$cbor": HEX}. Throws DataError for what has no CBOR either, or is too
+/// deep to be read again in a document a few levels deeper.
+[[nodiscard]] nlohmann::json storable(const nlohmann::json& value);
+/// The value that was made storable(). DataError that begins with `what` if none was.
+[[nodiscard]] nlohmann::json from_storable(const nlohmann::json& stored, std::string_view what);
 
 /// Text from a file as a message can quote it: on one line, in quotes, and not long.
 [[nodiscard]] std::string json_quoted(std::string_view text);

@@ -1,3 +1,5 @@
+#include <charconv>
+
 #include <mn/core/text.hpp>
 
 namespace mn {
@@ -19,6 +21,17 @@ std::string to_hex(std::uint64_t value) {
   for (std::size_t i = 0; i < sizeof value; ++i)
     bytes[i] = static_cast<std::byte>(value >> (8 * (sizeof value - 1 - i)));
   return to_hex(bytes);
+}
+
+std::string from_hex(std::string_view digits) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < digits.size(); i += 2) {
+    std::uint8_t byte = 0;
+    const auto [end, error] = std::from_chars(&digits[i], &digits[i] + 2, byte, 16);
+    if (error != std::errc() || end != &digits[i] + 2) return "";
+    bytes += static_cast<char>(byte);
+  }
+  return digits.size() % 2 == 0 ? bytes : "";
 }
 
 std::string to_lower(std::string text) {

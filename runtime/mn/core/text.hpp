@@ -19,6 +19,9 @@ namespace mn {
 [[nodiscard]] std::string to_hex(std::uint64_t value);
 [[nodiscard]] std::string to_hex(std::uint32_t value);
 
+/// The bytes of such digits; empty unless all are, two for each byte.
+[[nodiscard]] std::string from_hex(std::string_view digits);
+
 /// ASCII's capital letters become small ones, whatever the locale; all else stays.
 [[nodiscard]] std::string to_lower(std::string text);
 

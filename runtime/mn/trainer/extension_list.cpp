@@ -8,25 +8,6 @@
 namespace mn {
 namespace {
 
-using nlohmann::json;
-
-constexpr const char* kCbor = "mn.cbor";
-
-/// JSON has neither infinity nor NaN, and no bytes that are not UTF-8: a state with such is kept as CBOR.
-json storable(const json& state) {
-  try {
-    if (json::parse(state.dump()) == state) return state;
-  } catch (const json::type_error&) {  // not UTF-8
-  }
-  return {{kCbor, json::to_cbor(state)}};
-}
-
-json stored(const json& state) {
-  if (!state.is_object() || state.size() != 1 || !state.contains(kCbor)) return state;
-  const auto bytes = whole_numbers<std::uint8_t>(state.at(kCbor));
-  return parse_cbor({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "CBOR");
-}
-
 /// Returns call(). Errors that are not mn's own are of the program's extension, which they do not name.
 template <class Call>
 auto name_errors(const std::string& extension, const Call& call) {
@@ -75,7 +56,11 @@ void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOption
 nlohmann::json ExtensionList::states() const {
   nlohmann::json states = nlohmann::json::object();
   for (const Entry& entry : entries_) {
-    states[entry.name] = name_errors(entry.name, [&] { return storable(entry.extension->state()); });
+    try {
+      states[entry.name] = name_errors(entry.name, [&] { return storable(entry.extension->state()); });
+    } catch (const DataError& error) {
+      throw DataError("the state of the extension " + entry.name + " " + error.what());
+    }
   }
   return states;
 }
@@ -99,8 +84,9 @@ void ExtensionList::initialize(Trainer& trainer) {
     // Tensors before the state, which may refer to them. An extension that the checkpoint lacks begins as a new one.
     if (!own.empty()) entry.extension->load_tensors(own);
     if (restored_.contains(entry.name)) {
-      read_json("the checkpoint's state of " + entry.name,
-                [&] { entry.extension->load_state(stored(restored_.at(entry.name))); });
+      const std::string what = "the checkpoint's state of " + entry.name;
+      const nlohmann::json state = from_storable(restored_.at(entry.name), what);
+      read_json(what, [&] { entry.extension->load_state(state); });
     }
     entry.last_run_s = elapsed_s_();
   }

@@ -92,14 +92,14 @@ void warn_of_unsaved_state(const torch::optim::Optimizer& optimizer, const Named
 json Trainer::replicated_state() const {
   json about = {{"iteration", iteration_},       {"epoch", epoch_},
                 {"epoch_detail", epoch_detail_}, {"elapsed_s", elapsed_s()},
-                {"seed", random_seed()},         {"iterator", iterator_->state()},
+                {"seed", random_seed()},         {"iterator", storable(iterator_->state())},
                 {"optimizers", json::object()},  {"extensions", extensions_->states()}};
   for (std::size_t i = 0; i < optimizers_.size(); ++i) {
     const auto& [name, optimizer] = optimizers_[i];
     about["optimizers"][name] = {{"kind", optimizer_kind(optimizer->actual())},
                                  {"settings", json::parse(settings_[i])},
                                  {"groups", optimizer_groups(optimizer->actual(), *model_)},
-                                 {"state", optimizer->state()}};
+                                 {"state", storable(optimizer->state())}};
   }
   observation_->save(about);
   return about;

@@ -131,7 +131,7 @@ void Trainer::restore_optimizer(const NamedOptimizer& each, const json& saved, C
   OptimizerLoad load(actual, *model_, forms, groups_of(saved));
   checkpoint.read(prefix, load.tensors());
   load.finish(comm_->device());
-  each.optimizer->load_state(saved.at("state"));
+  each.optimizer->load_state(from_storable(saved.at("state"), "the checkpoint's state of the optimizer"));
   const auto i = static_cast<std::size_t>(&each - optimizers_.data());
   for (const std::string& change : apply_changed_settings(actual, saved.at("settings"), json::parse(settings_[i]))) {
     if (is_root()) log_info("resumed with another setting of the optimizer than the checkpoint's: " + change);
@@ -161,9 +161,9 @@ void Trainer::restore(CheckpointReader& checkpoint) {
 }
 
 void Trainer::restore_replicated(const json& about) {
-  iterator_->load_state(about.at("iterator"));
-  iteration_ = whole_number<std::int64_t>(about.at("iteration"));
-  epoch_ = whole_number<std::int64_t>(about.at("epoch"));
+  iterator_->load_state(from_storable(about.at("iterator"), "the checkpoint's state of the iterator"));
+  iteration_ = count_of(about.at("iteration"));
+  epoch_ = count_of(about.at("epoch"));
   epoch_detail_ = about.at("epoch_detail").get<double>();
   earlier_s_ = about.at("elapsed_s").get<double>();
   observation_->load(about);

@@ -155,9 +155,8 @@ CheckpointInfo read_checkpoint_info(const fs::path& path) {
   checkpoint.check();
   const nlohmann::json& about = checkpoint.manifest().about;
   return read_json(path.string(), [&] {
-    return CheckpointInfo{whole_number<std::int64_t>(about.at("iteration")),
-                          whole_number<std::int64_t>(about.at("epoch")), about.at("epoch_detail").get<double>(),
-                          static_cast<std::int64_t>(checkpoint.ranks())};
+    return CheckpointInfo{count_of(about.at("iteration")), count_of(about.at("epoch")),
+                          about.at("epoch_detail").get<double>(), static_cast<std::int64_t>(checkpoint.ranks())};
   });
 }
 
