@@ -45,6 +45,14 @@ std::vector<at::Tensor> parameters_of(const torch::nn::Module& module) { return 
 
 std::vector<at::Tensor> buffers_of(const torch::nn::Module& module) { return module.buffers(); }
 
+std::vector<std::string> frozen_parameters(const torch::nn::Module& module) {
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : named_parameters(module)) {
+    if (!parameter.requires_grad()) names.push_back(name);
+  }
+  return names;
+}
+
 NamedTensors running_statistics(const torch::nn::Module& module) {
   NamedTensors statistics = named_buffers(module);
   std::erase_if(statistics, [](const auto& item) {

@@ -30,6 +30,9 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 /// named_buffers() without the names.
 [[nodiscard]] std::vector<at::Tensor> buffers_of(const torch::nn::Module& module);
 
+/// Names of the parameters without requires_grad.
+[[nodiscard]] std::vector<std::string> frozen_parameters(const torch::nn::Module& module);
+
 /// The floating-point buffers called running_mean or running_var, with their names: what batch and instance
 /// normalization have gathered of this rank's samples.
 [[nodiscard]] NamedTensors running_statistics(const torch::nn::Module& module);

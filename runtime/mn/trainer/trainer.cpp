@@ -115,6 +115,7 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer>
   check_iterator();
   for (const auto& [name, optimizer] : optimizers_) settings_.push_back(optimizer_settings(optimizer->actual()).dump());
   name_tensors(*model_);
+  frozen_ = frozen_parameters(*model_);
   comm_->broadcast_data(*model_);  // also what the optimizers do not hold
   for (const auto& [name, parameter] : named_parameters(*model_)) {
     if (holds_nan(parameter, true)) not_finite_.insert(name);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -125,7 +126,9 @@ class Trainer {
   /// one in `out`. Returns false if "auto" finds none at all: training starts at the beginning. Throws the same
   /// DataError on every rank if the file is absent, damaged, or of another model or optimizer, if all that "auto" finds
   /// are damaged, and if the storage does not tell which there are. Settings of the optimizer (momentum, …) that this
-  /// program gives other values than the checkpoint's did win over the checkpoint's, with a line that says so.
+  /// program gives other values than the checkpoint's did win over the checkpoint's, with a line that says so; likewise
+  /// which parameters are frozen (requires_grad is false), which otherwise becomes what it was then, though extensions
+  /// had changed it.
   bool resume(const std::string& from);
   /// The checkpoint that resume() was given; empty for "auto" and without one.
   [[nodiscard]] const std::filesystem::path& resumed_from() const noexcept { return resumed_from_; }
@@ -264,6 +267,9 @@ class Trainer {
   void restore_optimizer(const NamedOptimizer& each, const nlohmann::json& saved, CheckpointReader& checkpoint);
   void restore_extensions(CheckpointReader& checkpoint);
   void restore_replicated(const nlohmann::json& about);
+  [[nodiscard]] nlohmann::json samples_per_iteration() const;
+  void restore_frozen(const nlohmann::json& saved);
+  void tell_of_other_size(std::size_t ranks, const nlohmann::json& then, const nlohmann::json& now) const;
   void restore_observation(const nlohmann::json& records, bool same_ranks);
   void restart_rank(std::uint64_t seed);
   void restore_rank(const NamedTensors& tensors, const nlohmann::json& optimizers);
@@ -288,6 +294,7 @@ class Trainer {
   std::unique_ptr<RunStatus> status_;
   std::unique_ptr<StragglerWatch> stragglers_;
   CollectiveUse loss_calls_;
+  std::vector<std::string> frozen_;    // parameters that the program had frozen when it made the trainer
   std::vector<std::string> settings_;  // of each optimizer, as the program made it; JSON
 
   std::filesystem::path resumed_from_;

@@ -93,6 +93,26 @@ void Trainer::restore_model(CheckpointReader& checkpoint, const std::string& sou
   NamedTensors tensors = named_tensors(*model_);
   std::erase_if(tensors, [&](const auto& named) { return absent_names.contains(named.first); });
   checkpoint.read(kModelPrefix, tensors);
+  restore_frozen(checkpoint.about().value("frozen", json()));
+}
+
+/// What this program freezes when it begins wins over the checkpoint, if the checkpoint's program had frozen something
+/// else; what extensions have frozen or unfrozen since is restored.
+void Trainer::restore_frozen(const json& saved) {
+  if (saved.is_null()) return;  // an earlier version
+  const auto then = saved.at("now").get<std::set<std::string>>();
+  const bool is_same_program = saved.at("at_start").get<std::vector<std::string>>() == frozen_;
+  std::vector<std::string> changed;
+  for (const auto& [name, parameter] : named_parameters(*model_)) {
+    if (then.contains(name) != parameter.requires_grad()) continue;
+    changed.push_back(name);
+    if (is_same_program) at::Tensor(parameter).set_requires_grad(!then.contains(name));
+  }
+  if (changed.empty() || !is_root()) return;
+  const std::string which = std::to_string(changed.size()) + (changed.size() == 1 ? " parameter" : " parameters") +
+                            " (" + changed.front() + (changed.size() == 1 ? ")" : ", …)");
+  log_info(is_same_program ? "frozen or not as the checkpoint's program had made it by then: " + which
+                           : "frozen or not as this program says, and not as in the checkpoint: " + which);
 }
 
 void Trainer::restore_optimizers(CheckpointReader& checkpoint) {
@@ -161,13 +181,37 @@ void Trainer::restore(CheckpointReader& checkpoint) {
 }
 
 void Trainer::restore_replicated(const json& about) {
+  const json then = about.value("samples_per_iteration", json()), now = samples_per_iteration();
+  const std::size_t ranks = about.at("ranks").size();
   iterator_->load_state(from_storable(about.at("iterator"), "the checkpoint's state of the iterator"));
+  if (is_root()) tell_of_other_size(ranks, then, now);
   iteration_ = count_of(about.at("iteration"));
   epoch_ = count_of(about.at("epoch"));
   epoch_detail_ = about.at("epoch_detail").get<double>();
   earlier_s_ = about.at("elapsed_s").get<double>();
   observation_->load(about);
   extensions_->set_states(about.at("extensions"));
+}
+
+/// Of this job; null where the iterator does not say it.
+json Trainer::samples_per_iteration() const {
+  const json state = iterator_->state();
+  if (!state.is_object() || !state.contains("batchsize")) return {};
+  return count_of(state.at("batchsize")) * comm_->size() * options_.accumulate;
+}
+
+/// Schedules and rates that suited the checkpoint's may not suit this job's.
+void Trainer::tell_of_other_size(std::size_t ranks, const json& then, const json& now) const {
+  const auto own = static_cast<std::size_t>(comm_->size());
+  const bool knows = then.is_number() && now.is_number();
+  const bool differs = knows && then != now;
+  if (ranks == own && !differs) return;
+  std::string text = ranks == own ? "the checkpoint is of as many ranks"
+                                  : "the checkpoint is of " + std::to_string(ranks) +
+                                        (ranks == 1 ? " rank" : " ranks") + ", this job has " + std::to_string(own);
+  if (differs) text += "; an iteration takes " + now.dump() + " samples where it took " + then.dump();
+  if (knows && !differs) text += "; an iteration takes " + now.dump() + " samples, as before";
+  log_info(text);
 }
 
 void Trainer::restore_observation(const json& records, bool same_ranks) {
