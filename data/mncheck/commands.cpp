@@ -139,13 +139,15 @@ int merge(const fs::path& path, const Settings& settings) {
   SavedCheckpoint checkpoint(checkpoints_at(path).front());
   const Manifest& manifest = checkpoint.manifest();
   const auto names = names_to_merge(manifest, settings.all);
-  nlohmann::json header = {{"__metadata__", {{"format", "pt"}}}};
+  nlohmann::json header = {{"__metadata__", {{"format", "pt"}}}}, complex;
   std::uint64_t end = 0;
   for (const auto& [name, merged] : names) {
     const SavedTensor& tensor = manifest.tensors.at(name);
     header[merged] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {end, end + tensor.bytes()}}};
     end += tensor.bytes();
+    if (tensor.is_complex) complex.push_back(merged);
   }
+  if (!complex.is_null()) header["__metadata__"][kComplexKey] = complex.dump();
   AtomicFile file(settings.output);
   file.write(safetensors_header(header));
   std::vector<std::byte> bytes;

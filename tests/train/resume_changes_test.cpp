@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/json.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -79,6 +80,81 @@ TEST_F(ResumeChangesTest, FrozenLayersStayFrozen) {
     return sgd(model);
   });
   EXPECT_TRUE(frozen.equal(initial.first->weight));
+}
+
+/// By an extension, which has no state; the program of a resume begins with the layer frozen.
+TEST_F(ResumeChangesTest, WhatWasUnfrozenTrainsOn) {
+  const auto make_one = [&](std::int64_t iterations, bool frozen) {
+    Job job = make(iterations, [&](TwoLayers& model) {
+      model.first->weight.requires_grad_(!frozen);
+      return sgd(model);
+    });
+    job.trainer->extend("unfreeze", {3, "iteration"}, [weight = job.model->first->weight](Trainer& trainer) mutable {
+      if (trainer.iteration() == 3) weight.requires_grad_(true);
+    });
+    return job;
+  };
+  const std::string path = (folder_.path() / "c").string();
+  const Job whole = make_one(8, true), first = make_one(4, true), second = make_one(8, true);
+  EXPECT_EQ(whole.trainer->run(), 0);
+  EXPECT_EQ(first.trainer->run(), 0);
+  first.trainer->save(path);
+  EXPECT_TRUE(second.trainer->resume(path));
+  EXPECT_TRUE(second.model->first->weight.requires_grad());
+  EXPECT_EQ(second.trainer->run(), 0);
+  EXPECT_TRUE(weights_of(*second.model).equal(weights_of(*whole.model)));
+  // A program that freezes something else than the checkpoint's did means it.
+  const Job other = make(8, [](TwoLayers& model) {
+    model.second->weight.requires_grad_(false);
+    return sgd(model);
+  });
+  EXPECT_TRUE(other.trainer->resume(path));
+  EXPECT_TRUE(other.model->first->weight.requires_grad());
+  EXPECT_FALSE(other.model->second->weight.requires_grad());
+}
+
+/// As rotary embeddings have them; also of the dtypes that a network is rarely trained in.
+TEST_F(ResumeChangesTest, BuffersOfAnyDtypeAreSaved) {
+  const auto values = torch::arange(1, 7, torch::kFloat).view({3, 2});
+  const std::vector<at::Tensor> buffers = {at::view_as_complex(values), at::view_as_complex(values.to(torch::kDouble)),
+                                           at::view_as_complex(values.clone()).conj(), values.to(torch::kUInt16),
+                                           values.to(torch::kFloat8_e4m3fn)};
+  const auto prepare = [&](bool is_filled) {
+    return [&, is_filled](TwoLayers& model) {
+      for (std::size_t i = 0; i < buffers.size(); ++i) {
+        model.register_buffer("b" + std::to_string(i), is_filled ? buffers[i].clone() : torch::zeros_like(buffers[i]));
+      }
+      return sgd(model);
+    };
+  };
+  const auto expect_buffers = [&](const TwoLayers& model) {
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      const at::Tensor found = model.named_buffers()["b" + std::to_string(i)];
+      EXPECT_EQ(found.scalar_type(), buffers[i].scalar_type());
+      const bool is_complex = found.is_complex();
+      const auto wide = is_complex ? torch::kComplexDouble : torch::kDouble;
+      EXPECT_TRUE(found.to(wide).resolve_conj().equal(buffers[i].to(wide).resolve_conj())) << i;
+    }
+  };
+  const std::string path = (folder_.path() / "c").string();
+  const Job first = make(2, prepare(true));
+  EXPECT_EQ(first.trainer->run(), 0);
+  first.trainer->save(path);
+  save_model(folder_.path() / "w.safetensors", *first.model, *world());
+  for (const std::string from : {"resume", "c", "w.safetensors"}) {
+    const Job next = make(2, prepare(false));
+    if (from == "resume") {
+      EXPECT_TRUE(next.trainer->resume(path));
+    } else {
+      load_model(folder_.path() / from, *next.model, *world());
+    }
+    expect_buffers(*next.model);
+  }
+  const Job real = make(2, [&](TwoLayers& model) {
+    model.register_buffer("b0", values.clone());
+    return sgd(model);
+  });
+  EXPECT_THAT(toy::message_of([&] { real.trainer->resume(path); }), testing::HasSubstr("\"b0\" is ComplexFloat [3]"));
 }
 
 TEST_F(ResumeChangesTest, TiedWeightsStayTied) {

@@ -120,9 +120,7 @@ void CheckpointReader::check() {
 TensorForms CheckpointReader::shared(const std::string& prefix) const {
   TensorForms forms;
   for (const auto& [name, tensor] : folder_.manifest().tensors) {
-    if (name.starts_with(prefix)) {
-      forms.emplace(name.substr(prefix.size()), TensorForm{torch_dtype(tensor.dtype), tensor.shape});
-    }
+    if (name.starts_with(prefix)) forms.emplace(name.substr(prefix.size()), form_of(tensor));
   }
   return forms;
 }

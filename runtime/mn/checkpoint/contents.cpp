@@ -28,8 +28,10 @@ std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std
   return std::min(count, (position - tensor_begin + wide - 1) / wide);
 }
 
+using AtOnce = std::unordered_set<const c10::TensorImpl*>;
+
 void add_shared(std::vector<CheckpointSlice>& slices, NamedTensors tensors, const Communicator& comm,
-                std::uint64_t bytes_per_writer) {
+                std::uint64_t bytes_per_writer, const AtOnce& at_once) {
   // By name, as a reader goes through them: it opens each shard once.
   std::ranges::sort(tensors, {}, &NamedTensors::value_type::first);
   std::uint64_t total = 0;
@@ -39,7 +41,8 @@ void add_shared(std::vector<CheckpointSlice>& slices, NamedTensors tensors, cons
   const std::uint64_t own = writer_number(comm.topology());
   const std::uint64_t share = total / writers + 1;  // rounded up: the last share reaches the end
   std::uint64_t position = 0;
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& [name, given] : tensors) {
+    const at::Tensor tensor = as_pairs(given);
     const std::string dtype = safetensors_dtype(name, tensor.scalar_type());  // on every rank, as it may throw
     const auto count = static_cast<std::uint64_t>(tensor.numel());
     const std::uint64_t wide = tensor.element_size();
@@ -48,13 +51,20 @@ void add_shared(std::vector<CheckpointSlice>& slices, NamedTensors tensors, cons
     position += count * wide;
     const bool is_empty = count == 0 && own == 0;  // the manifest needs a piece of every tensor
     if (begin == end && !is_empty) continue;
-    slices.push_back({{name, dtype, tensor.sizes().vec(), begin, end}, tensor});
+    slices.push_back({{name, dtype, tensor.sizes().vec(), begin, end, given.is_complex()},
+                      tensor,
+                      at_once.contains(given.unsafeGetTensorImpl())});
   }
 }
 
-void add_whole(std::vector<CheckpointSlice>& slices, const std::string& name, const at::Tensor& tensor) {
+void add_whole(std::vector<CheckpointSlice>& slices, const std::string& name, const at::Tensor& given,
+               const AtOnce& at_once) {
+  const at::Tensor tensor = as_pairs(given);
   const auto count = static_cast<std::uint64_t>(tensor.numel());
-  slices.push_back({{name, safetensors_dtype(name, tensor.scalar_type()), tensor.sizes().vec(), 0, count}, tensor});
+  slices.push_back(
+      {{name, safetensors_dtype(name, tensor.scalar_type()), tensor.sizes().vec(), 0, count, given.is_complex()},
+       tensor,
+       at_once.contains(given.unsafeGetTensorImpl())});
 }
 
 }  // namespace
@@ -62,14 +72,13 @@ void add_whole(std::vector<CheckpointSlice>& slices, const std::string& name, co
 std::vector<CheckpointSlice> slices_of_rank(const Communicator& comm, const Checkpoint& checkpoint,
                                             std::uint64_t bytes_per_writer) {
   std::vector<CheckpointSlice> slices;
-  add_shared(slices, checkpoint.shared, comm, bytes_per_writer);
+  add_shared(slices, checkpoint.shared, comm, bytes_per_writer, checkpoint.at_once);
   if (comm.rank() == 0) {
-    for (const auto& [name, tensor] : checkpoint.root) add_whole(slices, name, tensor);
+    for (const auto& [name, tensor] : checkpoint.root) add_whole(slices, name, tensor, checkpoint.at_once);
   }
   for (const auto& [name, tensor] : checkpoint.own) {
-    add_whole(slices, own_tensor_name(static_cast<std::size_t>(comm.rank()), name), tensor);
+    add_whole(slices, own_tensor_name(static_cast<std::size_t>(comm.rank()), name), tensor, checkpoint.at_once);
   }
-  for (CheckpointSlice& slice : slices) slice.at_once = checkpoint.at_once.contains(slice.tensor.unsafeGetTensorImpl());
   // Wide elements first: each part is aligned.
   std::ranges::stable_sort(slices, std::ranges::greater(),
                            [](const CheckpointSlice& slice) { return slice.tensor.element_size(); });

@@ -2,6 +2,7 @@
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/isnan.h>
 
+#include <mn/checkpoint/dtypes.hpp>
 #include <mn/checkpoint/largest_magnitude.hpp>
 #include <mn/checkpoint/not_finite.hpp>
 
@@ -20,7 +21,9 @@ std::uint64_t infinity_of(at::ScalarType type) {
 }  // namespace
 
 bool holds_nan(const at::Tensor& tensor, bool or_infinity) {
+  if (tensor.is_complex()) return holds_nan(as_pairs(tensor), or_infinity);
   if (!tensor.is_floating_point()) return false;
+  if (tensor.element_size() == 1) return holds_nan(tensor.to(at::kFloat), or_infinity);  // which few operators know
   const std::uint64_t infinity = infinity_of(tensor.scalar_type());
   if (infinity != 0 && tensor.is_cpu() && tensor.is_contiguous()) {
     const std::span bytes(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());

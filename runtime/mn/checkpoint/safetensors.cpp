@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/view_as_complex.h>
 
 #include <mn/checkpoint/adapt_weights.hpp>
 #include <mn/checkpoint/dtypes.hpp>
@@ -28,8 +29,8 @@ std::size_t bytes_of(const at::Tensor& tensor) {
   return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
 }
 
-/// Wide elements first; then by name.
-/// So each tensor begins at a multiple of the size of its elements: a reader may map the file.
+/// Wide elements first; then by name. So each tensor begins at a multiple of the size of its elements: a reader may map
+/// the file.
 NamedTensors in_file_order(NamedTensors tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
     const auto wide = [](const auto& named) { return named.second.element_size(); };
@@ -48,9 +49,16 @@ void check_same(const std::string& name, const at::Tensor& wanted, const TensorF
 }  // namespace
 
 std::string to_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
-  const NamedTensors ordered = in_file_order(tensors);
+  NamedTensors pairs = tensors;
+  json complex = json::array();
+  for (auto& [name, tensor] : pairs) {
+    if (tensor.is_complex()) complex.push_back(name);
+    tensor = as_pairs(tensor);
+  }
+  const NamedTensors ordered = in_file_order(std::move(pairs));
   json header = json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
+  if (!complex.empty()) header["__metadata__"][kComplexKey] = complex.dump();
   std::size_t end = 0;
   for (const auto& [name, tensor] : ordered) {
     const std::size_t begin = end;
@@ -73,9 +81,17 @@ NamedTensors from_safetensors(std::string_view bytes, const std::string& source)
   for (SafetensorsEntry& entry : parse_safetensors_header(bytes, source)) {
     at::Tensor tensor = at::empty(entry.shape, torch_dtype(entry.dtype));
     if (!entry.bytes.empty()) std::memcpy(tensor.data_ptr(), entry.bytes.data(), entry.bytes.size());
-    tensors.emplace_back(std::move(entry.name), std::move(tensor));
+    tensors.emplace_back(std::move(entry.name), entry.is_complex ? at::view_as_complex(tensor) : std::move(tensor));
   }
   return tensors;
+}
+
+TensorForm form_of(const SavedTensor& saved) {
+  TensorForm form{torch_dtype(saved.dtype), saved.shape};
+  if (!saved.is_complex) return form;
+  form.dtype = c10::toComplexType(form.dtype);
+  form.shape.pop_back();
+  return form;
 }
 
 NamedTensors load_safetensors(const std::filesystem::path& path) {
@@ -166,7 +182,8 @@ NamedTensors read_all(SavedCheckpoint& checkpoint, const std::string& prefix) {
   NamedTensors tensors;
   for (const auto& [name, saved] : checkpoint.manifest().tensors) {
     if (!name.starts_with(prefix)) continue;
-    at::Tensor tensor = at::empty(saved.shape, torch_dtype(saved.dtype));
+    const TensorForm form = form_of(saved);
+    at::Tensor tensor = at::empty(form.shape, form.dtype);
     checkpoint.read(name, {static_cast<std::byte*>(tensor.mutable_data_ptr()), bytes_of(tensor)});
     tensors.emplace_back(name.substr(prefix.size()), std::move(tensor));
   }

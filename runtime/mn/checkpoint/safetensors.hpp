@@ -19,9 +19,11 @@
 namespace mn {
 
 class Communicator;
+struct SavedTensor;
 
-/// The bytes of a file with these tensors, from any device; `metadata` is the header's. Throws ArgumentError for a
-/// dtype that the format lacks. Local.
+/// The bytes of a file with these tensors, from any device; `metadata` is the header's. Complex tensors are stored as
+/// pairs of real numbers, (…, 2), and listed in the metadata "complex". Throws ArgumentError for a dtype that the format
+/// lacks. Local.
 [[nodiscard]] std::string to_safetensors(const NamedTensors& tensors,
                                          const std::map<std::string, std::string>& metadata = {});
 /// The tensors, on the CPU, with memory of their own, in the order of their data. Throws DataError that begins with
@@ -41,6 +43,9 @@ struct TensorForm {
 };
 /// Tensors of a file by their names.
 using TensorForms = std::map<std::string, TensorForm>;
+
+/// Of a tensor in a checkpoint: complex where its pairs stand for that.
+[[nodiscard]] TensorForm form_of(const SavedTensor& saved);
 
 /// Throws DataError that begins with `source` unless names, shapes and dtypes are the module's own. Returns the
 /// module's tensors that may be absent, and are: they become 0. Local.

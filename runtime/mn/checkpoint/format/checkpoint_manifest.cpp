@@ -38,7 +38,10 @@ std::string_view body_of(std::string_view text, const std::string& source) {
 }
 
 SavedTensor read_tensor(const json& entry) {
-  SavedTensor tensor{entry.at("dtype").get<std::string>(), whole_numbers<std::int64_t>(entry.at("shape")), {}};
+  SavedTensor tensor{entry.at("dtype").get<std::string>(),
+                     whole_numbers<std::int64_t>(entry.at("shape")),
+                     {},
+                     entry.value("complex", false)};
   for (const json& piece : entry.at("pieces")) {
     tensor.pieces.push_back({whole_number<std::size_t>(piece.at(0)), whole_number<std::uint64_t>(piece.at(1)),
                              whole_number<std::uint64_t>(piece.at(2)), whole_number<std::uint64_t>(piece.at(3)),
@@ -89,6 +92,9 @@ void check_tensor(const std::string& name, const SavedTensor& tensor, const Mani
                   const std::string& source) {
   const std::uint64_t elements =
       safetensors_bytes(name, tensor.dtype, tensor.shape, source) / safetensors_element_bytes(tensor.dtype);
+  if (tensor.is_complex && !are_pairs(tensor.dtype, tensor.shape)) {
+    throw DataError(source + " calls tensor " + json_quoted(name) + " complex, which does not hold pairs");
+  }
   std::uint64_t covered = 0;
   for (const SavedPiece& piece : tensor.pieces) {
     if (piece.begin != covered || piece.end < piece.begin || piece.end > elements) {
@@ -165,6 +171,7 @@ std::string manifest_text(const Manifest& manifest) {
       pieces.push_back({each.shard, each.begin, each.end, each.offset, each.crc32c});
     }
     body["tensors"][name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"pieces", std::move(pieces)}};
+    if (tensor.is_complex) body["tensors"][name]["complex"] = true;
   }
   const std::string text = body.dump();
   return std::string(kCrcKey) + to_hex(checksum_of(text)) + std::string(kBodyKey) + text + std::string(kEnd);

@@ -35,6 +35,7 @@ struct SavedTensor {
   std::string dtype;  ///< one of safetensors' names: "F32", …
   std::vector<std::int64_t> shape;
   std::vector<SavedPiece> pieces;  ///< ascending
+  bool is_complex = false;         ///< pairs of real numbers, along the last dimension, that stand for complex ones
 
   [[nodiscard]] std::uint64_t elements() const;
   [[nodiscard]] std::uint64_t bytes() const;

@@ -18,9 +18,9 @@ using nlohmann::json;
 
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
 
-constexpr std::pair<std::string_view, std::uint64_t> kElementBytes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2},
-                                                                        {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1},
-                                                                        {"U8", 1},  {"BOOL", 1}};
+constexpr std::pair<std::string_view, std::uint64_t> kElementBytes[] = {
+    {"F64", 8}, {"F32", 4},  {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4},     {"I16", 2},     {"I8", 1},
+    {"U8", 1},  {"BOOL", 1}, {"U64", 8}, {"U32", 4},  {"U16", 2}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"C64", 8}};
 
 /// Parses one file; every message names it.
 class Parser {
@@ -62,6 +62,20 @@ class Parser {
     fail("is not a safetensors file but " + kind->name + ": " + kind->remedy);
   }
 
+  /// Those that the metadata calls complex are pairs of real numbers.
+  void mark_complex(const json& header, std::vector<SafetensorsEntry>& entries) const {
+    const json metadata = header.value("__metadata__", json::object());
+    if (!metadata.is_object() || !metadata.contains(kComplexKey)) return;
+    const std::string what = source_ + " has malformed metadata: its list of complex tensors";
+    const json names = read_json(what, [&] { return parse_json(metadata.at(kComplexKey).get<std::string>(), what); });
+    for (SafetensorsEntry& entry : entries) {
+      entry.is_complex = std::ranges::find(names, json(entry.name)) != names.end();
+      if (entry.is_complex && !are_pairs(entry.dtype, entry.shape)) {
+        fail("calls tensor " + json_quoted(entry.name) + " complex, which does not hold pairs of real numbers");
+      }
+    }
+  }
+
   std::vector<SafetensorsEntry> read_entries(const json& header) {
     std::vector<SafetensorsEntry> entries;
     for (const auto& [name, entry] : header.items()) {
@@ -78,6 +92,7 @@ class Parser {
       if (entry.bytes.data() != covered) fail("has a gap or an overlap before tensor " + json_quoted(entry.name));
       covered += entry.bytes.size();
     }
+    mark_complex(header, entries);
     if (covered != data_.data() + data_.size()) {
       fail("holds " + std::to_string(data_.size()) + " bytes of data where its header describes " +
            std::to_string(covered - data_.data()));
@@ -96,7 +111,7 @@ class Parser {
       fail("gives tensor " + json_quoted(name) + " " + std::to_string(end - begin) + " bytes, which is not " + dtype +
            " " + json(shape).dump());
     }
-    return {name, dtype, shape, data_.substr(begin, end - begin)};
+    return {name, dtype, shape, data_.substr(begin, end - begin), false};
   }
 
   [[noreturn]] void fail(const std::string& how) const { throw DataError(source_ + " " + how); }
@@ -111,6 +126,10 @@ class Parser {
 std::uint64_t safetensors_element_bytes(std::string_view dtype) noexcept {
   const auto known = std::ranges::find(kElementBytes, dtype, [](const auto& element) { return element.first; });
   return known == std::end(kElementBytes) ? 0 : known->second;
+}
+
+bool are_pairs(std::string_view dtype, const std::vector<std::int64_t>& shape) noexcept {
+  return (dtype == "F16" || dtype == "F32" || dtype == "F64") && !shape.empty() && shape.back() == 2;
 }
 
 std::uint64_t safetensors_bytes(const std::string& name, const std::string& dtype,

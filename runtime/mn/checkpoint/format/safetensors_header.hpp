@@ -16,8 +16,14 @@ struct SafetensorsEntry {
   std::string name;
   std::string dtype;  ///< one of the format's names: "F32", …
   std::vector<std::int64_t> shape;
-  std::string_view bytes;  ///< the tensor's bytes in the file, as many as its shape and dtype say
+  std::string_view bytes;   ///< the tensor's bytes in the file, as many as its shape and dtype say
+  bool is_complex = false;  ///< pairs of real numbers, along the last dimension, that stand for complex ones
 };
+
+/// The metadata of a file by this name is a list, as JSON text, of the tensors that are pairs for complex numbers.
+inline constexpr const char* kComplexKey = "complex";
+/// Whether a tensor may be that: of real numbers, with a last dimension of 2.
+[[nodiscard]] bool are_pairs(std::string_view dtype, const std::vector<std::int64_t>& shape) noexcept;
 
 /// Bytes of an element of a dtype of the format; 0 if there is no such dtype.
 [[nodiscard]] std::uint64_t safetensors_element_bytes(std::string_view dtype) noexcept;

@@ -59,8 +59,8 @@ json TensorShardWriter::finish() {
   file_ = File();
   json parts = json::array();
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    const auto& [tensor, dtype, shape, begin, end] = parts_[i];
-    parts.push_back({tensor, dtype, shape, begin, end, checksums_.at(i)});
+    const auto& [tensor, dtype, shape, begin, end, is_complex] = parts_[i];
+    parts.push_back({tensor, dtype, shape, begin, end, checksums_.at(i), is_complex});
   }
   return {{"bytes", written_}, {"header_bytes", header_bytes_}, {"parts", std::move(parts)}};
 }
@@ -71,6 +71,7 @@ void add_shard(Manifest& manifest, const json& description) {
     SavedTensor& tensor = manifest.tensors[part.at(0).get<std::string>()];
     tensor.dtype = part.at(1).get<std::string>();
     tensor.shape = part.at(2).get<std::vector<std::int64_t>>();
+    tensor.is_complex = part.at(6).get<bool>();
     const auto begin = part.at(3).get<std::uint64_t>(), end = part.at(4).get<std::uint64_t>();
     tensor.pieces.push_back({manifest.shards.size(), begin, end, offset, part.at(5).get<std::uint32_t>()});
     offset += (end - begin) * safetensors_element_bytes(tensor.dtype);

@@ -20,6 +20,7 @@ struct ShardPart {
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
+  bool is_complex = false;  ///< the tensor is pairs of real numbers that stand for complex ones
 
   [[nodiscard]] std::uint64_t bytes() const;
 };
