@@ -35,6 +35,9 @@ std::atomic<std::int64_t> calls = 0;
 std::atomic<bool> exchanges_refused = false;
 constinit std::string look_end;  // NOLINT
 std::atomic<int> look_error = 0;
+constinit std::string open_end;  // NOLINT
+std::atomic<int> opens_to_fail = 0;
+std::atomic<int> open_error = 0;
 std::atomic<int> record = -1;                    // a descriptor
 std::atomic<int> opens = 0;                      // numbers of opened files begin at 1
 std::array<std::atomic<int>, 4096> opened = {};  // those of descriptors below the folder; 0: another file
@@ -89,7 +92,15 @@ Function* real(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
+bool fails_open(std::string_view path) {
+  if (opens_to_fail <= 0 || !path.ends_with(open_end)) return false;
+  --opens_to_fail;
+  errno = open_error;
+  return true;
+}
+
 int open_with(const char* name, const char* path, int flags, mode_t mode) {
+  if (fails_open(path)) return -1;
   if (judge(path) == Verdict::kFail) return -1;
   struct stat before = {};
   const bool is_new = (flags & O_CREAT) != 0 && armed && ::lstat(path, &before) != 0;
@@ -139,6 +150,12 @@ std::int64_t stop_failing() {
 void fail_looks(const std::string& end_of_path, int error) {
   look_end = end_of_path;
   look_error = end_of_path.empty() ? 0 : error;
+}
+
+void fail_opens(const std::string& end_of_path, int times, int error) {
+  open_end = end_of_path;
+  opens_to_fail = times;
+  open_error = error;
 }
 
 void refuse_exchanges(bool refuse) { exchanges_refused = refuse; }

@@ -28,6 +28,9 @@ std::int64_t stop_failing();
 /// may; empty: none. They do not count as calls.
 void fail_looks(const std::string& end_of_path, int error);
 
+/// The next `times` calls of open() of paths with this end fail with this errno. They do not count as calls.
+void fail_opens(const std::string& end_of_path, int times, int error);
+
 /// From now on renameat2() fails, as on file systems that cannot exchange names.
 void refuse_exchanges(bool refuse);
 

@@ -9,8 +9,11 @@
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/format/commit.hpp>
 #include <mn/checkpoint/format/storage.hpp>
+#include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 
 #include "tests/support/failing_calls.hpp"
@@ -136,6 +139,45 @@ TEST_F(CheckpointFolderTest, WhatCannotBeSeenIsNotAbsent) {
     test::fail_looks("", 0);
     EXPECT_TRUE(is_kept(folder_.path(), newest));
   });
+}
+
+/// A shard that cannot be read may be whole: the older checkpoint is not taken for it.
+TEST_F(CheckpointFolderTest, StorageThatFailsIsNotDamage) {
+  options_.trainer.iterations = 4;
+  ToyJob job(world(), options_);
+  job.trainer->extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval(2, "iteration")});
+  EXPECT_EQ(job.trainer->run(), 0);
+  const int last = world()->size() - 1;
+  const auto fail = [&](const std::string& name, bool forever) {
+    if (world()->rank() == last) test::fail_opens(name, forever ? 1000 : 1, EIO);
+  };
+  const std::string shard = shard_name(last, world()->size());
+  fail("step-00000004/" + shard, /*forever=*/true);
+  const std::string said = resume_message("auto", options_);
+  EXPECT_THAT(said, testing::AllOf(HasSubstr("step-00000004/" + shard), HasSubstr("Input/output error"),
+                                   HasSubstr("(rank " + std::to_string(last) + ")"), HasSubstr("name another")));
+  EXPECT_TRUE(toy::same_on_all(said));
+  fail("step-00000004/" + shard, /*forever=*/false);  // once
+  ToyJob next(world(), options_);
+  EXPECT_TRUE(next.trainer->resume("auto"));
+  EXPECT_EQ(next.trainer->iteration(), 4);
+  test::fail_opens("", 0, 0);
+  const auto manifest = checkpoint_path(folder_.path(), 4) / kManifestName;
+  on_rank_zero([&] {
+    std::string body = nlohmann::json({{"format", "mn-checkpoint-4"}}).dump();
+    write_file(manifest,
+               R"({"crc32c":")" + to_hex(crc32c(std::as_bytes(std::span(body)))) + R"(","manifest":)" + body + "}\n");
+  });
+  EXPECT_THAT(resume_message("auto", options_), HasSubstr("\"mn-checkpoint-4\" of another version of mn"));
+}
+
+TEST_F(CheckpointFolderTest, CountsBelowZeroAreAnError) {
+  const auto path = checkpoint_path(folder_.path(), 1);
+  for (const char* count : {"iteration", "epoch"}) {
+    ToyJob(world(), options_).trainer->save(path);
+    toy::edit_checkpoint(path, [&](nlohmann::json& about) { about[count] = -5; });
+    EXPECT_THAT(resume_message(path.string(), options_), HasSubstr("-5 is below 0"));
+  }
 }
 
 TEST_F(CheckpointFolderTest, WhereEveryCheckpointIsDamagedTrainingDoesNotBeginAnew) {

@@ -22,26 +22,79 @@ std::span<std::byte> writable_bytes(at::Tensor& host) {
   return {static_cast<std::byte*>(host.mutable_data_ptr()), host.nbytes()};
 }
 
-/// What `work` throws, as text; empty if it does not.
+/// How bad an error is: only from damage does the search for a whole checkpoint go on.
+enum class Kind { kNone, kDamage, kVersion, kStorage };
+
+/// What a rank found; without a text nothing is wrong.
+struct Trouble {
+  Kind kind = Kind::kNone;
+  std::string text;
+};
+
+/// A checkpoint that may be whole, but cannot be read, or not by this version; every rank throws it.
+class CannotRead : public DataError {
+ public:
+  explicit CannotRead(const std::string& what) : DataError(what, true) {}
+};
+
+/// What `work` throws.
 template <class Work>
-std::string error_of(Work work) {
+Trouble trouble_of(Work work) {
   try {
     work();
-  } catch (const std::exception& error) {
-    return error.what();
+  } catch (const VersionError& error) {
+    return {Kind::kVersion, error.what()};
+  } catch (const FileError& error) {
+    return {is_of_storage(error) ? Kind::kStorage : Kind::kDamage, error.what()};
+  } catch (const DataError& error) {
+    return {Kind::kDamage, error.what()};
+  } catch (const std::exception& error) {  // no memory, for example
+    return {Kind::kStorage, error.what()};
   }
-  return "";
+  return {};
+}
+
+/// The worst of what the ranks found becomes every rank's error.
+void agree(Communicator& comm, const Trouble& own) {
+  Trouble worst;
+  std::size_t rank = 0;
+  const std::vector<json> all = comm.allgather_obj(json::array({own.kind, own.text}));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto kind = all[i].at(0).get<Kind>();
+    if (kind <= worst.kind) continue;
+    worst = {kind, all[i].at(1).get<std::string>()};
+    rank = i;
+  }
+  if (worst.kind == Kind::kNone) return;
+  if (worst.kind == Kind::kDamage) throw DataError(worst.text, true);
+  if (worst.kind == Kind::kVersion) throw CannotRead(worst.text);
+  throw CannotRead(
+      worst.text + " (rank " + std::to_string(rank) +
+      "): the checkpoint may be whole, so training neither goes on from an older one nor replaces it; start "
+      "again when the storage answers, or name another checkpoint");
 }
 
 std::vector<fs::path> candidates(Communicator& comm, const std::string& from, const fs::path& out) {
-  json names = json::array();
+  json names;
   const auto find = [&] {
+    names = json::array();
     if (from != "auto") return names.push_back(from);
     for (const fs::path& path : find_checkpoints(out)) names.push_back(path.string());
   };
-  on_root<DataError>(comm, find, true);
+  agree(comm, comm.rank() == 0 ? trouble_of([&] { with_retries(find); }) : Trouble());
   names = comm.bcast_obj(names);
   return {names.begin(), names.end()};
+}
+
+/// (2): false on all ranks of the node if the one that reads could not.
+bool read_on_node(SavedCheckpoint& folder, Communicator* node, const std::string& name, at::Tensor& host,
+                  Trouble& trouble) {
+  if (node == nullptr || node->rank() == 0) trouble = trouble_of([&] { folder.read(name, writable_bytes(host)); });
+  if (node == nullptr) return trouble.kind == Kind::kNone;
+  std::int64_t failed = trouble.kind == Kind::kNone ? 0 : 1;
+  node->bcast(std::span(&failed, 1));
+  if (failed == 0 && host.numel() > 0) node->bcast(writable_bytes(host));
+  return failed == 0;
 }
 
 /// What else a user may name. Of the checkpoints of an output folder, only the user knows which is wanted.
@@ -54,24 +107,17 @@ void refuse_others(const fs::path& path) {
   throw DataError(path.string() + " is not a checkpoint, but holds some: name one, such as " + found.front().string());
 }
 
-/// The first rank's error becomes every rank's.
-void agree(Communicator& comm, const std::string& error) {
-  for (const std::string& theirs : comm.allgather_obj(error)) {
-    if (!theirs.empty()) throw DataError(theirs, true);
-  }
-}
-
 /// Rank 0 reads the manifest; every rank parses it.
 SavedCheckpoint open_folder(Communicator& comm, const fs::path& path) {
   std::string text;
   const auto read = [&] {
-    if (!is_committed(path)) refuse_others(path);
+    if (!with_retries([&] { return is_committed(path); })) refuse_others(path);
     text = SavedCheckpoint::read_text(path);
   };
-  on_root<DataError>(comm, read, true);
+  agree(comm, comm.rank() == 0 ? trouble_of(read) : Trouble());
   text = comm.bcast_obj(text);
   std::optional<SavedCheckpoint> folder;
-  agree(comm, error_of([&] { folder.emplace(path, text); }));
+  agree(comm, trouble_of([&] { folder.emplace(path, text); }));
   return *std::move(folder);
 }
 
@@ -86,6 +132,8 @@ std::unique_ptr<CheckpointReader> CheckpointReader::open(Communicator& comm, con
       reader->check();
       if (comm.rank() == 0) log_info("resuming from " + path.string());
       return reader;
+    } catch (const CannotRead&) {
+      throw;
     } catch (const DataError& error) {
       if (from != "auto") throw;  // else all ranks, which threw the same, try the same one next
       if (comm.rank() == 0) log_warning(std::string(error.what()) + "; trying the one before");
@@ -108,7 +156,7 @@ CheckpointReader::~CheckpointReader() = default;
 
 /// (1): the ranks check the shards by turns, and agree on what they found before anything is handed out.
 void CheckpointReader::check() {
-  agree(comm_, error_of([&] {
+  agree(comm_, trouble_of([&] {
           for (auto shard = static_cast<std::size_t>(comm_.rank()); shard < folder_.ranks(); shard += comm_.size()) {
             folder_.check_shard(shard);
           }
@@ -125,27 +173,17 @@ TensorForms CheckpointReader::shared(const std::string& prefix) const {
   return forms;
 }
 
-/// (2): false on all ranks of the node if the one that reads could not.
-bool CheckpointReader::read_on_node(const std::string& name, at::Tensor& host, std::string& error) {
-  if (!node_ || node_->rank() == 0) error = error_of([&] { folder_.read(name, writable_bytes(host)); });
-  if (!node_) return error.empty();
-  std::int64_t failed = error.empty() ? 0 : 1;
-  node_->bcast(std::span(&failed, 1));
-  if (failed == 0 && host.numel() > 0) node_->bcast(writable_bytes(host));
-  return failed == 0;
-}
-
 void CheckpointReader::read(const std::string& prefix, const NamedTensors& tensors) {
-  std::string error;
+  Trouble trouble;
   for (const auto& [name, tensor] : tensors) {
     at::Tensor target = tensor.detach();
     const bool straight = target.is_cpu() && target.is_contiguous();
     at::Tensor host = straight ? target : at::empty(target.sizes(), target.options().device(at::kCPU));
     // Not thrown yet: other nodes may still read, and agree() needs every rank.
-    if (!read_on_node(prefix + name, host, error)) break;
+    if (!read_on_node(folder_, node_.get(), prefix + name, host, trouble)) break;
     if (!straight) target.copy_(host);
   }
-  agree(comm_, error);
+  agree(comm_, trouble);
 }
 
 NamedTensors CheckpointReader::own() {

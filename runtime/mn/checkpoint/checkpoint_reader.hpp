@@ -27,7 +27,8 @@ class CheckpointReader {
  public:
   /// Collective. `from` is a checkpoint, or "auto" for the newest undamaged one of the output folder, with a warning
   /// for each damaged one; null if there is none at all. Throws the same DataError on every rank, also if all are
-  /// damaged or it can't be told which there are.
+  /// damaged, if the storage fails, so that it can't be told which there are or whether they are damaged, and if another
+  /// version of mn has written the newest.
   [[nodiscard]] static std::unique_ptr<CheckpointReader> open(Communicator& comm, const std::string& from,
                                                               const std::filesystem::path& out);
   ~CheckpointReader();
@@ -50,7 +51,6 @@ class CheckpointReader {
  private:
   CheckpointReader(Communicator& comm, SavedCheckpoint folder);
   void check();
-  [[nodiscard]] bool read_on_node(const std::string& name, at::Tensor& host, std::string& error);
 
   Communicator& comm_;
   std::shared_ptr<Communicator> node_;  // null: alone on its node

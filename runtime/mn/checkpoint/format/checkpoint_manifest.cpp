@@ -131,7 +131,11 @@ void check_shards(const Manifest& manifest, const std::string& source) {
 }
 
 Manifest read_manifest(const json& body, const std::string& source) {
-  if (body.at("format") != kFormat) throw DataError(source + " is of another version of mn");
+  if (body.at("format") != kFormat) {
+    throw VersionError(source + " has the format " + json_quoted(body.at("format").get<std::string>()) +
+                       " of another version of mn, where this one reads " + std::string(kFormat) +
+                       ": resume with that version, or name an older checkpoint");
+  }
   Manifest manifest{body.at("about"), {}, {}};
   for (const json& shard : body.at("shards")) {
     manifest.shards.push_back({whole_number<std::uint64_t>(shard.at(0)), whole_number<std::uint64_t>(shard.at(1))});

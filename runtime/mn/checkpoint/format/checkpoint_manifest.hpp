@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 
 namespace mn {
@@ -52,6 +53,12 @@ struct Manifest {
   std::map<std::string, SavedTensor> tensors;
 };
 
+/// A whole manifest that another version of mn has written.
+class VersionError : public DataError {
+ public:
+  using DataError::DataError;
+};
+
 inline constexpr const char* kManifestName = "manifest.json";
 /// A file of this name keeps the checkpoint, whatever its age.
 inline constexpr const char* kPinName = "pinned";
@@ -64,7 +71,8 @@ inline constexpr const char* kPinName = "pinned";
 [[nodiscard]] std::string piece_name(const std::string& tensor, const SavedTensor& of, const SavedPiece& piece);
 
 [[nodiscard]] std::string manifest_text(const Manifest& manifest);
-/// Throws DataError of one line that begins with `source` unless the text is a manifest with all that is said above.
+/// Throws DataError of one line that begins with `source` unless the text is a manifest with all that is said above;
+/// VersionError if it has another format.
 [[nodiscard]] Manifest parse_manifest(std::string_view text, const std::string& source);
 
 /// The bytes of a shard before its data: what write and check agree on.

@@ -1,11 +1,16 @@
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
 
 namespace mn {
 namespace {
@@ -18,7 +23,23 @@ constexpr const char* kRemedy = "; resume from an earlier one (--resume auto fin
 
 }  // namespace
 
+bool is_of_storage(const FileError& error) noexcept {
+  const int number = error.error_number();
+  return number != ENOENT && number != ENOTDIR && number != ELOOP;  // a link in place of a file, too
+}
+
+void wait_to_retry(const FileError& error, int attempt) {
+  constexpr std::array kPauses = {std::chrono::milliseconds(500), std::chrono::milliseconds(2000)};
+  if (!is_of_storage(error) || attempt >= static_cast<int>(kPauses.size())) throw;
+  log_warning(std::string(error.what()) + "; trying again");
+  std::this_thread::sleep_for(kPauses[static_cast<std::size_t>(attempt)]);
+}
+
 std::string SavedCheckpoint::read_text(const fs::path& folder) {
+  return with_retries([&] { return read_text_once(folder); });
+}
+
+std::string SavedCheckpoint::read_text_once(const fs::path& folder) {
   if (!is_committed(folder)) {
     throw DataError("there is no checkpoint " + folder.string() + ": give an existing one, or auto");
   }
@@ -42,9 +63,12 @@ const File& SavedCheckpoint::open(std::size_t shard) {
   // One descriptor: tensors are read in the order of names, whose pieces mostly lie in one shard.
   if (opened_ && opened_->first == shard) return opened_->second;
   opened_.reset();
+  const auto open_file = [&] { return File(folder_ / shard_name(shard, ranks()), File::Mode::kReadInPlace); };
   try {
-    opened_.emplace(shard, File(folder_ / shard_name(shard, ranks()), File::Mode::kReadInPlace));
+    opened_.emplace(shard, with_retries(open_file));
   } catch (const DataError& error) {
+    const auto* own = dynamic_cast<const FileError*>(&error);
+    if (own != nullptr && is_of_storage(*own)) throw;
     throw DataError("the checkpoint " + folder_.string() + " is damaged: " + error.what() + kRemedy);
   }
   const std::uint64_t bytes = opened_->second.size();
@@ -70,7 +94,7 @@ void SavedCheckpoint::read(const std::string& tensor, std::span<std::byte> out) 
     std::uint32_t checksum = 0;
     for (std::size_t done = 0; done < bytes.size(); done += kChunk) {
       const auto chunk = bytes.subspan(done, std::min(kChunk, bytes.size() - done));
-      file.read_at(begin + done, chunk);
+      with_retries([&] { file.read_at(begin + done, chunk); });
       checksum = crc32c(chunk, checksum);
     }
     if (checksum != piece.crc32c) {
@@ -83,13 +107,15 @@ void SavedCheckpoint::read(const std::string& tensor, std::span<std::byte> out) 
 void SavedCheckpoint::check_header(std::size_t shard) {
   const std::string expected = shard_header(manifest_, shard);
   std::string header(expected.size(), '\0');
-  open(shard).read_at(0, std::as_writable_bytes(std::span(header)));
+  const File& file = open(shard);
+  with_retries([&] { file.read_at(0, std::as_writable_bytes(std::span(header))); });
   // (3) of checkpoint_manifest.hpp: the header follows from the manifest, so it needs no checksum of its own.
   if (header != expected) damaged(shard, "has another header than the manifest says");
 }
 
 void SavedCheckpoint::check_shard(std::size_t shard) {
   check_header(shard);
+  const File& file = open(shard);
   std::vector<std::byte> chunk(kChunk);
   for (const auto& [name, tensor] : manifest_.tensors) {
     const std::uint64_t wide = safetensors_element_bytes(tensor.dtype);
@@ -99,7 +125,7 @@ void SavedCheckpoint::check_shard(std::size_t shard) {
       std::uint32_t checksum = 0;
       for (std::uint64_t done = 0; done < bytes; done += kChunk) {
         const auto part = std::span(chunk).first(std::min<std::uint64_t>(kChunk, bytes - done));
-        open(shard).read_at(manifest_.shards[shard].header_bytes + piece.offset + done, part);
+        with_retries([&] { file.read_at(manifest_.shards[shard].header_bytes + piece.offset + done, part); });
         checksum = crc32c(part, checksum);
       }
       if (checksum != piece.crc32c) {

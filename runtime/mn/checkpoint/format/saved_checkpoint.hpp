@@ -10,12 +10,33 @@
 #include <utility>
 
 #include <mn/checkpoint/format/checkpoint_manifest.hpp>
+#include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 
 namespace mn {
 
+/// Whether the system's reason says that the storage fails, or this process may not read: not that a file is absent or
+/// damaged.
+[[nodiscard]] bool is_of_storage(const FileError& error) noexcept;
+
+/// For the handler of `error`: warns and waits before the next attempt, or rethrows it if there is none.
+void wait_to_retry(const FileError& error, int attempt);
+
+/// Returns work(). Where the storage fails, it tries again after half a second and after two, with a warning.
+template <class Work>
+decltype(auto) with_retries(const Work& work) {
+  for (int attempt = 0;; ++attempt) {
+    try {
+      return work();
+    } catch (const FileError& error) {
+      wait_to_retry(error, attempt);
+    }
+  }
+}
+
 /// Reads tensors one by one into the caller's memory. Every error is a DataError that names the file, the tensor, the
-/// damage and the remedy. Symbolic links in the folder are errors. One thread at a time.
+/// damage and the remedy; where the storage fails, again and again, FileError. Symbolic links in the folder are errors.
+/// One thread at a time.
 class SavedCheckpoint {
  public:
   /// Reads and checks the manifest.
@@ -38,6 +59,7 @@ class SavedCheckpoint {
   void check();
 
  private:
+  [[nodiscard]] static std::string read_text_once(const std::filesystem::path& folder);
   [[nodiscard]] const File& open(std::size_t shard);
   void check_header(std::size_t shard);
   [[noreturn]] void damaged(std::size_t shard, const std::string& how) const;
