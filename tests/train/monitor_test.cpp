@@ -1,4 +1,5 @@
 // Extensions that act on a metric: plateau, early end, the best checkpoint; averaged weights; rates of groups.
+#include <cerrno>
 #include <cmath>
 
 #include <gmock/gmock.h>
@@ -13,6 +14,7 @@
 #include <mn/trainer/extensions/plateau.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 
+#include "tests/support/failing_calls.hpp"
 #include "tests/train/toy.hpp"
 
 namespace mn {
@@ -224,6 +226,31 @@ TEST(BestSnapshotTest, HoldsTheBestReport) {
   MetricJob last(folder, {0, 0, 0, 0, 0});
   EXPECT_TRUE(last.trainer->resume((folder.path() / "snapshot_best").string()));
   EXPECT_EQ(last.trainer->iteration(), 3);
+}
+
+/// The link is to the best that has a checkpoint.
+TEST(BestSnapshotTest, OneFailedSaveIsNotTheBestForever) {
+  const TestFolder folder(world());
+  const auto best = [&] { return std::filesystem::read_symlink(folder.path() / "snapshot_best").filename().string(); };
+  for (const std::string fault : {"save", "link"}) {
+    MetricJob job(folder, {5, 1, 3, 4});
+    const auto link = folder.path() / "snapshot_best";
+    job.trainer->extend("faults", MetricJob::kEach, [&](Trainer& trainer) {
+      trainer.finish_save();
+      if (world()->rank() != 0) return;
+      const bool begins = trainer.iteration() == 2, ends = trainer.iteration() == 3;
+      if (fault == "save" && begins) test::fail_call(folder.path(), 0, test::CallFault::kError, EIO, true);
+      if (fault == "save" && ends) test::stop_failing();
+      if (fault == "link" && (begins || ends)) std::filesystem::remove(link);
+      if (fault == "link" && begins) std::filesystem::create_directory(link);  // of another program
+    });
+    job.add<extensions::BestSnapshot>(Monitor(*job.log, "metric", Better::kLower));
+    EXPECT_EQ(job.trainer->run(), 0);
+    EXPECT_EQ(best(), fault == "save" ? "step-00000003" : "step-00000002");
+    world()->barrier();
+    if (world()->rank() == 0) std::filesystem::remove_all(folder.path() / "ckpt");
+    world()->barrier();
+  }
 }
 
 /// Not that of reports which the training that goes on from an earlier checkpoint has not had.

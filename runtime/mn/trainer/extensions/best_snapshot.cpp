@@ -14,15 +14,34 @@ void BestSnapshot::initialize(Trainer& trainer) {
 }
 
 void BestSnapshot::run(Trainer& trainer) {
+  if (before_ && !trainer.is_saving()) {  // that save has failed: the next best is better than the one that is saved
+    load_state(nlohmann::json::parse(*before_));
+    before_.reset();
+  }
+  if (!is_marked_ && !trainer.is_saving()) mark(trainer.out());
+  if (!monitor_.has_report()) return;
+  const nlohmann::json before = state();
   if (monitor_.improved() != true) return;
+  trainer.finish_save();  // of the best before
+  if (!before_) before_ = before.dump();
   best_ = trainer.iteration();
-  const auto mark = [this, out = trainer.out(), best = checkpoint_path(trainer.out(), trainer.iteration())] {
-    try_to_write(has_failed_, [&] {
-      mark_best(out, best);
-      remove_old_checkpoints(out, keep_);
-    });
-  };
-  trainer.save_in_background([] {}, mark);
+  trainer.save_in_background([this] { before_.reset(); }, [this, out = trainer.out()] { mark(out); });
+}
+
+/// What could not be marked may be possible now.
+void BestSnapshot::finalize(Trainer& trainer) {
+  trainer.finish_save();
+  if (!is_marked_) mark(trainer.out());
+}
+
+/// On rank 0, perhaps on another thread while a save is under way.
+void BestSnapshot::mark(const std::filesystem::path& out) {
+  is_marked_ = false;
+  try_to_write(has_failed_, [&] {
+    mark_best(out, checkpoint_path(out, *best_));
+    is_marked_ = true;
+    remove_old_checkpoints(out, keep_);
+  });
 }
 
 nlohmann::json BestSnapshot::state() const {

@@ -38,6 +38,8 @@ class Monitor {
   /// metric of it be, which rank 0 then logs once. Throws UsageError that lists the log's values for a name that is
   /// nearly another's.
   [[nodiscard]] std::optional<bool> improved();
+  /// Whether there is a report that improved() has not seen.
+  [[nodiscard]] bool has_report() const { return log_.entries().size() != read_; }
   /// The name of the value.
   [[nodiscard]] const std::string& value() const noexcept { return value_; }
   /// "best 0.25", or that there was none yet.
