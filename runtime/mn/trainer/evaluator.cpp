@@ -8,6 +8,7 @@
 #include <mn/tensor/modules.hpp>
 #include <mn/trainer/collective_use.hpp>
 #include <mn/trainer/evaluator.hpp>
+#include <mn/trainer/extension.hpp>
 
 namespace mn {
 namespace {
@@ -30,7 +31,8 @@ class EvaluationMode {
 /// One epoch of this rank's minibatches, or `most` of them if that is not 0. `calls` are those of `work`. Collective if
 /// there is a communicator: a rank without any minibatch takes part, too.
 void for_each_batch(Iterator& iterator, torch::nn::Module& model, Communicator* comm, CollectiveUse& calls,
-                    const std::function<void(const Batch&)>& work, std::int64_t most = 0) {
+                    const std::function<void(bool)>& pauses, const std::function<void(const Batch&)>& work,
+                    std::int64_t most = 0) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(model);
   const ActivityScope activity("validation");
@@ -38,13 +40,28 @@ void for_each_batch(Iterator& iterator, torch::nn::Module& model, Communicator* 
   std::int64_t done = 0;
   std::optional<Batch> batch;
   do {
+    if (pauses) pauses(false);
     batch = iterator.next();
-    if (!batch && done > 0) return;
+    if (!batch && done > 0) break;
     // A rank with fewer samples gets empty minibatches. Where the model communicates, it would be missing in the
     // others' calls.
     calls.run(batch ? batch->samples : 0, comm, "evaluation", epoch, [&] { return work(*batch), 0; });
     note_progress();
   } while (batch && ++done != most);
+  if (pauses) pauses(true);
+}
+
+/// The same; where `pauses` throws, the iterator is again where it was.
+void for_each_batch_or_none(Iterator& iterator, torch::nn::Module& model, Communicator* comm, CollectiveUse& calls,
+                            const std::function<void(bool)>& pauses, const std::function<void(const Batch&)>& work,
+                            std::int64_t most = 0) {
+  const nlohmann::json begin = pauses ? iterator.state() : nlohmann::json();
+  try {
+    for_each_batch(iterator, model, comm, calls, pauses, work, most);
+  } catch (const Interrupted&) {
+    iterator.load_state(begin);
+    throw;
+  }
 }
 
 class BatchEvaluator : public Evaluator {
@@ -62,8 +79,9 @@ class BatchEvaluator : public Evaluator {
  private:
   Summary evaluate_on(Communicator* comm) {
     Summary report;
-    for_each_batch(
-        *iterator_, *model_, comm, calls_, [&](const Batch& batch) { evaluate_batch_(batch, report); }, most_batches_);
+    for_each_batch_or_none(
+        *iterator_, *model_, comm, calls_, pauses_, [&](const Batch& batch) { evaluate_batch_(batch, report); },
+        most_batches_);
     return report;
   }
 
@@ -82,6 +100,7 @@ class MultiNodeEvaluator : public Evaluator {
   }
   Summary evaluate_local() override { return actual_->evaluate_local(); }
   Metrics evaluate() override { return actual_->evaluate_with(*comm_).mean_over_ranks(*comm_); }
+  void set_pauses(std::function<void(bool)> pauses) override { actual_->set_pauses(std::move(pauses)); }
 
  private:
   std::unique_ptr<Evaluator> actual_;
@@ -126,8 +145,8 @@ class GenericMultiNodeEvaluator : public Evaluator {
  private:
   std::vector<nlohmann::json> local_values(Communicator* comm) {
     std::vector<nlohmann::json> values;
-    for_each_batch(*iterator_, *model_, comm, calls_,
-                   [&](const Batch& batch) { values.push_back(calc_local_(batch)); });
+    for_each_batch_or_none(*iterator_, *model_, comm, calls_, pauses_,
+                           [&](const Batch& batch) { values.push_back(calc_local_(batch)); });
     return values;
   }
 

@@ -1,6 +1,7 @@
 /// What a Trainer does besides training (reports, evaluation, snapshots, plots): Chainer's extensions.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -24,6 +25,19 @@ inline constexpr int kPriorityReader = 100;  ///< the default, also of functions
 inline constexpr int kPriorityReport = 50;
 inline constexpr int kPriorityLast = -100;  ///< after all others: snapshots, which hold the others' states
 
+/// How long run() of an extension may take.
+enum class Duration {
+  kShort,    ///< at most about a second
+  kLong,     ///< any time; a checkpoint that is due in the same iteration is complete before it begins
+  kInParts,  ///< any time, with a call of Trainer::pauses() between its parts; such a checkpoint is begun before
+};
+
+/// Thrown through run() where a signal or the time limit ends training: Trainer::pauses() throws it on all ranks.
+class Interrupted final : public std::exception {
+ public:
+  [[nodiscard]] const char* what() const noexcept override { return "interrupted: training ends"; }
+};
+
 /// Base of all extensions. The Trainer calls every member but after_forward() and observe() on all ranks at the same
 /// point, so it may be collective; only rank 0 writes and prints.
 class Extension {
@@ -36,6 +50,12 @@ class Extension {
   [[nodiscard]] virtual Interval trigger() const { return {1, IntervalUnit::kIteration}; }
   /// Order among extensions that fire in one iteration, unless extend() gives another.
   [[nodiscard]] virtual int priority() const { return kPriorityReader; }
+
+  /// What is not short does not begin where a signal or the time limit has asked for the end. The checkpoint then says
+  /// that it is pending, with those after it, and a training that resumes runs them first.
+  [[nodiscard]] virtual Duration duration() const { return Duration::kShort; }
+  /// Whether run() writes a checkpoint, so that it comes before what is not short.
+  [[nodiscard]] virtual bool saves() const { return false; }
 
   /// Once, before the first iteration, after a resumed state was loaded.
   virtual void initialize(Trainer&) {}

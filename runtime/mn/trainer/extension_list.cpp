@@ -15,6 +15,8 @@ auto name_errors(const std::string& extension, const Call& call) {
     return call();
   } catch (const Error&) {
     throw;
+  } catch (const Interrupted&) {
+    throw;
   } catch (const std::exception& error) {
     const std::string what = error.what();  // libtorch's go on with a stack trace
     throw Error("the extension \"" + extension + "\" failed: " + what.substr(0, what.find('\n')));
@@ -104,28 +106,69 @@ void ExtensionList::observe(const at::Tensor& loss, const Summary& metrics) {
   for (Entry& entry : entries_) entry.extension->observe(loss, metrics);
 }
 
-void ExtensionList::run(Trainer& trainer, const Progress& progress, Part part,
-                        const std::function<void()>& before_each) {
+void ExtensionList::find_due(const Progress& progress) {
+  // fires() is the same on every rank, so that extensions may communicate: see due().
+  for (Entry& entry : entries_) entry.is_pending = fires(entry, progress);
+}
+
+bool ExtensionList::run_pending(Trainer& trainer, const Progress& progress, Part part, const MayBegin& may_begin) {
   const Running running(is_running_);
   for (Entry& entry : entries_) {
     if ((entry.priority > kPriorityReport) != (part == Part::kReporting)) continue;
-    // fires() is the same on every rank, so that extensions may communicate: see due().
-    if (!fires(entry, progress)) continue;
-    before_each();
-    const ActivityScope activity("extension " + entry.name);
-    name_errors(entry.name, [&] { entry.extension->run(trainer); });
-    entry.last_run_s = elapsed_s_();
-    entry.last_iteration = progress.iteration;
+    if (entry.is_pending && entry.extension->duration() != Duration::kShort) {
+      for (Entry& each : entries_) {
+        if (each.extension->saves() && !run_one(trainer, progress, each, may_begin)) return false;
+      }
+    }
+    if (!run_one(trainer, progress, entry, may_begin)) return false;
+  }
+  return true;
+}
+
+bool ExtensionList::run_one(Trainer& trainer, const Progress& progress, Entry& entry, const MayBegin& may_begin) {
+  if (!entry.is_pending) return true;
+  if (!may_begin(entry.extension->duration())) return false;
+  entry.is_pending = false;  // a checkpoint that it writes holds it as it is now
+  if (!call(entry, [&] { entry.extension->run(trainer); })) return false;
+  entry.last_run_s = elapsed_s_();
+  entry.last_iteration = progress.iteration;
+  return true;
+}
+
+/// False where a signal or the time limit has interrupted it: it is pending again.
+bool ExtensionList::call(Entry& entry, const std::function<void()>& member) {
+  const ActivityScope activity("extension " + entry.name);
+  try {
+    name_errors(entry.name, member);
+  } catch (const Interrupted&) {
+    entry.is_pending = true;
+    return false;
+  }
+  return true;
+}
+
+bool ExtensionList::any_pending() const { return std::ranges::any_of(entries_, &Entry::is_pending); }
+
+nlohmann::json ExtensionList::pending() const {
+  nlohmann::json names = nlohmann::json::array();
+  for (const Entry& entry : entries_) {
+    if (entry.is_pending) names.push_back(entry.name);
+  }
+  return names;
+}
+
+void ExtensionList::set_pending(const nlohmann::json& names) {
+  for (Entry& entry : entries_) {
+    entry.is_pending = std::ranges::find(names, nlohmann::json(entry.name)) != names.end();
   }
 }
 
-void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress, const std::function<void()>& before_each) {
+void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress, const MayBegin& may_begin) {
   const Running running(is_running_);
   for (Entry& entry : entries_) {
     if (entry.last_iteration == progress.iteration) continue;
-    before_each();
-    const ActivityScope activity("extension " + entry.name, ActivityScope::kLongPatience);
-    name_errors(entry.name, [&] { entry.extension->at_end(trainer); });
+    static_cast<void>(may_begin(Duration::kShort));
+    static_cast<void>(call(entry, [&] { entry.extension->at_end(trainer); }));  // the others' part is reported all the same
   }
 }
 

@@ -41,12 +41,20 @@ class ExtensionList {
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);
   void observe(const at::Tensor& loss, const Summary& metrics);
+  /// Asked before each: false ends the run, and it stays pending with those after it.
+  using MayBegin = std::function<bool(Duration)>;
   /// Those that report values, and those of kPriorityReport and below, which see whole reports.
   enum class Part { kReporting, kReading };
-  /// Runs those of a part whose trigger fires in the iteration that ended, each after a call of `before_each`.
-  void run(Trainer& trainer, const Progress& progress, Part part, const std::function<void()>& before_each);
-  /// at_end() of those that did not run in this iteration, likewise.
-  void run_at_end(Trainer& trainer, const Progress& progress, const std::function<void()>& before_each);
+  /// Those whose trigger fires in the iteration that ended are pending from now on, until they have run.
+  void find_due(const Progress& progress);
+  /// Runs those of a part that are pending. False if one may not begin, or was interrupted.
+  [[nodiscard]] bool run_pending(Trainer& trainer, const Progress& progress, Part part, const MayBegin& may_begin);
+  /// at_end() of those that did not run in this iteration. One that is interrupted is pending.
+  void run_at_end(Trainer& trainer, const Progress& progress, const MayBegin& may_begin);
+  [[nodiscard]] bool any_pending() const;
+  /// Their names, a list of texts; and the same of a checkpoint.
+  [[nodiscard]] nlohmann::json pending() const;
+  void set_pending(const nlohmann::json& names);
   /// Extension::take_report() of the first that takes it, while extensions run.
   bool take_report(Trainer& trainer, const std::string& name, double value);
   void finalize(Trainer& trainer);
@@ -67,11 +75,14 @@ class ExtensionList {
     double last_run_s;            // elapsed time
     std::int64_t last_iteration;  // in which it ran
     bool due;                     // for seconds
+    bool is_pending = false;
   };
 
   class Running;
 
   static bool fires(Entry& entry, const Progress& progress);
+  [[nodiscard]] bool run_one(Trainer& trainer, const Progress& progress, Entry& entry, const MayBegin& may_begin);
+  [[nodiscard]] static bool call(Entry& entry, const std::function<void()>& member);
 
   std::function<double()> elapsed_s_;
   std::vector<Entry> entries_;  // by priority

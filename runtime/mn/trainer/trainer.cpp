@@ -37,13 +37,15 @@ namespace {
 
 class FunctionExtension final : public Extension {
  public:
-  FunctionExtension(std::string name, std::function<void(Trainer&)> function)
-      : name_(std::move(name)), function_(std::move(function)) {}
+  FunctionExtension(std::string name, Duration duration, std::function<void(Trainer&)> function)
+      : name_(std::move(name)), duration_(duration), function_(std::move(function)) {}
   std::string name() const override { return name_; }
+  Duration duration() const override { return duration_; }
   void run(Trainer& trainer) override { function_(trainer); }
 
  private:
   std::string name_;
+  Duration duration_;
   std::function<void(Trainer&)> function_;
 };
 
@@ -189,7 +191,9 @@ void Trainer::add(std::unique_ptr<Extension> extension, ExtendOptions options) {
 }
 
 void Trainer::extend(const std::string& name, Interval trigger, std::function<void(Trainer&)> function) {
-  add(std::make_unique<FunctionExtension>(name, std::move(function)), {.trigger = trigger});
+  const bool always = trigger.unit == IntervalUnit::kIteration && trigger.every <= 1;
+  const Duration duration = always ? Duration::kShort : Duration::kLong;
+  add(std::make_unique<FunctionExtension>(name, duration, std::move(function)), {.trigger = trigger});
 }
 
 std::size_t Trainer::index_of(const std::string& optimizer) const {

@@ -42,6 +42,7 @@ class OutputFolder;
 class PeriodicAgreement;
 class RunStatus;
 class SaveError;
+class SignalFlag;
 class StragglerWatch;
 class TimeLimit;
 
@@ -75,7 +76,8 @@ class Trainer {
     add(std::move(extension), std::move(options));
     return added;
   }
-  /// The same for a function without state, such as a learning-rate schedule.
+  /// The same for a function without state, such as a learning-rate schedule. What does not run in each iteration may
+  /// take long (Duration::kLong), such as a validation on rank 0.
   void extend(const std::string& name, Interval trigger, std::function<void(Trainer&)> function);
 
   /// Trains until a limit is reached or stop() is called. Returns 0, or kExitRequeue if a signal ended it; then a
@@ -132,6 +134,12 @@ class Trainer {
   bool resume(const std::string& from);
   /// The checkpoint that resume() was given; empty for "auto" and without one.
   [[nodiscard]] const std::filesystem::path& resumed_from() const noexcept { return resumed_from_; }
+
+  /// For an extension in parts (Duration::kInParts): returns what run() calls before each part, and with true after the
+  /// last. Each call is collective, though ranks may have different numbers of parts. It lets a save beside training go
+  /// on, and throws Interrupted on all ranks where a signal or the time limit asks for the end; what run() has done so
+  /// far must then have no effect.
+  [[nodiscard]] std::function<void(bool is_done)> pauses();
 
   /// Completes the steps so far: applies what the optimizer holds back, and waits for this rank's device, so that the
   /// wait counts as training time. For extensions that read the parameters.
@@ -224,10 +232,13 @@ class Trainer {
   // trainer_run.cpp
   void begin();
   void tell_of_others() const;
-  [[nodiscard]] std::int64_t own_reason(int signal);
+  [[nodiscard]] std::int64_t own_reason();
   std::int64_t agree(std::int64_t own);
+  [[nodiscard]] bool may_begin(Duration duration);
   void run_extensions();
-  void checkpoint_to_requeue(std::int64_t reason);
+  [[nodiscard]] bool agree_on_parts(PeriodicAgreement& agreement, std::int64_t parts, bool is_done);
+  void wait_for_writer() const;
+  void checkpoint_to_requeue();
   [[nodiscard]] bool finished() const noexcept;
   // trainer_step.cpp
   void advance();
@@ -315,7 +326,9 @@ class Trainer {
   StepTimes all_steps_;                // as last_step_
   std::unique_ptr<DeviceTimer> work_;  // on a device without a trace: of all but waiting for minibatches
   bool stopped_ = false;
-  std::string stop_reason_;  // of stop() or a signal
+  std::int64_t reason_ = 0;  // why this run ends before its time: a signal's number, or the time limit; 0: it does not
+  std::weak_ptr<const SignalFlag> signal_;  // while it runs
+  std::string stop_reason_;                 // of stop() or a signal
   std::unique_ptr<Recorded> recorded_;
   std::unique_ptr<GraphedStep> graph_;           // null: without
   std::set<std::string> not_finite_;             // tensors of the model that were not when it came here

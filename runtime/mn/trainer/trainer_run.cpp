@@ -1,6 +1,8 @@
 // The run of a Trainer: iterations until a limit, a signal or the job's end, and what the ranks agree on between them.
 #include <algorithm>
+#include <chrono>
 #include <span>
+#include <thread>
 
 #include <mn/checkpoint/background_save.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
@@ -30,25 +32,27 @@ constexpr std::int64_t kTimeLimit = 1000;
 }  // namespace
 
 int Trainer::run() {
-  SignalFlag signal(options_.checkpoint_on_signal);
+  const auto signal = std::make_shared<SignalFlag>(options_.checkpoint_on_signal);
+  signal_ = signal;
   begin();
   note_iteration(iteration_);  // outside the scope: this run has not made a step
   const ActivityScope activity("training");
-  std::int64_t reason = kNoReason;
-  while (!finished() && reason == kNoReason) {
+  if (extensions_->any_pending()) run_extensions();  // of the iteration in which the checkpoint was written
+  while (!finished() && reason_ == kNoReason) {
     advance();
     note_iteration(iteration_);
     prepare_saves();  // optimizers have their state now
     status_->stepped(iteration_);
-    reason = agree(own_reason(signal.raised()));
+    reason_ = agree(own_reason());
+    extensions_->find_due({iteration_, previous_epoch_detail_, epoch_detail()});
     run_extensions();
   }
-  if (reason != kNoReason) signal.keep();
+  if (reason_ != kNoReason) signal->keep();
   synchronize();
   check_held(folder_.get(), *comm_);
-  const bool requeue = reason != kNoReason && !finished();
+  const bool requeue = reason_ != kNoReason && (!finished() || extensions_->any_pending());
   finish_save();
-  if (requeue) checkpoint_to_requeue(reason);
+  if (requeue) checkpoint_to_requeue();
   extensions_->finalize(*this);
   finish_save();
   comm_->barrier();  // every file of rank 0 is complete
@@ -59,29 +63,70 @@ int Trainer::run() {
 /// that part as observed: a run that continues from there reports it with the rest of its period.
 void Trainer::run_extensions() {
   const Progress progress{iteration_, previous_epoch_detail_, epoch_detail()};
-  const auto before_each = [this] { finish_copy(); };  // of a save that one before it has begun
+  const auto may = [this](Duration duration) { return may_begin(duration); };
   bool is_complete = false;
   for (const auto part : {ExtensionList::Part::kReporting, ExtensionList::Part::kReading}) {
-    extensions_->run(*this, progress, part, before_each);
+    if (!extensions_->run_pending(*this, progress, part, may)) return;
     if (!finished() || std::exchange(is_complete, true)) continue;
     rest_ = std::make_unique<Observation>(*observation_);
-    extensions_->run_at_end(*this, progress, before_each);
+    extensions_->run_at_end(*this, progress, may);
     rest_.reset();
   }
 }
 
 /// Why this rank wants the run to end: a signal, or the time limit.
-std::int64_t Trainer::own_reason(int signal) {
+std::int64_t Trainer::own_reason() {
+  const auto flag = signal_.lock();
+  const std::int64_t signal = flag ? flag->raised() : kNoReason;
   if (!time_limit_) return signal;
   time_limit_->tick();
   return time_limit_->is_near() ? kTimeLimit : signal;
 }
 
-void Trainer::checkpoint_to_requeue(std::int64_t reason) {
+bool Trainer::may_begin(Duration duration) {
+  if (duration != Duration::kShort && reason_ != kNoReason) return false;
+  if (duration == Duration::kLong) finish_save();
+  finish_copy();  // of a save that an extension before it has begun
+  return true;
+}
+
+std::function<void(bool)> Trainer::pauses() {
+  return [this, agreement = PeriodicAgreement(), parts = std::int64_t{0}](bool is_done) mutable {
+    const bool is_first = parts == 0;
+    if (is_first) agreement.begin(0);
+    // What is asked for here is the same on every rank. A save is committed in two steps: if it is quick, both come
+    // before the first part, which may be the only one.
+    for (int step = 0; options_.checkpoint_on_signal || is_saving(); ++step) {
+      if (!is_done && !agreement.is_due(parts) && !(is_first && is_saving() && step < 2)) break;
+      if (is_first && is_saving()) wait_for_writer();
+      if (agree_on_parts(agreement, parts, is_done)) break;
+    }
+    ++parts;
+  };
+}
+
+/// Whether all ranks are done. One that is waits here for the others' next exchange.
+bool Trainer::agree_on_parts(PeriodicAgreement& agreement, std::int64_t parts, bool is_done) {
+  std::vector<std::int64_t> flags = {own_reason(), is_saving() && !saving_->is_ready() ? 1 : 0, is_done ? 0 : 1};
+  agreement.exchange(flags, parts, *comm_);
+  if (is_saving() && flags[1] == 0) advance_save();
+  reason_ = flags[0];
+  const bool all_done = flags[2] == 0;
+  if (reason_ != kNoReason && !all_done) throw Interrupted();
+  return all_done;
+}
+
+/// For a second at most.
+void Trainer::wait_for_writer() const {
+  constexpr auto kStep = std::chrono::milliseconds(5);
+  for (int i = 0; i < 200 && !saving_->is_ready(); ++i) std::this_thread::sleep_for(kStep);
+}
+
+void Trainer::checkpoint_to_requeue() {
   const std::filesystem::path path = checkpoint_path(out(), iteration_);
   on_root<SaveError>(*comm_, [this] { set_others_aside(); });  // also where this run has saved nothing
   if (!is_saved()) save(path);
-  const std::string who = reason == kTimeLimit ? "the job's time limit" : signal_name(static_cast<int>(reason));
+  const std::string who = reason_ == kTimeLimit ? "the job's time limit" : signal_name(static_cast<int>(reason_));
   stop_reason_ = who + " asked for it, after a checkpoint";
   if (is_root()) log_info(who + " asked for the end: checkpointed in " + path.string() + ", requeue the job");
 }
@@ -89,6 +134,7 @@ void Trainer::checkpoint_to_requeue(std::int64_t reason) {
 void Trainer::begin() {
   start_ = Clock::now();
   stopped_ = false;
+  reason_ = kNoReason;
   stop_reason_.clear();
   saved_iteration_ = is_from_elsewhere_ ? kNotSaved : iteration_;
   observation_->begin(iteration_, bytes_sent());

@@ -94,6 +94,7 @@ json Trainer::replicated_state() const {
                 {"epoch_detail", epoch_detail_}, {"elapsed_s", elapsed_s()},
                 {"seed", random_seed()},         {"iterator", storable(iterator_->state())},
                 {"optimizers", json::object()},  {"extensions", extensions_->states()}};
+  about["pending"] = extensions_->pending();
   about["samples_per_iteration"] = samples_per_iteration();
   about["frozen"] = {{"at_start", frozen_}, {"now", frozen_parameters(*model_)}};
   for (std::size_t i = 0; i < optimizers_.size(); ++i) {

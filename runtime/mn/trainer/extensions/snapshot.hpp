@@ -14,7 +14,8 @@ namespace mn::extensions {
 
 /// Writes OUT/ckpt/step-N once an epoch, unless another trigger is given, and at the end of training, beside training.
 /// Then removes all but the `keep` of the most iterations, the best and pinned ones; later ones, of a run that this one
-/// does not continue, are renamed to old_step-N. Runs after all other extensions, because it holds their states.
+/// does not continue, are renamed to old_step-N. Runs after all other extensions, because it holds their states,
+/// but before those that may take long and what follows them, which run again after a resume.
 /// Trainer::resume() reads it.
 class Snapshot final : public Extension {
  public:
@@ -25,6 +26,7 @@ class Snapshot final : public Extension {
   [[nodiscard]] std::string name() const override { return "snapshot"; }
   [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
   [[nodiscard]] int priority() const override { return kPriorityLast; }
+  [[nodiscard]] bool saves() const override { return true; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;

@@ -13,8 +13,9 @@ Validation::Validation(std::unique_ptr<Evaluator> evaluator, std::string name)
 
 void Validation::run(Trainer& trainer) {
   trainer.finish_steps();
-  ++runs_;
+  evaluator_->set_pauses(trainer.pauses());
   for (const auto& [metric, value] : evaluator_->evaluate()) trainer.report(name_ + "/main/" + metric, value);
+  ++runs_;
 }
 
 }  // namespace mn::extensions

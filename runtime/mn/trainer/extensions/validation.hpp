@@ -10,7 +10,8 @@
 namespace mn::extensions {
 
 /// Runs an Evaluator once an epoch, unless another trigger is given, and at the end of training. Reports its metrics as
-/// "validation/main/NAME"; another name of the extension replaces "validation".
+/// "validation/main/NAME"; another name of the extension replaces "validation". Where a signal or the time limit asks for
+/// the end, it ends between two minibatches, without a report; a training that resumes validates first.
 class Validation final : public Extension {
  public:
   /// `evaluator` is one that create_multi_node_evaluator() made: all ranks must get the same metrics. Throws
@@ -20,6 +21,7 @@ class Validation final : public Extension {
   [[nodiscard]] std::string name() const override { return name_; }
   [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
   [[nodiscard]] int priority() const override { return kPriorityWriter; }
+  [[nodiscard]] Duration duration() const override { return Duration::kInParts; }
   void run(Trainer& trainer) override;
   void at_end(Trainer& trainer) override { run(trainer); }
   /// How often it has run.

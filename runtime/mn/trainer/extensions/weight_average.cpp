@@ -31,6 +31,7 @@ class AveragedEvaluator final : public Evaluator {
     const AveragedWeights averaged(average_);
     return actual_->evaluate();
   }
+  void set_pauses(std::function<void(bool)> pauses) override { actual_->set_pauses(std::move(pauses)); }
 
  private:
   std::unique_ptr<Evaluator> actual_;
