@@ -1,9 +1,9 @@
 // small_training OUT ITERATIONS EVERY STEP_MS [WAY[@N]]: a training that is the same at every run. It resumes from
-// OUT's newest checkpoint, saves one every EVERY iterations, keeps two, takes at least STEP_MS for an iteration, and
-// ends with a line "weights HASH". WAY fresh: it does not resume. Others are what the last rank does after iteration N
-// (5): stop (itself), sleep (in an extension), collective (one that the others lack), leave (main, by an exception that
-// it catches; leave-first: before the training), exit0, exit3, _exit, text (which it throws); or what rank 0 does
-// alone: validate (for 3 s), rank0 (as long, without a word), late (it does so after the training).
+// OUT's newest checkpoint, saves one every EVERY iterations and at the best report, keeps two, takes at least STEP_MS
+// for an iteration, and ends with a line "weights HASH". WAY fresh: it does not resume. Others are what the last rank
+// does after iteration N (5): stop (itself), sleep (in an extension), collective (one that the others lack), leave (main,
+// by an exception that it catches; leave-first: before the training), exit0, exit3, _exit, text (which it throws); or
+// what rank 0 does alone: validate (for 3 s), rank0 (as long, without a word), late (it does so after the training).
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -18,6 +18,7 @@
 #include <mn/core/checksum.hpp>
 #include <mn/job/job.hpp>
 #include <mn/trainer/evaluator.hpp>
+#include <mn/trainer/extensions/best_snapshot.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/run_record.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
@@ -81,6 +82,8 @@ int train(int argc, char** argv) {
     if (own.is_root()) work_alone(way, job);
     misbehave(way, own.communicator());
   });
+  const extensions::Monitor monitor(log, "main/loss", extensions::Better::kLower);
+  trainer.extend(std::make_unique<extensions::BestSnapshot>(monitor, 2));
   trainer.extend(std::make_unique<extensions::Snapshot>(2), {.trigger = Interval(std::atoi(argv[3]), "iteration")});
   if (way != "fresh") trainer.resume("auto");
   int status = 0;

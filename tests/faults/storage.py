@@ -1,7 +1,8 @@
 """Faults of storage, and of processes that write to it."""
 import os, random, shutil, subprocess, time
 
-from training import ITERATIONS, TIMEOUT, Run, build, check, ends_well, fresh, own, tests, undisturbed, verify, work
+from training import (ITERATIONS, TIMEOUT, Run, best_is_right, build, check, ends_well, fresh, own, reports, tests,
+                      undisturbed, verify, work)
 
 
 def each_call(step):
@@ -32,6 +33,8 @@ def errors(step=1):
             else:
                 check(what, run.status == 0 and run.weights == weights and saves <= 1 and not run.lines, run.status, run.err)
             verify(what, out)
+            if run.status == 0 and "cannot" not in run.err:
+                best_is_right(what, out)
             ends_well(what + ", next start", out, weights)
 
 
@@ -41,6 +44,7 @@ def full(step=1):
         run = Run(out, RANK=rank, AT=at, KIND=28, FROM_THEN_ON=1)
         check(what, run.status in (0, 1, 2) and len(run.lines) == (run.status != 0), run.status, run.err)
         verify(what, out)
+        reports(what, out)
         ends_well(what + ", next start", out, weights)
 
 

@@ -1,5 +1,5 @@
 """A short training as a process of its own, and what is the same for all faults in it."""
-import itertools, os, pathlib, re, shutil, subprocess, tempfile, time
+import itertools, json, os, pathlib, re, shutil, subprocess, tempfile, time
 
 source = pathlib.Path(os.environ.get("MN_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 build = pathlib.Path(os.environ.get("MN_BUILD_DIR", source / "build"))
@@ -79,6 +79,27 @@ def verify(what, out):
     check(what, seen.returncode == 0 or "there is no checkpoint in" in seen.stderr, seen.stdout, seen.stderr)
 
 
+def reports(what, out):
+    """The log's entries: what a reader sees is JSON, whatever has failed."""
+    try:
+        return json.loads((out / "log").read_text()) if (out / "log").exists() else []
+    except ValueError as error:
+        check(f"{what}: the log", False, error, (out / "log").read_text())
+        return []
+
+
+def best_is_right(what, out):
+    """OUT/snapshot_best leads to the checkpoint of the best report."""
+    entries = reports(what, out)
+    if not entries:
+        return
+    best = min(entries, key=lambda entry: entry["main/loss"])["iteration"]
+    link = out / "snapshot_best"
+    seen = os.readlink(link) if link.is_symlink() else "none"
+    check(f"{what}: the best", seen == f"ckpt/step-{best:08}" and (link / "manifest.json").exists(), seen, best, entries)
+
+
 def ends_well(what, out, weights, **options):
     run = Run(out, **options)
     check(what, run.status == 0 and run.weights == weights, run.status, run.weights, run.err)
+    best_is_right(what, out)

@@ -27,8 +27,8 @@ class CheckpointReader {
  public:
   /// Collective. `from` is a checkpoint, or "auto" for the newest undamaged one of the output folder, with a warning
   /// for each damaged one; null if there is none at all. Throws the same DataError on every rank, also if all are
-  /// damaged, if the storage fails, so that it can't be told which there are or whether they are damaged, and if another
-  /// version of mn has written the newest.
+  /// damaged, if the storage fails, so that it can't be told which there are or whether they are damaged, and if
+  /// another version of mn has written the newest.
   [[nodiscard]] static std::unique_ptr<CheckpointReader> open(Communicator& comm, const std::string& from,
                                                               const std::filesystem::path& out);
   ~CheckpointReader();

@@ -9,8 +9,8 @@ namespace mn {
 
 /// "F32" of at::kFloat. Throws ArgumentError that names the tensor for a dtype that the format lacks.
 [[nodiscard]] std::string safetensors_dtype(const std::string& tensor, at::ScalarType type);
-/// Complex numbers as pairs of real ones, (…, 2), which share their memory where they can; other tensors as they are. The
-/// format has names for few complex dtypes, which few readers know.
+/// Complex numbers as pairs of real ones, (…, 2), which share their memory where they can; other tensors as they are.
+/// The format has names for few complex dtypes, which few readers know.
 [[nodiscard]] at::Tensor as_pairs(const at::Tensor& tensor);
 
 /// The reverse of safetensors_dtype(). Throws DataError for an unknown name.

@@ -22,8 +22,8 @@ class Communicator;
 struct SavedTensor;
 
 /// The bytes of a file with these tensors, from any device; `metadata` is the header's. Complex tensors are stored as
-/// pairs of real numbers, (…, 2), and listed in the metadata "complex". Throws ArgumentError for a dtype that the format
-/// lacks. Local.
+/// pairs of real numbers, (…, 2), and listed in the metadata "complex". Throws ArgumentError for a dtype that the
+/// format lacks. Local.
 [[nodiscard]] std::string to_safetensors(const NamedTensors& tensors,
                                          const std::map<std::string, std::string>& metadata = {});
 /// The tensors, on the CPU, with memory of their own, in the order of their data. Throws DataError that begins with

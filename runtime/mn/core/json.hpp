@@ -68,9 +68,9 @@ std::vector<T> whole_numbers(const nlohmann::json& list) {
 /// The text with "\\xE9" in place of a byte E9 that is not of UTF-8: for names that JSON is to hold.
 [[nodiscard]] std::string utf8_text(std::string_view text);
 
-/// The value as JSON text can hold it, however the program made it: a number that is not finite, text that is not UTF-8,
-/// bytes, and an object with such a key become {"$cbor": HEX}. Throws DataError for what has no CBOR either, or is too
-/// deep to be read again in a document a few levels deeper.
+/// The value as JSON text can hold it, however the program made it: a number that is not finite, text that is not
+/// UTF-8, bytes, and an object with such a key become {"$cbor": HEX}. Throws DataError for what has no CBOR either, or
+/// is too deep to be read again in a document a few levels deeper.
 [[nodiscard]] nlohmann::json storable(const nlohmann::json& value);
 /// The value that was made storable(). DataError that begins with `what` if none was.
 [[nodiscard]] nlohmann::json from_storable(const nlohmann::json& stored, std::string_view what);

@@ -35,8 +35,8 @@ class Evaluator {
   [[nodiscard]] virtual Summary evaluate_with(Communicator& /*comm*/) { return evaluate_local(); }
   /// The metrics of this rank; a multi-node evaluator's are over all ranks, and its call is collective.
   [[nodiscard]] virtual Metrics evaluate() { return evaluate_local().mean(); }
-  /// From now on evaluations call `pauses` (Trainer::pauses()) before each minibatch, and with true after the last. What
-  /// it throws ends them as if they had not begun. An evaluator that wraps another passes it on.
+  /// From now on evaluations call `pauses` (Trainer::pauses()) before each minibatch, and with true after the last.
+  /// What it throws ends them as if they had not begun. An evaluator that wraps another passes it on.
   virtual void set_pauses(std::function<void(bool is_done)> pauses) { pauses_ = std::move(pauses); }
 
  protected:

@@ -35,6 +35,7 @@ enum class Duration {
 /// Thrown through run() where a signal or the time limit ends training: Trainer::pauses() throws it on all ranks.
 class Interrupted final : public std::exception {
  public:
+  /// For who does not catch it.
   [[nodiscard]] const char* what() const noexcept override { return "interrupted: training ends"; }
 };
 

@@ -10,8 +10,8 @@
 namespace mn::extensions {
 
 /// Runs an Evaluator once an epoch, unless another trigger is given, and at the end of training. Reports its metrics as
-/// "validation/main/NAME"; another name of the extension replaces "validation". Where a signal or the time limit asks for
-/// the end, it ends between two minibatches, without a report; a training that resumes validates first.
+/// "validation/main/NAME"; another name of the extension replaces "validation". Where a signal or the time limit asks
+/// for the end, it ends between two minibatches, without a report; a training that resumes validates first.
 class Validation final : public Extension {
  public:
   /// `evaluator` is one that create_multi_node_evaluator() made: all ranks must get the same metrics. Throws
