@@ -88,18 +88,19 @@ def reports(what, out):
         return []
 
 
-def best_is_right(what, out):
-    """OUT/snapshot_best leads to the checkpoint of the best report."""
+def best_is_right(what, out, saves_failed):
+    """OUT/snapshot_best leads to the checkpoint of the best report, or of another where saves have failed."""
     entries = reports(what, out)
     if not entries:
         return
     best = min(entries, key=lambda entry: entry["main/loss"])["iteration"]
     link = out / "snapshot_best"
     seen = os.readlink(link) if link.is_symlink() else "none"
-    check(f"{what}: the best", seen == f"ckpt/step-{best:08}" and (link / "manifest.json").exists(), seen, best, entries)
+    is_best = seen == f"ckpt/step-{best:08}" or (saves_failed and re.fullmatch(r"ckpt/step-\d{8}", seen))
+    check(f"{what}: the best", is_best and (link / "manifest.json").exists(), seen, best, entries)
 
 
-def ends_well(what, out, weights, **options):
+def ends_well(what, out, weights, saves_failed=False, **options):
     run = Run(out, **options)
     check(what, run.status == 0 and run.weights == weights, run.status, run.weights, run.err)
-    best_is_right(what, out)
+    best_is_right(what, out, saves_failed)

@@ -1,3 +1,5 @@
+#include <memory>
+
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/core/json.hpp>
 #include <mn/trainer/extensions/best_snapshot.hpp>
@@ -14,18 +16,22 @@ void BestSnapshot::initialize(Trainer& trainer) {
 }
 
 void BestSnapshot::run(Trainer& trainer) {
-  if (before_ && !trainer.is_saving()) {  // that save has failed: the next best is better than the one that is saved
+  const bool is_over = save_.expired();
+  if (before_ && is_over) {  // its save has failed: the next best is better than the one that is saved
     load_state(nlohmann::json::parse(*before_));
     before_.reset();
   }
-  if (!is_marked_ && !trainer.is_saving()) mark(trainer.out());
+  if (!is_marked_ && is_over) mark(trainer.out());
   if (!monitor_.has_report()) return;
   const nlohmann::json before = state();
   if (monitor_.improved() != true) return;
   trainer.finish_save();  // of the best before
   if (!before_) before_ = before.dump();
   best_ = trainer.iteration();
-  trainer.save_in_background([this] { before_.reset(); }, [this, out = trainer.out()] { mark(out); });
+  // The trainer drops this callback when the save is over, whether or not it has called it.
+  const auto save = std::make_shared<bool>();
+  save_ = save;
+  trainer.save_in_background([this, save] { before_.reset(); }, [this, out = trainer.out()] { mark(out); });
 }
 
 /// What could not be marked may be possible now.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -38,6 +39,7 @@ class BestSnapshot final : public Extension {
   std::size_t keep_;
   std::optional<std::int64_t> best_;   // iteration of the best report
   std::optional<std::string> before_;  // state() without that report, until its checkpoint is complete
+  std::weak_ptr<bool> save_;           // expires when that save is over
   bool is_marked_ = true;              // false: the link does not lead there yet; on rank 0
   bool has_failed_ = false;
 };
