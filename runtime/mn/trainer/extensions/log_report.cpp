@@ -34,10 +34,7 @@ json LogReport::state() const {
   return {{"file", file_->state(is_rest_ ? 1 : 0)}};
 }
 
-void LogReport::load_state(const json& state) {
-  restored_ = std::make_unique<json>(state);
-  if (state.is_array()) keep(state.get<std::vector<json>>());  // of earlier versions: all entries
-}
+void LogReport::load_state(const json& state) { restored_ = std::make_unique<json>(state); }
 
 void LogReport::keep(std::vector<json> entries) {
   count_ += static_cast<std::int64_t>(entries.size());
@@ -65,12 +62,7 @@ std::span<const json> LogReport::since(std::int64_t count) const {
 void LogReport::initialize(Trainer& trainer) {
   const std::unique_ptr<const json> state = std::move(restored_);
   if (trainer.is_root() && (!file_ || state)) file_ = std::make_unique<ListFile>(trainer.out() / "log");
-  if (!state) return;
-  if (state->is_array() && file_) {
-    for (const json& entry : *state) file_->add(entry);
-  } else if (state->is_object()) {
-    resume(trainer, state->at("file"));
-  }
+  if (state && state->is_object()) resume(trainer, state->at("file"));
 }
 
 /// Collective.

@@ -39,7 +39,7 @@ class Monitor {
   /// nearly another's.
   [[nodiscard]] std::optional<bool> improved();
   /// Whether there is a report that improved() has not seen.
-  [[nodiscard]] bool has_report() const { return log_.entries().size() != read_; }
+  [[nodiscard]] bool has_report() const { return log_.count() != read_; }
   /// The name of the value.
   [[nodiscard]] const std::string& value() const noexcept { return value_; }
   /// "best 0.25", or that there was none yet.
