@@ -168,7 +168,8 @@ void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress, const
   for (Entry& entry : entries_) {
     if (entry.last_iteration == progress.iteration) continue;
     static_cast<void>(may_begin(Duration::kShort));
-    static_cast<void>(call(entry, [&] { entry.extension->at_end(trainer); }));  // the others' part is reported all the same
+    static_cast<void>(
+        call(entry, [&] { entry.extension->at_end(trainer); }));  // the others' part is reported all the same
   }
 }
 
