@@ -1,9 +1,10 @@
 // small_training OUT ITERATIONS EVERY STEP_MS [WAY[@N]]: a training that is the same at every run. It resumes from
 // OUT's newest checkpoint, saves one every EVERY iterations and at the best report, keeps two, takes at least STEP_MS
 // for an iteration, and ends with a line "weights HASH". WAY fresh: it does not resume. Others are what the last rank
-// does after iteration N (5): stop (itself), sleep (in an extension), collective (one that the others lack), leave (main,
-// by an exception that it catches; leave-first: before the training), exit0, exit3, _exit, text (which it throws); or
-// what rank 0 does alone: validate (for 3 s), rank0 (as long, without a word), late (it does so after the training).
+// does after iteration N (5): stop (itself), sleep (in an extension), collective (one that the others lack), leave
+// (main, by an exception that it catches; leave-first: before the training), exit0, exit3, _exit, text (which it
+// throws); or what rank 0 does alone: validate (for 3 s), rank0 (as long, without a word), late (it does so after the
+// training).
 #include <chrono>
 #include <csignal>
 #include <cstdio>
