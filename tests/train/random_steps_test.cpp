@@ -51,6 +51,8 @@ struct Program {
     for (int i = 0; i < kParameters; ++i) {
       constexpr at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16};
       dtypes.push_back(draw.chance(2) ? at::kFloat : kTypes[draw.below(4)]);
+      // Other ranks' losses may weigh many times as much as this rank's.
+      if (calls_ranks && dtypes.back() == at::kHalf) dtypes.back() = at::kFloat;
       sparse.push_back(dtypes.back() == at::kFloat && draw.chance(5));
     }
   }
@@ -215,6 +217,10 @@ class Run {
     if (p_.calls_ranks) {  // a part that each rank's loss has as a whole
       shared = all_reduce(comm_, shared.defined() ? shared : torch::zeros({}, at::kDouble)) / all * own;
       if (shared.requires_grad()) sum = sum.defined() ? sum + shared : shared;
+    }
+    std::vector<std::shared_ptr<void>> quiet;
+    for (auto& each : optimizers_) {
+      if (p_.announces && !last) quiet.push_back(each.optimizer->no_sync());
     }
     MultiNodeOptimizer& first = *optimizers_.front().optimizer;
     if (!sum.defined()) {  // a loss that reaches no parameter: its samples count

@@ -74,11 +74,12 @@ StepWeights::Carried StepWeights::carried_by(const GradientWatch& watch) {
   return all;
 }
 
-/// Losses that have reached no parameter count among those that were weighed in this process since the step began, or
-/// for which scale_loss() was called.
+/// Losses that have reached no parameter count among those of this process since the step began. Some programs call
+/// zero_grad() between scale_loss() and backward.
 bool StepWeights::agrees(const Carried& losses, double samples) const {
+  const SamplesWeighed weighed = samples_weighed();
   return !losses.mixed && is_at_most(losses.samples, samples) &&
-         is_at_most(samples, std::max(called_, samples_weighed() - weighed_before_));
+         is_at_most(samples, std::max(weighed.made - weighed_before_.made, weighed.begun - weighed_before_.begun));
 }
 
 void StepWeights::carry(StepWeight& weight, const GradientWatch& watch) const {

@@ -73,10 +73,10 @@ class StepWeights {
 
   std::shared_ptr<Communicator> comm_, loss_ranks_;
   bool is_narrow_ = false;
-  double unit_ = 0;        // agreed; 0: not yet
-  double loss_unit_ = 0;   // of this step's losses; 0: none yet
-  double called_ = 0;      // samples of this step's of_loss()
-  double weighed_before_;  // samples_weighed() when the step began
+  double unit_ = 0;                // agreed; 0: not yet
+  double loss_unit_ = 0;           // of this step's losses; 0: none yet
+  double called_ = 0;              // samples of this step's of_loss()
+  SamplesWeighed weighed_before_;  // when the step began
 };
 
 }  // namespace mn

@@ -24,7 +24,7 @@ using torch::autograd::variable_list;
 
 std::mutex mutex;
 std::shared_ptr<const BackwardRecord> running;  // null: no backward with an entry
-double weighed = 0;
+SamplesWeighed weighed;
 
 /// The record as it is, of the task that runs if `own`; else of one around it, if that has a record.
 BackwardRecord record_to_change(bool own) {
@@ -39,7 +39,7 @@ void note(const LossWeight& loss) {
   BackwardRecord record = record_to_change(true);
   record.losses.push_back(loss);
   running = std::make_shared<BackwardRecord>(std::move(record));
-  weighed += loss.samples;
+  weighed.begun += loss.samples;
 }
 
 class WeightedLoss : public torch::autograd::Function<WeightedLoss> {
@@ -63,7 +63,13 @@ class WeightedLoss : public torch::autograd::Function<WeightedLoss> {
 
 }  // namespace
 
-at::Tensor weighted_loss(const at::Tensor& loss, const LossWeight& weight) { return WeightedLoss::apply(loss, weight); }
+at::Tensor weighted_loss(const at::Tensor& loss, const LossWeight& weight) {
+  {
+    const std::lock_guard lock(mutex);
+    weighed.made += weight.samples;
+  }
+  return WeightedLoss::apply(loss, weight);
+}
 std::shared_ptr<const BackwardRecord> backward_record() {
   const std::lock_guard lock(mutex);
   return running;
@@ -76,7 +82,7 @@ void end_backward_record() {
   const std::lock_guard lock(mutex);
   running.reset();
 }
-double samples_weighed() {
+SamplesWeighed samples_weighed() {
   const std::lock_guard lock(mutex);
   return weighed;
 }

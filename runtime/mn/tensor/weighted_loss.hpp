@@ -41,8 +41,12 @@ struct BackwardRecord {
 void begin_backward_record();
 /// No backward runs: for after one that threw.
 void end_backward_record();
-/// Samples of all weighted losses at which a backward of this process has ever begun.
-[[nodiscard]] double samples_weighed();
+/// Samples of all weighted losses of this process so far.
+struct SamplesWeighed {
+  double made = 0;   // by weighted_loss()
+  double begun = 0;  // at which a backward began
+};
+[[nodiscard]] SamplesWeighed samples_weighed();
 
 /// From a backward: a collective call passes gradients over `group`. Returns this rank's unit over the group's: what it
 /// sends is to be multiplied by that, and what it gets divided. No value if no weighted backward runs.
