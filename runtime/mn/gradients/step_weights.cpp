@@ -149,10 +149,6 @@ void StepWeights::forget() {
   called_ = 0;
   loss_unit_ = 0;
   weighed_before_ = samples_weighed();
-}
-
-void StepWeights::end_step() {
-  forget();
   if (is_narrow_) unit_ = 0;  // (3)
 }
 

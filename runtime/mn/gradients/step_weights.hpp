@@ -48,10 +48,8 @@ class StepWeights {
   /// Throws ArgumentError unless a step has the weight that its gradients were reduced with.
   void check_same(const StepWeight& reduced, const StepWeight& step) const;
 
-  /// The gradients are gone.
+  /// The step was made, or its gradients are gone.
   void forget();
-  /// The step was made.
-  void end_step();
 
   /// 0: none yet.
   [[nodiscard]] double unit() const noexcept { return unit_; }

@@ -104,7 +104,7 @@ void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& wor
 void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
   reduce_weighted(weight);
   const Reduced reduced = *std::exchange(reduced_, std::nullopt);
-  weights_->end_step();
+  weights_->forget();
   if (skips_ != nullptr) skips_->skip_where(scaler_->found());
   if (reduced.any && reduced.finite) update();
   // `finite` is of the reduced gradients, and so the same on all ranks: they skip the same steps and keep one scale.

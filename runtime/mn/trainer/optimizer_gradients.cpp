@@ -168,7 +168,7 @@ at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, const StepW
   follow_parameter_set();
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
   const at::Tensor loss = actual_->step([&] { return evaluate(closure, weight); });
-  weights_->end_step();
+  weights_->forget();
   check_->after_update(known_, *comm_);
   leave_sparse_outside();
   return loss;
