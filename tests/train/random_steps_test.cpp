@@ -45,7 +45,8 @@ struct Program {
     if (lossy || draw.chance()) options.compression.kind = static_cast<Compression>(1 + draw.below(4));
     options.compression.density = lossy ? 0.05 : 1;
     options.compression.rank = lossy ? 1 : 40;
-    clips = !lossy && draw.chance();
+    const bool casts = options.compression.kind == Compression::kFp16 || options.compression.kind == Compression::kBf16;
+    clips = !lossy && !casts && draw.chance();
     two = draw.chance(2), freezes = draw.chance(2), adds = draw.chance(), weighs = draw.chance(2);
     announces = draw.chance(), calls_ranks = weighs && draw.chance(), counts_vary = draw.chance(2);
     for (int i = 0; i < kParameters; ++i) {
