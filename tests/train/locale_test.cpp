@@ -52,8 +52,9 @@ TEST_F(LocaleTest, NumbersAreWrittenAndReadAsEver) {
   InText("0.25 1") >> value;
   EXPECT_EQ(value, 0.25);
   const extensions::LogReport log;
-  const extensions::PlotReport plot(log, {{"loss", {"main/loss"}}}, "iteration");
-  EXPECT_THAT(plot.script({{{"iteration", 1200}, {"main/loss", 0.5}}}, "x.png"), HasSubstr("\n1200 0.5\n"));
+  extensions::PlotReport plot(log, {{"loss", {"main/loss"}}}, "iteration");
+  plot.add({{"iteration", 1200}, {"main/loss", 0.5}});
+  EXPECT_THAT(plot.script("x.png"), HasSubstr("\n1200 0.5\n"));
   setenv("MN_NETWORK", "5.5,1,0.5", 1);
   EXPECT_EQ(NetworkCosts::find(MPI_COMM_WORLD, MPI_COMM_NULL).latency_s, 5.5e-6);
   unsetenv("MN_NETWORK");
