@@ -227,7 +227,8 @@ void PeerMonitor::look_for_silence() {
     const auto silence = Clock::now() - peer.heard;
     // (2): a peer that said goodbye may be silent.
     if (peer.gone || peer.left || silence < options_.timeout) continue;
-    if (is_held(peer)) {  // (8)
+    const bool is_held_now = is_held(peer);
+    if (std::exchange(peer.was_held, is_held_now) || is_held_now) {  // (8): one that was let go has all its time again
       peer.heard = Clock::now();
       continue;
     }

@@ -141,6 +141,7 @@ class PeerMonitor {
     bool left = false;
     bool terminated = false;
     bool gone = false;
+    bool was_held = false;                  ///< by a debugger, when its silence was last looked at
     bool answered = false;                  ///< in the survey that goes on
     std::optional<std::string> frame = {};  ///< the bytes of an answer so far, its length first
   };
