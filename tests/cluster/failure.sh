@@ -57,7 +57,7 @@ for per_node in 1 2; do
   fail_one $per_node throw 1 'uncaught std::runtime_error: the disk is full'
   fail_one $per_node throw-error all 'shard 3 is damaged'
   fail_one $per_node segv 1 'killed by SIGSEGV'
-  fail_one $per_node exit 1 'lost rank 1 on host vn.: its process died; all ranks end'
+  fail_one $per_node exit 1 'exit(3) was called on this rank, and not on every other; all ranks end'
   fail_one $per_node kill 1 'lost rank 1 on host vn.: its process died; all ranks end'
   fail_one $per_node kill 0 'lost rank 0 on host vn1: its process died; all ranks end'
 done

@@ -5,7 +5,8 @@
 // - all that is not durable is lost, or none of it, or any one to three changes, or all but any one or two;
 // - one write is there in part.
 // At most LIMIT of them for each moment, then drawn at random. In each, the newest checkpoint that is not damaged must
-// be one of the job's, byte for byte, and not older than what rank 0 has called saved.
+// be one of the job's, byte for byte, and not older than what rank 0 has called saved; or that one is another run's and
+// has been set aside whole.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -128,13 +129,28 @@ class Checker {
         checkpoint.check();
         if (!manifests_.contains(SavedCheckpoint::read_text(path))) return path.filename().string() + " is nobody's";
         const auto iteration = checkpoint.manifest().about.at("iteration").get<std::int64_t>();
-        if (iteration >= saved_) return "";
+        if (iteration >= saved_ || is_set_aside(out)) return "";
         return "the newest is of iteration " + std::to_string(iteration) + damaged;
       } catch (const DataError& error) {
         damaged += std::string("; ") + error.what();
       }
     }
-    return saved_ > 0 ? "there is no checkpoint" + damaged : "";
+    return saved_ > 0 && !is_set_aside(out) ? "there is no checkpoint" + damaged : "";
+  }
+
+  /// Whether a run that does not continue the checkpoint of iteration saved_ has renamed it, and it is whole.
+  bool is_set_aside(const fs::path& out) const {
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(checkpoint_path(out, saved_).parent_path(), none)) {
+      if (!entry.path().filename().string().starts_with("old_step-")) continue;
+      try {
+        SavedCheckpoint checkpoint(entry.path());
+        checkpoint.check();
+        if (checkpoint.manifest().about.at("iteration") == saved_) return true;
+      } catch (const DataError&) {  // another one may be whole
+      }
+    }
+    return false;
   }
 
   void report(const std::vector<Part>& parts, const std::string& wrong) {
