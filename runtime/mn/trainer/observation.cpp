@@ -17,8 +17,9 @@ Metrics Observation::take(Communicator& comm, std::int64_t iteration, std::uint6
   std::int64_t samples = samples_;
   comm.allreduce(std::span(&samples, 1));
   metrics["images_per_second"] = training_s_ > 0 ? static_cast<double>(samples) / training_s_ : 0;
-  const auto steps = static_cast<double>(std::max<std::int64_t>(iteration - first_iteration_, 1));
-  metrics["bytes_per_step"] = static_cast<double>(bytes_sent - first_bytes_) / steps;
+  const auto steps = std::max<std::int64_t>(earlier_steps_ + iteration - first_iteration_, 1);
+  metrics["bytes_per_step"] =
+      static_cast<double>(earlier_bytes_ + bytes_sent - first_bytes_) / static_cast<double>(steps);
   *this = Observation();
   begin(iteration, bytes_sent);
   return metrics;
@@ -31,11 +32,13 @@ nlohmann::json Observation::names() const {
   return names;
 }
 
-void Observation::save(nlohmann::json& about) const {
+void Observation::save(nlohmann::json& about, std::int64_t iteration, std::uint64_t bytes_sent) const {
   Summary reported;
   for (const auto& [name, value] : reported_) reported.add(name, value);
   about["reported"] = reported.state();
   about["training_s"] = training_s_;
+  about["observed_steps"] = earlier_steps_ + iteration - first_iteration_;
+  about["observed_bytes"] = earlier_bytes_ + bytes_sent - first_bytes_;
 }
 
 void Observation::load(const nlohmann::json& about) {
@@ -43,6 +46,8 @@ void Observation::load(const nlohmann::json& about) {
   reported.load_state(about.at("reported"));
   reported_ = reported.mean();
   training_s_ = about.at("training_s").get<double>();
+  earlier_steps_ = about.value("observed_steps", std::int64_t{0});
+  earlier_bytes_ = about.value("observed_bytes", std::uint64_t{0});
 }
 
 nlohmann::json Observation::rank_state() const { return {{"observation", means_.state()}, {"samples", samples_}}; }

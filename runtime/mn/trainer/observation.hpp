@@ -35,8 +35,8 @@ class Observation {
   /// What it has values of, a list of texts.
   [[nodiscard]] nlohmann::json names() const;
 
-  /// Adds what is the same on all ranks to a checkpoint.
-  void save(nlohmann::json& about) const;
+  /// Adds what is the same on all ranks to a checkpoint, and this rank's bytes.
+  void save(nlohmann::json& about, std::int64_t iteration, std::uint64_t bytes_sent) const;
   void load(const nlohmann::json& about);
   /// What this rank holds, sums over its samples.
   [[nodiscard]] nlohmann::json rank_state() const;
@@ -52,6 +52,8 @@ class Observation {
   double training_s_ = 0;     // without extensions
   std::int64_t first_iteration_ = 0;
   std::uint64_t first_bytes_ = 0;
+  std::int64_t earlier_steps_ = 0;  // before a resume
+  std::uint64_t earlier_bytes_ = 0;
 };
 
 }  // namespace mn

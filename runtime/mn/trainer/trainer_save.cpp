@@ -104,7 +104,7 @@ json Trainer::replicated_state() const {
                                  {"groups", optimizer_groups(optimizer->actual(), *model_)},
                                  {"state", storable(optimizer->state())}};
   }
-  observation_->save(about);
+  observation_->save(about, iteration_, bytes_sent());
   return about;
 }
 
