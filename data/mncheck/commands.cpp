@@ -40,11 +40,14 @@ void print_row(const fs::path& path) {
               checkpoint.manifest().tensors.size(), is_kept(out, path) ? ", kept" : "");
 }
 
+/// An absolute path without a slash or a dot at its end.
+fs::path tidy(const fs::path& path) { return (fs::absolute(path) / "").lexically_normal().parent_path(); }
+
 /// The output folder that holds the checkpoints at `path`: itself, or the folder above. What is kept as the best and
 /// who writes there is known in it alone.
 fs::path output_folder_at(const fs::path& path) {
   const fs::path newest = checkpoints_at(path).front();
-  fs::path out = (fs::absolute(path) / "").lexically_normal().parent_path();  // without a slash or a dot at its end
+  fs::path out = tidy(path);
   if (newest == path) throw UsageError(path.string() + " is not the output folder of a job, but a checkpoint");
   if (newest.parent_path() == path / "ckpt") return out;
   if (out.filename() == "ckpt") return out.parent_path();
@@ -92,6 +95,7 @@ std::vector<std::pair<std::string, std::string>> names_to_merge(const Manifest& 
 std::vector<fs::path> checkpoints_at(const fs::path& path) {
   if (is_committed(path)) return {path};
   std::vector<fs::path> found = find_checkpoints(path);
+  if (found.empty() && tidy(path).filename() == "ckpt") found = find_checkpoints(tidy(path).parent_path());
   if (found.empty()) throw DataError("there is no checkpoint in " + path.string());
   return found;
 }

@@ -12,6 +12,8 @@
 #include <mn/app/training.hpp>
 #include <mn/app/weights.hpp>
 #include <mn/checkpoint/checkpoint.hpp>
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
 #include <mn/job/job.hpp>
 #include <mn/tensor/autocast.hpp>
@@ -130,6 +132,9 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   };
   Trainer trainer(comm, optimizer, training.train, training.model, compute_loss, trainer_options(common, how));
   trainer.extend(std::make_unique<OptionsRecord>(options)).write(trainer);
+  if (common.one_batch)
+    on_root<DataError>(
+        *comm, [&] { remove_old_checkpoints(trainer.out(), 0); }, true);
   const Interval period = report_period(common, training.report_every);
   add_buffer_averages(trainer, common, training, period);
   if (!training.metadata.empty()) trainer.extend(std::make_unique<MetadataRecord>(training.metadata));
