@@ -21,6 +21,8 @@ class SampleLog final : public Extension {
   void add(const Batch& batch) { samples_ = batch.indices; }
 
   [[nodiscard]] std::string name() const override { return "SampleLog"; }
+  /// Before a validation, which a signal may interrupt: a resumed run does not know the samples any more.
+  [[nodiscard]] int priority() const override { return kPriorityWriter + 1; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;

@@ -42,6 +42,8 @@ class Profile final : public Extension {
   Profile& operator=(const Profile&) = delete;
 
   [[nodiscard]] std::string name() const override { return "profile"; }
+  /// Before a validation, which a signal may interrupt: a resumed run does not know the step's times any more.
+  [[nodiscard]] int priority() const override { return kPriorityWriter + 1; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
