@@ -28,7 +28,7 @@ struct Account {
 };
 
 Account& account() {
-  static Account the_account;
+  static auto& the_account = *new Account;  // exit handlers, which may run after main's end, ask, too
   return the_account;
 }
 
