@@ -122,6 +122,27 @@ TEST(HangReport, CallsThatNeverMeetAreTheEnd) {
   EXPECT_FALSE(report_of({receives, in_call(1, 812, 5), outside(2, "", 90)}, 3).is_over) << "rank 1 waits for rank 2";
 }
 
+TEST(HangReport, AMessageMayTravelWhileItsSenderIsInAnotherCall) {
+  RankState barrier = in_call(1, 812, 50);
+  EXPECT_TRUE(report_of({in_message(0, 1, 61, "send"), barrier}, 2).is_over);
+  barrier.has_messages = true;  // of irecv()
+  EXPECT_FALSE(report_of({in_message(0, 1, 61, "send"), barrier}, 2).is_over);
+  EXPECT_FALSE(report_of({in_message(0, -1, 61, "recv"), barrier}, 2).is_over);
+  barrier.seconds = 601;
+  EXPECT_FALSE(report_of({in_message(0, 1, 590, "send"), barrier}, 2).is_over);
+  EXPECT_TRUE(report_of({in_message(0, 1, 601, "send"), barrier}, 2).is_over);
+  RankState left = gone(1, 33);
+  left.has_messages = true;
+  EXPECT_FALSE(report_of({in_message(0, 1, 61, "recv"), left}, 2).is_over);
+}
+
+TEST(HangReport, AMessageMayHaveArrivedBetweenTwoAnswers) {
+  EXPECT_FALSE(report_of({in_message(0, 1, 61, "recv"), in_call(1, 812, 2)}, 2).is_over);
+  EXPECT_TRUE(report_of({in_message(0, 1, 61, "recv"), in_call(1, 812, 4)}, 2).is_over);
+  EXPECT_FALSE(report_of({in_message(0, 1, 61, "recv"), in_call(1, 812, 2), in_call(2, 812, 50)}, 3).is_over);
+  EXPECT_FALSE(report_of({in_message(0, -1, 61, "recv"), gone(1, 33), gone(2, 33, 1)}, 3).is_over);
+}
+
 TEST(HangReport, WhoIsOutsideOfCallsIsWaitedFor) {
   for (const double seconds : {1.0, 60.0, 590.0}) {
     const HangReport waits = report_of({in_call(0, 812, 700), outside(1, "extension plot", seconds)}, 2);

@@ -40,6 +40,7 @@ enum State : std::uint64_t { kReturned, kThrown, kWriting, kRunning };
 constinit std::array<Slot, kCalls> ring;
 constinit std::atomic<std::uint64_t> last_record{0};
 constinit std::atomic<int> background_waits{0};
+constinit std::atomic<int> background_messages{0};
 
 /// What write_calls() knows of its surroundings, made beforehand. Two of each: a handler may read one while the other
 /// is written.
@@ -191,6 +192,10 @@ std::uint64_t calls_begun() noexcept { return last_record; }
 
 BackgroundWait::BackgroundWait() noexcept { ++background_waits; }
 BackgroundWait::~BackgroundWait() { --background_waits; }
+
+MessageInBackground::MessageInBackground() noexcept { ++background_messages; }
+MessageInBackground::~MessageInBackground() { --background_messages; }
+bool has_messages_in_background() noexcept { return background_messages > 0; }
 
 RecordedCall::RecordedCall(const GroupName& group, const CallName& call) noexcept
     : slot_(nullptr), exceptions_(std::uncaught_exceptions()) {

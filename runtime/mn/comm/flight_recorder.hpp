@@ -71,6 +71,17 @@ class BackgroundWait {
   BackgroundWait& operator=(const BackgroundWait&) = delete;
 };
 
+/// While it lives, a message that isend() or irecv() has begun, and for which nobody waits yet, is under way.
+class MessageInBackground {
+ public:
+  MessageInBackground() noexcept;
+  ~MessageInBackground();
+  MessageInBackground(const MessageInBackground&) = delete;
+  MessageInBackground& operator=(const MessageInBackground&) = delete;
+};
+/// Whether this process has one. Any thread.
+[[nodiscard]] bool has_messages_in_background() noexcept;
+
 /// A call that has not ended.
 struct CallUnderWay {
   std::uint64_t record = 0;  ///< its number in the ring: older calls have smaller ones

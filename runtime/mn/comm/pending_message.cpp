@@ -66,6 +66,7 @@ bool PendingMessage::has_matched() {
 
 void PendingMessage::wait() {
   const CallScope call = calls_->message(receives_ ? "wait for irecv" : "wait for isend", buffer_, peer_);
+  in_background_.reset();
   try {
     while (!has_matched()) posted_->wait();
   } catch (...) {

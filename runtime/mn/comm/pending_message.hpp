@@ -10,10 +10,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <mpi.h>
 
 #include <mn/comm/call_check.hpp>
+#include <mn/comm/flight_recorder.hpp>
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/message_header.hpp>
 #include <mn/comm/posted_receives.hpp>
@@ -60,6 +62,7 @@ class PendingMessage final : public Request::Impl {
   BufferView host_;  // the buffer, or its copy on the host
   HostStages::Borrowed stage_;
   PendingRequest pending_;
+  std::optional<MessageInBackground> in_background_{std::in_place};  // until wait()
   MessageHeader header_;
   int header_bytes_ = 0;  // that came of the header
   std::array<MPI_Request, 2> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};

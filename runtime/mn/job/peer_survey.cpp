@@ -40,9 +40,7 @@ void PeerMonitor::begin_survey(int asker) {
   if (survey_ || !options_.survey.own) return;
   int level = 0;
   for (int rank = options_.rank; rank > 0; rank = kTree.parent_of(rank)) ++level;
-  survey_ = Survey{.awaited = 0,
-                   .texts = {options_.survey.own()},
-                   .until = Clock::now() + kSurveyTime - std::min(level, 6) * kTimePerLevel};
+  survey_ = Survey{.texts = {}, .until = Clock::now() + kSurveyTime - std::min(level, 6) * kTimePerLevel};
   for (Peer& peer : peers_) {
     peer.answered = false;
     if (peer.gone) continue;
@@ -53,6 +51,7 @@ void PeerMonitor::begin_survey(int asker) {
     if (peer.rank > options_.rank) ++survey_->awaited;
     if (peer.rank != asker) send_byte(peer.socket, PeerByte::kSurvey);
   }
+  survey_->texts.push_back(options_.survey.own());  // last, as it takes a while: the others answer for the same moment
 }
 
 void PeerMonitor::take_answer(Peer& peer, char byte) {

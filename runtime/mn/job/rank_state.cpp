@@ -13,7 +13,8 @@ namespace mn {
 
 // Beside the struct: nlohmann finds it by its arguments.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankState, ranks, hosts, state, iteration, left, call, operation, blocks, enqueued,
-                                   leader, ordinal, number, peer, seconds, stuck, stuck_outside, groups, stack)
+                                   leader, ordinal, number, peer, has_messages, seconds, stuck, stuck_outside, groups,
+                                   stack)
 
 namespace {
 
@@ -27,7 +28,9 @@ std::string key_of(RankState state) {
   state.ranks.clear();
   state.hosts.clear();
   state.stack.clear();
-  state.seconds = 0;
+  // Rules of messages ask for how long a rank has waited at least.
+  const double seconds = std::exchange(state.seconds, 0);
+  if (state.waits()) state.seconds = (seconds < kMessageTime_s ? 0 : 1) + (seconds < work_patience_s() ? 0 : 1);
   if (state.waits()) state.stuck = state.stuck_outside = false;  // in one call ranks are alike
   return json(state).dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -126,6 +129,7 @@ RankState OwnState::now(bool with_stack) const {
     own.number = call->number;
     own.peer = call->world_peer;
   }
+  own.has_messages = has_messages_in_background();
   const bool is_watched = hang_action() != HangAction::kOff && own.left.empty();
   const bool may_be_outside = !own.waits() || own.enqueued;
   if (own.left.empty() && may_be_outside) own.seconds = std::min(own.seconds, activity.silent_s);

@@ -13,6 +13,9 @@
 
 namespace mn {
 
+/// A message that was sent arrives within so many seconds, and answers of two ranks are taken within so many.
+inline constexpr double kMessageTime_s = 3;
+
 /// One rank's, or that of several which do the same.
 struct RankState {
   std::vector<int> ranks = {};
@@ -27,6 +30,7 @@ struct RankState {
   int leader = 0, ordinal = 0;  ///< the call's group
   std::uint64_t number = 0;     ///< the call's in its group; 0: a message
   int peer = -1;                ///< the other rank of a message, in MPI_COMM_WORLD; -1: any
+  bool has_messages = false;    ///< of isend() or irecv() under way, for which it does not wait yet
   double seconds = 0;           ///< in this call, outside of calls without progress, or since it has left
   bool stuck = false;           ///< longer than it may
   bool stuck_outside = false;   ///< longer than it may outside of calls

@@ -1,12 +1,11 @@
 #include <algorithm>
+#include <ranges>
 
+#include <mn/core/activity.hpp>
 #include <mn/job/wait_graph.hpp>
 
 namespace mn {
 namespace {
-
-// A message that was sent before its sender left needs some time.
-constexpr double kMessageTime_s = 3;
 
 bool has(const RankState& state, int rank) { return std::ranges::find(state.ranks, rank) != state.ranks.end(); }
 
@@ -28,6 +27,13 @@ bool receives(const RankState& state) { return state.operation.find("recv") != s
 bool meet(const RankState& one, const RankState& other) {
   if (!other.waits() || other.number > 0 || (other.peer >= 0 && !sends(other) && !has(one, other.peer))) return false;
   return (sends(one) && receives(other)) || (receives(one) && sends(other));
+}
+
+/// Whether the message for which a rank waits may be on its way though the ranks do not meet in it: `other` has sent it,
+/// or has begun to, and does something else by now.
+bool may_travel(const RankState& waiting, const RankState& other) {
+  if (waiting.number > 0) return false;
+  return std::min(waiting.seconds, other.seconds) < (other.has_messages ? work_patience_s() : kMessageTime_s);
 }
 
 /// Different calls with the same number. A wait for a device is no call of its own.
@@ -65,11 +71,10 @@ bool WaitGraph::may_go_on(std::size_t state) const {
   const RankState& own = states_[state];
   if (own.has_left()) return false;
   if (!own.waits()) return true;
-  if (takes_any(own)) return !all_have_answered_ || std::ranges::find(goes_on_, true) != goes_on_.end();
-  for (std::size_t i = 0; i < states_.size(); ++i) {
-    if (!goes_on_[i] && lacks(own, states_[i])) return false;
-  }
-  return true;
+  const auto goes_on = [&](std::size_t i) { return goes_on_[i] || may_travel(own, states_[i]); };
+  const auto all = std::views::iota(std::size_t{0}, states_.size());
+  if (takes_any(own)) return !all_have_answered_ || std::ranges::any_of(all, goes_on);
+  return std::ranges::all_of(all, [&](std::size_t i) { return !lacks(own, states_[i]) || goes_on(i); });
 }
 
 bool WaitGraph::is_complete(std::size_t state) const {
@@ -80,14 +85,15 @@ bool WaitGraph::is_complete(std::size_t state) const {
 
 std::optional<std::pair<RankState, RankState>> WaitGraph::waits_for_left() const {
   const auto others_left = [&](const RankState& waiting) {
-    return all_have_answered_ && waiting.ranks.size() == 1 &&
-           std::ranges::all_of(states_, [&](const RankState& each) { return &each == &waiting || each.has_left(); });
+    return all_have_answered_ && waiting.ranks.size() == 1 && std::ranges::all_of(states_, [&](const RankState& each) {
+             return &each == &waiting || (each.has_left() && !may_travel(waiting, each));
+           });
   };
   for (const RankState& waiting : states_) {
     if (waiting.call.empty() || !waiting.left.empty()) continue;
     for (const RankState& other : states_) {
       if (!other.has_left() || (takes_any(waiting) ? !others_left(waiting) : !lacks(waiting, other))) continue;
-      if (waiting.number == 0 && std::min(waiting.seconds, other.seconds) < kMessageTime_s) continue;
+      if (may_travel(waiting, other)) continue;
       std::pair found(waiting, other);
       if (waiting.number == 0 && waiting.peer >= 0) found.second.ranks = {waiting.peer};
       return found;
