@@ -108,6 +108,16 @@ TEST(HangReport, AMessageMayArriveAfterItsSenderHasLeft) {
   EXPECT_FALSE(report_of({in_message(0, -1, 4, "recv"), gone(1, 33)}, 3).is_over) << "rank 2 has not answered";
 }
 
+TEST(HangReport, ACallWhoseRanksAreUnknownGoesOnByItself) {
+  const auto creates = [](double seconds) { return in_message(0, -1, seconds, "create_communicator"); };
+  EXPECT_EQ(report_of({creates(4), gone(1, 33)}, 2).message, "") << "it may be over this rank alone";
+  EXPECT_FALSE(report_of({creates(4), in_call(1, 812, 61)}, 2).is_over);
+  EXPECT_FALSE(report_of({creates(500), in_call(1, 812, 500)}, 2).is_over);
+  EXPECT_FALSE(report_of({creates(700), outside(1, "validation", 1)}, 2).is_over);
+  EXPECT_TRUE(report_of({creates(700), in_call(1, 812, 500)}, 2).is_over);
+  EXPECT_TRUE(report_of({creates(700), gone(1, 33)}, 2).is_over);
+}
+
 TEST(HangReport, CallsThatNeverMeetAreTheEnd) {
   const HangReport other = report_of({in_call(0, 35, 61), in_call(1, 35, 5, "barrier")}, 2);
   EXPECT_TRUE(other.is_over);

@@ -17,11 +17,14 @@ std::optional<std::int64_t> last_call(const RankState& state, const RankState& c
   return {};
 }
 
-/// A receive from any rank, or another call whose ranks are unknown.
-bool takes_any(const RankState& state) { return state.number == 0 && state.peer < 0; }
-
 bool sends(const RankState& state) { return state.operation.find("send") != std::string::npos; }
 bool receives(const RankState& state) { return state.operation.find("recv") != std::string::npos; }
+
+/// A receive from any rank.
+bool takes_any(const RankState& state) { return state.number == 0 && state.peer < 0 && receives(state); }
+
+/// A call whose ranks are unknown, such as the creation of a communicator over some ranks.
+bool is_unknown_call(const RankState& state) { return state.number == 0 && state.peer < 0 && !receives(state); }
 
 /// Whether two ranks are in the two ends of a message.
 bool meet(const RankState& one, const RankState& other) {
@@ -73,13 +76,14 @@ bool WaitGraph::may_go_on(std::size_t state) const {
   if (!own.waits()) return true;
   const auto goes_on = [&](std::size_t i) { return goes_on_[i] || may_travel(own, states_[i]); };
   const auto all = std::views::iota(std::size_t{0}, states_.size());
-  if (takes_any(own)) return !all_have_answered_ || std::ranges::any_of(all, goes_on);
+  if (is_unknown_call(own) && own.seconds < work_patience_s()) return true;
+  if (is_unknown_call(own) || takes_any(own)) return !all_have_answered_ || std::ranges::any_of(all, goes_on);
   return std::ranges::all_of(all, [&](std::size_t i) { return !lacks(own, states_[i]) || goes_on(i); });
 }
 
 bool WaitGraph::is_complete(std::size_t state) const {
   const RankState& own = states_[state];
-  if (!all_have_answered_ || takes_any(own)) return false;
+  if (!all_have_answered_ || takes_any(own) || is_unknown_call(own)) return false;
   return std::ranges::none_of(states_, [&](const RankState& other) { return lacks(own, other); });
 }
 
@@ -90,7 +94,7 @@ std::optional<std::pair<RankState, RankState>> WaitGraph::waits_for_left() const
            });
   };
   for (const RankState& waiting : states_) {
-    if (waiting.call.empty() || !waiting.left.empty()) continue;
+    if (waiting.call.empty() || !waiting.left.empty() || is_unknown_call(waiting)) continue;
     for (const RankState& other : states_) {
       if (!other.has_left() || (takes_any(waiting) ? !others_left(waiting) : !lacks(waiting, other))) continue;
       if (may_travel(waiting, other)) continue;
