@@ -187,8 +187,14 @@ TEST(HangReport, WhoDoesNotAnswerIsTheSuspect) {
               HasSubstr("ranks 0,2 make no progress (the table above says where each rank is); they may "
                         "wait for rank 1 on vn7, which does not answer: "));
   EXPECT_TRUE(with(601).is_over);
+  const std::string validates =
+      merge_states({text_of({in_call(0, 812, 700)}), text_of({outside(2, "validation", 1)})}, 3);
+  EXPECT_FALSE(hang_report(validates, job).is_over) << "rank 2 goes on";
+  job.is_cut_off = true;
+  EXPECT_FALSE(with(601).is_over) << "it knows nothing of the others";
+  EXPECT_TRUE(with(1801).is_over);
   job.peer_patience_s = 3600;
-  EXPECT_FALSE(with(601).is_over);
+  EXPECT_FALSE(with(1801).is_over);
 }
 
 TEST(ActivityTest, StatesHaveLimitsOfTheirOwn) {

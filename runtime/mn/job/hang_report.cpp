@@ -131,7 +131,8 @@ class Verdict {
 
   [[nodiscard]] bool is_over() const {
     if (!idle_.empty() || hopeless_is_stuck_) return true;
-    return !missing_.empty() && stuck_s_ > std::max(work_patience_s(), job_.peer_patience_s);  // rule 4
+    const double patience_s = job_.is_cut_off ? unknown_patience_s() : work_patience_s();
+    return !missing_.empty() && free_.empty() && stuck_s_ > std::max(patience_s, job_.peer_patience_s);  // rule 4
   }
   [[nodiscard]] std::string missing_line() const {
     return missing_.empty() ? "" : "         no answer from " + fold(missing_) + "\n";

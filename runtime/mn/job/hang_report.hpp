@@ -17,8 +17,9 @@
 ///    and the job over, without progress for work_patience_s() (600 s); without a scope, of which nothing is known, for
 ///    unknown_patience_s() (1800 s) while others wait for it.
 /// 4. A rank that has not answered is the suspect, not those that wait for it. The peer monitor judges it, by its own
-///    time (MN_PEER_TIMEOUT); this watch only where it has waited longer than that and than work_patience_s(). A rank
-///    under a debugger is waited for.
+///    time (MN_PEER_TIMEOUT); this watch only where a rank has waited longer than that and than work_patience_s(), and
+///    all that have answered wait: one outside of calls, or under a debugger, is waited for. A rank that is cut off and
+///    speaks for itself knows nothing of the others: it waits for unknown_patience_s().
 /// 5. Otherwise the job goes on, with a line.
 ///
 /// Cost: the square of the number of different states, which ranks that do the same share.
@@ -31,6 +32,7 @@ namespace mn {
 
 struct HangContext {
   int ranks = 1;                                 ///< of the job
+  bool is_cut_off = false;                       ///< a rank speaks for itself, as no survey came to an end
   double peer_patience_s = 60;                   ///< silence that the peer monitor counts as a loss; infinite: none
   std::function<std::string(int)> host_of = {};  ///< of a rank that has not answered; may be empty
 };

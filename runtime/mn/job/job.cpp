@@ -135,7 +135,7 @@ class Job::Impl {
   void start_progress_watch() {
     ProgressWatch::Actions actions;
     actions.on_stuck = [this] {
-      if (!monitor_ || !monitor_->is_judged_elsewhere()) report_hang(text_of({own_->now(true)}));
+      if (!monitor_ || !monitor_->is_judged_elsewhere()) report_hang(text_of({own_->now(true)}), true);
     };
     if (monitor_) {
       actions.start_survey = [this] { monitor_->start_survey(); };
@@ -145,11 +145,10 @@ class Job::Impl {
   }
 
   /// On the monitor's thread of rank 0, or on the watch's of a rank that is cut off.
-  void report_hang(const std::string& text) {
-    HangContext job{.ranks = size_};
+  void report_hang(const std::string& text, bool is_cut_off = false) {
+    HangContext job{.ranks = size_, .is_cut_off = is_cut_off};
     job.peer_patience_s =
         monitor_ ? static_cast<double>(peer_timeout().count()) : std::numeric_limits<double>::infinity();
-    if (monitor_ && !monitor_->unreachable().empty()) job.peer_patience_s = 0;  // nobody watches the others from here
     if (monitor_) job.host_of = [this](int rank) { return monitor_->host_of(rank); };
     const HangReport found = hang_report(text, job);
     if (found.message.empty()) return;
