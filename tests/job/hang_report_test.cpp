@@ -161,6 +161,15 @@ TEST(HangReport, WhoIsOutsideOfCallsIsWaitedFor) {
   }
   EXPECT_FALSE(report_of({in_call(0, 812, 700), outside(1, "", 1700)}, 2).is_over) << "a long index";
   EXPECT_TRUE(report_of({in_call(0, 812, 1900), outside(1, "", 1801)}, 2).is_over);
+  EXPECT_FALSE(report_of({in_call(0, 812, 1700), outside(1, "", 5000)}, 2).is_over) << "not awaited for so long";
+  RankState member = outside(2, "validation", 5);
+  member.groups = {{0, 2, 33}};
+  RankState waits = in_call(0, 34, 1900);
+  waits.ordinal = 2;
+  EXPECT_FALSE(report_of({waits, outside(1, "", 1801), member}, 3).is_over) << "nobody waits for rank 1";
+  RankState between = in_message(2, 1, 5, "recv");
+  between.groups = member.groups;
+  EXPECT_TRUE(report_of({waits, outside(1, "", 1801), between}, 3).is_over) << "rank 0 does, by rank 2";
   EXPECT_FALSE(report_of({in_call(0, 812, 500), in_call(1, 812, 500)}, 2).is_over) << "all are in it";
   EXPECT_TRUE(report_of({in_call(0, 812, 601), in_call(1, 812, 601)}, 2).is_over);
   EXPECT_EQ(report_of({in_call(0, 812, 50), outside(1, "training", 5)}, 2).message, "");

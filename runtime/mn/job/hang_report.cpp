@@ -120,8 +120,8 @@ class Verdict {
       if (state.stuck) stuck_.insert(stuck_.end(), state.ranks.begin(), state.ranks.end());
       if (state.waits() && !graph.goes_on(i)) hopeless_.push_back(&state);
       hopeless_is_stuck_ |= state.stuck && state.waits() && !graph.goes_on(i);
-      const bool is_unknown = state.state.empty() && state.left.empty() && !state.waits();
-      if (!state.waits() && (state.stuck || (is_unknown && state.seconds > unknown_patience_s())))
+      const bool is_unknown = state.state.empty() && state.left.empty() && state.seconds > unknown_patience_s();
+      if (!state.waits() && (state.stuck || (is_unknown && graph.is_awaited(i, unknown_patience_s()))))
         idle_.push_back(&state);
       if (state.waits() && graph.is_complete(i) && state.seconds > work_patience_s()) idle_.push_back(&state);
       if (!state.waits() && state.left.empty()) free_.push_back(&state);

@@ -87,6 +87,24 @@ bool WaitGraph::is_complete(std::size_t state) const {
   return std::ranges::none_of(states_, [&](const RankState& other) { return lacks(own, other); });
 }
 
+bool WaitGraph::is_awaited(std::size_t state, double seconds) const {
+  std::vector<bool> reached(states_.size(), false);
+  std::vector<std::size_t> next;
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i].waits() && states_[i].seconds > seconds) next.push_back(i);
+  }
+  while (!next.empty()) {
+    const RankState& waiting = states_[next.back()];
+    next.pop_back();
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+      if (reached[i] || (!takes_any(waiting) && !is_unknown_call(waiting) && !lacks(waiting, states_[i]))) continue;
+      reached[i] = true;
+      if (states_[i].waits()) next.push_back(i);
+    }
+  }
+  return reached[state];
+}
+
 std::optional<std::pair<RankState, RankState>> WaitGraph::waits_for_left() const {
   const auto others_left = [&](const RankState& waiting) {
     return all_have_answered_ && waiting.ranks.size() == 1 && std::ranges::all_of(states_, [&](const RankState& each) {

@@ -19,6 +19,8 @@ class WaitGraph {
   [[nodiscard]] bool goes_on(std::size_t state) const { return goes_on_[state]; }
   /// Whether the call of a state lacks no rank.
   [[nodiscard]] bool is_complete(std::size_t state) const;
+  /// Whether a rank that has waited for longer than `seconds` waits for those of a state, or for ranks that do.
+  [[nodiscard]] bool is_awaited(std::size_t state, double seconds) const;
   /// Ranks that wait in a call, and those that have left main without it.
   [[nodiscard]] std::optional<std::pair<RankState, RankState>> waits_for_left() const;
 
