@@ -39,6 +39,7 @@ namespace {
 constexpr auto kAgreementTime = std::chrono::seconds(2);
 constexpr auto kReturnTime = std::chrono::seconds(5);  // for the others, once a rank has returned another status than 0
 constexpr auto kExitTime = std::chrono::seconds(1);    // the same for exit()
+constexpr const char* kAlone = " on this rank, and not on every other";
 
 void start_log(const Speaker& speaker) {
   LogOptions options;
@@ -102,7 +103,7 @@ class Job::Impl {
     exit_code_ = exit_code;
     if (exit_code == 0) leave(how);
     const auto all = ends_.run(comm_.get(), exit_code, exit_code == 0 ? std::nullopt : std::optional(patience));
-    if (!all) end_alone(how);
+    if (!all) end_alone(exit_code == 0 ? "MPI has failed after this rank " + how : how + kAlone);
     if (all->least == all->most) return exit_code;
     if (all->most == kThrown) wait_for_report();
     return exit_code_ = first_status(exit_code);
@@ -204,11 +205,11 @@ class Job::Impl {
     if (monitor_) monitor_->leave();
   }
 
-  /// This rank has ended with another status than 0, and others go on.
-  [[noreturn]] void end_alone(const std::string& how) {
+  /// This rank has ended, and the others cannot end with it: they go on, or MPI has failed.
+  [[noreturn]] void end_alone(const std::string& why) {
     const FailureHooks hooks = failure_hooks();
     while (hooks.may_report && !hooks.may_report()) pause();  // the monitor ends this process
-    end_all_ranks(speaker_, how + " on this rank, and not on every other; all ranks end", hooks, exit_code_);
+    end_all_ranks(speaker_, why + "; all ranks end", hooks, exit_code_ == 0 ? 1 : exit_code_);
   }
 
   /// The program has called exit() before the end of its Job, as perhaps every rank has.
@@ -216,8 +217,7 @@ class Job::Impl {
     exit_code_ = status;
     const std::string how = "exit(" + std::to_string(status) + ") was called";
     if (!pthread_equal(pthread_self(), main_thread_.thread)) {  // main may use MPI, which cannot be finalized then
-      if (status == 0) exit_code_ = 1;
-      end_alone(how + " by a thread beside main's");
+      end_alone(how + " by a thread beside main's" + kAlone);
     }
     settle(status, status == 0 ? "called exit(0)" : how, kExitTime);
     finish(exit_code_);
