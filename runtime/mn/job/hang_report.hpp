@@ -10,9 +10,9 @@
 /// 2. A rank goes on by itself if it is in no call, has not answered, or waits in a call that all have joined (data
 ///    still travels); so does one whose call lacks only ranks that go on. The others wait for each other forever: where
 ///    one of them has waited for call_patience_s() (60 s), the job is over. Different calls of one number lack each
-///    other. A message may still travel from or to a rank that has been in another call for less than kMessageTime_s, or
-///    than work_patience_s() where one of its isend() or irecv() is under way: so long, who waits for it goes on. A call
-///    whose ranks are unknown (the creation of a communicator over some ranks) goes on for work_patience_s().
+///    other. A message may still travel from or to a rank that has been in another call for less than kMessageTime_s,
+///    or than work_patience_s() where one of its isend() or irecv() is under way: so long, who waits for it goes on. A
+///    call whose ranks are unknown (the creation of a communicator over some ranks) goes on for work_patience_s().
 /// 3. Who waits for ranks that go on by themselves is patient, however long they report progress. Such a rank is stuck,
 ///    and the job over, without progress for work_patience_s() (600 s); without a scope, of which nothing is known, for
 ///    unknown_patience_s() (1800 s) while others wait for it.

@@ -32,8 +32,8 @@ bool meet(const RankState& one, const RankState& other) {
   return (sends(one) && receives(other)) || (receives(one) && sends(other));
 }
 
-/// Whether the message for which a rank waits may be on its way though the ranks do not meet in it: `other` has sent it,
-/// or has begun to, and does something else by now.
+/// Whether the message for which a rank waits may be on its way though the ranks do not meet in it: `other` has sent
+/// it, or has begun to, and does something else by now.
 bool may_travel(const RankState& waiting, const RankState& other) {
   if (waiting.number > 0) return false;
   return std::min(waiting.seconds, other.seconds) < (other.has_messages ? work_patience_s() : kMessageTime_s);
