@@ -16,8 +16,7 @@ namespace mn {
 namespace {
 
 constexpr auto kPeriod = std::chrono::seconds(1);
-constexpr auto kStandstill = std::chrono::seconds(3);  // a look that comes so late: the process did not run
-constexpr int kLooksBeforeOwnReport = 10;              // longer than a survey
+constexpr int kLooksBeforeOwnReport = 10;  // longer than a survey
 constexpr int kLooksBetweenSurveys = 60;
 constexpr int kLooksBeforeSecondSurvey = 5;  // when messages that ranks sent before they left have arrived
 constexpr double kLeftPatience_s = 3.5;      // so much that the first survey tells, most often

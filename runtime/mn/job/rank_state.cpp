@@ -23,6 +23,8 @@ using nlohmann::json;
 constexpr std::size_t kMaxStacks = 8;
 constexpr double kLong_s = 10;  // without progress for so long, a rank shows its stack
 
+double seconds_of(std::chrono::steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
 /// Equal for ranks that do the same.
 std::string key_of(RankState state) {
   state.ranks.clear();
@@ -46,6 +48,17 @@ void merge_into(RankState& all, const RankState& one) {
   all.stuck |= one.stuck;
   all.stuck_outside |= one.stuck_outside;
   if (all.stack.empty()) all.stack = one.stack;
+}
+
+void add_call(RankState& state, const CallUnderWay& call) {
+  state.call = call.text;
+  state.operation = call.operation;
+  state.blocks = call.blocks;
+  state.enqueued = call.enqueued;
+  state.leader = call.leader;
+  state.ordinal = call.ordinal;
+  state.number = call.number;
+  state.peer = call.world_peer;
 }
 
 }  // namespace
@@ -89,6 +102,7 @@ void OwnState::look() {
   const auto call = call_under_way();
   const std::uint64_t record = call ? call->record : 0, begun = calls_begun();
   const std::lock_guard lock(mutex_);
+  looked_ = Clock::now();
   // In a call, those that other threads begin meanwhile are no progress of it.
   if (!left_.empty() || (record == record_ && (call || begun == begun_))) return;
   record_ = record;
@@ -110,29 +124,24 @@ void OwnState::leave(const std::string& how) {
 RankState OwnState::now(bool with_stack) const {
   const Activity activity = activity_now();
   const auto call = call_under_way();
+  const auto now = Clock::now();
+  double standstill_s = 0;
   RankState own{
       .ranks = {speaker_.rank}, .hosts = {speaker_.host}, .state = activity.state, .iteration = activity.iteration};
   {
     const std::lock_guard lock(mutex_);
     own.left = left_;
+    // The monitor may ask before the watch has seen that the process stood still.
+    if (now - looked_ > kStandstill) standstill_s = seconds_of(now - looked_);
     // A call that the watch has not seen yet has just begun.
-    if ((call ? call->record : 0) == record_)
-      own.seconds = std::chrono::duration<double>(Clock::now() - since_).count();
+    if ((call ? call->record : 0) == record_) own.seconds = seconds_of(now - since_) - standstill_s;
   }
-  if (call) {
-    own.call = call->text;
-    own.operation = call->operation;
-    own.blocks = call->blocks;
-    own.enqueued = call->enqueued;
-    own.leader = call->leader;
-    own.ordinal = call->ordinal;
-    own.number = call->number;
-    own.peer = call->world_peer;
-  }
+  if (call) add_call(own, *call);
   own.has_messages = has_messages_in_background();
   const bool is_watched = hang_action() != HangAction::kOff && own.left.empty();
   const bool may_be_outside = !own.waits() || own.enqueued;
-  if (own.left.empty() && may_be_outside) own.seconds = std::min(own.seconds, activity.silent_s);
+  if (own.left.empty() && may_be_outside) own.seconds = std::min(own.seconds, activity.silent_s - standstill_s);
+  own.seconds = std::max(own.seconds, 0.0);
   own.stuck_outside = is_watched && may_be_outside && own.seconds > activity.limit_s;
   own.stuck = own.waits() ? is_watched && own.seconds > call_patience_s() : own.stuck_outside;
   for (const GroupCalls& group : group_calls())

@@ -16,6 +16,9 @@ namespace mn {
 /// A message that was sent arrives within so many seconds, and answers of two ranks are taken within so many.
 inline constexpr double kMessageTime_s = 3;
 
+/// The watch looks once a second: a process in which it has not for so long stood still.
+inline constexpr auto kStandstill = std::chrono::seconds(3);
+
 /// One rank's, or that of several which do the same.
 struct RankState {
   std::vector<int> ranks = {};
@@ -66,9 +69,10 @@ class OwnState {
   Speaker speaker_;
   WatchedThread main_;
   mutable std::mutex mutex_;
-  std::uint64_t record_ = 0;                // of the call under way
-  std::uint64_t begun_ = 0;                 // calls so far
-  Clock::time_point since_ = Clock::now();  // in this call, or without another one
+  std::uint64_t record_ = 0;                 // of the call under way
+  std::uint64_t begun_ = 0;                  // calls so far
+  Clock::time_point since_ = Clock::now();   // in this call, or without another one
+  Clock::time_point looked_ = Clock::now();  // the watch
   std::string left_;
 };
 
