@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A batch job that is told of its end checkpoints, goes back into the queue and, started again, trains what is left. So do
-# one that a signal ends after a checkpoint, and one that fails after it; one that ends without is over, and so is one that
+# A batch job that is told of its end checkpoints, goes back into the queue and, started again, trains what is left. So
+# do one that a signal ends, and one that fails after a checkpoint; one that fails without is over, and so is one that
 # scancel ends.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 epochs=10
@@ -22,7 +22,7 @@ goes_back() {
 }
 
 # What mnlaunch and the training do at each start: wait for a signal after a checkpoint; fail after one; end by a signal
-# without one. The file for their progress is private.
+# without one; fail without one. The file for their progress is private.
 mkdir -p stand-in
 cat >stand-in/mnlaunch <<'STAND_IN'
 #!/bin/bash
@@ -47,9 +47,10 @@ within 60 test -e waits || fail "no start in 60 s: $(cat "mnist-$job.txt")"
 scancel --signal=USR1 "$job"
 goes_back "$job" 1
 goes_back "$job" 2
+goes_back "$job" 3
 within 60 is_over "$job" || fail "not over: $(scontrol show job "$job")"
 [[ $(scontrol show job "$job") =~ JobState=FAILED ]] || fail "not failed: $(scontrol show job "$job")"
-! compgen -G '.mn-status-*' || fail 'the file for the progress stays'
+! compgen -G '.mn-*' || fail "a file stays: $(echo .mn-*)"
 
 rm waits
 job=$(MN_BUILD_DIR=$work/stand-in sbatch --parsable --nodes=1 "$checkout/slurm/mnist.sbatch")
