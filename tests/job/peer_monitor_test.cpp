@@ -3,6 +3,7 @@
 #include <barrier>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <mn/core/text.hpp>
 #include <mn/job/peer_monitor.hpp>
 #include <mn/job/prepare.hpp>
 
@@ -29,13 +31,16 @@ using ::testing::HasSubstr;
 class Ranks {
  public:
   /// `strangers` connect to rank 0 before its children, and say `words`.
-  explicit Ranks(int size, std::chrono::milliseconds timeout = 5000ms, int strangers = 0, std::string words = "")
+  explicit Ranks(
+      int size, std::chrono::milliseconds timeout = 5000ms, int strangers = 0, std::string words = "",
+      std::function<PeerSurvey(int rank)> survey_of = [](int) { return PeerSurvey(); })
       : table_(static_cast<std::size_t>(size)),
         turn_(size),
         monitors_(table_.size()),
         losses_(table_.size()),
         strangers_(static_cast<std::size_t>(strangers)),
-        words_(std::move(words)) {
+        words_(std::move(words)),
+        survey_of_(std::move(survey_of)) {
     std::vector<std::thread> starts;
     for (int rank = 0; rank < size; ++rank) starts.emplace_back([this, rank, timeout] { start(rank, timeout); });
     for (auto& each : starts) each.join();
@@ -86,6 +91,7 @@ class Ranks {
     options.heartbeat = timeout / 10;
     options.patience = 300ms;
     options.silence = [this] { ++silent_; };
+    options.survey = survey_of_(rank);
     const auto exchange = [this, rank](const std::string& text) {
       table_[static_cast<std::size_t>(rank)] = text;
       turn_.arrive_and_wait();
@@ -118,6 +124,7 @@ class Ranks {
   std::vector<std::optional<std::string>> losses_;
   std::vector<Fd> strangers_;
   std::string words_;
+  std::function<PeerSurvey(int rank)> survey_of_;
 };
 
 TEST(PeerMonitor, AnOrderlyEndIsNoLoss) {
@@ -240,6 +247,28 @@ TEST(PeerMonitor, ARankThatLeavesIsKnownToAll) {
     for (int i = 0; i < 6000 && ranks[r].ranks_left() < others; ++i) std::this_thread::sleep_for(10ms);
     EXPECT_EQ(ranks[r].ranks_left(), others) << "rank " << r;
   }
+  EXPECT_TRUE(ranks.all_quiet());
+}
+
+TEST(PeerMonitor, ALargeAnswerWaitsForAParentThatIsBusy) {
+  std::promise<std::size_t> bytes;
+  const auto survey_of = [&](int rank) {
+    PeerSurvey survey;
+    survey.own = [rank] {
+      if (rank == 0) std::this_thread::sleep_for(1500ms);
+      return std::string(rank == 0 ? 1 : 1'000'000, 'x');
+    };
+    survey.merge = [](const auto& texts) { return join(texts, ""); };
+    survey.on_result = [&](const std::string& text) { bytes.set_value(text.size()); };
+    return survey;
+  };
+  Ranks ranks(2, 4000ms, 0, "", survey_of);
+  const int size = 20'000;  // less than the answer
+  setsockopt(ranks[1].links()[0].socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+  setsockopt(ranks[0].links()[0].socket, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+  ranks[1].start_survey();
+  EXPECT_EQ(bytes.get_future().get(), 1'000'001);
+  ranks.leave();
   EXPECT_TRUE(ranks.all_quiet());
 }
 

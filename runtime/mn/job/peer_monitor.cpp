@@ -66,12 +66,12 @@ std::string PeerMonitor::loss_message(const Peer& peer, const std::string& how) 
 }
 
 void PeerMonitor::send_to_all(PeerByte byte) const noexcept {
-  for (const Peer& peer : peers_) send_byte(peer.socket, byte);  // a peer that cannot take it is gone already
+  for (const Peer& peer : peers_) send(peer, byte);  // a peer that cannot take it is gone already
 }
 
 void PeerMonitor::send_to(int rank, PeerByte byte) const noexcept {
   for (const Peer& peer : peers_) {
-    if (peer.rank == rank) send_byte(peer.socket, byte);
+    if (peer.rank == rank) send(peer, byte);
   }
 }
 
@@ -130,6 +130,7 @@ void PeerMonitor::run() {
     }
     for (Peer& peer : peers_) {
       if (!peer.gone) read_from(peer);
+      if (!peer.gone) send_rest(peer);
     }
     look_for_silence();
     if (asking_) ask(options_.rank);
@@ -146,7 +147,10 @@ void PeerMonitor::run() {
 
 bool PeerMonitor::wait_for_bytes(Deadline until) {
   std::vector<pollfd> entries{{wake_.get(), POLLIN, 0}};
-  for (const Peer& peer : peers_) entries.push_back({peer.gone ? -1 : peer.socket.get(), POLLIN, 0});
+  for (const Peer& peer : peers_) {
+    const short events = peer.unsent.empty() ? POLLIN : POLLIN | POLLOUT;
+    entries.push_back({peer.gone ? -1 : peer.socket.get(), events, 0});
+  }
   poll(entries.data(), entries.size(), milliseconds_until(until));
   std::uint64_t wakes = 0;
   [[maybe_unused]] const auto drained = read(wake_.get(), &wakes, sizeof wakes);
@@ -218,7 +222,7 @@ void PeerMonitor::leave() noexcept {
 
 void PeerMonitor::pass_left_on(int from) {
   for (const Peer& peer : peers_) {
-    if (peer.rank != from) send_byte(peer.socket, PeerByte::kLeft);
+    if (peer.rank != from) send(peer, PeerByte::kLeft);
   }
 }
 

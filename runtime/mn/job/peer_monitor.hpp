@@ -144,6 +144,7 @@ class PeerMonitor {
     bool was_held = false;                  ///< by a debugger, when its silence was last looked at
     bool answered = false;                  ///< in the survey that goes on
     std::optional<std::string> frame = {};  ///< the bytes of an answer so far, its length first
+    std::string unsent = {};                ///< of the answer to this peer: no other byte may come between
   };
   struct Survey {
     std::size_t awaited = 0;  ///< children that have not answered
@@ -156,8 +157,10 @@ class PeerMonitor {
   };
   static constexpr Tree kTree{8};  ///< whose members are the ranks
 
-  static bool send_byte(const Fd& socket, PeerByte byte) {
-    return send_bytes(socket, std::as_bytes(std::span(&byte, 1)));
+  static void send_byte(const Fd& socket, PeerByte byte) { send_bytes(socket, std::as_bytes(std::span(&byte, 1))); }
+  /// Sends nothing while an answer to `peer` is under way: it shows life, too, and other bytes only hasten a report.
+  static void send(const Peer& peer, PeerByte byte) {
+    if (peer.unsent.empty()) send_byte(peer.socket, byte);
   }
   void meet_neighbors(const Exchange& exchange);
   [[nodiscard]] bool reports_loss_of(int rank) const;
@@ -180,6 +183,7 @@ class PeerMonitor {
   void begin_survey(int asker);
   void take_answer(Peer& peer, char byte);
   void end_survey();
+  static void send_rest(Peer& peer);
   void look_for_silence();
   [[nodiscard]] static bool is_held(const Peer& peer);
   void lose(Peer& peer, const std::string& how);

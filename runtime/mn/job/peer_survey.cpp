@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <mn/job/peer_monitor.hpp>
@@ -14,20 +13,7 @@ namespace {
 
 constexpr auto kSurveyTime = std::chrono::milliseconds(4000);   // for rank 0
 constexpr auto kTimePerLevel = std::chrono::milliseconds(500);  // by which those below answer earlier
-constexpr auto kSendTime = std::chrono::seconds(1);
 constexpr std::size_t kMaxAnswer = 4 << 20;
-
-/// As far as the time goes: an answer that does not arrive whole ends the connection's use for answers alone.
-void send_within(const Fd& socket, std::string_view bytes, Deadline deadline) {
-  while (!bytes.empty() && std::chrono::steady_clock::now() < deadline) {
-    const ssize_t sent = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent > 0) bytes.remove_prefix(static_cast<std::size_t>(sent));
-    if (sent > 0 || errno == EINTR) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return;
-    pollfd writable{socket.get(), POLLOUT, 0};
-    poll(&writable, 1, 50);
-  }
-}
 
 }  // namespace
 
@@ -49,12 +35,13 @@ void PeerMonitor::begin_survey(int asker) {
       continue;
     }
     if (peer.rank > options_.rank) ++survey_->awaited;
-    if (peer.rank != asker) send_byte(peer.socket, PeerByte::kSurvey);
+    if (peer.rank != asker) send(peer, PeerByte::kSurvey);
   }
   survey_->texts.push_back(options_.survey.own());  // last, as it takes a while: the others answer for the same moment
 }
 
 void PeerMonitor::take_answer(Peer& peer, char byte) {
+  peer.heard = Clock::now();
   std::string& frame = *peer.frame;
   frame += byte;
   std::uint32_t length = 0;
@@ -81,10 +68,21 @@ void PeerMonitor::end_survey() {
   std::string frame(1, static_cast<char>(PeerByte::kSurveyed));
   frame.append(reinterpret_cast<const char*>(&length), sizeof length);
   frame += text;
-  for (const Peer& peer : peers_) {
-    if (peer.gone || peer.rank != kTree.parent_of(options_.rank)) continue;
-    send_within(peer.socket, frame, Clock::now() + kSendTime);
+  for (Peer& peer : peers_) {
+    if (peer.gone || peer.rank != kTree.parent_of(options_.rank) || !peer.unsent.empty()) continue;
+    peer.unsent = frame;
+    send_rest(peer);
     survey_arrived_ = true;
+  }
+}
+
+void PeerMonitor::send_rest(Peer& peer) {
+  while (!peer.unsent.empty()) {
+    const ssize_t sent = ::send(peer.socket.get(), peer.unsent.data(), peer.unsent.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (sent <= 0) return peer.unsent.clear();  // the connection is gone: reading from it says so
+    peer.unsent.erase(0, static_cast<std::size_t>(sent));
   }
 }
 
