@@ -116,6 +116,9 @@ TEST(HangReport, ACallWhoseRanksAreUnknownGoesOnByItself) {
   EXPECT_FALSE(report_of({creates(700), outside(1, "validation", 1)}, 2).is_over);
   EXPECT_TRUE(report_of({creates(700), in_call(1, 812, 500)}, 2).is_over);
   EXPECT_TRUE(report_of({creates(700), gone(1, 33)}, 2).is_over);
+  RankState spawned = in_call(0, 34, 70);
+  spawned.leader = -1;
+  EXPECT_FALSE(report_of({spawned, gone(1, 33)}, 2).is_over) << "it waits for a rank of another MPI_COMM_WORLD";
 }
 
 TEST(HangReport, CallsThatNeverMeetAreTheEnd) {

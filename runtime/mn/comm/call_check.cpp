@@ -72,7 +72,7 @@ struct Agreed {
 
 std::atomic<int> groups_made{0};  // those of which this process is the first rank
 
-/// The ranks of `comm`, in MPI_COMM_WORLD.
+/// The ranks of `comm`, in MPI_COMM_WORLD; -1 for those of another one, such as MPI_Comm_spawn() makes.
 std::vector<int> world_ranks_of(MPI_Comm comm, int size) {
   std::vector<int> own(static_cast<std::size_t>(size)), all(own.size());
   std::iota(own.begin(), own.end(), 0);
@@ -82,6 +82,7 @@ std::vector<int> world_ranks_of(MPI_Comm comm, int size) {
   mpi_check(MPI_Group_translate_ranks(group, size, own.data(), world, all.data()), "MPI_Group_translate_ranks");
   MPI_Group_free(&group);
   MPI_Group_free(&world);
+  std::ranges::replace(all, MPI_UNDEFINED, -1);
   return all;
 }
 
@@ -97,7 +98,8 @@ CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
   // One rank that asks is enough for debug mode; of the time-outs the longest counts.
   mpi_check(MPI_Allreduce(MPI_IN_PLACE, &agreed, 4, MPI_INT64_T, MPI_MAX, comm), "agreeing on a communicator's modes");
   debug_ = agreed.debug != 0;
-  group_.leader = static_cast<int>(agreed.leader);
+  const bool is_of_one_world = std::ranges::find(world_ranks_, -1) == world_ranks_.end();
+  group_.leader = is_of_one_world ? static_cast<int>(agreed.leader) : -1;
   group_.ordinal = static_cast<int>(agreed.ordinal);
   count_.emplace(group_);
   limits_ = std::make_unique<CallLimits>(comm, group_, std::chrono::milliseconds(agreed.timeout_ms));

@@ -32,7 +32,7 @@ namespace mn {
 
 /// A communicator's group of ranks in records.
 struct GroupName {
-  int leader = 0;   ///< rank in MPI_COMM_WORLD of its first rank
+  int leader = 0;   ///< rank in MPI_COMM_WORLD of its first rank; -1: not all ranks are of MPI_COMM_WORLD
   int ordinal = 0;  ///< which of the groups that the leader has made
   int rank = 0;     ///< this process's, within the group
   int size = 1;     ///< ranks of the group

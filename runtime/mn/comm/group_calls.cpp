@@ -31,7 +31,7 @@ std::atomic<std::uint64_t> creations{0};
 }  // namespace
 
 GroupCount::GroupCount(const GroupName& group) : number_(std::make_shared<std::atomic<std::uint64_t>>(0)) {
-  if (group.size == 1) return;
+  if (group.size == 1 || group.leader < 0) return;
   Entries& kept = entries();
   const std::lock_guard lock(kept.mutex);
   kept.all.push_back({group.leader, group.ordinal, number_});

@@ -27,7 +27,7 @@ struct GroupCalls {
   std::uint64_t number = 0;  ///< of this process's last call
 };
 
-/// A group's count; one of a single rank is not kept.
+/// A group's count; one of a single rank is not kept, nor of a group that has no leader.
 class GroupCount {
  public:
   explicit GroupCount(const GroupName& group);

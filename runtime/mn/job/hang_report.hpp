@@ -12,7 +12,8 @@
 ///    one of them has waited for call_patience_s() (60 s), the job is over. Different calls of one number lack each
 ///    other. A message may still travel from or to a rank that has been in another call for less than kMessageTime_s,
 ///    or than work_patience_s() where one of its isend() or irecv() is under way: so long, who waits for it goes on. A
-///    call whose ranks are unknown (the creation of a communicator over some ranks) goes on for work_patience_s().
+///    call whose ranks are unknown (the creation of a communicator over some ranks, one with ranks outside of
+///    MPI_COMM_WORLD) goes on for work_patience_s().
 /// 3. Who waits for ranks that go on by themselves is patient, however long they report progress. Such a rank is stuck,
 ///    and the job over, without progress for work_patience_s() (600 s); without a scope, of which nothing is known, for
 ///    unknown_patience_s() (1800 s) while others wait for it.

@@ -30,7 +30,7 @@ struct RankState {
   std::string operation = {};   ///< "allreduce"
   bool blocks = false;          ///< its main thread waits for the call's end
   bool enqueued = false;        ///< or works outside of calls, if the call on its device is over
-  int leader = 0, ordinal = 0;  ///< the call's group
+  int leader = 0, ordinal = 0;  ///< the call's group, as GroupName has them
   std::uint64_t number = 0;     ///< the call's in its group; 0: a message
   int peer = -1;                ///< the other rank of a message, in MPI_COMM_WORLD; -1: any
   bool has_messages = false;    ///< of isend() or irecv() under way, for which it does not wait yet

@@ -23,8 +23,10 @@ bool receives(const RankState& state) { return state.operation.find("recv") != s
 /// A receive from any rank.
 bool takes_any(const RankState& state) { return state.number == 0 && state.peer < 0 && receives(state); }
 
-/// A call whose ranks are unknown, such as the creation of a communicator over some ranks.
-bool is_unknown_call(const RankState& state) { return state.number == 0 && state.peer < 0 && !receives(state); }
+/// A call whose ranks are unknown: the creation of a communicator over some ranks, or of a group without a leader.
+bool is_unknown_call(const RankState& state) {
+  return state.leader < 0 || (state.number == 0 && state.peer < 0 && !receives(state));
+}
 
 /// Whether two ranks are in the two ends of a message.
 bool meet(const RankState& one, const RankState& other) {
