@@ -83,13 +83,13 @@ TEST(TimeLimitTest, ATimeThatIsOverIsIgnored) {
     const SlurmJob job("exit 1", -300);
     EXPECT_EQ(TimeLimit(0).left_s(), std::nullopt);
   }
-  const SlurmJob job("echo 1:00:00", -300);
+  const SlurmJob job("echo 16 4; echo 17 1:00:00; echo 18 5", -300);
   EXPECT_NEAR(TimeLimit(0).left_s().value_or(0), 3600, 60);
 }
 
 TEST(TimeLimitTest, TheEndOfAJobWhoseTimeIsExtendedIsLater) {
   for (const char* answer : {"1-00:00:00", "UNLIMITED"}) {
-    const SlurmJob job(std::string("echo ") + answer, 30);
+    const SlurmJob job(std::string("echo 17 ") + answer, 30);
     TimeLimit limit(0);
     EXPECT_LE(limit.left_s(), 30);
     EXPECT_TRUE(gets_more_than(limit, 80'000)) << answer;

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include <mn/core/blocked_signals.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/command_output.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/log.hpp>
@@ -27,9 +28,12 @@ constexpr seconds kAskEvery(20);
 std::optional<std::int64_t> time_left_of_squeue() {
   const auto job = environment("SLURM_JOB_ID");
   if (!job || job->find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
-  const std::string text = command_output({"squeue", "--noheader", "--jobs=" + *job, "--format=%L"}, seconds(5));
-  const std::string line = text.substr(0, text.find('\n'));
-  return parse_time_left(std::string_view(line).substr(0, line.find_last_not_of(' ') + 1));
+  // Jobs of an array, and parts of a heterogeneous job, have lines of their own.
+  InText lines(command_output({"squeue", "--noheader", "--jobs=" + *job, "--format=%A %L"}, seconds(5)));
+  for (std::string id, left; lines >> id >> left;) {
+    if (id == *job) return parse_time_left(left);
+  }
+  return std::nullopt;
 }
 
 /// Seconds until the time that the variable holds. No value if there is none, or if it is over: of another job, or
