@@ -3,7 +3,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mkdir bin
 printf '#!/bin/sh\ntouch requeued\n' >bin/scontrol
-printf '#!/bin/sh\necho RUNNING None\n' >bin/squeue
+printf '#!/bin/sh\necho 6 RUNNING None; echo 7 "${STATE:-RUNNING}" None\n' >bin/squeue
 cat >bin/srun <<'STAND_IN'
 #!/bin/sh
 printf 'began 5\niteration 9\nsaved %d\n' "$SAVED" >"$MN_STATUS_FILE"
@@ -39,6 +39,7 @@ for script in "$MN_SOURCE_DIR"/slurm/*.sbatch; do
     done
     [ "$(ends "$script" $status 5)" = no ] || fail "$script: requeued at $status after five starts in vain"
   done
+  [ "$(STATE=COMPLETING ends "$script" 143 7)" = no ] || fail "$script: requeued though cancelled"
   [ "$(ends "$script" 75 5)" = yes ] || fail "$script: not requeued at 75"
   for status in 0 2 78 126 127; do
     [ "$(ends "$script" $status 7)" = no ] || fail "$script: requeued at $status"
