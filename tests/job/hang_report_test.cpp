@@ -126,6 +126,7 @@ TEST(HangReport, CallsThatNeverMeetAreTheEnd) {
   EXPECT_TRUE(other.is_over);
   EXPECT_THAT(other.message,
               AllOf(HasSubstr("in allreduce (call 35)"), HasSubstr("rank 1 on vn1: in barrier (call 35)")));
+  EXPECT_FALSE(report_of({in_call(0, 35, 61), in_call(1, 35, 61, "first call in the background")}, 2).is_over);
   EXPECT_TRUE(report_of({in_message(0, 1, 61, "recv"), in_message(1, 0, 61, "recv")}, 2).is_over);
   EXPECT_TRUE(report_of({in_message(0, 1, 61, "send"), in_message(1, 0, 61, "send")}, 2).is_over);
   EXPECT_FALSE(report_of({in_message(0, 1, 61, "send"), in_message(1, 0, 61, "recv")}, 2).is_over) << "data travel";

@@ -41,9 +41,12 @@ bool may_travel(const RankState& waiting, const RankState& other) {
   return std::min(waiting.seconds, other.seconds) < (other.has_messages ? work_patience_s() : kMessageTime_s);
 }
 
-/// Different calls with the same number. A wait for a device is no call of its own.
+/// Different calls with the same number. A wait for a device is no call of its own, nor is what comes before the first
+/// call in the background.
 bool differ(const RankState& one, const RankState& other) {
-  const auto is_wait = [](const RankState& state) { return state.operation.starts_with("wait for"); };
+  const auto is_wait = [](const RankState& state) {
+    return state.operation.starts_with("wait for") || state.operation.starts_with("first call");
+  };
   return one.leader == other.leader && one.ordinal == other.ordinal && one.number == other.number &&
          one.operation != other.operation && !is_wait(one) && !is_wait(other);
 }
