@@ -220,6 +220,7 @@ class Job::Impl {
       end_alone(how + " by a thread beside main's" + kAlone);
     }
     settle(status, status == 0 ? "called exit(0)" : how, kExitTime);
+    const auto bound = exit_code_ == 0 ? std::jthread() : exit_soon(exit_code_);  // MPI_Finalize may never return
     finish(exit_code_);
   }
 
