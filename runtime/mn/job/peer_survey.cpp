@@ -61,6 +61,7 @@ void PeerMonitor::end_survey() {
   survey_.reset();
   if (options_.rank == 0) {
     survey_arrived_ = true;
+    if (asker_) return;  // that rank reports the job's end
     return options_.survey.on_result(text);
   }
   if (text.size() > kMaxAnswer) return;
