@@ -103,7 +103,7 @@ class CborWalk {
 constexpr const char* kCborKey = "$cbor";
 constexpr int kMaxStorableDepth = kMaxJsonDepth - 8;
 
-bool is_utf8(const std::string& text) {
+bool is_utf8(std::string_view text) {
   try {
     static_cast<void>(json(text).dump());
     return true;
@@ -152,15 +152,6 @@ json parse(std::string_view what, const char* format, Parse parse) {
     fail(what, std::string("no ") + format, error.byte > 0 ? error.byte - 1 : 0);  // counted from 1
   } catch (const json::exception&) {
     throw DataError(std::string(what) + " is damaged: its " + format + " has a number that is too large");
-  }
-}
-
-bool is_utf8(std::string_view text) {
-  try {
-    static_cast<void>(json(text).dump());
-    return true;
-  } catch (const json::type_error&) {
-    return false;
   }
 }
 
