@@ -34,7 +34,7 @@ std::string key_of(RankState state) {
   const double seconds = std::exchange(state.seconds, 0);
   if (state.waits()) state.seconds = (seconds < kMessageTime_s ? 0 : 1) + (seconds < work_patience_s() ? 0 : 1);
   if (state.waits()) state.stuck = state.stuck_outside = false;  // in one call ranks are alike
-  return json(state).dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(state);
 }
 
 /// `all` gets what `one` has of its own.
@@ -63,9 +63,7 @@ void add_call(RankState& state, const CallUnderWay& call) {
 
 }  // namespace
 
-std::string text_of(const std::vector<RankState>& states) {
-  return json(states).dump(-1, ' ', false, json::error_handler_t::replace);
-}
+std::string text_of(const std::vector<RankState>& states) { return json_text(states); }
 
 std::vector<RankState> states_of(const std::string& text, int ranks) {
   try {
