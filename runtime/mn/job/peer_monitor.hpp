@@ -109,8 +109,8 @@ class PeerMonitor {
   PeerMonitor& operator=(const PeerMonitor&) = delete;
 
   [[nodiscard]] std::vector<Link> links() const;
-  /// The parent that could not be reached when the tree was built, with the addresses tried; empty if it was.
   [[nodiscard]] const std::string& host_of(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
+  /// The parent that could not be reached when the tree was built, with the addresses tried; empty if it was.
   [[nodiscard]] const std::string& unreachable() const noexcept { return unreachable_; }
   /// True on one rank of those that call it: that one reports the end of the job. The others get false once it has, and
   /// `on_loss` is called. True also if rank 0 does not answer for two seconds. Blocks; any thread.
@@ -121,7 +121,8 @@ class PeerMonitor {
   [[nodiscard]] int ranks_left() const noexcept { return ranks_left_; }
   /// Starts a survey, unless one goes on. Any thread.
   void start_survey() noexcept;
-  /// Whether a survey came to rank 0, or to the one above on the way there: rank 0 judges them. Any thread.
+  /// Whether the survey that this rank started last came to rank 0, or to the one above on the way there: rank 0 judges
+  /// it. Any thread.
   [[nodiscard]] bool is_judged_elsewhere() const noexcept { return survey_arrived_; }
   /// This rank reports the end of the job: the others end without a message. Returns when they are silent, or
   /// after half a second. Any thread.

@@ -18,6 +18,7 @@ constexpr std::size_t kMaxAnswer = 4 << 20;
 }  // namespace
 
 void PeerMonitor::start_survey() noexcept {
+  survey_arrived_ = false;
   surveying_ = true;
   wake();
 }

@@ -16,7 +16,7 @@ namespace mn {
 namespace {
 
 constexpr auto kPeriod = std::chrono::seconds(1);
-constexpr int kLooksBeforeOwnReport = 10;  // longer than a survey
+constexpr int kLooksBeforeOwnReport = 12;  // after the second survey, longer than it takes
 constexpr int kLooksBetweenSurveys = 60;
 constexpr int kLooksBeforeSecondSurvey = 5;  // when messages that ranks sent before they left have arrived
 constexpr double kLeftPatience_s = 3.5;      // so much that the first survey tells, most often
