@@ -1,5 +1,5 @@
 /// What this process is doing outside of calls, by its own account, and since when: for the watch over its progress
-/// (mn/job/progress_watch.hpp has the rules).
+/// (mn/job/hang_report.hpp has the rules).
 ///
 /// The thread that trains opens and closes scopes and counts iterations; each of these is progress. A watch on another
 /// thread asks how long there has been none.
