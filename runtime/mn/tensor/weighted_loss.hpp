@@ -30,10 +30,10 @@ struct LossWeight {
 
 /// What one backward has come to so far.
 struct BackwardRecord {
-  int task = -1;                                      // the engine's
-  std::vector<LossWeight> losses;                     // the weighted ones that it began at
-  std::vector<std::shared_ptr<Communicator>> groups;  // over which collective calls have passed its gradients
-  bool assumed_equal = false;                         // one of those calls took all ranks to weigh the same
+  int task = -1;                                           // the engine's
+  std::vector<LossWeight> losses = {};                     // the weighted ones that it began at
+  std::vector<std::shared_ptr<Communicator>> groups = {};  // over which collective calls have passed its gradients
+  bool assumed_equal = false;                              // one of those calls took all ranks to weigh the same
 };
 /// Of the backward that runs, in this process; null before its first entry. What comes later is in another record.
 [[nodiscard]] std::shared_ptr<const BackwardRecord> backward_record();
