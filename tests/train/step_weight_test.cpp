@@ -84,6 +84,22 @@ TEST(StepWeight, UnitsOfRanksThatDifferMeetInBackward) {
   }
 }
 
+/// A group is added, or a parameter that was frozen from the start is trained, after a backward of half the unit.
+TEST(StepWeight, StaysWithGradientsWhenTheSetChanges) {
+  for (const bool added : {false, true}) {
+    const at::Tensor a = ones({3}), b = ones({2});
+    const auto optimizer = sgd(added ? std::vector{a} : std::vector{a, b.requires_grad_(false)}, world());
+    for (const double samples : {8, 4}) {
+      optimizer->zero_grad();
+      optimizer->scale_loss(a.sum(), samples).backward();
+      if (samples == 4 && added) optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({b}));
+      b.requires_grad_(samples == 4 || added);
+      optimizer->step(samples);
+    }
+    EXPECT_TRUE(a.eq(-1).all().item<bool>()) << a;
+  }
+}
+
 TEST(StepWeight, Float16GradientsNeitherOverflowNorVanish) {
   for (const bool weighed : {false, true}) {
     const at::Tensor w = torch::zeros({4}, at::kHalf).requires_grad_();

@@ -77,6 +77,12 @@ void GradientWatch::arrived(std::size_t i) {
   }
 }
 
+void GradientWatch::take_over(Backwards backwards, bool ran) {
+  backwards_ = std::move(backwards);
+  backward_ran_ = ran;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) arrived_[i] = Known(parameters_[i].grad());
+}
+
 void GradientWatch::record(std::size_t i) {
   arrived_[i] = Known(parameters_[i].grad());
   if (depth_ == Depth::kOff) return;

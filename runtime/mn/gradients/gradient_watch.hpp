@@ -26,6 +26,7 @@ namespace mn {
 class GradientWatch {
  public:
   enum class Depth : std::uint8_t { kOff, kSome, kAll };
+  using Backwards = std::vector<std::shared_ptr<const BackwardRecord>>;
 
   GradientWatch(std::vector<at::Tensor> parameters, Depth depth);
   /// The gradients that are going to be compared lie there. `earlier`: noted() of the watch before, if there was one.
@@ -57,9 +58,10 @@ class GradientWatch {
   /// Whether a backward has run since forget().
   [[nodiscard]] bool backward_ran() const noexcept { return backward_ran_; }
   /// What was recorded of them, but for those whose gradients were all dropped before the next.
-  [[nodiscard]] const std::vector<std::shared_ptr<const BackwardRecord>>& backwards() const noexcept {
-    return backwards_;
-  }
+  [[nodiscard]] const Backwards& backwards() const noexcept { return backwards_; }
+  /// The gradients that the parameters have come from these backwards, which another watch has seen; `ran`: its
+  /// backward_ran().
+  void take_over(Backwards backwards, bool ran);
   /// The sum of the weights that their losses came with; 1 if none had one.
   [[nodiscard]] double weight_so_far() const;
   /// Whether it has added to a gradient that was reduced.
@@ -95,7 +97,7 @@ class GradientWatch {
   std::shared_ptr<DeviceSamples> samples_;  // null on the CPU; shared with the ends of backwards
   std::vector<Known> arrived_;
   std::vector<Known> reduced_;
-  std::vector<std::shared_ptr<const BackwardRecord>> backwards_;
+  Backwards backwards_;
   int task_ = -1;  // the engine's, of the last gradient that arrived
   bool backward_ran_ = false;
   bool added_to_reduced_ = false;

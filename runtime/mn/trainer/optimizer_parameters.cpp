@@ -75,7 +75,6 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
                 [&](const at::Tensor& p) { return !p.requires_grad() && (local_ || !index_in(before, p)); });
   local_.reset();
   has_looked_ = false;
-  reduction_.reset();
   if (options_.local_steps > 1) {
     local_ =
         std::make_unique<LocalSgd>(parameters, comm_, options_.local_steps, options_.outer_momentum, options_.trace);
@@ -92,8 +91,17 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
 void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse) {
   SparseGradients::Known known;
   for (const at::Tensor& parameter : parameters) known.push_back(index_in(sparse, parameter).has_value());
+  // Gradients that no step has used carry what their losses weigh.
+  GradientWatch::Backwards backwards;
+  bool ran = false;
+  if (reduction_) {
+    const GradientWatch& watch = reduction_->gradients().watch();
+    backwards = watch.backwards();
+    ran = watch.backward_ran();
+  }
   reduction_.reset();  // removes its hooks and views before the next one sets its own
   reduction_ = create_gradient_reduction(std::move(parameters), known, group(), options_);
+  reduction_->gradients().watch().take_over(std::move(backwards), ran);
   if (scaler_) reduction_->averager().set_scale(scaler_->scale());
   reduction_->pause_while(no_sync_);
 }
