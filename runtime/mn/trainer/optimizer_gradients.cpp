@@ -20,6 +20,7 @@
 #include <mn/gradients/gradient_reduction.hpp>
 #include <mn/gradients/step_weights.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
+#include <mn/optimizers/gradient_values.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 #include <mn/trainer/optimizer.hpp>
@@ -132,8 +133,7 @@ void MultiNodeOptimizer::watch_overflows() {
   const auto& parameters = reduction_->parameters();
   std::string where = "the gradients";
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const at::Tensor& gradient = parameters[i].grad();
-    if (!gradient.defined() || at::isfinite(gradient).all().item<bool>()) continue;
+    if (!parameters[i].grad().defined() || at::isfinite(gradient_values(parameters[i])).all().item<bool>()) continue;
     where = "the gradient of " + tensor_name(parameters[i], i);
     break;
   }
