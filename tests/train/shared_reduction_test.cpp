@@ -170,7 +170,6 @@ TEST_P(AnnouncedStep, AParameterWithoutAGradientCountsAsZero) {
   EXPECT_TRUE(second_.allclose(torch::full({kSize}, -1 - (ranks - 1) / ranks)));
 }
 
-/// On every rank, so that none waits for another.
 class BrokenPromise : public AnnouncedStep {
  protected:
   void expect_error(const std::function<void()>& call, const char* what) {
@@ -205,6 +204,16 @@ TEST_P(BrokenPromise, ByASecondBackwardOfAnotherWeight) {
   backward(1);
   backward(1);
   expect_error([&] { optimizer_->step(2 * kSamples); }, "a second backward came after that one");
+}
+
+TEST_P(BrokenPromise, OfOneRankIsTheSameErrorOnAll) {
+  optimizer_->announce_step(kSamples);
+  backward(1);
+  expect_error([&] { optimizer_->step(rank_ == 1 ? kSamples - 1 : kSamples); }, "on rank 1, announce_step() promised");
+  optimizer_->zero_grad();
+  optimizer_->announce_step(kSamples);
+  backward(1);
+  optimizer_->step(kSamples);
 }
 
 TEST_P(BrokenPromise, ByNoStep) {

@@ -219,6 +219,32 @@ TEST(StepWeight, OfExpertsIsThatOfTheLossesOfAllRanks) {
   }
 }
 
+/// Also on a rank whose own weight is right: the middle one of three weighs as the mean does.
+TEST(StepWeight, AFaultOfOneRankIsTheSameErrorOnAll) {
+  const int size = world()->size(), rank = world()->rank();
+  if (size == 1) return;
+  for (const bool overlap : {false, true}) {
+    const at::Tensor w = ones({2});
+    const auto optimizer = sgd({w}, world(), 0, {.overlap = overlap});
+    const auto step = [&](double weighed, double counted) {
+      optimizer->zero_grad();
+      optimizer->scale_loss(w.sum(), weighed).backward();
+      optimizer->step(counted);
+    };
+    step(4, 4);
+    EXPECT_THAT([&] { step(rank == 1 ? 3 : 4, 4); }, ThrowsMessage<ArgumentError>(HasSubstr("on rank 1, the losses")));
+    step(4, 4);
+    const auto assume = [&](double samples) {
+      optimizer->zero_grad();
+      all_reduce(world(), w * 1).sum().backward();
+      optimizer->step(samples);
+    };
+    EXPECT_THAT([&] { assume(4 + rank); }, ThrowsMessage<ArgumentError>(HasSubstr("weigh differently in a step")));
+    assume(2);
+    step(4, 4);
+  }
+}
+
 TEST(StepWeight, OfLossesOfRanksThatAreNotNamedIsAnError) {
   if (world()->size() == 1) return;
   for (const bool weighed : {false, true}) {

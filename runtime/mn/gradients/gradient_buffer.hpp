@@ -81,7 +81,7 @@ class GradientBuffer {
 
   /// The next collect() tells the other ranks of a fault that this one has found.
   void tell_fault() noexcept { tells_fault_ = true; }
-  /// Whether any rank had told of one when collect() made what the last finish() ended.
+  /// Whether any rank had told of one, or may be misweighed(), when collect() made what the last finish() ended.
   [[nodiscard]] bool any_fault() const noexcept { return any_fault_; }
 
   /// Makes the buffer ready to be reduced: copies foreign gradients in, zeros where there are none, multiplies by the

@@ -61,7 +61,6 @@ bool OneNodeReduction::is_final(std::size_t message) const {
 }
 
 bool OneNodeReduction::reduce(const StepWeight& weight) {
-  promise_.check(weight.factor, gradients_, published_);
   StepAgreement agreement = gradients_.collect(weight);
   {
     Trace::Scope scope(trace_.get(), "reduce gradients", Trace::Lane::kCommunication);

@@ -216,7 +216,6 @@ bool OverlappedReduction::is_stale(const StepWeight& weight) const {
 }
 
 bool OverlappedReduction::reduce(const StepWeight& weight) {
-  promise_.check(weight.factor, *gradients_, in_place_ ? end_of(launched_ - 1) : 0);
   finish_copies();
   StepAgreement agreement =
       gradients_->collect(weight, {.stale = is_stale(weight), .in_place = in_place_, .wants_copy = wants_copy_});

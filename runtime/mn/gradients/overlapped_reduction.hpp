@@ -51,6 +51,9 @@ class OverlappedReduction : public GradientReduction {
   void clear() override;
   void scale(double factor) override { gradients_->scale(factor); }
   void announce(StepPromise::Weight weight) override;
+  void check_promise(const StepWeight& weight) const override {
+    promise_.check(weight, *gradients_, in_place_ ? end_of(launched_ - 1) : 0);
+  }
   bool reduce(const StepWeight& weight) override;
   void finish() override { background_.finish(); }
   bool is_settled() const override { return !learning_ && !order_to_come_ && tuner_.is_done(); }

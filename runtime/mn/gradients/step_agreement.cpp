@@ -23,6 +23,8 @@ StepAgreement::StepAgreement(const StepWeight& weight, std::size_t gradients, co
   numbers_[1] = signals.stale ? 1 : 0;
   numbers_[2] = signals.in_place ? 1 : 0;
   numbers_[3] = signals.wants_copy ? 1 : 0;
+  numbers_[6] = weight.assumed_equal ? 1 : 0;
+  numbers_[7] = weight.counted != 1 ? 1 : 0;
 }
 
 std::size_t StepAgreement::tail_count(std::size_t gradients, const Communicator& comm) {

@@ -57,13 +57,13 @@ class StepAgreement {
   [[nodiscard]] Signals signals() const { return {numbers_[1] != 0, numbers_[2] != 0, numbers_[3] != 0}; }
   /// Whether any rank has said show_sparse().
   [[nodiscard]] bool shows_sparse() const { return numbers_[4] != 0; }
-  /// Whether any rank has said show_fault().
-  [[nodiscard]] bool shows_fault() const { return numbers_[5] != 0; }
+  /// Whether any rank has said show_fault(), or may be misweighed().
+  [[nodiscard]] bool shows_fault() const { return numbers_[5] != 0 || (numbers_[6] != 0 && numbers_[7] != 0); }
   /// Whether any rank has gradient i in its buffer.
   [[nodiscard]] bool has(std::size_t i) const { return numbers_[kNumbers + i] != 0; }
 
  private:
-  static constexpr std::size_t kNumbers = 6;  // the weight and the signals; then 1 for each gradient that is there
+  static constexpr std::size_t kNumbers = 8;  // the weight and the signals; then 1 for each gradient that is there
 
   std::vector<double> numbers_;
   StepWeight own_weight_;

@@ -34,7 +34,7 @@ class StepPromise {
 
   /// At the step, before anything else: throws UsageError if the promise was broken (2). Messages [0, given_away) of
   /// the gradients were given away.
-  void check(double factor, const GradientBuffer& gradients, std::size_t given_away) const;
+  void check(const StepWeight& weight, const GradientBuffer& gradients, std::size_t given_away) const;
   /// The step was made.
   void keep();
   /// Nothing is announced.

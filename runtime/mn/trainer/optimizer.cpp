@@ -130,7 +130,6 @@ void MultiNodeOptimizer::apply_pending() {
   bool any = false;
   wait("wait for gradients", [&] { any = reduction_->flush(); });
   check_faults();
-  check_assumed_weights();
   if (any) update();
 }
 

@@ -180,6 +180,11 @@ class MultiNodeOptimizer {
     StepWeight weight;
     bool finite = true;  // for the scaler
   };
+  /// Why a step of this rank can't be made.
+  struct Fault {
+    std::string what;          // empty: it can
+    bool is_argument = false;  // an ArgumentError, else a UsageError
+  };
 
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
   void remove_repeats();
@@ -201,7 +206,8 @@ class MultiNodeOptimizer {
   [[nodiscard]] std::string change_of(std::size_t i) const;
   void check_faults();
   [[nodiscard]] bool is_reduced();
-  void check_assumed_weights() const;
+  void find_faults(StepWeight& weight);
+  void keep_fault_of(const std::function<void()>& check);
   void reduce_weighted(const StepWeight& weight);
   [[nodiscard]] at::Tensor evaluate(const LossClosure& closure, const StepWeight& weight);
   at::Tensor step_with(const LossClosure& closure, const StepWeight& weight);
@@ -229,7 +235,7 @@ class MultiNodeOptimizer {
   std::vector<at::Tensor> trained_;  // those of them that needed a gradient when the set last changed
   std::vector<at::Tensor> frozen_;   // and those that did not
   std::optional<Reduced> reduced_;   // by reduce_gradients(), for the next step
-  std::string fault_;                // that this rank has found in its gradients, until all ranks throw
+  Fault fault_;                      // of this rank, until all ranks throw
   std::unique_ptr<GradientReduction> reduction_;
   std::unique_ptr<GradScaler> scaler_;   // null: losses are not scaled
   SkipsOverflows* skips_ = nullptr;      // actual_, where overflows stay on the device

@@ -47,11 +47,6 @@ bool MultiNodeOptimizer::reduce_gradients(double samples) {
   return reduced_->any;
 }
 
-/// Found where a rank's weight is not the ranks' mean.
-void MultiNodeOptimizer::check_assumed_weights() const {
-  if (reduction_->gradients().misweighed()) fail_assumed_weights();
-}
-
 /// Empty if no frozen parameter has a gradient.
 std::string MultiNodeOptimizer::fault_of_frozen() const {
   for (std::size_t i = 0; i < frozen_.size(); ++i) {
@@ -79,14 +74,42 @@ std::string MultiNodeOptimizer::change_of(std::size_t i) const {
          "or set OptimizerOptions::check_gradients to false";
 }
 
+/// Keeps what `check` throws for check_faults(). With double buffering the last step's fault may still be to be thrown.
+void MultiNodeOptimizer::keep_fault_of(const std::function<void()>& check) {
+  Fault fault;
+  try {
+    check();
+  } catch (const UsageError& error) {
+    fault = {error.what()};
+  } catch (const ArgumentError& error) {
+    fault = {error.what(), true};
+  }
+  if (fault_.what.empty()) fault_ = std::move(fault);
+}
+
+/// Before a reduction, which tells all ranks. Sets what the gradients' losses add to `weight`.
+void MultiNodeOptimizer::find_faults(StepWeight& weight) {
+  if (fault_.what.empty()) fault_.what = fault_of_frozen();
+  if (fault_.what.empty()) fault_.what = fault_of_gradients();
+  keep_fault_of([&] { weights_->carry(weight, reduction_->gradients().watch()); });
+  keep_fault_of([&] { reduction_->check_promise(weight); });
+  if (!fault_.what.empty()) reduction_->tell_fault();
+}
+
 /// Once a reduction has told all ranks of a fault that some have found: they throw the same error.
 void MultiNodeOptimizer::check_faults() {
-  if (!reduction_->gradients().any_fault()) return;
-  const std::vector<std::string> faults = group()->allgather_obj(std::exchange(fault_, ""));
-  const auto first = std::ranges::find_if(faults, [](const std::string& fault) { return !fault.empty(); });
-  if (first == faults.end()) return;  // thrown before
+  const GradientBuffer& gradients = reduction_->gradients();
+  if (!gradients.any_fault()) return;
+  if (gradients.misweighed()) keep_fault_of(fail_assumed_weights);
+  const Fault own = std::exchange(fault_, {});
+  const auto faults = group()->allgather_obj(nlohmann::json::array({own.what, own.is_argument}));
+  const auto first = std::ranges::find_if(faults, [](const auto& fault) { return fault[0] != ""; });
+  if (first == faults.end()) return;  // thrown before, or unequal weights that nobody took to be equal
   const bool on_all = std::ranges::count(faults, *first) == std::ssize(faults);
-  throw UsageError((on_all ? "" : "on rank " + std::to_string(first - faults.begin()) + ", ") + *first);
+  const std::string what =
+      (on_all ? "" : "on rank " + std::to_string(first - faults.begin()) + ", ") + (*first)[0].get<std::string>();
+  if ((*first)[1].get<bool>()) throw ArgumentError(what, true);
+  throw UsageError(what);
 }
 
 /// Whether the gradients are what reduce_gradients() has left.
@@ -109,15 +132,10 @@ void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
     weights_->check_same(reduced_->weight, weight);
     return;
   }
-  // With double buffering the last step's may still be to be thrown.
-  if (fault_.empty()) fault_ = fault_of_frozen();
-  if (fault_.empty()) fault_ = fault_of_gradients();
-  if (!fault_.empty()) reduction_->tell_fault();
   Reduced reduced{.any = false, .weight = weight};
-  weights_->carry(reduced.weight, reduction_->gradients().watch());
+  find_faults(reduced.weight);
   wait("wait for gradients", [&] { reduced.any = reduction_->reduce(reduced.weight); });
   check_faults();
-  check_assumed_weights();
   if (scaler_ && reduced.any) {
     reduced.finite = scaler_->unscale(trained_);
   }
