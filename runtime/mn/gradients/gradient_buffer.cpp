@@ -62,6 +62,7 @@ void GradientBuffer::train_only(std::vector<bool> parameters) {
 void GradientBuffer::clear() {
   for (const auto& parameter : parameters_) parameter.mutable_grad().reset();
   watch_->forget();
+  tells_fault_ = false;
 }
 
 void GradientBuffer::scale(double factor) {

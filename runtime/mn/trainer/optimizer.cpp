@@ -72,6 +72,7 @@ void MultiNodeOptimizer::zero_grad() {
   reduction_->clear();
   for (const auto& parameter : frozen_) parameter.mutable_grad().reset();
   reduced_.reset();
+  if (!options_.double_buffering) fault_ = {};  // its gradients are gone
   weights_->forget();
   end_backward_record();
 }
