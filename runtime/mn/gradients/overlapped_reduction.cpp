@@ -151,7 +151,7 @@ void OverlappedReduction::launch_early() {
   // Without a promise: as the losses were weighed so far.
   const StepWeight weight = promise_.weight().value_or(StepWeight{.counted = gradients_->watch().weight_so_far()});
   disturbed_ = disturbed_ || (launched_ > 0 && !in_place_ && weight.factor != weight_.factor);
-  if (launched_ == 0 || !in_place_) weight_ = weight;
+  if (launched_ == 0) weight_ = weight;                 // the averager takes `counted` of the first bucket for all
   const double factor = in_place_ ? 1 : weight.factor;  // in place it is weighed already
   const std::size_t before = launched_ == 0 ? 0 : end_of(launched_ - 1);
   while (launched_ < buckets_.size() && missing_[launched_] == 0) launch(launched_, factor);
