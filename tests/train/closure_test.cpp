@@ -81,6 +81,27 @@ TEST(Closure, ARankWithoutSamplesTakesPart) {
   EXPECT_TRUE(same_on_all(bytes_of({fit.weights})));
 }
 
+TEST(Closure, LossesOfFloat16ParametersMayBeWeighed) {
+  for (const bool overlap : {false, true}) {
+    const at::Tensor w = torch::ones({2}, at::kHalf).requires_grad_();
+    const auto optimizer =
+        create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(std::vector{w}, torch::optim::SGDOptions(1)),
+                                    world(), {.overlap = overlap});
+    const double samples = world()->rank() + 1;
+    for (int k = 0; k < 2; ++k) {
+      (void)optimizer->step(
+          [&] {
+            optimizer->zero_grad();
+            const at::Tensor loss = w.sum() * 0.5;
+            optimizer->scale_loss(loss, samples).backward();
+            return loss;
+          },
+          samples);
+    }
+    EXPECT_TRUE(torch::allclose(w, torch::zeros({2}, at::kHalf), 1e-2, 1e-2)) << w;
+  }
+}
+
 TEST(Closure, HooksSeeEachMeanGradient) {
   Fit fit(world(), 0, kSamples, {});
   int seen = 0;

@@ -164,7 +164,9 @@ void MultiNodeOptimizer::watch_overflows() {
 /// The closure's loss as the mean over ranks; leaves the mean gradients, as hooks change them.
 at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, const StepWeight& weight) {
   const at::AutoGradMode with_gradients(true);
+  const double unit = weights_->unit();
   const at::Tensor loss = closure();
+  weights_->set_unit(unit);  // of float16 gradients the closure's zero_grad() forgets it
   if (!loss.defined() || loss.numel() != 1)
     throw ArgumentError("a closure must return a loss, a tensor of one element");
   reduce_weighted(weight);
