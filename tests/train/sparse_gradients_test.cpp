@@ -226,18 +226,24 @@ TEST_P(SparseGradientsTest, GiveTheSameErrorOnAllRanks) {
         "SGD with weight decay does not");
 }
 
-/// Rows that a rank alone gives another shape.
+/// Rows that a rank alone gives another shape. After the error training goes on, also in steps that were announced.
 TEST_P(SparseGradientsTest, MustHaveOneForm) {
   options_.check_gradients = false;
-  const at::Tensor table = torch::zeros({4, 2}).requires_grad_();
-  const auto optimizer = sgd({table});
-  const auto step = [&](const at::Tensor& odd) {
+  const at::Tensor table = torch::zeros({4, 2}).requires_grad_(), dense = parameter({3});
+  const auto optimizer = sgd({table, dense});
+  const auto step = [&](std::int64_t sparse_dims) {
     optimizer->zero_grad();
-    table.mutable_grad() = (rank_ == size_ - 1 ? odd : torch::eye(4, 2)).to_sparse(rank_ == size_ - 1 ? 2 : 1);
-    optimizer->step();
+    optimizer->announce_step(1);
+    dense.sum().backward();
+    table.mutable_grad() = torch::eye(4, 2).to_sparse(sparse_dims);
+    optimizer->step(1);
   };
   if (size_ == 1) return;
-  EXPECT_THAT([&] { step(torch::eye(4, 2)); }, ThrowsMessage<ArgumentError>(HasSubstr("other sparse dimensions")));
+  for (int k = 0; k < 4; ++k) step(1);
+  EXPECT_THAT([&] { step(rank_ == size_ - 1 ? 2 : 1); },
+              ThrowsMessage<ArgumentError>(HasSubstr("other sparse dimensions")));
+  step(1);
+  EXPECT_TRUE(dense.equal(torch::full({3}, -5.0))) << dense;
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, SparseGradientsTest, kWays, way_name);

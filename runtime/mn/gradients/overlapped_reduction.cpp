@@ -227,6 +227,8 @@ bool OverlappedReduction::reduce(const StepWeight& weight) {
   if (reduced.tail_count() > 0) submit_messages(all - 1, 1, 1);
   background_.wait();
   agreement.read(reduced.tail());
+  launched_ = 0;  // also if this step throws below
+  in_place_ = disturbed_ = wants_copy_ = false;
   if (agreement.signals().stale) {  // on any rank: all reduce again, or none
     if (agreement.signals().in_place)
       StepPromise::fail("a rank that has not promised it changed its gradients or its samples");
@@ -239,8 +241,6 @@ bool OverlappedReduction::reduce(const StepWeight& weight) {
 }
 
 void OverlappedReduction::end_step(const StepAgreement& agreement) {
-  launched_ = 0;
-  in_place_ = disturbed_ = wants_copy_ = false;
   promise_.keep();
   for (std::size_t i = 0; i < parts_seen_.size(); ++i) {
     if (parts_seen_[i] > 0) parts_expected_[i] = parts_seen_[i];
