@@ -245,6 +245,14 @@ TEST(StepWeight, AFaultOfOneRankIsTheSameErrorOnAll) {
   }
 }
 
+TEST(StepWeight, OfALossOfNoSamplesIsNotOne) {
+  const at::Tensor w = ones({2});
+  const auto optimizer = sgd({w}, world());
+  optimizer->scale_loss(w.sum(), 0).backward();
+  EXPECT_THAT([&] { optimizer->step(); }, ThrowsMessage<ArgumentError>(HasSubstr("call step(samples)")));
+  EXPECT_TRUE(w.eq(1).all().item<bool>()) << w;
+}
+
 TEST(StepWeight, OfLossesOfRanksThatAreNotNamedIsAnError) {
   if (world()->size() == 1) return;
   for (const bool weighed : {false, true}) {

@@ -93,7 +93,7 @@ void StepWeights::carry(StepWeight& weight, const GradientWatch& watch) const {
     fail_assumed_weights();
   const Carried losses = carried_by(watch);
   if (losses.unit == 0 && called_ == 0) return;  // gradients that no loss has weighed
-  if (!agrees(losses, weight.own * unit_)) fail(losses, weight.own);
+  if (unit_ == 0 || !agrees(losses, weight.own * unit_)) fail(losses, weight.own);
   if (losses.unit > 0) weight.factor = losses.unit / unit_;
 }
 
