@@ -198,6 +198,13 @@ TEST_P(BrokenPromise, ByOtherSamples) {
   expect_error([&] { optimizer_->step(kSamples - 1); }, "the step counts other samples");
 }
 
+/// Losses that carry their weight have the same factor whatever the step counts.
+TEST_P(BrokenPromise, ByOtherSamplesThanTheLosses) {
+  optimizer_->announce_step(kSamples - 1);
+  optimizer_->scale_loss(first_.sum() + second_.sum(), kSamples).backward();
+  expect_error([&] { optimizer_->step(kSamples); }, "the step counts other samples");
+}
+
 /// Gradients that have been weighed can't take another's.
 TEST_P(BrokenPromise, ByASecondBackwardOfAnotherWeight) {
   optimizer_->announce_step(2 * kSamples);

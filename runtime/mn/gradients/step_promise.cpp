@@ -29,7 +29,8 @@ std::optional<double> StepPromise::binding() const {
 
 void StepPromise::check(const StepWeight& weight, const GradientBuffer& gradients, std::size_t given_away) const {
   const bool relied_on = given_away > 0 || gradients.weighed_early();
-  if (relied_on && weight.factor != weight_->factor) fail("the step counts other samples");
+  if (relied_on && (weight.factor != weight_->factor || weight.own != weight_->own))
+    fail("the step counts other samples");
   if (twice_) fail("a second backward came after that one");
   for (std::size_t m = 0; m < given_away; ++m) {
     const std::size_t i = *gradients.flat().parameter_of(m);
