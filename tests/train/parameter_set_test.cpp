@@ -129,6 +129,27 @@ TEST_P(OptimizerTest, ParametersThatNeedNoGradientAreLeftAlone) {
   EXPECT_TRUE(constant.equal(torch::ones({3})));
 }
 
+TEST_P(OptimizerTest, ASetThatCantBeAdoptedLeavesTheLastOne) {
+  const at::Tensor p = parameter({3});
+  const auto optimizer = sgd({p});
+  const auto step = [&] {
+    optimizer->zero_grad();
+    p.sum().backward();
+    optimizer->step();
+  };
+  step();
+  const std::uint64_t sent = optimizer->bytes_sent();
+  const at::Tensor elsewhere = torch::empty({3}, torch::TensorOptions(torch::kMeta)).requires_grad_();
+  optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({elsewhere}));
+  for (int k = 0; k < 2; ++k) {
+    EXPECT_THAT([&] { optimizer->zero_grad(); }, ThrowsMessage<ArgumentError>(HasSubstr("a parameter is on meta")));
+  }
+  EXPECT_EQ(optimizer->bytes_sent(), sent);
+  optimizer->param_groups().pop_back();
+  step();
+  EXPECT_TRUE(p.equal(torch::full({3}, -2.0)));
+}
+
 TEST_P(OptimizerTest, IntegerParametersAreBroadcastAndNotReduced) {
   torch::nn::Linear net(3, 2);
   net->register_parameter("indices", torch::arange(3) + rank_, false);

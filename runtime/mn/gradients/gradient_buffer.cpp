@@ -3,9 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
-#include <mn/core/error.hpp>
 #include <mn/gradients/gradient_buffer.hpp>
-#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {
@@ -37,12 +35,6 @@ GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, SparseGradien
       outside_(sparse_.known()),
       is_trained_(parameters_.size(), true),
       watch_(std::make_shared<GradientWatch>(parameters_, watch)) {
-  for (const auto& parameter : parameters_) {
-    if (parameter.device() != c10::Device(comm.device())) {
-      throw ArgumentError("a parameter is on " + parameter.device().str() + ", but the communicator works on " +
-                          comm.device().str() + ": call model->to(comm->device()) before the optimizer is made");
-    }
-  }
   flat_ = std::make_shared<FlatBuffer>(inside(), StepAgreement::tail_count(parameters_.size(), comm), comm, order);
   watch_->look_at(*flat_, std::move(noted));
   forget_ready();

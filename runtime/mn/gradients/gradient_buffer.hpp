@@ -32,9 +32,8 @@ namespace mn {
 
 class GradientBuffer {
  public:
-  /// Collective. Gradients that exist already count as this step's. `comm` must outlive this object. `noted` is that of
-  /// the watch of the same parameters' buffer before, if there was one. Throws ArgumentError if a parameter is not on
-  /// the communicator's device.
+  /// Collective. Gradients that exist already count as this step's. `comm`, on whose device the parameters are, must
+  /// outlive this object. `noted` is that of the watch of the same parameters' buffer before, if there was one.
   GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Known sparse, Communicator& comm,
                  GradientWatch::Depth watch, std::span<const std::size_t> order = {}, DeviceSamples::Noted noted = {});
 

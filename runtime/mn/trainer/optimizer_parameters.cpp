@@ -40,6 +40,14 @@ NamedTensors renumbered(const NamedTensors& state, const std::vector<at::Tensor>
   return result;
 }
 
+void check_devices(const std::vector<at::Tensor>& parameters, const Communicator& comm) {
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.device() == c10::Device(comm.device())) continue;
+    throw ArgumentError("a parameter is on " + parameter.device().str() + ", but the communicator works on " +
+                        comm.device().str() + ": call model->to(comm->device()) before the optimizer is made");
+  }
+}
+
 }  // namespace
 
 std::vector<at::Tensor> MultiNodeOptimizer::parameters() const {
@@ -59,31 +67,30 @@ void MultiNodeOptimizer::remove_repeats() {
 }
 
 void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
-  ++adoptions_;
-  earlier_bytes_ = bytes_sent();
   // Those that stay have been the same on all ranks since they came.
   const std::vector<at::Tensor> before = reduction_ ? reduction_->parameters() : std::vector<at::Tensor>();
-  std::vector<at::Tensor> fresh = parameters;
+  std::vector<at::Tensor> fresh = parameters, reduced = differentiable(parameters);
   std::erase_if(fresh, [&](const at::Tensor& parameter) { return index_in(before, parameter).has_value(); });
+  std::erase_if(reduced, [&](const at::Tensor& p) { return !p.requires_grad() && (local_ || !index_in(before, p)); });
+  check_devices(reduced, *comm_);
   comm_->broadcast_data(fresh);
+  // No error comes after this line: a set that can't be adopted leaves the optimizer as it was.
+  ++adoptions_;
+  earlier_bytes_ = bytes_sent();
   const std::vector<at::Tensor> sparse = sparse_parameters();
   NamedTensors kept = reduction_ ? renumbered(own_state(), before, parameters) : NamedTensors();
   // All parameters, frozen ones too: follow_parameter_set() compares with what the program's groups hold.
-  known_ = parameters;
-  parameters = differentiable(std::move(parameters));
-  std::erase_if(parameters,
-                [&](const at::Tensor& p) { return !p.requires_grad() && (local_ || !index_in(before, p)); });
+  known_ = std::move(parameters);
   local_.reset();
   has_looked_ = false;
   if (options_.local_steps > 1) {
-    local_ =
-        std::make_unique<LocalSgd>(parameters, comm_, options_.local_steps, options_.outer_momentum, options_.trace);
+    local_ = std::make_unique<LocalSgd>(reduced, comm_, options_.local_steps, options_.outer_momentum, options_.trace);
     local_->average_also(buffers_);
     // Each rank reduces its gradients alone.
     if (!alone_) alone_ = comm_->split(comm_->rank(), 0);
   }
-  weights_->set_narrow(std::ranges::any_of(parameters, [](const auto& p) { return p.scalar_type() == at::kHalf; }));
-  make_reduction(std::move(parameters), sparse);
+  weights_->set_narrow(std::ranges::any_of(reduced, [](const auto& p) { return p.scalar_type() == at::kHalf; }));
+  make_reduction(std::move(reduced), sparse);
   if (!before.empty()) load_rank_state(kept);
   look_for_frozen();
 }
