@@ -26,9 +26,7 @@ class StepPromise {
   /// The weight's factor, if gradients may be changed in place (1).
   [[nodiscard]] std::optional<double> binding() const;
   /// Whether no rank is bound in this step, but will be in later ones that are announced.
-  [[nodiscard]] bool will_bind() const noexcept {
-    return is_announced_ && !runs_inner_backwards_ && !(has_looked_ && weight_);
-  }
+  [[nodiscard]] bool will_bind() const noexcept { return is_announced_ && !runs_inner_backwards_ && !has_looked_; }
   /// As announced, whether it binds or not.
   [[nodiscard]] const std::optional<StepWeight>& weight() const noexcept { return weight_; }
 
