@@ -56,6 +56,7 @@ void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, const Spar
   const bool copies = shared_->copy != nullptr;
   // The old buffers go first: there is never more than what one layout needs.
   DeviceSamples::Noted noted = gradients_ ? gradients_->watch().noted() : DeviceSamples::Noted();
+  if (gradients_) averager().count_bytes(gradients_->sparse().bytes_sent());
   hooks_.reset();
   shared_->copy.reset();
   shared_->own.reset();

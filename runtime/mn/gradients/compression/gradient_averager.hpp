@@ -47,6 +47,7 @@ class GradientAverager {
 
   /// Counts what was passed to a collective, this object's own or another's, and returns its bytes.
   std::uint64_t count_bytes(std::span<const BufferView> sent) noexcept;
+  void count_bytes(std::uint64_t bytes) noexcept { bytes_sent_ += bytes; }
   /// Bytes that this rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
