@@ -29,6 +29,7 @@ const char* MultiNodeOptimizer::why_no_graph() const {
   if (local_) return "local steps do not involve all ranks";
   if (options_.compression.kind != Compression::kNone)
     return "compression keeps on the host which gradients it has sent";
+  if (options_.loss_ranks) return "the hosts of loss_ranks add up their samples in each step";
   if (options_.trace) return "a profile waits for each phase of a step";
   if (capturable_ == nullptr) return "the optimizer must be mn's FusedAdam, FusedAdamW or FusedSgd (sgd, adam, adamw)";
   if (scaler_ && skips_ == nullptr) return "the host decides whether a step with this optimizer overflowed";
