@@ -84,8 +84,10 @@ void ErrorFeedback::commit() {
 }
 
 std::string ErrorFeedback::whole_gradients() const {
-  std::int64_t whole = 0, elements = 0, all = 0;
+  std::int64_t gradients = 0, whole = 0, elements = 0, all = 0;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].numel() == 0) continue;  // also in place of those with sparse gradients
+    ++gradients;
     all += parameters_[i].numel();
     if (compressed_[i]) continue;
     ++whole;
@@ -93,7 +95,7 @@ std::string ErrorFeedback::whole_gradients() const {
   }
   if (whole == 0) return "";
   OutText text;
-  text << whole << " of " << parameters_.size() << " gradients (" << std::setprecision(3)
+  text << whole << " of " << gradients << " gradients (" << std::setprecision(3)
        << 100 * static_cast<double>(elements) / static_cast<double>(std::max<std::int64_t>(all, 1))
        << " % of the elements)";
   return text.str();
