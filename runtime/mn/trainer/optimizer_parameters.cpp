@@ -40,6 +40,8 @@ NamedTensors renumbered(const NamedTensors& state, const std::vector<at::Tensor>
   return result;
 }
 
+bool needs_gradient(const at::Tensor& parameter) { return parameter.requires_grad(); }
+
 void check_devices(const std::vector<at::Tensor>& parameters, const Communicator& comm) {
   for (const at::Tensor& parameter : parameters) {
     if (parameter.device() == c10::Device(comm.device())) continue;
@@ -136,7 +138,6 @@ void MultiNodeOptimizer::leave_sparse_outside() {
 
 /// What of the reduction's parameters is trained, and what of all is not.
 void MultiNodeOptimizer::look_for_frozen() {
-  const auto needs_gradient = [](const at::Tensor& parameter) { return parameter.requires_grad(); };
   std::vector<bool> trained;
   bool changed = false;
   for (const at::Tensor& parameter : reduction_->parameters()) {
@@ -155,7 +156,6 @@ void MultiNodeOptimizer::follow_parameter_set() {
   std::vector<at::Tensor> now = parameters();
   const bool same = std::equal(now.begin(), now.end(), known_.begin(), known_.end(),
                                [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
-  const auto needs_gradient = [](const at::Tensor& parameter) { return parameter.requires_grad(); };
   if (same && std::ranges::none_of(frozen_, needs_gradient) && std::ranges::all_of(trained_, needs_gradient)) return;
   if (!same) {
     remove_repeats();
