@@ -142,6 +142,19 @@ TEST_P(AnnouncedStep, MayHaveAnyWeight) {
   }
 }
 
+/// Between zero_grad() and the announcement.
+TEST_P(AnnouncedStep, FindsParametersThatWereFrozenOrUnfrozen) {
+  for (const bool trained : {false, true}) {
+    second_.requires_grad_(trained);
+    optimizer_->announce_step(kSamples);
+    backward(rank_ + 1);
+    optimizer_->step(kSamples);
+    optimizer_->zero_grad();
+  }
+  EXPECT_TRUE(first_.equal(torch::full({kSize}, -2 * mean_))) << first_[0];
+  EXPECT_TRUE(second_.equal(torch::full({kSize}, -mean_))) << second_[0];
+}
+
 TEST_P(AnnouncedStep, SendsNothingUnderNoSync) {
   optimizer_->announce_step(kSamples);
   {
@@ -211,6 +224,13 @@ TEST_P(BrokenPromise, ByASecondBackwardOfAnotherWeight) {
   backward(1);
   backward(1);
   expect_error([&] { optimizer_->step(2 * kSamples); }, "a second backward came after that one");
+}
+
+TEST_P(BrokenPromise, ByAnotherSetOfParameters) {
+  optimizer_->announce_step(kSamples);
+  backward(1);
+  second_.requires_grad_(false);
+  expect_error([&] { optimizer_->step(kSamples); }, "frozen or unfrozen before that step");
 }
 
 TEST_P(BrokenPromise, OfOneRankIsTheSameErrorOnAll) {

@@ -36,6 +36,8 @@ class GradientReduction {
   /// Promises that one backward follows and then reduce() with that factor, with nothing between them that changes
   /// gradients. Local.
   virtual void announce(StepPromise::Weight /*weight*/) {}
+  /// Local. Whether gradients of an announced step are no longer this rank's own.
+  [[nodiscard]] virtual bool has_given_away() const { return false; }
   /// Local, before reduce(): throws UsageError if this rank has broken the promise and others have relied on it.
   virtual void check_promise(const StepWeight& /*weight*/) const {}
   /// Makes the gradients the mean over ranks: Σ factorᵣ gᵣ / Σ countedᵣ. False if there is no mean to apply.

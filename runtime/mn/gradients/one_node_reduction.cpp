@@ -26,7 +26,7 @@ void OneNodeReduction::train_only(const std::vector<bool>& parameters) {
 }
 
 void OneNodeReduction::clear() {
-  if (published_ > 0) StepPromise::fail("zero_grad() came before that step");
+  if (has_given_away()) StepPromise::fail("zero_grad() came before that step");
   promise_.forget();
   forget_published();
   gradients_.clear();

@@ -31,6 +31,7 @@ class OneNodeReduction : public GradientReduction {
   void clear() override;
   void scale(double factor) override { gradients_.scale(factor); }
   void announce(StepPromise::Weight weight) override;
+  bool has_given_away() const override { return published_ > 0; }
   void check_promise(const StepWeight& weight) const override { promise_.check(weight, gradients_, published_); }
   bool reduce(const StepWeight& weight) override;
 

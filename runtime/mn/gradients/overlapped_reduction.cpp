@@ -272,7 +272,7 @@ void OverlappedReduction::train_only(const std::vector<bool>& parameters) {
 }
 
 void OverlappedReduction::clear() {
-  if (in_place_) StepPromise::fail("zero_grad() came before that step");
+  if (has_given_away()) StepPromise::fail("zero_grad() came before that step");
   // After a backward without a step, buckets are under way that other ranks may not have launched. They count as this
   // step's, which keeps invariant (1), and their result is not used.
   disturbed_ = launched_ > 0;

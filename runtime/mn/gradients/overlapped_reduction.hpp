@@ -51,6 +51,7 @@ class OverlappedReduction : public GradientReduction {
   void clear() override;
   void scale(double factor) override { gradients_->scale(factor); }
   void announce(StepPromise::Weight weight) override;
+  bool has_given_away() const override { return in_place_; }
   void check_promise(const StepWeight& weight) const override {
     promise_.check(weight, *gradients_, in_place_ ? end_of(launched_ - 1) : 0);
   }

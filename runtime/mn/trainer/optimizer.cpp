@@ -78,7 +78,7 @@ void MultiNodeOptimizer::zero_grad() {
 }
 
 void MultiNodeOptimizer::announce_step(double samples) {
-  if (samples <= 0) return;
+  if (samples <= 0 || !is_same_set()) return;  // the reduction learns of another set in the step
   reduction_->announce([this, samples] { return weights_->ahead(samples, reduction_->gradients().watch()); });
 }
 

@@ -188,6 +188,7 @@ class MultiNodeOptimizer {
 
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
   void remove_repeats();
+  [[nodiscard]] bool is_same_set() const;
   void follow_parameter_set();
   void adopt(std::vector<at::Tensor> parameters);
   [[nodiscard]] NamedTensors own_state() const;

@@ -40,6 +40,10 @@ NamedTensors renumbered(const NamedTensors& state, const std::vector<at::Tensor>
   return result;
 }
 
+bool are_same(const std::vector<at::Tensor>& some, const std::vector<at::Tensor>& others) {
+  return std::ranges::equal(some, others, [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
+}
+
 bool needs_gradient(const at::Tensor& parameter) { return parameter.requires_grad(); }
 
 void check_devices(const std::vector<at::Tensor>& parameters, const Communicator& comm) {
@@ -151,12 +155,19 @@ void MultiNodeOptimizer::look_for_frozen() {
   if (changed) reduction_->train_only(trained);
 }
 
+bool MultiNodeOptimizer::is_same_set() const {
+  return are_same(parameters(), known_) && std::ranges::none_of(frozen_, needs_gradient) &&
+         std::ranges::all_of(trained_, needs_gradient);
+}
+
 void MultiNodeOptimizer::follow_parameter_set() {
   check_alone();
+  if (is_same_set()) return;
+  if (reduction_->has_given_away()) {
+    keep_fault_of([] { StepPromise::fail("parameters were added, frozen or unfrozen before that step"); });
+  }
   std::vector<at::Tensor> now = parameters();
-  const bool same = std::equal(now.begin(), now.end(), known_.begin(), known_.end(),
-                               [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
-  if (same && std::ranges::none_of(frozen_, needs_gradient) && std::ranges::all_of(trained_, needs_gradient)) return;
+  const bool same = are_same(now, known_);
   if (!same) {
     remove_repeats();
     now = parameters();
