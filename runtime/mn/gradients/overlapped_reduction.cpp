@@ -166,10 +166,6 @@ void OverlappedReduction::launch_early() {
   }
 }
 
-std::size_t OverlappedReduction::end_of(std::size_t bucket) const {
-  return buckets_[bucket].first + buckets_[bucket].count;
-}
-
 void OverlappedReduction::launch(std::size_t bucket, double factor) {
   submit_messages(buckets_[bucket].first, buckets_[bucket].count, factor);
   launched_ = bucket + 1;

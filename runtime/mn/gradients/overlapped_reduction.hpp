@@ -74,7 +74,7 @@ class OverlappedReduction : public GradientReduction {
   void launch(std::size_t bucket, double factor);
   void submit_messages(std::size_t first, std::size_t count, double factor);
   [[nodiscard]] bool makes_copies() const noexcept { return shared_->copy && !in_place_; }
-  [[nodiscard]] std::size_t end_of(std::size_t bucket) const;
+  [[nodiscard]] std::size_t end_of(std::size_t bucket) const { return buckets_[bucket].first + buckets_[bucket].count; }
   void finish_copies();
   [[nodiscard]] bool is_stale(const StepWeight& weight) const;
   void end_step(const StepAgreement& agreement);
