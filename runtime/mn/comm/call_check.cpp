@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
 #include <mn/comm/call_check.hpp>
@@ -9,6 +8,7 @@
 #include <mn/comm/forbidden_calls.hpp>
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/mpi.hpp>
+#include <mn/comm/rank_groups.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/half.hpp>
 #include <mn/core/log.hpp>
@@ -72,26 +72,12 @@ struct Agreed {
 
 std::atomic<int> groups_made{0};  // those of which this process is the first rank
 
-/// The ranks of `comm`, in MPI_COMM_WORLD; -1 for those of another one, such as MPI_Comm_spawn() makes.
-std::vector<int> world_ranks_of(MPI_Comm comm, int size) {
-  std::vector<int> own(static_cast<std::size_t>(size)), all(own.size());
-  std::iota(own.begin(), own.end(), 0);
-  MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
-  mpi_check(MPI_Comm_group(comm, &group), "MPI_Comm_group");
-  mpi_check(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
-  mpi_check(MPI_Group_translate_ranks(group, size, own.data(), world, all.data()), "MPI_Group_translate_ranks");
-  MPI_Group_free(&group);
-  MPI_Group_free(&world);
-  std::ranges::replace(all, MPI_UNDEFINED, -1);
-  return all;
-}
-
 }  // namespace
 
 CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
   mpi_check(MPI_Comm_rank(comm, &group_.rank), "MPI_Comm_rank");
   mpi_check(MPI_Comm_size(comm, &group_.size), "MPI_Comm_size");
-  world_ranks_ = world_ranks_of(comm, group_.size);
+  world_ranks_ = ranks_in(MPI_COMM_WORLD, comm);
   const bool leads = group_.rank == 0;
   // Rank 0 alone knows the group's name: a maximum gives it to all, in the message that the modes need anyway.
   Agreed agreed{modes.debug ? 1 : 0, modes.timeout.count(), leads ? world_ranks_[0] : -1, leads ? ++groups_made : -1};

@@ -3,21 +3,14 @@
 
 #include <mn/comm/call_match.hpp>
 #include <mn/comm/call_mismatch.hpp>
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/rank_groups.hpp>
 
 namespace mn {
 namespace {
 
 /// A rank of `comm` as the job numbers it.
 int rank_in_job(MPI_Comm comm, int rank) {
-  MPI_Group group = MPI_GROUP_NULL;
-  MPI_Group world = MPI_GROUP_NULL;
-  int found = rank;
-  mpi_check(MPI_Comm_group(comm, &group), "MPI_Comm_group");
-  mpi_check(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
-  mpi_check(MPI_Group_translate_ranks(group, 1, &rank, world, &found), "MPI_Group_translate_ranks");
-  MPI_Group_free(&group);
-  MPI_Group_free(&world);
+  const int found = ranks_in(MPI_COMM_WORLD, comm)[static_cast<std::size_t>(rank)];
   return found == MPI_UNDEFINED ? rank : found;
 }
 

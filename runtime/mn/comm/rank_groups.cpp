@@ -7,17 +7,25 @@
 
 namespace mn {
 
-bool includes(const Communicator& group, const Communicator& part) {
-  if (&part == &group || part.size() == 1) return true;
+std::vector<int> ranks_in(MPI_Comm group, MPI_Comm part) {
   MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
-  mpi_check(MPI_Comm_group(group.mpi_comm(), &all), "MPI_Comm_group");
-  mpi_check(MPI_Comm_group(part.mpi_comm(), &some), "MPI_Comm_group");
-  std::vector<int> ranks(static_cast<std::size_t>(part.size())), found(ranks.size());
+  mpi_check(MPI_Comm_group(group, &all), "MPI_Comm_group");
+  mpi_check(MPI_Comm_group(part, &some), "MPI_Comm_group");
+  int size = 0;
+  mpi_check(MPI_Group_size(some, &size), "MPI_Group_size");
+  std::vector<int> ranks(static_cast<std::size_t>(size)), found(ranks.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  mpi_check(MPI_Group_translate_ranks(some, part.size(), ranks.data(), all, found.data()), "MPI_Group_translate_ranks");
+  mpi_check(MPI_Group_translate_ranks(some, size, ranks.data(), all, found.data()), "MPI_Group_translate_ranks");
   MPI_Group_free(&all);
   MPI_Group_free(&some);
-  return std::ranges::find(found, MPI_UNDEFINED) == found.end();
+  std::ranges::replace(found, MPI_UNDEFINED, -1);
+  return found;
+}
+
+bool includes(MPI_Comm group, MPI_Comm part) {
+  if (part == group) return true;
+  const std::vector<int> found = ranks_in(group, part);
+  return std::ranges::find(found, -1) == found.end();
 }
 
 }  // namespace mn

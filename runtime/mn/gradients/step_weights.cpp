@@ -117,7 +117,7 @@ void StepWeights::check_groups(const GradientWatch& watch) const {
   const Communicator& counted = loss_ranks_ ? *loss_ranks_ : *comm_;
   for (const auto& backward : watch.backwards()) {
     for (const auto& group : backward->groups) {
-      if (includes(counted, *group)) continue;
+      if (includes(counted.mpi_comm(), group->mpi_comm())) continue;
       throw UsageError("gradients of this optimizer contain those of other ranks' losses, which a collective call of " +
                        std::to_string(group->size()) + " ranks has sent within backward, but its steps count the " +
                        "losses of " + std::to_string(counted.size()) +
