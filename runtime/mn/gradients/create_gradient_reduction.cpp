@@ -19,10 +19,8 @@ class DirectReduction : public GradientReduction {
       : GradientReduction(std::move(averager)), comm_(std::move(comm)), gradients_(std::move(gradients)) {}
 
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
-  void tell_fault() override { gradients_.tell_fault(); }
   void train_only(const std::vector<bool>& parameters) override { gradients_.train_only(parameters); }
   void clear() override { gradients_.clear(); }
-  void scale(double factor) override { gradients_.scale(factor); }
   bool reduce(const StepWeight& weight) override {
     FlatBuffer& flat = gradients_.flat();
     StepAgreement agreement = gradients_.collect(weight);
@@ -37,6 +35,7 @@ class DirectReduction : public GradientReduction {
   void watch_graph() override { watch_work_of(*comm_); }
 
  private:
+  GradientBuffer& buffer() noexcept override { return gradients_; }
   std::shared_ptr<Communicator> comm_;
   GradientBuffer gradients_;
 };

@@ -25,16 +25,15 @@ class DoubleBufferedReduction : public GradientReduction {
   ~DoubleBufferedReduction() override;
 
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
-  void tell_fault() override { gradients_.tell_fault(); }
   void train_only(const std::vector<bool>& parameters) override;
   void clear() override { gradients_.clear(); }
-  void scale(double factor) override { gradients_.scale(factor); }
   bool reduce(const StepWeight& weight) override;
   bool flush() override;
   void finish() override { background_.finish(); }
   void commit() override {}  // flush() has, before the next reduction reads the residuals
 
  private:
+  GradientBuffer& buffer() noexcept override { return gradients_; }
   struct Shared {
     std::unique_ptr<FlatBuffer> buffer;
     std::shared_ptr<GradientAverager> averager;

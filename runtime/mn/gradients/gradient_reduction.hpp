@@ -26,13 +26,13 @@ class GradientReduction {
   /// Where they lie.
   [[nodiscard]] virtual const GradientBuffer& gradients() const noexcept = 0;
   /// The next reduce() tells the other ranks of a fault that this one has found: GradientBuffer::any_fault().
-  virtual void tell_fault() = 0;
+  void tell_fault() { buffer().tell_fault(); }
   /// Collective, between steps, the same on every rank: the other parameters are frozen, and cost nothing.
   virtual void train_only(const std::vector<bool>& parameters) = 0;
   /// Every gradient becomes None.
   virtual void clear() = 0;
   /// Multiplies this rank's gradients, before reduce(). Local.
-  virtual void scale(double factor) = 0;
+  void scale(double factor) { buffer().scale(factor); }
   /// Promises that one backward follows and then reduce() with that factor, with nothing between them that changes
   /// gradients. Local.
   virtual void announce(StepPromise::Weight /*weight*/) {}
@@ -64,6 +64,7 @@ class GradientReduction {
   }
 
  protected:
+  [[nodiscard]] virtual GradientBuffer& buffer() noexcept = 0;
   /// `averager` is shared with the tasks of a communication thread.
   explicit GradientReduction(std::shared_ptr<GradientAverager> averager) : averager_(std::move(averager)) {}
   [[nodiscard]] bool paused() const noexcept { return !pause_.expired(); }

@@ -26,16 +26,15 @@ class OneNodeReduction : public GradientReduction {
                    std::shared_ptr<GradientAverager> averager, std::shared_ptr<Trace> trace);
 
   const GradientBuffer& gradients() const noexcept override { return gradients_; }
-  void tell_fault() override { gradients_.tell_fault(); }
   void train_only(const std::vector<bool>& parameters) override;
   void clear() override;
-  void scale(double factor) override { gradients_.scale(factor); }
   void announce(StepPromise::Weight weight) override;
   bool has_given_away() const override { return published_ > 0; }
   void check_promise(const StepWeight& weight) const override { promise_.check(weight, gradients_, published_); }
   bool reduce(const StepWeight& weight) override;
 
  private:
+  GradientBuffer& buffer() noexcept override { return gradients_; }
   void ready(std::size_t i);
   [[nodiscard]] bool is_final(std::size_t message) const;
   void forget_published();

@@ -46,10 +46,8 @@ class OverlappedReduction : public GradientReduction {
   ~OverlappedReduction() override;
 
   const GradientBuffer& gradients() const noexcept override { return *gradients_; }
-  void tell_fault() override { gradients_->tell_fault(); }
   void train_only(const std::vector<bool>& parameters) override;
   void clear() override;
-  void scale(double factor) override { gradients_->scale(factor); }
   void announce(StepPromise::Weight weight) override;
   bool has_given_away() const override { return in_place_; }
   void check_promise(const StepWeight& weight) const override {
@@ -61,6 +59,7 @@ class OverlappedReduction : public GradientReduction {
   void watch_graph() override;
 
  private:
+  GradientBuffer& buffer() noexcept override { return *gradients_; }
   void lay_out(std::vector<at::Tensor> parameters, const SparseGradients::Known& sparse,
                std::vector<std::size_t> order);
   void make_copy();
