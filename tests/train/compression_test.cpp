@@ -153,6 +153,26 @@ TEST_P(CompressionTest, ResidualsAreInUnitsOfTheMean) {
   }
 }
 
+/// The second loss begins after the first bucket is under way, and its weight joins that of the others.
+TEST_P(CompressionTest, LossesOfOneBackwardMayMeetEarlyBuckets) {
+  const auto train = [&](bool overlap) {
+    const at::Tensor p = torch::zeros({50, 40}).requires_grad_(), q = torch::zeros({60, 40}).requires_grad_();
+    const auto optimizer = create_multi_node_optimizer(
+        std::make_unique<SGD>(std::vector<at::Tensor>{p, q}, SGDOptions(1)), comm_,
+        {.overlap = overlap, .compression = compression_, .deterministic = true, .bucket_bytes = 16});
+    for (int k = 0; k < 6; ++k) {
+      torch::manual_seed(100 * k + comm_->rank());
+      optimizer->zero_grad();
+      const at::Tensor late = optimizer->scale_loss((p * torch::randn({50, 40})).sum(), 2);
+      const at::Tensor early = optimizer->scale_loss((q * torch::randn({60, 40})).sum(), 4);
+      (late + early).backward();
+      optimizer->step(6);
+    }
+    return bytes_of({p, q});
+  };
+  EXPECT_EQ(train(true), train(false));
+}
+
 /// With a rate of 1: what was applied and what the ranks keep are the sum of the gradients, whoever has the samples.
 TEST_P(CompressionTest, NothingIsLostWhereParametersAreFrozenAndAdded) {
   for (const OptimizerOptions& how : {OptimizerOptions{}, {.overlap = true, .bucket_bytes = 4096}}) {

@@ -65,7 +65,9 @@ TEST_P(SparseGradientsTest, TrainAsDenseOnesDo) {
   const auto a = make(sparse), b = make(dense);
   for (int step = 0; step < 8; ++step) {
     for (const auto& [model, optimizer] : {std::pair(&sparse, a.get()), {&dense, b.get()}}) {
+      const std::uint64_t sent = optimizer->bytes_sent();
       if (step < 6) optimizer->zero_grad();  // then gradients add to the mean
+      EXPECT_GE(optimizer->bytes_sent(), sent) << "also where another order in memory comes";
       if (step == 3) optimizer->announce_step(rank_ + 2);
       backward(*model, rank_, step);
       if (step == 5) backward(*model, rank_, 0);

@@ -27,7 +27,7 @@ class GradientReduction {
   [[nodiscard]] virtual const GradientBuffer& gradients() const noexcept = 0;
   /// The next reduce() tells the other ranks of a fault that this one has found: GradientBuffer::any_fault().
   void tell_fault() { buffer().tell_fault(); }
-  /// Collective, between steps, the same on every rank: the other parameters are frozen, and cost nothing.
+  /// Collective, the same on every rank, and not within backward: the other parameters are frozen, and cost nothing.
   virtual void train_only(const std::vector<bool>& parameters) = 0;
   /// Every gradient becomes None.
   virtual void clear() = 0;
