@@ -104,6 +104,23 @@ TEST_F(PendingTest, ASignalInAValidationEndsItOnAllRanks) {
   }
 }
 
+/// Nothing is written in place of the checkpoint that training resumed from.
+TEST_F(PendingTest, ASecondSignalLeavesThePinnedCheckpoint) {
+  for (const char* from : {"", "auto"}) {
+    ValidatedJob job(options_, [&](Trainer&, std::int64_t number) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(60));
+      if (number == 1 && world()->rank() == 0) std::raise(SIGTERM);
+    });
+    const std::string source = from;
+    EXPECT_TRUE(source.empty() || job.trainer->resume(source));
+    EXPECT_EQ(job.trainer->run(), kExitRequeue);
+    const auto path = checkpoint_path(options_.trainer.out, job.trainer->iteration());
+    EXPECT_THAT(find_checkpoints(options_.trainer.out), testing::ElementsAre(path));
+    toy::on_rank_zero([&] { write_file(path / kPinName, ""); });
+  }
+  expect_the_same_after("auto");
+}
+
 /// So a kill in the validation loses nothing.
 TEST_F(PendingTest, TheCheckpointIsThereBeforeTheValidationEnds) {
   std::vector<bool> there;

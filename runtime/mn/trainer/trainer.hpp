@@ -267,7 +267,7 @@ class Trainer {
   [[nodiscard]] std::function<std::string()> objection() const;
   [[nodiscard]] bool may_loss_change_parameters() const;
   [[noreturn]] void refuse(const std::filesystem::path& path, std::int64_t iteration, const std::string& why) const;
-  void set_others_aside();
+  void set_others_aside(std::int64_t next);
   void advance_save();
   void note_saved(double seconds);
   void warn_of_failed_save(const SaveError& error) const;

@@ -124,7 +124,8 @@ void Trainer::wait_for_writer() const {
 
 void Trainer::checkpoint_to_requeue() {
   const std::filesystem::path path = checkpoint_path(out(), iteration_);
-  on_root<SaveError>(*comm_, [this] { set_others_aside(); });  // also where this run has saved nothing
+  const std::int64_t next = is_saved() ? iteration_ + 1 : iteration_;  // a checkpoint that is there stays
+  on_root<SaveError>(*comm_, [&] { set_others_aside(next); });         // also where this run has saved nothing
   if (!is_saved()) save(path);
   const std::string who = reason_ == kTimeLimit ? "the job's time limit" : signal_name(static_cast<int>(reason_));
   stop_reason_ = who + " asked for it, after a checkpoint";
@@ -146,10 +147,10 @@ void Trainer::begin() {
   status_->began(iteration_);
 }
 
-/// On rank 0, before the run's first checkpoint in out().
-void Trainer::set_others_aside() {
+/// On rank 0, before the run's first checkpoint in out(), which is of iteration `next`.
+void Trainer::set_others_aside(std::int64_t next) {
   if (has_set_aside_) return;
-  set_checkpoints_aside(out(), continued_, iteration_);
+  set_checkpoints_aside(out(), continued_, next);
   has_set_aside_ = true;
 }
 

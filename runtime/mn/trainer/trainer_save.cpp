@@ -210,7 +210,7 @@ void Trainer::save(const std::filesystem::path& path) {
   check_held(folder_.get(), *comm_);
   finish_steps();
   const bool is_own = std::filesystem::absolute(path) == checkpoint_path(out(), iteration_);
-  if (is_own) on_root<SaveError>(*comm_, [this] { set_others_aside(); });
+  if (is_own) on_root<SaveError>(*comm_, [this] { set_others_aside(iteration_); });
   try {
     save_checkpoint(*comm_, path, checkpoint());
   } catch (const SaveRefused& error) {
@@ -244,7 +244,7 @@ void Trainer::save_in_background(std::function<void()> committed, std::function<
   check_held(folder_.get(), *comm_);
   finish_steps();
   try {
-    on_root<SaveError>(*comm_, [this] { set_others_aside(); });
+    on_root<SaveError>(*comm_, [this] { set_others_aside(iteration_); });
     saving_->begin(*comm_, checkpoint_path(out(), iteration_), checkpoint());
     is_preparing_saves_ = false;
     if (may_loss_change_parameters()) saving_->finish_copy();  // (3)
