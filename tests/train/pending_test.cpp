@@ -174,5 +174,40 @@ TEST_F(PendingTest, NothingLongBeginsAfterASignal) {
   EXPECT_TRUE(is_committed(checkpoint_path(options_.trainer.out, job.trainer->iteration())));
 }
 
+/// Says when it was called.
+class Caller final : public Extension {
+ public:
+  Caller(int priority, std::vector<std::string>& calls) : priority_(priority), calls_(calls) {}
+  std::string name() const override { return "caller" + std::to_string(priority_); }
+  Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
+  int priority() const override { return priority_; }
+  void run(Trainer& trainer) override { calls_.push_back("run " + std::to_string(trainer.epoch())); }
+  void at_end(Trainer& trainer) override { calls_.push_back("end " + std::to_string(trainer.epoch())); }
+
+ private:
+  int priority_;
+  std::vector<std::string>& calls_;
+};
+
+/// What has run in the last iteration has no end there, nor has what is to run: also not after a resume.
+TEST_F(PendingTest, WhatRunsInTheLastIterationHasNoEnd) {
+  options_.trainer = {.epochs = 2, .out = folder_.path() / "end"};
+  for (const bool resumes : {false, true}) {
+    std::vector<std::string> writer, last, function;
+    ToyJob job(world(), options_);
+    job.trainer->extend(std::make_unique<extensions::Snapshot>());
+    EXPECT_TRUE(!resumes || job.trainer->resume("auto"));
+    job.trainer->extend(std::make_unique<Caller>(kPriorityWriter, writer));  // also of those that come after resume()
+    job.trainer->extend("long", {1, "epoch"}, [&](Trainer& trainer) {
+      function.push_back("run " + std::to_string(trainer.epoch()));
+    });
+    job.trainer->extend(std::make_unique<Caller>(kPriorityReport, last));
+    EXPECT_EQ(job.trainer->run(), 0);
+    using Calls = std::vector<std::string>;
+    EXPECT_EQ(writer, resumes ? Calls{} : (Calls{"run 1", "run 2"}));
+    for (const Calls& calls : {last, function}) EXPECT_EQ(calls, resumes ? Calls{"run 2"} : (Calls{"run 1", "run 2"}));
+  }
+}
+
 }  // namespace
 }  // namespace mn

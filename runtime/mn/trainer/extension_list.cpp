@@ -55,16 +55,25 @@ void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOption
   entries_.insert(after, {name, std::move(extension), trigger, priority, 0, 0, false});
 }
 
-nlohmann::json ExtensionList::states() const {
-  nlohmann::json states = nlohmann::json::object();
+void ExtensionList::save(nlohmann::json& about, std::int64_t iteration) const {
+  nlohmann::json& states = about["extensions"] = nlohmann::json::object();
+  std::vector<std::string> pending, ran;
   for (const Entry& entry : entries_) {
+    if (entry.is_pending) pending.push_back(entry.name);
+    if (entry.last_iteration == iteration) ran.push_back(entry.name);
     try {
       states[entry.name] = name_errors(entry.name, [&] { return storable(entry.extension->state()); });
     } catch (const DataError& error) {
       throw DataError("the state of the extension " + entry.name + " " + error.what());
     }
   }
-  return states;
+  about["pending"] = pending;
+  about["ran"] = ran;
+}
+
+void ExtensionList::load(const nlohmann::json& about) {
+  restored_ = {{"iteration", about.at("iteration")}, {"extensions", about.at("extensions")}};
+  for (const char* names : {"pending", "ran"}) restored_[names] = about.value(names, std::vector<std::string>());
 }
 
 NamedTensors ExtensionList::tensors(bool replicated) const {
@@ -79,23 +88,32 @@ NamedTensors ExtensionList::tensors(bool replicated) const {
 
 void ExtensionList::initialize(Trainer& trainer) {
   for (Entry& entry : entries_) {
-    NamedTensors own;
-    for (const auto& [name, tensor] : restored_tensors_) {
-      if (name.starts_with(entry.name + "/")) own.emplace_back(name.substr(entry.name.size() + 1), tensor);
-    }
-    // Tensors before the state, which may refer to them. An extension that the checkpoint lacks begins as a new one.
-    if (!own.empty()) entry.extension->load_tensors(own);
-    if (restored_.contains(entry.name)) {
-      const std::string what = "the checkpoint's state of " + entry.name;
-      const nlohmann::json state = from_storable(restored_.at(entry.name), what);
-      read_json(what, [&] { entry.extension->load_state(state); });
-    }
+    if (!restored_.empty()) restore(entry);
     entry.last_run_s = elapsed_s_();
   }
   restored_tensors_.clear();
   restored_ = nlohmann::json::object();  // a second run() continues from the first one's states
   // All states first: initialize() of one may ask the trainer for another's.
   for (Entry& entry : entries_) name_errors(entry.name, [&] { entry.extension->initialize(trainer); });
+}
+
+/// An extension that the checkpoint lacks begins as a new one.
+void ExtensionList::restore(Entry& entry) const {
+  NamedTensors own;
+  for (const auto& [name, tensor] : restored_tensors_) {
+    if (name.starts_with(entry.name + "/")) own.emplace_back(name.substr(entry.name.size() + 1), tensor);
+  }
+  if (!own.empty()) entry.extension->load_tensors(own);  // before the state, which may refer to them
+  if (const nlohmann::json& states = restored_.at("extensions"); states.contains(entry.name)) {
+    const std::string what = "the checkpoint's state of " + entry.name;
+    const nlohmann::json state = from_storable(states.at(entry.name), what);
+    read_json(what, [&] { entry.extension->load_state(state); });
+  }
+  const auto is_in = [&](const char* names) {
+    return std::ranges::find(restored_.at(names), nlohmann::json(entry.name)) != restored_.at(names).end();
+  };
+  entry.is_pending = is_in("pending");
+  entry.last_iteration = is_in("ran") ? count_of(restored_.at("iteration")) : 0;
 }
 
 void ExtensionList::after_forward(Trainer& trainer, const at::Tensor& loss) {
@@ -148,20 +166,6 @@ bool ExtensionList::call(Entry& entry, const std::function<void()>& member) {
 }
 
 bool ExtensionList::any_pending() const { return std::ranges::any_of(entries_, &Entry::is_pending); }
-
-nlohmann::json ExtensionList::pending() const {
-  nlohmann::json names = nlohmann::json::array();
-  for (const Entry& entry : entries_) {
-    if (entry.is_pending) names.push_back(entry.name);
-  }
-  return names;
-}
-
-void ExtensionList::set_pending(const nlohmann::json& names) {
-  for (Entry& entry : entries_) {
-    entry.is_pending = std::ranges::find(names, nlohmann::json(entry.name)) != names.end();
-  }
-}
 
 void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress, const MayBegin& may_begin) {
   const Running running(is_running_);

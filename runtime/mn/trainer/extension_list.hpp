@@ -30,9 +30,10 @@ class ExtensionList {
   /// Throws ArgumentError if the name is in use.
   void add(std::unique_ptr<Extension> extension, const ExtendOptions& options);
 
-  /// initialize() hands these states out.
-  void set_states(nlohmann::json states) { restored_ = std::move(states); }
-  [[nodiscard]] nlohmann::json states() const;
+  /// Adds to a checkpoint of `iteration` the states, and the names of those that are pending and that have run in it.
+  void save(nlohmann::json& about, std::int64_t iteration) const;
+  /// initialize() hands out what save() has added to this checkpoint.
+  void load(const nlohmann::json& about);
   /// The same for tensors(): their names begin with the extension's and a slash.
   void set_tensors(NamedTensors tensors) { restored_tensors_ = std::move(tensors); }
   /// Tensors that are the same on all ranks (Extension::are_tensors_replicated()), or all others.
@@ -49,12 +50,9 @@ class ExtensionList {
   void find_due(const Progress& progress);
   /// Runs those of a part that are pending. False if one may not begin, or was interrupted.
   [[nodiscard]] bool run_pending(Trainer& trainer, const Progress& progress, Part part, const MayBegin& may_begin);
-  /// at_end() of those that did not run in this iteration. One that is interrupted is pending.
+  /// at_end() of those that did not run in this iteration and are not to run yet. One that is interrupted is pending.
   void run_at_end(Trainer& trainer, const Progress& progress, const MayBegin& may_begin);
   [[nodiscard]] bool any_pending() const;
-  /// Their names, a list of texts; and the same of a checkpoint.
-  [[nodiscard]] nlohmann::json pending() const;
-  void set_pending(const nlohmann::json& names);
   /// Extension::take_report() of the first that takes it, while extensions run.
   bool take_report(Trainer& trainer, const std::string& name, double value);
   void finalize(Trainer& trainer);
@@ -81,12 +79,13 @@ class ExtensionList {
   class Running;
 
   static bool fires(Entry& entry, const Progress& progress);
+  void restore(Entry& entry) const;
   [[nodiscard]] bool run_one(Trainer& trainer, const Progress& progress, Entry& entry, const MayBegin& may_begin);
   [[nodiscard]] static bool call(Entry& entry, const std::function<void()>& member);
 
   std::function<double()> elapsed_s_;
-  std::vector<Entry> entries_;  // by priority
-  nlohmann::json restored_ = nlohmann::json::object();
+  std::vector<Entry> entries_;                          // by priority
+  nlohmann::json restored_ = nlohmann::json::object();  // of load(), until initialize()
   NamedTensors restored_tensors_;
   bool is_running_ = false;
 };

@@ -90,11 +90,10 @@ void warn_of_unsaved_state(const torch::optim::Optimizer& optimizer, const Named
 }  // namespace
 
 json Trainer::replicated_state() const {
-  json about = {{"iteration", iteration_},       {"epoch", epoch_},
-                {"epoch_detail", epoch_detail_}, {"elapsed_s", elapsed_s()},
-                {"seed", random_seed()},         {"iterator", storable(iterator_->state())},
-                {"optimizers", json::object()},  {"extensions", extensions_->states()}};
-  about["pending"] = extensions_->pending();
+  json about = {{"iteration", iteration_},     {"epoch", epoch_},       {"epoch_detail", epoch_detail_},
+                {"elapsed_s", elapsed_s()},    {"seed", random_seed()}, {"iterator", storable(iterator_->state())},
+                {"optimizers", json::object()}};
+  extensions_->save(about, iteration_);
   about["samples_per_iteration"] = samples_per_iteration();
   about["frozen"] = {{"at_start", frozen_}, {"now", frozen_parameters(*model_)}};
   for (std::size_t i = 0; i < optimizers_.size(); ++i) {

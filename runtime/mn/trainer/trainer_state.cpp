@@ -190,8 +190,7 @@ void Trainer::restore_replicated(const json& about) {
   epoch_detail_ = about.at("epoch_detail").get<double>();
   earlier_s_ = about.at("elapsed_s").get<double>();
   observation_->load(about);
-  extensions_->set_states(about.at("extensions"));
-  extensions_->set_pending(about.value("pending", json::array()));
+  extensions_->load(about);
 }
 
 /// Of this job; null where the iterator does not say it.
