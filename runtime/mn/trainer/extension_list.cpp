@@ -170,7 +170,7 @@ bool ExtensionList::any_pending() const { return std::ranges::any_of(entries_, &
 void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress, const MayBegin& may_begin) {
   const Running running(is_running_);
   for (Entry& entry : entries_) {
-    if (entry.last_iteration == progress.iteration) continue;
+    if (entry.is_pending || entry.last_iteration == progress.iteration) continue;
     static_cast<void>(may_begin(Duration::kShort));
     static_cast<void>(
         call(entry, [&] { entry.extension->at_end(trainer); }));  // the others' part is reported all the same
