@@ -23,6 +23,7 @@ using toy::ToyJob;
 using toy::world;
 
 double largest(const RankValues& values) {
+  EXPECT_THAT(values, testing::Contains(testing::Not(testing::IsEmpty())));
   double most = 0;
   for (const auto& of_rank : values) {
     for (const double value : of_rank) most = std::max(most, value);

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -52,11 +54,13 @@ void ObservationAggregator::run(Trainer& trainer) {
   for (const nlohmann::json& theirs : comm.gather_obj(nlohmann::json(std::exchange(values_, {})))) {
     all.push_back(theirs.get<std::vector<double>>());
   }
-  double result = 0;
-  on_root<ArgumentError>(
-      comm, [&] { result = aggregate_(all); }, true);
-  comm.bcast(std::span(&result, 1));
-  trainer.report(aggregated_key_, result);
+  std::array<double, 2> result = {};  // whether a minibatch had a value, and what `aggregate_` makes of them
+  const auto aggregate_all = [&] {
+    if (!std::ranges::all_of(all, &std::vector<double>::empty)) result = {1, aggregate_(all)};
+  };
+  on_root<ArgumentError>(comm, aggregate_all, true);
+  comm.bcast(std::span(result));
+  if (result[0] != 0) trainer.report(aggregated_key_, result[1]);
 }
 
 }  // namespace mn::extensions

@@ -15,7 +15,7 @@ using RankValues = std::vector<std::vector<double>>;
 /// Gathers a value of every minibatch on rank 0, where a function of one's own makes one number of them, such as a
 /// maximum, a median or a standard deviation; Trainer::report() then has it on every rank. For means there is no need:
 /// LogReport takes them over all ranks. Runs once an epoch, unless another trigger is given: give it LogReport's. After
-/// a resume it begins with the minibatches since.
+/// a resume it begins with the minibatches since. Where no minibatch had a value, it reports nothing.
 class ObservationAggregator final : public Extension {
  public:
   /// `key` is "main/loss", or "main/NAME" of a metric that the loss function reports; the result is reported as
