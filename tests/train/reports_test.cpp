@@ -199,6 +199,34 @@ TEST_F(ReportsTest, ASecondRunOfATrainerGoesOn) {
   EXPECT_THAT(iterations_in_file(), ElementsAre(3, 6, 9, 12));
 }
 
+/// What the end's report took is observed again, and no more, by the time of the next report.
+TEST_F(ReportsTest, AnEndThatFailsChangesNoLaterReport) {
+  class Failing final : public Extension {
+   public:
+    std::string name() const override { return "failing"; }
+    Interval trigger() const override { return {kNever, IntervalUnit::kIteration}; }
+    void at_end(Trainer& trainer) override {
+      if (trainer.iteration() == 5) throw DataError("fails");
+    }
+  };
+  std::vector<std::vector<double>> losses;
+  for (const bool fails : {false, true}) {
+    const auto toy = job(12);
+    if (fails) toy->trainer->extend(std::make_unique<Failing>());
+    bool stops = fails;
+    toy->trainer->extend("stop", kEach, [&](Trainer& each) {
+      if (each.iteration() == 5 && std::exchange(stops, false)) each.stop("a pause");
+    });
+    if (fails) {
+      EXPECT_THROW(static_cast<void>(toy->trainer->run()), DataError);
+    }
+    EXPECT_EQ(toy->trainer->run(), 0);
+    EXPECT_THAT(iterations_in_file(), ElementsAre(3, 6, 9, 12));
+    losses.push_back(values_of(read_log(folder_.path()), "main/loss"));
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
 TEST_F(ReportsTest, ACheckpointAndMemoryHoldNoMoreAfterManyReports) {
   constexpr std::int64_t kMany = static_cast<std::int64_t>(extensions::LogReport::kEntries) + 5;
   ToyJob toy(world(), options(kMany));

@@ -235,7 +235,7 @@ Metrics Trainer::take_observation() {
   check_held(folder_.get(), *comm_);  // whose log the caller writes
   wait_for_losses();
   Metrics metrics = observation_->take(*comm_, iteration_, bytes_sent());
-  if (rest_) *observation_ = *rest_;
+  if (const auto rest = rest_.lock()) *observation_ = *rest;
   return metrics;
 }
 

@@ -297,7 +297,7 @@ class Trainer {
   std::unique_ptr<OutputFolder> folder_;  // on rank 0
   std::unique_ptr<ExtensionList> extensions_;
   std::unique_ptr<Observation> observation_;
-  std::unique_ptr<Observation> rest_;  // while what is left is reported: what stays observed
+  std::weak_ptr<const Observation> rest_;  // while what is left is reported: what stays observed
   std::unique_ptr<PeriodicAgreement> agreement_;
   std::unique_ptr<BackgroundSave> saving_;
   std::vector<std::function<void()>> when_committed_, when_root_committed_;  // of that save

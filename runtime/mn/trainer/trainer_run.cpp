@@ -68,9 +68,10 @@ void Trainer::run_extensions() {
   for (const auto part : {ExtensionList::Part::kReporting, ExtensionList::Part::kReading}) {
     if (!extensions_->run_pending(*this, progress, part, may)) return;
     if (!finished() || std::exchange(is_complete, true)) continue;
-    rest_ = std::make_unique<Observation>(*observation_);
+    wait_for_losses();
+    const auto rest = std::make_shared<const Observation>(*observation_);
+    rest_ = rest;
     extensions_->run_at_end(*this, progress, may);
-    rest_.reset();
   }
 }
 
