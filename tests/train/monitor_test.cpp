@@ -235,16 +235,20 @@ TEST(BestSnapshotTest, OneFailedSaveIsNotTheBestForever) {
   for (const std::string fault : {"save", "link"}) {
     MetricJob job(folder, {5, 1, 3, 4});
     const auto link = folder.path() / "snapshot_best";
+    const extensions::BestSnapshot* saved = nullptr;
     job.trainer->extend("faults", MetricJob::kEach, [&](Trainer& trainer) {
       trainer.finish_save();
-      if (world()->rank() != 0) return;
       const bool begins = trainer.iteration() == 2, ends = trainer.iteration() == 3;
+      if (ends) {
+        EXPECT_EQ(saved->state().at("iteration"), fault == "save" ? 1 : 2) << "as a checkpoint says it";
+      }
+      if (world()->rank() != 0) return;
       if (fault == "save" && begins) test::fail_call(folder.path(), 0, test::CallFault::kError, EIO, true);
       if (fault == "save" && ends) test::stop_failing();
       if (fault == "link" && (begins || ends)) std::filesystem::remove(link);
       if (fault == "link" && begins) std::filesystem::create_directory(link);  // of another program
     });
-    job.add<extensions::BestSnapshot>(Monitor(*job.log, "metric", Better::kLower));
+    saved = &job.add<extensions::BestSnapshot>(Monitor(*job.log, "metric", Better::kLower));
     EXPECT_EQ(job.trainer->run(), 0);
     EXPECT_EQ(best(), fault == "save" ? "step-00000003" : "step-00000002");
     world()->barrier();

@@ -18,8 +18,7 @@ void BestSnapshot::initialize(Trainer& trainer) {
 void BestSnapshot::run(Trainer& trainer) {
   const bool is_over = save_.expired();
   if (before_ && is_over) {  // its save has failed: the next best is better than the one that is saved
-    load_state(nlohmann::json::parse(*before_));
-    before_.reset();
+    load_state(state());
   }
   if (!is_marked_ && is_over) mark(trainer.out());
   if (!monitor_.has_report()) return;
@@ -51,6 +50,7 @@ void BestSnapshot::mark(const std::filesystem::path& out) {
 }
 
 nlohmann::json BestSnapshot::state() const {
+  if (before_ && save_.expired()) return nlohmann::json::parse(*before_);  // its save has failed
   return {{"monitor", monitor_.state()}, {"iteration", best_ ? nlohmann::json(*best_) : nlohmann::json()}};
 }
 
@@ -58,6 +58,7 @@ void BestSnapshot::load_state(const nlohmann::json& state) {
   const bool knows_iteration = state.is_object();  // those of earlier versions are the monitor's
   const bool is_same = monitor_.load_state(knows_iteration ? state.at("monitor") : state);
   best_.reset();
+  before_.reset();
   if (is_same && knows_iteration && state.at("iteration").is_number()) {
     best_ = whole_number<std::int64_t>(state.at("iteration"));
   }
