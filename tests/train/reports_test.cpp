@@ -227,6 +227,18 @@ TEST_F(ReportsTest, AnEndThatFailsChangesNoLaterReport) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
+TEST_F(ReportsTest, ATrainerThatGoesBackReportsWhatFollows) {
+  const auto toy = job(8);
+  toy->trainer->extend(std::make_unique<extensions::Snapshot>(9), {.trigger = Interval(2, "iteration")});
+  EXPECT_EQ(toy->trainer->run(), 0);
+  for (const int from : {6, 2}) {
+    EXPECT_TRUE(toy->trainer->resume(checkpoint_path(folder_.path(), from).string()));
+    EXPECT_EQ(toy->trainer->run(), 0);
+    EXPECT_THAT(iterations_in_file(), ElementsAre(3, 6, 8));
+    EXPECT_THAT(values_of(log_->entries(), "iteration"), ElementsAre(3, 6, 8));
+  }
+}
+
 TEST_F(ReportsTest, ACheckpointAndMemoryHoldNoMoreAfterManyReports) {
   constexpr std::int64_t kMany = static_cast<std::int64_t>(extensions::LogReport::kEntries) + 5;
   ToyJob toy(world(), options(kMany));

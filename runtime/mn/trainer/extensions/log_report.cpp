@@ -38,7 +38,6 @@ void LogReport::load_state(const json& state) { restored_ = std::make_unique<jso
 
 void LogReport::keep(std::vector<json> entries) {
   count_ += static_cast<std::int64_t>(entries.size());
-  if (!entries.empty()) iteration_ = whole_number<std::int64_t>(entries.back().at("iteration"));
   entries_.assign(entries.end() - static_cast<std::ptrdiff_t>(std::min(entries.size(), kEntries)), entries.end());
 }
 
@@ -62,6 +61,7 @@ std::span<const json> LogReport::since(std::int64_t count) const {
 void LogReport::initialize(Trainer& trainer) {
   const std::unique_ptr<const json> state = std::move(restored_);
   if (trainer.is_root() && (!file_ || state)) file_ = std::make_unique<ListFile>(trainer.out() / "log");
+  if (state) is_rest_ = false;
   if (state && state->is_object()) resume(trainer, state->at("file"));
 }
 
@@ -73,13 +73,18 @@ void LogReport::resume(Trainer& trainer, const json& state) {
   keep(trainer.communicator().bcast_obj(json(std::move(rows))).get<std::vector<json>>());
 }
 
+/// Of the trainer's iteration.
+bool LogReport::has_entry(const Trainer& trainer) const {
+  return !entries_.empty() && entries_.back().at("iteration") == trainer.iteration();
+}
+
 void LogReport::run(Trainer& trainer) {
-  if (count_ == 0 || iteration_ != trainer.iteration()) add(trainer);
+  if (!has_entry(trainer)) add(trainer);
 }
 
 /// Not the entry of a period: whoever continues the training replaces it.
 void LogReport::at_end(Trainer& trainer) {
-  if (count_ > 0 && iteration_ == trainer.iteration()) return;
+  if (has_entry(trainer)) return;
   add(trainer);
   is_rest_ = true;
 }
@@ -90,9 +95,8 @@ void LogReport::add(Trainer& trainer) {
     if (file_) file_->remove_last();
   }
   json entry = trainer.take_observation();
-  iteration_ = trainer.iteration();
   entry["epoch"] = trainer.epoch();
-  entry["iteration"] = iteration_;
+  entry["iteration"] = trainer.iteration();
   entry["elapsed_time"] = trainer.elapsed_s();
   for (const auto& [name, optimizer] : trainer.optimizers()) {
     entry[name == trainer.optimizers().front().name ? "lr" : "lr/" + name] =
@@ -107,7 +111,7 @@ void LogReport::add(Trainer& trainer) {
 }
 
 bool LogReport::take_report(Trainer& trainer, const std::string& name, double value) {
-  if (count_ == 0 || iteration_ != trainer.iteration()) return false;
+  if (!has_entry(trainer)) return false;
   entries_.back()[name] = value;
   if (!file_) return true;
   file_->change_last(entries_.back());

@@ -60,12 +60,12 @@ class LogReport final : public Extension {
 
  private:
   void resume(Trainer& trainer, const nlohmann::json& state);
+  [[nodiscard]] bool has_entry(const Trainer& trainer) const;
   void add(Trainer& trainer);
   void keep(std::vector<nlohmann::json> entries);
 
   std::vector<nlohmann::json> entries_;
   std::int64_t count_ = 0;
-  std::int64_t iteration_ = 0;                // of the last entry
   bool is_rest_ = false;                      // the last entry is that at the end
   std::unique_ptr<nlohmann::json> restored_;  // a checkpoint's state, until initialize()
   std::unique_ptr<ListFile> file_;            // rank 0's
