@@ -1,4 +1,5 @@
 // When a Trainer's saves beside training begin, and what they take.
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -84,6 +85,23 @@ TEST_F(BackgroundSaveTest, ASecondRunSavesContinuouslyToo) {
   last = 20'000;
   EXPECT_EQ(job.trainer->run(), 0);
   EXPECT_LT(job.trainer->iteration(), last);
+}
+
+/// Before what takes long, such as a validation.
+TEST_F(BackgroundSaveTest, ASaveThatIsCommittedAtOnceIsMeasured) {
+  ToyJob job(world(), options_);
+  std::int64_t first = 0;
+  job.trainer->extend("long", {2, "iteration"}, [&](Trainer& trainer) {
+    if (first == 0 && trainer.is_saved()) first = trainer.iteration();
+    std::this_thread::sleep_for(std::chrono::milliseconds(trainer.iteration() == first ? 1000 : 5));
+  });
+  job.trainer->extend(std::make_unique<extensions::Snapshot>(2, true), {.trigger = Interval(2, "iteration")});
+  job.trainer->extend(std::make_unique<After>([&](Trainer& trainer) {
+    if (first != 0 && trainer.iteration() > first && trainer.is_saved()) trainer.stop("the second");
+  }));
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_GT(first, 0);
+  EXPECT_LT(job.trainer->iteration(), first + 100);
 }
 
 TEST_F(BackgroundSaveTest, WhatIsThereBeforeTheRunIsSaved) {

@@ -21,10 +21,16 @@ Snapshot::Snapshot(std::size_t keep, bool continuous) : keep_(keep), continuous_
 
 void Snapshot::initialize(Trainer& trainer) {
   next_ = 0;
+  is_committed_ = false;
   trainer.expect_saves();
 }
 
+/// A save that is committed in the iteration in which it began is measured in the next.
 void Snapshot::run(Trainer& trainer) {
+  if (is_committed_ && trainer.iteration() > begun_at_) {
+    next_ = next_after(trainer);
+    is_committed_ = false;
+  }
   const bool must_wait = trainer.is_saving() || trainer.is_preparing_saves() || trainer.iteration() < next_;
   if (continuous_ && must_wait) return;
   save(trainer);
@@ -35,11 +41,7 @@ void Snapshot::save(Trainer& trainer) {
   next_ = begun_at_ + kRetryIterations;
   before_ = trainer.saving_times();
   begun_ = Clock::now();
-  trainer.save_in_background(
-      [this, &trainer] {
-        if (continuous_ && trainer.iteration() > begun_at_) next_ = next_after(trainer);
-      },
-      [this, out = trainer.out()] { remove_old(out); });
+  trainer.save_in_background([this] { is_committed_ = continuous_; }, [this, out = trainer.out()] { remove_old(out); });
 }
 
 void Snapshot::remove_old(const std::filesystem::path& out) {

@@ -41,6 +41,7 @@ class Snapshot final : public Extension {
   std::size_t keep_;
   bool continuous_;
   bool has_failed_ = false;       // to remove old ones; of the thread that does
+  bool is_committed_ = false;     // continuous: the last save is, and next_ does not know it yet
   std::int64_t next_ = 0;         // continuous: no save before this iteration
   std::int64_t begun_at_ = 0;     // iteration of the last save
   Clock::time_point begun_ = {};  // and its time
