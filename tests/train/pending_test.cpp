@@ -14,6 +14,7 @@
 #include <mn/trainer/extensions/best_snapshot.hpp>
 #include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/extensions/run_record.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/trainer/extensions/validation.hpp>
 
@@ -136,6 +137,27 @@ TEST_F(PendingTest, TheCheckpointIsThereBeforeTheValidationEnds) {
     options_.trainer.out = folder_.path() / ("from" + std::to_string(i));
     expect_the_same_after(paths[i].string());
   }
+}
+
+/// The log has the checkpoint's report, which no reader has seen.
+TEST_F(PendingTest, AReportBeforeWhatTakesLongIsReadAfterAResume) {
+  options_.trainer = {.epochs = 2, .out = folder_.path() / "readers"};
+  std::vector<std::string> records;
+  for (const std::string from : {"", "auto"}) {
+    ToyJob job(world(), options_);
+    const auto& log = job.trainer->extend(std::make_unique<extensions::LogReport>());
+    const extensions::Monitor monitor(log, "main/loss", extensions::Better::kLower);
+    job.trainer->extend("long", {1, "epoch"}, [](Trainer&) {});
+    job.trainer->extend(std::make_unique<extensions::RunRecord>(log));
+    const auto& best = job.trainer->extend(std::make_unique<extensions::BestSnapshot>(monitor));
+    job.trainer->extend(std::make_unique<extensions::Snapshot>());
+    EXPECT_TRUE(from.empty() || job.trainer->resume(from));
+    EXPECT_EQ(job.trainer->run(), 0);
+    EXPECT_EQ(best.state().at("iteration"), job.trainer->iteration()) << "the loss falls";
+    std::string lines = read_file(options_.trainer.out / "run.jsonl");
+    records.push_back(lines.substr(lines.rfind("\"start\"")));
+  }
+  EXPECT_THAT(records[1], testing::HasSubstr("\"report\""));
 }
 
 /// A function that rank 0 alone keeps busy, such as ChainerMN's validation there.

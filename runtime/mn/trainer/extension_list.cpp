@@ -167,6 +167,11 @@ bool ExtensionList::call(Entry& entry, const std::function<void()>& member) {
 
 bool ExtensionList::any_pending() const { return std::ranges::any_of(entries_, &Entry::is_pending); }
 
+bool ExtensionList::is_pending(const Extension& extension) const {
+  return std::ranges::any_of(
+      entries_, [&](const Entry& entry) { return entry.extension.get() == &extension && entry.is_pending; });
+}
+
 void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress, const MayBegin& may_begin) {
   const Running running(is_running_);
   for (Entry& entry : entries_) {

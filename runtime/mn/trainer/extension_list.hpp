@@ -53,6 +53,7 @@ class ExtensionList {
   /// at_end() of those that did not run in this iteration and are not to run yet. One that is interrupted is pending.
   void run_at_end(Trainer& trainer, const Progress& progress, const MayBegin& may_begin);
   [[nodiscard]] bool any_pending() const;
+  [[nodiscard]] bool is_pending(const Extension& extension) const;
   /// Extension::take_report() of the first that takes it, while extensions run.
   bool take_report(Trainer& trainer, const std::string& name, double value);
   void finalize(Trainer& trainer);

@@ -196,6 +196,8 @@ void Trainer::extend(const std::string& name, Interval trigger, std::function<vo
   add(std::make_unique<FunctionExtension>(name, duration, std::move(function)), {.trigger = trigger});
 }
 
+bool Trainer::is_pending(const Extension& extension) const { return extensions_->is_pending(extension); }
+
 std::size_t Trainer::index_of(const std::string& optimizer) const {
   std::string names;
   for (std::size_t i = 0; i < optimizers_.size(); ++i) {

@@ -90,6 +90,10 @@ class Trainer {
   /// one rank alone knows it must broadcast first. `why` is logged on rank 0.
   void stop(const std::string& why);
 
+  /// For Extension::initialize(): whether run() is still to be called in the iteration in which the checkpoint was
+  /// written.
+  [[nodiscard]] bool is_pending(const Extension& extension) const;
+
   /// Why training has ended: the limit, what stop() was told, or a signal; empty while it goes on.
   [[nodiscard]] std::string end_reason() const;
 

@@ -9,7 +9,7 @@
 namespace mn::extensions {
 
 void BestSnapshot::initialize(Trainer& trainer) {
-  monitor_.begin();
+  monitor_.begin(*this, trainer);
   trainer.expect_saves();
   if (!best_ || !trainer.is_root()) return;
   try_to_write(has_failed_, [&] { restore_best(trainer.out(), *best_, trainer.iteration()); });

@@ -14,7 +14,7 @@ EarlyStopping::EarlyStopping(Monitor monitor, std::int64_t patience)
 
 /// After a resume, too: a training that has ended does not go on.
 void EarlyStopping::initialize(Trainer& trainer) {
-  monitor_.begin();
+  monitor_.begin(*this, trainer);
   stop_if_due(trainer);
 }
 

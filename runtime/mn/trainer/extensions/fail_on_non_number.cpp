@@ -23,7 +23,7 @@ constexpr const char* kAdvice =
 
 }  // namespace
 
-void FailOnNonNumber::initialize(Trainer& /*trainer*/) { read_ = log_.count(); }
+void FailOnNonNumber::initialize(Trainer& trainer) { read_ = log_.count_read_by(*this, trainer); }
 
 /// Reading a loss on a GPU would wait for it: there the first iteration is remembered on the device.
 void FailOnNonNumber::after_forward(Trainer& trainer, const at::Tensor& loss) {

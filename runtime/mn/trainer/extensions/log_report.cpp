@@ -58,6 +58,10 @@ std::span<const json> LogReport::since(std::int64_t count) const {
   return std::span(entries_).last(std::min(newer, entries_.size()));
 }
 
+std::int64_t LogReport::count_read_by(const Extension& reader, const Trainer& trainer) const {
+  return trainer.is_pending(reader) && has_entry(trainer) ? count_ - 1 : count_;
+}
+
 void LogReport::initialize(Trainer& trainer) {
   const std::unique_ptr<const json> state = std::move(restored_);
   if (trainer.is_root() && (!file_ || state)) file_ = std::make_unique<ListFile>(trainer.out() / "log");

@@ -55,7 +55,7 @@ Monitor::Monitor(const LogReport& log, std::string value, Better better)
   check_monitored(value_);
 }
 
-void Monitor::begin() { read_ = log_.count(); }
+void Monitor::begin(const Extension& reader, const Trainer& trainer) { read_ = log_.count_read_by(reader, trainer); }
 
 std::optional<bool> Monitor::improved() {
   if (std::exchange(read_, log_.count()) == log_.count()) return std::nullopt;

@@ -31,8 +31,8 @@ class Monitor {
   /// as check_monitored() does.
   Monitor(const LogReport& log, std::string value, Better better);
 
-  /// Call it in Extension::initialize(): entries that the log has already are not news.
-  void begin();
+  /// Call it in Extension::initialize() of the extension that has it: entries that this has read are not news.
+  void begin(const Extension& reader, const Trainer& trainer);
   /// Reads the newest entry of the log: true if its value is better than all before. What is not a number never is. No
   /// value if there is no new entry, or if it lacks the value: an evaluation may be rarer than reports, and so may a
   /// metric of it be, which rank 0 then logs once. Throws UsageError that lists the log's values for a name that is

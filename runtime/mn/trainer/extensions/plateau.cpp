@@ -19,7 +19,7 @@ Schedule Plateau::schedule(Schedule before) const {
   return [this, before = std::move(before)](std::int64_t iteration) { return scale_ * before(iteration); };
 }
 
-void Plateau::initialize(Trainer& /*trainer*/) { monitor_.begin(); }
+void Plateau::initialize(Trainer& trainer) { monitor_.begin(*this, trainer); }
 
 void Plateau::run(Trainer& trainer) {
   const auto improved = monitor_.improved();

@@ -52,7 +52,7 @@ std::string PrintReport::line(const nlohmann::json& entry) const {
 }
 
 void PrintReport::initialize(Trainer& trainer) {
-  printed_ = log_.count();
+  printed_ = log_.count_read_by(*this, trainer);
   if (trainer.is_root()) print(header());
 }
 

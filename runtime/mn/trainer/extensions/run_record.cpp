@@ -52,7 +52,7 @@ void RunRecord::append(const json& line) {
 }
 
 void RunRecord::initialize(Trainer& trainer) {
-  reported_ = log_.count();
+  reported_ = log_.count_read_by(*this, trainer);
   times_ = trainer.times();
   const auto hosts = trainer.communicator().gather_obj(host_name());
   if (!trainer.is_root()) return;

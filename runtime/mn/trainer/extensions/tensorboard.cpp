@@ -12,7 +12,7 @@ TensorBoard::TensorBoard(const LogReport& log, std::string text) : log_(log), te
 TensorBoard::~TensorBoard() = default;
 
 void TensorBoard::initialize(Trainer& trainer) {
-  written_ = log_.count();
+  written_ = log_.count_read_by(*this, trainer);
   if (!trainer.is_root()) return;
   file_ = std::make_unique<EventFile>(trainer.out() / "tensorboard", trainer.iteration() + 1);
   if (!text_.empty()) file_->text("run", trainer.iteration(), text_);
