@@ -13,6 +13,7 @@
 #include <mn/loader/function_iterator.hpp>
 #include <mn/trainer/extensions/best_snapshot.hpp>
 #include <mn/trainer/extensions/early_stopping.hpp>
+#include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/run_record.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
@@ -47,6 +48,8 @@ struct ValidatedJob : ToyJob {
     const extensions::Monitor monitor(*log, kLoss, extensions::Better::kLower);
     trainer->extend(std::make_unique<extensions::EarlyStopping>(monitor, 100));
     trainer->extend(std::make_unique<extensions::BestSnapshot>(monitor));
+    trainer->extend(std::make_unique<extensions::LearningRate>(
+        [](std::int64_t iteration) { return 0.01 / static_cast<double>(iteration + 1); }));
     trainer->extend(std::make_unique<extensions::Snapshot>());
   }
 
@@ -54,7 +57,8 @@ struct ValidatedJob : ToyJob {
   [[nodiscard]] std::string report() const {
     std::string text;
     for (const nlohmann::json& entry : log->entries()) {
-      for (const char* name : {"iteration", "main/loss", "main/accuracy", kLoss}) text += entry.at(name).dump() + " ";
+      for (const char* name : {"iteration", "lr", "main/loss", "main/accuracy", kLoss})
+        text += entry.at(name).dump() + " ";
     }
     return text + toy::bytes_of({weights()});
   }
@@ -220,9 +224,8 @@ TEST_F(PendingTest, WhatRunsInTheLastIterationHasNoEnd) {
     job.trainer->extend(std::make_unique<extensions::Snapshot>());
     EXPECT_TRUE(!resumes || job.trainer->resume("auto"));
     job.trainer->extend(std::make_unique<Caller>(kPriorityWriter, writer));  // also of those that come after resume()
-    job.trainer->extend("long", {1, "epoch"}, [&](Trainer& trainer) {
-      function.push_back("run " + std::to_string(trainer.epoch()));
-    });
+    job.trainer->extend("long", {1, "epoch"},
+                        [&](Trainer& trainer) { function.push_back("run " + std::to_string(trainer.epoch())); });
     job.trainer->extend(std::make_unique<Caller>(kPriorityReport, last));
     EXPECT_EQ(job.trainer->run(), 0);
     using Calls = std::vector<std::string>;

@@ -48,7 +48,7 @@ void LearningRate::initialize(Trainer& trainer) {
     offset_ = std::llround(trainer.epoch_detail() * static_cast<double>(steps)) - trainer.iteration();
   }
   steps_per_epoch_ = steps;
-  run(trainer);
+  if (!trainer.is_pending(*this)) run(trainer);  // else a report that is pending, too, has the iteration's own rate
 }
 
 void LearningRate::run(Trainer& trainer) {
