@@ -73,7 +73,8 @@ TEST_F(ReportTest, OneRunShowsItsBestItsEndAndWhatIsNotUsual) {
            R"(,"data_s":[0],"compute_s":[1],"communication_s":[0]})" + "\n";
   };
   const auto out = make_run("run", log,
-                            kStart + report(10, 0.5) + report(20, 1) + report(30, 1.5) +
+                            kStart + report(10, 0.5) + report(20, 1) +
+                                R"({"event":"report","iteration":30,"epoch":1.5})" + "\n" +  // no step before it
                                 R"({"event":"end","iteration":30,"why":"it was <enough>"})",
                             "seed = 7\n# default: 0.1\nlr = 0.2\n");
   fs::create_directories(out / "images");

@@ -67,6 +67,17 @@ std::vector<fs::path> find_images(const fs::path& folder) {
   return images;
 }
 
+/// Of a report after steps.
+void add_times(Run& run, const json& event) {
+  for (const char* part : {"data_s", "compute_s", "communication_s"}) {
+    static_cast<void>(event.at(part).get<std::vector<double>>().at(0));
+  }
+  for (const auto& [part, title] : kDataCauses) {
+    static_cast<void>(event.value(part, std::vector<double>{}));
+  }
+  run.times.push_back(event);
+}
+
 void add_event(Run& run, const json& event) {
   const auto kind = event.at("event").get<std::string>();
   const auto iteration = whole_number<std::int64_t>(event.at("iteration"));
@@ -83,13 +94,7 @@ void add_event(Run& run, const json& event) {
     run.ended = false;
     run.why.clear();
   } else if (kind == "report") {
-    for (const char* part : {"data_s", "compute_s", "communication_s"}) {
-      static_cast<void>(event.at(part).get<std::vector<double>>().at(0));
-    }
-    for (const auto& [part, title] : kDataCauses) {
-      static_cast<void>(event.value(part, std::vector<double>{}));
-    }
-    run.times.push_back(event);
+    if (event.contains("data_s")) add_times(run, event);
     if (event.contains("epoch")) run.epochs[iteration] = event.at("epoch").get<double>();
   } else if (kind == "end") {
     run.ended = true;

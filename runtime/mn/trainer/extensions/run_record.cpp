@@ -53,6 +53,7 @@ void RunRecord::append(const json& line) {
 
 void RunRecord::initialize(Trainer& trainer) {
   reported_ = log_.count_read_by(*this, trainer);
+  iteration_ = trainer.iteration();
   times_ = trainer.times();
   const auto hosts = trainer.communicator().gather_obj(host_name());
   if (!trainer.is_root()) return;
@@ -66,19 +67,18 @@ void RunRecord::initialize(Trainer& trainer) {
 }
 
 void RunRecord::run(Trainer& trainer) {
-  ++steps_;
   if (std::exchange(reported_, log_.count()) == log_.count()) return;
   json line = {{"event", "report"}, {"iteration", trainer.iteration()}, {"epoch", trainer.epoch_detail()}};
-  add_times(trainer, line);
+  const std::int64_t steps = trainer.iteration() - std::exchange(iteration_, trainer.iteration());
+  if (steps > 0) add_times(trainer, steps, line);
   add_warnings(trainer, line);
   if (file_) append(line);
-  steps_ = 0;
 }
 
-void RunRecord::add_times(Trainer& trainer, json& line) {
+void RunRecord::add_times(Trainer& trainer, std::int64_t iterations, json& line) {
   const LoaderStats before = std::exchange(loader_, trainer.iterator().stats());
   const StepTimes earlier = std::exchange(times_, trainer.times());
-  const auto steps = static_cast<double>(steps_);
+  const auto steps = static_cast<double>(iterations);
   const std::array own = {std::pair("data_s", (times_.data_s - earlier.data_s) / steps),
                           std::pair("compute_s", (times_.compute_s - earlier.compute_s) / steps),
                           std::pair("communication_s", (times_.communication_s - earlier.communication_s) / steps),

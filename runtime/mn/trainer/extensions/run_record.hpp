@@ -20,7 +20,7 @@ class AppendedFile;
 ///   report  iteration, epoch (with its fraction), and lists by rank: data_s, compute_s, communication_s, means of a
 ///           step since the line before; where minibatches are of a DataLoader, also what data_s was waited for,
 ///           queue_s, storage_s, transform_s, copy_s (LoaderStats), and read_bytes and opens, those since the line
-///           before
+///           before; no lists where a run that resumed has not made a step yet
 ///   end     time, iteration, elapsed_s, why; absent if the run was ended from outside
 /// Lines report and end have warnings, a list of texts, where ranks have logged some since the line before.
 /// Follows the log's reports. Collective where the log is.
@@ -39,14 +39,14 @@ class RunRecord final : public Extension {
   void finalize(Trainer& trainer) override;
 
  private:
-  void add_times(Trainer& trainer, nlohmann::json& line);
+  void add_times(Trainer& trainer, std::int64_t iterations, nlohmann::json& line);
   void append(const nlohmann::json& line);
 
   const LogReport& log_;
   std::unique_ptr<AppendedFile> file_;  // rank 0's
   std::int64_t reported_ = 0;           // entries of the log
-  std::int64_t steps_ = 0;
-  StepTimes times_;  // at the last report, as below
+  std::int64_t iteration_ = 0;          // of the last report, as below
+  StepTimes times_;
   LoaderStats loader_;
   bool has_failed_ = false;
 };
