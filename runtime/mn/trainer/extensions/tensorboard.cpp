@@ -14,7 +14,8 @@ TensorBoard::~TensorBoard() = default;
 void TensorBoard::initialize(Trainer& trainer) {
   written_ = log_.count_read_by(*this, trainer);
   if (!trainer.is_root()) return;
-  file_ = std::make_unique<EventFile>(trainer.out() / "tensorboard", trainer.iteration() + 1);
+  file_ = std::make_unique<EventFile>(trainer.out() / "tensorboard",
+                                      trainer.iteration() + (trainer.is_pending(*this) ? 0 : 1));
   if (!text_.empty()) file_->text("run", trainer.iteration(), text_);
   flush();
 }

@@ -13,7 +13,8 @@ namespace mn::extensions {
 class EventFile;
 
 /// Rank 0 writes every number of each report as a scalar, once an epoch, unless another trigger is given, and at
-/// the end. A run that resumes replaces the steps that follow its checkpoint.
+/// the end. A run that resumes replaces the steps that follow its checkpoint, and that of the checkpoint where this is
+/// pending.
 class TensorBoard final : public Extension {
  public:
   /// `log` is the same trainer's and must live as long as this; `text`, Markdown, is shown beside the curves.
