@@ -288,9 +288,9 @@ TEST_F(ReportsTest, AResumeRemovesWhatFollowsItsCheckpoint) {
 
 TEST_F(ReportsTest, ALostOrForeignLogBeginsAnewWithALine) {
   const auto path = folder_.path() / "log";
-  const std::vector<std::function<void()>> changes = {[&] { std::filesystem::remove(path); },
-                                                      [&] { write_file(path, "[]\n"); }, [&] { write_file(path, ""); },
-                                                      [&] { write_file(path, std::string(3000, 'x')); }};
+  const std::vector<std::function<void()>> changes = {
+      [&] { std::filesystem::remove(path); }, [&] { write_file(path, "[]\n"); }, [&] { write_file(path, ""); },
+      [&] { write_file(path, std::string(3000, 'x')); }, [&] { test::fail_opens("/log", 1, EIO); }};
   for (const auto& change : changes) {
     if (world()->rank() == 0) std::filesystem::remove_all(folder_.path() / "ckpt");
     world()->barrier();
@@ -298,6 +298,8 @@ TEST_F(ReportsTest, ALostOrForeignLogBeginsAnewWithALine) {
     EXPECT_THAT(iterations_in_file(), ElementsAre(6, 9)) << "the checkpoint has its last entry";
     EXPECT_EQ(json_text(take_warnings()).find("begins anew") != std::string::npos, world()->rank() == 0);
   }
+  EXPECT_THAT(values_of(parse_json(read_file(folder_.path() / "log.lost"), "the log"), "iteration"),
+              ElementsAre(3, 6, 8));
 }
 
 TEST_F(ReportsTest, ARunInAnotherFolderHasTheLogOfItsCheckpoint) {

@@ -82,10 +82,17 @@ std::string ListFile::settled_text() {
   if (settled_bytes_ == 0) return "";
   std::string text = beginning_of(source_, settled_bytes_, settled_crc_);
   if (!text.empty()) return text;
-  log_warning(source_.string() + " no longer has the reports that this run and those before it have written: " +
-              path_.string() + " begins anew");
-  settled_bytes_ = settled_crc_ = 0;
+  begin_anew(source_.string() + " no longer has the reports that this run and those before it have written");
   return "";
+}
+
+void ListFile::begin_anew(const std::string& why) {
+  std::filesystem::path lost = path_;
+  lost += ".lost";
+  std::error_code error;
+  std::filesystem::rename(path_, lost, error);
+  log_warning(why + ": " + path_.string() + " begins anew" + (error ? "" : "; what was there is now " + lost.string()));
+  settled_bytes_ = settled_crc_ = 0;
 }
 
 json ListFile::state(std::size_t left_out) const {
@@ -111,9 +118,14 @@ std::vector<json> ListFile::load(const json& state, const std::filesystem::path&
   settled_crc_ = whole_number<std::uint32_t>(state.at("crc32c"));
   rows_ = state.at("rows").get<std::vector<std::string>>();
   written_end_.clear();
-  if (!other.empty() && beginning_of(path_, settled_bytes_, settled_crc_).empty()) source_ = other;
-  const std::string begin = settled_text();
-  const std::string text = begin + end();
+  std::string text;
+  try {
+    if (!other.empty() && beginning_of(path_, settled_bytes_, settled_crc_).empty()) source_ = other;
+    text = settled_text();
+  } catch (const DataError& error) {
+    begin_anew(error.what());
+  }
+  text += end();
   const std::vector<std::string_view> all = rows_of(text);
   std::vector<json> rows;
   for (std::size_t i = all.size() - std::min(all.size(), most); i < all.size(); ++i) {

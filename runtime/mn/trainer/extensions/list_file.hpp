@@ -7,8 +7,8 @@
 /// (2) Rows that a failed write left out come with the next one.
 /// (3) state() does not grow with the list: it has the length and the checksum of the settled rows, which are in the
 ///     file, and the text of the others: the last row, and those that could not be written.
-/// (4) Where the file does not begin with the settled rows, because it was lost or is another run's, a line says so,
-///     and the list begins anew.
+/// (4) Where the file does not begin with the settled rows, because it was lost or is another run's, or where load()
+///     cannot read it, a line says so, and the list begins anew. What is there gets the name PATH.lost.
 #pragma once
 
 #include <cstddef>
@@ -45,6 +45,7 @@ class ListFile {
  private:
   [[nodiscard]] std::string end() const;
   [[nodiscard]] std::string settled_text();
+  void begin_anew(const std::string& why);
   void settle();
 
   std::filesystem::path path_;
