@@ -87,7 +87,8 @@ class Trainer {
   /// normalization) stay so.
   [[nodiscard]] int run();
   /// For extensions: training ends after this iteration, as at a limit. Every rank calls it in the same iteration; what
-  /// one rank alone knows it must broadcast first. `why` is logged on rank 0.
+  /// one rank alone knows it must broadcast first. `why` is logged on rank 0. Call it from a priority above
+  /// kPriorityReport: the report at the end comes too late for readers of the log that have run in that iteration.
   void stop(const std::string& why);
 
   /// For Extension::initialize(): whether run() is still to be called in the iteration in which the checkpoint was
