@@ -9,7 +9,9 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/loader/function_iterator.hpp>
+#include <mn/tensor/random_state.hpp>
 #include <mn/trainer/evaluator.hpp>
+#include <mn/trainer/extension.hpp>
 
 namespace mn {
 namespace {
@@ -47,6 +49,22 @@ class EvaluatorTest : public testing::Test {
  protected:
   std::shared_ptr<Communicator> comm_ = create_communicator("naive", MPI_COMM_WORLD, {.device = Device{}});
 };
+
+/// Training goes on as if it had not begun.
+TEST_F(EvaluatorTest, OneThatIsInterruptedTakesNoRandomNumbers) {
+  const auto make = [](std::int64_t, std::int64_t) { return Batch{torch::rand({2, 1}), torch::zeros({2}), 2}; };
+  const auto iterator = create_iterator(4, make);
+  const auto evaluator = create_multi_node_evaluator(
+      create_evaluator(iterator, std::make_shared<torch::nn::LinearImpl>(1, 1), [](const Batch&, Summary&) {}), comm_);
+  evaluator->set_pauses([part = 0](bool) mutable {
+    if (++part == 3) throw Interrupted();
+  });
+  const nlohmann::json state = iterator->state();
+  const std::uint64_t random = random_state_hash(comm_->device());
+  EXPECT_THROW(static_cast<void>(evaluator->evaluate()), Interrupted);
+  EXPECT_EQ(iterator->state(), state);
+  EXPECT_EQ(random_state_hash(comm_->device()), random);
+}
 
 TEST_F(EvaluatorTest, WeighsEachSampleOnce) {
   // Rank r owns r samples: rank 0 has none at all, the others differ.

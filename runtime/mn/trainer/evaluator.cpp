@@ -6,6 +6,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/tensor/modules.hpp>
+#include <mn/tensor/random_state.hpp>
 #include <mn/trainer/collective_use.hpp>
 #include <mn/trainer/evaluator.hpp>
 #include <mn/trainer/extension.hpp>
@@ -51,15 +52,18 @@ void for_each_batch(Iterator& iterator, torch::nn::Module& model, Communicator* 
   if (pauses) pauses(true);
 }
 
-/// The same; where `pauses` throws, the iterator is again where it was.
+/// The same; where `pauses` throws, the iterator and the random numbers are again where they were.
 void for_each_batch_or_none(Iterator& iterator, torch::nn::Module& model, Communicator* comm, CollectiveUse& calls,
                             const std::function<void(bool)>& pauses, const std::function<void(const Batch&)>& work,
                             std::int64_t most = 0) {
+  const Device device = comm != nullptr ? comm->device() : Device{};
   const nlohmann::json begin = pauses ? iterator.state() : nlohmann::json();
+  const NamedTensors random = pauses ? random_state(device) : NamedTensors();
   try {
     for_each_batch(iterator, model, comm, calls, pauses, work, most);
   } catch (const Interrupted&) {
     iterator.load_state(begin);
+    set_random_state(random, device);
     throw;
   }
 }
