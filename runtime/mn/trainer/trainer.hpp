@@ -137,7 +137,7 @@ class Trainer {
   /// which parameters are frozen (requires_grad is false), which otherwise becomes what it was then, though extensions
   /// had changed it.
   bool resume(const std::string& from);
-  /// The checkpoint that resume() was given; empty for "auto" and without one.
+  /// The absolute path of the checkpoint that resume() was given; empty for "auto" and without one.
   [[nodiscard]] const std::filesystem::path& resumed_from() const noexcept { return resumed_from_; }
 
   /// For an extension in parts (Duration::kInParts): returns what run() calls before each part, and with true after the

@@ -70,7 +70,7 @@ bool Trainer::resume(const std::string& from) {
     const std::string what = error.what();  // libtorch appends a stack trace
     throw DataError("mismatch between " + source + " and this job: " + what.substr(0, what.find('\n')), true);
   }
-  if (from != "auto") resumed_from_ = from;
+  resumed_from_ = from == "auto" ? std::filesystem::path() : std::filesystem::absolute(from);
   std::int64_t continued = is_root() ? iteration_in(out(), checkpoint->path()).value_or(-1) : 0;
   comm_->bcast(std::span(&continued, 1));
   is_from_elsewhere_ = continued < 0;
