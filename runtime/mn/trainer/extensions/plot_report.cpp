@@ -207,15 +207,19 @@ void PlotReport::initialize(Trainer& trainer) {
   for (const json& entry : newest) add(entry);
 }
 
+void PlotReport::add_new() {
+  for (const json& entry : log_.since(std::exchange(read_, log_.count()))) add(entry);
+}
+
 void PlotReport::run(Trainer& trainer) {
   if (!trainer.is_root()) return;
-  for (const json& entry : log_.since(std::exchange(read_, log_.count()))) add(entry);
+  add_new();
   if (reap(trainer) && enabled_ && Clock::now() - begun_ >= kPeriod) draw(trainer);
 }
 
 void PlotReport::finalize(Trainer& trainer) {
   if (!trainer.is_root()) return;
-  for (const json& entry : log_.since(std::exchange(read_, log_.count()))) add(entry);
+  add_new();
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   const auto wait = [&] {
     while (!reap(trainer) && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(kPoll);
