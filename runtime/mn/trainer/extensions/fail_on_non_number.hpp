@@ -11,7 +11,8 @@
 namespace mn::extensions {
 
 /// Chainer's FailOnNonNumber: if `value` in the newest entry of the log is NaN or infinite, throws the same DataError
-/// on every rank, before a snapshot is written. Looks for a new entry in every iteration. A loss
+/// on every rank; a snapshot before a validation
+/// of that iteration may be there already. Looks for a new entry in every iteration. A loss
 /// ("main/loss") on the CPU is read in its step: the rank where it is not finite throws, before the ranks reduce
 /// gradients. On a GPU the error at the report says on which rank and in which iteration it was so first. Losses that a
 /// GradScaler scales may overflow, so there the log alone decides.
