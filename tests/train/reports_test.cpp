@@ -283,7 +283,7 @@ void resume_after(const std::filesystem::path& out, const Change& change) {
 TEST_F(ReportsTest, AResumeRemovesWhatFollowsItsCheckpoint) {
   resume_after(folder_.path(), [] {});
   EXPECT_THAT(iterations_in_file(), ElementsAre(3, 6, 9));
-  EXPECT_THAT(take_warnings(), testing::IsEmpty());
+  EXPECT_THAT(json_text(take_warnings()), testing::Not(HasSubstr("begins anew")));
 }
 
 TEST_F(ReportsTest, ALostOrForeignLogBeginsAnewWithALine) {
