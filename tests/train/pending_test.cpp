@@ -105,6 +105,7 @@ TEST_F(PendingTest, ASignalInAValidationEndsItOnAllRanks) {
     job.trainer.reset();
     expect_the_same_after("auto");
     EXPECT_EQ(best(), best_);
+    world()->barrier();  // all have read the link
     toy::on_rank_zero([&] { std::filesystem::remove_all(options_.trainer.out); });
   }
 }
