@@ -55,8 +55,8 @@ class LogReport final : public Extension {
   [[nodiscard]] const std::vector<nlohmann::json>& entries() const noexcept { return entries_; }
   /// Entries made and read so far; it never falls.
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
-  /// For initialize() of an extension that reads the log: count() without the entry that `reader` is still to read, that
-  /// of the iteration in which it is pending.
+  /// For initialize() of an extension that reads the log: count() without the entry that `reader` is still to read,
+  /// which is of the iteration in which it is pending.
   [[nodiscard]] std::int64_t count_read_by(const Extension& reader, const Trainer& trainer) const;
   /// The entries since count() was `count`, kEntries at most.
   [[nodiscard]] std::span<const nlohmann::json> since(std::int64_t count) const;
