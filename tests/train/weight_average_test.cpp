@@ -128,17 +128,18 @@ TEST_F(WeightAverageTest, ExcludesLocalSteps) {
 
 class LearningRateOfGroups : public testing::Test {
  protected:
-  /// Two groups with these rates, under `schedule`.
+  /// Two groups with these rates, under `schedule`, of a network of its own.
   std::unique_ptr<Trainer> trainer_of(std::int64_t iterations, double first, double second, Schedule schedule) {
+    const auto model = std::make_shared<toy::ToyNet>(false);
     std::vector<torch::optim::OptimizerParamGroup> groups;
-    groups.emplace_back(model_->first->parameters(), std::make_unique<torch::optim::SGDOptions>(first));
-    groups.emplace_back(model_->second->parameters(), std::make_unique<torch::optim::SGDOptions>(second));
+    groups.emplace_back(model->first->parameters(), std::make_unique<torch::optim::SGDOptions>(first));
+    groups.emplace_back(model->second->parameters(), std::make_unique<torch::optim::SGDOptions>(second));
     auto trainer = std::make_unique<Trainer>(
         world(),
         create_multi_node_optimizer(
             std::make_unique<torch::optim::SGD>(std::move(groups), torch::optim::SGDOptions(first)), world()),
-        std::make_shared<toy::ToyIterator>(50, 4, *world()), model_,
-        [this](const Batch& batch, Summary&) { return model_->forward(batch.data).pow(2).sum(); },
+        std::make_shared<toy::ToyIterator>(50, 4, *world()), model,
+        [model](const Batch& batch, Summary&) { return model->forward(batch.data).pow(2).sum(); },
         TrainerOptions{.iterations = iterations, .out = folder_.path()});
     trainer->extend(std::make_unique<extensions::LearningRate>(std::move(schedule)));
     return trainer;
@@ -151,7 +152,6 @@ class LearningRateOfGroups : public testing::Test {
   static double to_zero(std::int64_t iteration) { return iteration == 4 ? 0 : 1e-3; }
 
   TestFolder folder_{world()};
-  std::shared_ptr<toy::ToyNet> model_ = std::make_shared<toy::ToyNet>(false);
 };
 
 TEST_F(LearningRateOfGroups, KeepsTheProportionOfTheGroups) {
@@ -171,9 +171,9 @@ TEST_F(LearningRateOfGroups, KeepsTheProportionOfTheGroups) {
 
 /// A first group that is frozen, or that the program gave 0 as all others, tells no proportion.
 TEST_F(LearningRateOfGroups, AFrozenFirstGroupLeavesTheOthersTheirProportion) {
-  const auto extra = torch::zeros({2}).requires_grad_();
   const auto with_third = [&](std::int64_t iterations, double second, double third) {
     auto trainer = trainer_of(iterations, 0, second, to_zero);
+    const auto extra = torch::zeros({2}).requires_grad_();
     trainer->optimizer().actual().add_param_group({{extra}, std::make_unique<torch::optim::SGDOptions>(third)});
     return trainer;
   };
@@ -192,8 +192,8 @@ TEST_F(LearningRateOfGroups, AFrozenFirstGroupLeavesTheOthersTheirProportion) {
 }
 
 TEST_F(LearningRateOfGroups, AnAddedGroupKeepsItsProportionOverAResume) {
-  const auto extra = torch::zeros({2}).requires_grad_();
-  const auto add = [&](Trainer& trainer) {
+  const auto add = [](Trainer& trainer) {
+    const auto extra = torch::zeros({2}).requires_grad_();
     trainer.optimizer().actual().add_param_group({{extra}, std::make_unique<torch::optim::SGDOptions>(0.25)});
   };
   const auto falling = [](std::int64_t iteration) { return iteration < 2 ? 1 : 0.125; };

@@ -195,7 +195,7 @@ void MultiNodeOptimizer::check_alone() {
   if (!shared) return;
   throw UsageError(tensor_name(reduction_->parameters()[*shared], *shared) +
                    " is also another multi-node optimizer's, which moves the gradient to a buffer of its own: give " +
-                   "each parameter to one optimizer");
+                   "each parameter to one optimizer, or destroy the one that is done");
 }
 
 NamedTensors MultiNodeOptimizer::own_state() const { return local_ ? local_->state() : reduction_->averager().state(); }
