@@ -103,8 +103,10 @@ TEST_F(WeightedStepTest, WithoutItsWeightALossOfUnequalRanksIsAnError) {
 
 TEST_F(WeightedStepTest, AnotherWeightAtTheStepIsAnError) {
   const auto step = [](MultiNodeOptimizer& optimizer, const at::Tensor& loss, double samples) {
-    optimizer.scale_loss(loss, samples).backward();
+    optimizer.scale_loss(loss, samples).backward({}, /*keep_graph=*/true);
     EXPECT_THAT([&] { optimizer.step(samples + 1); }, ThrowsMessage<ArgumentError>(HasSubstr("but the step counts")));
+    optimizer.zero_grad();
+    optimizer.scale_loss(loss, samples).backward();
     optimizer.step(samples);
   };
   train(comm_, false, step);
