@@ -64,7 +64,7 @@ struct Node {
   std::vector<Argument> outputs = {};
   bool grad = true;                     ///< false: within torch.no_grad()
   bool autocast = true;                 ///< false: within torch.autocast(enabled=False)
-  std::vector<Graph> graphs = {};       ///< that the operator runs (torch.cond, …); the inputs are without them
+  std::vector<Graph> graphs;            ///< that the operator runs (torch.cond, …); the inputs are without them
   bool has_one_value_a_sample = false;  ///< a batch norm that gets one value of a channel from each sample
 };
 

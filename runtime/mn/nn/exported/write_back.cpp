@@ -23,7 +23,7 @@ Argument value_called(const std::string& name) { return {"as_tensor", ValueName{
 
 Node copy_of(const Mutation& mutation) {
   const std::string target = "torch.ops.aten.copy_.default";
-  Node node{.target = target, .what = "the change of " + json_quoted(mutation.input), .grad = false};
+  Node node{.target = target, .what = "the change of " + json_quoted(mutation.input), .grad = false, .graphs = {}};
   node.inputs = {{"self", value_called(mutation.input)}, {"src", value_called(mutation.value)}};
   node.outputs = {value_called(mutation.value + "/written")};
   return node;

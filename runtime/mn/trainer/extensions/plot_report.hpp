@@ -42,6 +42,7 @@ class PlotReport final : public Extension {
 
   /// Adds the points of an entry of the log.
   void add(const nlohmann::json& entry);
+  /// Adds the points of the entries that the log has got since the last call.
   void add_new();
   /// The gnuplot commands that draw all points into the PNG file `png`; empty if no panel has one.
   [[nodiscard]] std::string script(const std::string& png) const;
