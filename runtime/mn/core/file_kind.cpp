@@ -55,7 +55,6 @@ constexpr Row kTexts[] = {
 };
 
 constexpr std::size_t kTarMagicAt = 257;
-constexpr std::uint64_t kLookedAt = 512;  // bytes, a tar file's header
 
 }  // namespace
 
@@ -76,7 +75,7 @@ std::optional<FileKind> kind_of_file(std::string_view begin) {
 }
 
 std::string begin_of_file(const File& file) {
-  std::string begin(std::min<std::uint64_t>(file.size(), kLookedAt), '\0');
+  std::string begin(std::min<std::uint64_t>(file.size(), kFileKindBytes), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(begin)));
   return begin;
 }

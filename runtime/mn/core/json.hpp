@@ -50,7 +50,7 @@ T whole_number(const nlohmann::json& value) {
   }
   return value.get<T>();
 }
-/// The same of what counts, so that it cannot be below 0.
+/// A whole_number() that is not below 0, as a count of iterations.
 [[nodiscard]] std::int64_t count_of(const nlohmann::json& value);
 /// A whole_number() of each element of an array.
 template <std::integral T>

@@ -25,7 +25,6 @@ constexpr std::uint64_t kZipHeaderBytes = 30, kZipEntryBytes = 46, kZipEndBytes 
                         kZipLocatorBytes = 20;
 constexpr std::uint64_t kMaxZipCommentBytes = std::numeric_limits<std::uint16_t>::max();
 constexpr std::uint64_t kMaxZipDirectoryBytes = 64 << 20;
-constexpr std::uint64_t kEndLookedAt = 512;  // bytes that tell what else the file is
 constexpr std::uint64_t kInZip64Field = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint16_t kZip64Field = 1;
 
@@ -69,7 +68,7 @@ class ZipDirectoryReader {
                                number<std::uint16_t>(end, 10)};
       return widened(found, source_.bytes - kZipEndBytes - comment);
     }
-    const std::string begin = piece(0, std::min(source_.bytes, kEndLookedAt));
+    const std::string begin = piece(0, std::min(source_.bytes, kFileKindBytes));
     const std::string kind = begin.starts_with("PK") ? "" : but_kind_of_file(begin);
     const std::string what = std::string(source_.writer) + " writes";
     if (!kind.empty()) throw DataError(source_.name + " is not what " + what + kind);
