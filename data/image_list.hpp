@@ -12,11 +12,11 @@ namespace mn::data {
 
 /// What is known of all images together; the plan has each of them.
 struct ImageList {
-  std::filesystem::path root;            ///< keys are relative to it
-  std::vector<std::string> class_names;  ///< may be empty for list files
+  std::filesystem::path root;                 ///< keys are relative to it
+  std::vector<std::string> class_names = {};  ///< may be empty for list files
   std::int64_t num_classes = 0;
   std::int64_t passed_over = 0;  ///< files in no class folder, or whose names do not end as an image's does
-  std::filesystem::path first_passed_over;
+  std::filesystem::path first_passed_over = {};
   std::int64_t renamed = 0;  ///< classes whose folders' names are not UTF-8
   std::string first_renamed = {};
 };

@@ -51,9 +51,9 @@ int read_tiff_orientation(std::span<const std::uint8_t> bytes) noexcept {
   if (!entries) return 1;
   for (std::size_t i = 0; i < *entries; ++i) {
     const std::size_t entry = std::size_t{*directory} + 2 + i * kEntryBytes;
-    const std::size_t bytes = integer_bytes(tiff.number(entry + 2, 2).value_or(0));
-    if (tiff.number(entry, 2) != kOrientationTag || bytes == 0) continue;
-    const std::uint32_t value = tiff.number(entry + 8, bytes).value_or(1);
+    const std::size_t value_bytes = integer_bytes(tiff.number(entry + 2, 2).value_or(0));
+    if (tiff.number(entry, 2) != kOrientationTag || value_bytes == 0) continue;
+    const std::uint32_t value = tiff.number(entry + 8, value_bytes).value_or(1);
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }
   return 1;
