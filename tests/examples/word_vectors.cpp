@@ -34,17 +34,18 @@ int main(int argc, char** argv) {
     std::shared_ptr<mn::MultiNodeOptimizer> optimizer = mn::create_multi_node_optimizer(
         std::make_unique<torch::optim::Adagrad>(model->parameters(), torch::optim::AdagradOptions(0.3)), comm);
     const auto loss_of = [&](const mn::Batch& batch, mn::Summary&) {
-      const auto words = model->word(batch["word"]).unsqueeze(2);                  // [B, 16, 1]
-      const auto near = model->context(batch["near"].unsqueeze(1)).matmul(words);  // [B, 1, 1]
-      const auto far = model->context(batch["far"]).matmul(words);                 // [B, 5, 1]
-      return (F::softplus(-near).sum({1, 2}) + F::softplus(far).sum({1, 2})).mean();
+      const auto words = model->word(batch["word"]).unsqueeze(2);                        // [B, 16, 1]
+      const auto near_score = model->context(batch["near"].unsqueeze(1)).matmul(words);  // [B, 1, 1]
+      const auto far_score = model->context(batch["far"]).matmul(words);                 // [B, 5, 1]
+      return (F::softplus(-near_score).sum({1, 2}) + F::softplus(far_score).sum({1, 2})).mean();
     };
     mn::Trainer trainer(comm, optimizer, loader, model, loss_of, {.epochs = 5, .out = "word_vectors"});
     const auto& log = trainer.extend(std::make_unique<mn::extensions::LogReport>());
     const int status = trainer.run();
 
     const torch::NoGradGuard no_grad;
-    const auto vectors = F::normalize(model->word->weight);
+    const auto& weight = model->word->weight;
+    const auto vectors = weight / weight.norm(2, {1}, /*keepdim=*/true);
     const auto nearest = (vectors.matmul(vectors.t()) - 2 * torch::eye(kWords, vectors.options())).argmax(1);
     const auto topics = torch::arange(kWords, nearest.options()).floor_divide(kWordsOfTopic);
     const double accuracy = nearest.floor_divide(kWordsOfTopic).eq(topics).to(at::kFloat).mean().item<double>();
