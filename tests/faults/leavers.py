@@ -39,6 +39,8 @@ def verdict(way, ranks, number, sent, status, lines, weights, found, stamp, gone
     over = [line for line in lines if not line.endswith("the job goes on")]
     if status == 75:
         return "" if sent and not over else "it asked for a requeue"
+    if sent and found == weights and not over:
+        return ""  # the signal came when the training had ended
     if status == 0:
         may = LINES[way] is None or not stamp.exists()
         return "" if may and not over and found == weights else f"status 0, weights {found} for {weights}"

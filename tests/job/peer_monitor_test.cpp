@@ -217,6 +217,14 @@ TEST(PeerMonitor, WithoutAnAnswerARankReports) {
   close(silent);
 }
 
+TEST(PeerMonitor, WithoutAnAnswerAfterALossItsNeighborsReportFirst) {
+  Ranks ranks(3);
+  ranks.cut(0);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(ranks[2].may_report());
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 2000ms + 300ms) << "rank 1 reports the loss and ends the job";
+}
+
 TEST(PeerMonitor, TerminationIsReportedOnlyIfTheOthersLiveOn) {
   Ranks ranks(2);
   const auto start = std::chrono::steady_clock::now();

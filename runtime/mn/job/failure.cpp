@@ -32,6 +32,7 @@ constexpr auto kRootFirst = std::chrono::milliseconds(500);
 Speaker failing_speaker;
 FailureHooks failing_hooks;
 std::terminate_handler previous_terminate = nullptr;
+std::atomic_flag report_claimed;
 
 struct Outcome {
   std::string message;
@@ -76,6 +77,8 @@ Outcome outcome_of(const std::exception_ptr& error) {
 std::string Speaker::line(const std::string& message) const {
   return "mn: rank " + std::to_string(rank) + " (host " + host + "): " + message + "\n";
 }
+
+bool claim_report() noexcept { return !report_claimed.test_and_set(); }
 
 void report(const Speaker& speaker, const std::string& message) { write_stderr(speaker.line(message)); }
 
@@ -129,10 +132,17 @@ void end_all_ranks(int exit_code) {
   std::_Exit(exit_code);
 }
 
-void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks, int exit_code) {
+void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks, int exit_code,
+                   const std::string& table) {
   // MPI and the launcher print pages about ranks that end; the one line must be the last.
   silence_stderr();
   if (hooks.announce_report) hooks.announce_report();
+  // (1): claimed this late, because the handler of SIGTERM reports a loss unless the report is claimed.
+  if (!claim_report()) {
+    const auto bound = exit_soon(exit_code);
+    while (true) pause();
+  }
+  write_stderr(table);
   report(speaker, message);
   wait_until_shown();
   end_all_ranks(exit_code);

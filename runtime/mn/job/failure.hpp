@@ -3,7 +3,8 @@
 /// Called on the rank that fails: by the terminate handler, the peer monitor's thread, or Job's destructor.
 ///
 /// Invariants:
-/// 1. One rank reports one line, the last on stderr: MPI's own text is silenced before it.
+/// 1. One rank reports one line, the last on stderr: MPI's own text is silenced before it. Of several threads and
+///    signal handlers of a process that report an end, the first writes.
 /// 2. An error that every rank throws at the same point is reported by rank 0 alone, and MPI is finalized.
 ///    Likewise if all ranks throw within half a second, so the first waits that long.
 /// 3. No step can hold up the end: flushing takes half a second at most; MPI_Abort and MPI_Finalize, which may never
@@ -45,6 +46,9 @@ struct FailureHooks {
 void install_terminate_handler(const Speaker& speaker, FailureHooks hooks);
 void remove_terminate_handler();
 
+/// True for the first caller in this process, which must write its report of the end at once. For signal handlers, too.
+[[nodiscard]] bool claim_report() noexcept;
+
 /// One line on stderr in a single write.
 void report(const Speaker& speaker, const std::string& message);
 
@@ -59,8 +63,9 @@ void flush_output();
 /// Writes the last calls before (flight_recorder.hpp).
 [[noreturn]] void end_all_ranks(int exit_code);
 
-/// The same, after `message` was reported and announced through `hooks`.
+/// Announces a report through `hooks`, writes `table` and `message`, and ends all ranks. Where another thread of this
+/// process has reported an end, writes nothing and waits until that thread ends the process.
 [[noreturn]] void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks,
-                                int exit_code);
+                                int exit_code, const std::string& table = {});
 
 }  // namespace mn

@@ -41,7 +41,6 @@ struct HandlerLink {
 std::array<Line, std::size(kFaults)> fault_lines;
 std::array<struct sigaction, std::size(kFaults)> earlier_faults;  // what was there before, by kFaults
 std::vector<HandlerLink> handler_links;
-std::atomic_flag loss_reported;
 
 void notify_peers(PeerByte byte) {
   for (const HandlerLink& link : handler_links) {
@@ -94,7 +93,7 @@ void hand_on(int signal, const siginfo_t& info) {
 
 void handle_fault(int signal, siginfo_t* info, void* /*context*/) {
   // MPI_Abort leaves through exit(), under running threads: a fault there is ignored once the end has been reported.
-  const bool is_news = claim_loss_report();
+  const bool is_news = claim_report();
   if (is_news) silence_stderr();
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
     if (is_news && kFaults[i] == signal) fault_lines[i].print();
@@ -110,7 +109,7 @@ void handle_termination(int signal) {
   const int saved_errno = errno;
   bool reported = false;
   for (const HandlerLink& link : handler_links) {
-    if (!link.reports || !is_lost(link) || !claim_loss_report()) continue;
+    if (!link.reports || !is_lost(link) || !claim_report()) continue;
     link.loss.print();
     reported = true;
   }
@@ -196,7 +195,5 @@ void remove_signal_handlers() {
   if (has_handler(kRequest, handle_request)) install(kRequest, SIG_IGN, 0);
   handler_links.clear();
 }
-
-bool claim_loss_report() noexcept { return !loss_reported.test_and_set(); }
 
 }  // namespace mn

@@ -8,7 +8,7 @@
 /// 2. It then hands a fault on: to the handler that was there before (a sanitizer's, a profiler's), else to the default
 ///    action, so the exit status is the signal's, and a core is written. A faulting instruction runs again for that, so
 ///    the handler that takes the fault sees its own address and registers.
-/// 3. At most one message of a loss or a fault leaves a process, whichever thread or handler comes first.
+/// 3. A handler writes its message only if no thread of this process has reported the end (claim_report()).
 /// 4. On every thread it runs on a stack of its own (signal_stack.hpp), because a stack overflow leaves no other.
 ///
 /// Cost: none until a signal comes.
@@ -34,8 +34,5 @@ void remember_signal_handlers();
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links);
 /// The remembered handlers return, where ours still are.
 void remove_signal_handlers();
-
-/// True for the first caller, which is to report the loss of a peer; signal handlers call it too.
-[[nodiscard]] bool claim_loss_report() noexcept;
 
 }  // namespace mn

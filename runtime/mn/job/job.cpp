@@ -159,9 +159,7 @@ class Job::Impl {
       write_stderr(found.table);
       return report(speaker_, found.message + "; the job goes on");
     }
-    if (!claim_loss_report()) return;  // another thread ends the job
-    write_stderr(found.table);
-    end_all_ranks(speaker_, found.message + "; all ranks end", failure_hooks(), 1);
+    end_all_ranks(speaker_, found.message + "; all ranks end", failure_hooks(), 1, found.table);
   }
 
   FailureHooks failure_hooks() {
@@ -178,13 +176,8 @@ class Job::Impl {
   /// On the monitor's thread.
   void end_for_loss(const std::optional<std::string>& message) {
     if (message) {
-      // Both may take a while and come first: a rank that has claimed the report must write it at once. Until then the
-      // handler of SIGTERM reports the loss.
       flush_output();
-      silence_stderr();
-      const FailureHooks hooks = failure_hooks();
-      if (hooks.announce_report) hooks.announce_report();
-      if (claim_loss_report()) end_all_ranks(speaker_, *message, {}, 1);  // announced already
+      end_all_ranks(speaker_, *message, failure_hooks(), 1);
     }
     silence_stderr();  // another rank has said why; MPI's text on broken connections would follow
     const auto bound = exit_soon(1);

@@ -83,9 +83,10 @@ void PeerMonitor::wake() const noexcept {
 bool PeerMonitor::may_report() noexcept {
   asking_ = true;
   wake();
-  const Deadline deadline = Clock::now() + kAnswerTime;
+  const Deadline begin = Clock::now();
   // The monitor's thread asks; a tree that is cut does not answer, and then this rank reports by itself.
-  while (!granted_ && !reported_elsewhere_ && Clock::now() < deadline) {
+  while (!granted_ && !reported_elsewhere_ &&
+         Clock::now() < begin + kAnswerTime + (hushed_ ? options_.patience : std::chrono::milliseconds(0))) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return granted_ || !reported_elsewhere_;
@@ -191,7 +192,7 @@ void PeerMonitor::handle(Peer& peer, PeerByte byte) {
 }
 
 void PeerMonitor::hush() {
-  if (std::exchange(hushed_, true)) return;
+  if (hushed_.exchange(true)) return;
   if (options_.silence) options_.silence();
   send_to_all(PeerByte::kLost);
 }

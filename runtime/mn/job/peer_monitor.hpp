@@ -73,7 +73,7 @@ struct PeerMonitorOptions {
   std::string host;
   std::chrono::milliseconds timeout{60000};  ///< silence after which a peer counts as lost
   std::chrono::milliseconds heartbeat{1000};
-  std::chrono::milliseconds patience{2000};  ///< for ranks that are not the first to report: until they do
+  std::chrono::milliseconds patience{5000};  ///< for the first to report to end all: a launcher's kill takes 1 to 3 s
   std::function<void()> silence;             ///< keeps MPI from stderr once the job ends; may be empty
   PeerSurvey survey;                         ///< may have empty functions: then there are no surveys
 };
@@ -113,7 +113,8 @@ class PeerMonitor {
   /// The parent that could not be reached when the tree was built, with the addresses tried; empty if it was.
   [[nodiscard]] const std::string& unreachable() const noexcept { return unreachable_; }
   /// True on one rank of those that call it: that one reports the end of the job. The others get false once it has, and
-  /// `on_loss` is called. True also if rank 0 does not answer for two seconds. Blocks; any thread.
+  /// `on_loss` is called. True also if rank 0 does not answer for two seconds, or `patience` more if a rank is lost: its
+  /// neighbors report that. Blocks; any thread.
   [[nodiscard]] bool may_report() noexcept;
   /// Tells all ranks that this one has left main. Once; any thread.
   void leave() noexcept;
@@ -196,7 +197,7 @@ class PeerMonitor {
   std::vector<Peer> peers_;  // not resized once the thread runs
   std::string unreachable_;
   std::optional<Loss> loss_;
-  bool hushed_ = false;
+  std::atomic<bool> hushed_{false};  // a rank is lost, and some rank reports that
   std::atomic<bool> reported_elsewhere_{false};
   std::atomic<bool> asking_{false};   // this rank wants to report
   std::atomic<bool> granted_{false};  // and may
