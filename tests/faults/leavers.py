@@ -41,6 +41,8 @@ def verdict(way, ranks, number, sent, status, lines, weights, found, stamp, gone
         return "" if sent and not over else "it asked for a requeue"
     if sent and found == weights and not over:
         return ""  # the signal came when the training had ended
+    if sent and sent[0] == ranks - 1 and stamp.exists() and status == 128 + number and len(over) <= 1:
+        return ""  # it came when the rank had left: no Trainer takes it then, and its process dies
     if status == 0:
         may = LINES[way] is None or not stamp.exists()
         return "" if may and not over and found == weights else f"status 0, weights {found} for {weights}"
