@@ -50,7 +50,6 @@ mn_find_library(isal isa-l/crc.h isal)
 mn_find_library(xxhash xxhash.h xxhash)
 mn_find_library(jpeg jpeglib.h jpeg)
 mn_find_library(png png.h png)
-mn_find_library(turbojpeg turbojpeg.h turbojpeg)
 mn_find_library(sodium sodium.h libsodium.a sodium)
 
 # Decoders that mn can do without: -DMN_WEBP=ON or OFF, else if the library is there. The installed package has what the
