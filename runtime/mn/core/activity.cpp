@@ -1,3 +1,5 @@
+#include <mn/core/activity.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -6,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <mn/core/activity.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 

@@ -1,6 +1,7 @@
+#include <mn/core/buffer.hpp>
+
 #include <charconv>
 
-#include <mn/core/buffer.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

@@ -1,6 +1,7 @@
+#include <mn/core/cgroups.hpp>
+
 #include <fstream>
 
-#include <mn/core/cgroups.hpp>
 #include <mn/core/classic_stream.hpp>
 
 namespace mn {

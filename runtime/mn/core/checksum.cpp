@@ -1,3 +1,5 @@
+#include <mn/core/checksum.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
@@ -7,7 +9,6 @@
 #include <isa-l/crc.h>
 #include <xxhash.h>
 
-#include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

@@ -1,3 +1,5 @@
+#include <mn/core/command_output.hpp>
+
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -9,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <mn/core/command_output.hpp>
 #include <mn/core/fd.hpp>
 
 namespace mn {

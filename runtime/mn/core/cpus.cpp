@@ -1,3 +1,5 @@
+#include <mn/core/cpus.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -10,7 +12,6 @@
 
 #include <mn/core/cgroups.hpp>
 #include <mn/core/classic_stream.hpp>
-#include <mn/core/cpus.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

@@ -1,9 +1,10 @@
+#include <mn/core/environment.hpp>
+
 #include <charconv>
 #include <cstdlib>
 
 #include <unistd.h>
 
-#include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

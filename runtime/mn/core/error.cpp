@@ -1,6 +1,6 @@
-#include <cstring>
-
 #include <mn/core/error.hpp>
+
+#include <cstring>
 
 namespace mn {
 

@@ -1,6 +1,8 @@
 // Whole files, and files that appear at once: new content is written beside the final name, synced, and renamed over it
 // (rename(2) replaces atomically), so a reader or a crash sees the old file or the new one, never a part of it.
 
+#include <mn/core/file.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -16,7 +18,6 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
 #include <mn/core/kernel_random.hpp>
 #include <mn/core/text.hpp>
 

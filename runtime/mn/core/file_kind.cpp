@@ -1,6 +1,7 @@
+#include <mn/core/file_kind.hpp>
+
 #include <algorithm>
 
-#include <mn/core/file_kind.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn {

@@ -1,9 +1,10 @@
+#include <mn/core/half_conversion.hpp>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 #include <mn/core/half.hpp>
-#include <mn/core/half_conversion.hpp>
 
 namespace mn {
 namespace {

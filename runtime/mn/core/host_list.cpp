@@ -6,6 +6,8 @@
 // Compressing: names that differ in their last number alone become one range. A number with leading zeros joins only
 // numbers of its width, since 9 and 09 are other hosts. Cost: O(n log n).
 
+#include <mn/core/host_list.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -13,7 +15,6 @@
 #include <set>
 
 #include <mn/core/error.hpp>
-#include <mn/core/host_list.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn {

@@ -1,6 +1,6 @@
-#include <csignal>
-
 #include <mn/core/inherited_signals.hpp>
+
+#include <csignal>
 
 namespace mn {
 namespace {

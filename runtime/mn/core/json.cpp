@@ -4,13 +4,14 @@
 // a million brackets overflows the stack. Both readers here therefore measure the depth first, in one pass without
 // recursion, and reject what is deeper than kMaxJsonDepth; only then does nlohmann parse. Cost: O(bytes), twice.
 
+#include <mn/core/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <span>
 
-#include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 
 template class nlohmann::basic_json<>;

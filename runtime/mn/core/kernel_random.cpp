@@ -1,9 +1,10 @@
+#include <mn/core/kernel_random.hpp>
+
 #include <cerrno>
 
 #include <sys/random.h>
 
 #include <mn/core/error.hpp>
-#include <mn/core/kernel_random.hpp>
 
 namespace mn {
 

@@ -1,3 +1,5 @@
+#include <mn/core/log.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -20,7 +22,6 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/log.hpp>
 
 namespace mn {
 namespace {

@@ -1,6 +1,7 @@
+#include <mn/core/manual.hpp>
+
 #include <algorithm>
 
-#include <mn/core/manual.hpp>
 #include <mn/core/options.hpp>
 
 namespace mn {

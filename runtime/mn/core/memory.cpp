@@ -1,3 +1,5 @@
+#include <mn/core/memory.hpp>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -5,7 +7,6 @@
 
 #include <mn/core/cgroups.hpp>
 #include <mn/core/environment.hpp>
-#include <mn/core/memory.hpp>
 #include <mn/core/ranks.hpp>
 
 namespace mn {

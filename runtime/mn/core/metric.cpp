@@ -1,10 +1,11 @@
+#include <mn/core/metric.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <string_view>
 #include <vector>
 
-#include <mn/core/metric.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn {

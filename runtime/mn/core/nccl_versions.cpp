@@ -1,9 +1,9 @@
 // Source: the notes of NCCL's releases; for 2.29.2 also pytorch/pytorch#174338, for different CPUs NVIDIA/nccl#1136.
+#include <mn/core/nccl_versions.hpp>
+
 #include <algorithm>
 
 #include <dlfcn.h>
-
-#include <mn/core/nccl_versions.hpp>
 
 namespace mn {
 namespace {

@@ -4,6 +4,8 @@
 // Precedence, weakest first: default, --config file, command line; within each the last setting wins. --config is read
 // where it stands, whatever its position.
 
+#include <mn/core/options.hpp>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -15,7 +17,6 @@
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/options.hpp>
 #include <mn/core/suggest.hpp>
 #include <mn/core/text.hpp>
 

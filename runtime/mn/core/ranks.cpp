@@ -1,9 +1,9 @@
+#include <mn/core/ranks.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <thread>
-
-#include <mn/core/ranks.hpp>
 
 namespace mn {
 namespace {

@@ -1,7 +1,8 @@
+#include <mn/core/start_links.hpp>
+
 #include <sys/stat.h>
 
 #include <mn/core/classic_stream.hpp>
-#include <mn/core/start_links.hpp>
 
 namespace mn {
 

@@ -1,8 +1,8 @@
+#include <mn/core/suggest.hpp>
+
 #include <algorithm>
 #include <numeric>
 #include <vector>
-
-#include <mn/core/suggest.hpp>
 
 namespace mn {
 namespace {

@@ -1,6 +1,6 @@
-#include <charconv>
-
 #include <mn/core/text.hpp>
+
+#include <charconv>
 
 namespace mn {
 

@@ -1,3 +1,5 @@
+#include <mn/core/tool.hpp>
+
 #include <algorithm>
 #include <iostream>
 #include <string>
@@ -6,7 +8,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/inherited_signals.hpp>
 #include <mn/core/ranks.hpp>
-#include <mn/core/tool.hpp>
 
 namespace mn {
 

@@ -4,6 +4,8 @@
 //
 // Every offset and length comes from the archive: only piece() reads it, and only part() what was read; both check.
 
+#include <mn/core/zip.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -14,7 +16,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file_kind.hpp>
 #include <mn/core/json.hpp>
-#include <mn/core/zip.hpp>
 
 namespace mn {
 namespace {

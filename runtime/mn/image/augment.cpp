@@ -13,13 +13,14 @@
 // Cost: dominated by decoding; then about 3 · size² · (taps + 2) multiplications, and a pass over the result for each
 // operation.
 // Sources: torchvision's presets for (value / 255 − mean) / stddev, ChainerMN's imagenet example for the mean image.
+#include <mn/image/augment.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
 
 #include <mn/core/error.hpp>
-#include <mn/image/augment.hpp>
 #include <mn/image/float_operations.hpp>
 #include <mn/image/simd.hpp>
 

@@ -3,12 +3,12 @@
 // Sources: RandAugment, Cubuk et al. 2019, arXiv:1909.13719, with the operations and the scale of 0 to 30 of
 // torchvision's RandAugment; random erasing, Zhong et al. 2017, arXiv:1708.04896; torchvision's ColorJitter and
 // RandomErasing.
+#include <mn/image/augment_choices.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
-
-#include <mn/image/augment_choices.hpp>
 
 namespace mn::data {
 namespace {

@@ -7,11 +7,12 @@
 //
 // Cost: no pixel is touched; at most ten tries.
 // Sources: torchvision's RandomResizedCrop and CenterCrop; ChainerMN's examples/imagenet/train_imagenet.py.
+#include <mn/image/crop.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include <mn/image/crop.hpp>
 #include <mn/image/resize.hpp>
 
 namespace mn::data {

@@ -1,9 +1,9 @@
+#include <mn/image/exif.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
-
-#include <mn/image/exif.hpp>
 
 namespace mn::data {
 namespace {

@@ -1,6 +1,7 @@
+#include <mn/image/float_operations.hpp>
+
 #include <algorithm>
 
-#include <mn/image/float_operations.hpp>
 #include <mn/image/simd.hpp>
 
 namespace mn::data {

@@ -1,3 +1,5 @@
+#include <mn/image/image_decoder.hpp>
+
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -6,7 +8,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file_kind.hpp>
 #include <mn/image/exif.hpp>
-#include <mn/image/image_decoder.hpp>
 #include <mn/image/jpeg.hpp>
 #include <mn/image/png.hpp>
 #include <mn/image/tiff.hpp>

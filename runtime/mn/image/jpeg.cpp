@@ -11,6 +11,8 @@
 //
 // Cost: entropy decoding down to the region's last row, transform and color of the region alone.
 // Source: libjpeg-turbo's libjpeg.txt ("Partial image decompression", "Decompression parameter selection").
+#include <mn/image/jpeg.hpp>
+
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -25,7 +27,6 @@
 #include <mn/core/error.hpp>
 #include <mn/image/c_jump.hpp>
 #include <mn/image/exif.hpp>
-#include <mn/image/jpeg.hpp>
 
 namespace mn::data {
 namespace {

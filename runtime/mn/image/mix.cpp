@@ -1,11 +1,12 @@
 // Sources: mixup, Zhang et al. 2017, arXiv:1710.09412; CutMix, Yun et al. 2019, arXiv:1905.04899, with the rounding of
 // torchvision's CutMix; Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26, 2000.
+#include <mn/image/mix.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include <mn/core/random.hpp>
-#include <mn/image/mix.hpp>
 #include <mn/image/sample_random.hpp>
 
 namespace mn::data {

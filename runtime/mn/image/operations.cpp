@@ -1,9 +1,10 @@
 // Source: torchvision 0.26, torchvision/transforms/v2/_auto_augment.py and functional/_geometry.py.
+#include <mn/image/operations.hpp>
+
 #include <cmath>
 #include <numbers>
 #include <utility>
 
-#include <mn/image/operations.hpp>
 #include <mn/image/point_operations.hpp>
 #include <mn/image/sharpness.hpp>
 

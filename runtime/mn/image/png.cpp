@@ -7,6 +7,8 @@
 //
 // Cost: all rows are inflated, whatever part is wanted; PNG has no other way in.
 // Source: libpng's manual; PNG specification, third edition (W3C 2025), for eXIf.
+#include <mn/image/png.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -18,7 +20,6 @@
 #include <mn/core/error.hpp>
 #include <mn/image/c_jump.hpp>
 #include <mn/image/exif.hpp>
-#include <mn/image/png.hpp>
 
 namespace mn::data {
 namespace {

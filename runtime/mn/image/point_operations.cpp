@@ -1,12 +1,13 @@
 // Sums are in float32, one operation at a time in torchvision's order, but without fused multiply-add: equal bits on
 // every CPU. torchvision's own may be fused, which moves a value over a whole number now and then: ±1.
 // Source: torchvision 0.26, torchvision/transforms/v2/functional/_color.py.
+#include <mn/image/point_operations.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 
-#include <mn/image/point_operations.hpp>
 #include <mn/image/simd.hpp>
 
 namespace mn::data {

@@ -12,11 +12,12 @@
 // channel; taps ≈ 2 · filter_radius · stretch.
 // Sources: Pillow's src/libImaging/Resample.c (ImagingResample), which torchvision's antialias=True follows; Keys,
 // "Cubic convolution interpolation for digital image processing", 1981.
+#include <mn/image/resize.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 
-#include <mn/image/resize.hpp>
 #include <mn/image/simd.hpp>
 
 namespace mn::data {

@@ -1,7 +1,8 @@
+#include <mn/image/sharpness.hpp>
+
 #include <algorithm>
 #include <cstdint>
 
-#include <mn/image/sharpness.hpp>
 #include <mn/image/simd.hpp>
 
 namespace mn::data {

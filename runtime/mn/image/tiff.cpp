@@ -9,6 +9,8 @@
 //     the pixels to be skipped as bytes, whatever a pixel has.
 //
 // Source: libtiff 4.5's manual (TIFFClientOpen, TIFFRGBAImage, TIFFOpenOptions); TIFF 6.0.
+#include <mn/image/tiff.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstdarg>
@@ -22,7 +24,6 @@
 #include <tiffio.h>
 
 #include <mn/core/error.hpp>
-#include <mn/image/tiff.hpp>
 
 namespace mn::data {
 namespace {

@@ -1,6 +1,7 @@
 // Instead of tiff.cpp where there is no libtiff, or one older than 4.5.
-#include <mn/core/error.hpp>
 #include <mn/image/tiff.hpp>
+
+#include <mn/core/error.hpp>
 
 namespace mn::data {
 

@@ -4,11 +4,12 @@
 // (2) Sums run in one order on every CPU, in float32 without fused multiply-add: equal bits everywhere.
 //
 // Cost: one copy of the image; 12 multiplications for each target pixel, of four lanes.
+#include <mn/image/warp.hpp>
+
 #include <algorithm>
 #include <cstring>
 
 #include <mn/image/simd.hpp>
-#include <mn/image/warp.hpp>
 
 namespace mn::data {
 namespace {

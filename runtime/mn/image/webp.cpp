@@ -1,4 +1,6 @@
 // Source: libwebp's API (webp/decode.h); RFC 9649, "WebP Image Format", for the chunk EXIF.
+#include <mn/image/webp.hpp>
+
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -7,7 +9,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/image/exif.hpp>
-#include <mn/image/webp.hpp>
 
 namespace mn::data {
 namespace {

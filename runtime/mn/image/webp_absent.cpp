@@ -1,6 +1,7 @@
 // Instead of webp.cpp where there is no libwebp.
-#include <mn/core/error.hpp>
 #include <mn/image/webp.hpp>
+
+#include <mn/core/error.hpp>
 
 namespace mn::data {
 

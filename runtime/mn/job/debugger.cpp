@@ -1,7 +1,7 @@
+#include <mn/job/debugger.hpp>
+
 #include <fstream>
 #include <string>
-
-#include <mn/job/debugger.hpp>
 
 namespace mn {
 

@@ -1,7 +1,8 @@
+#include <mn/job/end_exchange.hpp>
+
 #include <thread>
 
 #include <mn/comm/mpi.hpp>
-#include <mn/job/end_exchange.hpp>
 
 namespace mn {
 

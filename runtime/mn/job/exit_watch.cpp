@@ -1,11 +1,11 @@
+#include <mn/job/exit_watch.hpp>
+
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
 
 #include <unistd.h>
-
-#include <mn/job/exit_watch.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/job/failure.hpp>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -19,7 +21,6 @@
 #include <mn/comm/mpi.hpp>
 #include <mn/core/error.hpp>
 #include <mn/job/exit_watch.hpp>
-#include <mn/job/failure.hpp>
 #include <mn/job/standard_error.hpp>
 
 namespace mn {

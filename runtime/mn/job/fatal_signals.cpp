@@ -1,3 +1,5 @@
+#include <mn/job/fatal_signals.hpp>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -10,7 +12,6 @@
 #include <sys/socket.h>
 
 #include <mn/comm/flight_recorder.hpp>
-#include <mn/job/fatal_signals.hpp>
 #include <mn/job/standard_error.hpp>
 
 namespace mn {

@@ -1,3 +1,5 @@
+#include <mn/job/hang_report.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -7,7 +9,6 @@
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/host_list.hpp>
 #include <mn/core/text.hpp>
-#include <mn/job/hang_report.hpp>
 #include <mn/job/rank_state.hpp>
 #include <mn/job/wait_graph.hpp>
 

@@ -1,3 +1,5 @@
+#include <mn/job/job.hpp>
+
 #include <chrono>
 #include <csignal>
 #include <limits>
@@ -23,7 +25,6 @@
 #include <mn/job/failure.hpp>
 #include <mn/job/fatal_signals.hpp>
 #include <mn/job/hang_report.hpp>
-#include <mn/job/job.hpp>
 #include <mn/job/peer_monitor.hpp>
 #include <mn/job/prepare.hpp>
 #include <mn/job/progress_watch.hpp>

@@ -1,3 +1,5 @@
+#include <mn/job/peer_meeting.hpp>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -6,7 +8,6 @@
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/net/socket.hpp>
-#include <mn/job/peer_meeting.hpp>
 
 namespace mn {
 namespace {

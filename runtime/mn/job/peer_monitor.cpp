@@ -1,3 +1,5 @@
+#include <mn/job/peer_monitor.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -8,7 +10,6 @@
 #include <unistd.h>
 
 #include <mn/job/debugger.hpp>
-#include <mn/job/peer_monitor.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/job/prepare.hpp>
+
 #include <cstdint>
 #include <string>
 
@@ -8,7 +10,6 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/ranks.hpp>
-#include <mn/job/prepare.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/job/progress_watch.hpp>
+
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -10,7 +12,6 @@
 #include <mn/core/blocked_signals.hpp>
 #include <mn/core/log.hpp>
 #include <mn/job/debugger.hpp>
-#include <mn/job/progress_watch.hpp>
 
 namespace mn {
 namespace {

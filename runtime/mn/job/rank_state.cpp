@@ -1,3 +1,5 @@
+#include <mn/job/rank_state.hpp>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -7,7 +9,6 @@
 #include <mn/comm/group_calls.hpp>
 #include <mn/core/activity.hpp>
 #include <mn/core/json.hpp>
-#include <mn/job/rank_state.hpp>
 
 namespace mn {
 

@@ -1,3 +1,5 @@
+#include <mn/job/signal_stack.hpp>
+
 #include <cerrno>
 #include <cstddef>
 #include <memory>
@@ -7,8 +9,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
-
-#include <mn/job/signal_stack.hpp>
 
 namespace mn {
 namespace {

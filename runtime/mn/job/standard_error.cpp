@@ -1,3 +1,5 @@
+#include <mn/job/standard_error.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -7,8 +9,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
-
-#include <mn/job/standard_error.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/job/start_watch.hpp>
+
 #include <cerrno>
 #include <cstdlib>
 #include <exception>
@@ -11,7 +13,6 @@
 #include <mn/core/blocked_signals.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/job/standard_error.hpp>
-#include <mn/job/start_watch.hpp>
 
 namespace mn {
 namespace {

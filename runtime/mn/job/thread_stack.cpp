@@ -1,3 +1,5 @@
+#include <mn/job/thread_stack.hpp>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -11,8 +13,6 @@
 
 #include <cxxabi.h>
 #include <execinfo.h>
-
-#include <mn/job/thread_stack.hpp>
 
 namespace mn {
 namespace {

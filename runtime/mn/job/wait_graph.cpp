@@ -1,8 +1,9 @@
+#include <mn/job/wait_graph.hpp>
+
 #include <algorithm>
 #include <ranges>
 
 #include <mn/core/activity.hpp>
-#include <mn/job/wait_graph.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/report/calls.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -10,7 +12,6 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
-#include <mn/report/calls.hpp>
 
 namespace mn {
 namespace {

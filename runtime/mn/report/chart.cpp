@@ -1,10 +1,11 @@
+#include <mn/report/chart.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
 #include <limits>
 
 #include <mn/core/classic_stream.hpp>
-#include <mn/report/chart.hpp>
 
 namespace mn::report {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/report/run_files.hpp>
+
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -9,7 +11,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/slow_rank.hpp>
-#include <mn/report/run_files.hpp>
 
 namespace mn::report {
 namespace {

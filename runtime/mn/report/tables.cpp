@@ -1,3 +1,5 @@
+#include <mn/report/tables.hpp>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -7,7 +9,6 @@
 #include <mn/core/metric.hpp>
 #include <mn/core/text.hpp>
 #include <mn/core/unix_time.hpp>
-#include <mn/report/tables.hpp>
 
 namespace mn::report {
 namespace {

@@ -1,6 +1,7 @@
+#include <mn/tensor/autocast.hpp>
+
 #include <ATen/autocast_mode.h>
 
-#include <mn/tensor/autocast.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {

@@ -1,9 +1,10 @@
+#include <mn/tensor/device_graph.hpp>
+
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
-#include <mn/tensor/device_graph.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {

@@ -1,5 +1,6 @@
-#include <mn/core/error.hpp>
 #include <mn/tensor/device_graph.hpp>
+
+#include <mn/core/error.hpp>
 
 namespace mn {
 

@@ -1,9 +1,10 @@
+#include <mn/tensor/device_times.hpp>
+
 #include <algorithm>
 #include <chrono>
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <mn/tensor/device_times.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {

@@ -3,12 +3,13 @@
 // (1) What this rank cannot send is found before its document goes: a receiver that has the form gets the elements.
 // (2) A document that does not describe a tensor is an error that names the rank that sent it.
 // (3) Results never share memory with arguments, on the root as on the others.
+#include <mn/tensor/messages.hpp>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/tensor/messages.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {

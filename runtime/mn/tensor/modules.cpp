@@ -1,6 +1,6 @@
-#include <torch/nn/module.h>
-
 #include <mn/tensor/modules.hpp>
+
+#include <torch/nn/module.h>
 
 namespace mn {
 namespace {

@@ -1,6 +1,7 @@
+#include <mn/tensor/moment.hpp>
+
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <mn/tensor/moment.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {

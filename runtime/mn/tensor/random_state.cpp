@@ -1,8 +1,9 @@
+#include <mn/tensor/random_state.hpp>
+
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 
 #include <mn/core/checksum.hpp>
-#include <mn/tensor/random_state.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {

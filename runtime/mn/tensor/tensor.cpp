@@ -1,3 +1,5 @@
+#include <mn/tensor/tensor.hpp>
+
 #include <unordered_set>
 #include <utility>
 
@@ -16,7 +18,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/tensor/modules.hpp>
-#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {

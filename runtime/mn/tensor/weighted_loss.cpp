@@ -3,6 +3,8 @@
 // (2) One backward at a time runs over the parameters of an optimizer, whatever threads the engine uses for it: what is
 //     noted here is the process's.
 // (3) A record never changes, as hooks read it on other threads: each entry makes another one.
+#include <mn/tensor/weighted_loss.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <mutex>
@@ -13,7 +15,6 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <mn/core/error.hpp>
-#include <mn/tensor/weighted_loss.hpp>
 
 namespace mn {
 namespace {

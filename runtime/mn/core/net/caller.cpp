@@ -1,8 +1,8 @@
+#include <mn/core/net/caller.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-
-#include <mn/core/net/caller.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/core/net/channel.hpp>
+
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -6,7 +8,6 @@
 #include <sys/socket.h>
 
 #include <mn/core/error.hpp>
-#include <mn/core/net/channel.hpp>
 #include <mn/core/net/socket.hpp>
 #include <mn/core/net/wire.hpp>
 

@@ -1,5 +1,6 @@
-#include <mn/core/error.hpp>
 #include <mn/core/net/greeting.hpp>
+
+#include <mn/core/error.hpp>
 #include <mn/core/net/wire.hpp>
 
 namespace mn {

@@ -1,3 +1,5 @@
+#include <mn/core/net/interfaces.hpp>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -14,7 +16,6 @@
 #include <sys/socket.h>
 
 #include <mn/core/environment.hpp>
-#include <mn/core/net/interfaces.hpp>
 #include <mn/core/net/socket.hpp>
 
 namespace mn {

@@ -1,3 +1,5 @@
+#include <mn/core/net/key.hpp>
+
 #include <algorithm>
 #include <span>
 
@@ -5,7 +7,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/kernel_random.hpp>
-#include <mn/core/net/key.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn {

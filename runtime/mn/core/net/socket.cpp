@@ -1,3 +1,5 @@
+#include <mn/core/net/socket.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -14,7 +16,6 @@
 #include <sys/un.h>
 
 #include <mn/core/error.hpp>
-#include <mn/core/net/socket.hpp>
 
 namespace mn {
 namespace {

@@ -1,10 +1,11 @@
+#include <mn/core/net/timed_socket.hpp>
+
 #include <cerrno>
 
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <mn/core/net/socket.hpp>
-#include <mn/core/net/timed_socket.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/report/report.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -6,7 +8,6 @@
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/file.hpp>
 #include <mn/report/chart.hpp>
-#include <mn/report/report.hpp>
 #include <mn/report/run_files.hpp>
 #include <mn/report/tables.hpp>
 
