@@ -32,6 +32,10 @@ if(MN_WERROR)
   add_compile_options(-Werror)
 endif()
 
+if(MN_ASSERTS)
+  add_compile_options(-UNDEBUG)  # every build type but Debug defines NDEBUG; this option follows it
+endif()
+
 if(MN_SANITIZE)
   add_compile_options(-fsanitize=${MN_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${MN_SANITIZE})

@@ -17,10 +17,13 @@ function(mn_compile_cuda objects source)
   if(MN_WERROR)
     set(werror --Werror all-warnings)
   endif()
+  if(NOT MN_ASSERTS)
+    set(no_asserts -DNDEBUG)
+  endif()
   add_custom_command(
     OUTPUT ${object}
     COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++20 -O3 -arch=${MN_CUDA_ARCH} --expt-relaxed-constexpr
-            -Xcompiler=-fPIC,-Wall,-Wextra ${werror} -ccbin ${CMAKE_CXX_COMPILER} -I${PROJECT_SOURCE_DIR}/runtime
+            -Xcompiler=-fPIC,-Wall,-Wextra ${werror} ${no_asserts} -ccbin ${CMAKE_CXX_COMPILER} -I${PROJECT_SOURCE_DIR}/runtime
             -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
     DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${object}.d
     COMMENT "Building CUDA object ${source}.o" VERBATIM)
