@@ -19,23 +19,23 @@ using Clock = std::chrono::steady_clock;
 constexpr double kTimesLongest = 5;
 constexpr std::int64_t kMaxHangSeconds = 7 * 86400;
 
-/// The process's, as the log is.
+/// One for each process, as the log.
 struct Account {
   std::mutex mutex;
   std::vector<std::string> scopes;
-  std::map<std::string, double> longest_s;  // without progress, by state
+  std::map<std::string, double> longest_s;  // longest time without progress, by state
   std::int64_t iteration = 0;
   Clock::time_point last = Clock::now();
 };
 
 Account& account() {
-  static auto& the_account = *new Account;  // exit handlers, which may run after main's end, ask, too
+  static auto& the_account = *new Account;  // never destroyed: exit handlers ask after main's end
   return the_account;
 }
 
 std::atomic<HangAction> action = HangAction::kAbort;
 
-/// The time since the last progress is that of the innermost state. The mutex is held.
+/// Charges the time since the last progress to the innermost state. The caller holds the mutex.
 void progress(Account& all) {
   const auto now = Clock::now();
   if (!all.scopes.empty()) {
@@ -48,7 +48,7 @@ void progress(Account& all) {
 }  // namespace
 
 double call_patience_s() {
-  static const double seconds = [] {  // once: a watch asks while the program may change its environment
+  static const double seconds = [] {  // read once: a watch asks while the program may change its environment
     constexpr std::int64_t kDefault_s = 60;
     const std::int64_t given = environment_int("MN_HANG_SECONDS").value_or(kDefault_s);
     if (given >= 0 && given <= kMaxHangSeconds)

@@ -8,14 +8,14 @@
 
 namespace mn {
 
-/// While it lives, this thread takes no signals but faults. A thread that is started meanwhile takes none for as long
-/// as it runs: the program's handlers run where they did before.
+/// While an object lives, this thread takes no signals but faults. Threads that it starts meanwhile take none as long
+/// as they run, so the program's handlers run in the program's threads.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {
     sigset_t all;
     sigfillset(&all);
-    // A fault that is blocked would end the process without its handler, and so without a message.
+    // Without its handler a blocked fault would end the process, and no message would name the reason.
     for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, fault);
     pthread_sigmask(SIG_BLOCK, &all, &before_);
   }

@@ -7,7 +7,7 @@
 namespace mn {
 namespace {
 
-/// By the numbers of DType.
+/// Indexed by DType.
 constexpr std::string_view kDTypeNames[] = {"uint8",   "int32", "int64", "float16", "bfloat16", "float32",
                                             "float64", "bool",  "int8",  "uint64",  "int16"};
 

@@ -13,7 +13,7 @@
 
 namespace mn {
 
-/// kBool is one byte; reductions take all but it. Shards hold these numbers: new types go to the end.
+/// kBool is one byte and cannot be reduced. Shards store these numbers: add new types at the end.
 enum class DType : std::uint8_t {
   kUInt8,
   kInt32,
@@ -32,7 +32,7 @@ enum class DType : std::uint8_t {
 [[nodiscard]] std::size_t size_of(DType dtype) noexcept;
 /// "float32", …
 [[nodiscard]] std::string_view name_of(DType dtype) noexcept;
-/// The way back; no value for other names.
+/// The dtype called `name`, as name_of() writes it; no value for other names.
 [[nodiscard]] std::optional<DType> dtype_named(std::string_view name) noexcept;
 
 /// How a reduction combines elements. Integers wrap; they have no average.
@@ -40,21 +40,21 @@ enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax, kAverage };
 /// "sum", …
 [[nodiscard]] std::string_view name_of(ReduceOp op) noexcept;
 
-/// 16-bit floats by their bits, for spans; tensors bring libtorch's own types.
+/// IEEE 754 binary16 by its bits, for spans; tensors bring libtorch's own types.
 struct Float16 {
-  std::uint16_t bits;  ///< IEEE 754 binary16
+  std::uint16_t bits;  ///< sign, 5 bits of exponent, 10 of fraction
 };
 /// The upper half of a float32, by its bits.
 struct BFloat16 {
   std::uint16_t bits;  ///< sign, 8 bits of exponent, 7 of fraction
 };
 
-/// What kind of memory.
+/// Kind of memory.
 enum class DeviceType : std::uint8_t { kCpu, kCuda };
 
 struct Device;
 
-/// Specialized for another library's type of devices (c10::Device, in <mn/tensor/tensor.hpp>): from(Device).
+/// Specialized for another library's device type (c10::Device, in <mn/tensor/tensor.hpp>): from(Device).
 template <class T>
 struct DeviceTraits;
 
@@ -67,23 +67,23 @@ concept ForeignDevice = requires(const Device& device) {
 /// Where memory lies: "cpu" or "cuda:K".
 struct Device {
   DeviceType type = DeviceType::kCpu;  ///< host memory or a GPU's
-  int index = 0;                       ///< index of the GPU among those that the process sees
+  int index = 0;                       ///< index of the GPU among the GPUs visible to the process
 
-  /// Throws UsageError that lists the forms for anything but cpu, cuda and cuda:K.
+  /// Throws UsageError, with the list of forms, for anything but cpu, cuda and cuda:K.
   [[nodiscard]] static Device parse(std::string_view text);
   /// The form that parse() takes.
   [[nodiscard]] std::string str() const;
   /// Same type and index.
   bool operator==(const Device&) const = default;
 
-  /// To another library's type, so that `model->to(comm->device())` reads as usual.
+  /// Converts to another library's type: `model->to(comm->device())` reads as usual.
   template <ForeignDevice T>
   operator T() const {  // NOLINT: meant to be implicit
     return DeviceTraits<T>::from(*this);
   }
 };
 
-/// The dtype of elements of type T. Does not compile for types that communicators do not move.
+/// The dtype of elements of type T. Does not compile for types outside of DType.
 template <class T>
 consteval DType dtype_of() {
   using U = std::remove_const_t<T>;
@@ -124,14 +124,14 @@ concept BufferSource = requires(T& value) {
 
 /// `count` elements that a call may write. Borrowed: the memory must outlive the call.
 ///
-/// A call on device memory begins after the work that `stream` (a cudaStream_t) holds at that time; null is the legacy
-/// default stream. The field means what it does in CUDA Array Interface, version 3.
+/// A call on device memory begins after the work that `stream` (a cudaStream_t) holds at the time of the call; null is
+/// the legacy default stream. `stream` has the meaning of the CUDA Array Interface, version 3.
 struct BufferView {
   void* data = nullptr;         ///< on `device`; may be null where count is 0
   std::size_t count = 0;        ///< elements, not bytes
   DType dtype = DType::kUInt8;  ///< dtype of the elements
   Device device = {};           ///< where the memory lies
-  void* stream = nullptr;       ///< a stream of `device`; without meaning for host memory
+  void* stream = nullptr;       ///< a stream of `device`; ignored for host memory
 
   /// No elements.
   BufferView() = default;
@@ -143,7 +143,7 @@ struct BufferView {
   requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
       BufferView(R&& range)  // NOLINT: meant to be implicit
       : BufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {}
-  /// A tensor, or what else has BufferTraits.
+  /// A tensor, or another type with BufferTraits.
   template <BufferSource T>
   BufferView(T&& value)  // NOLINT: meant to be implicit
       : BufferView(BufferTraits<std::remove_cvref_t<T>>::view(value)) {}
@@ -154,7 +154,7 @@ struct BufferView {
   [[nodiscard]] BufferView slice(std::size_t first, std::size_t length) const {
     return {static_cast<std::byte*>(data) + first * size_of(dtype), length, dtype, device, stream};
   }
-  /// The same memory, whose pending work is on `other`.
+  /// A view of these elements with `other` as stream.
   [[nodiscard]] BufferView on_stream(void* other) const { return {data, count, dtype, device, other}; }
 };
 
@@ -164,14 +164,14 @@ struct ConstBufferView {
   std::size_t count = 0;        ///< elements, not bytes
   DType dtype = DType::kUInt8;  ///< dtype of the elements
   Device device = {};           ///< where the memory lies
-  void* stream = nullptr;       ///< as BufferView's
+  void* stream = nullptr;       ///< a stream of `device`; ignored for host memory
 
   /// No elements.
   ConstBufferView() = default;
   /// Memory of any origin.
   ConstBufferView(const void* data_, std::size_t count_, DType dtype_, Device device_ = {}, void* stream_ = nullptr)
       : data(data_), count(count_), dtype(dtype_), device(device_), stream(stream_) {}
-  /// What may be written may be read.
+  /// A writable view can be read.
   ConstBufferView(const BufferView& view)  // NOLINT: meant to be implicit
       : ConstBufferView(view.data, view.count, view.dtype, view.device, view.stream) {}
   /// A span, vector or array on the host.
@@ -179,7 +179,7 @@ struct ConstBufferView {
   ConstBufferView(R&& range)  // NOLINT: meant to be implicit
       : ConstBufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {
   }
-  /// A tensor, or what else has BufferTraits.
+  /// A tensor, or another type with BufferTraits.
   template <BufferSource T>
   ConstBufferView(T&& value)  // NOLINT: meant to be implicit
       : ConstBufferView(BufferView(BufferTraits<std::remove_cvref_t<T>>::view(value))) {}

@@ -7,9 +7,9 @@
 
 namespace mn {
 
-/// Folders of the cgroups of the second version that this process is in, and of the first version's for `controller`:
-/// each with those above it. Some need not be there: inside a container the path may be the host's, of which the root
-/// alone is visible. `root` holds proc and sys.
+/// Folders of this process's cgroups: in version 2, and of `controller` in version 1; each with its parents. Folders
+/// may be missing: inside a container the path may be the host's, and only its root is visible. `root` holds proc and
+/// sys.
 [[nodiscard]] std::vector<std::filesystem::path> cgroups(const std::string& controller,
                                                          const std::filesystem::path& root = "/");
 

@@ -13,15 +13,14 @@ namespace mn {
 /// 0xE3069283.
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t seed = 0);
 
-/// CRC-32 as gzip (RFC 1952), ZIP and PNG have it; `seed` continues an earlier result. crc32_gzip("123456789") is
-/// 0xCBF43926.
+/// CRC-32 of gzip (RFC 1952), ZIP and PNG; `seed` continues an earlier result. crc32_gzip("123456789") is 0xCBF43926.
 [[nodiscard]] std::uint32_t crc32_gzip(std::span<const std::byte> bytes, std::uint32_t seed = 0);
 
 /// XXH3 64-bit, for equality between ranks; not for storage.
 [[nodiscard]] std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 [[nodiscard]] std::uint64_t hash64(std::string_view text, std::uint64_t seed = 0);
 
-/// XXH3 of a whole file, read in pieces. Throws DataError if it can't be read.
+/// XXH3 of a whole file, read in pieces. Throws DataError if the file can't be read.
 [[nodiscard]] std::uint64_t hash64_file(const std::filesystem::path& path);
 
 }  // namespace mn

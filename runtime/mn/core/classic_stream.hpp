@@ -1,6 +1,5 @@
 /// Streams for files, commands and messages between programs: numbers have a decimal point and no separators, whatever
-/// std::locale::global() the program has set. In runtime and jobs they replace those of the standard library, which
-/// tests/format_test forbids.
+/// std::locale::global() the program has set. runtime/ and jobs/ use only these (tests/format_test checks).
 #pragma once
 
 #include <fstream>

@@ -16,7 +16,7 @@
 namespace mn {
 namespace {
 
-/// Whether it can be started.
+/// True if the process has started.
 bool spawn(const std::vector<std::string>& command, const std::string& setting, int output, pid_t& process) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -47,14 +47,14 @@ std::string command_output(const std::vector<std::string>& command, std::chrono:
   Fd input(ends[1]);
   pid_t process = -1;
   if (!spawn(command, setting, input.get(), process)) return "";
-  input.reset();  // else its end would not be seen
+  input.reset();  // else reading would find no end
   std::string text;
   const auto end = Clock::now() + patience;
   for (ssize_t bytes = 1; bytes > 0;) {
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
     pollfd readable{output.get(), POLLIN, 0};
     const int ready = left > milliseconds(0) ? poll(&readable, 1, static_cast<int>(left.count())) : 0;
-    if (ready < 0 && errno == EINTR) continue;  // a signal of this process's own
+    if (ready < 0 && errno == EINTR) continue;  // a signal to this process
     if (ready <= 0) {
       kill(process, SIGKILL);
       text.clear();
@@ -67,7 +67,7 @@ std::string command_output(const std::vector<std::string>& command, std::chrono:
     else if (bytes > 0)
       text.append(piece.data(), static_cast<std::size_t>(bytes));
   }
-  // It may live on with its output closed.
+  // A program may close its output and run on.
   while (waitpid(process, nullptr, WNOHANG) == 0) {
     if (Clock::now() >= end) kill(process, SIGKILL);
     std::this_thread::sleep_for(milliseconds(1));

@@ -1,4 +1,4 @@
-/// Programs whose output answers a question.
+/// Runs a command for its output.
 #pragma once
 
 #include <chrono>
@@ -7,9 +7,9 @@
 
 namespace mn {
 
-/// The standard output of `command`, whose program is looked for in PATH; empty if it can't be started, or takes longer
-/// than `patience`: then it is killed. Its standard input is empty, its standard error lost. `setting`: NAME=VALUE for
-/// its environment.
+/// The standard output of `command`, a program of PATH with arguments. Empty if the program can't be started or runs
+/// longer than `patience`; then it is killed. Standard input is empty, standard error dropped. `setting`: NAME=VALUE
+/// added to the environment.
 [[nodiscard]] std::string command_output(const std::vector<std::string>& command, std::chrono::milliseconds patience,
                                          const std::string& setting = "");
 

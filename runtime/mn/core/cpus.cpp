@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-/// The first two words of a file, which need not be there.
+/// The first two words of a file; empty if the file is missing.
 std::pair<std::string, std::string> words(const fs::path& path) {
   std::ifstream file(path);
   std::pair<std::string, std::string> found;
@@ -32,9 +32,9 @@ std::pair<std::string, std::string> words(const fs::path& path) {
 double ratio(const std::string& quota, const std::string& period) {
   try {
     const double part = std::stod(quota) / std::stod(period);
-    return part > 0 ? part : kUnlimited;  // -1: none
+    return part > 0 ? part : kUnlimited;  // -1: no limit
   } catch (const std::exception&) {
-    return kUnlimited;  // "max", or no such file
+    return kUnlimited;  // "max", or the file is missing
   }
 }
 

@@ -1,4 +1,4 @@
-/// What the process finds around it: environment variables, its host, its own executable.
+/// Surroundings of the process: environment variables, host, executable.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace mn {
 
-/// The variable's value; no value if it is unset or empty.
+/// The variable's value; no value if unset or empty.
 [[nodiscard]] std::optional<std::string> environment(const char* name);
 
-/// The variable as a whole number. Throws UsageError that names the variable if it holds anything else.
+/// The variable as a whole number; no value if unset or empty. Throws UsageError for anything else, with its name.
 [[nodiscard]] std::optional<std::int64_t> environment_int(const char* name);
 
 /// gethostname(), without a domain.

@@ -1,5 +1,5 @@
-/// The errors that mn throws. Each message says what was being done, with what, and what to do about it;
-/// rank and host are added where the error is reported (mn::Job).
+/// The errors that mn throws. Each message names the operation, its object and a remedy; mn::Job adds rank and host
+/// when it reports the error.
 #pragma once
 
 #include <stdexcept>
@@ -9,17 +9,17 @@
 
 namespace mn {
 
-/// Root of all of mn's own exceptions. Thrown on one rank alone, it ends the whole job.
+/// Base of all of mn's exceptions. If one rank alone throws one, the whole job ends.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
   /// Exit status of a program that this error ends.
   [[nodiscard]] virtual int exit_code() const noexcept { return 1; }
-  /// True if every rank of the job throws the same error at the same point: rank 0 alone then reports it.
+  /// True if every rank of the job throws the same error at the same point: then only rank 0 reports it.
   [[nodiscard]] virtual bool on_all_ranks() const noexcept { return false; }
 };
 
-/// A bad option, argument, file or environment that every rank sees alike.
+/// A bad option, argument, file or environment, seen alike by every rank.
 class UsageError : public Error {
  public:
   using Error::Error;
@@ -27,8 +27,7 @@ class UsageError : public Error {
   [[nodiscard]] bool on_all_ranks() const noexcept override { return true; }
 };
 
-/// A call with arguments that its contract forbids (a root out of range, a wrong length), found before anything is
-/// sent.
+/// Arguments that a call's contract forbids (a root out of range, a wrong length), found before any message is sent.
 class ArgumentError : public Error {
  public:
   /// `on_all_ranks`: every rank throws it.
@@ -40,7 +39,7 @@ class ArgumentError : public Error {
   bool on_all_ranks_;
 };
 
-/// Data that is absent, damaged or not what it claims to be.
+/// Data that is missing, damaged or of the wrong kind.
 class DataError : public Error {
  public:
   /// `on_all_ranks`: every rank throws it.
@@ -51,19 +50,19 @@ class DataError : public Error {
   bool on_all_ranks_;
 };
 
-/// The system's own reason why a file could not be opened, read or written.
+/// A file could not be opened, read or written, for a reason that the system gave.
 class FileError : public DataError {
  public:
   /// `error_number`: the errno of the call that failed.
   FileError(const std::string& what, int error_number) : DataError(what), error_number_(error_number) {}
-  /// That errno.
+  /// The errno of the failed call.
   [[nodiscard]] int error_number() const noexcept { return error_number_; }
 
  private:
   int error_number_;
 };
 
-/// MPI, CUDA, NCCL or a socket failed. The communicator concerned can only be destroyed.
+/// MPI, CUDA, NCCL or a socket failed. The communicator can only be destroyed.
 class CommError : public Error {
  public:
   using Error::Error;

@@ -4,12 +4,12 @@
 namespace mn {
 
 /// @{
-/// 75 is EX_TEMPFAIL of sysexits.h, 78 EX_CONFIG; 126 and 127 are those of shells.
+/// 75 is EX_TEMPFAIL and 78 EX_CONFIG of sysexits.h; 126 and 127 are the shells' codes.
 inline constexpr int kExitUsage = 2;         ///< wrong options, arguments or variables
 inline constexpr int kExitRequeue = 75;      ///< a checkpoint is written; start the job again
 inline constexpr int kExitCheckFailed = 78;  ///< mnlaunch's checks stopped the job
 inline constexpr int kExitCannotRun = 126;   ///< the program cannot be run
-inline constexpr int kExitNotFound = 127;    ///< there is no such program
+inline constexpr int kExitNotFound = 127;    ///< the program does not exist
 /// @}
 
 }  // namespace mn

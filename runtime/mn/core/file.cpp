@@ -1,5 +1,5 @@
-// Whole files, and files that appear at once: new content is written beside the final name, synced, and renamed over it
-// (rename(2) replaces atomically), so a reader or a crash sees the old file or the new one, never a part of it.
+// Atomic replacement: new content is written beside the final name, synced, and renamed over the old file; rename(2)
+// replaces atomically.
 
 #include <mn/core/file.hpp>
 
@@ -33,7 +33,7 @@ constexpr std::size_t kPiece = std::size_t{1} << 30;  // one read or write call 
 int flags_of(File::Mode mode) {
   switch (mode) {
     case File::Mode::kRead:
-      return O_RDONLY | O_NONBLOCK;  // the open() of a pipe would wait for its writer
+      return O_RDONLY | O_NONBLOCK;  // without O_NONBLOCK, opening a pipe would wait for a writer
     case File::Mode::kReadInPlace:
       return O_RDONLY | O_NONBLOCK | O_NOFOLLOW;
     case File::Mode::kUpdate:
@@ -46,17 +46,17 @@ int flags_of(File::Mode mode) {
   return O_RDONLY;
 }
 
-/// Some network file systems return EAGAIN to a reader that must not wait.
+/// Reads wait again: some network file systems return EAGAIN to readers with O_NONBLOCK.
 void wait_in_reads(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags >= 0) ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
 constexpr std::string_view kTemporaryEnd = ".tmp";
-constexpr auto kAbandonedAfter = std::chrono::hours(1);  // without a write, where the writer can't be asked for
+constexpr auto kAbandonedAfter = std::chrono::hours(1);  // without a write; for writers on other hosts
 
-/// Another one for each writer: of another job, rank or thread. Random, so that no other user of a shared folder can
-/// have put a link there.
+/// A different name for each writer, whatever its job, rank and thread. Random: another user of a shared folder cannot
+/// place a link there in advance.
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   std::uint64_t number = 0;
   draw_random(std::as_writable_bytes(std::span(&number, 1)));
@@ -64,13 +64,13 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
                                "." + to_hex(number) + std::string(kTemporaryEnd));
 }
 
-/// What a name of temporary_beside() says of its writer.
+/// The writer's process, read from a name of temporary_beside().
 struct Writer {
   bool is_local;
   pid_t process;
 };
 
-/// No value for a name that temporary_beside() cannot have made: its file is another program's.
+/// No value for any other name: the file belongs to another program.
 std::optional<Writer> writer_of(std::string_view name) {
   constexpr std::size_t kNumberDigits = 16;
   if (!name.starts_with('.') || !name.ends_with(kTemporaryEnd)) return std::nullopt;
@@ -86,7 +86,7 @@ std::optional<Writer> writer_of(std::string_view name) {
   const auto [end, error] = std::from_chars(process.data(), process.data() + process.size(), writer.process);
   const bool is_number =
       number.size() == kNumberDigits && number.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-  const bool has_names = name.size() > 1 && name.find('.', 1) != std::string_view::npos;  // of a file and a host
+  const bool has_names = name.size() > 1 && name.find('.', 1) != std::string_view::npos;  // a file's and a host's
   const bool is_whole = error == std::errc() && end == process.data() + process.size() && writer.process > 0;
   return is_number && has_names && is_whole ? std::optional(writer) : std::nullopt;
 }
@@ -204,7 +204,7 @@ void TemporaryFile::publish() {
 }
 
 void remove_abandoned_files(const std::filesystem::path& folder) {
-  std::error_code error;  // another job may remove the same ones
+  std::error_code error;  // ignored: another job may remove the same files
   for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
     std::error_code failed;
     if (is_abandoned(each->path())) std::filesystem::remove(each->path(), failed);
@@ -219,7 +219,7 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
 
 void sync_folder(const std::filesystem::path& folder) {
   const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0 && errno == EACCES) return;  // a folder that may be written but not read
+  if (fd < 0 && errno == EACCES) return;  // the folder may be written but not read
   if (fd < 0) fail("open", folder);
   const int error = ::fsync(fd) == 0 ? 0 : errno;
   ::close(fd);
@@ -234,7 +234,8 @@ bool make_folders(const std::filesystem::path& folder) {
   make_folders(folder.parent_path());
   if (::mkdir(folder.c_str(), 0777) != 0) {
     const int error = errno;
-    if (std::filesystem::is_directory(folder, none)) return false;  // of another process, or a name that ends with "/"
+    if (std::filesystem::is_directory(folder, none))
+      return false;  // made by another process, or the name ends with "/"
     throw FileError(with_errno("cannot make the folder " + folder.string(), error), error);
   }
   sync_folder(folder.parent_path());

@@ -1,4 +1,4 @@
-/// Files: whole reads and writes, and new content that appears at once, so that a reader sees the old one or the new.
+/// Files: whole reads and writes, and atomic replacement: a reader sees the old content or the new, never a mixture.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,20 @@
 
 namespace mn {
 
-/// A file descriptor. Errors: DataError that names file and cause, FileError where the system gave a reason.
+/// Owns a file descriptor. Errors: DataError that names file and cause; FileError if the system gave a reason.
 class File {
  public:
   enum class Mode {
     kRead,
-    kReadInPlace,  ///< read; a symbolic link is an error, wherever it points
-    kUpdate,       ///< read and write; it must be there
-    kReplace,      ///< write; emptied, or made
-    kNew,          ///< write; made here, an error if it is there
+    kReadInPlace,  ///< read; a symbolic link is an error, whatever its target
+    kUpdate,       ///< read and write an existing file
+    kReplace,      ///< write; emptied if it exists, else created
+    kNew,          ///< write; created, an error if it exists
   };
 
   File() noexcept = default;
   File(std::filesystem::path path, Mode mode);
-  /// Bytes [begin, begin + bytes) of an open file, as a file by itself; `path` names it in messages.
+  /// Bytes [begin, begin + bytes) of an open file, presented as a file; `path` names the part in messages.
   File(int fd, std::uint64_t begin, std::uint64_t bytes, std::filesystem::path path);
   ~File() { close(); }
   File(File&& other) noexcept
@@ -43,38 +43,39 @@ class File {
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] std::uint64_t size() const;
-  /// Bytes [offset, offset + out.size()); a file that ends before is an error. Thread-safe.
+  /// Reads bytes [offset, offset + out.size()); a file that ends earlier is an error. Thread-safe.
   void read_at(std::uint64_t offset, std::span<std::byte> out) const;
-  /// Has the system read no more than is asked for.
+  /// Turns the system's read-ahead off.
   void read_nothing_ahead() const noexcept;
-  /// Has the system read these bytes soon, as far as it can; returns at once. Thread-safe.
+  /// Asks the system to read these bytes soon; returns at once. Thread-safe.
   void will_read(std::uint64_t offset, std::uint64_t bytes) const noexcept;
   void write_at(std::uint64_t offset, std::span<const std::byte> data);
-  /// The file ends with `before` from `offset` on, and with `after` then; a reader sees one or the other. Room for it
-  /// is reserved first where the file system can, and where the write fails, the file gets its end back.
+  /// Replaces `before`, the file's end from `offset` on, by `after`; a reader sees `before` or `after`. Reserves room
+  /// first if the file system can; if writing fails, the file gets `before` back.
   void replace_end(std::uint64_t offset, std::string_view before, std::string_view after);
-  /// To stable storage.
+  /// Returns when the content is on stable storage.
   void sync();
 
  private:
   void close() noexcept;
   std::filesystem::path path_;
   int fd_ = -1;
-  std::uint64_t begin_ = 0;             // within what was opened
-  std::optional<std::uint64_t> bytes_;  // size, if it is a part
+  std::uint64_t begin_ = 0;             // offset of this part in the open file
+  std::optional<std::uint64_t> bytes_;  // size, if this is a part
 };
 
-/// A name beside `path`, .NAME.HOST.PID.NUMBER.tmp, for what is to become `path`: each writer has its own, and the last
-/// that publishes wins. Removes what lies there unless publish() was called.
+/// A private name beside `path`, .NAME.HOST.PID.NUMBER.tmp, under which one writer prepares the content of `path`. Of
+/// several writers the last to publish wins. The destructor removes the file unless publish() was called.
 class TemporaryFile {
  public:
-  /// DataError where `path` is a device, a FIFO or a socket, or a link to one.
+  /// DataError if `path` is a device, a FIFO or a socket, or a link to one.
   explicit TemporaryFile(std::filesystem::path path);
   ~TemporaryFile();
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return temporary_; }
-  /// Makes it `path`, complete and on stable storage, whatever stops the process or the machine. DataError as File's.
+  /// Renames the file to `path`, complete and on stable storage: a crash leaves the old content or the new. DataError
+  /// as File's.
   void publish();
 
  private:
@@ -82,8 +83,8 @@ class TemporaryFile {
   std::filesystem::path temporary_;
 };
 
-/// Removes what writers that were killed have left in `folder`: TemporaryFiles of processes of this host that are gone,
-/// and others that nobody has written to for an hour. What can't be removed stays.
+/// Removes the files of killed writers in `folder`: TemporaryFiles of dead processes of this host, and TemporaryFiles
+/// of other hosts without a write for an hour. Files that can't be removed stay.
 void remove_abandoned_files(const std::filesystem::path& folder);
 
 /// A TemporaryFile written from its beginning to its end.
@@ -97,7 +98,7 @@ class AtomicFile {
     written_ += bytes.size();
   }
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  /// Without it the old file stays.
+  /// Replaces the old file; without commit() the old file stays.
   void commit() { temporary_.publish(); }
 
  private:
@@ -109,14 +110,14 @@ class AtomicFile {
 /// Replaces the file's content, atomically.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
-/// What was made, renamed or removed in `folder` is on stable storage when this returns. FileError if it can't be; file
-/// systems that have no such call are taken at their word.
+/// Returns when all entries made, renamed or removed in `folder` are on stable storage. FileError if the system fails;
+/// a file system without such a call is trusted.
 void sync_folder(const std::filesystem::path& folder);
 
-/// Makes the folder and those above it; whether it had to be made. DataError if it can't be.
+/// Creates the folder and its parents; true if the folder was missing. DataError if it can't be created.
 bool make_folders(const std::filesystem::path& folder);
 
-/// The whole content.
+/// The whole content of a file.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-/// What a file is that is not what it should be, told by its first bytes, for errors.
+/// Recognizes a wrong file by its first bytes, so that an error can say what the user gave.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace mn {
 
-/// A kind of file that is given by mistake.
+/// A kind of file given by mistake.
 struct FileKind {
   std::string name;      ///< "a Git LFS pointer"
-  std::string remedy;    ///< what gives the file that is wanted
-  bool is_text = false;  ///< of letters, such as HTML
+  std::string remedy;    ///< how to get the wanted file
+  bool is_text = false;  ///< letters, such as HTML
 };
 
-/// As many bytes of a file as kind_of_file() looks at: a tar file's header.
+/// Bytes at a file's beginning that kind_of_file() looks at: a tar file's header.
 inline constexpr std::uint64_t kFileKindBytes = 512;
 
-/// The kind of the file that begins so; no value for one that is not known.
+/// The kind of a file with this beginning; no value for an unknown kind.
 [[nodiscard]] std::optional<FileKind> kind_of_file(std::string_view begin);
 
-/// " but KIND: REMEDY" for the end of an error, or an empty text if the kind is not known.
+/// " but KIND: REMEDY" for the end of an error; empty for an unknown kind.
 [[nodiscard]] std::string but_kind_of_file(std::string_view begin);
 
 /// The first kFileKindBytes of a file. Throws as File does.

@@ -1,5 +1,4 @@
-/// 16-bit floats to float32 and back, branch-free so that loops over them become SIMD; constexpr, so that GPU kernels
-/// can use them too.
+/// 16-bit floats to float32 and back: branch-free, so loops become SIMD; constexpr, so GPU kernels can call them.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +14,7 @@ namespace mn {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
-/// Exact, subnormals included; a NaN stays one, made quiet, as CPUs convert.
+/// Exact, subnormals included; a NaN becomes a quiet NaN, as in the CPU's conversion.
 [[nodiscard]] constexpr float to_float(Float16 value) {
   const std::uint32_t magnitude = value.bits & 0x7fffU;
   const std::uint32_t mantissa = magnitude & 0x03ffU;
@@ -37,11 +36,11 @@ namespace mn {
   return {static_cast<std::uint16_t>(is_nan ? (bits >> 16) | 0x0040U : rounded)};
 }
 
-/// To nearest, ties to even; too large becomes infinity; a NaN stays one, made quiet, as CPUs convert.
+/// To nearest, ties to even; overflow gives infinity; a NaN becomes a quiet NaN, as in the CPU's conversion.
 [[nodiscard]] constexpr Float16 to_float16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
-  // Next to 0.5 a float's last bit is worth 2^-24, as a subnormal half's is: the addition rounds.
+  // Near 0.5 the last bit of a float is worth 2^-24, as much as the last bit of a subnormal half: the addition rounds.
   const std::uint32_t subnormal =
       std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<std::uint32_t>(0.5F);
   const std::uint32_t normal = (magnitude + 0x0fffU + ((magnitude >> 13) & 1U) - (112U << 23)) >> 13;

@@ -1,4 +1,4 @@
-/// Float16 to float32 and back for many elements, by the CPU's own conversions where it has them (F16C, AVX-512).
+/// Float16 to float32 and back for many elements, with the CPU's own instructions if it has them (F16C, AVX-512).
 ///
 /// Invariant: the same bits as to_float() and to_float16() on every CPU, NaNs included.
 #pragma once
@@ -10,17 +10,17 @@
 
 namespace mn {
 
-/// The buffers must not overlap.
+/// Convert `count` elements. The buffers must not overlap.
 void widen(float* out, const Float16* in, std::size_t count);
 void narrow(Float16* out, const float* in, std::size_t count);
 
-/// One way to convert.
+/// One implementation.
 struct HalfConversion {
   const char* name;
   void (*widen)(float* out, const Float16* in, std::size_t count);
   void (*narrow)(Float16* out, const float* in, std::size_t count);
 };
-/// Those that this CPU can take, the fastest first.
+/// The implementations that this CPU can run, fastest first.
 [[nodiscard]] std::vector<HalfConversion> half_conversions();
 
 }  // namespace mn

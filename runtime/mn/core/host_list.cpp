@@ -1,11 +1,3 @@
-// Slurm's host lists (scontrol(1), "show hostnames"): vn[1,3-5],head and, backwards, the shortest list for a set of
-// names.
-//
-// Expanding: (1) brackets do not nest, and a name has at most kMaxGroups of them; (2) the width of a range's first
-// number is kept (03-05); (3) no list, however short, makes more than kMaxNames names, so memory is bounded.
-// Compressing: names that differ in their last number alone become one range. A number with leading zeros joins only
-// numbers of its width, since 9 and 09 are other hosts. Cost: O(n log n).
-
 #include <mn/core/host_list.hpp>
 
 #include <algorithm>
@@ -23,7 +15,7 @@ namespace {
 constexpr std::size_t kMaxNames = 1'000'000;
 constexpr std::size_t kLongestName = 255;  // DNS allows 253
 constexpr int kMaxGroups = 8;              // pairs of brackets in a name
-constexpr std::size_t kMaxDigits = 18;     // that a 64-bit number holds for certain
+constexpr std::size_t kMaxDigits = 18;     // digits that always fit a 64-bit number
 
 [[noreturn]] void malformed(std::string_view list) {
   constexpr std::size_t kMaxQuoted = 200;
@@ -91,7 +83,7 @@ struct SplitName {
 };
 
 SplitName split_number(const std::string& name) {
-  const std::size_t first = name.find_last_not_of("0123456789") + 1;  // npos + 1 is 0: a name of digits only
+  const std::size_t first = name.find_last_not_of("0123456789") + 1;  // npos + 1 is 0: the name is all digits
   return {name.substr(0, first), name.substr(first)};
 }
 
@@ -132,7 +124,7 @@ std::vector<std::string> expand_host_list(std::string_view list) {
 std::string compress_host_list(std::vector<std::string> names) {
   std::vector<SplitName> numbered;
   std::set<std::string> parts;
-  std::map<std::string, std::set<std::size_t>> widths;  // by prefix: those that a leading zero shows, and 1
+  std::map<std::string, std::set<std::size_t>> widths;  // by prefix: widths of the numbers with a leading zero, and 1
   for (const auto& name : names) {
     const SplitName split = split_number(name);
     if (split.digits.empty() || split.digits.size() > kMaxDigits) {

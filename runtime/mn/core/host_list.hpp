@@ -1,5 +1,10 @@
-/// Slurm's compact notation for host names: vn[1,3-5],head and back. Numbers keep their leading zeros.
-/// Notation: slurm.conf(5), NodeName; several bracket groups in one name are allowed (r[1-2]n[0-3]).
+/// Slurm's compact notation for host names, vn[1,3-5],head, expanded and compressed.
+///
+/// Expanding: (1) brackets do not nest, and a name has at most 8 groups (r[1-2]n[0-3]); (2) numbers keep the width of
+/// the range's first number (03-05); (3) no list makes more than a million names, so memory is bounded.
+/// Compressing: names that differ only in their last number become one range. A number with leading zeros joins only
+/// numbers of its width, since 9 and 09 are different hosts. Cost: O(n log n).
+/// Source: slurm.conf(5), NodeName; scontrol(1), "show hostnames".
 #pragma once
 
 #include <string>
@@ -8,14 +13,15 @@
 
 namespace mn {
 
-/// The names in the order written. Throws ArgumentError that quotes the list if it is malformed, or holds over a
-/// million names or one of over 255 characters.
+/// The names in the order written. Throws ArgumentError, with the list, if it is malformed or has over a million names
+/// or a name of over 255 characters.
 [[nodiscard]] std::vector<std::string> expand_host_list(std::string_view list);
 
 /// The shortest usual form, sorted, each name once: {vn2, vn1, head} → head,vn[1-2].
 [[nodiscard]] std::string compress_host_list(std::vector<std::string> names);
 
-/// The same for a line that a person reads: where it would be long, the first names and the number of the others.
+/// compress_host_list() for a line that a person reads: a long list is cut to its first names and the number of the
+/// rest.
 [[nodiscard]] std::string abridge_host_list(const std::vector<std::string>& names);
 
 }  // namespace mn

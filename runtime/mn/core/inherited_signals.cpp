@@ -19,7 +19,7 @@ struct InheritedSignals {
   }
 };
 
-const InheritedSignals inherited;  // before main(): later it could be the program's own choice
+const InheritedSignals inherited;  // before main(): later settings may be the program's own
 
 }  // namespace
 

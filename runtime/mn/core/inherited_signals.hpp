@@ -1,13 +1,14 @@
-/// What exec(2) hands on from a process's parent: blocked signals, and ignored ones.
+/// Signals that the parent process left blocked or ignored: exec(2) preserves both.
 #pragma once
 
 namespace mn {
 
-/// Every program of mn calls it first, and mn::Job does. Unblocks the signals that this process began with as blocked,
-/// in the calling thread and those that it starts: a scheduler's notice would never arrive. SIGCHLD has its default
-/// action again if this process began with it ignored: waitpid(2) would not tell how a child has ended. Ignored signals
-/// stay ignored otherwise (SIGHUP under nohup, SIGINT in the background of a shell), and so does all that the program
-/// itself has set since main() began.
+/// Undoes what would harm; mn::Job and every program of mn call it first.
+///
+/// Unblocks the signals that were blocked when this process began, in the calling thread and its future threads: else a
+/// scheduler's notice would never arrive. Resets SIGCHLD if the process began with SIGCHLD ignored: else waitpid(2)
+/// could not tell how a child ended. Keeps other ignored signals (SIGHUP under nohup, SIGINT in the background of a
+/// shell), and everything that the program itself has set since main() began.
 void reset_inherited_signals() noexcept;
 
 }  // namespace mn

@@ -1,9 +1,3 @@
-// Untrusted documents in bounded depth and with one-line errors.
-//
-// nlohmann-json copies, compares and writes documents by recursion, and its CBOR reader recurses too, so a document of
-// a million brackets overflows the stack. Both readers here therefore measure the depth first, in one pass without
-// recursion, and reject what is deeper than kMaxJsonDepth; only then does nlohmann parse. Cost: O(bytes), twice.
-
 #include <mn/core/json.hpp>
 
 #include <algorithm>
@@ -29,7 +23,7 @@ using nlohmann::json;
   fail(what, "more than " + std::to_string(kMaxJsonDepth) + " arrays and objects within each other", offset);
 }
 
-/// Counts brackets outside strings; whether the text is JSON is nlohmann's to say.
+/// Counts brackets outside strings. Whether `text` is JSON, nlohmann decides.
 void check_json_depth(std::string_view text, std::string_view what) {
   int depth = 0;
   bool in_string = false;
@@ -48,15 +42,15 @@ void check_json_depth(std::string_view text, std::string_view what) {
   }
 }
 
-/// Walks over CBOR without recursion. nlohmann's reader recurses for each array and object, and for each piece of a
-/// text in pieces (0x7f), which its callbacks do not see, so this looks first.
+/// Walks over CBOR without recursion. nlohmann's reader recurses for each array and object, and for each piece of an
+/// indefinite text (0x7f), which its callbacks do not see.
 class CborWalk {
  public:
   CborWalk(std::string_view bytes, std::string_view what) : bytes_(bytes), what_(what) {}
 
-  /// One item, which is all there is.
+  /// Checks one item, which must be the whole document.
   void check() {
-    std::array<std::uint64_t, kMaxJsonDepth> left{};  // items yet to come in each array and object that is open
+    std::array<std::uint64_t, kMaxJsonDepth> left{};  // items missing in each open array and object
     do {
       if (const std::uint64_t items = take_item(); items > 0) {
         left[depth_++] = items;
@@ -70,12 +64,12 @@ class CborWalk {
  private:
   enum Major : unsigned { kBytes = 2, kText = 3, kArray = 4, kObject = 5, kTag = 6 };
 
-  /// Returns how many items belong to the one that begins here.
+  /// Returns how many items the item at at_ contains.
   std::uint64_t take_item() {
     const std::size_t begin = at_;
     const auto first = static_cast<unsigned>(take_number(1));
     const unsigned major = first >> 5, info = first & 31;
-    constexpr unsigned kInOneByte = 24, kInEightBytes = 27;  // info: the number itself, or where it stands
+    constexpr unsigned kInOneByte = 24, kInEightBytes = 27;  // `info` is the number itself, or tells its size
     if (info > kInEightBytes || major == kTag) fail(what_, "CBOR of an unknown kind", begin);
     const std::uint64_t number = info < kInOneByte ? info : take_number(std::size_t{1} << (info - kInOneByte));
     if (major < kBytes || major > kObject) return 0;
@@ -113,16 +107,16 @@ bool is_utf8(std::string_view text) {
   }
 }
 
-/// Whether JSON text has the value itself, apart from what it holds.
+/// True if JSON text can hold `value`, its elements apart.
 bool has_text(const json& value) {
   if (value.is_number_float()) return std::isfinite(value.get_ref<const double&>());
   if (value.is_string()) return is_utf8(value.get_ref<const std::string&>());
   if (!value.is_object()) return !value.is_binary();
-  if (value.size() == 1 && value.contains(kCborKey)) return false;  // else it would be read as what this one makes
+  if (value.size() == 1 && value.contains(kCborKey)) return false;  // from_storable() would take it for CBOR
   return std::ranges::all_of(value.items(), [](const auto& item) { return is_utf8(item.key()); });
 }
 
-/// Of what is below, too, as its CBOR may be asked for.
+/// Checks the elements too, since all of `value` may become CBOR.
 void check_storable(const json& value, int depth) {
   const bool has_cbor = !value.is_discarded() && !(value.is_binary() && value.get_binary().has_subtype());
   if (!has_cbor) throw DataError("holds a value that neither JSON nor CBOR can hold");
@@ -144,13 +138,13 @@ json without_cbor(const json& value) {
   return result;
 }
 
-/// nlohmann's own messages quote the input.
+/// Hides nlohmann's own messages, which quote the input.
 template <class Parse>
 json parse(std::string_view what, const char* format, Parse parse) {
   try {
     return parse();
   } catch (const json::parse_error& error) {
-    fail(what, std::string("no ") + format, error.byte > 0 ? error.byte - 1 : 0);  // counted from 1
+    fail(what, std::string("no ") + format, error.byte > 0 ? error.byte - 1 : 0);  // nlohmann counts bytes from 1
   } catch (const json::exception&) {
     throw DataError(std::string(what) + " is damaged: its " + format + " has a number that is too large");
   }
@@ -175,7 +169,7 @@ std::string json_text(const json& document, int indent) {
 std::string utf8_text(std::string_view text) {
   std::string valid;
   while (!text.empty()) {
-    std::size_t length = 1;  // of a character
+    std::size_t length = 1;  // bytes of the character
     while (length < std::min<std::size_t>(text.size(), 4) && !is_utf8(text.substr(0, length))) ++length;
     if (is_utf8(text.substr(0, length))) {
       valid += text.substr(0, length);

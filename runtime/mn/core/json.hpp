@@ -1,4 +1,8 @@
-/// JSON and CBOR (RFC 8949) that come from files and other processes, and may be damaged.
+/// JSON and CBOR (RFC 8949) from untrusted files and processes: bounded depth, one-line errors.
+///
+/// nlohmann copies, compares and writes documents by recursion, and reads CBOR by recursion: a million brackets
+/// overflow the stack. Both readers therefore measure the depth first, in one pass without recursion, and reject deep
+/// documents. Cost: O(bytes), twice.
 #pragma once
 
 #include <concepts>
@@ -12,21 +16,21 @@
 
 #include <mn/core/error.hpp>
 
-/// Instantiated once, in json.cpp, not in each source that uses JSON.
+/// Instantiated once, in json.cpp.
 extern template class nlohmann::basic_json<>;
 
 namespace mn {
 
-/// Arrays and objects within each other that are accepted. nlohmann copies, compares and writes documents by recursion,
-/// and reads CBOR so: a deep one overflows the stack.
+/// Greatest depth of nested arrays and objects in a document.
 constexpr int kMaxJsonDepth = 64;
 
-/// Each throws DataError of one line, "WHAT …: … at byte N", unless the whole of `text` or `bytes` is one document.
+/// Parses `text`, which must be one JSON document and nothing else. Throws a one-line DataError, "WHAT …: … at byte N".
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, std::string_view what);
-/// Takes what to_cbor() writes: definite lengths, no tags.
+/// Parses `bytes`, which must be one CBOR document as to_cbor() writes them: definite lengths, no tags. Throws a
+/// one-line DataError, "WHAT …: … at byte N".
 [[nodiscard]] nlohmann::json parse_cbor(std::string_view bytes, std::string_view what);
 
-/// Returns read(), which takes values out of a document; what is absent or has another type becomes a DataError that
+/// Returns read(), which takes values out of a document; a missing value or another type becomes a DataError that
 /// begins with `what`.
 template <class Read>
 decltype(auto) read_json(std::string_view what, Read read) {
@@ -37,8 +41,8 @@ decltype(auto) read_json(std::string_view what, Read read) {
   }
 }
 
-/// A whole number that T holds. Throws nlohmann's type_error, which read_json() makes a DataError of, for others: its
-/// own conversions cut fractions off, and are undefined for what is too large.
+/// A whole number in T's range. For any other value throws nlohmann's type_error, which read_json() turns into a
+/// DataError. nlohmann's own conversions cut fractions off and overflow.
 template <std::integral T>
 T whole_number(const nlohmann::json& value) {
   const bool fits = value.is_number_unsigned()
@@ -50,9 +54,9 @@ T whole_number(const nlohmann::json& value) {
   }
   return value.get<T>();
 }
-/// A whole_number() that is not below 0, as a count of iterations.
+/// A whole_number() of at least 0, such as a count of iterations.
 [[nodiscard]] std::int64_t count_of(const nlohmann::json& value);
-/// A whole_number() of each element of an array.
+/// The whole_number() of each element of an array.
 template <std::integral T>
 std::vector<T> whole_numbers(const nlohmann::json& list) {
   const auto& values = list.get_ref<const nlohmann::json::array_t&>();
@@ -61,21 +65,21 @@ std::vector<T> whole_numbers(const nlohmann::json& list) {
   return numbers;
 }
 
-/// `document` as text, on one line unless `indent` is given. Bytes that are not UTF-8, which names of files and hosts
-/// may have, become U+FFFD; dump() throws there.
+/// `document` as text, on one line unless `indent` is given. Bytes that are not UTF-8, as names of files and hosts may
+/// have, become U+FFFD; nlohmann's dump() would throw.
 [[nodiscard]] std::string json_text(const nlohmann::json& document, int indent = -1);
 
-/// The text with "\\xE9" in place of a byte E9 that is not of UTF-8: for names that JSON is to hold.
+/// The text with each byte E9 that is not UTF-8 replaced by "\\xE9": for names in JSON.
 [[nodiscard]] std::string utf8_text(std::string_view text);
 
-/// The value as JSON text can hold it, however the program made it: a number that is not finite, text that is not
-/// UTF-8, bytes, and an object with such a key become {"$cbor": HEX}. Throws DataError for what has no CBOR either, or
-/// is too deep to be read again in a document a few levels deeper.
+/// A copy of `value` that JSON text can hold. Numbers that are not finite, text that is not UTF-8, bytes, and objects
+/// with such keys become {"$cbor": HEX}. Throws DataError for values without a CBOR form, and for values so deep that a
+/// document around them might exceed kMaxJsonDepth.
 [[nodiscard]] nlohmann::json storable(const nlohmann::json& value);
-/// The value that was made storable(). DataError that begins with `what` if none was.
+/// The value that storable() was given. Throws DataError that begins with `what` if `stored` is damaged.
 [[nodiscard]] nlohmann::json from_storable(const nlohmann::json& stored, std::string_view what);
 
-/// Text from a file as a message can quote it: on one line, in quotes, and not long.
+/// Text from a file, quoted for a message: on one line, with an ellipsis if it is long.
 [[nodiscard]] std::string json_quoted(std::string_view text);
 
 }  // namespace mn

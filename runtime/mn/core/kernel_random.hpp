@@ -1,4 +1,4 @@
-/// Random bytes that cannot be guessed, for keys, nonces and names in shared places.
+/// Unpredictable random bytes, for keys, nonces and names in shared folders.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,10 @@
 
 namespace mn {
 
-/// Fills `bytes`, 256 at most, from the kernel's generator (getrandom(2)). Blocks only while the host is booting.
-/// 0, or errno if the kernel gives none.
+/// Fills `bytes`, at most 256, from the kernel's generator (getrandom(2)); returns 0, or errno if the kernel fails.
+/// Blocks only while the host boots.
 [[nodiscard]] int fill_with_random(std::span<std::byte> bytes) noexcept;
-/// The same; throws Error.
+/// Fills `bytes`, at most 256, as fill_with_random(). Throws Error if the kernel fails.
 void draw_random(std::span<std::byte> bytes);
 
 }  // namespace mn

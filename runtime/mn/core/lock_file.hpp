@@ -1,4 +1,4 @@
-/// Files that flock(2) locks.
+/// Files for flock(2).
 #pragma once
 
 #include <cerrno>
@@ -13,8 +13,8 @@
 
 namespace mn {
 
-/// open(2) for reading and writing, with `flags`; where that fails, an empty Fd, and errno says why. Follows no link.
-/// Throws UsageError if it is not a regular file: a FIFO would have its opener wait for another process.
+/// open(2) for reading and writing, with `flags`; follows no link. Empty if open(2) fails, with errno as the reason.
+/// Throws UsageError unless `path` is a regular file: opening a FIFO would wait for another process.
 [[nodiscard]] inline Fd open_lock_file(const std::filesystem::path& path, int flags, mode_t mode) {
   Fd file(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | flags, mode));
   struct stat facts {};
@@ -24,7 +24,7 @@ namespace mn {
   return file;
 }
 
-/// Whether the open file is still the one at `path`; no value where the file system can't say.
+/// True if `file` still is the file at `path`; no value if the file system can't tell.
 [[nodiscard]] inline std::optional<bool> is_file_at(const std::filesystem::path& path, const Fd& file) {
   struct stat own = {}, there = {};
   if (::fstat(file.get(), &own) != 0) return errno == ESTALE ? std::optional(false) : std::nullopt;

@@ -6,7 +6,7 @@
 
 namespace mn {
 
-/// As man(7) takes it: hyphens that copy as such, no request at the start of a line.
+/// `text` escaped for man(7): hyphens survive copying, and no line begins with a request.
 [[nodiscard]] std::string roff(std::string_view text);
 
 /// A tagged paragraph: `tag` in bold, `text` below it.

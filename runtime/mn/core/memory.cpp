@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-/// The number that a file holds; kUnlimited where there is none: "max", or no such file.
+/// The number in a file; kUnlimited if the file is missing or holds "max".
 std::int64_t limit_in(const fs::path& path) {
   std::ifstream file(path);
   std::int64_t bytes = 0;

@@ -1,4 +1,4 @@
-/// How much memory there is for this process.
+/// Memory available to this process.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,11 @@
 
 namespace mn {
 
-/// Bytes that the processes of this one's cgroup may take together: the machine's, or less where a cgroup says so
-/// (memory.max, or memory.limit_in_bytes of the first version), as containers and Slurm set it. `root` holds proc and
-/// sys.
+/// Bytes that this process's cgroup may use: the machine's memory, or a cgroup's lower limit (memory.max; version 1:
+/// memory.limit_in_bytes), as containers and Slurm set it. `root` holds proc and sys.
 [[nodiscard]] std::int64_t memory_limit(const std::filesystem::path& root = "/");
 
-/// This process's part of it: one of ranks_of_node().
+/// This process's share of memory_limit(): all ranks_of_node() have equal shares.
 [[nodiscard]] std::int64_t memory_of_rank();
 
 }  // namespace mn

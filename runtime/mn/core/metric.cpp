@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 20> kHigher = {
     "accuracy", "acc", "top1",      "top5",   "iou",  "miou",  "dice", "f1",   "auc", "auroc",
     "auprc",    "map", "precision", "recall", "bleu", "rouge", "psnr", "ssim", "r2",  "reward"};
 
-/// The words of the last part of a name, in small letters: "validation/main/mean_IoU" has "mean" and "iou".
+/// The words of the last part of a name, in lower case: "validation/main/mean_IoU" gives "mean" and "iou".
 std::vector<std::string> words_of(const std::string& name) {
   std::vector<std::string> words(1);
   for (const char c : to_lower(name.substr(name.rfind('/') + 1))) {

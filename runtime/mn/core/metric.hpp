@@ -1,4 +1,4 @@
-/// What the name of a metric says about its values.
+/// Tells from a metric's name whether higher values are better.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace mn {
 
-/// Which values of a metric are better.
+/// The direction in which a metric improves.
 enum class Better : std::uint8_t {
-  kLower,  ///< a loss's
-  kHigher  ///< an accuracy's
+  kLower,  ///< as of a loss
+  kHigher  ///< as of an accuracy
 };
 
-/// By the words of the name's last part: lower for losses, errors, perplexities, … ("dice_loss" too), higher for
-/// accuracies, IoU, F1, BLEU, …; no value for a name that says neither.
+/// Decides by the words of the name's last part: lower for losses, errors, perplexities, … ("dice_loss" too), higher
+/// for accuracies, IoU, F1, BLEU, …; no value for other names.
 [[nodiscard]] std::optional<Better> better_of(const std::string& name);
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-/// Which MPI a source is compiled with: only MPI's headers are needed, not its libraries.
+/// Names the MPI that a source is compiled with; needs MPI's headers, not its libraries.
 #pragma once
 
 #include <string>

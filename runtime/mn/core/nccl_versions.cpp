@@ -9,7 +9,7 @@ namespace mn {
 namespace {
 
 struct NcclFault {
-  int first;   ///< the first version that has it
+  int first;   ///< the first version with the fault
   int mended;  ///< the first later version without the fault
   const char* what;
 };

@@ -1,19 +1,19 @@
-/// What is known to go wrong with versions of NCCL. Jobs warn of it, and mnlaunch --doctor reports it.
+/// Known faults of NCCL versions. Jobs warn of them, and mnlaunch --doctor reports them.
 #pragma once
 
 #include <string>
 
 namespace mn {
 
-/// The version of the NCCL that this process has loaded, else of the libnccl.so.2 that it would load, as
-/// ncclGetVersion() returns it: 22809 is 2.28.9; 0 if there is no NCCL.
+/// Version of the NCCL loaded into this process, else of the libnccl.so.2 that dlopen() finds; 0 without NCCL. In the
+/// form of ncclGetVersion(): 22809 is 2.28.9.
 [[nodiscard]] int nccl_version() noexcept;
 
 /// "2.28.9".
 [[nodiscard]] std::string nccl_version_text(int version);
 
-/// "NCCL 2.28.7 can hang on large clusters: use NCCL 2.28.9 or newer"; empty: nothing is known, or `version` is 0. Only
-/// faults that training can meet: of allreduce, of its neighbors, and of starting.
+/// A warning such as "NCCL 2.28.7 can hang on large clusters: use NCCL 2.28.9 or newer"; empty without known faults,
+/// and for version 0. Only faults that training can meet: in starting, in allreduce and in similar collectives.
 [[nodiscard]] std::string nccl_faults(int version);
 
 }  // namespace mn

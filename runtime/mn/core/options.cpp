@@ -1,8 +1,5 @@
-// Boost.Program_options splits the command line; names, values and errors are checked here, so that each message names
-// the option as the user wrote it, and where (command line, or file and line).
-//
-// Precedence, weakest first: default, --config file, command line; within each the last setting wins. --config is read
-// where it stands, whatever its position.
+// Boost.Program_options only splits the command line. Names, values and errors are checked here, so that each message
+// shows the option as the user wrote it, and its origin (command line, or file and line).
 
 #include <mn/core/options.hpp>
 
@@ -25,7 +22,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-// Options that steer the parsing itself and are never written to a file.
+// Options of the parser itself, never written to a file.
 constexpr const char* kConfig = "config";
 constexpr const char* kHelp = "help";
 constexpr const char* kVersion = "version";
@@ -61,7 +58,7 @@ bool asks_for_nothing(const std::string& value) {
   return value.empty() || value == "off" || number == 0;
 }
 
-/// The shortest text that reads back as the same number.
+/// The shortest text that from_chars() reads back as the same number.
 std::string shortest(double value) {
   std::array<char, 32> text = {};
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
@@ -177,7 +174,7 @@ const Options::Option& Options::known(const std::string& name, const std::string
   throw UsageError("unknown option " + shown + "; " + (near ? "did you mean --" + *near + "?" : "--help lists all"));
 }
 
-// Boost takes the value of an option that can do without one only after "=": "--resume PATH" becomes "--resume=PATH".
+// Boost takes an optional value only after "=": "--resume PATH" becomes "--resume=PATH".
 std::vector<std::string> Options::join_optional_values(int argc, const char* const* argv) const {
   std::vector<std::string> words;
   for (int i = 1; i < argc; ++i) {
@@ -215,7 +212,7 @@ std::vector<Options::Setting> Options::read_command_line(int argc, const char* c
     }
     if (option.unregistered) known(option.string_key, "--" + option.string_key);
     const std::string value = option.value.empty() ? "" : option.value[0];
-    // Boost takes what follows for the value, an option too.
+    // Boost takes the next word for the value, even an option.
     if (option.original_tokens.size() > 1 && value.starts_with("--")) {
       throw UsageError("--" + option.string_key + " needs a value");
     }
@@ -239,7 +236,7 @@ std::vector<Options::Setting> Options::read_file(const std::filesystem::path& pa
     known(name, quoted(name) + " in " + position);
     settings.push_back({name, trimmed(line.substr(equals + 1)), position + ": " + name});
   }
-  // A folder opens like a file and only fails when it is read.
+  // A folder opens like a file; only reading fails.
   if (!file.eof()) throw UsageError("--config: cannot read " + path.string());
   return settings;
 }

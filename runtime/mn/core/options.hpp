@@ -1,4 +1,4 @@
-/// A job's options: declared once, taken from the command line and from a file, checked, printed and written back.
+/// A job's options: declared once; read from the command line and a file, checked, printed and written back.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@
 
 namespace mn {
 
-/// Options bound to variables, whose values at the time of add() are the defaults.
+/// Options bound to variables. A variable's value at the time of add() is the default.
 ///
-/// Forms: --name value, --name=value; the last one wins. Names are never guessed from abbreviations.
-/// --config FILE holds lines "name = value" (# and ; begin a comment line, [sections] are ignored); the command line
-/// wins over it. --help and --version are known to every set.
+/// Forms: --name value, --name=value. Names are never guessed from abbreviations. --config FILE holds lines "name =
+/// value" (# and ; begin a comment line, [sections] are ignored). Precedence, weakest first: default, file, command
+/// line; within file and command line the last setting wins, wherever --config stands. Every set knows --help and
+/// --version.
 class Options {
  public:
-  /// What the command line asks for.
+  /// The command line's request.
   enum class Action { kRun, kHelp, kVersion };
 
   /// `usage` heads the help, e.g. "jobs/mnist [options]: trains …".
@@ -32,48 +33,48 @@ class Options {
   /// A number in [least, most].
   void add(const std::string& name, double& target, const std::string& help,
            double least = std::numeric_limits<double>::lowest(), double most = std::numeric_limits<double>::max());
-  /// One of `choices`; any text if there are none. `value_name` stands for the value in the help.
+  /// One of `choices`, or any text if `choices` is empty. `value_name` stands for the value in the help.
   void add(const std::string& name, std::string& target, const std::string& value_name, const std::string& help,
            std::vector<std::string> choices = {});
-  /// Any texts: each --name adds one; an empty one adds nothing.
+  /// A list of texts: each --name adds one; an empty text adds nothing.
   void add_list(const std::string& name, std::vector<std::string>& target, const std::string& value_name,
                 const std::string& help);
   /// on or off; --name alone means on.
   void add_flag(const std::string& name, bool& target, const std::string& help);
-  /// A second name. With `bare` not empty, --alias alone means --name=bare.
+  /// A second name for an option. If `bare` is not empty, --alias alone means --name=bare.
   void add_alias(const std::string& alias, const std::string& name, const std::string& bare = "");
   /// --name alone means --name=bare.
   void set_bare(const std::string& name, const std::string& bare);
   /// parse() ends with `check`, which throws UsageError if the variables contradict each other.
   void add_check(std::function<void()> check) { checks_.push_back(std::move(check)); }
 
-  /// When an option has an effect.
+  /// A condition under which an option has an effect.
   struct Condition {
-    std::string name;             ///< an option's
-    std::function<bool()> holds;  ///< by the variables: that option has an effect
+    std::string name;             ///< name of the option
+    std::function<bool()> holds;  ///< true if the variables give the option an effect
     std::string otherwise;        ///< end of the line "--NAME has no effect …", such as "without --schedule cosine"
   };
-  /// After the checks, parse() throws that line as a UsageError where the command line gives an option for which a
-  /// condition does not hold. 0, off and an empty value ask for nothing and are always right. So are a file's settings:
-  /// OUT/config.ini has those without effect, too.
+  /// If the command line sets an option whose condition does not hold, parse() throws the line as a UsageError, after
+  /// the checks. The values 0, off and empty are always allowed. So are all settings of a file: OUT/config.ini holds
+  /// every option.
   void add_conditions(std::vector<Condition> conditions);
 
-  /// Whether the command line gives the option, with whatever value: for checks, and after parse().
+  /// True if the command line sets the option, to any value. For checks, and after parse().
   [[nodiscard]] bool is_given(std::string_view name) const;
-  /// Whether there is an option --NAME.
+  /// True if there is an option --NAME.
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  /// Sets the variables. Throws UsageError that names the option, what is wrong with it and, for an unknown one, the
-  /// nearest known name.
+  /// Sets the variables. Throws UsageError with the option, its fault and, for an unknown option, the nearest known
+  /// name.
   [[nodiscard]] Action parse(int argc, const char* const* argv);
 
-  /// What --help prints: the usage, and every option.
+  /// The text of --help: the usage, and every option.
   [[nodiscard]] std::string help() const;
-  /// Every option as an item of man(7), for the OPTIONS section of a manual page. Leaves out the defaults of
-  /// `computed`, which depend on the machine.
+  /// Every option as an item of man(7), for the OPTIONS section of a manual page. Omits the defaults of `computed`,
+  /// which depend on the machine.
   [[nodiscard]] std::string manual(const std::vector<std::string>& computed = {}) const;
-  /// Every option with its present value, in the form that --config takes; a comment before it has the default of an
-  /// option that parse() has changed.
+  /// Every option with its present value, in the form of a --config file; a comment gives the default of each option
+  /// that parse() has changed.
   [[nodiscard]] std::string ini() const;
 
  private:
@@ -81,17 +82,17 @@ class Options {
     std::string name;
     std::string value_name;
     std::string help;
-    std::string bare;    // value of the option without one; empty: it needs one
-    std::string target;  // an alias's option; empty: an option itself
+    std::string bare;    // value of --name without a value; empty: a value is required
+    std::string target;  // the option that this alias means; empty: not an alias
     std::function<void(const std::string& value)> set;
     std::function<std::string()> get;
-    std::function<std::vector<std::string>()> items = {};  // of a list: each is a line of ini()
+    std::function<std::vector<std::string>()> items = {};  // of a list: each item is a line of ini()
     std::string initial = {};                              // value before parse()
   };
   struct Setting {
     std::string name;
     std::string value;
-    std::string source;  // how to quote it: "--epoch" or "epoch in FILE"
+    std::string source;  // the setting's origin, for messages: "--epoch" or "epoch in FILE"
   };
 
   const Option* find(std::string_view name) const;

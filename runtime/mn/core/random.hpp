@@ -1,7 +1,8 @@
-/// SplitMix64: 64-bit random numbers that are a function of a key, so that any rank and thread can compute them.
+/// SplitMix64: 64-bit random numbers that are a function of a key, so any rank and thread can compute them.
 ///
 /// The state is a counter; each number is the counter after a bijection in which every input bit changes every output
-/// bit. Any 64-bit value is a good state, near ones too. Cost: three multiplications or shifts a number, no memory.
+/// bit. Any 64-bit value is a good state, and so are neighboring values. Cost: three multiplications or shifts a
+/// number, no memory.
 /// Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 #pragma once
 

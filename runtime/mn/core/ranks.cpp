@@ -8,7 +8,7 @@
 namespace mn {
 namespace {
 
-/// The first result of `read(text)` that is a value, over the launchers' variables for the rank.
+/// The first value that `read` finds in the launchers' rank variables.
 template <typename Read>
 auto first_of_launchers(const VariableLookup& lookup, Read read) -> decltype(read(std::string())) {
   const auto try_name = [&](const char* name) {
@@ -27,7 +27,7 @@ std::optional<int> number_in(const VariableLookup& lookup, const char* name) {
   return text ? parse_rank(*text) : std::nullopt;
 }
 
-/// The rank and size that two variables hold, if they can be.
+/// The rank and size in two variables; no value unless both are valid.
 std::optional<JobRank> rank_and_size(const VariableLookup& lookup, const char* rank_name, const char* size_name) {
   const auto rank = number_in(lookup, rank_name);
   const auto size = number_in(lookup, size_name);
@@ -41,7 +41,7 @@ std::optional<JobRank> find_job_rank(const VariableLookup& lookup) {
   return job_rank_of_launcher(lookup);
 }
 
-/// The largest number of tasks on a node that a list of Slurm's names: "4(x2),3".
+/// The largest number of tasks per node in Slurm's list, such as "4(x2),3".
 int most_tasks(const std::string& list) {
   int most = 1;
   for (std::size_t at = 0; at < list.size(); at = std::min(list.find(',', at), list.size() - 1) + 1) {

@@ -1,4 +1,4 @@
-/// What launchers, mnlaunch and programs agree on: the variables that hold a rank, and the numbers of nodes.
+/// Variables by which launchers tell a process its rank; numbers of nodes.
 ///
 /// Variables: mpiexec(1) of Open MPI (PMIX_*, OMPI_*), MPICH's Hydra (PMI_*, MPI_*), MVAPICH2's mpirun_rsh (MV2_*),
 /// jsrun(1) (JSM_*), flux-run(1) (FLUX_*), PALS' mpiexec(1) (PALS_*), srun(1) (SLURM_*).
@@ -15,16 +15,16 @@ namespace mn {
 
 /// The names under which a launcher passes a rank its placement.
 struct LauncherVariables {
-  const char* launcher;  ///< for people
+  const char* launcher;  ///< name for people
   const char* rank;
   const char* size;
   const char* local_rank;
   const char* local_size;
-  const char* job;  ///< the same on all ranks, and no other job's
+  const char* job;  ///< equal on all ranks, different for every other job
 };
 
-/// PMI's row is last: other launchers set some of its variables too. A PMIx server and Slurm tell more than a rank and
-/// a size, and have no row.
+/// PMI's row is last, because other launchers set some of its variables too. PMIx servers and Slurm have no row: they
+/// need code of their own.
 inline constexpr LauncherVariables kLauncherVariables[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
@@ -40,47 +40,47 @@ inline constexpr LauncherVariables kLauncherVariables[] = {
 /// The rows of launchers that are PMI servers.
 inline constexpr std::span<const LauncherVariables> kPmiVariables = std::span(kLauncherVariables).last<2>();
 
-/// A variable's value; no value if it is unset or empty. mn::environment is one, a snapshot of variables another.
+/// A variable's value; no value if unset or empty. Examples: mn::environment, or a snapshot of the variables.
 using VariableLookup = std::function<std::optional<std::string>(const char* name)>;
 
-/// What the innermost launcher's variable for the rank holds, be it a rank or not: PMIx, then kLauncherVariables, then
-/// Slurm, whose variables a batch script leaves to all that it starts. Ignores MN_RANK and RANK, which an mnlaunch or
-/// torchrun outside of this launcher may have exported.
+/// The text, valid or not, of the innermost launcher's rank variable. Order: PMIx, kLauncherVariables, then Slurm,
+/// whose variables a batch script passes on to every process. Ignores MN_RANK and RANK, which an outer mnlaunch or
+/// torchrun may have exported.
 [[nodiscard]] std::optional<std::string> rank_text_of_launcher(const VariableLookup& lookup);
 
-/// The rank of a program before it has called MPI_Init: MN_RANK, RANK, then the launchers' variables. Passes over a
-/// variable that holds no rank.
+/// The rank of a program before MPI_Init: MN_RANK, RANK, then the launchers' variables. Skips variables without a valid
+/// rank.
 [[nodiscard]] std::optional<int> rank_of_environment(const VariableLookup& lookup);
 
-/// A process among those that a launcher started together.
+/// A process of a group that a launcher started together.
 struct JobRank {
   int rank = 0;          ///< 0 … size − 1
   int size = 1;          ///< processes
-  std::string job = {};  ///< the same for all of them, and no other job's; empty where no variable tells
+  std::string job = {};  ///< equal for all processes, different for every other job; may be empty
 };
 
-/// Rank and size by the innermost launcher's variables. Ignores those of mnlaunch and torchrun.
+/// Rank and size from the innermost launcher's variables. Ignores the variables of mnlaunch and torchrun.
 [[nodiscard]] std::optional<JobRank> job_rank_of_launcher(const VariableLookup& lookup);
 
-/// For a program without MPI: MN_RANK and MN_SIZE, RANK and WORLD_SIZE, or the launchers' variables, where both are
-/// there and match. Rank 0 of 1 without a launcher, and in batch scripts and interactive shells of Slurm.
+/// Rank and size for a program without MPI: MN_RANK and MN_SIZE, RANK and WORLD_SIZE, or the launchers' variables; the
+/// first consistent pair counts. Rank 0 of 1 without a launcher, and in batch scripts and interactive shells of Slurm.
 [[nodiscard]] JobRank job_rank_of_environment(const VariableLookup& lookup);
 
-/// Ranks that the launcher, or mnlaunch, started on this node; 1 where no variable tells.
+/// Number of ranks that the launcher, or mnlaunch, started on this node; 1 without such variables.
 [[nodiscard]] int ranks_of_node(const VariableLookup& lookup);
 
-/// `text` as a rank; no value if it is anything but a whole number that is not negative.
+/// `text` as a rank; no value unless it is a whole number of at least 0.
 [[nodiscard]] std::optional<int> parse_rank(const std::string& text);
 
-/// True in a process that srun started as a task; false in batch scripts and interactive shells of an allocation.
+/// True in a task of srun; false in batch scripts and interactive shells of an allocation.
 [[nodiscard]] bool in_slurm_step(const VariableLookup& lookup);
 
-/// For a rank that leaves an error to rank 0, before it exits: sleeps for two seconds. Launchers end all ranks at the
-/// first bad exit, and rank 0 may be behind.
+/// Sleeps two seconds, before a rank exits whose error rank 0 is to report: launchers end all ranks at the first bad
+/// exit, and rank 0 may be late.
 void let_rank_zero_speak();
 
-/// The number of each rank's node, when ranks with equal keys share a node. Nodes are numbered by first appearance,
-/// which is the order of their lowest ranks.
+/// The node number of each rank; ranks with equal keys share a node. Nodes are numbered in the order of their lowest
+/// ranks.
 template <typename Key>
 [[nodiscard]] std::vector<int> number_nodes(std::span<const Key> key_of_rank) {
   std::map<Key, int> numbers;

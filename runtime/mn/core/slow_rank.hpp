@@ -1,4 +1,4 @@
-/// What a slow rank is: one rule for warnings while a job runs and for the findings of its report.
+/// The rule for a slow rank, shared by warnings while a job runs and findings of its report.
 #pragma once
 
 #include <algorithm>
@@ -7,16 +7,16 @@
 
 namespace mn {
 
-/// The median; the lower of the two middle values where their number is even, so that of two ranks the slower is judged
-/// by the faster. `values` is not empty.
+/// The median of `values`, which must not be empty. Of an even number of values, the lower middle one: of two ranks,
+/// the faster one judges the slower one.
 [[nodiscard]] inline double lower_median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-/// Whether a rank that computes for `seconds` in a step keeps ranks waiting whose lower median is `median`: a quarter
-/// longer, and 1 ms at least.
+/// True if a rank that computes `seconds` per step delays the others, whose lower median is `median`: a quarter longer,
+/// and at least 1 ms.
 [[nodiscard]] inline bool is_slow_rank(double seconds, double median) {
   return seconds > 1.25 * median && seconds > median + 0.001;
 }

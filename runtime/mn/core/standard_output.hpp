@@ -1,4 +1,4 @@
-/// Standard output for programs whose text must not be lost without a word.
+/// Standard output with error checks.
 #pragma once
 
 #include <cerrno>
@@ -9,7 +9,7 @@
 
 namespace mn {
 
-/// Throws Error where standard output does not take the text: a full disk, a stream that is closed.
+/// Throws Error if standard output rejects the text: the disk is full, the stream is closed.
 inline void write_standard_output(std::string_view text) {
   std::cout << text << std::flush;
   if (!std::cout) throw Error(with_errno("cannot write standard output", errno));

@@ -1,5 +1,6 @@
-/// The connections that mnlaunch leaves open in the program: until MPI is up, their ends tell which ranks have died.
-/// mnlaunch writes the list to a variable, mn::StartWatch reads it, in that program or in one that a script starts.
+/// Connections that mnlaunch leaves open in the program: until MPI is up, a closed connection tells that a rank has
+/// died. mnlaunch puts the list into a variable; mn::StartWatch reads the variable, in the program or in a child of a
+/// script.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +11,20 @@ namespace mn {
 
 inline constexpr const char* kStartLinksVariable = "MN_START_LINKS";
 
-/// A connection to another rank, which ends when that rank's process does.
+/// A connection to another rank; it closes when the other rank's process ends.
 struct StartLink {
   int fd = -1;
-  std::uint64_t inode = 0;  ///< number of the socket: `fd` may be another file's by now
-  bool reports = false;     ///< this rank alone reports the loss of the other
-  std::string name;         ///< name of the other rank, for people
+  std::uint64_t inode = 0;  ///< of the socket; tells whether `fd` now belongs to another file
+  bool reports = false;     ///< only this rank reports the loss of the other rank
+  std::string name;         ///< the other rank, for people
   friend bool operator==(const StartLink&, const StartLink&) = default;
 };
 
 [[nodiscard]] std::string start_links_text(const std::vector<StartLink>& links);
-/// Leaves out what is malformed.
+/// Omits malformed entries.
 [[nodiscard]] std::vector<StartLink> parse_start_links(const std::string& text);
 
-/// 0 if `fd` is not an open socket.
+/// The inode of the socket `fd`; 0 if `fd` is not an open socket.
 [[nodiscard]] std::uint64_t inode_of_socket(int fd);
 
 }  // namespace mn

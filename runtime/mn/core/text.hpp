@@ -1,4 +1,4 @@
-/// Text that several formats share: hexadecimal digits, letters, lists.
+/// Text that several formats share: hexadecimal digits, case, lists.
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,21 @@ namespace mn {
 
 /// Two lowercase digits for each byte.
 [[nodiscard]] std::string to_hex(std::span<const std::byte> bytes);
-/// 16 lowercase digits, 8 of a number of 32 bits.
+/// 16 lowercase digits, or 8 for a number of 32 bits.
 [[nodiscard]] std::string to_hex(std::uint64_t value);
 [[nodiscard]] std::string to_hex(std::uint32_t value);
 
-/// The bytes of such digits; empty unless all are, two for each byte.
+/// The bytes written as two hexadecimal digits each; empty if `digits` has anything else.
 [[nodiscard]] std::string from_hex(std::string_view digits);
 
-/// ASCII's capital letters become small ones, whatever the locale; all else stays.
+/// Lowers ASCII's capital letters, whatever the locale; keeps all other bytes.
 [[nodiscard]] std::string to_lower(std::string text);
 
-/// The parts of `list` between its separators: one more than it has separators, so {""} for an empty list. They point
-/// into `list`.
+/// The parts of `list` between the separators, as views into `list`. n separators give n + 1 parts: {""} for an empty
+/// list.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view list, char separator);
 
-/// The items with `separator` between them. `text_of`, a function or a member, makes a string or a number of an item.
+/// The items, separated. `text_of`, a function or a member, makes a string or a number of an item.
 template <class Items, class TextOf = std::identity>
 [[nodiscard]] std::string join(const Items& items, std::string_view separator = ", ", const TextOf& text_of = {}) {
   std::string text;

@@ -29,7 +29,7 @@ CommandLine split_command_line(int argc, const char* const* argv, const std::vec
 
 namespace {
 
-/// Names of files may hold line ends, and what terminals obey.
+/// Names of files may hold line ends and control characters.
 std::string one_line(std::string_view text) {
   std::string line;
   for (const char c : text) {
@@ -46,7 +46,8 @@ int run_tool(std::string_view name, const std::function<int()>& run) {
   const JobRank me = job_rank_of_environment(environment);
   const auto report = [&](const char* what) {
     const std::string who = me.size > 1 ? "rank " + std::to_string(me.rank) + ": " : "";
-    std::cerr << std::string(name) + ": " + who + one_line(what) + "\n";  // one write beside those of other ranks
+    std::cerr << std::string(name) + ": " + who + one_line(what) +
+                     "\n";  // one write, so that lines of ranks do not mix
   };
   try {
     return run();

@@ -1,4 +1,4 @@
-/// What the main() of every command line tool does: mnshard, mncheck, mnreport.
+/// The main() of mnshard, mncheck and mnreport.
 #pragma once
 
 #include <functional>
@@ -9,17 +9,17 @@
 namespace mn {
 
 struct CommandLine {
-  std::vector<std::string> words;    ///< what is neither an option nor an option's value
-  std::vector<const char*> options;  ///< the program's name and the rest, as Options::parse() takes them
+  std::vector<std::string> words;    ///< words that are neither options nor options' values
+  std::vector<const char*> options;  ///< the program's name and the options with values, for Options::parse()
 };
 
-/// Every option takes a value, so what follows one without "=" belongs to it; but for --help, --version and `flags`
-/// ("--all").
+/// Splits words from options. Every option takes a value, attached by "=" or as the next word, except --help, --version
+/// and `flags` ("--all").
 [[nodiscard]] CommandLine split_command_line(int argc, const char* const* argv,
                                              const std::vector<std::string_view>& flags = {});
 
-/// The exit status of `run`, or of the error that it throws, which is printed as a line that begins with `name`. Of an
-/// error that all ranks of a job have, rank 0 prints it.
+/// The exit status of `run`. Prints an error thrown by `run` as a line that begins with `name`, and returns the error's
+/// exit status; only rank 0 prints an error that all ranks have.
 [[nodiscard]] int run_tool(std::string_view name, const std::function<int()>& run);
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-/// What a rank did when, as spans of time.
+/// Records when a rank did what, as spans of time.
 #pragma once
 
 #include <atomic>
@@ -10,11 +10,11 @@
 
 namespace mn {
 
-/// Collects spans of computation, communication and waiting for data; any thread may add them. To profile a training,
-/// give one object to its optimizer and its trainer. Those who record hold a pointer: a null one costs nothing.
+/// Collects spans of computation, communication and waiting for data, from any thread. To profile a training, give one
+/// object to its optimizer and its trainer. Classes that record hold a pointer: a null pointer costs nothing.
 class Trace {
  public:
-  /// What spans are measured with.
+  /// The clock of the spans.
   using Clock = std::chrono::steady_clock;
   /// The row in which a span is shown.
   enum class Lane : std::uint8_t {
@@ -28,10 +28,10 @@ class Trace {
     Lane lane;                ///< its row
     Clock::time_point begin;  ///< when it began
     Clock::time_point end;    ///< when it ended
-    std::uint64_t bytes;      ///< passed to collectives; 0 for other work
+    std::uint64_t bytes;      ///< bytes passed to collectives; 0 for other work
   };
 
-  /// Any thread. Dropped after stop().
+  /// Adds a span; does nothing after stop(). Any thread.
   void add(const Span& span) {
     if (!recording_) return;
     const std::lock_guard lock(mutex_);
@@ -45,7 +45,7 @@ class Trace {
     return std::exchange(spans_, {});
   }
 
-  /// Adds a span that lasts as long as this object.
+  /// Records a span of this object's lifetime.
   class Scope {
    public:
     /// A null `trace` records nothing; `name` is a literal.

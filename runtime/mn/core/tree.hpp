@@ -1,5 +1,5 @@
-/// The tree in which processes are connected, or wait for each other: with an arity of k, node n's children are nodes
-/// k n + 1 to k n + k, and node 0 is the root.
+/// A tree of processes, for connections and waiting: with arity k, the children of node n are nodes k n + 1 to k n + k;
+/// node 0 is the root.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ class Tree {
  public:
   explicit constexpr Tree(int arity) noexcept : arity_(arity) {}
 
-  /// For any node but the root.
+  /// The parent of any node but the root.
   [[nodiscard]] constexpr int parent_of(int node) const noexcept { return (node - 1) / arity_; }
 
   /// The children of `node` among `nodes` nodes, ascending.
@@ -23,7 +23,7 @@ class Tree {
     return children;
   }
 
-  /// Whether `node` is `top` or lies below it.
+  /// True if `node` is `top` or lies below it.
   [[nodiscard]] constexpr bool is_below(int node, int top) const noexcept {
     while (node > top) node = parent_of(node);
     return node == top;

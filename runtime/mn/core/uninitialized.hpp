@@ -1,4 +1,4 @@
-/// Memory that is about to be overwritten need not be zeroed first.
+/// Vectors whose new elements are not zeroed, for memory that is overwritten at once.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,9 @@ namespace mn {
 template <class T>
 struct UninitializedAllocator : std::allocator<T> {
   static_assert(std::is_trivially_default_constructible_v<T>);
-  /// The same for another type, as the allocator requirements want it.
+  /// Required of allocators.
   template <class U>
   struct rebind {
-    /// That allocator.
     using other = UninitializedAllocator<U>;
   };
   UninitializedAllocator() = default;

@@ -6,13 +6,13 @@
 
 namespace mn {
 
-/// Seconds since 1970-01-01 UTC by this host's clock, for what is compared with other hosts and processes. It may jump.
+/// Seconds since 1970-01-01 UTC by this host's clock, comparable with other hosts and processes. The clock may jump.
 [[nodiscard]] inline double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// A time of unix_time() as a date in UTC, to the second below; `format` is strftime's, ISO 8601 by default. Empty if
-/// its year is beyond what a date can hold.
+/// A unix_time() as a date in UTC, rounded down to seconds; `format` is strftime's, ISO 8601 by default. Empty if the
+/// year does not fit a std::tm.
 [[nodiscard]] inline std::string utc_text(double unix_seconds, const char* format = "%Y-%m-%dT%H:%M:%SZ") {
   const auto seconds = static_cast<std::time_t>(unix_seconds);
   std::tm utc{};

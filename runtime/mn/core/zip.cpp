@@ -1,9 +1,4 @@
-// An archive has a header before each member, then a directory of all members, then an end record that says where the
-// directory lies. Numbers are little endian. One that is too large for its field is all ones there, and stands in the
-// ZIP64 field of the directory's entry or in the ZIP64 end record.
-//
-// Every offset and length comes from the archive: only piece() reads it, and only part() what was read; both check.
-
+// Only piece() reads the archive and only part() the bytes read: both check the bounds.
 #include <mn/core/zip.hpp>
 
 #include <algorithm>
@@ -76,7 +71,7 @@ class ZipDirectoryReader {
     throw DataError(source_.name + " is cut off, or is not what " + what + ": it has no ZIP directory");
   }
 
-  /// What the ZIP64 end record says, if there is one; its locator ends where the end record begins.
+  /// The directory of the ZIP64 end record if there is one: its locator ends where the end record begins.
   [[nodiscard]] Directory widened(const Directory& directory, std::uint64_t end_at) const {
     if (end_at < kZipLocatorBytes) return directory;
     const std::string locator = piece(end_at - kZipLocatorBytes, kZipLocatorBytes);
@@ -86,7 +81,7 @@ class ZipDirectoryReader {
     return {number<std::uint64_t>(end, 48), number<std::uint64_t>(end, 40), number<std::uint64_t>(end, 32)};
   }
 
-  /// The member whose entry `rest` begins with, and which is taken from it.
+  /// Removes the entry at the beginning of `rest` and returns its member.
   [[nodiscard]] ZipMember take_entry(std::string_view& rest) const {
     if (number<std::uint32_t>(rest, 0) != kZipEntry) damaged("its directory");
     const std::uint64_t name_bytes = number<std::uint16_t>(rest, 28), extra_bytes = number<std::uint16_t>(rest, 30),
@@ -113,7 +108,7 @@ class ZipDirectoryReader {
     return method == 0 ? ZipMember::Method::kStored : ZipMember::Method::kDeflated;
   }
 
-  /// Takes the numbers that are too large for an entry from its ZIP64 field, which has only those, in this order.
+  /// The ZIP64 field holds, in this order, only the numbers that are too large for the entry.
   void widen(std::string_view extra, std::initializer_list<std::uint64_t*> numbers) const {
     std::string_view large;
     while (extra.size() >= 4) {
@@ -128,7 +123,7 @@ class ZipDirectoryReader {
     }
   }
 
-  /// Where what is stored of the member with this header begins.
+  /// Offset of the stored bytes of the member whose header is at `header_at`.
   [[nodiscard]] std::uint64_t content_at(std::uint64_t header_at) const {
     const std::string header = piece(header_at, kZipHeaderBytes);
     if (number<std::uint32_t>(header, 0) != kZipHeader) damaged("a member's header");

@@ -1,4 +1,10 @@
-/// The directory of a ZIP archive, in memory or in a file. Source: PKWARE's APPNOTE.TXT 6.3, with ZIP64.
+/// The directory of a ZIP archive, in memory or in a file.
+///
+/// An archive has a header before each member, then a directory of all members, then an end record with the directory's
+/// offset. Numbers are little endian. A number too large for its field is all ones there; its value stands in the ZIP64
+/// field of the directory's entry, or in the ZIP64 end record.
+/// Invariant: offsets and lengths come from an untrusted archive, so every read is checked against the bounds.
+/// Source: PKWARE's APPNOTE.TXT 6.3, with ZIP64.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +16,28 @@
 
 namespace mn {
 
-/// A file in an archive. What is stored of it lies inside the archive.
+/// A file in an archive. The archive holds its bytes, stored or compressed, at `begin`.
 struct ZipMember {
   enum class Method {
-    kStored,  ///< as it is
+    kStored,  ///< uncompressed
     kDeflated,
-    kOther,  ///< encrypted, or packed in another way
+    kOther,  ///< encrypted, or another compression
   };
-  std::string name;  ///< any bytes; two members may have the same
+  std::string name;  ///< any bytes; two members may have the same name
   Method method = Method::kStored;
-  std::uint32_t crc = 0;  ///< crc32_gzip() of the content, not verified here
+  std::uint32_t crc = 0;  ///< crc32_gzip() of the content; the reader of the content verifies it
   std::uint64_t stored_bytes = 0;
   std::uint64_t bytes = 0;  ///< size of the content
-  std::uint64_t begin = 0;  ///< where what is stored begins in the archive
+  std::uint64_t begin = 0;  ///< offset of the stored bytes in the archive
 };
 
-/// The members of the ZIP archive `archive`, in the directory's order. Throws DataError of one line that begins with
-/// `source` if it is damaged, truncated or no such archive; that line also names `writer`, which writes them.
+/// The members of the ZIP archive `archive`, in the directory's order. Throws a one-line DataError that begins with
+/// `source` if `archive` is damaged, truncated or not an archive; the error also names `writer`, the program that
+/// writes archives.
 [[nodiscard]] std::vector<ZipMember> read_zip_directory(std::string_view archive, const std::string& source,
                                                         std::string_view writer);
-/// The same from a file; `source` is its path. Also throws as File does. Only the directory and the members' headers
-/// are read.
+/// Reads the directory of a ZIP archive in a file, and the members' headers, nothing else. Throws DataError that begins
+/// with the file's path, and as File does.
 [[nodiscard]] std::vector<ZipMember> read_zip_directory(const File& file, std::string_view writer);
 
 }  // namespace mn

@@ -9,15 +9,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstPause{2};  ///< after all targets were tried; doubles
+constexpr milliseconds kFirstPause{2};  ///< after a round over all targets; doubles
 constexpr milliseconds kLongestPause{50};
-constexpr milliseconds kHeadStart{150};  ///< lead of an attempt under way over the next target
+constexpr milliseconds kHeadStart{150};  ///< time before the next target is tried beside an attempt under way
 constexpr milliseconds kMaxForOne{5000};
 constexpr milliseconds kBetweenLookUps{1000};
 constexpr milliseconds kBeforeWeakCalls{2000};
 
-/// The peer has not begun to listen, or has more callers than fit its queue; or another job's launcher, which knows
-/// nobody of that number, has its port.
+/// The peer does not listen yet, or its queue of callers is full, or the port belongs to the launcher of another job,
+/// without a process of the called number.
 bool is_early(const std::string& why) {
   return why == std::strerror(ECONNREFUSED) || why == std::strerror(EAGAIN) || why == std::strerror(ECONNRESET) ||
          why == kOtherEndClosed;
@@ -42,7 +42,7 @@ void Caller::step(Deadline now) {
   const bool was_under_way = !attempts_.empty();
   end_attempts(now);
   const bool is_in_pause = cursor_ == 0;
-  if (was_under_way && attempts_.empty() && !is_in_pause) next_ = now;  // nobody is left to have a head start
+  if (was_under_way && attempts_.empty() && !is_in_pause) next_ = now;  // no attempt is left to deserve a head start
   if (now < next_) return;
   // Looked up late, and once: a name server may be slow, and most peers call first.
   if (targets_.empty()) targets_ = find_targets_();
@@ -55,7 +55,7 @@ void Caller::step(Deadline now) {
     if (std::ranges::find(attempts_, cursor_, &Attempt::target) != attempts_.end()) continue;
     const std::size_t before = attempts_.size();
     begin(cursor_, now);
-    if (attempts_.size() == before) continue;  // it failed at once
+    if (attempts_.size() == before) continue;  // failed at once
     ++cursor_;
     next_ = now + kHeadStart;
     return;
@@ -100,7 +100,7 @@ std::unique_ptr<Channel> Caller::take_verified() {
   const auto found = std::ranges::find_if(attempts_, verified);
   if (found == attempts_.end()) return nullptr;
   auto channel = std::move(found->channel);
-  // The peer has answered one call: the others would reach it as doubles.
+  // The peer has answered one call; a second connection would confuse it.
   attempts_.clear();
   return channel;
 }

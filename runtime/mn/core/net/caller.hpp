@@ -1,6 +1,6 @@
-/// Calls one peer at the endpoints where it may listen, in turn and again and again, until one answers with proof of
-/// the key. A peer that has not started yet, a stranger on its port and a network that swallows packets only cost time.
-/// Where answers have proved nothing for two seconds, each other call is for the weak key (greeting.hpp).
+/// Calls one peer at the endpoints where the peer may listen, in turn and repeatedly, until one answer proves the key.
+/// Peers that start late, strangers on the port and networks that swallow packets only cost time. If no answer has
+/// proved the key for two seconds, every second call uses the weak key (greeting.hpp).
 #pragma once
 
 #include <functional>
@@ -17,21 +17,22 @@ namespace mn {
 
 class Caller {
  public:
-  /// `find_targets` is called until it finds some. `keys` must outlive this.
+  /// Calls `find_targets` until the result is not empty. `keys` must outlive the caller.
   Caller(std::function<std::vector<Endpoint>()> find_targets, Call call, Keys& keys);
 
-  /// Begins the attempts that are due, and ends those that take too long.
+  /// Begins attempts that are due and ends attempts that take too long.
   void step(Deadline now);
-  /// When step() is next to be called.
+  /// Time of the next call to step().
   [[nodiscard]] Deadline next_step() const noexcept { return next_; }
-  /// Whether other users have all names of the leader of this node: then it has none, and says so.
+  /// True if processes of other users own all names that this node's leader may listen on. A leader without a name
+  /// reports the failure itself.
   [[nodiscard]] bool is_hopeless() const { return !targets_.empty() && strangers_.size() == targets_.size(); }
   /// The attempts under way, for poll(2) and progress().
   [[nodiscard]] std::vector<Channel*> attempts() const;
-  /// A verified channel, if there is one; all other attempts end.
+  /// Returns a verified channel and ends all other attempts; null if no channel is verified.
   [[nodiscard]] std::unique_ptr<Channel> take_verified();
   void give_up() { attempts_.clear(); }
-  /// Why the last attempt failed; empty: none has, or nobody listens there yet.
+  /// Why the last attempt failed; empty if no attempt has failed, or no process listens yet.
   [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
 
  private:
@@ -50,11 +51,11 @@ class Caller {
   std::vector<Endpoint> targets_;
   Call call_;
   Keys& keys_;
-  std::vector<Attempt> attempts_;    ///< at most one for each target
-  std::set<std::size_t> strangers_;  ///< targets within the node where another user's process listens
+  std::vector<Attempt> attempts_;    ///< at most one per target
+  std::set<std::size_t> strangers_;  ///< targets of this node on which another user's process listens
   struct Rejection {
     Deadline weak_from;
-    bool was_weak = false;  ///< the last call
+    bool was_weak = false;  ///< of the last call
   };
   std::map<std::size_t, Rejection> rejections_;  ///< by target
   std::size_t cursor_ = 0;

@@ -37,7 +37,7 @@ short Channel::wanted_events() const noexcept {
 void Channel::progress() {
   if (state_ == State::kConnecting) {
     if (const int error = connection_error(socket_); error != 0) return close(std::strerror(error));
-    // The caller speaks first: a stranger on the port learns no more of this job than two numbers and a nonce.
+    // The caller speaks first: a stranger on the port learns only two numbers and a nonce.
     state_ = State::kGreeting;
     queue(std::get<CallerGreeting>(greeting_).call());
   }
@@ -51,27 +51,27 @@ void Channel::read_socket() {
   constexpr int kMaxPieces = 64;
   for (int i = 0; i < kMaxPieces && state_ != State::kClosed; ++i) {
     const bool is_open = state_ == State::kOpen;
-    // (3): during the greeting no more is read than one part of it can be.
+    // (3): during the greeting, read at most one part.
     const std::size_t room = is_open ? sizeof piece : kNumberBytes + kMaxGreetingBytes - in_.size();
-    if (room == 0) return;  // what a peer sends before its turn waits
+    if (room == 0) return;  // bytes sent out of turn stay in the kernel
     const ssize_t got = recv(socket_.get(), piece, room, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got < 0) return close(std::strerror(errno));
     if (got == 0) return close(kOtherEndClosed);
     in_.append(piece, static_cast<std::size_t>(got));
     parse();
-    // An end that has proved itself counts as come, even if its connection ends at once.
+    // A verified end counts as arrived, even if its connection closes at once.
     if (state_ == State::kVerified) return;
   }
 }
 
 void Channel::parse() {
   std::string_view rest = in_;
-  // Between its parts (kCalled, kVerified) the greeting waits for answer() or open(), and so do bytes behind it.
+  // In the states kCalled and kVerified the greeting waits for answer() or open(), and so do bytes behind it.
   while ((state_ == State::kGreeting || state_ == State::kOpen) && rest.size() >= kNumberBytes) {
     const bool is_open = state_ == State::kOpen;
     const std::size_t length = number_in(rest);
-    // (3): before anything is reserved for it.
+    // (3): checked before any memory is reserved.
     if (length > (is_open ? kMaxMessageBytes : kMaxGreetingBytes)) return close(kDamaged);
     const std::size_t code = is_open ? kCodeBytes : 0;
     if (rest.size() < kNumberBytes + length + code) break;
@@ -90,7 +90,7 @@ void Channel::take_greeting(std::string_view part) {
   if (auto* caller = std::get_if<CallerGreeting>(&greeting_)) {
     try {
       caller->check_answer(part, *keys_);
-      // The listener has proved the key; ours follows with open().
+      // The listener has proved the key; open() sends the caller's proof.
       state_ = State::kVerified;
     } catch (const CommError& error) {
       close(error.what());
@@ -129,12 +129,12 @@ void Channel::open() {
     session_ = std::get<ListenerGreeting>(greeting_).session_key();
   }
   state_ = State::kOpen;
-  // Messages may have come with the end of the greeting.
+  // Messages may have arrived with the end of the greeting.
   parse();
 }
 
 void Channel::close(const std::string& why) {
-  // (2): received_ stays, so that what came before the end can still be read.
+  // (2): received_ stays readable.
   state_ = State::kClosed;
   why_ = why;
   socket_.reset();
@@ -154,7 +154,7 @@ std::string Channel::message_code(char direction, std::uint32_t number, std::str
 }
 
 void Channel::take_message(std::string_view message, std::string_view code) {
-  // (1): direction and number are part of the code, so a message can be neither replayed nor sent back.
+  // (1): the code covers direction and number, so a message can be neither replayed nor reflected.
   const bool is_caller = std::holds_alternative<CallerGreeting>(greeting_);
   if (!is_same_code(message_code(is_caller ? kFromListener : kFromCaller, taken_, message), code))
     return close(kDamaged);
@@ -187,7 +187,7 @@ bool Channel::flush() {
     const ssize_t sent = ::send(socket_.get(), out_.data() + done, out_.size() - done, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) break;
-    // The other end is gone; what it said before is still to be read, and ends with the reason.
+    // The other end is gone. Drop the output; reading gets its last messages, then the reason.
     done = sent < 0 ? out_.size() : done + static_cast<std::size_t>(sent);
   }
   out_.erase(0, done);

@@ -1,9 +1,9 @@
-/// One end of a connection between two processes of a job: the greeting, then messages. Nothing here blocks.
+/// One end of a connection between two processes of a job: a greeting, then messages. No function blocks.
 ///
-/// 1. A message is passed on only if its code proves that it comes from the other end, unchanged and in order.
-/// 2. Anything else closes the connection; what came before it can still be received.
-/// 3. The other end can make this one hold at most one message of kMaxMessageBytes, in the greeting of
-///    kMaxGreetingBytes, that is not complete.
+/// 1. A message is delivered only if its code proves that the other end sent it, unchanged and in order.
+/// 2. Any other input closes the connection; messages received earlier can still be read.
+/// 3. The other end can make this end buffer at most one incomplete message: kMaxMessageBytes, or kMaxGreetingBytes
+///    during the greeting.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@
 namespace mn {
 
 inline constexpr std::size_t kMaxMessageBytes = 16 << 20;
-/// Why a channel is closed that the other end has closed.
+/// why() after the other end has closed the connection.
 inline constexpr const char* kOtherEndClosed = "it ended";
 
 class Channel {
  public:
   enum class State {
-    kConnecting,  ///< caller: the connection is under way
-    kGreeting,    ///< the other end's part of the greeting is to come
-    kCalled,      ///< listener: call() tells who calls; answer() or close() is to follow
-    kVerified,    ///< the other end has the key; open() or close() is to follow
+    kConnecting,  ///< caller: connecting
+    kGreeting,    ///< the other end's next part of the greeting is due
+    kCalled,      ///< listener: call() is known; answer() or close() must follow
+    kVerified,    ///< the other end has proved the key; open() or close() must follow
     kOpen,
-    kClosed,  ///< why() tells
+    kClosed,  ///< why() has the reason
   };
 
   /// The caller's end of a connection under way. `keys` must outlive the greeting.
@@ -44,23 +44,23 @@ class Channel {
   [[nodiscard]] const std::string& why() const noexcept { return why_; }
 
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
-  /// What poll(2) is to wait for.
+  /// Events to wait for with poll(2).
   [[nodiscard]] short wanted_events() const noexcept;
-  /// Does what the socket is ready for. Call it when poll(2) has reported any event.
+  /// Reads and writes as far as the socket is ready. Call it after any event of poll(2).
   void progress();
 
-  /// `keys`: shared with the one that calls.
+  /// Answers the call in state kCalled. `keys`: the keys shared with the caller.
   void answer(Keys& keys);
   void open();
   void close(const std::string& why);
 
-  /// Queues a message; progress() and flush() send it. Open channels only.
+  /// Queues a message, for progress() and flush() to send. Open channels only.
   void send(std::string_view message);
-  /// The next message, in the order in which the other end sent them.
+  /// The next message, in the other end's order; no value if none is complete.
   [[nodiscard]] std::optional<std::string> receive();
-  /// Sends what the socket takes; true if nothing is left to be sent.
+  /// Sends as much as the socket accepts; true if everything is sent.
   bool flush();
-  /// The connection, for other bytes than messages: right after open(), before the other end sends any.
+  /// Gives up the socket, for a stream without messages: right after open(), before the other end sends.
   [[nodiscard]] Fd take_socket();
 
  private:

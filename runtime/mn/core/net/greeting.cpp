@@ -27,7 +27,7 @@ CallerGreeting::CallerGreeting(Call call) : is_weak_(call.is_weak), call_(is_wea
 void CallerGreeting::check_answer(std::string_view answer, Keys& keys) {
   if (answer.size() < kNonceBytes + kCodeBytes) throw CommError("it is not mn, or is of another version");
   const std::string_view said = answer.substr(0, answer.size() - kCodeBytes);
-  // The key must be known before the code can be checked, so accept() sees bytes that nobody has vouched for yet.
+  // The code can be checked only with the key, so accept() sees unverified bytes.
   key_ = is_weak_ ? weak_key_of(keys) : keys.accept(std::string(said.substr(kNonceBytes)));
   if (!is_same_code(code_of(key_, {"answer", call_, said}), answer.substr(said.size()))) {
     throw CommError("it is not of this job");
@@ -48,7 +48,7 @@ std::optional<Call> ListenerGreeting::read_call(std::string_view call) {
 }
 
 std::string ListenerGreeting::answer(Keys& keys) {
-  // The code covers the call with its nonce: an answer that was recorded earlier does not fit.
+  // The code covers the call with its nonce, so a recorded answer does not verify.
   const Keys::Offer offer = is_weak_ ? Keys::Offer{weak_key_of(keys), ""} : keys.offer();
   key_ = offer.key;
   answer_ = random_nonce() + offer.sealed;

@@ -1,14 +1,15 @@
-/// How the two processes at the ends of a connection prove to each other that they have the key.
+/// Two processes at the ends of a connection prove to each other that they have the job's key.
 ///
 ///   caller → listener   call: magic, version, from, to, nonce
 ///   listener → caller   answer: nonce, sealed key, code of (call, answer)
 ///   caller → listener   proof: code of (call, answer)
 ///
-/// A caller that does not come to the key may ask for the weak one: then both know of each other, and exchange nothing.
+/// A caller that cannot derive the key may ask for the weak key: then both ends learn of each other, and exchange no
+/// messages.
 ///
-/// 1. Each code covers both nonces, so that none can be used again.
-/// 2. The key of what follows is derived from the whole greeting: each connection has its own.
-/// 3. Neither end sends or believes anything else before it has seen the other's code.
+/// 1. Each code covers both nonces, so no code can be used again.
+/// 2. The session key is derived from the whole greeting: each connection has its own.
+/// 3. Before an end has checked the other's code, it sends and believes nothing else.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +21,16 @@
 
 namespace mn {
 
-/// Who calls whom. Each names a node between nodes, and a rank of the node within one.
+/// A call from one node to another, by their numbers, or within a node from one rank to another.
 struct Call {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
-  bool is_weak = false;  ///< by Keys::weak_key()
+  bool is_weak = false;  ///< with Keys::weak_key()
 };
 
 inline constexpr std::size_t kMaxGreetingBytes = 4096;
 
-/// The caller's side. Each function is called once, in this order.
+/// The caller's side. Call each function once, in this order.
 class CallerGreeting {
  public:
   explicit CallerGreeting(Call call);
@@ -37,7 +38,7 @@ class CallerGreeting {
   /// Throws CommError if `answer` does not prove that the other end has the key.
   void check_answer(std::string_view answer, Keys& keys);
   [[nodiscard]] std::string proof() const;
-  /// The codes of the connection, once the answer is checked.
+  /// The key for the codes of messages; call it after check_answer().
   [[nodiscard]] Key session_key() const;
 
  private:
@@ -47,7 +48,7 @@ class CallerGreeting {
   Key key_{};
 };
 
-/// The listener's side, the same.
+/// The listener's side. Call each function once, in this order.
 class ListenerGreeting {
  public:
   /// std::nullopt if `call` is not a call.

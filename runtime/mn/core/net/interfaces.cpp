@@ -21,7 +21,7 @@
 namespace mn {
 namespace {
 
-/// The bytes of an IPv4 or IPv6 address, the rest 0.
+/// The bytes of an IPv4 or IPv6 address, padded with zeros.
 using Address = std::array<unsigned char, sizeof(in6_addr)>;
 
 Address address_of(const sockaddr* socket) {
@@ -49,13 +49,13 @@ std::string subnet_of(int family, Address address, const Address& mask) {
   return text_of(family, address) + "/" + std::to_string(bits);
 }
 
-/// The address from which this host would send to `to`; no value where no route leads there.
+/// The source address for datagrams to `to`; no value without a route.
 std::optional<Address> source_toward(const sockaddr* to, socklen_t length) {
   const Fd socket(::socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage from{};
   socklen_t size = sizeof from;
   auto* const source = reinterpret_cast<sockaddr*>(&from);
-  // A datagram socket only notes where it is connected to, and the kernel chooses the route: nothing is sent.
+  // connect() on a datagram socket sends nothing: the kernel only chooses the route.
   if (!socket || connect(socket.get(), to, length) != 0 || getsockname(socket.get(), source, &size) != 0) return {};
   return address_of(source);
 }
@@ -65,7 +65,7 @@ bool is_virtual_bridge(const std::string& name) {
   return std::ranges::any_of(kPrefixes, [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
-/// An address that holds on its link alone, such as fe80::1, is of no use in a variable.
+/// False for link-local addresses such as fe80::1, too: other hosts cannot use them.
 bool is_up_beyond_its_link(const ifaddrs& entry) {
   if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0 || (entry.ifa_flags & IFF_LOOPBACK) != 0)
     return false;
@@ -122,7 +122,7 @@ std::string own_address(const std::vector<Interface>& interfaces, const std::vec
 }
 
 std::string interface_toward(const std::string& address) {
-  constexpr std::uint16_t kAnyPort = 9;  // connecting needs one
+  constexpr std::uint16_t kAnyPort = 9;  // connect() needs one
   const int family = is_ipv4(address) ? AF_INET : AF_INET6;
   sockaddr_in to4{};
   sockaddr_in6 to6{};

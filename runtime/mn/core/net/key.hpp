@@ -1,5 +1,5 @@
-/// Keys of a job's processes, and the codes that prove that a message comes from one who has the key: HMAC-SHA-512-256
-/// (RFC 2104), from libsodium.
+/// Keys of a job's processes, and codes that prove that the sender of a message has the key: HMAC-SHA-512-256 (RFC
+/// 2104), from libsodium.
 #pragma once
 
 #include <array>
@@ -14,39 +14,38 @@ namespace mn {
 using Key = std::array<unsigned char, 32>;
 
 [[nodiscard]] Key random_key();
-/// The same wherever `text` is the same, and as secret as `text`.
+/// A key derived from `text` alone, and as secret as `text`.
 [[nodiscard]] Key key_of_text(std::string_view text);
 
 [[nodiscard]] std::string to_hex(const Key& key);
-/// No value if `hex` is anything but the 64 digits of to_hex().
+/// The key that to_hex() wrote; no value unless `hex` has exactly 64 digits.
 [[nodiscard]] std::optional<Key> key_of_hex(std::string_view hex);
 
 inline constexpr std::size_t kNonceBytes = 16;
-/// kNonceBytes that nobody can guess.
+/// kNonceBytes of unpredictable bytes.
 [[nodiscard]] std::string random_nonce();
 
 inline constexpr std::size_t kCodeBytes = 32;
 /// The code of the concatenated `parts`, kCodeBytes long.
 [[nodiscard]] std::string code_of(const Key& key, std::initializer_list<std::string_view> parts);
-/// Compares in a time that does not depend on where the codes differ.
+/// Compares in constant time: the time does not tell where the codes differ.
 [[nodiscard]] bool is_same_code(std::string_view a, std::string_view b);
-/// A key for one purpose, which `parts` name.
+/// A key derived from `key` for the purpose that `parts` name.
 [[nodiscard]] Key derive_key(const Key& key, std::initializer_list<std::string_view> parts);
 
-/// For two processes that know nothing but each other's open half: both get the same key, and nobody who sees only the
-/// open halves does (X25519).
+/// X25519: two processes that exchange their open halves compute the same key; an observer of the open halves cannot.
 struct KeyPair {
   Key secret;
   Key open;
 };
 [[nodiscard]] KeyPair new_key_pair();
-/// No value if `theirs` is not an open half.
+/// The key that both owners compute; no value if `theirs` is not an open half.
 [[nodiscard]] std::optional<Key> common_key(const KeyPair& own, const Key& theirs);
 
-/// How the two ends of a connection come to one key.
+/// The source of the key that two ends of a connection share.
 class Keys {
  public:
-  /// The listening end's key, and what tells it to those callers alone who may know it.
+  /// The listener's key, and the sealed form that only authorized callers can open.
   struct Offer {
     Key key;
     std::string sealed;
@@ -57,21 +56,20 @@ class Keys {
   Keys(const Keys&) = delete;
   Keys& operator=(const Keys&) = delete;
 
-  /// For a connection that this process accepts. Throws CommError.
+  /// For the listener of a connection. Throws CommError.
   [[nodiscard]] virtual Offer offer() = 0;
-  /// For a connection that this process makes: the key behind what the other end offers. Throws CommError that says
-  /// why there is none.
+  /// For the caller: the key behind the listener's sealed offer. Throws CommError with the reason if there is none.
   [[nodiscard]] virtual Key accept(const std::string& sealed) = 0;
-  /// A key by which two ends without a better one tell each other that they are of one job, and no more: others may
-  /// guess it. No value: they do not.
+  /// A key by which two ends without a better key only learn that they belong to one job: strangers may guess it. No
+  /// value if the ends have no weak key.
   [[nodiscard]] virtual std::optional<Key> weak_key() const { return std::nullopt; }
-  /// Where the key is from, for people: "is random, …".
+  /// The key's origin, for people: "is random, …".
   [[nodiscard]] virtual std::string origin() = 0;
-  /// For people: why an end that has the weak key alone may have no other.
+  /// For people: why an end with only the weak key may lack a better one.
   [[nodiscard]] virtual std::string why_weak() { return ""; }
 };
 
-/// A key that both ends have already.
+/// A key that both ends already have.
 class SharedKey : public Keys {
  public:
   explicit SharedKey(const Key& key) : key_(key) {}

@@ -1,4 +1,4 @@
-/// Ranges of TCP ports on which a job's processes listen.
+/// TCP ports for a job's listeners.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ struct PortRange {
   int first;
   int last;  ///< included
 
-  /// A port of the range that `hash` chooses, `further` ports on: the range is a ring.
+  /// The port at `hash` modulo the range, `further` ports on; the range is a ring.
   [[nodiscard]] constexpr int choose(std::uint64_t hash, int further = 0) const noexcept {
     const auto count = static_cast<std::uint64_t>(last - first + 1);
     return first + static_cast<int>((hash % count + static_cast<std::uint64_t>(further)) % count);
@@ -22,8 +22,8 @@ struct PortRange {
   return std::to_string(range.first) + "-" + std::to_string(range.last);
 }
 
-/// The first one lies below Linux's default range for outgoing connections (32768-60999), so that none of them can take
-/// a port; the second is for a host where other processes have all ports of the first.
+/// The first range lies below Linux's default range for outgoing connections (32768-60999), so no such connection can
+/// take a port. The second range serves hosts whose processes use all ports of the first.
 inline constexpr PortRange kDefaultPorts[] = {{20000, 31999}, {8000, 19999}};
 
 }  // namespace mn

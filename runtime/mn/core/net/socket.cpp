@@ -45,14 +45,14 @@ std::vector<std::string> numeric_addresses(const std::string& host, int flags = 
 Fd new_socket(int family) { return Fd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
 bool bind_to(const Fd& listener, const sockaddr* address, socklen_t length, bool is_named) {
-  // Takes over a port whose last owner's connections are still closing. Not for port 0: two processes that the kernel
-  // gives the same free port would notice only when they listen.
+  // Reuse a port whose last owner's connections are still closing. Not for port 0: two processes given the same free
+  // port by the kernel would notice only in listen().
   const int reuse = is_named ? 1 : 0;
   return listener && setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse) == 0 &&
          bind(listener.get(), address, length) == 0;
 }
 
-/// An IPv6 socket that takes IPv4 too; on a host without IPv6, and for this host alone, an IPv4 one.
+/// Binds an IPv6 socket that accepts IPv4 too; an IPv4 socket on a host without IPv6, and for Reach::kThisHost.
 bool bind_to_port(Fd& listener, std::uint16_t port, Reach reach) {
   if (reach == Reach::kAllHosts) {
     const int off = 0;
@@ -73,7 +73,7 @@ bool bind_to_port(Fd& listener, std::uint16_t port, Reach reach) {
   return bind_to(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address, port != 0);
 }
 
-/// The length of the address that `to` gets for "@NAME".
+/// Writes "@NAME" into `to`; returns the address's length.
 socklen_t fill_name(sockaddr_un& to, const std::string& address) {
   to.sun_family = AF_UNIX;
   const std::size_t length = std::min(address.size(), sizeof to.sun_path);
@@ -133,9 +133,9 @@ Fd accept_waiting(const Fd& listener) {
   Fd connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   const int on = 1;
   if (connection) {
-    setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // has no effect on a socket of the node
+    setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // no effect on a Unix socket
   } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-    // The connection waits on: whoever polls the listener would come back at once, again and again.
+    // The connection keeps waiting: without a pause, poll(2) on the listener would return at once, again and again.
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return connection;
@@ -174,7 +174,7 @@ bool is_own_users(const Fd& local_socket) {
 
 std::vector<std::string> addresses_of(const std::string& host, Deadline deadline) {
   if (auto numeric = numeric_addresses(host, AI_NUMERICHOST); !numeric.empty()) return numeric;
-  // getaddrinfo has no time-out of its own. A thread that it holds up ends with the process.
+  // getaddrinfo has no time-out. A thread that hangs in it ends with the process.
   auto answer = std::make_shared<std::promise<std::vector<std::string>>>();
   auto addresses = answer->get_future();
   std::thread([answer, host] { answer->set_value(numeric_addresses(host)); }).detach();

@@ -1,5 +1,5 @@
-/// Sockets that never block and are closed on exec: TCP, and within a node names in Linux's abstract space (unix(7)),
-/// which leave no file behind.
+/// Sockets that never block and close on exec: TCP, and names in Linux's abstract space (unix(7)), which leave no file,
+/// for processes of one node.
 #pragma once
 
 #include <cstdint>
@@ -11,36 +11,37 @@
 
 namespace mn {
 
-/// Where a process listens: a numeric address and a port, or "@NAME" within the node.
+/// A listener's address: a numeric address and a port, or "@NAME" within the node.
 struct Endpoint {
   std::string address;
   std::uint16_t port = 0;
 };
 [[nodiscard]] std::string to_text(const Endpoint& endpoint);
 
-/// Whom a listener takes connections from.
+/// The hosts from which a listener accepts connections.
 enum class Reach { kAllHosts, kThisHost };
 
-/// Empty if the port, 0 for any free one, or the name is taken. Throws CommError for other reasons.
+/// Listens on a TCP port (0: any free port) or a name. Empty if the port or name is taken; throws CommError for other
+/// errors.
 [[nodiscard]] Fd listen_on_port(std::uint16_t port, Reach reach = Reach::kAllHosts);
 [[nodiscard]] Fd listen_on_name(const std::string& name);
 
-/// The TCP port of a listener. Throws CommError.
+/// The listener's TCP port. Throws CommError.
 [[nodiscard]] std::uint16_t port_of(const Fd& listener);
 
-/// The next connection that waits; empty if there is none, or, after 10 ms, if there is no descriptor for it.
+/// The next waiting connection; empty if none waits. If no descriptor is free, sleeps 10 ms and returns empty.
 [[nodiscard]] Fd accept_waiting(const Fd& listener);
 
-/// A connection that may still be under way: how it ends, connection_error() tells once the socket is writable. Empty
-/// if it failed at once; errno then says why.
+/// Begins a connection. Once the socket is writable, connection_error() gives the result. Empty if it fails at once;
+/// then errno is set.
 [[nodiscard]] Fd begin_connection(const Endpoint& to);
-/// 0 if the connection stands, else the errno.
+/// 0 if the connection is established, else its errno.
 [[nodiscard]] int connection_error(const Fd& socket);
 
-/// Whether a process of this user is at the other end, which must be on this host.
+/// True if a process of this user is at the other end of a socket within this host.
 [[nodiscard]] bool is_own_users(const Fd& local_socket);
 
-/// The numeric addresses of `host`, in the order in which to try them; empty if it does not resolve by the deadline.
+/// The numeric addresses of `host`, in the order to try; empty if resolving takes until the deadline.
 [[nodiscard]] std::vector<std::string> addresses_of(const std::string& host, Deadline deadline);
 
 }  // namespace mn

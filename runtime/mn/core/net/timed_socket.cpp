@@ -25,7 +25,7 @@ Fd accept_until(const Fd& listener, Deadline deadline) {
   while (ready(listener.get(), POLLIN, deadline)) {
     Fd connection = accept_waiting(listener);
     if (connection) return connection;
-    if (Clock::now() >= deadline) break;  // it went away again, or there is no descriptor for it
+    if (Clock::now() >= deadline) break;  // the caller went away, or no descriptor is free
   }
   return {};
 }

@@ -1,4 +1,4 @@
-/// Calls on sockets that wait until a deadline.
+/// Socket calls with a deadline.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace mn {
 
-/// The next connection; empty after the deadline.
+/// The next connection; empty if none arrives by the deadline.
 [[nodiscard]] Fd accept_until(const Fd& listener, Deadline deadline);
-/// A connection to a numeric address; empty if there is none by the deadline.
+/// A connection to a numeric address; empty if not established by the deadline.
 [[nodiscard]] Fd connect_until(const std::string& address, std::uint16_t port, Deadline deadline);
 
-/// True if all of `bytes` went out at once. Never raises SIGPIPE.
+/// True if the socket accepted all of `bytes` at once. Never raises SIGPIPE.
 bool send_bytes(const Fd& socket, std::span<const std::byte> bytes);
-/// True if all of `bytes` went out by the deadline. Never raises SIGPIPE.
+/// True if the socket accepted all of `bytes` by the deadline. Never raises SIGPIPE.
 bool send_until(const Fd& socket, std::span<const std::byte> bytes, Deadline deadline);
 /// True if `bytes` was filled by the deadline.
 bool receive_until(const Fd& socket, std::span<std::byte> bytes, Deadline deadline);

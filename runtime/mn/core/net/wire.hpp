@@ -1,4 +1,4 @@
-/// Numbers in messages: four bytes, the lowest first, whatever the machine.
+/// Numbers in messages: four bytes, little endian.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ inline void append_number(std::string& bytes, std::uint32_t number) {
   for (unsigned shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(number >> shift & 0xffU);
 }
 
-/// The number at the beginning of `bytes`, which are at least kNumberBytes.
+/// The number at the beginning of `bytes`, which has at least kNumberBytes.
 [[nodiscard]] inline std::uint32_t number_in(std::string_view bytes) {
   std::uint32_t number = 0;
   for (std::size_t i = 0; i < kNumberBytes; ++i) {
