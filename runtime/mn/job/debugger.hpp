@@ -1,11 +1,11 @@
-/// Whether a debugger holds a process: it then stands still, and does not hang.
+/// Detects a debugger: a process under a debugger stands still, but does not hang.
 #pragma once
 
 #include <sys/types.h>
 
 namespace mn {
 
-/// False also for a process that this one cannot see.
+/// True if a debugger is attached to `process`; false also for an invisible process.
 [[nodiscard]] bool has_debugger(pid_t process);
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-/// How the ranks of a job learn in which ways their programs have ended.
+/// Exchange of the programs' exit statuses at the end of a job.
 #pragma once
 
 #include <array>
@@ -11,26 +11,27 @@
 
 namespace mn {
 
-/// Stands for a status where the program has thrown.
+/// The status of a program that has thrown an exception.
 inline constexpr int kThrown = std::numeric_limits<int>::max();
 
 class EndExchange {
  public:
-  /// Over all ranks, the least and the most status.
+  /// The smallest and the largest status over all ranks.
   struct Ends {
     int least = 0;
     int most = 0;
   };
 
-  /// No value if not all ranks' programs have ended within `patience` (std::nullopt: forever), or MPI fails: then this
-  /// must outlive MPI. One kind of call for all ends, because ranks that end in different ways must meet in it.
+  /// Collective. No value if some rank's program has not ended within `patience` (std::nullopt: forever), or if MPI
+  /// fails; then the object must outlive MPI. All kinds of ends share the call, because ranks with different ends must
+  /// meet.
   [[nodiscard]] std::optional<Ends> run(MPI_Comm comm, int own, std::optional<std::chrono::seconds> patience);
 
  private:
-  std::array<int, 2> ends_ = {};  // MPI may go on writing to it
+  std::array<int, 2> ends_ = {};  // MPI may write here after run() has given up
 };
 
-/// Collective: each rank's status.
+/// Collective: the status of each rank, by rank.
 [[nodiscard]] std::vector<int> all_statuses(MPI_Comm comm, int own);
 
 }  // namespace mn

@@ -10,7 +10,7 @@
 namespace mn {
 namespace {
 
-// exit() takes no argument but the status: what it needs lies here.
+// An exit handler gets only the status: its inputs lie here.
 std::function<void(int)> function;
 std::atomic<pid_t> watched_process = 0;  // 0: none
 

@@ -29,7 +29,7 @@ namespace {
 constexpr auto kFlushTime = std::chrono::milliseconds(500);
 constexpr auto kRootFirst = std::chrono::milliseconds(500);
 
-// A terminate handler takes no argument: what it needs lies here.
+// A terminate handler takes no argument: its inputs lie here.
 Speaker failing_speaker;
 FailureHooks failing_hooks;
 std::terminate_handler previous_terminate = nullptr;
@@ -57,7 +57,7 @@ Outcome outcome_of(const std::exception_ptr& error) {
   } catch (const Error& mine) {
     return {mine.what(), mine.exit_code(), mine.on_all_ranks()};
   } catch (const std::exception& other) {
-    const std::string what = other.what();  // libtorch's go on with a stack trace
+    const std::string what = other.what();  // libtorch's texts go on with a stack trace
     return {"uncaught " + demangled(typeid(other).name()) + ": " + first_line(what)};
   } catch (const char* text) {
     return {"uncaught text: " + first_line(text == nullptr ? "" : text)};
@@ -88,12 +88,12 @@ void flush_output() {
     std::cout.flush();
     std::fflush(nullptr);
   };
-  // In a thread, as a pipe that nobody reads, or a file system that hangs, would hold up the end of the job.
+  // In a thread: a pipe without a reader, or a file system that hangs, would delay the end of the job.
   std::packaged_task<void()> task(flush);
   const auto flushed = task.get_future();
   try {
     std::thread(std::move(task)).detach();
-  } catch (const std::system_error&) {  // no thread is left
+  } catch (const std::system_error&) {  // no more threads
     return flush();
   }
   flushed.wait_for(kFlushTime);
@@ -102,7 +102,7 @@ void flush_output() {
 void install_terminate_handler(const Speaker& speaker, FailureHooks hooks) {
   failing_speaker = speaker;
   failing_hooks = std::move(hooks);
-  // Installed twice, as by a second Job, it must not be its own predecessor.
+  // A second Job installs the handler again; the handler must not become its own predecessor.
   const auto previous = std::set_terminate(handle_terminate);
   if (previous != handle_terminate) previous_terminate = previous;
 }
@@ -128,17 +128,17 @@ void end_all_ranks(int exit_code) {
   flush_output();
   const auto bound = exit_soon(exit_code);  // the disk may hang as well as MPI
   write_calls("this rank ends the job");
-  // Ends the ranks that no monitor reaches. It may hang or return: hence `bound`, and the line below.
+  // Ends the ranks without a monitor. MPI_Abort may hang or return: hence `bound`, and _Exit.
   if (mpi_is_up()) MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
 }
 
 void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks, int exit_code,
                    const std::string& table) {
-  // MPI and the launcher print pages about ranks that end; the one line must be the last.
+  // MPI and the launcher print pages about ended ranks; our line must be the last one.
   silence_stderr();
   if (hooks.announce_report) hooks.announce_report();
-  // (1): claimed this late, because the handler of SIGTERM reports a loss unless the report is claimed.
+  // (1): claimed late, because until the claim the handler of SIGTERM reports a loss.
   if (!claim_report()) {
     const auto bound = exit_soon(exit_code);
     while (true) pause();
@@ -154,16 +154,16 @@ void end_for_error(std::exception_ptr error) {
   while (failing.test_and_set()) pause();  // another thread ends the process
   const Outcome outcome = outcome_of(error);
   flush_output();
-  // Every rank throws the same: rank 0 says it, and all leave by MPI_Finalize, so that the launcher sees the status.
+  // Rank 0 reports, and all ranks leave by MPI_Finalize, so that the launcher sees the exit status.
   if (outcome.on_all_ranks && (!failing_hooks.all_ranks_agree || failing_hooks.all_ranks_agree())) {
     if (failing_speaker.rank == 0) report(failing_speaker, outcome.message);
-    const auto bound = exit_soon(outcome.exit_code);  // MPI_Finalize may wait for what other ranks left unfinished
+    const auto bound = exit_soon(outcome.exit_code);  // MPI_Finalize may wait for unfinished communication
     if (failing_hooks.finish) failing_hooks.finish(outcome.exit_code);
     std::_Exit(outcome.exit_code);
   }
-  // Where every rank throws, which none can know, the report is to be rank 0's.
+  // If every rank throws, rank 0 is to report, but no rank can know about the others: give rank 0 a start.
   if (failing_speaker.rank != 0 && failing_hooks.may_report) std::this_thread::sleep_for(kRootFirst);
-  // Only one rank of the job may report. One that waits here is ended by the rank that does.
+  // Only one rank may report; the reporter ends the ranks waiting here.
   while (failing_hooks.may_report && !failing_hooks.may_report()) pause();
   end_all_ranks(failing_speaker, outcome.message, failing_hooks, outcome.exit_code);
 }

@@ -1,14 +1,14 @@
-/// How a rank reports its own end and takes the job with it.
+/// A rank reports its own end and ends the job.
 ///
-/// Called on the rank that fails: by the terminate handler, the peer monitor's thread, or Job's destructor.
+/// Called on the failing rank: by the terminate handler, the peer monitor's thread, or Job's destructor.
 ///
 /// Invariants:
-/// 1. One rank reports one line, the last on stderr: MPI's own text is silenced before it. Of several threads and
-///    signal handlers of a process that report an end, the first writes.
-/// 2. An error that every rank throws at the same point is reported by rank 0 alone, and MPI is finalized.
-///    Likewise if all ranks throw within half a second, so the first waits that long.
-/// 3. No step can hold up the end: flushing takes half a second at most; MPI_Abort and MPI_Finalize, which may never
-///    return, are bounded by four seconds, after which the process exits by itself.
+/// 1. One rank of the job reports one line, the last on stderr; MPI's own text is silenced first. If several threads and
+///    signal handlers of a process report an end, only the first writes.
+/// 2. If every rank throws the same error at the same point, rank 0 alone reports, and MPI is finalized. If all ranks
+///    throw different errors within half a second, rank 0 reports: every other rank waits half a second first.
+/// 3. No step can delay the end: flushing takes at most half a second. MPI_Abort and MPI_Finalize, which may never
+///    return, have four seconds; then the process exits by itself.
 #pragma once
 
 #include <exception>
@@ -18,7 +18,7 @@
 
 namespace mn {
 
-/// Who speaks in messages.
+/// The author of a message.
 struct Speaker {
   int rank = 0;
   std::string host;
@@ -27,44 +27,45 @@ struct Speaker {
   [[nodiscard]] std::string line(const std::string& message) const;
 };
 
-/// What a failing rank calls of its running job; each may be empty.
+/// Calls of a failing rank into its running job; each may be empty.
 struct FailureHooks {
-  /// True if every rank calls it within a moment: all have the same error, and MPI can be finalized.
+  /// Collective; true if every rank calls it within two seconds: all ranks have the same error, and MPI can be
+  /// finalized.
   std::function<bool()> all_ranks_agree;
-  /// Finalizes MPI, or ends all ranks where that cannot return.
+  /// Finalizes MPI; ends all ranks if MPI_Finalize cannot return.
   std::function<void(int exit_code)> finish;
-  /// True if this rank is to report; false if another has, which then ends this process.
+  /// True if this rank is to report; false if another rank reports, and will end this process.
   std::function<bool()> may_report;
-  /// Announces to the peers that this rank reports the end, and waits until they are silent.
+  /// Announces this rank's report to the peers, and waits until all are silent.
   std::function<void()> announce_report;
 };
 
-/// Reports `error`, or that there is none, and ends all ranks; other threads that call it wait for the end.
+/// Reports `error`, or a call of std::terminate without an error, and ends all ranks. Later callers wait for the end.
 [[noreturn]] void end_for_error(std::exception_ptr error);
 
-/// Makes an uncaught exception end all ranks with one message, as end_for_error() does.
+/// Makes an uncaught exception call end_for_error().
 void install_terminate_handler(const Speaker& speaker, FailureHooks hooks);
 void remove_terminate_handler();
 
-/// True for the first caller in this process, which must write its report of the end at once. For signal handlers, too.
+/// True for the first caller in this process, which must write its report of the end at once. Safe in signal handlers.
 [[nodiscard]] bool claim_report() noexcept;
 
-/// One line on stderr in a single write.
+/// Writes one line to stderr, in a single write.
 void report(const Speaker& speaker, const std::string& message);
 
-/// Flushes std::cout and all of stdio, as far as that takes no longer than half a second: a full pipe that nobody
-/// reads, or the lock of a thread that writes to one, would keep the process forever.
+/// Flushes std::cout and all of stdio, but gives up after half a second: a full pipe without a reader, or a lock held
+/// by a writing thread, would block forever.
 void flush_output();
 
-/// Ends this process unless the result is destroyed within four seconds: for calls of MPI that may wait forever.
+/// Ends this process in four seconds unless the result is destroyed earlier: guards MPI calls that may wait forever.
 [[nodiscard]] std::jthread exit_soon(int exit_code);
 
-/// Ends this process and, where MPI is up, all others: MPI_Abort, and _exit should that not return within four seconds.
-/// Writes the last calls before (flight_recorder.hpp).
+/// Writes the last calls (flight_recorder.hpp), then ends all ranks by MPI_Abort if MPI is up, and this process in any
+/// case, within four seconds.
 [[noreturn]] void end_all_ranks(int exit_code);
 
-/// Announces a report through `hooks`, writes `table` and `message`, and ends all ranks. Where another thread of this
-/// process has reported an end, writes nothing and waits until that thread ends the process.
+/// Announces the report through `hooks`, writes `table` and `message`, and ends all ranks. If another thread of this
+/// process has claimed the report, writes nothing and waits until that thread ends the process.
 [[noreturn]] void end_all_ranks(const Speaker& speaker, const std::string& message, const FailureHooks& hooks,
                                 int exit_code, const std::string& table = {});
 

@@ -21,7 +21,7 @@ constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr int kTerminations[] = {SIGTERM, SIGINT};
 constexpr int kRequest = SIGUSR2;  // SIGUSR1 is a scheduler's notice: SignalFlag
 
-/// A message made beforehand: handlers must not allocate.
+/// A message formatted in advance: handlers must not allocate.
 struct Line {
   char text[512];
   std::size_t length = 0;
@@ -38,9 +38,9 @@ struct HandlerLink {
   Line loss;
 };
 
-// Handlers take no argument but the signal: what they need lies here, written while none is installed.
+// Handlers take no argument but the signal: their inputs lie here, written while no handler is installed.
 std::array<Line, std::size(kFaults)> fault_lines;
-std::array<struct sigaction, std::size(kFaults)> earlier_faults;  // what was there before, by kFaults
+std::array<struct sigaction, std::size(kFaults)> earlier_faults;  // the remembered handlers, by kFaults
 std::vector<HandlerLink> handler_links;
 
 void notify_peers(PeerByte byte) {
@@ -49,7 +49,7 @@ void notify_peers(PeerByte byte) {
   }
 }
 
-/// Until the peers are silent: they see MPI's connections break when this process is gone.
+/// Waits until the peers are silent: once this process is gone, MPI's connections break.
 void wait_for_answers() {
   constexpr timespec kPause{0, 1'000'000};
   const auto answered = [](const HandlerLink& link) { return has_answered(link.socket, *link.silent); };
@@ -58,7 +58,7 @@ void wait_for_answers() {
   }
 }
 
-/// Its connection has ended without an announcement.
+/// True if the connection has ended without an announcement.
 bool is_lost(const HandlerLink& link) {
   PeerByte bytes[64];
   while (!link.spoke->load()) {
@@ -76,24 +76,25 @@ bool is_handler(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
 }
 
-/// True if the instruction that raised the signal raises it again when it is run again.
+/// True if the instruction that raised the signal will raise the signal again.
 bool comes_again(int signal, const siginfo_t& info) {
   return info.si_code > 0 && signal != SIGABRT && !(signal == SIGBUS && info.si_code == BUS_MCEERR_AO);
 }
 
-/// To the handler that was there before ours, or to the default action.
+/// Passes the signal to the earlier handler, or to the default action.
 void hand_on(int signal, const siginfo_t& info) {
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
     if (kFaults[i] != signal || !is_handler(earlier_faults[i])) continue;
     restore_stderr();
     sigaction(signal, &earlier_faults[i], nullptr);
   }
-  // The address and the registers of a fault come from the kernel alone.
-  if (!comes_again(signal, info)) raise(signal);  // SA_RESETHAND has restored the default, SA_NODEFER lets it through
+  // Only the kernel can supply the address and registers of a fault, so the fault must happen again.
+  if (!comes_again(signal, info))
+    raise(signal);  // SA_RESETHAND restored the default action, SA_NODEFER lets the signal in
 }
 
 void handle_fault(int signal, siginfo_t* info, void* /*context*/) {
-  // MPI_Abort leaves through exit(), under running threads: a fault there is ignored once the end has been reported.
+  // MPI_Abort leaves through exit() while threads run; their faults are no news after the report.
   const bool is_news = claim_report();
   if (is_news) silence_stderr();
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
@@ -178,7 +179,7 @@ void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonit
     if (has_default_action(signal)) install(signal, handle_termination, kFlags);
   }
   if (has_default_action(kRequest)) install(kRequest, handle_request, SA_RESTART | SA_ONSTACK);
-  // MPI writes to the connection of a lost rank: that must not end this one before its loss is reported.
+  // MPI writes to the connection of a lost rank; SIGPIPE must not end the process before its report.
   if (has_default_action(SIGPIPE)) install(SIGPIPE, SIG_IGN, 0);
 }
 
@@ -192,7 +193,7 @@ void remove_signal_handlers() {
   for (const int signal : kTerminations) {
     if (has_handler(signal, handle_termination)) install(signal, SIG_DFL, 0);
   }
-  // It stays ignored: a request that comes late must not end the process.
+  // Stays ignored: a late request must not end the process.
   if (has_handler(kRequest, handle_request)) install(kRequest, SIG_IGN, 0);
   handler_links.clear();
 }

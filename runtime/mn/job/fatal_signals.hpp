@@ -1,17 +1,17 @@
-/// Signals that end this process: the peers and the user must learn why before it is gone.
+/// Signals that end this process: the peers and the user must learn the reason first.
 ///
-/// Job installs the handlers on each rank when its monitor runs, and removes them before the monitor goes.
+/// Job installs the handlers on each rank once the monitor runs, and removes them before the monitor.
 ///
 /// Invariants:
-/// 1. A handler calls async-signal-safe functions alone (write, poll, send, recv, raise, …), and allocates nothing: its
-///    messages are made when it is installed.
-/// 2. It then hands a fault on: to the handler that was there before (a sanitizer's, a profiler's), else to the default
-///    action, so the exit status is the signal's, and a core is written. A faulting instruction runs again for that, so
-///    the handler that takes the fault sees its own address and registers.
+/// 1. A handler calls only async-signal-safe functions (write, poll, send, recv, raise, …) and allocates nothing:
+///    messages are formatted at installation.
+/// 2. A handler passes a fault on to the earlier handler (a sanitizer's, a profiler's), else to the default action: the
+///    exit status is the signal's, and a core is written. The faulting instruction runs again, so the next handler sees
+///    the true address and registers.
 /// 3. A handler writes its message only if no thread of this process has reported the end (claim_report()).
-/// 4. On every thread it runs on a stack of its own (signal_stack.hpp), because a stack overflow leaves no other.
+/// 4. On every thread the handler has its own stack (signal_stack.hpp), because a stack overflow leaves no room.
 ///
-/// Cost: none until a signal comes.
+/// Cost: none until a signal arrives.
 /// Source: signal-safety(7).
 #pragma once
 
@@ -22,17 +22,17 @@
 
 namespace mn {
 
-/// The present handlers of faults are those to which ours will hand on. Called before MPI starts: Open MPI adds
-/// handlers that print pages, where there are none.
+/// Remembers the present handlers of faults, to which our handlers will pass faults on. Called before MPI starts: Open
+/// MPI adds handlers that print pages wherever the program has none.
 void remember_signal_handlers();
 
-/// SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write one line and notify the peers; SIGTERM and SIGINT notify the
-/// peers, and write the loss of a peer that the launcher noticed before this rank's monitor did. All then take the
-/// action that they had. Terminations that the program ignores or handles itself are left to it. The links must stay
-/// open until remove_signal_handlers(). SIGUSR2, where it has the default action, writes the last calls
-/// (flight_recorder.hpp), and the process goes on.
+/// SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write one line and notify the peers. SIGTERM and SIGINT notify the
+/// peers, and report a lost peer if the launcher noticed the loss before this rank's monitor. Then all signals take
+/// their earlier action. Terminations that the program ignores or handles keep the program's action. SIGUSR2, if it has
+/// the default action, writes the last calls (flight_recorder.hpp), and the process goes on. The links must stay open
+/// until remove_signal_handlers().
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links);
-/// The remembered handlers return, where ours still are.
+/// Restores the remembered handlers, unless the program has replaced ours.
 void remove_signal_handlers();
 
 }  // namespace mn

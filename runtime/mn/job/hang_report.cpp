@@ -16,7 +16,7 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kMaxStacks = 8;
-constexpr std::size_t kMaxNamed = 4;  // states in the line
+constexpr std::size_t kMaxNamed = 4;  // states named in the message
 
 using States = std::vector<RankState>;
 
@@ -49,7 +49,7 @@ std::string name_of_call(const RankState& state) {
 /// " has left main (status 0)"
 std::string perfect(const RankState& gone) { return (gone.ranks.size() > 1 ? " have " : " has ") + gone.left; }
 
-/// Where a rank is: "in barrier (call 4)", "validation"
+/// What a rank is doing: "in barrier (call 4)", "validation".
 std::string where(const RankState& state) {
   if (!state.left.empty()) return perfect(state).substr(1);
   if (state.waits()) return "in " + name_of_call(state);
@@ -65,7 +65,7 @@ std::string line_of(const RankState& state) {
   return line + ", no progress for " + seconds_text(state.seconds) + "\n";
 }
 
-/// One of each state that has one.
+/// The stack of the first rank of each state with a stack.
 std::string stacks_of(const States& states) {
   std::string text;
   std::size_t count = 0;
@@ -95,7 +95,7 @@ std::string named(const std::vector<const RankState*>& states) {
   return join(each, "; ") + (states.size() > kMaxNamed ? "; …" : "");
 }
 
-/// Rule 1.
+/// The report of rule 1; no value if no rank waits for a rank that has left main.
 std::optional<HangReport> report_of_left(const WaitGraph& graph) {
   const auto found = graph.waits_for_left();
   if (!found) return {};
@@ -111,7 +111,7 @@ std::optional<HangReport> report_of_left(const WaitGraph& graph) {
                     .has_left = true};
 }
 
-/// What follows from the states, of which one at least is stuck.
+/// The verdict on states with at least one stuck rank.
 class Verdict {
  public:
   Verdict(const States& states, const WaitGraph& graph, const HangContext& job) : job_(job) {
@@ -167,7 +167,7 @@ class Verdict {
   bool hopeless_is_stuck_ = false;
 };
 
-/// A call on a device that lacks no rank is over, most likely: those ranks work outside of calls.
+/// A device's call that lacks no rank is over, most likely: its ranks work outside of calls.
 void take_out_of_enqueued(States& states, int ranks) {
   const WaitGraph graph(states, ranks);
   for (std::size_t i = 0; i < states.size(); ++i) {

@@ -1,29 +1,30 @@
-/// What the answers of a survey mean: whether the job is over, by whom, and what to write.
+/// Judges the answers of a survey: is the job over, which ranks are at fault, and what to write.
 ///
-/// Rank 0's monitor calls it with all answers; a rank whose survey came to no end, with its own.
+/// Rank 0's monitor passes all answers; a rank whose survey did not complete passes its own answer.
 ///
-/// The ranks wait for each other: one in a collective call for all members of the call's group that have made fewer
-/// calls of it, one in a message for the other side.
+/// A rank in a collective call waits for the members with fewer calls of the call's group; a rank in a message waits
+/// for the message's other side.
 ///
 /// Rules:
 /// 1. A rank that waits in a call for a rank that has left main waits forever: the job is over, at once.
-/// 2. A rank goes on by itself if it is in no call, has not answered, or waits in a call that all have joined (data
-///    still travels); so does one whose call lacks only ranks that go on. The others wait for each other forever: where
-///    one of them has waited for call_patience_s() (60 s), the job is over. Different calls of one number lack each
-///    other. A message may still travel from or to a rank that has been in another call for less than kMessageTime_s,
-///    or than work_patience_s() where one of its isend() or irecv() is under way: so long, who waits for it goes on. A
-///    call whose ranks are unknown (the creation of a communicator over some ranks, one with ranks outside of
-///    MPI_COMM_WORLD) goes on for work_patience_s().
-/// 3. Who waits for ranks that go on by themselves is patient, however long they report progress. Such a rank is stuck,
-///    and the job over, without progress for work_patience_s() (600 s); without a scope, of which nothing is known, for
-///    unknown_patience_s() (1800 s) while others wait for it.
-/// 4. A rank that has not answered is the suspect, not those that wait for it. The peer monitor judges it, by its own
-///    time (MN_PEER_TIMEOUT); this watch only where a rank has waited longer than that and than work_patience_s(), and
-///    all that have answered wait: one outside of calls, or under a debugger, is waited for. A rank that is cut off and
-///    speaks for itself knows nothing of the others: it waits for unknown_patience_s().
+/// 2. A rank goes on by itself if it is in no call, has not answered, or waits in a call joined by all members (data
+///    still travels). If a call lacks only ranks that go on, its waiting ranks go on, too. All further ranks wait for
+///    each other forever: once a rank has waited for call_patience_s() (60 s), the job is over. Ranks in different
+///    calls with the same number lack each other. A message may still travel while its peer has been in a different
+///    call for less than kMessageTime_s, or, with an isend() or irecv() under way, for less than work_patience_s();
+///    until then the waiting rank goes on. A call whose members are unknown (creating a communicator over some ranks,
+///    or with ranks outside of MPI_COMM_WORLD) goes on for work_patience_s().
+/// 3. A rank waiting for ranks that go on is patient, as long as they report progress. A rank without progress for
+///    work_patience_s() (600 s) is stuck, and the job is over. For an awaited rank without a scope the limit is
+///    unknown_patience_s() (1800 s).
+/// 4. A rank without an answer is the suspect, not the ranks waiting for its calls. The peer monitor judges the
+///    suspect, by its own time-out (MN_PEER_TIMEOUT). The watch ends the job only if a rank has waited longer than the
+///    time-out and work_patience_s(), and all answering ranks wait in calls; a rank outside of calls, or under a
+///    debugger, gets more time. A rank cut off from the tree judges by its own answer alone, and waits for
+///    unknown_patience_s().
 /// 5. Otherwise the job goes on, with a line.
 ///
-/// Cost: the square of the number of different states, which ranks that do the same share.
+/// Cost: the square of the number of different states; ranks in equal states share a row.
 #pragma once
 
 #include <functional>
@@ -32,19 +33,19 @@
 namespace mn {
 
 struct HangContext {
-  int ranks = 1;                                 ///< of the job
-  bool is_cut_off = false;                       ///< a rank speaks for itself, as no survey came to an end
-  double peer_patience_s = 60;                   ///< silence that the peer monitor counts as a loss; infinite: none
-  std::function<std::string(int)> host_of = {};  ///< of a rank that has not answered; may be empty
+  int ranks = 1;                ///< number of ranks of the job
+  bool is_cut_off = false;      ///< the survey did not complete; the answer is one rank's own
+  double peer_patience_s = 60;  ///< silence that the peer monitor counts as a loss; infinite without a monitor
+  std::function<std::string(int)> host_of = {};  ///< host of a rank without an answer; may be empty
 };
 
 struct HangReport {
-  std::string table;      ///< lines, the stuck ones first, then stacks; empty where the message says all
-  std::string message;    ///< one line; empty: all is well
-  bool is_over = false;   ///< and all ranks end
-  bool has_left = false;  ///< because of a rank that has left main
+  std::string table;      ///< lines, stuck ranks first, then stacks; empty if the message says all
+  std::string message;    ///< one line; empty if all is well
+  bool is_over = false;   ///< the job is over, and all ranks end
+  bool has_left = false;  ///< the job is over because a rank has left main
 };
-/// `text`: of merge_states().
+/// `text`: the result of merge_states().
 [[nodiscard]] HangReport hang_report(const std::string& text, const HangContext& job);
 
 }  // namespace mn

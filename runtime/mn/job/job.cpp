@@ -38,8 +38,8 @@ namespace mn {
 namespace {
 
 constexpr auto kAgreementTime = std::chrono::seconds(2);
-constexpr auto kReturnTime = std::chrono::seconds(5);  // for the others, once a rank has returned another status than 0
-constexpr auto kExitTime = std::chrono::seconds(1);    // the same for exit()
+constexpr auto kReturnTime = std::chrono::seconds(5);  // for all ranks, once a rank has returned a nonzero status
+constexpr auto kExitTime = std::chrono::seconds(1);    // for all ranks, once a rank has called exit()
 constexpr const char* kAlone = " on this rank, and not on every other";
 
 void start_log(const Speaker& speaker) {
@@ -59,7 +59,7 @@ class Job::Impl {
     install_terminate_handler(speaker_, {});
     start_log(speaker_);
     const auto timeout = peer_timeout();
-    static_cast<void>(call_patience_s());  // wrong ones are an error now, not when training begins
+    static_cast<void>(call_patience_s());  // a malformed value is an error now, not when training begins
     remember_signal_handlers();
     owns_mpi_ = !has_started_mpi();
     if (owns_mpi_) check_launcher();
@@ -97,8 +97,8 @@ class Job::Impl {
   [[nodiscard]] int rank() const noexcept { return speaker_.rank; }
   [[nodiscard]] int size() const noexcept { return size_; }
 
-  /// The status with which this process ends, after this rank came to its end with `exit_code`: the same on every rank.
-  /// Waits for the other ranks, but not for long where the status is not 0: they might wait for this one.
+  /// The exit status of this process after its program ended with `exit_code`; equal on every rank. Waits for all
+  /// ranks, but only for `patience` if `exit_code` is not 0: the rest may wait for this rank.
   int settle(int exit_code, const std::string& how, std::chrono::seconds patience = kReturnTime) {
     settled_ = true;
     exit_code_ = exit_code;
@@ -146,7 +146,7 @@ class Job::Impl {
     watch_.emplace(*own_, actions);
   }
 
-  /// On the monitor's thread of rank 0, or on the watch's of a rank that is cut off.
+  /// Called on the thread of rank 0's monitor, or of the watch of a rank without a survey.
   void report_hang(const std::string& text, bool is_cut_off = false) {
     HangContext job{.ranks = size_, .is_cut_off = is_cut_off};
     job.peer_patience_s =
@@ -174,16 +174,16 @@ class Job::Impl {
     return hooks;
   }
 
-  /// On the monitor's thread.
+  /// Called on the monitor's thread.
   void end_for_loss(const std::optional<std::string>& message) {
     if (message) {
       flush_output();
       end_all_ranks(speaker_, *message, failure_hooks(), 1);
     }
-    silence_stderr();  // another rank has said why; MPI's text on broken connections would follow
+    silence_stderr();  // another rank has reported; MPI's text on broken connections would follow
     const auto bound = exit_soon(1);
     write_calls("another rank ends the job");
-    // The rank that reported ends the job; where the launcher does not pass that on, each ends itself.
+    // The reporting rank ends the job; under a launcher that does not end all ranks, each process ends itself.
     std::this_thread::sleep_for(std::chrono::seconds(2));
     std::_Exit(1);
   }
@@ -193,24 +193,24 @@ class Job::Impl {
     return all && all->least == kThrown;
   }
 
-  /// This rank waits at its end from now on.
+  /// Announces to all ranks: this rank waits at its end.
   void leave(const std::string& how) {
     own_->leave(how);
     if (monitor_) monitor_->leave();
   }
 
-  /// This rank has ended, and the others cannot end with it: they go on, or MPI has failed.
+  /// Ends the job after this rank's end, because the rest cannot join: some ranks go on, or MPI has failed.
   [[noreturn]] void end_alone(const std::string& why) {
     const FailureHooks hooks = failure_hooks();
     while (hooks.may_report && !hooks.may_report()) pause();  // the monitor ends this process
     end_all_ranks(speaker_, why + "; all ranks end", hooks, exit_code_ == 0 ? 1 : exit_code_);
   }
 
-  /// The program has called exit() before the end of its Job, as perhaps every rank has.
+  /// The program has called exit() while its Job lives; perhaps every rank has.
   void end_by_exit(int status) {
     exit_code_ = status;
     const std::string how = "exit(" + std::to_string(status) + ") was called";
-    if (!pthread_equal(pthread_self(), main_thread_.thread)) {  // main may use MPI, which cannot be finalized then
+    if (!pthread_equal(pthread_self(), main_thread_.thread)) {  // MPI cannot be finalized while main uses it
       end_alone(how + " by a thread beside main's" + kAlone);
     }
     settle(status, status == 0 ? "called exit(0)" : how, kExitTime);
@@ -218,13 +218,13 @@ class Job::Impl {
     finish(exit_code_);
   }
 
-  /// Another rank has thrown, and reports that.
+  /// Waits for the report of the rank with the exception.
   [[noreturn]] static void wait_for_report() {
     const auto bound = exit_soon(1);
     while (true) pause();
   }
 
-  /// Every rank is here, with another status: the first that is not 0, by rank, becomes everyone's.
+  /// All ranks are here with different statuses: the first status that is not 0, by rank, becomes the status of all.
   int first_status(int own) {
     const std::vector<int> all = all_statuses(comm_.get(), own);
     std::size_t first = 0;
@@ -239,7 +239,7 @@ class Job::Impl {
     return all[first];
   }
 
-  /// False on every rank if communication in the background still goes on.
+  /// Collective: false on every rank if a rank still communicates in the background.
   bool all_ranks_are_done() {
     int done = CommunicationThread::wait_for_all(kAgreementTime) ? 1 : 0;
     MPI_Allreduce(MPI_IN_PLACE, &done, 1, MPI_INT, MPI_MIN, comm_.get());
@@ -257,11 +257,11 @@ class Job::Impl {
     if (owns_mpi_ && mpi_is_up()) MPI_Finalize();
   }
 
-  const SignalStack signal_stack_;  // for the main thread, which no pthread_create() has started
+  const SignalStack signal_stack_;  // for the main thread, which pthread_create() did not start
   Speaker speaker_;
   int size_ = 1;
   int exit_code_ = 0;
-  bool settled_ = false;  // all ranks are at their ends
+  bool settled_ = false;  // settle() was called
   EndExchange ends_;
   bool owns_mpi_ = false;
   Mpi comm_;
@@ -279,9 +279,9 @@ int Job::size() const noexcept { return impl_->size(); }
 
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
   Job job(argc, argv);
-  const int exit_code = body(job);  // caught by nobody: the terminate handler reports an exception before it unwinds
-  // All ranks end with this code by themselves. A launcher that ends those which take longer than the first
-  // (srun --kill-on-bad-exit) would report their death instead.
+  const int exit_code = body(job);  // not caught: the terminate handler reports an exception before the stack unwinds
+  // Each rank ends with this code by itself. A launcher that kills the slower ranks (srun --kill-on-bad-exit) would
+  // cause a report of their death instead.
   if (exit_code == kExitRequeue) std::signal(SIGTERM, SIG_IGN);
   const std::string status = std::to_string(exit_code);
   return job.impl_->settle(exit_code, exit_code == 0 ? "left main (status 0)" : "run_job's body returned " + status);

@@ -12,7 +12,7 @@
 namespace mn {
 namespace {
 
-constexpr auto kLongestWait = std::chrono::milliseconds(50);  // between two looks at what is due
+constexpr auto kLongestWait = std::chrono::milliseconds(50);  // between two looks at due work
 
 std::vector<Endpoint> endpoints_of(const PeerIntroduction& peer) {
   std::vector<Endpoint> endpoints;
@@ -20,7 +20,7 @@ std::vector<Endpoint> endpoints_of(const PeerIntroduction& peer) {
   return endpoints;
 }
 
-/// If the peer sent no key half, a key that nobody else has.
+/// If the peer sent no valid key half: a random key, so the greeting fails.
 Key key_with(const KeyPair& own, const PeerIntroduction& peer) {
   return common_key(own, peer.open).value_or(random_key());
 }
@@ -57,7 +57,7 @@ PeerMeeting::PeerMeeting(int rank, Fd listener, const KeyPair& keys, const std::
 }
 
 std::vector<std::pair<int, Fd>> PeerMeeting::run_until(Deadline deadline) {
-  // A child whose proof is under way waits on: the parent confirms it, or closes the connection.
+  // After its proof a child waits longer, until the parent confirms or closes the connection.
   while (!is_over() && Clock::now() < (unconfirmed_ ? deadline + kGreetingTime : deadline)) {
     if (parent_) call_parent();
     accept();
@@ -79,10 +79,10 @@ void PeerMeeting::wait(Deadline until) {
 }
 
 void PeerMeeting::accept() {
-  for (std::size_t taken = 0; taken < kMaxGuests; ++taken) {  // so none of these goes before it is heard
+  for (std::size_t taken = 0; taken < kMaxGuests; ++taken) {  // the limit keeps each new guest until its first look
     Fd socket = accept_waiting(listener_);
     if (!socket) return;
-    if (guests_.size() == kMaxGuests) {  // (3): one that has not called goes first
+    if (guests_.size() == kMaxGuests) {  // (3): first a guest that has not called
       const auto silent = std::ranges::find(guests_, false, &Guest::has_called);
       guests_.erase(silent == guests_.end() ? guests_.begin() : silent);
     }
@@ -102,7 +102,7 @@ PeerMeeting::Child* PeerMeeting::child_of(const Guest& guest) {
   return is_expected ? &*found : nullptr;
 }
 
-/// False once the connection stopped being a guest's.
+/// False if the connection ceases to be a guest.
 bool PeerMeeting::greet(Guest& guest) {
   Channel& channel = guest.channel;
   channel.progress();
@@ -134,7 +134,7 @@ void PeerMeeting::call_parent() {
     if (got == 1) {
       meet(*std::exchange(parent_, std::nullopt), std::move(unconfirmed_));
     } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-      unconfirmed_.reset();  // it has had too many guests: it is called again
+      unconfirmed_.reset();  // the parent had too many guests; call again
     }
     return;
   }

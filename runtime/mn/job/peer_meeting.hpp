@@ -1,11 +1,10 @@
-/// How a rank's monitor meets its neighbors in the tree: it calls its parent, and answers its children's calls.
+/// A rank's monitor connects to its neighbors in the tree: calls its parent, and answers its children.
 ///
-/// (1) Both ends prove that they have their key (core/net/greeting.hpp), which comes from a secret of each. Neither
-///     what ranks tell each other over MPI nor what goes over a connection says what it is, and nothing of it serves
-///     twice.
-/// (2) The parent confirms with a heartbeat. Until it has come, the child sends no more.
-/// (3) Strangers hold up nobody: at most kMaxGuests connections wait for the end of their greeting, each for
-///     kGreetingTime, and where more come, those that have not called go first.
+/// (1) Both ends prove that they have the connection's key (core/net/greeting.hpp), derived from a secret of each. The
+///     key is sent neither over MPI nor over a connection, and no message can be replayed.
+/// (2) The parent confirms with a heartbeat. Until then the child sends nothing more.
+/// (3) Strangers block no neighbor: at most kMaxGuests connections may be in their greeting, each for kGreetingTime; a
+///     new connection replaces first a connection that has not called.
 #pragma once
 
 #include <chrono>
@@ -26,12 +25,12 @@
 
 namespace mn {
 
-/// What ranks tell each other before they can connect.
+/// Facts about a rank that its neighbors need to connect.
 struct PeerIntroduction {
   std::uint16_t port = 0;
-  Key open = {};  ///< half of its key pair
+  Key open = {};  ///< open half of its key pair
   std::vector<std::string> addresses;
-  pid_t process = 0;  ///< its number on its host
+  pid_t process = 0;  ///< process id on its host
 
   [[nodiscard]] std::string text() const;
   static PeerIntroduction parse(const std::string& text);
@@ -41,11 +40,11 @@ class PeerMeeting {
  public:
   using Neighbor = std::pair<int, PeerIntroduction>;
 
-  /// `parent`: none for rank 0.
+  /// `parent`: no value for rank 0.
   PeerMeeting(int rank, Fd listener, const KeyPair& keys, const std::optional<Neighbor>& parent,
               const std::vector<Neighbor>& children);
 
-  /// The ranks that it has met when all are here, or at the deadline, with the connections.
+  /// Connects to all neighbors, or gives up at the deadline. Returns the connected ranks and their connections.
   [[nodiscard]] std::vector<std::pair<int, Fd>> run_until(Deadline deadline);
 
  private:
@@ -56,7 +55,7 @@ class PeerMeeting {
     Key key;
     bool is_here = false;
   };
-  /// A connection whose greeting is not over.
+  /// A connection in its greeting.
   struct Guest {
     Channel channel;
     bool has_called = false;
@@ -76,10 +75,10 @@ class PeerMeeting {
   Fd listener_;
   std::vector<Child> children_;
   std::vector<Guest> guests_;
-  std::optional<int> parent_;  // until it is here
+  std::optional<int> parent_;  // no value once connected
   std::optional<SharedKey> parent_key_;
   std::optional<Caller> caller_;
-  Fd unconfirmed_;  // the parent's connection (2)
+  Fd unconfirmed_;  // connection to the parent before (2)
   std::vector<std::pair<int, Fd>> met_;
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto kFarewellTime = std::chrono::seconds(1);
 constexpr auto kAnswerTime = std::chrono::seconds(2);
-constexpr auto kPassingTime = std::chrono::milliseconds(300);  // less than kReportPatience: the answer must be in time
+constexpr auto kPassingTime = std::chrono::milliseconds(300);  // less than kReportPatience, so the answer is in time
 constexpr auto kHushTime = std::chrono::milliseconds(50);      // for the other neighbors of a lost rank
 
 }  // namespace
@@ -40,9 +40,9 @@ PeerMonitor::~PeerMonitor() {
   wake();
   thread_.join();
   send_to_all(PeerByte::kGoodbye);
-  // Reading on until the peers leave too keeps a reset from overtaking the goodbye.
+  // (2): reading until the peers leave keeps a reset from overtaking the goodbye.
   for (const Peer& peer : peers_) shutdown(peer.socket.get(), SHUT_WR);
-  // (2): bounded, because a peer that hangs never leaves.
+  // Bounded, because a hanging peer never leaves.
   const Deadline deadline = Clock::now() + kFarewellTime;
   for (const Peer& peer : peers_) {
     std::byte byte{};
@@ -67,7 +67,7 @@ std::string PeerMonitor::loss_message(const Peer& peer, const std::string& how) 
 }
 
 void PeerMonitor::send_to_all(PeerByte byte) const noexcept {
-  for (const Peer& peer : peers_) send(peer, byte);  // a peer that cannot take it is gone already
+  for (const Peer& peer : peers_) send(peer, byte);  // a peer that cannot receive is gone already
 }
 
 void PeerMonitor::send_to(int rank, PeerByte byte) const noexcept {
@@ -85,7 +85,7 @@ bool PeerMonitor::may_report() noexcept {
   asking_ = true;
   wake();
   const Deadline begin = Clock::now();
-  // The monitor's thread asks; a tree that is cut does not answer, and then this rank reports by itself.
+  // The monitor's thread asks. If the tree is cut, no answer comes, and this rank reports by itself.
   while (!granted_ && !reported_elsewhere_ &&
          Clock::now() < begin + kAnswerTime + (hushed_ ? options_.patience : std::chrono::milliseconds(0))) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -97,7 +97,7 @@ void PeerMonitor::announce_report() const noexcept { announce(kReportPatience); 
 
 void PeerMonitor::announce(std::chrono::milliseconds patience) const noexcept {
   for (const Peer& peer : peers_) {
-    // (6): every peer silences itself before it answers, so MPI's pages cannot follow the report.
+    // (6): every peer silences itself before it answers.
     if (!*peer.silent) send_byte(peer.socket, PeerByte::kReported);
   }
   const auto answered = [](const Peer& peer) { return has_answered(peer.socket.get(), *peer.silent); };
@@ -111,7 +111,7 @@ void PeerMonitor::pass_report_on() {
   if (options_.silence) options_.silence();
   announce(kPassingTime);
   for (const Peer& peer : peers_) {
-    // (6): the answer goes back only after the ranks behind this one have answered.
+    // (6): answer only after the ranks behind this rank have answered.
     if (peer.reported) send_byte(peer.socket, PeerByte::kSilent);
   }
 }
@@ -123,11 +123,11 @@ void PeerMonitor::run() {
       send_to_all(PeerByte::kHeartbeat);
       next_heartbeat = Clock::now() + options_.heartbeat;
     }
-    // A loss is reported only when its time has come: a rank nearer to it, or one with a better reason, may be first.
+    // A loss waits for its time: a nearer rank, or a rank with a better reason, may report first.
     Deadline until = loss_ ? std::min(loss_->when, next_heartbeat) : next_heartbeat;
     if (survey_) until = std::min(until, survey_->until);
     if (!wait_for_bytes(until)) {
-      // This process itself stood still (stopped, swapped out): what the others did meanwhile is unknown.
+      // (4): the silence of the peers during the standstill tells nothing.
       for (Peer& peer : peers_) peer.heard = Clock::now();
     }
     for (Peer& peer : peers_) {
@@ -156,7 +156,7 @@ bool PeerMonitor::wait_for_bytes(Deadline until) {
   poll(entries.data(), entries.size(), milliseconds_until(until));
   std::uint64_t wakes = 0;
   [[maybe_unused]] const auto drained = read(wake_.get(), &wakes, sizeof wakes);
-  // (4): waking up that late means that this process itself was stopped.
+  // Late waking: the process itself stood still.
   return Clock::now() < until + options_.timeout / 2;
 }
 
@@ -166,7 +166,7 @@ void PeerMonitor::read_from(Peer& peer) {
     const ssize_t got = recv(peer.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    // The end of the stream: a process that dies closes it at once. A goodbye has been read before (2).
+    // The end of the stream: a dying process closes it at once. The goodbye, if any, has been read before (2).
     if (got <= 0) return lose(peer, peer.terminated ? "it was terminated by a signal" : "its process died");
     for (ssize_t i = 0; i < got; ++i) {
       peer.frame ? take_answer(peer, static_cast<char>(bytes[i])) : handle(peer, bytes[i]);
@@ -182,7 +182,8 @@ void PeerMonitor::handle(Peer& peer, PeerByte byte) {
   if (byte == PeerByte::kGoodbye) peer.left = true;
   if (byte == PeerByte::kTerminated) peer.terminated = true;
   if (byte == PeerByte::kReported) peer.reported = reported_elsewhere_ = true;
-  if (byte == PeerByte::kReported || byte == PeerByte::kSilent) *peer.silent = true;  // it silences itself first
+  if (byte == PeerByte::kReported || byte == PeerByte::kSilent)
+    *peer.silent = true;  // the sender silences itself first
   if (byte == PeerByte::kLost) hush();
   if (byte == PeerByte::kAsking) ask(peer.rank);
   if (byte == PeerByte::kGranted) grant();
@@ -198,7 +199,7 @@ void PeerMonitor::hush() {
   send_to_all(PeerByte::kLost);
 }
 
-/// Rank 0 grants what it is asked first; on the way to it, too, only the first request goes on.
+/// Rank 0 grants the first request; every rank on the way passes on only its first request.
 void PeerMonitor::ask(int asker) {
   if (asker_) return;
   asker_ = asker;
@@ -231,10 +232,10 @@ void PeerMonitor::pass_left_on(int from) {
 void PeerMonitor::look_for_silence() {
   for (Peer& peer : peers_) {
     const auto silence = Clock::now() - peer.heard;
-    // (2): a peer that said goodbye may be silent.
+    // (2): a peer may be silent after its goodbye.
     if (peer.gone || peer.left || silence < options_.timeout) continue;
     const bool is_held_now = is_held(peer);
-    if (std::exchange(peer.was_held, is_held_now) || is_held_now) {  // (8): one that was let go has all its time again
+    if (std::exchange(peer.was_held, is_held_now) || is_held_now) {  // (8): a released peer gets the full time again
       peer.heard = Clock::now();
       continue;
     }

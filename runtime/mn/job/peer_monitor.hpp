@@ -1,29 +1,29 @@
-/// Notices the loss of a rank, whatever the launcher does: plain srun leaves the others in a collective forever.
+/// Notices the loss of a rank under any launcher; plain srun leaves the other ranks in a collective forever.
 ///
-/// Job makes one on all ranks at once. Ranks form a tree: the children of rank r are 8 r + 1 to 8 r + 8. A thread of
-/// each rank holds a TCP connection to the parent and to each child, and sends heartbeats on them. A connection that
-/// ends, or that is silent for `timeout`, is a loss. The parent of the lost rank reports it, for rank 0 rank 1; the
-/// other neighbors report it `patience` later if the job has not ended by then. Who wants to report the end of the job
-/// for another reason asks up the tree, and rank 0 grants the first request.
+/// Job creates a monitor on all ranks. Ranks form a tree: the children of rank r are 8 r + 1 to 8 r + 8. A thread of
+/// each rank holds a TCP connection to the parent and to each child, and sends heartbeats. A connection that ends, or
+/// is silent for `timeout`, is a loss. The parent of the lost rank reports the loss (rank 1 for rank 0); the other
+/// neighbors report `patience` later if the job still runs. To report a different reason for the end, a rank asks up
+/// the tree; rank 0 grants the first request.
 ///
 /// Invariants:
-/// 1. The monitor's thread makes no MPI call: a rank that hangs in MPI cannot stop it.
-/// 2. A rank says goodbye before it leaves in good order, and reads on until its peers leave too: a reset never
-///    overtakes the goodbye, and a goodbye is never a loss.
-/// 3. A rank that SIGTERM or SIGINT ends announces it. Launchers send these signals to all ranks, so its neighbors wait
-///    for `patience` before they report it as a cause.
-/// 4. A process that stood still itself (stopped, swapped out) forgets the silence that it seems to have seen.
+/// 1. The monitor's thread makes no MPI call: a hang in MPI cannot stop it.
+/// 2. A leaving rank says goodbye, and reads on until its peers leave too: a reset never overtakes the goodbye, and a
+///    goodbye is never a loss.
+/// 3. A rank announces its end by SIGTERM or SIGINT. Launchers send both signals to all ranks, so neighbors wait for
+///    `patience` before reporting the end as a cause.
+/// 4. After standing still itself (stopped, swapped out), a process forgets the silence of its peers.
 /// 5. The thread blocks all signals except faults: signals belong to the program.
-/// 6. Before a rank reports the end, every rank that it can reach silences its stderr, or half a second passes: what
-///    MPI says of broken connections does not follow the line that says why. A rank answers an announcement after the
-///    ranks behind it have answered; those that a lost rank cuts off silence themselves and each other. A signal
-///    handler reports first: its process might not come to a second step.
-/// 7. A survey goes to every rank, and its answers come up the tree, merged on the way: whoever is stuck starts it, and
-///    a rank that does not answer in time is left out.
-/// 8. A peer on this host that a debugger holds is not lost, however long it is silent.
-/// 9. Each end of a connection proves that it is the rank that the other looks for (peer_meeting.hpp).
+/// 6. Before a rank reports the end, every reachable rank silences its stderr, or half a second passes: MPI's text on
+///    broken connections must not follow the report. A rank answers an announcement after the ranks behind it have
+///    answered; ranks cut off by a lost rank silence themselves and their neighbors. A signal handler reports first,
+///    because its process might not reach a second step.
+/// 7. A survey goes to every rank; answers come up the tree and are merged on the way. A stuck rank starts the survey,
+///    and late answers are dropped.
+/// 8. A peer on this host under a debugger is never lost, however long the silence.
+/// 9. Each end of a connection proves to be the expected rank (peer_meeting.hpp).
 ///
-/// Cost: two exchanges over MPI at the start; nine connections for each rank at most, with a byte a second on each.
+/// Cost: two exchanges over MPI at the start; at most nine connections per rank, each with a byte a second.
 /// Source: heartbeats and timeouts as a failure detector (T. Chandra, S. Toueg, "Unreliable failure detectors for
 /// reliable distributed systems", 1996).
 #pragma once
@@ -44,27 +44,28 @@
 
 namespace mn {
 
-/// What a byte on a connection says. Also written by signal handlers.
+/// The meaning of a byte on a connection. Signal handlers write them, too.
 enum class PeerByte : char {
   kHeartbeat = 'h',
-  kGoodbye = 'g',     ///< leaves in good order: not a loss
-  kTerminated = 't',  ///< dies of SIGTERM or SIGINT, as all ranks perhaps do
-  kReported = 'r',    ///< the sender reports the job's end to the user: end without another message
-  kSilent = 's',      ///< the answer: this rank and those behind it say no more
-  kLost = 'l',        ///< the sender knows of a loss, which some rank reports: say no more
-  kAsking = 'a',      ///< to the parent: may this rank, or one below it, report the job's end?
-  kGranted = 'y',     ///< the answer
-  kSurvey = 'q',      ///< what does each rank do? Goes to all ranks
-  kLeft = 'e',        ///< a rank has left main, and waits for the others at its Job's end. Goes to all ranks
-  kSurveyed = 'w',    ///< the answer for the sender and the ranks behind it: 4 bytes of length, then a text
+  kGoodbye = 'g',     ///< the sender leaves in good order: not a loss
+  kTerminated = 't',  ///< the sender dies of SIGTERM or SIGINT, perhaps with all ranks
+  kReported = 'r',    ///< the sender reports the job's end to the user: end without a message
+  kSilent = 's',      ///< answer to kReported: the sender, and the ranks behind it, write no more
+  kLost = 'l',        ///< the sender knows of a loss that some rank reports: write no more
+  kAsking = 'a',      ///< to the parent: may this rank, or a rank below it, report the job's end?
+  kGranted = 'y',     ///< answer to kAsking: yes
+  kSurvey = 'q',      ///< what does each rank do? Passed on to all ranks
+  kLeft = 'e',        ///< a rank has left main, and waits at its Job's end. Passed on to all ranks
+  kSurveyed = 'w',    ///< answer for the sender and the ranks behind it: 4 bytes of length, then a text
 };
 
-/// What ranks say of themselves when one asks. The monitor's thread calls these.
+/// Callbacks of a survey, called by the monitor's thread.
 struct PeerSurvey {
-  std::function<std::string()> own;                                         ///< what this rank does
-  std::function<std::string(int rank, const std::string& host)> held;       ///< what one that a debugger holds does
-  std::function<std::string(const std::vector<std::string>& texts)> merge;  ///< one text for several ranks
-  std::function<void(const std::string& text)> on_result;                   ///< on rank 0: what all do
+  std::function<std::string()> own;                                    ///< the state of this rank
+  std::function<std::string(int rank, const std::string& host)> held;  ///< the state of a rank under a debugger
+  std::function<std::string(const std::vector<std::string>& texts)>
+      merge;                                               ///< merges the texts of several ranks into one text
+  std::function<void(const std::string& text)> on_result;  ///< receives, on rank 0, the state of all ranks
 };
 
 struct PeerMonitorOptions {
@@ -73,60 +74,61 @@ struct PeerMonitorOptions {
   std::string host;
   std::chrono::milliseconds timeout{60000};  ///< silence after which a peer counts as lost
   std::chrono::milliseconds heartbeat{1000};
-  std::chrono::milliseconds patience{5000};  ///< for the first to report to end all: a launcher's kill takes 1 to 3 s
-  std::function<void()> silence;             ///< keeps MPI from stderr once the job ends; may be empty
-  PeerSurvey survey;                         ///< may have empty functions: then there are no surveys
+  std::chrono::milliseconds patience{5000};  ///< delay of later reporters; a launcher ends all ranks in 1 to 3 s
+  std::function<void()> silence;             ///< detaches MPI from stderr when the job ends; may be empty
+  PeerSurvey survey;                         ///< without functions there are no surveys
 };
 
-/// For threads beside the monitor's, and for signal handlers: reads what waits on a connection. True once the peer has
-/// answered kReported, or is gone; `silent` keeps that.
+/// Reads the waiting bytes of a connection, in place of the monitor's thread, also in signal handlers. True once the
+/// peer has answered kReported, or is gone; `silent` keeps the result.
 [[nodiscard]] bool has_answered(int socket, std::atomic<bool>& silent) noexcept;
 
-/// How long a rank that has reported waits for answers.
+/// Time for the answers to a report.
 inline constexpr std::chrono::milliseconds kReportPatience{500};
 
 class PeerMonitor {
  public:
-  /// Collective: the text of every rank, by rank.
+  /// Collective: gathers the text of every rank, by rank.
   using Exchange = std::function<std::vector<std::string>(const std::string&)>;
-  /// Called once at most, by the monitor's thread: the loss to report, or std::nullopt if the end has been reported.
+  /// Called at most once, by the monitor's thread: with the loss to report, or with no value if another rank has
+  /// reported the end.
   using OnLoss = std::function<void(const std::optional<std::string>& message)>;
 
   /// A neighbor's connection, for signal handlers.
   struct Link {
     int socket;
-    std::string loss;                                ///< the message should it be lost
-    bool reports;                                    ///< this rank is the first to report that
-    std::shared_ptr<const std::atomic<bool>> spoke;  ///< whether it has announced its end: then it is not lost
-    std::shared_ptr<std::atomic<bool>> silent;       ///< whether it has answered kReported, or is gone
+    std::string loss;  ///< the message if this neighbor is lost
+    bool reports;      ///< this rank is the first to report the loss
+    std::shared_ptr<const std::atomic<bool>>
+        spoke;                                  ///< true once the neighbor has announced its end: then it is not lost
+    std::shared_ptr<std::atomic<bool>> silent;  ///< true once the neighbor has answered kReported, or is gone
   };
 
-  /// Collective, with deadlines.
+  /// Collective; each step has a deadline.
   PeerMonitor(const PeerMonitorOptions& options, const Exchange& exchange, OnLoss on_loss);
-  /// Says goodbye. Only when all ranks are about to: they do not notice this one's end any more.
+  /// Says goodbye. Only when all ranks say goodbye: from then on no peer notices the rank's end.
   ~PeerMonitor();
   PeerMonitor(const PeerMonitor&) = delete;
   PeerMonitor& operator=(const PeerMonitor&) = delete;
 
   [[nodiscard]] std::vector<Link> links() const;
   [[nodiscard]] const std::string& host_of(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
-  /// The parent that could not be reached when the tree was built, with the addresses tried; empty if it was.
+  /// The parent with the addresses tried, if it could not be reached; else empty.
   [[nodiscard]] const std::string& unreachable() const noexcept { return unreachable_; }
-  /// True on one rank of those that call it: that one reports the end of the job. The others get false once it has, and
-  /// `on_loss` is called. True also if rank 0 does not answer for two seconds, or `patience` more if a rank is lost: its
-  /// neighbors report that. Blocks; any thread.
+  /// True on exactly one of the calling ranks, which must report the job's end; false on the rest, after the report and
+  /// the call of `on_loss`. True, too, if rank 0 does not answer for two seconds, or, after a loss, for `patience` more:
+  /// the lost rank's neighbors report first. Blocks; any thread.
   [[nodiscard]] bool may_report() noexcept;
-  /// Tells all ranks that this one has left main. Once; any thread.
+  /// Tells all ranks: this rank has left main. Once; any thread.
   void leave() noexcept;
-  /// How many have told that, but this one. Any thread.
+  /// Number of other ranks that have left main. Any thread.
   [[nodiscard]] int ranks_left() const noexcept { return ranks_left_; }
-  /// Starts a survey, unless one goes on. Any thread.
+  /// Starts a survey, unless one is under way. Any thread.
   void start_survey() noexcept;
-  /// Whether the survey that this rank started last came to rank 0, or to the one above on the way there: rank 0 judges
-  /// it. Any thread.
+  /// True if the rank's last survey reached rank 0, its judge, or the parent on the way there. Any thread.
   [[nodiscard]] bool is_judged_elsewhere() const noexcept { return survey_arrived_; }
-  /// This rank reports the end of the job: the others end without a message. Returns when they are silent, or
-  /// after half a second. Any thread.
+  /// Announces this rank's report of the job's end: the rest end without a message. Returns once all peers are silent,
+  /// or after half a second. Any thread.
   void announce_report() const noexcept;
 
  private:
@@ -135,7 +137,7 @@ class PeerMonitor {
     int rank;
     std::string host;
     Fd socket;
-    pid_t process = 0;  ///< 0: on another host
+    pid_t process = 0;  ///< 0 if on another host
     Deadline heard;
     std::shared_ptr<std::atomic<bool>> spoke = std::make_shared<std::atomic<bool>>(false);
     std::shared_ptr<std::atomic<bool>> silent = std::make_shared<std::atomic<bool>>(false);
@@ -143,24 +145,24 @@ class PeerMonitor {
     bool left = false;
     bool terminated = false;
     bool gone = false;
-    bool was_held = false;                  ///< by a debugger, when its silence was last looked at
-    bool answered = false;                  ///< in the survey that goes on
-    std::optional<std::string> frame = {};  ///< the bytes of an answer so far, its length first
-    std::string unsent = {};                ///< of the answer to this peer: no other byte may come between
+    bool was_held = false;                  ///< under a debugger when its silence was last checked
+    bool answered = false;                  ///< in the survey under way
+    std::optional<std::string> frame = {};  ///< bytes of an incomplete answer, its length first
+    std::string unsent = {};                ///< rest of an answer to this peer; no other byte may come between
   };
   struct Survey {
-    std::size_t awaited = 0;  ///< children that have not answered
+    std::size_t awaited = 0;  ///< children without an answer
     std::vector<std::string> texts;
     Clock::time_point until;
   };
   struct Loss {
     std::string message;
-    Deadline when;  ///< to report it
+    Deadline when;  ///< time of the report
   };
-  static constexpr Tree kTree{8};  ///< whose members are the ranks
+  static constexpr Tree kTree{8};  ///< over the ranks
 
   static void send_byte(const Fd& socket, PeerByte byte) { send_bytes(socket, std::as_bytes(std::span(&byte, 1))); }
-  /// Sends nothing while an answer to `peer` is under way: it shows life, too, and other bytes only hasten a report.
+  /// Sends nothing while an answer to `peer` is under way: the answer is a sign of life, and other bytes can wait.
   static void send(const Peer& peer, PeerByte byte) {
     if (peer.unsent.empty()) send_byte(peer.socket, byte);
   }
@@ -170,7 +172,7 @@ class PeerMonitor {
   void send_to_all(PeerByte byte) const noexcept;
   void send_to(int rank, PeerByte byte) const noexcept;
 
-  /// Sends kReported to the peers that have not sent it, and waits for their answers.
+  /// Sends kReported to the peers that have not sent kReported, and waits for their answers.
   void announce(std::chrono::milliseconds patience) const noexcept;
   void run();
   [[nodiscard]] bool wait_for_bytes(Deadline until);
@@ -181,7 +183,7 @@ class PeerMonitor {
   void ask(int asker);
   void grant();
   void pass_left_on(int from);
-  // peer_survey.cpp
+  // peer_monitor_survey.cpp
   void begin_survey(int asker);
   void take_answer(Peer& peer, char byte);
   void end_survey();
@@ -194,13 +196,13 @@ class PeerMonitor {
   PeerMonitorOptions options_;
   OnLoss on_loss_;
   std::vector<std::string> hosts_;
-  std::vector<Peer> peers_;  // not resized once the thread runs
+  std::vector<Peer> peers_;  // not resized while the thread runs
   std::string unreachable_;
   std::optional<Loss> loss_;
-  std::atomic<bool> hushed_{false};  // a rank is lost, and some rank reports that
+  std::atomic<bool> hushed_{false};  // a rank is lost, and some rank reports the loss
   std::atomic<bool> reported_elsewhere_{false};
   std::atomic<bool> asking_{false};   // this rank wants to report
-  std::atomic<bool> granted_{false};  // and may
+  std::atomic<bool> granted_{false};  // this rank may report
   std::optional<int> asker_;          // who asked first: this rank or a child
   std::atomic<bool> leaving_{false};  // this rank has left main
   std::atomic<int> ranks_left_{0};

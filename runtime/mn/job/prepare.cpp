@@ -14,7 +14,7 @@
 namespace mn {
 namespace {
 
-// Management networks stall for seconds; a process that ends is seen at once.
+// Long, because management networks stall for seconds; the end of a process is noticed at once in any case.
 constexpr std::int64_t kPeerTimeout_s = 60;
 
 std::string mpi_version() {
@@ -32,7 +32,7 @@ std::string mpi_version() {
                    "mpiexec, or unset RANK and WORLD_SIZE to train on one rank");
 }
 
-/// Below an srun or mpiexec, torchrun's workers would all be the same rank of MPI.
+/// Under srun or mpiexec, all workers of one torchrun would be the same rank of MPI.
 void reject_torchrun() {
   if (!environment("TORCHELASTIC_RUN_ID")) return;
   const JobRank told{.rank = static_cast<int>(environment_int("RANK").value_or(0)),
@@ -44,10 +44,10 @@ void reject_torchrun() {
 
 }  // namespace
 
-/// glibc would give the memory of each large tensor back to the system, and have it zeroed page by page at the next
-/// step. Whoever sets malloc's variables knows better.
+/// glibc would return each large tensor's memory to the system, and get zeroed pages back at the next step. Users who
+/// set malloc's options keep their settings.
 void keep_freed_memory() {
-  constexpr int kMmapThreshold = 32 << 20;  // the most that glibc takes
+  constexpr int kMmapThreshold = 32 << 20;  // glibc's maximum
   constexpr int kTrimThreshold = 512 << 20;
   for (const char* name : {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_"}) {
     if (environment(name)) return;
@@ -57,7 +57,7 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
 }
 
-/// Under srun without PMIx, Open MPI ends the process with a page of text, or comes up as many jobs of one rank.
+/// Under srun without PMIx, Open MPI ends the process with a page of text, or starts many jobs of one rank.
 void check_launcher() {
   reject_torchrun();
   if (!in_slurm_step(environment)) return;

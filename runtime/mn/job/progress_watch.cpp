@@ -17,10 +17,10 @@ namespace mn {
 namespace {
 
 constexpr auto kPeriod = std::chrono::seconds(1);
-constexpr int kLooksBeforeOwnReport = 12;  // after the second survey, longer than it takes
+constexpr int kLooksBeforeOwnReport = 12;  // after the second survey, and longer than a survey takes
 constexpr int kLooksBetweenSurveys = 60;
-constexpr int kLooksBeforeSecondSurvey = 5;  // when messages that ranks sent before they left have arrived
-constexpr double kLeftPatience_s = 3.5;      // so much that the first survey tells, most often
+constexpr int kLooksBeforeSecondSurvey = 5;  // by then messages sent before a rank left have arrived
+constexpr double kLeftPatience_s = 3.5;      // long enough that the first survey usually decides
 constexpr double kSendPatience_s = 10;
 
 }  // namespace
@@ -40,7 +40,7 @@ void ProgressWatch::run(const std::stop_token& stop) {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); });
     const auto now = Clock::now();
-    if (now - last > kStandstill || has_debugger(getpid())) {  // (3): it does not count
+    if (now - last > kStandstill || has_debugger(getpid())) {  // (3)
       discount_standstill(now - last);
       own_.discount(now - last);
     }
@@ -51,7 +51,7 @@ void ProgressWatch::run(const std::stop_token& stop) {
   }
 }
 
-/// (4): warns of two ranks that both send before they receive, while messages are too large for MPI to keep them.
+/// (4): two ranks both sending first wait forever, if their messages are too large for MPI to buffer.
 void ProgressWatch::warn_of_sends() {
   for (const CallUnderWay& call : calls_under_way()) {
     if (call.operation != "send" || call.seconds < kSendPatience_s || call.record <= last_send_) continue;
@@ -69,7 +69,7 @@ void ProgressWatch::look() {
   const bool may_wait_for_left = left > 0 && !now.call.empty() && now.seconds >= kLeftPatience_s;
   if ((!now.stuck && !may_wait_for_left) || std::exchange(ranks_left_, left) != left) looks_while_due_ = 0;
   if (!now.stuck && !may_wait_for_left) return;
-  // The survey of all ranks comes first; without an answer within some looks this rank speaks for itself.
+  // The survey comes first; if no answer arrives within some looks, this rank reports by itself.
   const int looks = looks_while_due_++ % kLooksBetweenSurveys;
   const bool asks = looks == 0 || looks == kLooksBeforeSecondSurvey;
   if (asks && actions_.start_survey) return actions_.start_survey();

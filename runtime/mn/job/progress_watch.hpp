@@ -1,17 +1,18 @@
-/// Notices a rank that waits for too long, and has the ranks say where they are.
+/// Notices a rank that waits too long, and asks all ranks for their states.
 ///
-/// Job has one on each rank: a thread that looks once a second at the calls of this process (comm/flight_recorder.hpp)
-/// and at its own account of what it does outside of them (core/activity.hpp). It starts a survey over the peer
-/// monitor's tree where this rank waits in a call for some seconds while another rank has left main, or where it is
-/// stuck: for longer than hang_report.hpp's rules allow. Rank 0 judges the answers by those rules; it writes one line,
-/// for a hang below a table of what the ranks do with the stack of one of each kind, and ends the job.
+/// Job has one watch on each rank: a thread that looks once a second at the process's calls (comm/flight_recorder.hpp)
+/// and its account of other work (core/activity.hpp). The watch starts a survey over the peer monitor's tree if the
+/// rank has waited in a call for some seconds after a rank left main, or if the rank is stuck by the rules of
+/// hang_report.hpp. Rank 0 judges the answers by these rules and writes a line; for a hang also a table of all ranks,
+/// with one stack of each kind, and ends the job.
 ///
 /// Invariants:
-/// 1. The watch calls neither MPI nor NCCL and opens no file but those of /proc: what hangs cannot stop it.
-/// 2. It ends no job: a wait is only the reason to ask. While one goes on, it asks again each minute.
+/// 1. The watch calls neither MPI nor NCCL and opens only files of /proc: a hang cannot stop the watch.
+/// 2. The watch ends no job: a long wait only starts a survey. While the wait goes on, the watch asks again each
+///    minute.
 /// 3. Time in which the process stood still, and time under a debugger, does not count.
-/// 4. A send that has waited for 10 s gets a line once: it may wait for a rank that sends, too.
-/// 5. If no survey comes to an end (no monitor, a tree that is cut), the stuck rank reports by itself.
+/// 4. A send waiting for 10 s gets a warning: its receiver may be sending, too.
+/// 5. If no survey completes (no monitor, or a tree that is cut), the stuck rank reports by itself.
 #pragma once
 
 #include <chrono>
@@ -27,10 +28,10 @@ class ProgressWatch {
  public:
   struct Actions {
     std::function<void()> start_survey;  ///< may be empty
-    std::function<void()> on_stuck;      ///< where that is so, and when no survey came to an end in time
-    std::function<int()> ranks_left;     ///< that have left main; may be empty
+    std::function<void()> on_stuck;      ///< if no survey is possible, or none completed in time
+    std::function<int()> ranks_left;     ///< number of other ranks that have left main; may be empty
   };
-  /// The actions are called on the watch's thread. `own` must outlive it.
+  /// Calls the actions on the watch's thread. `own` must outlive the watch.
   ProgressWatch(OwnState& own, Actions actions);
   ~ProgressWatch();
   ProgressWatch(const ProgressWatch&) = delete;
@@ -47,7 +48,7 @@ class ProgressWatch {
   Actions actions_;
   int looks_while_due_ = 0;
   int ranks_left_ = 0;
-  std::uint64_t last_send_ = 0;  // for which a line was written
+  std::uint64_t last_send_ = 0;  // the last send with a warning
   std::jthread thread_;
 };
 

@@ -12,7 +12,7 @@
 
 namespace mn {
 
-// Beside the struct: nlohmann finds it by its arguments.
+// Outside of the anonymous namespace: nlohmann finds the functions by argument-dependent lookup.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankState, ranks, hosts, state, iteration, left, call, operation, blocks, enqueued,
                                    leader, ordinal, number, peer, has_messages, seconds, stuck, stuck_outside, groups,
                                    stack)
@@ -22,7 +22,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxStacks = 8;
-constexpr double kLong_s = 10;  // without progress for so long, a rank shows its stack
+constexpr double kLong_s = 10;  // time without progress after which a rank shows its stack
 
 double seconds_of(std::chrono::steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -31,20 +31,20 @@ std::string key_of(RankState state) {
   state.ranks.clear();
   state.hosts.clear();
   state.stack.clear();
-  // Rules of messages ask for how long a rank has waited at least.
+  // The rules for messages need a lower bound of the wait, so waits of different classes are not merged.
   const double seconds = std::exchange(state.seconds, 0);
   if (state.waits()) state.seconds = (seconds < kMessageTime_s ? 0 : 1) + (seconds < work_patience_s() ? 0 : 1);
-  if (state.waits()) state.stuck = state.stuck_outside = false;  // in one call ranks are alike
+  if (state.waits()) state.stuck = state.stuck_outside = false;  // ranks in one call are alike
   return json_text(state);
 }
 
-/// `all` gets what `one` has of its own.
+/// Merges the ranks, hosts, time and stack of `one` into `all`.
 void merge_into(RankState& all, const RankState& one) {
   all.ranks.insert(all.ranks.end(), one.ranks.begin(), one.ranks.end());
   std::set<std::string> hosts(all.hosts.begin(), all.hosts.end());
   hosts.insert(one.hosts.begin(), one.hosts.end());
   all.hosts.assign(hosts.begin(), hosts.end());
-  // Of ranks that have left, the last: what it sent before may be on its way.
+  // Among ranks outside main the latest counts: its messages may still travel.
   all.seconds = all.has_left() ? std::min(all.seconds, one.seconds) : std::max(all.seconds, one.seconds);
   all.stuck |= one.stuck;
   all.stuck_outside |= one.stuck_outside;
@@ -102,7 +102,7 @@ void OwnState::look() {
   const std::uint64_t record = call ? call->record : 0, begun = calls_begun();
   const std::lock_guard lock(mutex_);
   looked_ = Clock::now();
-  // In a call, those that other threads begin meanwhile are no progress of it.
+  // While the main thread is in a call, new calls of further threads are no progress.
   if (!left_.empty() || (record == record_ && (call || begun == begun_))) return;
   record_ = record;
   begun_ = begun;
@@ -130,7 +130,7 @@ RankState OwnState::now(bool with_stack) const {
   {
     const std::lock_guard lock(mutex_);
     own.left = left_;
-    // The monitor may ask before the watch has seen that the process stood still.
+    // The monitor may ask before the watch has noticed a standstill.
     if (now - looked_ > kStandstill) standstill_s = seconds_of(now - looked_);
     // A call that the watch has not seen yet has just begun.
     if ((call ? call->record : 0) == record_) own.seconds = seconds_of(now - since_) - standstill_s;

@@ -59,7 +59,8 @@ void* run_above_signal_stack(void* given) {
 
 }  // namespace
 
-/// Replaces the C library's: the dynamic linker finds the executable's definition first, for shared libraries too.
+/// Replaces the C library's function: the dynamic linker finds the executable's definition first, also for shared
+/// libraries.
 extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
                                                                      const pthread_attr_t* attributes,
                                                                      void* (*function)(void*),

@@ -1,17 +1,17 @@
-/// Stacks for signal handlers: an overflow of the usual stack leaves no other to report from.
+/// Stacks for signal handlers: after an overflow a thread needs a second stack to report.
 ///
-/// Every thread that a program with mn::Job starts has one, whoever starts it (OpenMP, autograd, MPI): the program's
-/// pthread_create is this file's, which runs the thread's function above a SignalStack and calls the C library's. In
-/// builds with a sanitizer, which has a pthread_create of its own, the sanitizer provides the stacks.
+/// Every thread of a program with mn::Job has one, whoever starts the thread (OpenMP, autograd, MPI): this file defines
+/// pthread_create, which runs the thread's function above a SignalStack and calls the C library's pthread_create. A
+/// sanitizer has a pthread_create of its own, and provides the stacks.
 ///
-/// Cost: for each thread two system calls at its start and two at its end, and 64 KiB of address space.
+/// Cost: per thread, two system calls at the start and two at the end, and 64 KiB of address space.
 /// Source: Crashpad's client/pthread_create_linux.cc; sigaltstack(2).
 #pragma once
 
 namespace mn {
 
-/// While it lives, handlers with SA_ONSTACK run on a stack of their own on this thread, unless the thread has one
-/// already. Without memory for it nothing changes.
+/// While an object lives, handlers with SA_ONSTACK use a separate stack on the thread, unless the thread has a signal
+/// stack already. Has no effect if memory is short.
 class SignalStack {
  public:
   SignalStack() noexcept;

@@ -22,7 +22,7 @@ std::atomic<int> stderr_of_ours = STDERR_FILENO;
 void write_stderr(std::string_view line) noexcept {
   const int fd = stderr_of_ours;
   while (!line.empty()) {
-    // A pipe that poll() reports ready takes PIPE_BUF bytes at once; else the write could wait forever.
+    // A pipe that poll() reports ready accepts PIPE_BUF bytes at once; a larger write could block forever.
     pollfd ready = {fd, POLLOUT, 0};
     const int count = poll(&ready, 1, kWriteTime_ms);
     if (count < 0 && errno == EINTR) continue;
@@ -44,7 +44,7 @@ void silence_stderr() noexcept {
   if (silent.test_and_set()) return;
   const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   const int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  if (null < 0 || copy < 0) return;  // no descriptor is free; a page too much is better than no line
+  if (null < 0 || copy < 0) return;  // no descriptor is free; MPI's pages are better than no line
   stderr_of_ours = copy;
   dup2(null, STDERR_FILENO);
 }

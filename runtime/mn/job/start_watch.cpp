@@ -18,7 +18,7 @@ namespace mn {
 namespace {
 
 constexpr char kUp = 'u';        // MPI is up at the sender
-constexpr char kReported = 'r';  // the sender, or another rank, says why the job ends
+constexpr char kReported = 'r';  // the sender, or another rank, reports the job's end
 
 constexpr auto kBeforeReport = std::chrono::seconds(1);
 constexpr auto kBeforeSilentEnd = std::chrono::seconds(3);
@@ -27,9 +27,10 @@ constexpr auto kBeforeSilentEnd = std::chrono::seconds(3);
 
 StartWatch::StartWatch(const Speaker& speaker) : speaker_(speaker) {
   for (const auto& link : parse_start_links(environment(kStartLinksVariable).value_or(""))) {
-    // A script between mnlaunch and this program may have closed it, and opened another file under that number.
+    // A script between mnlaunch and this program may have closed the connection, and opened another file with its
+    // number.
     if (link.inode == 0 || inode_of_socket(link.fd) != link.inode) continue;
-    // Open in a child, the connection would not end with this process.
+    // If a child inherited the connection, the connection would outlive this process.
     fcntl(link.fd, F_SETFD, FD_CLOEXEC);
     links_.push_back({.socket = Fd(link.fd), .reports = link.reports, .name = link.name});
   }
@@ -45,7 +46,7 @@ StartWatch::~StartWatch() {
   constexpr std::uint64_t kOne = 1;
   [[maybe_unused]] const auto woken = write(wake_.get(), &kOne, sizeof kOne);
   thread_.join();
-  // While an exception unwinds the neighbors go on watching: this process may end before its peer monitor runs.
+  // While an exception unwinds the neighbors keep watching: the process may end before its peer monitor runs.
   if (std::uncaught_exceptions() == 0) send_to_all(kUp);
 }
 
@@ -58,9 +59,10 @@ void StartWatch::send_to_all(char byte) const noexcept {
 }
 
 void StartWatch::run() {
-  // poll(2) takes no more entries than this process may open files, and mnlaunch may have had a higher limit.
+  // epoll, not poll(2): poll takes no more entries than the limit of open files, and mnlaunch may have had a higher
+  // limit.
   const Fd set(epoll_create1(EPOLL_CLOEXEC));
-  if (!set) return;  // no file is left
+  if (!set) return;  // no descriptor is free
   const auto add = [&](const Fd& fd, Link* link) {
     epoll_event event{.events = EPOLLIN, .data = {.ptr = link}};
     epoll_ctl(set.get(), EPOLL_CTL_ADD, fd.get(), &event);
@@ -90,7 +92,7 @@ void StartWatch::read_from(Link& link) {
   link.is_open = false;
   if (got == 1 && byte == kReported) end({.name = link.name, .reports = false, .when = {}});
   if (got == 1) return;
-  // The first loss counts, unless a later one is this rank's to report.
+  // The first loss counts, unless this rank must report a later loss.
   if (loss_ && (loss_->reports || !link.reports)) return;
   loss_ = {link.name, link.reports, Clock::now() + (link.reports ? kBeforeReport : kBeforeSilentEnd)};
 }
@@ -103,7 +105,7 @@ void StartWatch::end(const Loss& loss) const {
            "lost " + loss.name + ": its process ended before MPI was up; look for its message; all ranks end");
     wait_until_shown();
   }
-  // After the line: the neighbors end silently as soon as they read this.
+  // After the line: the neighbors end silently as soon as they read the byte.
   send_to_all(kReported);
   std::_Exit(1);
 }

@@ -1,16 +1,15 @@
-/// Notices the death of a rank before the peer monitor can: in MPI_Init, which would wait for it forever.
+/// Notices the death of a rank before the peer monitor runs, in MPI_Init, which would wait forever.
 ///
-/// mnlaunch leaves the connections open over which its processes agreed to start (start_links.hpp): of each rank one to
-/// the rank above it and one to each below it, in a tree over all ranks. Job keeps a StartWatch, with a thread that
-/// reads from them, from before MPI_Init until the monitor runs.
+/// mnlaunch leaves the connections open over which its processes agreed to start (start_links.hpp): in a tree over all
+/// ranks, one to the rank above and one to each rank below. Job keeps a StartWatch, whose thread reads from the
+/// connections, from before MPI_Init until the monitor runs.
 ///
 /// Invariants:
-/// 1. A rank whose MPI is up says so before it closes its connections: their end is not a loss then.
-/// 2. The rank above reports a loss, and one rank that of the root, after a second: until then the launcher may end all
-///    ranks by itself. The others that a lost rank cuts off end without a line.
-/// 3. A rank that reports tells all that it is connected to; they pass that on and end without a line.
+/// 1. Once its MPI is up, a rank sends a notice, then closes its connections: their end is not a loss.
+/// 2. The rank above reports a loss (for the root, one rank below), after a second: until then the launcher may end all
+///    ranks by itself. Further ranks cut off by the loss end without a line.
+/// 3. A reporting rank tells all its neighbors; the neighbors pass the announcement on and end without a line.
 /// 4. The thread makes no MPI call, and blocks all signals except faults.
-#pragma once
 
 #include <chrono>
 #include <optional>
@@ -26,14 +25,14 @@ namespace mn {
 
 class StartWatch {
  public:
-  /// Takes the links that mnlaunch left in this process; without any there is nothing to watch.
+  /// Takes over the links that mnlaunch left in this process; without links, watches nothing.
   explicit StartWatch(const Speaker& speaker);
-  /// Says that MPI is up here, unless an exception unwinds.
+  /// Tells the neighbors that MPI is up, unless an exception unwinds.
   ~StartWatch();
   StartWatch(const StartWatch&) = delete;
   StartWatch& operator=(const StartWatch&) = delete;
 
-  /// This rank reports why the job ends: the others end without a line. Any thread.
+  /// Announces this rank's report of the job's end: the rest end without a line. Any thread.
   void announce_report() const noexcept;
 
  private:
@@ -42,12 +41,12 @@ class StartWatch {
     Fd socket;
     bool reports;
     std::string name;
-    bool is_open = true;  ///< its end would be a loss
+    bool is_open = true;  ///< while true, the connection's end is a loss
   };
   struct Loss {
     std::string name;
     bool reports;
-    Clock::time_point when;  ///< to end
+    Clock::time_point when;  ///< time to end
   };
 
   void send_to_all(char byte) const noexcept;
@@ -59,7 +58,7 @@ class StartWatch {
   std::vector<Link> links_;
   std::optional<Loss> loss_;
   Fd wake_;
-  std::jthread thread_;  // last: it uses all the others
+  std::jthread thread_;  // last: the thread uses all other members
 };
 
 }  // namespace mn

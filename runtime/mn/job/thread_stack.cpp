@@ -18,7 +18,7 @@ namespace mn {
 namespace {
 
 constexpr auto kSignalTime = std::chrono::seconds(1);
-constexpr std::size_t kHandlerFrames = 2;  // the handler's own, and the kernel's frame below it
+constexpr std::size_t kHandlerFrames = 2;  // the handler's own frame, and the kernel's frame below
 
 // A handler takes no argument but the signal.
 std::array<void*, 64> frames;
@@ -35,7 +35,7 @@ void take_stack(int /*signal*/) {
 
 /// "MPI_Allreduce" of "/usr/lib/libmpi.so.40(MPI_Allreduce+0x1c) [0x7f…]"; without a name, the file and its offset.
 std::string function_of(const std::string& symbol) {
-  // backtrace_symbols() gives "file(name+offset) [address]"; of a static function the name is empty.
+  // backtrace_symbols() gives "file(name+offset) [address]"; static functions have an empty name.
   const auto open = symbol.find('('), plus = symbol.find('+', open == std::string::npos ? 0 : open);
   if (open == std::string::npos || plus == std::string::npos) return symbol;
   const std::string name = symbol.substr(open + 1, plus - open - 1);
@@ -74,12 +74,12 @@ std::string state_of(pid_t thread) {
 
 void prepare_stacks() {
   struct sigaction before = {};
-  // A program that uses the signal itself keeps it, and has no stacks.
+  // If the program handles the signal itself, it keeps the signal, and there are no stacks.
   if (sigaction(stack_signal(), nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
-  backtrace(frames.data(), 1);  // loads what the handler must not
+  backtrace(frames.data(), 1);  // loads libgcc now: the handler must not load libraries
   struct sigaction action = {};
   action.sa_handler = take_stack;
-  // A system call that the signal interrupts goes on: the program notices nothing.
+  // SA_RESTART: an interrupted system call goes on, and the program notices nothing.
   action.sa_flags = SA_RESTART;
   is_prepared = sigaction(stack_signal(), &action, nullptr) == 0;
 }
@@ -88,7 +88,7 @@ std::string stack_of(const WatchedThread& watched, std::size_t depth) {
   if (!is_prepared) return "";
   frame_count = 0;
   if (pthread_kill(watched.thread, stack_signal()) != 0) return "";
-  // A thread that sleeps in the kernel without end takes no signal: its state says so instead.
+  // A thread in an uninterruptible sleep takes no signal; its state in /proc explains the sleep.
   const auto end = std::chrono::steady_clock::now() + kSignalTime;
   while (frame_count == 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

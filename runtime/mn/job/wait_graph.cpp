@@ -10,7 +10,7 @@ namespace {
 
 bool has(const RankState& state, int rank) { return std::ranges::find(state.ranks, rank) != state.ranks.end(); }
 
-/// The last call of the group of `call` that the ranks of `state` have made; no value: they are no members.
+/// The number of the last call that the ranks of `state` have made in the group of `call`; no value for non-members.
 std::optional<std::int64_t> last_call(const RankState& state, const RankState& call) {
   for (const auto& [leader, ordinal, number] : state.groups) {
     if (leader == call.leader && ordinal == call.ordinal) return number;
@@ -29,21 +29,21 @@ bool is_unknown_call(const RankState& state) {
   return state.leader < 0 || (state.number == 0 && state.peer < 0 && !receives(state));
 }
 
-/// Whether two ranks are in the two ends of a message.
+/// True if the two ranks are at the two ends of a message.
 bool meet(const RankState& one, const RankState& other) {
   if (!other.waits() || other.number > 0 || (other.peer >= 0 && !sends(other) && !has(one, other.peer))) return false;
   return (sends(one) && receives(other)) || (receives(one) && sends(other));
 }
 
-/// Whether the message for which a rank waits may be on its way though the ranks do not meet in it: `other` has sent
-/// it, or has begun to, and does something else by now.
+/// True if the message that `waiting` waits for may still travel: `other` has sent the message, or begun to, and has
+/// gone on.
 bool may_travel(const RankState& waiting, const RankState& other) {
   if (waiting.number > 0) return false;
   return std::min(waiting.seconds, other.seconds) < (other.has_messages ? work_patience_s() : kMessageTime_s);
 }
 
-/// Different calls with the same number. A wait for a device is no call of its own, nor is what comes before the first
-/// call in the background.
+/// True for different calls with the same number. Waiting for a device is not a call of its own; neither is the time
+/// before the first call in the background.
 bool differ(const RankState& one, const RankState& other) {
   const auto is_wait = [](const RankState& state) {
     return state.operation.starts_with("wait for") || state.operation.starts_with("first call");

@@ -1,4 +1,4 @@
-/// Which ranks wait for which, from what they say of their calls.
+/// Which ranks wait for which ranks, from the states in a survey.
 #pragma once
 
 #include <optional>
@@ -9,19 +9,20 @@
 
 namespace mn {
 
-/// hang_report.hpp has the rules. Indices are those of the states, which it refers to.
+/// Implements the rules of hang_report.hpp. Indices are the indices of `states`; `states` must outlive the graph.
 class WaitGraph {
  public:
-  /// `ranks`: of the job.
+  /// `ranks`: number of ranks of the job.
   WaitGraph(const std::vector<RankState>& states, int ranks);
 
-  /// Whether the ranks of a state go on by themselves, or wait for ranks that do.
+  /// True if the ranks of a state go on by themselves, or wait for ranks that go on.
   [[nodiscard]] bool goes_on(std::size_t state) const { return goes_on_[state]; }
-  /// Whether the call of a state lacks no rank.
+  /// True if the call of a state lacks no rank.
   [[nodiscard]] bool is_complete(std::size_t state) const;
-  /// Whether a rank that has waited for longer than `seconds` waits for those of a state, or for ranks that do.
+  /// True if a rank waiting for longer than `seconds` waits for the ranks of a state, directly or through further
+  /// ranks.
   [[nodiscard]] bool is_awaited(std::size_t state, double seconds) const;
-  /// Ranks that wait in a call, and those that have left main without it.
+  /// Ranks waiting in a call, and the ranks that left main without joining; no value if no rank waits in vain.
   [[nodiscard]] std::optional<std::pair<RankState, RankState>> waits_for_left() const;
 
  private:

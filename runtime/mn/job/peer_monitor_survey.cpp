@@ -1,4 +1,6 @@
-// A survey over the monitor's tree: a request that every rank passes on, and answers that are merged on their way up.
+// A survey over the monitor's tree: every rank passes the request on; answers are merged on their way up.
+#include <mn/job/peer_monitor.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -6,13 +8,11 @@
 
 #include <sys/socket.h>
 
-#include <mn/job/peer_monitor.hpp>
-
 namespace mn {
 namespace {
 
-constexpr auto kSurveyTime = std::chrono::milliseconds(4000);   // for rank 0
-constexpr auto kTimePerLevel = std::chrono::milliseconds(500);  // by which those below answer earlier
+constexpr auto kSurveyTime = std::chrono::milliseconds(4000);   // at rank 0
+constexpr auto kTimePerLevel = std::chrono::milliseconds(500);  // earlier deadline for each level below
 constexpr std::size_t kMaxAnswer = 4 << 20;
 
 }  // namespace
@@ -38,7 +38,8 @@ void PeerMonitor::begin_survey(int asker) {
     if (peer.rank > options_.rank) ++survey_->awaited;
     if (peer.rank != asker) send(peer, PeerByte::kSurvey);
   }
-  survey_->texts.push_back(options_.survey.own());  // last, as it takes a while: the others answer for the same moment
+  survey_->texts.push_back(
+      options_.survey.own());  // last, because it takes a while: all ranks answer for the same moment
 }
 
 void PeerMonitor::take_answer(Peer& peer, char byte) {
@@ -49,7 +50,7 @@ void PeerMonitor::take_answer(Peer& peer, char byte) {
   if (frame.size() < sizeof length) return;
   std::memcpy(&length, frame.data(), sizeof length);
   if (length <= kMaxAnswer && frame.size() < sizeof length + length) return;
-  // Two ranks may start a survey at once, and a third answer both.
+  // Two ranks may start a survey at once, and a third rank answer both.
   if (survey_ && !std::exchange(peer.answered, true)) {
     if (length <= kMaxAnswer) survey_->texts.push_back(frame.substr(sizeof length));
     if (survey_->awaited > 0) --survey_->awaited;
@@ -62,7 +63,7 @@ void PeerMonitor::end_survey() {
   survey_.reset();
   if (options_.rank == 0) {
     survey_arrived_ = true;
-    if (asker_) return;  // that rank reports the job's end
+    if (asker_) return;  // the asker reports the job's end
     return options_.survey.on_result(text);
   }
   if (text.size() > kMaxAnswer) return;
@@ -83,7 +84,7 @@ void PeerMonitor::send_rest(Peer& peer) {
     const ssize_t sent = ::send(peer.socket.get(), peer.unsent.data(), peer.unsent.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (sent <= 0) return peer.unsent.clear();  // the connection is gone: reading from it says so
+    if (sent <= 0) return peer.unsent.clear();  // the connection is gone; reading will notice
     peer.unsent.erase(0, static_cast<std::size_t>(sent));
   }
 }

@@ -1,6 +1,8 @@
-// How the monitors of a job connect: each rank listens, tells the others over MPI where, and meets its neighbors. All
-// ranks take part, and each step has a deadline, so a network that lets nothing through costs seconds and a warning,
-// not the job.
+// Connects the monitors of a job: each rank listens, tells its address to all ranks over MPI, and connects to its
+// neighbors. All ranks take part, and each step has a deadline: a network that lets nothing through costs seconds and a
+// warning, not the job.
+
+#include <mn/job/peer_monitor.hpp>
 
 #include <algorithm>
 
@@ -13,14 +15,13 @@
 #include <mn/core/net/socket.hpp>
 #include <mn/core/text.hpp>
 #include <mn/job/peer_meeting.hpp>
-#include <mn/job/peer_monitor.hpp>
 
 namespace mn {
 namespace {
 
 constexpr auto kSetupTime = std::chrono::seconds(5);
 
-/// On any free port, for this host alone or for all.
+/// Listens on any free port.
 Fd listen(Reach reach) {
   Fd listener = listen_on_port(0, reach);
   if (!listener) throw CommError("cannot listen for the peer monitor: no TCP port is free on this host");
@@ -56,7 +57,7 @@ void PeerMonitor::meet_neighbors(const Exchange& exchange) {
   for (const int child : kTree.children_of(options_.rank, options_.size)) children.push_back(neighbor(child));
 
   PeerMeeting meeting(options_.rank, std::move(listener), keys, parent, children);
-  // A child that does not come says so itself.
+  // A missing child reports itself.
   for (auto& [rank, socket] : meeting.run_until(Clock::now() + kSetupTime)) {
     const auto r = static_cast<std::size_t>(rank);
     peers_.emplace_back(rank, hosts_[r], std::move(socket));
