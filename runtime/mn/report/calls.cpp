@@ -19,11 +19,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// A line of a rank's file.
+/// One line of a rank's file.
 struct Call {
   std::string name;
   std::int64_t record;
-  std::int64_t number;  ///< counts collective calls within the group; 0: a message
+  std::int64_t number;  ///< number of the collective call in its group; 0: a message
   std::int64_t count;
   std::string dtype;
   std::int64_t peer;
@@ -31,19 +31,19 @@ struct Call {
   bool running;
 };
 
-/// A communicator's group: the ranks' word for it.
+/// The ranks of a communicator, as text in the records.
 using Group = std::pair<std::int64_t, std::int64_t>;
 
-/// What a rank did with a group.
+/// A rank's calls in a group.
 struct Member {
   std::int64_t job_rank = 0;  ///< in MPI_COMM_WORLD
-  std::vector<Call> calls;    ///< by record
+  std::vector<Call> calls;    ///< in the order of the records
 };
 
 struct Job {
   std::int64_t size = 0;
-  std::int64_t written_us = 0;                            ///< the last time
-  std::map<std::int64_t, std::string> hosts;              ///< names, by ranks that left a record
+  std::int64_t written_us = 0;                            ///< time of the latest record
+  std::map<std::int64_t, std::string> hosts;              ///< host names, by rank in MPI_COMM_WORLD
   std::map<Group, std::map<std::int64_t, Member>> ranks;  ///< by rank within the group
   std::map<Group, std::int64_t> sizes;
 };
@@ -54,7 +54,7 @@ void read_rank(const fs::path& path, Job& job) {
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     const std::string where = path.string() + ", line " + std::to_string(++number);
-    if (lines.eof() && rank >= 0) break;  // cut off where the process ended
+    if (lines.eof() && rank >= 0) break;  // cut off when the process ended
     const json each = parse_json(line, where);
     read_json(where, [&] {
       if (rank < 0) {
@@ -119,7 +119,7 @@ std::string listed(const std::vector<std::int64_t>& ranks) {
   return ranks.size() > kMaxListed ? text + " and " + std::to_string(ranks.size() - kMaxListed) + " more" : text;
 }
 
-/// What a rank of the group does that is not in the call of `number`.
+/// The activity of a rank missing in the group's call.
 std::string instead(const Job& job, const Member& member) {
   for (const auto& [group, members] : job.ranks) {
     for (const auto& [rank, other] : members) {
@@ -132,17 +132,17 @@ std::string instead(const Job& job, const Member& member) {
                               : "its last call, " + described(member.calls.back()) + ", has ended";
 }
 
-/// Number of the last collective call that a rank's records hold.
+/// Number of the last collective call in a rank's records.
 std::int64_t last_number(const Member& member) {
   std::int64_t last = 0;
   for (const Call& call : member.calls) last = std::max(last, call.number);
   return last;
 }
 
-/// The ranks of a group that wait in its collective call of `number`, and the others.
+/// Describes the collective call `number` of a group: the waiting ranks and the missing ranks.
 std::string describe(const Job& job, const Group& group, std::int64_t number) {
-  std::map<std::string, std::vector<std::int64_t>> waiting;  // by what they call
-  std::map<std::string, std::vector<std::int64_t>> lacking;  // by what they do instead
+  std::map<std::string, std::vector<std::int64_t>> waiting;  // by the text of their call
+  std::map<std::string, std::vector<std::int64_t>> lacking;  // by the text of their activity
   std::vector<std::int64_t> gone;
   std::int64_t since = job.written_us;
   const auto& members = job.ranks.at(group);
@@ -154,7 +154,7 @@ std::string describe(const Job& job, const Group& group, std::int64_t number) {
     }
     const auto call = std::ranges::find(member->second.calls, number, &Call::number);
     if (call == member->second.calls.end()) {
-      if (last_number(member->second) > number) continue;  // it ended long ago
+      if (last_number(member->second) > number) continue;  // ended long ago
       lacking[instead(job, member->second)].push_back(member->second.job_rank);
     } else if (call->running) {
       waiting[described(*call)].push_back(member->second.job_rank);

@@ -11,7 +11,7 @@ namespace mn::report {
 namespace {
 
 constexpr double kWidth = 560, kHeight = 300, kLeft = 64, kRight = 12, kTop = 10, kBottom = 40;
-constexpr std::size_t kMaxPoints = 500;  // on one curve: more than its pixels show
+constexpr std::size_t kMaxPoints = 500;  // per curve: more than its pixels can show
 
 struct Range {
   double least = std::numeric_limits<double>::infinity();
@@ -28,7 +28,7 @@ struct Range {
   }
 };
 
-/// 1, 2 or 5 times a power of ten: some five steps in the range.
+/// A step of 1, 2 or 5 times a power of ten: about five steps in the range.
 double tick_step(const Range& range) {
   const double wanted = (range.most - range.least) / 5;
   const double power = std::pow(10, std::floor(std::log10(wanted)));
@@ -42,7 +42,7 @@ std::vector<double> ticks(const Range& range) {
   const double step = tick_step(range);
   std::vector<double> values;
   for (double number = std::ceil(range.least / step); number * step <= range.most; ++number) {
-    values.push_back(number * step);  // a sum of steps would miss 0
+    values.push_back(number * step);  // a product: summing steps would miss 0
   }
   return values;
 }
@@ -79,7 +79,7 @@ class Axes {
 };
 
 void draw_curve(std::ostream& svg, const Axes& axes, const Curve& curve) {
-  // A page of a long run stays small.
+  // Thinned, so the page of a long run stays small.
   const std::size_t stride = curve.points.size() / kMaxPoints + 1;
   const int color = curve.color % kColors;
   OutText path, marks;
@@ -98,7 +98,7 @@ void draw_curve(std::ostream& svg, const Axes& axes, const Curve& curve) {
 std::vector<Curve> finite_parts(const std::vector<Curve>& curves) {
   std::vector<Curve> parts = curves;
   for (Curve& curve : parts) {
-    // A loss that is not finite has no place on an axis; the page names it among its findings.
+    // NaN and infinity have no position on an axis; the page lists them among its findings.
     std::erase_if(curve.points,
                   [](const auto& point) { return !std::isfinite(point.first) || !std::isfinite(point.second); });
   }

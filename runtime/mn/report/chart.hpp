@@ -11,7 +11,7 @@ namespace mn::report {
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points;  ///< x, y; x ascends
-  int color = 0;                                  ///< 0, 1, …: those of the page's style, which repeat
+  int color = 0;                                  ///< index of the style's color, modulo kColors
   bool dashed = false;
 };
 
@@ -19,9 +19,9 @@ struct Curve {
 [[nodiscard]] std::string draw_chart(const std::string& title, const std::string& x_label,
                                      const std::vector<Curve>& curves);
 
-/// For text and attributes.
+/// `text` escaped for HTML text and attributes.
 [[nodiscard]] std::string escape_html(std::string_view text);
-/// With four significant digits, or to the whole number.
+/// The number with four significant digits, or as a whole number.
 [[nodiscard]] std::string short_number(double value);
 
 inline constexpr int kColors = 8;  ///< number of colors of the style

@@ -69,10 +69,10 @@ std::string base64(std::string_view bytes) {
 
 bool of_validation(const std::string& metric) { return metric.starts_with("validation/"); }
 
-/// "validation/main/loss" and "main/loss" are one chart's: "loss".
+/// The chart that shows a metric: "loss" for "validation/main/loss" and "main/loss".
 std::string chart_of(const std::string& metric) { return metric.substr(metric.rfind('/') + 1); }
 
-/// Epochs where every report of every run has one: runs of different batch sizes then compare.
+/// True if every report of every run has an epoch: epochs then compare runs with different batch sizes.
 bool count_epochs(const std::vector<Run>& runs) {
   return std::ranges::all_of(runs, [](const Run& run) {
     return std::ranges::all_of(run.log, [&](const auto& entry) { return epoch_of(run, entry).has_value(); });
@@ -85,7 +85,7 @@ std::string metric_charts(const std::vector<Run>& runs) {
   std::map<std::string, std::vector<Curve>> charts;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     for (const std::string& metric : metrics_of(runs[i])) {
-      if (is_constant(runs, metric)) continue;  // the table says it
+      if (is_constant(runs, metric)) continue;  // the table has the value
       Curve curve = curve_of(runs[i], metric, by_epoch);
       curve.name = (runs.size() > 1 ? runs[i].name + ": " : "") + shown_name(metric);
       curve.color = runs.size() > 1 ? static_cast<int>(i) : of_validation(metric) ? 1 : 0;
@@ -99,9 +99,9 @@ std::string metric_charts(const std::vector<Run>& runs) {
   return html;
 }
 
-/// The parts of a step on each rank, over the run.
+/// Charts of each part of a step, by rank, over the run.
 std::string rank_charts(const Run& run) {
-  constexpr std::size_t kMaxRanks = 64;  // more curves than that show nothing
+  constexpr std::size_t kMaxRanks = 64;  // more curves cannot be told apart
   const bool by_epoch = std::ranges::all_of(run.times, [](const auto& line) { return line.contains("epoch"); });
   const std::string x = by_epoch ? "epoch" : "iteration";
   std::string html;
@@ -130,7 +130,7 @@ std::string rank_charts(const Run& run) {
   return html;
 }
 
-/// What extensions have left in OUT/images, inside the page.
+/// The images of OUT/images, embedded in the page.
 std::string image_figures(const std::vector<Run>& runs) {
   constexpr std::size_t kMaxImages = 32, kMaxImageBytes = std::size_t{4} << 20;
   std::string html;

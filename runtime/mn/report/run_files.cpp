@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// What a rank waits for that waits for minibatches.
+/// Causes of a wait for minibatches, and remedies.
 constexpr std::array<std::pair<const char*, const char*>, 4> kDataCauses = {
     {{"storage_s", "the storage: see to it, or copy the data to the nodes (--stage)"},
      {"transform_s", "decoding and augmentation: give ranks more cores, or resize the images beforehand"},
@@ -68,7 +68,7 @@ std::vector<fs::path> find_images(const fs::path& folder) {
   return images;
 }
 
-/// Of a report after steps.
+/// Adds the report of some steps.
 void add_times(Run& run, const json& event) {
   for (const char* part : {"data_s", "compute_s", "communication_s"}) {
     static_cast<void>(event.at(part).get<std::vector<double>>().at(0));
@@ -84,7 +84,7 @@ void add_event(Run& run, const json& event) {
   const auto iteration = whole_number<std::int64_t>(event.at("iteration"));
   if (kind == "start") {
     if (iteration > 0) ++run.resumes;
-    // The run before had come further than the checkpoint: these iterations are computed again.
+    // The earlier run went past the checkpoint: the resumed run computed these iterations again.
     std::erase_if(run.times,
                   [&](const json& line) { return whole_number<std::int64_t>(line.at("iteration")) > iteration; });
     run.epochs.erase(run.epochs.upper_bound(iteration), run.epochs.end());
@@ -106,7 +106,7 @@ void add_event(Run& run, const json& event) {
   }
 }
 
-/// A job that was killed, or whose disk was full, may have left half of a line.
+/// A killed job, or a full disk, may leave half a line at the end.
 void read_events(Run& run, const fs::path& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -131,7 +131,7 @@ void find_slow_ranks(const Run& run, std::vector<std::string>& findings) {
   }
 }
 
-/// Where a tenth of a step or more goes by waiting for minibatches: for what most of it.
+/// If waiting for minibatches takes a tenth of a step or more, names the main cause.
 void find_data_waits(const Run& run, std::vector<std::string>& findings) {
   if (run.times.empty()) return;
   const json& last = run.times.back();
@@ -141,7 +141,7 @@ void find_data_waits(const Run& run, std::vector<std::string>& findings) {
   const auto* cause =
       std::ranges::max_element(kDataCauses, {}, [&](const auto& each) { return sum_of(last, each.first); });
   const double part = sum_of(last, cause->first);
-  if (part < waiting / 4) return;  // the iterator does not say
+  if (part < waiting / 4) return;  // the iterator recorded no causes
   OutText text;
   text.precision(2);
   text << "in the last report ranks waited " << 100 * waiting / all << " % of a step for minibatches, "

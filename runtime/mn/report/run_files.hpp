@@ -1,4 +1,4 @@
-/// What a run has written into its folder.
+/// Reads the files that a run wrote into its folder.
 #pragma once
 
 #include <cstdint>
@@ -13,36 +13,37 @@
 namespace mn::report {
 
 struct Run {
-  std::string name;                            ///< the folder's
+  std::string name;                            ///< name of the folder
   std::vector<nlohmann::json> log;             ///< OUT/log
   std::map<std::string, std::string> options;  ///< config.ini
-  std::map<std::string, std::string> changed;  ///< the defaults of those options that have other values
+  std::map<std::string, std::string> changed;  ///< defaults of the options with other values
   std::vector<std::string> command;            ///< command line of the last start; empty without run.jsonl
   std::vector<std::string> hosts;              ///< by rank
   std::string device;
-  std::optional<double> started;  ///< the last start, in seconds since 1970; no value without run.jsonl
+  std::optional<double> started;  ///< time of the last start, in seconds since 1970; no value without run.jsonl
   std::int64_t resumes = 0;
   bool ended = false;
-  std::string why;                            ///< it has ended
-  std::map<std::int64_t, double> epochs;      ///< by iteration, of the reports that say so
+  std::string why;                            ///< reason of the end
+  std::map<std::int64_t, double> epochs;      ///< epoch by iteration, from the reports with an epoch
   std::vector<std::filesystem::path> images;  ///< OUT/images/*.png and *.jpg, by name
-  std::vector<std::string> warnings;          ///< warnings of all ranks, each once
-  std::vector<nlohmann::json> times;          ///< report lines of run.jsonl, without those that a resume has replaced
+  std::vector<std::string> warnings;          ///< of all ranks, each once
+  std::vector<nlohmann::json> times;          ///< report lines of run.jsonl, without lines that a resume has replaced
 };
 
-/// Throws DataError that names the file if the log is absent or damaged, or run.jsonl is damaged before its last line.
+/// Throws DataError with the file's name if the log is missing or damaged, or if run.jsonl is damaged before the last
+/// line.
 [[nodiscard]] Run read_run(const std::filesystem::path& out);
 
-/// The names of the log's numbers, which curves show: without epoch, iteration and elapsed_time.
+/// The names of the log's numbers, except epoch, iteration and elapsed_time.
 [[nodiscard]] std::vector<std::string> metrics_of(const Run& run);
 
-/// The epoch of an entry of the log, with its fraction; no value if run.jsonl does not have it.
+/// The epoch of a log entry, with its fraction; no value if run.jsonl lacks the epoch.
 [[nodiscard]] std::optional<double> epoch_of(const Run& run, const nlohmann::json& entry);
 
-/// Whether any report says that a rank spent time on that part of a step ("data_s").
+/// True if some report has the time of this part of a step, such as "data_s".
 [[nodiscard]] bool has_time(const Run& run, const std::string& part);
 
-/// What is worth a look, a sentence each.
+/// Findings for the user, one sentence each.
 [[nodiscard]] std::vector<std::string> findings_of(const Run& run);
 
 }  // namespace mn::report

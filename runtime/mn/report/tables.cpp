@@ -13,10 +13,10 @@
 namespace mn::report {
 namespace {
 
-constexpr std::string_view kBytes = "bytes";  // in the names of metrics that count bytes: "bytes_per_step"
+constexpr std::string_view kBytes = "bytes";  // word in the names of metrics that count bytes: "bytes_per_step"
 constexpr double kMiB = 1 << 20;
 
-/// What a metric's values are divided by to be shown.
+/// The unit in which a metric is shown.
 double unit_of(const std::string& metric) { return metric.find(kBytes) == std::string::npos ? 1 : kMiB; }
 
 std::string row(const std::string& name, const std::vector<std::string>& cells, bool numbers = false) {
@@ -52,7 +52,7 @@ std::string value_of(const std::map<std::string, std::string>& values, const std
   return found == values.end() ? std::string() : found->second;
 }
 
-/// As --monitor-better says of the metric that --monitor names, else by the metric's own name.
+/// The direction that --monitor-better gives for the metric of --monitor; for other metrics, the direction of the name.
 std::optional<Better> better_in(const Run& run, const std::string& metric) {
   const bool is_monitored = value_of(run.options, "monitor") == metric;
   const std::string said = is_monitored ? value_of(run.options, "monitor-better") : "";
@@ -61,7 +61,7 @@ std::optional<Better> better_in(const Run& run, const std::string& metric) {
   return better_of(metric);
 }
 
-/// "0.25 (epoch 3)", of metrics of which is known what is better.
+/// The best value, "0.25 (epoch 3)"; empty for metrics without a direction.
 std::string best_value(const Run& run, const std::string& metric) {
   const auto better = better_in(run, metric);
   const nlohmann::json* best = nullptr;
@@ -80,7 +80,7 @@ std::string best_value(const Run& run, const std::string& metric) {
          (epoch ? " (epoch " + short_number(*epoch) + ")" : " (iteration " + best->at("iteration").dump() + ")");
 }
 
-/// "2026-11-25 08:00 UTC", empty without run.jsonl.
+/// The start, "2026-11-25 08:00 UTC"; empty without run.jsonl.
 std::string started(const Run& run) { return run.started ? utc_text(*run.started, "%Y-%m-%d %H:%M UTC") : ""; }
 
 /// The program's name: "mnist".
@@ -88,7 +88,7 @@ std::string job_of(const Run& run) {
   return run.command.empty() ? "" : std::filesystem::path(run.command.front()).filename().string();
 }
 
-/// "n1", "n1 and 3 more".
+/// The hosts, "n1" or "n1 and 3 more".
 std::string hosts_of(const Run& run) {
   const std::set<std::string> hosts(run.hosts.begin(), run.hosts.end());
   if (hosts.empty()) return "";
@@ -99,7 +99,7 @@ std::string hosts_of(const Run& run) {
 
 std::string title_of(const std::vector<Run>& runs) {
   const Run& first = runs.front();
-  // The title names only what all runs share.
+  // The title has only what all runs share.
   const auto same = [&](const auto& text) {
     return std::ranges::all_of(runs, [&](const Run& run) { return text(run) == text(first); }) ? text(first) : "";
   };
@@ -173,7 +173,7 @@ std::string options_that_differ(const std::vector<Run>& runs) {
     for (const auto& [name, value] : run.options) names.insert(name);
   }
   const bool single = runs.size() == 1;
-  if (!single) names.erase("out");  // the columns are named by it, and no two runs have the same
+  if (!single) names.erase("out");  // the columns have it as their names
   std::string rows;
   for (const std::string& name : names) {
     auto values = of_each(runs, [&](const Run& run) { return value_of(run.options, name); });

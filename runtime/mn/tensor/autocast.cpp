@@ -18,7 +18,7 @@ AutocastScope::AutocastScope(std::optional<c10::ScalarType> type, Device device)
 }
 
 AutocastScope::~AutocastScope() {
-  // The outermost scope forgets the casted weights: the next update changes them.
+  // The outermost scope drops the cached casts of weights: the next update changes the weights.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(device_type_, before_);
   at::autocast::set_autocast_dtype(device_type_, dtype_before_);

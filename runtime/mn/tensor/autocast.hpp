@@ -10,10 +10,11 @@
 
 namespace mn {
 
-/// While it lives, operations of this thread on that kind of device run in `type` where that is safe: matrix products
-/// and convolutions do, sums and losses stay in float32 (torch.autocast; Micikevicius et al. 2018, arXiv:1710.03740).
-/// For forward passes and losses: parameters and their gradients stay float32. With at::kHalf small gradients vanish,
-/// so the loss needs scaling: OptimizerOptions::grad_scaler. Scopes nest; without a type nothing changes. Local.
+/// While an object lives, this thread's operations on `device`'s kind of device run in `type` if that is safe: matrix
+/// products and convolutions use `type`, sums and losses float32 (torch.autocast; Micikevicius et al. 2018,
+/// arXiv:1710.03740). For forward passes and losses; parameters and their gradients stay float32. With at::kHalf small
+/// gradients vanish, so the loss needs scaling: OptimizerOptions::grad_scaler. Scopes nest; without a type nothing
+/// changes. Local.
 class AutocastScope {
  public:
   /// `type` is at::kBFloat16 or at::kHalf.

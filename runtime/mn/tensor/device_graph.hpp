@@ -1,13 +1,13 @@
-/// Work of a device that is recorded once and launched as often as needed: a CUDA graph.
+/// A device's work, recorded once and launched any number of times: a CUDA graph.
 ///
-/// (1) While `work` runs in the constructor it only enqueues, on the current stream and those that it orders after it,
-///     on autograd's threads too; nothing of it is computed. A call that would wait for the device throws, and the
-///     program should end then.
-/// (2) A launch computes with the values that lie at the recorded addresses. Memory that was allocated before must
-///     stay; what `work` allocates is the graph's, and gets new values in each launch.
-/// (3) Random numbers of the device's default generator go on from launch to launch, as if `work` had run.
-/// Cost of a launch for the host: one call, whatever the graph holds.
-/// Source: at::cuda::CUDAGraph of libtorch. A build without CUDA has the same class, which is never available.
+/// (1) While `work` runs in the constructor, its operations are recorded, not computed: on the current stream and on
+///     streams ordered after the current one, also from autograd's threads. A call that would wait for the device
+///     throws; the program should end then.
+/// (2) A launch reads and writes the recorded addresses. Memory allocated earlier must stay; memory allocated by `work`
+///     belongs to the graph, and every launch overwrites it.
+/// (3) Random numbers of the device's default generator advance with each launch, as if `work` had run.
+/// Cost of a launch on the host: one call, whatever the graph's size.
+/// Source: libtorch's at::cuda::CUDAGraph. In a build without CUDA the class exists, but is never available.
 #pragma once
 
 #include <functional>
@@ -17,20 +17,20 @@
 
 namespace mn {
 
-/// A graph of a device that recorded some work, as said above.
+/// A recorded graph of one device.
 class DeviceGraph {
  public:
-  /// Whether this build has graphs for the device.
+  /// True if this build has graphs for the device.
   [[nodiscard]] static bool is_available(Device device);
 
   /// Waits for the device, then records `work`. Throws what `work` throws, and libtorch's exceptions.
   DeviceGraph(Device device, const std::function<void()>& work);
-  /// To be destroyed before communicators whose calls it holds.
+  /// Destroy a graph before the communicators whose calls it holds.
   ~DeviceGraph();
   DeviceGraph(const DeviceGraph&) = delete;             ///< not copyable
   DeviceGraph& operator=(const DeviceGraph&) = delete;  ///< not copyable
 
-  /// Enqueues all of it on the current stream.
+  /// Enqueues the recorded work on the current stream.
   void launch();
 
  private:

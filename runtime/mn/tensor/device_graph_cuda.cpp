@@ -10,11 +10,11 @@
 namespace mn {
 namespace {
 
-/// After a failure: the capture ends, whatever that says, so that the device can be used and freed.
+/// Ends a failed capture, so that the device can be used and freed; ignores further errors.
 void end_quietly(at::cuda::CUDAGraph& graph) {
   try {
     graph.capture_end();
-  } catch (const std::exception&) {  // it is the first error that tells something
+  } catch (const std::exception&) {  // the first error says more
   }
 }
 
@@ -30,10 +30,10 @@ DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) : rec
   const c10::Device where(device);
   const c10::cuda::CUDAGuard on_device(where);
   c10::cuda::device_synchronize();
-  c10::cuda::CUDACachingAllocator::emptyCache();  // what steps have left is the graph's to take
+  c10::cuda::CUDACachingAllocator::emptyCache();  // the graph may need the memory that earlier steps cached
   const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, where.index());
   const c10::cuda::CUDAStreamGuard on_stream(stream);
-  // Other threads, such as a loader's, may meanwhile make calls that a capture forbids.
+  // Other threads, such as a loader's, may make calls during the capture that a stricter mode would forbid.
   recorded_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
   try {
     work();
@@ -42,8 +42,8 @@ DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) : rec
     throw;
   }
   recorded_->graph.capture_end();
-  // capture_begin() has set the random numbers' offset to 0 on this stream. On a GPU that is busy with another process
-  // that may still be to come, and a launch sets the offset on its own stream.
+  // capture_begin() enqueues a reset of the random numbers' offset on this stream; a launch sets the offset on its own
+  // stream. On a GPU shared with a second process the reset may be late, so wait.
   stream.synchronize();
 }
 

@@ -10,7 +10,7 @@
 namespace mn {
 namespace {
 
-/// One that has a time.
+/// An event with a time stamp.
 c10::Event timed_event(Device device) {
   return {current_stream(device).device_type(), c10::EventFlag::BACKEND_DEFAULT};
 }
@@ -21,7 +21,7 @@ std::unique_ptr<c10::Event> recorded_now(Device device) {
   return event;
 }
 
-/// Both are done; c10::Event::elapsedTime() would ask the device whether they are.
+/// For two finished events; c10::Event::elapsedTime() would query both.
 double seconds_between(const c10::Event& begin, const c10::Event& end) {
   const c10::impl::VirtualGuardImpl device(end.device_type());
   return device.elapsedTime(begin.eventId(), end.eventId(), end.device_index()) * 1e-3;
@@ -47,10 +47,10 @@ double DeviceTimer::seconds() {
   double sum = 0;
   for (std::uint64_t i = 1; i <= kept; ++i) {
     const auto& [begin, end] = spans_[(ended_ - i) % spans_.size()];
-    if (i == 1) end.synchronize();  // the newest: the others are done then
+    if (i == 1) end.synchronize();  // the newest: the earlier spans are done then
     sum += seconds_between(begin, end);
   }
-  // (2): the mean of the spans that were kept stands for all that ended.
+  // (2): the mean of the kept spans stands for all ended spans.
   if (kept > 0) seconds_ += sum * static_cast<double>(ended_) / static_cast<double>(kept);
   if (is_open_) std::swap(spans_[0], spans_[ended_ % spans_.size()]);
   ended_ = 0;

@@ -1,8 +1,9 @@
 /// Times of a device's work, by events on its streams. Internal.
 ///
-/// The host records events and goes on; it waits for the device where it reads times, which is for reports.
-/// (1) Nothing is queried before: a query costs what a launch does.
-/// (2) A timer keeps its newest kSpans spans. Where there were more since the last look, their mean stands for all.
+/// The host records events and goes on; only reading the times waits for the device.
+/// (1) Events are queried only when times are read: a query costs as much as a launch.
+/// (2) A timer keeps its newest kSpans spans. If more have ended since the last read, the mean of the kept spans stands
+///     for all.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +24,14 @@ namespace mn {
 /// Adds up spans of the current stream.
 class DeviceTimer {
  public:
-  static constexpr std::size_t kSpans = 1024;  ///< spans that are kept between two looks
+  static constexpr std::size_t kSpans = 1024;  ///< spans kept between two reads
 
   explicit DeviceTimer(Device device) : device_(device) {}
-  /// A span begins; one that has not ended is forgotten.
+  /// Begins a span; drops a span without an end.
   void begin();
-  /// The span ends; does nothing without one.
+  /// Ends the span; does nothing without an open span.
   void end();
-  /// Seconds of all spans that have ended; waits for the last of them.
+  /// Seconds of all ended spans; waits for the last one.
   [[nodiscard]] double seconds();
 
  private:
@@ -38,18 +39,18 @@ class DeviceTimer {
 
   Device device_;
   std::vector<Span> spans_;  // a ring
-  std::uint64_t ended_ = 0;  // spans since the last look; the next one's index in the ring
-  bool is_open_ = false;     // the next one has begun
-  double seconds_ = 0;       // until the last look
+  std::uint64_t ended_ = 0;  // spans since the last read; index of the next span in the ring
+  bool is_open_ = false;     // the next span has begun
+  double seconds_ = 0;       // up to the last read
 };
 
-/// Adds spans of work to a trace: on a device those of its current stream, on the CPU the host's. Any thread.
+/// Adds spans of work to a trace: of the current stream on a device, of the host on the CPU. Any thread.
 class TracedWork {
  public:
   /// A null `trace` records nothing.
   explicit TracedWork(std::shared_ptr<Trace> trace) : trace_(std::move(trace)) {}
 
-  /// A span of what is done, or enqueued, while this object lives. `name` is a literal.
+  /// A span of the work done, or enqueued, during this object's life. `name` is a literal.
   class Scope {
    public:
     Scope(TracedWork& work, Device device, const char* name, Trace::Lane lane);
@@ -62,10 +63,11 @@ class TracedWork {
     TracedWork& work_;
     Device device_;
     Trace::Span span_;
-    std::unique_ptr<c10::Event> begin_;  // null: the host's time
+    std::unique_ptr<c10::Event> begin_;  // null: measured on the host
   };
 
-  /// The trace gets the spans that are done, by the host's clock: waits for the current stream, whose present is now.
+  /// Waits for the current stream and moves all finished spans to the trace, in the host's time: the stream's end is
+  /// the present.
   void settle(Device device);
 
  private:

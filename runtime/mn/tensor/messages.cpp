@@ -1,8 +1,3 @@
-// Tensors as messages: first a document with dtype and shape, then the elements as one block.
-//
-// (1) What this rank cannot send is found before its document goes: a receiver that has the form gets the elements.
-// (2) A document that does not describe a tensor is an error that names the rank that sent it.
-// (3) Results never share memory with arguments, on the root as on the others.
 #include <mn/tensor/messages.hpp>
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +10,7 @@
 namespace mn {
 namespace {
 
-/// A tensor without elements, as the sender described its own.
+/// Dtype and shape of a tensor, as its sender described them.
 struct TensorForm {
   at::ScalarType dtype;
   std::vector<std::int64_t> shape;
@@ -40,7 +35,8 @@ at::Tensor empty_of(const TensorForm& form, const Communicator& comm) {
   return at::empty(form.shape, at::TensorOptions(form.dtype).device(c10::Device(comm.device())));
 }
 
-/// The tensor as communicators take it. Throws ArgumentError in the name of `call` if it is undefined.
+/// The tensor detached and contiguous, as communicators need it. Throws ArgumentError in the name of `call` if
+/// undefined.
 at::Tensor dense(const at::Tensor& tensor, const char* call) {
   if (!tensor.defined()) throw ArgumentError(std::string(call) + ": an undefined tensor can't be sent");
   at::Tensor contiguous = tensor.detach().contiguous();
@@ -65,7 +61,7 @@ constexpr int kTag = Communicator::kMaxTag;
 
 void send_tensor(Communicator& comm, const at::Tensor& tensor, int dest, int tag) {
   const at::Tensor elements = dense(tensor, "send_tensor");
-  // One tag serves both: MPI keeps the order of messages between two ranks.
+  // Document and elements share one tag: MPI keeps the order of messages between two ranks.
   comm.send_obj(to_json(tensor), dest, tag);
   comm.send(elements, dest, tag);
 }
@@ -84,7 +80,7 @@ void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag
     throw CommError("recv_tensor from rank " + std::to_string(source) + ": " + form.text() + " came, " + own.text() +
                     " was expected");
   }
-  // MPI writes to memory without gaps; a view with strides gets a copy of it.
+  // MPI writes to contiguous memory; a view with strides receives into a copy.
   const at::Tensor elements = into.detach().is_contiguous() ? into.detach() : at::empty(into.sizes(), into.options());
   comm.recv(elements, source, tag);
   if (!into.is_contiguous()) into.detach().copy_(elements);
@@ -103,7 +99,7 @@ at::Tensor bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root) 
 std::vector<at::Tensor> gather_tensors(Communicator& comm, const at::Tensor& tensor, int root) {
   const at::Tensor own = dense(tensor, "gather_tensors");
   const std::vector<nlohmann::json> forms = comm.gather_obj(to_json(own), root);
-  // By messages, not by gatherv: the tensors may differ in dtype.
+  // By messages, not by gatherv: dtypes may differ.
   if (comm.rank() != root) {
     comm.send(own, root, kTag);
     return {};
@@ -123,7 +119,7 @@ std::vector<at::Tensor> allgather_tensors(Communicator& comm, const at::Tensor& 
   for (int rank = 0; rank < comm.size(); ++rank) {
     const bool is_own = rank == comm.rank();
     all.push_back(is_own ? own.clone() : empty_of(form_from(forms[static_cast<std::size_t>(rank)], rank), comm));
-    comm.bcast(all.back(), rank);  // not by allgatherv: the tensors may differ in dtype
+    comm.bcast(all.back(), rank);  // not by allgatherv: dtypes may differ
   }
   return all;
 }
@@ -149,13 +145,13 @@ std::vector<at::Tensor> alltoall_tensors(Communicator& comm, const std::vector<a
   const std::vector<at::Tensor> own = one_for_each(tensors, comm, "alltoall_tensors");
   nlohmann::json forms = nlohmann::json::array();
   for (const at::Tensor& each : own) forms.push_back(to_json(each));
-  // Every rank gets all forms, all[source][dest], and uses its own column.
+  // Every rank gets all documents, all[source][dest], and uses its own column.
   const std::vector<nlohmann::json> all = comm.allgather_obj(forms);
   std::vector<at::Tensor> result(own.size());
   const int rank = comm.rank();
   const int size = comm.size();
   result[static_cast<std::size_t>(rank)] = own[static_cast<std::size_t>(rank)].clone();
-  // In each step every rank sends to one and receives from one: no two send to the same.
+  // In each step every rank sends to a different rank.
   for (int step = 1; step < size; ++step) {
     const int dest = (rank + step) % size;
     const int source = (rank - step + size) % size;

@@ -14,7 +14,8 @@ void append_modes(std::vector<bool>& modes, const torch::nn::Module& module) {
   for (const auto& child : module.children()) append_modes(modes, *child);
 }
 
-/// train() sets all modules below as well, so these come after. Returns what follows the modes of this module.
+/// train() also sets all submodules, so the submodules come after. Returns the rest of the modes, without this
+/// module's.
 std::vector<bool>::const_iterator take_modes(torch::nn::Module& module, std::vector<bool>::const_iterator mode) {
   module.train(*mode++);
   for (const auto& child : module.children()) mode = take_modes(*child, mode);
@@ -56,7 +57,7 @@ std::vector<std::string> frozen_parameters(const torch::nn::Module& module) {
 NamedTensors running_statistics(const torch::nn::Module& module) {
   NamedTensors statistics = named_buffers(module);
   std::erase_if(statistics, [](const auto& item) {
-    const std::string name = item.first.substr(item.first.rfind('.') + 1);  // all of it where there is no dot
+    const std::string name = item.first.substr(item.first.rfind('.') + 1);  // the whole name if it has no dot
     return (name != "running_mean" && name != "running_var") || !item.second.is_floating_point();
   });
   return statistics;

@@ -12,7 +12,7 @@ Moment Moment::now(Device device) {
   if (device.type == DeviceType::kCpu) return moment;
   const c10::Stream stream = current_stream(device);
   moment.on_device_ =
-      std::make_shared<c10::Event>(stream.device_type(), c10::EventFlag::BACKEND_DEFAULT);  // with times
+      std::make_shared<c10::Event>(stream.device_type(), c10::EventFlag::BACKEND_DEFAULT);  // events with times
   moment.on_device_->record(stream);
   return moment;
 }

@@ -1,4 +1,4 @@
-/// When something happened: on the host, or in a device's work, which the host need not wait for.
+/// A point in time: on the host, or in a device's work, without a wait of the host.
 #pragma once
 
 #include <chrono>
@@ -13,9 +13,9 @@ namespace mn {
 class Moment {
  public:
   Moment() = default;
-  /// On a device: when its current stream has done what it holds now.
+  /// The present; on a device, the end of the work that its current stream holds now.
   [[nodiscard]] static Moment now(Device device);
-  /// `earlier` is of the same device. Waits until a device has come here.
+  /// `earlier` must be of the same device. Waits until a device has reached this moment.
   [[nodiscard]] double seconds_since(const Moment& earlier) const;
 
  private:

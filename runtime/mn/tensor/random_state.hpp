@@ -1,4 +1,4 @@
-/// The state of libtorch's random numbers on this rank: of the CPU's generator and, on a GPU, of that device's. All
+/// State of libtorch's random numbers on this rank: the CPU's generator and, on a GPU, the device's generator. All
 /// functions are local.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace mn {
 
-/// The state as tensors of bytes, named "random.cpu" and "random.cuda".
+/// The states as tensors of bytes, named "random.cpu" and "random.cuda".
 [[nodiscard]] NamedTensors random_state(Device device);
-/// Continues from a state. A generator that `state` does not name is left alone. Throws c10::Error if the bytes are not
-/// a generator's state.
+/// Sets the generators named in `state`; other generators keep their states. Throws c10::Error if the bytes are not a
+/// generator's state.
 void set_random_state(const NamedTensors& state, Device device);
 
 /// A hash of the state: equal states have equal hashes.

@@ -52,7 +52,7 @@ DType element_type(const at::Tensor& tensor) {
   }
 }
 
-/// What libtorch calls the kind of device that mn calls a GPU: the accelerator that this libtorch has.
+/// libtorch's device type for mn's GPUs: the accelerator of this libtorch.
 c10::DeviceType gpu_type() { return at::accelerator::getAccelerator().value_or(c10::kCUDA); }
 
 Device memory_device(const at::Tensor& tensor) {
@@ -61,12 +61,12 @@ Device memory_device(const at::Tensor& tensor) {
   throw ArgumentError("a tensor on " + tensor.device().str() + " can't be sent: move it to the CPU or a GPU");
 }
 
-/// Null on the CPU.
+/// Handle of the current stream; null on the CPU.
 void* current_stream_handle(Device device) {
   return device.type == DeviceType::kCpu ? nullptr : current_stream(device).native_handle();
 }
 
-/// "Float [3, 4]"
+/// Dtype and shape, "Float [3, 4]".
 std::string form_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
   OutText text;
@@ -74,7 +74,7 @@ std::string form_of(const at::Tensor& tensor) {
   return text.str();
 }
 
-/// Throws if a tensor has another dtype or shape on another rank: a broadcast would hang or garble values.
+/// Throws if dtypes or shapes differ between ranks: a broadcast would hang or garble values.
 void check_same_forms(Communicator& comm, const std::vector<at::Tensor>& tensors) {
   nlohmann::json own = nlohmann::json::array();
   for (const auto& tensor : tensors) own.push_back(form_of(tensor));
@@ -93,7 +93,7 @@ void check_same_forms(Communicator& comm, const std::vector<at::Tensor>& tensors
                       true);
 }
 
-/// A tensor whose elements share memory, as expand() makes them, can't be written to.
+/// Rejects tensors whose elements share memory, as expand() makes them: they can't be written to.
 void refuse_shared_elements(const std::vector<at::Tensor>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i];
@@ -107,8 +107,7 @@ void refuse_shared_elements(const std::vector<at::Tensor>& tensors) {
   }
 }
 
-/// The gradient itself if its memory order is the parameter's, which is the same on every rank, else a copy that has
-/// it.
+/// The gradient itself if it has the parameter's memory order, which is the same on every rank; else a reordered copy.
 at::Tensor gradient_to_reduce(const at::Tensor& parameter) {
   const at::Tensor& own = parameter.grad();
   if (!own.defined()) return at::zeros_like(parameter);
@@ -118,7 +117,7 @@ at::Tensor gradient_to_reduce(const at::Tensor& parameter) {
   return same_order ? own : copy.copy_(own);
 }
 
-/// Writes into the tensor that is the gradient already, if it can hold the result: others may hold that tensor too.
+/// Writes into the present gradient if possible: the program may hold the tensor, too.
 void keep_reduced(const at::Tensor& parameter, const at::Tensor& reduced) {
   auto& grad = parameter.mutable_grad();
   if (!grad.defined() || grad.is_sparse()) {
@@ -142,14 +141,14 @@ void bcast_bytes(Communicator& comm, const at::Tensor& contiguous, const std::st
              name);
 }
 
-/// Sends any tensor's bytes from `root` to all, elements in logical order.
+/// Broadcasts the bytes of one tensor of any strides, elements in logical order.
 void bcast_alone(Communicator& comm, const at::Tensor& tensor, const std::string& name, int root) {
   const at::Tensor dense = tensor.is_contiguous() ? tensor.detach() : tensor.detach().contiguous();
   bcast_bytes(comm, dense, name, root);
   if (!tensor.is_contiguous()) tensor.detach().copy_(dense);
 }
 
-/// Small tensors of one device, of any dtypes, which travel as one.
+/// Small tensors of one device, of any dtypes, broadcast in one message.
 class Bundle {
  public:
   [[nodiscard]] bool takes(const at::Tensor& tensor) const {
@@ -164,7 +163,7 @@ class Bundle {
     constexpr std::size_t kAlignment = 16;  // suits every dtype
     bytes_ += (bytes_of(tensor) + kAlignment - 1) / kAlignment * kAlignment;
   }
-  /// Sends what it holds, which then is nothing.
+  /// Broadcasts the bundle and empties it.
   void bcast(Communicator& comm, int root) {
     const Bundle sent = std::exchange(*this, Bundle());
     if (sent.parts_.size() == 1) return bcast_alone(comm, sent.parts_[0], sent.first_name_, root);

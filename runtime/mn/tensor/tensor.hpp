@@ -1,4 +1,4 @@
-/// Tensors as buffers: lets every call of a Communicator take an at::Tensor.
+/// Tensors as buffers: every call of a Communicator accepts an at::Tensor.
 #pragma once
 
 #include <cstddef>
@@ -20,23 +20,21 @@ namespace mn {
 
 class Communicator;
 
-/// The tensor's memory, in the order of the stream that is current now. Throws ArgumentError if it is not contiguous or
-/// of a dtype that communicators don't move.
+/// The tensor's memory, ordered by the current stream. Throws ArgumentError if the tensor is not contiguous or has a
+/// dtype that communicators don't move.
 [[nodiscard]] BufferView buffer_view(const at::Tensor& tensor);
 
 /// The stream on which the calling thread enqueues its work for `device`.
 [[nodiscard]] c10::Stream current_stream(Device device);
-/// Views that were made earlier, in the order of the stream that is current now.
+/// Earlier views, now ordered by the current stream.
 [[nodiscard]] std::vector<BufferView> on_current_stream(std::span<const BufferView> buffers);
 
-/// Gives parameters and buffers the names that they have in the model; debug mode's messages then use them. A Trainer
-/// does so for its model.
+/// Names parameters and buffers as in the model, for messages of debug mode. A Trainer names its model's tensors.
 void name_tensors(const torch::nn::Module& model);
-/// The name that name_tensors() gave; "parameter i" for a tensor without one.
+/// The name from name_tensors(); "parameter i" for a tensor without a name.
 [[nodiscard]] std::string tensor_name(const at::Tensor& tensor, std::size_t i);
 
-/// The tensors that can have gradients, which integers can't; each once, however often it is listed (modules may share
-/// it).
+/// The tensors of floating-point dtypes, which can have gradients; each once, even if several modules share a tensor.
 [[nodiscard]] std::vector<at::Tensor> differentiable(std::vector<at::Tensor> tensors);
 
 /// Lets communicators take tensors as buffers.
@@ -55,13 +53,13 @@ struct DeviceTraits<c10::Device> {
 
 /// Communicator::broadcast_data() for a module: parameters and buffers. Collective.
 void broadcast_tensors(Communicator& comm, const torch::nn::Module& model, int root);
-/// Communicator::broadcast_data() for tensors. Collective; throws the same ArgumentError on every rank if they differ
-/// in number, shape or dtype.
+/// Communicator::broadcast_data() for tensors. Collective; throws the same ArgumentError on every rank if number,
+/// shapes or dtypes differ.
 void broadcast_tensors(Communicator& comm, const std::vector<at::Tensor>& tensors, int root);
 /// Communicator::allreduce_grad() for a module's parameters. Collective.
 void average_gradients(Communicator& comm, const torch::nn::Module& model);
-/// Communicator::allreduce_grad() for parameters. Collective: gradients become their mean over ranks, in place where
-/// they exist; None counts as zero where another rank has a gradient.
+/// Communicator::allreduce_grad() for parameters. Collective: gradients become the mean over ranks, in place if
+/// present; None counts as zero if some rank has a gradient.
 void average_gradients(Communicator& comm, const std::vector<at::Tensor>& parameters);
 
 }  // namespace mn

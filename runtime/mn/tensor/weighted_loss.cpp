@@ -1,8 +1,3 @@
-// (1) A weighted loss is a node that its backward runs before all that the loss depends on. It notes the engine's task,
-//     and when the task ends, the engine says so. Of a backward that threw the next one finds another task's.
-// (2) One backward at a time runs over the parameters of an optimizer, whatever threads the engine uses for it: what is
-//     noted here is the process's.
-// (3) A record never changes, as hooks read it on other threads: each entry makes another one.
 #include <mn/tensor/weighted_loss.hpp>
 
 #include <algorithm>
@@ -27,11 +22,11 @@ std::mutex mutex;
 std::shared_ptr<const BackwardRecord> running;  // null: no backward with an entry
 SamplesWeighed weighed;
 
-/// The record as it is, of the task that runs if `own`; else of one around it, if that has a record.
+/// A copy to change: of the running task's record if `own`, else of any record, such as an enclosing backward's.
 BackwardRecord record_to_change(bool own) {
   const int task = torch::autograd::get_current_graph_task_id();
   if (running && (!own || running->task == task)) return *running;
-  Engine::get_default_engine().queue_callback(end_backward_record);  // at the end of backward
+  Engine::get_default_engine().queue_callback(end_backward_record);  // (1)
   return {.task = task};
 }
 

@@ -1,8 +1,15 @@
-/// Losses that carry their weight into backward, and what a collective call in a backward can know of the weights.
+/// Losses that carry their weights into backward, and a record of the weights for collective calls in a backward.
 ///
-/// Ranks minimize the mean Σ nᵣ Lᵣ / Σ nᵣ of their losses. A gradient that passes from rank to rank within a backward
-/// (batch normalization over all ranks, all_gather()) must carry the weight of the loss that it comes from. After a
-/// weighted_loss() it does: what other ranks send is added as it is.
+/// Ranks minimize the mean Σ nᵣ Lᵣ / Σ nᵣ of their losses. A gradient on its way from rank to rank within a backward
+/// (batch normalization over all ranks, all_gather()) must carry the weight of its loss. weighted_loss() puts the
+/// weight into the gradient, and contributions of all ranks are added unscaled.
+///
+/// (1) A weighted loss is a node that runs before all nodes under the loss. The node records the engine's task; at the
+///     end of the task the engine drops the record. After an exception in a backward, the next backward finds the
+///     record of a different task.
+/// (2) One backward at a time runs over an optimizer's parameters, on any threads of the engine: the record belongs to
+///     the process.
+/// (3) A record is immutable, because hooks read it on other threads: each entry makes a new record.
 #pragma once
 
 #include <memory>
@@ -15,47 +22,47 @@
 
 namespace mn {
 
-/// How a loss was weighed.
+/// The weight of a loss.
 struct LossWeight {
-  double samples = 0;            // that its mean is over
-  double unit = 1;               // samples of weight 1
-  double agreed_unit = 1;        // of the ranks of a communicator; `unit` may be this rank's own all the same
-  const void* agreed = nullptr;  // that communicator; null: nobody has agreed on a unit
+  double samples = 0;            // number of samples in the loss's mean
+  double unit = 1;               // number of samples with weight 1
+  double agreed_unit = 1;        // the unit that the ranks of `agreed` share; `unit` may differ on this rank
+  const void* agreed = nullptr;  // the communicator whose ranks share agreed_unit; null: none
 
   [[nodiscard]] double weight() const { return samples / unit; }
 };
 
-/// loss × weight. The backward that begins at the result is a weighted one. Local.
+/// Returns loss × weight; a backward from the result is a weighted one. Local.
 [[nodiscard]] at::Tensor weighted_loss(const at::Tensor& loss, const LossWeight& weight);
 
-/// What one backward has come to so far.
+/// The state of one backward.
 struct BackwardRecord {
-  int task = -1;                                           // the engine's
-  std::vector<LossWeight> losses = {};                     // the weighted ones that it began at
-  std::vector<std::shared_ptr<Communicator>> groups = {};  // over which collective calls have passed its gradients
-  bool assumed_equal = false;                              // one of those calls took all ranks to weigh the same
+  int task = -1;                                           // the engine's task
+  std::vector<LossWeight> losses = {};                     // the weighted losses that the backward began at
+  std::vector<std::shared_ptr<Communicator>> groups = {};  // communicators of its collective calls
+  bool assumed_equal = false;                              // a collective call assumed equal weights on all ranks
 };
-/// Of the backward that runs, in this process; null before its first entry. What comes later is in another record.
+/// The record of this process's running backward; null before the first entry. Later entries make new records.
 [[nodiscard]] std::shared_ptr<const BackwardRecord> backward_record();
-/// From a backward: backwards inside it, as recompute_activations() has, are recorded with it.
+/// Call it in a backward: nested backwards, as in recompute_activations(), then share the record.
 void begin_backward_record();
-/// No backward runs: for after one that threw.
+/// Drops the record, at the end of a backward or after an exception.
 void end_backward_record();
-/// Samples of all weighted losses of this process so far.
+/// Sums of samples over this process's weighted losses.
 struct SamplesWeighed {
-  double made = 0;   // by weighted_loss()
-  double begun = 0;  // at which a backward began
+  double made = 0;   // in losses made by weighted_loss()
+  double begun = 0;  // in losses whose backward has begun
 };
 [[nodiscard]] SamplesWeighed samples_weighed();
 
-/// From a backward: a collective call passes gradients over `group`. Returns this rank's unit over the group's: what it
-/// sends is to be multiplied by that, and what it gets divided. No value if no weighted backward runs.
+/// Call it in a backward before a collective call passes gradients over `group`. Returns this rank's unit divided by
+/// the group's: multiply sent gradients by it, and divide received gradients. No value if no weighted backward runs.
 [[nodiscard]] std::optional<double> pass_gradients_over(const std::shared_ptr<Communicator>& group);
-/// After pass_gradients_over() without a value: the call takes all ranks to weigh the same.
+/// Call it after pass_gradients_over() without a value: the collective call assumes equal weights on all ranks.
 void assume_equal_weights();
-/// Whether a rank weighs as the mean over ranks does, which may have traveled as float32.
+/// True if this rank's weight equals the mean over ranks, to the precision of float32.
 [[nodiscard]] bool weighs_as_mean(double own, double mean) noexcept;
-/// Throws ArgumentError: the ranks do not weigh what such a call assumed.
+/// Throws ArgumentError: the weights differ, but a collective call assumed equal weights.
 [[noreturn]] void fail_assumed_weights();
 
 }  // namespace mn
