@@ -1,18 +1,3 @@
-// From an encoded image to a network's input, in one pass over the pixels that count.
-//
-// For each sample: choose the crop from the image's header; decode the part that the crop reads, no larger than needed;
-// resample it to size × size, mirrored or not; apply RandAugment's and color jitter's operations; normalize it into the
-// caller's memory; erase a part there.
-//
-// (1) The values are a function of (encoded bytes, options, seed, epoch, index) alone: neither the thread, nor the CPU,
-//     nor earlier samples change a bit.
-// (2) Decoding scales a JPEG down only so far that the crop keeps at least `size` pixels a side: resampling never
-//     enlarges what decoding has shrunk.
-// (3) All buffers are members and keep their memory from sample to sample.
-//
-// Cost: dominated by decoding; then about 3 · size² · (taps + 2) multiplications, and a pass over the result for each
-// operation.
-// Sources: torchvision's presets for (value / 255 − mean) / stddev, ChainerMN's imagenet example for the mean image.
 #include <mn/image/augment.hpp>
 
 #include <algorithm>
@@ -27,7 +12,7 @@
 namespace mn::data {
 namespace {
 
-/// Maps a box of the image to its decoded part, in which the image's `whole` covers `decoded`.
+/// Maps a box of the whole image to the decoded part: `whole` of the image became `decoded`.
 Box in_part(const Box& box, const Region& whole, const Box& decoded) {
   const double scale_x = decoded.width / whole.width;
   const double scale_y = decoded.height / whole.height;

@@ -1,8 +1,3 @@
-// Draws random numbers in one order: crop, RandAugment, color jitter, erasing.
-//
-// Sources: RandAugment, Cubuk et al. 2019, arXiv:1909.13719, with the operations and the scale of 0 to 30 of
-// torchvision's RandAugment; random erasing, Zhong et al. 2017, arXiv:1708.04896; torchvision's ColorJitter and
-// RandomErasing.
 #include <mn/image/augment_choices.hpp>
 
 #include <algorithm>
@@ -13,9 +8,9 @@
 namespace mn::data {
 namespace {
 
-constexpr int kEraseTries = 10;  // torchvision's, before it erases nothing
+constexpr int kEraseTries = 10;  // torchvision's; then nothing is erased
 
-/// The amount of an operation of RandAugment for a strength in [0, 1], before its sign is drawn.
+/// The amount of a RandAugment operation for a strength in [0, 1]; the sign is drawn later.
 double amount_of(OperationKind kind, double strength, int size) {
   switch (kind) {
     case OperationKind::kShearX:

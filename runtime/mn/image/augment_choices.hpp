@@ -1,4 +1,10 @@
-/// What becomes of one sample in one epoch: everything that is random about it.
+/// The random choices for a sample in an epoch.
+///
+/// Random numbers are drawn in a fixed order: crop, RandAugment, color jitter, erasing.
+///
+/// Sources: RandAugment, Cubuk et al. 2019, arXiv:1909.13719, with the operations and the scale of 0 to 30 of
+/// torchvision's RandAugment; random erasing, Zhong et al. 2017, arXiv:1708.04896; torchvision's ColorJitter and
+/// RandomErasing.
 #pragma once
 
 #include <vector>
@@ -12,12 +18,12 @@ namespace mn::data {
 
 /// Chosen by the sample's random numbers.
 struct AugmentChoices {
-  Crop crop;                               ///< the part that becomes the result
-  std::vector<ImageOperation> operations;  ///< applied to the result one after another
-  Region erased;                           ///< region of the result that is erased; none if its width is 0
+  Crop crop;                               ///< part of the image to show
+  std::vector<ImageOperation> operations;  ///< applied to the result in this order
+  Region erased;                           ///< region of the result to erase; width 0: none
 };
 
-/// For an image of width × height pixels. Draws the crop first: the other options do not change it.
+/// For an image of width × height pixels. Draws the crop first: augmentation options never change the crop.
 [[nodiscard]] AugmentChoices choose_augmentation(int width, int height, const CropOptions& crop,
                                                  const AugmentOptions& options, SampleRandom& random);
 

@@ -1,4 +1,4 @@
-/// How an image becomes a network's input.
+/// Options from an image to a network's input.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ enum class Interpolation : std::uint8_t {
   kBicubic,   ///< Keys's cubic with a = −1/2, as in Pillow: sharper
 };
 
-/// How that part is chosen.
+/// How the part is chosen.
 struct CropOptions {
   CropMode mode = CropMode::kRandomResized;                ///< which part
   int size = 224;                                          ///< height and width of the result
@@ -36,7 +36,7 @@ struct CropOptions {
 
 /// Random changes of color, in random order: factors in [max(0, 1 − x), 1 + x], and turns of the hue in [−hue, hue].
 struct ColorJitter {
-  double brightness = 0;  ///< 0: unchanged, as all of them
+  double brightness = 0;  ///< 0: unchanged, for every member
   double contrast = 0;    ///< likewise
   double saturation = 0;  ///< likewise
   double hue = 0;         ///< at most 1/2
@@ -44,21 +44,21 @@ struct ColorJitter {
   bool operator==(const ColorJitter&) const = default;
 };
 
-inline constexpr int kMaxMagnitude = 30;          ///< RandAugment's scale: its operations are then at their strongest
-inline constexpr double kLeastErased = 0.02;      ///< smallest part of the image's area that random erasing takes
+inline constexpr int kMaxMagnitude = 30;          ///< magnitude of RandAugment's strongest operations
+inline constexpr double kLeastErased = 0.02;      ///< random erasing's smallest part of the image's area
 inline constexpr double kMaxErased = 0.33;        ///< likewise
-inline constexpr double kLeastErasedRatio = 0.3;  ///< height over width; at most its inverse
+inline constexpr double kLeastErasedRatio = 0.3;  ///< height over width; the largest ratio is the inverse
 
-/// What else becomes of an image, in this order. By default nothing.
+/// Changes after the crop, in this order. By default none.
 struct AugmentOptions {
   int randaugment = 0;      ///< how many of RandAugment's operations each image goes through
-  int magnitude = 9;        ///< strength of these, 0 … kMaxMagnitude
+  int magnitude = 9;        ///< strength of RandAugment's operations, 0 … kMaxMagnitude
   ColorJitter jitter = {};  ///< changes of colors
-  double erasing = 0;       ///< the probability that a part becomes 0, after normalization
+  double erasing = 0;       ///< probability of erasing a part to 0, after normalization
 };
 
-/// How pairs of a minibatch's samples are mixed, labels included. With both, each sample is mixed in one of the two
-/// ways.
+/// How pairs of a minibatch's samples are mixed, labels included. With both, each sample is mixed by mixup or by
+/// CutMix.
 struct MixOptions {
   double mixup =
       0;  ///< α of Beta(α, α), from which the sample's share is drawn (Zhang et al., arXiv:1710.09412); 0: off
@@ -71,7 +71,7 @@ enum class PixelLayout : std::uint8_t {
   kNhwc,  ///< pixels
 };
 
-/// result = (value / 255 − mean) / stddev for each channel. With a mean image: (value − its value there) / 255.
+/// result = (value / 255 − mean) / stddev for each channel. With a mean image: (value − mean image's value) / 255.
 struct Normalization {
   std::array<float, 3> mean = {0.485F, 0.456F,
                                0.406F};  ///< means of red, green and blue: ImageNet's, as in torchvision

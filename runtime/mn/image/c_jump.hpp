@@ -1,12 +1,12 @@
 /// Calls into C libraries whose errors end in a longjmp: libjpeg and libpng.
 ///
-/// A library's error handler calls leave(), which jumps to the latest guarded(); that returns false, and the caller
-/// throws. No C++ exception ever crosses the library's C frames, which could not unwind.
+/// A library's error handler calls leave(), which jumps to the latest guarded(); guarded() returns false, and the
+/// caller throws. C++ exceptions never cross the library's C frames: C frames cannot unwind.
 ///
 /// (1) leave() is called only while guarded() runs its step.
-/// (2) No object with a destructor lives in the step or in the handlers: the jump would skip it (undefined behavior,
-///     [csetjmp.syn]).
-/// (3) After a false, the caller uses no local that the step changes: its value is then unspecified.
+/// (2) No object with a destructor lives in the step or in the handlers: the jump would skip the destructor (undefined
+///     behavior, [csetjmp.syn]).
+/// (3) After a false, the caller uses no local variable changed by the step: the value is unspecified.
 /// Cost: one setjmp a step, tens of nanoseconds, so a step is a whole image or all of its rows.
 /// Source: libjpeg-turbo's example.c, libpng's manual, section III.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace mn::data {
 
-/// Where such an error leads: to the latest guarded() call.
+/// The target of a jump: the latest guarded() call.
 struct CJump {
   static constexpr std::size_t kMessageBytes = 200;
   std::jmp_buf target;
@@ -30,7 +30,7 @@ struct CJump {
   }
 };
 
-/// Runs `step`; false if the library failed in it. `step` is left without unwinding: see (2).
+/// Runs `step`; false if the library failed. `step` is left without unwinding: see (2).
 template <class Step>
 [[nodiscard]] bool guarded(CJump& jump, const Step& step) {
   if (setjmp(jump.target) != 0) return false;

@@ -1,12 +1,3 @@
-// Chooses the part of an image that a network gets to see, as torchvision and ChainerMN do.
-//
-// (1) A crop is a function of (width, height, options, random numbers) alone.
-// (2) kRandomResized cuts before it resizes: it reads the pixels of the box only. The other modes resize before they
-//     cut: pixels around the box count too, as far as the resampling filter reaches.
-// (3) The random numbers are drawn in one order: area and ratio, then x and y, for each try; the mirroring last.
-//
-// Cost: no pixel is touched; at most ten tries.
-// Sources: torchvision's RandomResizedCrop and CenterCrop; ChainerMN's examples/imagenet/train_imagenet.py.
 #include <mn/image/crop.hpp>
 
 #include <algorithm>
@@ -18,9 +9,9 @@
 namespace mn::data {
 namespace {
 
-constexpr int kTries = 10;  // torchvision's, before it falls back to the center
+constexpr int kTries = 10;  // torchvision's; then the center
 
-/// The part of the image with a ratio that is allowed, as large as can be, in its center.
+/// The largest centered part of the image with an allowed ratio.
 Region largest_center(int width, int height, const CropOptions& options) {
   const double ratio = double(width) / height;
   int w = width;
@@ -53,7 +44,7 @@ std::pair<int, int> resized_size(int width, int height, const CropOptions& optio
   return width <= height ? std::pair(resize, longer(height, width)) : std::pair(longer(width, height), resize);
 }
 
-/// Pixels that count for `box` when the image is resized by these factors before it is cut.
+/// Pixels that count for `box` when resizing by these factors comes before cutting.
 Region surroundings(const Box& box, double scale_x, double scale_y, int radius, int width, int height) {
   const double radius_x = radius * std::max(scale_x, 1.0) + 1;
   const double radius_y = radius * std::max(scale_y, 1.0) + 1;

@@ -12,14 +12,15 @@ constexpr std::array<std::uint8_t, 6> kExif = {'E', 'x', 'i', 'f', 0, 0};
 constexpr std::uint16_t kOrientationTag = 0x0112;
 constexpr std::size_t kEntryBytes = 12;
 
-/// Bytes of an integer of one of TIFF's types; 0 for other types. The tag is a SHORT, but some write longer ones.
+/// Bytes of an integer of one of TIFF's types; 0 for other types. The tag is a SHORT, but some programs write longer
+/// types.
 std::size_t integer_bytes(std::uint32_t type) {
   constexpr std::uint32_t kShort = 3, kLong = 4, kSignedShort = 8, kSignedLong = 9;
   if (type == kShort || type == kSignedShort) return 2;
   return type == kLong || type == kSignedLong ? 4 : 0;
 }
 
-/// Numbers of a TIFF structure in its byte order; no value beyond its end.
+/// Numbers of a TIFF structure in its byte order; no value beyond the end.
 class Tiff {
  public:
   explicit Tiff(std::span<const std::uint8_t> bytes) : bytes_(bytes), big_endian_(!bytes.empty() && bytes[0] == 'M') {}

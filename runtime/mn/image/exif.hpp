@@ -1,4 +1,4 @@
-/// The orientation that a camera wrote into an image (Exif 2.3, tag 0x0112).
+/// The orientation written by a camera (Exif 2.3, tag 0x0112).
 #pragma once
 
 #include <cstdint>
@@ -6,16 +6,16 @@
 
 namespace mn::data {
 
-/// How the upright image becomes the stored one: transposed first, then mirrored.
+/// Steps from the upright image to the stored image: transpose first, then mirror.
 struct Orientation {
   bool transposed = false;  ///< rows become columns
   bool mirrored_x = false;  ///< whether the stored image is mirrored
   bool mirrored_y = false;
 };
 
-/// From the payload of a JPEG's APP1 marker; 1 (upright as stored) … 8. 1 if it is missing or malformed.
+/// From the payload of a JPEG's APP1 marker; 1 (upright as stored) … 8; 1 if missing or malformed.
 [[nodiscard]] int read_exif_orientation(std::span<const std::uint8_t> app1) noexcept;
-/// The same from the TIFF structure in it, which is all of a PNG's eXIf chunk.
+/// The orientation in a TIFF structure, such as a PNG's eXIf chunk; 1 if missing or malformed.
 [[nodiscard]] int read_tiff_orientation(std::span<const std::uint8_t> bytes) noexcept;
 
 /// value 1 … 8.

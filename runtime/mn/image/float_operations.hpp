@@ -1,4 +1,4 @@
-/// Changes of images that are normalized already.
+/// Changes of normalized images.
 #pragma once
 
 #include <span>

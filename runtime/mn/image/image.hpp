@@ -17,12 +17,12 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-/// Whether the pixel in column x of row y is one of them.
+/// True if the region holds the pixel in column x of row y.
 [[nodiscard]] inline bool contains(const Region& region, int x, int y) {
   return x >= region.x && x < region.x + region.width && y >= region.y && y < region.y + region.height;
 }
 
-/// The same with fractions; the center of pixel (0, 0) lies at (0.5, 0.5).
+/// A rectangle with fractions of pixels; the center of pixel (0, 0) lies at (0.5, 0.5).
 struct Box {
   double x = 0;       ///< left edge
   double y = 0;       ///< upper edge
@@ -30,7 +30,7 @@ struct Box {
   double height = 0;  ///< in pixels
 };
 
-/// The same rectangle.
+/// The region as a box.
 [[nodiscard]] inline Box to_box(const Region& region) {
   return {double(region.x), double(region.y), double(region.width), double(region.height)};
 }
@@ -39,11 +39,11 @@ struct Box {
 enum class ImageFormat : std::uint8_t {
   kJpeg,  ///< by libjpeg-turbo
   kPng,   ///< by libpng
-  kWebp,  ///< by libwebp, where mn is built with it
-  kTiff,  ///< by libtiff, likewise
+  kWebp,  ///< by libwebp, in builds with libwebp
+  kTiff,  ///< by libtiff, in builds with libtiff
 };
 
-/// What an encoded image says of itself before it is decoded.
+/// The header of an encoded image.
 struct ImageHeader {
   ImageFormat format = ImageFormat::kJpeg;  ///< by its first bytes
   int width = 0;                            ///< pixels
@@ -52,7 +52,7 @@ struct ImageHeader {
   int orientation = 1;  ///< EXIF's value, 1 … 8
 };
 
-/// RGB, 8 bits each. Reuse one object from image to image: it keeps its memory.
+/// RGB, 8 bits each. Reuse an object from image to image, with its memory.
 struct Image {
   int width = 0;                     ///< pixels
   int height = 0;                    ///< pixels

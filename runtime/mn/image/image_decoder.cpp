@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// By how files begin; WebP is told by is_webp().
+/// First bytes of the formats; is_webp() recognizes WebP.
 constexpr std::pair<std::string_view, ImageFormat> kMagics[] = {
     {"\xFF\xD8\xFF"sv, ImageFormat::kJpeg}, {"\x89PNG"sv, ImageFormat::kPng}, {"II*\0"sv, ImageFormat::kTiff},
     {"MM\0*"sv, ImageFormat::kTiff},        {"II+\0"sv, ImageFormat::kTiff},  {"MM\0+"sv, ImageFormat::kTiff}};
@@ -30,7 +30,7 @@ std::string_view name_of(ImageFormat format) {
   return kNames[static_cast<std::size_t>(format)];
 }
 
-/// Images of formats that are not decoded, by how they begin; empty for what is not an image.
+/// Name of an image format without a decoder, by the first bytes; empty if no image is recognized.
 std::string_view name_other_image(std::string_view bytes) {
   constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
       {"GIF8"sv, "GIF"sv}, {"BM"sv, "BMP"sv}, {"\0\0\0\x0CjP  "sv, "JPEG 2000"sv},
@@ -79,7 +79,7 @@ void check_inside(const Region& region, const ImageHeader& header) {
   }
 }
 
-/// Where a region of the upright image lies in the stored one of `width` × `height`.
+/// A region of the upright image, in the stored image of `width` × `height`.
 Region stored_region(Region region, const Orientation& how, int width, int height) {
   if (how.transposed) {
     std::swap(region.x, region.y);
@@ -134,7 +134,7 @@ const ImageHeader& ImageDecoder::open(std::span<const std::byte> bytes) {
 }
 
 Box ImageDecoder::decode(const Region& region, int min_width, int min_height, Image& out) {
-  // libpng's and libtiff's objects are gone after one decode, libjpeg's hold the next image's state.
+  // libpng's and libtiff's objects are gone after a decode; libjpeg's hold the next image's state.
   if (!std::exchange(opened_, false)) throw ArgumentError("decode() without open()");
   check_inside(region, header_);
   if (header_.orientation == 1) return decode_stored(region, min_width, min_height, out);

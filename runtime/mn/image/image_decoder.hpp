@@ -1,4 +1,4 @@
-/// One decoder for all images that shards may hold: JPEG, PNG, WebP and TIFF, recognized by content, never by name.
+/// The decoder for all images in shards: JPEG, PNG, WebP and TIFF, recognized by content, never by name.
 #pragma once
 
 #include <cstddef>
@@ -19,25 +19,25 @@ class WebpDecoder;
 inline constexpr std::int64_t kMaxImagePixels = std::int64_t{1} << 27;
 inline constexpr int kMaxImageSide = 65535;  ///< pixels: /data/hwc of a shard holds 16 bits
 
-/// Decodes one image after another. Keeps its memory; one thread at a time.
+/// Decodes images, one by one. Keeps its memory; one thread at a time.
 ///
-/// Errors are DataError without the name of the sample, which the caller knows: another format, which the message
-/// names, one that mn is built without, damaged or truncated data, too many pixels. The decoder can be used on after an
+/// Throws DataError, without the sample's name, which the caller knows, for damaged or truncated data, too many pixels,
+/// and an unknown format or a format missing in this build, with the format's name. The decoder works on after an
 /// error.
 class ImageDecoder {
  public:
   /// Opens no image yet.
   ImageDecoder();
-  /// Needs the decoders' types, so it is not inline.
+  /// Not inline: needs the decoders' types.
   ~ImageDecoder();
 
-  /// Reads the header; width and height are those of the upright image. `bytes` must live until decode() returns.
+  /// Reads the header; width and height are the upright image's. `bytes` must live until decode() returns.
   const ImageHeader& open(std::span<const std::byte> bytes);
 
-  /// Decodes the part of the opened image that holds `region`, a part of the upright image, once for each open().
-  /// `out` may hold more than the region; returns where the region lies in it. A JPEG is decoded in part and scaled
-  /// down as JpegDecoder says, as long as the region keeps min_width × min_height pixels; others are decoded as a
-  /// whole. Throws ArgumentError for a region outside of the image, and without a new open().
+  /// Decodes `region` of the opened image, in upright coordinates; once for each open(). `out` may hold more than the
+  /// region; returns the region's position in `out`. A JPEG is decoded in part and scaled down as JpegDecoder says, as
+  /// long as the region keeps min_width × min_height pixels; all further formats are decoded as a whole. Throws
+  /// ArgumentError for a region outside of the image, and without a new open().
   Box decode(const Region& region, int min_width, int min_height, Image& out);
 
  private:
@@ -49,7 +49,7 @@ class ImageDecoder {
   std::unique_ptr<WebpDecoder> webp_;
   std::unique_ptr<TiffDecoder> tiff_;
   ImageHeader header_;
-  bool opened_ = false;  // and not decoded yet
+  bool opened_ = false;  // and not yet decoded
   Image turned_;         // as stored, before it is made upright
 };
 

@@ -1,16 +1,3 @@
-// Decodes the part of a JPEG that a crop needs, no larger than it needs.
-//
-// libjpeg scales in the transform domain: at 1/2, 1/4 and 1/8 it computes fewer samples of each 8 × 8 block. Rows above
-// the region are entropy-decoded only (skip), rows below not at all; columns beside it are left out in whole blocks.
-//
-// (1) At 1/1 the pixels are those of a decode of the whole image: color is interpolated from neighbors, so a few
-//     columns beside the region are decoded too.
-// (2) Every warning after which libjpeg would invent pixels is an error.
-// (3) Time and memory are bounded by the image's size: the number of scans is limited.
-// (4) An error leaves the decoder usable: open() aborts what was under way.
-//
-// Cost: entropy decoding down to the region's last row, transform and color of the region alone.
-// Source: libjpeg-turbo's libjpeg.txt ("Partial image decompression", "Decompression parameter selection").
 #include <mn/image/jpeg.hpp>
 
 #include <algorithm>
@@ -18,10 +5,9 @@
 #include <string>
 #include <vector>
 
-// jerror.h takes its list of messages from what jpeglib.h defines.
-// clang-format off
-#include <jpeglib.h>
+// jerror.h needs definitions of jpeglib.h. clang-format off
 #include <jerror.h>
+#include <jpeglib.h>
 // clang-format on
 
 #include <mn/core/error.hpp>
@@ -31,14 +17,14 @@
 namespace mn::data {
 namespace {
 
-/// A progressive image can carry any number of scans over all of it: a few kilobytes would decode for minutes.
+/// A progressive image can carry any number of full scans: a few kilobytes would decode for minutes.
 constexpr int kMaxScans = 200;
 
-/// Columns beside the wanted ones: interpolation of the color at a cut reads its neighbors.
+/// Extra columns beside the region: at a cut, interpolation of the color reads the neighbors.
 constexpr int kMarginColumns = 2;
 
 struct ErrorManager {
-  jpeg_error_mgr base;  // first, as libjpeg knows only a pointer to it
+  jpeg_error_mgr base;  // first: libjpeg holds a pointer to this member
   CJump jump;
 };
 static_assert(CJump::kMessageBytes >= JMSG_LENGTH_MAX);
@@ -77,7 +63,7 @@ void limit_scans(j_common_ptr info) {
   jump.leave();
 }
 
-/// The largest power-of-two reduction that keeps the region at least so large.
+/// The largest power-of-two reduction with at least this size of the region.
 int choose_reduction(const Region& region, int min_width, int min_height) {
   int reduction = 8;
   while (reduction > 1 && (region.width < min_width * reduction || region.height < min_height * reduction)) {
@@ -86,14 +72,14 @@ int choose_reduction(const Region& region, int min_width, int min_height) {
   return reduction;
 }
 
-/// Takes ink as stored inverted (255 − value), as Adobe's programs and Pillow do, also where the file names no program.
+/// Ink is stored inverted (255 − value) by Adobe's programs; Pillow assumes inversion for every file, and so does mn.
 void cmyk_to_rgb(const std::uint8_t* cmyk, int pixels, std::uint8_t* rgb) {
   for (int i = 0; i < pixels; ++i, cmyk += 4, rgb += 3) {
     for (int c = 0; c < 3; ++c) rgb[c] = static_cast<std::uint8_t>((cmyk[c] * cmyk[3] + 127) / 255);
   }
 }
 
-/// Which kind of JPEG libjpeg lacks, by its error; empty for damaged data.
+/// The kind of JPEG that libjpeg lacks, by libjpeg's error; empty for damaged data.
 std::string other_kind(const jpeg_error_mgr& error) {
   const int code = error.msg_code, value = error.msg_parm.i[0];
   if (code == JERR_BAD_PRECISION) return "a JPEG of " + std::to_string(value) + " bits";

@@ -1,5 +1,3 @@
-// Sources: mixup, Zhang et al. 2017, arXiv:1710.09412; CutMix, Yun et al. 2019, arXiv:1905.04899, with the rounding of
-// torchvision's CutMix; Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26, 2000.
 #include <mn/image/mix.hpp>
 
 #include <algorithm>
@@ -12,7 +10,7 @@
 namespace mn::data {
 namespace {
 
-constexpr std::uint64_t kMixStream = 0x6D69785F70616972U;  // any constant: keeps these keys apart from augmentation's
+constexpr std::uint64_t kMixStream = 0x6D69785F70616972U;  // any constant: separates the keys from augmentation's
 
 double draw_normal(SampleRandom& random) {
   const double radius = std::sqrt(-2 * std::log(1 - random.uniform(0, 1)));

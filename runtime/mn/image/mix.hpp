@@ -1,4 +1,7 @@
 /// Which samples of a minibatch are mixed, and how.
+///
+/// Sources: mixup, Zhang et al. 2017, arXiv:1710.09412; CutMix, Yun et al. 2019, arXiv:1905.04899, with the rounding of
+/// torchvision's CutMix; Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26, 2000.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +11,21 @@
 
 namespace mn::data {
 
-/// What becomes of a sample.
+/// The mixture of a sample with its partner.
 struct Mix {
-  double share = 1;  ///< weight of the sample's own label in the target; the rest is its partner's
-  /// CutMix: this part of the image is its partner's. Without pixels, the images are blended by `share` (mixup).
+  double share = 1;  ///< weight of the sample's own label in the target; the rest is the partner's
+  /// CutMix: the part of the image to take from the partner. Without pixels, the images are blended by `share` (mixup).
   Region pasted;
   bool operator==(const Mix&) const = default;
 };
 
-/// A function of the arguments alone: the same for any number of ranks and workers. The numbers are others than those
-/// that augmentation draws for the sample. Images have width × height pixels.
+/// A function of the arguments alone, for any number of ranks and workers. Draws other random numbers than the sample's
+/// augmentation. Images have width × height pixels.
 [[nodiscard]] Mix choose_mix(const MixOptions& options, int width, int height, std::uint64_t seed, std::int64_t epoch,
                              std::int64_t index);
 
-/// The offset of a sample's partner in a minibatch of n: half a minibatch away, as neighbors may be neighbors in
-/// storage, where samples can be sorted by class. A sample alone is its own partner.
+/// The offset of a sample's partner in a minibatch of n: half a minibatch away, because neighbors may be neighbors in
+/// storage, and storage may be sorted by class. A single sample is its own partner.
 [[nodiscard]] constexpr std::int64_t partner_distance(std::int64_t n) { return n / 2; }
 
 }  // namespace mn::data

@@ -11,7 +11,7 @@
 namespace mn::data {
 namespace {
 
-/// A shear keeps the upper left corner, not the center: x' = x + t·y of corners becomes this of centers.
+/// A shear keeps the upper left corner, not the center: x' = x + t·y of corners, written for centers.
 Affine shear(double horizontal, double vertical, const Image& image) {
   return {.xx = 1,
           .xy = horizontal,

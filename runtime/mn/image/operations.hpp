@@ -1,4 +1,5 @@
-/// Changes of a whole image: its colors, its sharpness, its geometry. RandAugment and color jitter are lists of them.
+/// Changes of a whole image: its colors, its sharpness, its geometry. RandAugment and color jitter are lists of
+/// operations.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace mn::data {
 
-/// What is changed; `amount` is what each says. A factor of 1 changes no pixel.
+/// The kind of change, with the meaning of `amount`. A factor of 1 changes no pixel.
 enum class OperationKind : std::uint8_t {
   kIdentity,
   kShearX,      ///< each row moves left by amount × its distance from the upper edge
@@ -21,13 +22,13 @@ enum class OperationKind : std::uint8_t {
   kSaturation,  ///< factor; 0: gray
   kContrast,    ///< factor; 0: the mean gray
   kSharpness,   ///< factor; 0: blurred
-  kPosterize,   ///< the bits of each value that are kept, 0 … 8
-  kSolarize,    ///< values from this one on are inverted
+  kPosterize,   ///< number of bits to keep of each value, 0 … 8
+  kSolarize,    ///< least value to invert
   kAutoContrast,
   kEqualize,
   kHue,  ///< turns of the color wheel, −1/2 … 1/2
 };
-inline constexpr int kRandAugmentKinds = 14;  ///< the first ones
+inline constexpr int kRandAugmentKinds = 14;  ///< RandAugment draws the first kinds
 
 /// One change.
 struct ImageOperation {
@@ -36,8 +37,8 @@ struct ImageOperation {
 };
 
 /// Applies operations as torchvision.transforms.v2.functional does to uint8 tensors (affine and rotate: bilinear, zeros
-/// around the image), to ±1 of 255: sums are rounded in another order. The same bits on every CPU. Keeps its memory;
-/// one thread at a time.
+/// around the image), to ±1 of 255: the order of rounding differs. Equal bits on every CPU. Keeps its memory; one
+/// thread at a time.
 class ImageOperator {
  public:
   void apply(const ImageOperation& operation, Image& image);

@@ -1,12 +1,3 @@
-// Decodes a PNG of any kind as RGB of 8 bits a channel.
-//
-// (1) A wrong checksum anywhere is an error, also in chunks whose content does not count.
-// (2) Memory is bounded by the image's size: texts, profiles and unknown chunks are skipped unread, so none can
-//     inflate.
-// (3) An error leaves the decoder usable: libpng's objects live from open() to the end of decode() only.
-//
-// Cost: all rows are inflated, whatever part is wanted; PNG has no other way in.
-// Source: libpng's manual; PNG specification, third edition (W3C 2025), for eXIf.
 #include <mn/image/png.hpp>
 
 #include <algorithm>
@@ -24,7 +15,7 @@
 namespace mn::data {
 namespace {
 
-/// No chunk but IDAT needs more: a palette has 768 bytes, and the others are skipped.
+/// No chunk but IDAT needs more: a palette has 768 bytes, and further chunks are skipped.
 constexpr png_alloc_size_t kMaxChunkBytes = 8 << 20;
 
 void on_error(png_structp png, png_const_charp message) { static_cast<CJump*>(png_get_error_ptr(png))->leave(message); }
@@ -38,8 +29,8 @@ void read_bytes(png_structp png, png_bytep to, std::size_t size) {
   rest = rest.subspan(size);
 }
 
-/// EXIF's value from the eXIf chunk, wherever it lies: exiftool writes it after the pixels, which libpng reaches only
-/// once they are decoded.
+/// EXIF's value from the eXIf chunk, anywhere in the file: exiftool writes the chunk after the pixels, and libpng would
+/// have to decode the pixels first.
 int read_orientation(std::span<const std::uint8_t> png) {
   constexpr std::size_t kSignatureBytes = 8, kFrameBytes = 12;  // a chunk's length, name and checksum
   for (auto rest = png.subspan(std::min(kSignatureBytes, png.size())); rest.size() >= kFrameBytes;) {

@@ -1,5 +1,5 @@
 // Sums are in float32, one operation at a time in torchvision's order, but without fused multiply-add: equal bits on
-// every CPU. torchvision's own may be fused, which moves a value over a whole number now and then: ±1.
+// every CPU. torchvision may fuse, and then a value near a whole number differs by ±1.
 // Source: torchvision 0.26, torchvision/transforms/v2/functional/_color.py.
 #include <mn/image/point_operations.hpp>
 

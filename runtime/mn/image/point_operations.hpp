@@ -17,7 +17,7 @@ void adjust_hue(Image& image, double turns);
 void posterize(Image& image, int bits);
 /// Inverts values ≥ threshold.
 void solarize(Image& image, double threshold);
-/// Stretches each channel so that its least value becomes 0 and its greatest 255.
+/// Stretches each channel to the range 0 … 255.
 void autocontrast(Image& image);
 /// Makes the histogram of each channel as even as can be, by Pillow's rule.
 void equalize(Image& image);

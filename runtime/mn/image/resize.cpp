@@ -1,17 +1,3 @@
-// Bilinear or bicubic resampling with antialiasing, separable: for each target row, blend the source rows that count,
-// then resample that one line.
-//
-//   weight of source pixel s for target t:  filter((s + ½ − center(t)) / stretch),  normalized to a sum of 1
-//   center(t) = start + (t + ½) · scale,  scale = source length / target length,  stretch = max(scale, 1)
-//
-// (1) Sums run in one order on every CPU, in float32 without fused multiply-add: equal bits everywhere.
-// (2) No pixel outside of `readable` counts. Taps of weight 0 may be read beyond a line's end, from padding.
-// (3) The vertical pass goes first: it runs over contiguous bytes, and what it makes stays in the L1 cache.
-//
-// Cost: readable width × taps (vertical) + target width × taps (horizontal) multiplications for each target row and
-// channel; taps ≈ 2 · filter_radius · stretch.
-// Sources: Pillow's src/libImaging/Resample.c (ImagingResample), which torchvision's antialias=True follows; Keys,
-// "Cubic convolution interpolation for digital image processing", 1981.
 #include <mn/image/resize.hpp>
 
 #include <algorithm>
@@ -23,7 +9,7 @@
 namespace mn::data {
 namespace {
 
-// Four lanes for three channels: the fourth of a pixel is the first of the next, which is written later.
+// Four lanes for three channels: a pixel's fourth lane spills into the next pixel, written later.
 using Float4 __attribute__((vector_size(16), aligned(4), may_alias)) = float;
 using Int4 __attribute__((vector_size(16), aligned(4), may_alias)) = std::int32_t;
 

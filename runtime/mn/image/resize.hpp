@@ -1,4 +1,19 @@
-/// Resampling of images.
+/// Resamples images.
+///
+/// Bilinear or bicubic resampling with antialiasing, separable: for each target row, blend the source rows that count,
+/// then resample the blended line.
+///
+///   weight of source pixel s for target t:  filter((s + ½ − center(t)) / stretch),  normalized to a sum of 1
+///   center(t) = start + (t + ½) · scale,  scale = source length / target length,  stretch = max(scale, 1)
+///
+/// (1) Sums run in one order on every CPU, in float32 without fused multiply-add: equal bits everywhere.
+/// (2) No pixel outside of `readable` counts. Taps of weight 0 may be read beyond a line's end, from padding.
+/// (3) The vertical pass goes first: contiguous reads, and a result that stays in the L1 cache.
+///
+/// Cost: readable width × taps (vertical) + target width × taps (horizontal) multiplications for each target row and
+/// channel; taps ≈ 2 · filter_radius · stretch.
+/// Sources: Pillow's src/libImaging/Resample.c (ImagingResample), the model of torchvision's antialias=True; Keys,
+/// "Cubic convolution interpolation for digital image processing", 1981.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +24,21 @@
 
 namespace mn::data {
 
-/// Pixels on each side of a point that count in a filter, in source pixels where the image grows, else in target
-/// pixels.
+/// Radius of a filter: in source pixels if the image grows, else in target pixels.
 [[nodiscard]] constexpr int filter_radius(Interpolation filter) { return filter == Interpolation::kBicubic ? 2 : 1; }
 
-/// With antialiasing: filters are as wide as target pixels, but at least as wide as source pixels. What Pillow's
-/// resize(box=…) and torchvision's antialias=True compute, to ±1 of 255; bicubic ones round between columns and rows,
-/// which this does not. The same bits on every CPU. Keeps its memory; one thread at a time.
+/// With antialiasing: filters are as wide as target pixels, but at least as wide as source pixels. Equal to Pillow's
+/// resize(box=…) and torchvision's antialias=True, to ±1 of 255; Pillow and torchvision round bicubic values between
+/// columns and rows, Resizer does not. Equal bits on every CPU. Keeps its memory; one thread at a time.
 class Resizer {
  public:
-  /// The part `box` of `in` becomes the whole of `out`, width × height pixels, mirrored left to right with `flip`.
-  /// Only pixels of `readable` are used: the box itself cuts before resizing, a larger one resizes before cutting.
+  /// The part `box` of `in` becomes the whole of `out`, width × height pixels, mirrored left to right with `flip`. Only
+  /// pixels of `readable` are used: readable = box cuts before resizing, a larger region resizes before cutting.
   void resize(const Image& in, const Box& box, const Region& readable, int width, int height, bool flip, Image& out,
               Interpolation filter = Interpolation::kBilinear);
 
  private:
-  /// For each target pixel, which source pixels count how much.
+  /// For each target pixel, its source pixels and their weights.
   struct Taps {
     std::vector<int> first;      // [size]
     std::vector<int> count;      // [size]
@@ -35,8 +49,8 @@ class Resizer {
 
   Taps columns_;
   Taps rows_;
-  std::vector<float> line_;         // one target row before its columns are resampled
-  std::vector<std::int32_t> wide_;  // the same row afterwards, before it becomes bytes
+  std::vector<float> line_;         // a target row before resampling of the columns
+  std::vector<std::int32_t> wide_;  // a target row after resampling, before rounding to bytes
 };
 
 }  // namespace mn::data

@@ -1,4 +1,4 @@
-/// Random numbers that belong to one sample in one epoch, whichever thread or rank asks for them.
+/// Random numbers of a sample in an epoch, equal on every thread and rank.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 
 namespace mn::data {
 
-/// out = factor · in + (1 − factor) · blurred: each pixel with its eight neighbors, which weigh 1/13 each. The pixels
-/// at the edges stay as they are. `out` must be another image.
+/// out = factor · in + (1 − factor) · blurred: each pixel with its eight neighbors, of weight 1/13 each. Pixels at the
+/// edges stay unchanged. `out` must not be `in`.
 void adjust_sharpness(const Image& in, double factor, Image& out);
 
 }  // namespace mn::data

@@ -1,14 +1,3 @@
-// Decodes through libtiff's interface for RGBA, which knows all kinds of TIFF, without its treatment of alpha and of
-// the orientation: both are others' tasks here.
-//
-// (1) Memory is bounded by the image's size: libtiff allocates at most kMaxBytes at once.
-// (2) Errors do not stop at a damaged strip, as libtiff would by itself: the image is damaged.
-// (3) Only compressions in common use are decoded: the rest of libtiff's codecs is out of a file's reach.
-// (4) An error leaves the decoder usable: libtiff's objects live from open() to the end of decode() only.
-// (5) libtiff gets tiles row by row: at the image's right edge its putgreytile and put16bitbwtile (4.5 to 4.7) count
-//     the pixels to be skipped as bytes, whatever a pixel has.
-//
-// Source: libtiff 4.5's manual (TIFFClientOpen, TIFFRGBAImage, TIFFOpenOptions); TIFF 6.0.
 #include <mn/image/tiff.hpp>
 
 #include <algorithm>
@@ -34,7 +23,7 @@ constexpr std::uint16_t kCompressions[] = {COMPRESSION_NONE,          COMPRESSIO
                                            COMPRESSION_CCITTFAX4,     COMPRESSION_LZW,      COMPRESSION_JPEG,
                                            COMPRESSION_ADOBE_DEFLATE, COMPRESSION_PACKBITS, COMPRESSION_DEFLATE};
 
-/// A file in memory, as libtiff reads it.
+/// A file in memory, for libtiff.
 struct TiffSource {
   std::span<const std::byte> bytes;
   std::uint64_t at = 0;
@@ -65,7 +54,7 @@ int close_nothing(thandle_t) { return 0; }
 
 toff_t size_of_source(thandle_t handle) { return source_of(handle).bytes.size(); }
 
-/// libtiff then reads the memory itself: without, version 4.5.0 rejects uncompressed tiles.
+/// libtiff reads the memory directly; without the map, version 4.5.0 rejects uncompressed tiles.
 int map_source(thandle_t handle, void** base, toff_t* size) {
   const TiffSource& source = source_of(handle);
   *base = const_cast<std::byte*>(source.bytes.data());  // only read, in the mode r
@@ -75,7 +64,7 @@ int map_source(thandle_t handle, void** base, toff_t* size) {
 
 void unmap_nothing(thandle_t, void*, toff_t) {}
 
-/// The first error, which is the cause of the others.
+/// The first error, the cause of later errors.
 struct TiffMessage {
   std::array<char, 200> text = {};
 };
@@ -105,7 +94,7 @@ struct RowImage : TIFFRGBAImage {
   tileContigRoutine put_row;  ///< libtiff's own
 };
 
-/// libtiff calls it for each tile, of which it takes w × h pixels and skips `from_skew` at the end of each row.
+/// Called by libtiff for each tile: use w × h pixels, and skip `from_skew` pixels at the end of each row.
 void put_rows(TIFFRGBAImage* image, std::uint32_t* to, std::uint32_t x, std::uint32_t y, std::uint32_t w,
               std::uint32_t h, std::int32_t from_skew, std::int32_t to_skew, unsigned char* from) {
   const std::size_t bits = std::size_t{image->bitspersample} * image->samplesperpixel;
@@ -117,7 +106,7 @@ void put_rows(TIFFRGBAImage* image, std::uint32_t* to, std::uint32_t x, std::uin
   }
 }
 
-/// (5): not with subsampled color, of which libtiff takes several rows at once and skips the right bytes.
+/// (5): not with subsampled color: there libtiff passes several rows at once and skips the right bytes.
 void put_by_rows(RowImage& image) {
   if (image.isContig == 0 || image.photometric == PHOTOMETRIC_YCBCR) return;
   image.put_row = std::exchange(image.put.contig, put_rows);
@@ -156,7 +145,7 @@ class TiffDecoder::Impl {
     TIFFRGBAImageEnd(&image);
     if (!read) fail();
     out.resize(header_.width, header_.height);
-    // libtiff forgets that 0 is white where each sample has a plane of its own.
+    // With one plane per sample, libtiff forgets that 0 is white.
     const std::uint32_t flip = image.isContig == 0 && image.photometric == PHOTOMETRIC_MINISWHITE ? ~0U : 0;
     std::uint8_t* to = out.pixels.data();
     for (const std::uint32_t pixel : raster_) {
@@ -208,8 +197,7 @@ class TiffDecoder::Impl {
     header_.orientation = orientation >= 1 && orientation <= 8 ? orientation : 1;
   }
 
-  /// libtiff would make unassociated alpha black, so it is read as if the color were multiplied already. In memory
-  /// only.
+  /// libtiff would turn unassociated alpha black, so alpha is declared associated, in memory only.
   void drop_alpha() {
     std::uint16_t count = 0;
     std::uint16_t* kinds = nullptr;

@@ -1,4 +1,4 @@
-// Instead of tiff.cpp where there is no libtiff, or one older than 4.5.
+// Replaces tiff.cpp in builds without libtiff, or with a libtiff before 4.5.
 #include <mn/image/tiff.hpp>
 
 #include <mn/core/error.hpp>

@@ -1,9 +1,3 @@
-// Each target pixel blends the four source pixels around the point that it comes from.
-//
-// (1) The source lies in a frame of black pixels and every point is clamped into it, so that no pixel needs a test.
-// (2) Sums run in one order on every CPU, in float32 without fused multiply-add: equal bits everywhere.
-//
-// Cost: one copy of the image; 12 multiplications for each target pixel, of four lanes.
 #include <mn/image/warp.hpp>
 
 #include <algorithm>
@@ -49,7 +43,7 @@ MN_SIMD void blend_neighbors(const std::uint16_t* frame, int stride, int width, 
     const WarpFloat4 lower_left = load(at + stride);
     const WarpFloat4 upper = upper_left + (load(at + 4) - upper_left) * right[i];
     const WarpFloat4 lower = lower_left + (load(at + stride + 4) - lower_left) * right[i];
-    // The fourth value of a pixel is the first of the next, which is written later.
+    // A pixel's fourth value spills into the next pixel, written later.
     *reinterpret_cast<WarpInt4*>(out + 3 * i) =
         __builtin_convertvector(upper + (lower - upper) * below[i] + 0.5F, WarpInt4);
   }

@@ -1,4 +1,11 @@
 /// Affine maps of images.
+///
+/// Each target pixel blends the four source pixels around its source point.
+///
+/// (1) The source lies in a frame of black pixels, and every point is clamped into the frame: no pixel needs a test.
+/// (2) Sums run in a fixed order, in float32 without fused multiply-add: equal bits on every CPU.
+///
+/// Cost: one copy of the image; 12 multiplications for each target pixel, of four lanes.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +15,7 @@
 
 namespace mn::data {
 
-/// Where a pixel comes from: source = (xx·x + xy·y + x0, yx·x + yy·y + y0), in pixels from the image's center.
+/// The source point of a pixel: source = (xx·x + xy·y + x0, yx·x + yy·y + y0), in pixels from the image's center.
 struct Affine {
   double xx = 1;
   double xy = 0;
@@ -22,7 +29,7 @@ struct Affine {
 /// at a time.
 class Warper {
  public:
-  /// `out` gets the size of `in` and must be another image.
+  /// `out` gets the size of `in`; `out` must not be `in`.
   void warp(const Image& in, const Affine& source, Image& out);
 
  private:
@@ -30,10 +37,10 @@ class Warper {
 
   std::vector<std::uint16_t>
       padded_;                      // (height + 3, width + 3, 4): black around the image, and room for one value more
-  std::vector<int> offsets_;        // [pixel of a row] where the upper left of its four neighbors lies in padded_
-  std::vector<float> right_;        // [pixel of a row] the share of its right neighbors
-  std::vector<float> below_;        // [pixel of a row] the share of its lower neighbors
-  std::vector<std::int32_t> wide_;  // a target row before it becomes bytes
+  std::vector<int> offsets_;        // [pixel of a row] index of the upper left neighbor in padded_
+  std::vector<float> right_;        // [pixel of a row] share of the right neighbors
+  std::vector<float> below_;        // [pixel of a row] share of the lower neighbors
+  std::vector<std::int32_t> wide_;  // a target row before rounding to bytes
 };
 
 }  // namespace mn::data

@@ -34,7 +34,7 @@ const std::uint8_t* bytes_of(std::span<const std::byte> bytes) {
   throw DataError(std::string("damaged WebP: ") + what);
 }
 
-/// EXIF's value from the chunk EXIF, which is a TIFF structure, in some files after JPEG's mark "Exif".
+/// EXIF's value from the chunk EXIF: a TIFF structure, in some files after JPEG's mark "Exif".
 int read_webp_orientation(std::span<const std::byte> webp) {
   constexpr std::size_t kFileHeaderBytes = 12, kChunkHeaderBytes = 8;
   std::size_t at = kFileHeaderBytes;

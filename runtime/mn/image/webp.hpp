@@ -1,4 +1,4 @@
-/// Decoding of WebPs by libwebp, where mn is built with it.
+/// Decodes WebPs by libwebp, in builds with libwebp.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,16 @@
 
 namespace mn::data {
 
-/// Decodes one WebP after another, lossy or lossless, but no animations. One thread at a time.
+/// Decodes WebPs, lossy or lossless but no animations, one by one. One thread at a time.
 ///
-/// Transparency is dropped, not blended. Errors are DataError without the name of the sample, which the caller knows:
-/// damaged or truncated data, an animation, an mn that was built without libwebp. The decoder can be used on after an
-/// error.
+/// Transparency is dropped, not blended. Throws DataError, without the sample's name, for damaged or truncated data, an
+/// animation, and in builds without libwebp. The decoder works on after an error.
 class WebpDecoder {
  public:
-  /// Reads the header of the image as it is stored. Allocates no memory. `bytes` must live until decode() returns.
+  /// Reads the header of the stored image. Allocates no memory. `bytes` must live until decode() returns.
   const ImageHeader& open(std::span<const std::byte> bytes);
 
-  /// The whole image as it is stored, once for each open(); ImageDecoder checks that.
+  /// Decodes the whole stored image. Once for each open(), as ImageDecoder checks.
   void decode(Image& out);
 
  private:

@@ -1,4 +1,4 @@
-// Instead of webp.cpp where there is no libwebp.
+// Replaces webp.cpp in builds without libwebp.
 #include <mn/image/webp.hpp>
 
 #include <mn/core/error.hpp>
