@@ -21,7 +21,7 @@ namespace mn {
 [[nodiscard]] double call_patience_s();
 /// Seconds without progress that files, validation and a program's own work may take.
 [[nodiscard]] inline double work_patience_s() { return 10 * call_patience_s(); }
-/// Seconds that other ranks wait for a rank without a scope, outside of calls.
+/// Patience with an awaited rank outside of calls and scopes, in seconds.
 [[nodiscard]] inline double unknown_patience_s() { return 30 * call_patience_s(); }
 
 /// While an object lives, the process is in the state `name`. Scopes nest, and the innermost counts. One thread.

@@ -8,8 +8,8 @@
 
 namespace mn {
 
-/// While an object lives, this thread takes no signals but faults. Threads that it starts meanwhile take none as long
-/// as they run, so the program's handlers run in the program's threads.
+/// While an object lives, this thread takes no signals but faults. New threads inherit the mask for life, so the
+/// program's handlers run in the program's threads.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {

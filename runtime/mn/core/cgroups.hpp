@@ -1,4 +1,4 @@
-/// The cgroups that limit this process, as containers and Slurm set them.
+/// The cgroups of the process, set by containers and Slurm as limits.
 #pragma once
 
 #include <filesystem>

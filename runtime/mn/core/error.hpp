@@ -9,11 +9,11 @@
 
 namespace mn {
 
-/// Base of all of mn's exceptions. If one rank alone throws one, the whole job ends.
+/// Base of all of mn's exceptions. An exception on a single rank ends the whole job.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
-  /// Exit status of a program that this error ends.
+  /// Exit status of a program ended by the error.
   [[nodiscard]] virtual int exit_code() const noexcept { return 1; }
   /// True if every rank of the job throws the same error at the same point: then only rank 0 reports it.
   [[nodiscard]] virtual bool on_all_ranks() const noexcept { return false; }

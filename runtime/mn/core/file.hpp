@@ -64,8 +64,8 @@ class File {
   std::optional<std::uint64_t> bytes_;  // size, if this is a part
 };
 
-/// A private name beside `path`, .NAME.HOST.PID.NUMBER.tmp, under which one writer prepares the content of `path`. Of
-/// several writers the last to publish wins. The destructor removes the file unless publish() was called.
+/// A private name beside `path`, .NAME.HOST.PID.NUMBER.tmp, for a writer to prepare the content of `path`. Of several
+/// writers the last to publish wins. The destructor removes the file unless publish() was called.
 class TemporaryFile {
  public:
   /// DataError if `path` is a device, a FIFO or a socket, or a link to one.
@@ -83,8 +83,8 @@ class TemporaryFile {
   std::filesystem::path temporary_;
 };
 
-/// Removes the files of killed writers in `folder`: TemporaryFiles of dead processes of this host, and TemporaryFiles
-/// of other hosts without a write for an hour. Files that can't be removed stay.
+/// Removes the files of killed writers in `folder`: TemporaryFiles of this host's dead processes, and of further hosts
+/// after an hour without a write. Files that can't be removed stay.
 void remove_abandoned_files(const std::filesystem::path& folder);
 
 /// A TemporaryFile written from its beginning to its end.

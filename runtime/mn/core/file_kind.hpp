@@ -1,4 +1,4 @@
-/// Recognizes a wrong file by its first bytes, so that an error can say what the user gave.
+/// Recognizes a wrong file by its first bytes, for errors that tell the user the file's kind.
 #pragma once
 
 #include <cstdint>

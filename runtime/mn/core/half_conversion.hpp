@@ -1,4 +1,4 @@
-/// Float16 to float32 and back for many elements, with the CPU's own instructions if it has them (F16C, AVX-512).
+/// Float16 to float32 and back for many elements, with the CPU's own instructions if present (F16C, AVX-512).
 ///
 /// Invariant: the same bits as to_float() and to_float16() on every CPU, NaNs included.
 #pragma once

@@ -42,8 +42,8 @@ void check_json_depth(std::string_view text, std::string_view what) {
   }
 }
 
-/// Walks over CBOR without recursion. nlohmann's reader recurses for each array and object, and for each piece of an
-/// indefinite text (0x7f), which its callbacks do not see.
+/// Walks over CBOR without recursion. nlohmann's reader recurses for each array and object, and, invisibly to
+/// callbacks, for each piece of an indefinite text (0x7f).
 class CborWalk {
  public:
   CborWalk(std::string_view bytes, std::string_view what) : bytes_(bytes), what_(what) {}

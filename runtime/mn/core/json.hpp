@@ -41,8 +41,8 @@ decltype(auto) read_json(std::string_view what, Read read) {
   }
 }
 
-/// A whole number in T's range. For any other value throws nlohmann's type_error, which read_json() turns into a
-/// DataError. nlohmann's own conversions cut fractions off and overflow.
+/// A whole number in T's range. For further values throws nlohmann's type_error; read_json() turns the type_error into
+/// a DataError. nlohmann's own conversions cut fractions off and overflow.
 template <std::integral T>
 T whole_number(const nlohmann::json& value) {
   const bool fits = value.is_number_unsigned()
@@ -72,14 +72,14 @@ std::vector<T> whole_numbers(const nlohmann::json& list) {
 /// The text with each byte E9 that is not UTF-8 replaced by "\\xE9": for names in JSON.
 [[nodiscard]] std::string utf8_text(std::string_view text);
 
-/// A copy of `value` that JSON text can hold. Numbers that are not finite, text that is not UTF-8, bytes, and objects
-/// with such keys become {"$cbor": HEX}. Throws DataError for values without a CBOR form, and for values so deep that a
-/// document around them might exceed kMaxJsonDepth.
+/// A copy of `value` that JSON text can hold. Infinite numbers, NaN, bytes, text outside of UTF-8, and objects with
+/// keys outside of UTF-8 become {"$cbor": HEX}. Throws DataError for values without a CBOR form, and for values so deep
+/// that an enclosing document might exceed kMaxJsonDepth.
 [[nodiscard]] nlohmann::json storable(const nlohmann::json& value);
 /// The value that storable() was given. Throws DataError that begins with `what` if `stored` is damaged.
 [[nodiscard]] nlohmann::json from_storable(const nlohmann::json& stored, std::string_view what);
 
-/// Text from a file, quoted for a message: on one line, with an ellipsis if it is long.
+/// Text from a file, quoted for a message: on a single line, with an ellipsis if long.
 [[nodiscard]] std::string json_quoted(std::string_view text);
 
 }  // namespace mn

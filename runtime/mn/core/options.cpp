@@ -1,5 +1,5 @@
-// Boost.Program_options only splits the command line. Names, values and errors are checked here, so that each message
-// shows the option as the user wrote it, and its origin (command line, or file and line).
+// Boost.Program_options only splits the command line. Names, values and errors are checked here: each message shows the
+// option as written by the user, and its origin (command line, or file and line).
 
 #include <mn/core/options.hpp>
 

@@ -45,7 +45,7 @@ class Options {
   void add_alias(const std::string& alias, const std::string& name, const std::string& bare = "");
   /// --name alone means --name=bare.
   void set_bare(const std::string& name, const std::string& bare);
-  /// parse() ends with `check`, which throws UsageError if the variables contradict each other.
+  /// parse() ends with `check`, which throws UsageError for contradictory variables.
   void add_check(std::function<void()> check) { checks_.push_back(std::move(check)); }
 
   /// A condition under which an option has an effect.

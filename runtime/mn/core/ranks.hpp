@@ -1,4 +1,4 @@
-/// Variables by which launchers tell a process its rank; numbers of nodes.
+/// Launchers' variables for a process's rank; numbers of nodes.
 ///
 /// Variables: mpiexec(1) of Open MPI (PMIX_*, OMPI_*), MPICH's Hydra (PMI_*, MPI_*), MVAPICH2's mpirun_rsh (MV2_*),
 /// jsrun(1) (JSM_*), flux-run(1) (FLUX_*), PALS' mpiexec(1) (PALS_*), srun(1) (SLURM_*).
@@ -13,7 +13,7 @@
 
 namespace mn {
 
-/// The names under which a launcher passes a rank its placement.
+/// Names of a launcher's variables for a rank's placement.
 struct LauncherVariables {
   const char* launcher;  ///< name for people
   const char* rank;
@@ -23,8 +23,8 @@ struct LauncherVariables {
   const char* job;  ///< equal on all ranks, different for every other job
 };
 
-/// PMI's row is last, because other launchers set some of its variables too. PMIx servers and Slurm have no row: they
-/// need code of their own.
+/// PMI's row is last, because further launchers set PMI variables too. PMIx servers and Slurm have no row: they need
+/// code of their own.
 inline constexpr LauncherVariables kLauncherVariables[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},

@@ -8,14 +8,14 @@
 namespace mn {
 
 /// The median of `values`, which must not be empty. Of an even number of values, the lower middle one: of two ranks,
-/// the faster one judges the slower one.
+/// the faster rank is the standard.
 [[nodiscard]] inline double lower_median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-/// True if a rank that computes `seconds` per step delays the others, whose lower median is `median`: a quarter longer,
+/// True if a rank with `seconds` of computation per step delays ranks with the lower median `median`: a quarter longer,
 /// and at least 1 ms.
 [[nodiscard]] inline bool is_slow_rank(double seconds, double median) {
   return seconds > 1.25 * median && seconds > median + 0.001;

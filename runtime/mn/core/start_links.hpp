@@ -11,11 +11,11 @@ namespace mn {
 
 inline constexpr const char* kStartLinksVariable = "MN_START_LINKS";
 
-/// A connection to another rank; it closes when the other rank's process ends.
+/// A connection to another rank; closes when the peer's process ends.
 struct StartLink {
   int fd = -1;
   std::uint64_t inode = 0;  ///< of the socket; tells whether `fd` now belongs to another file
-  bool reports = false;     ///< only this rank reports the loss of the other rank
+  bool reports = false;     ///< only this rank reports the loss of the peer
   std::string name;         ///< the other rank, for people
   friend bool operator==(const StartLink&, const StartLink&) = default;
 };

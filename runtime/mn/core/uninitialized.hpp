@@ -1,4 +1,4 @@
-/// Vectors whose new elements are not zeroed, for memory that is overwritten at once.
+/// Vectors without zeroing of new elements, for memory to be overwritten at once.
 #pragma once
 
 #include <cstddef>

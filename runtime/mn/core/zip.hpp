@@ -1,8 +1,8 @@
 /// The directory of a ZIP archive, in memory or in a file.
 ///
 /// An archive has a header before each member, then a directory of all members, then an end record with the directory's
-/// offset. Numbers are little endian. A number too large for its field is all ones there; its value stands in the ZIP64
-/// field of the directory's entry, or in the ZIP64 end record.
+/// offset. Numbers are little endian. A field of all ones means a number too large for the field: the number stands in
+/// the ZIP64 field of the directory's entry, or in the ZIP64 end record.
 /// Invariant: offsets and lengths come from an untrusted archive, so every read is checked against the bounds.
 /// Source: PKWARE's APPNOTE.TXT 6.3, with ZIP64.
 #pragma once

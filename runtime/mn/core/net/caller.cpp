@@ -16,7 +16,7 @@ constexpr milliseconds kMaxForOne{5000};
 constexpr milliseconds kBetweenLookUps{1000};
 constexpr milliseconds kBeforeWeakCalls{2000};
 
-/// The peer does not listen yet, or its queue of callers is full, or the port belongs to the launcher of another job,
+/// The peer does not listen yet, or its queue of callers is full, or the port belongs to a different job's launcher,
 /// without a process of the called number.
 bool is_early(const std::string& why) {
   return why == std::strerror(ECONNREFUSED) || why == std::strerror(EAGAIN) || why == std::strerror(ECONNRESET) ||

@@ -1,6 +1,6 @@
-/// Calls one peer at the endpoints where the peer may listen, in turn and repeatedly, until one answer proves the key.
-/// Peers that start late, strangers on the port and networks that swallow packets only cost time. If no answer has
-/// proved the key for two seconds, every second call uses the weak key (greeting.hpp).
+/// Calls a peer at its possible endpoints, in turn and repeatedly, until an answer proves the key. Late peers,
+/// strangers on the port and lossy networks only cost time. If no answer has proved the key for two seconds, every
+/// second call uses the weak key (greeting.hpp).
 #pragma once
 
 #include <functional>
@@ -20,12 +20,12 @@ class Caller {
   /// Calls `find_targets` until the result is not empty. `keys` must outlive the caller.
   Caller(std::function<std::vector<Endpoint>()> find_targets, Call call, Keys& keys);
 
-  /// Begins attempts that are due and ends attempts that take too long.
+  /// Begins due attempts and ends overlong attempts.
   void step(Deadline now);
   /// Time of the next call to step().
   [[nodiscard]] Deadline next_step() const noexcept { return next_; }
-  /// True if processes of other users own all names that this node's leader may listen on. A leader without a name
-  /// reports the failure itself.
+  /// True if processes of other users own all names of this node's leader. A leader without a name reports the failure
+  /// itself.
   [[nodiscard]] bool is_hopeless() const { return !targets_.empty() && strangers_.size() == targets_.size(); }
   /// The attempts under way, for poll(2) and progress().
   [[nodiscard]] std::vector<Channel*> attempts() const;

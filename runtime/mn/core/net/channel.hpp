@@ -1,6 +1,6 @@
 /// One end of a connection between two processes of a job: a greeting, then messages. No function blocks.
 ///
-/// 1. A message is delivered only if its code proves that the other end sent it, unchanged and in order.
+/// 1. A message is delivered only if its code proves that the other end sent the message, unchanged and in order.
 /// 2. Any other input closes the connection; messages received earlier can still be read.
 /// 3. The other end can make this end buffer at most one incomplete message: kMaxMessageBytes, or kMaxGreetingBytes
 ///    during the greeting.

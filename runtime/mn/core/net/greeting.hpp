@@ -1,4 +1,4 @@
-/// Two processes at the ends of a connection prove to each other that they have the job's key.
+/// Two processes at the ends of a connection prove possession of the job's key.
 ///
 ///   caller → listener   call: magic, version, from, to, nonce
 ///   listener → caller   answer: nonce, sealed key, code of (call, answer)
@@ -9,7 +9,7 @@
 ///
 /// 1. Each code covers both nonces, so no code can be used again.
 /// 2. The session key is derived from the whole greeting: each connection has its own.
-/// 3. Before an end has checked the other's code, it sends and believes nothing else.
+/// 3. Before checking the peer's code, an end sends and believes nothing more.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class CallerGreeting {
  public:
   explicit CallerGreeting(Call call);
   [[nodiscard]] const std::string& call() const noexcept { return call_; }
-  /// Throws CommError if `answer` does not prove that the other end has the key.
+  /// Throws CommError if `answer` does not prove the listener's possession of the key.
   void check_answer(std::string_view answer, Keys& keys);
   [[nodiscard]] std::string proof() const;
   /// The key for the codes of messages; call it after check_answer().

@@ -20,8 +20,8 @@ struct Interface {
 /// Interfaces with a route to other hosts: without virtual ones, IPv4 addresses first.
 [[nodiscard]] std::vector<Interface> routed_interfaces();
 
-/// The addresses that this host's name resolves to here, IPv4 first; empty if resolving takes over two seconds.
-/// Resolved once.
+/// The addresses of the host's own name, resolved here, IPv4 first; empty if resolving takes over two seconds. Resolved
+/// once.
 [[nodiscard]] const std::vector<std::string>& addresses_of_own_name();
 
 /// The address for other hosts: the first of `resolved` that an interface has, else the first interface's address, else
@@ -33,7 +33,7 @@ struct Interface {
 /// without a route. Sends nothing.
 [[nodiscard]] std::string interface_toward(const std::string& address);
 
-/// True if `name` is this host's name, its address, or resolves to its address within two seconds.
+/// True if `name` is the host's name or address, or resolves to the host's address within two seconds.
 [[nodiscard]] bool is_own_host(const std::string& name);
 
 /// The addresses of all interfaces. First the addresses of this host's name, last the addresses of virtual interfaces.

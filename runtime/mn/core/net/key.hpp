@@ -1,5 +1,5 @@
-/// Keys of a job's processes, and codes that prove that the sender of a message has the key: HMAC-SHA-512-256 (RFC
-/// 2104), from libsodium.
+/// Keys of a job's processes, and codes as proof that a message's sender has the key: HMAC-SHA-512-256 (RFC 2104), from
+/// libsodium.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ inline constexpr std::size_t kCodeBytes = 32;
 /// A key derived from `key` for the purpose that `parts` name.
 [[nodiscard]] Key derive_key(const Key& key, std::initializer_list<std::string_view> parts);
 
-/// X25519: two processes that exchange their open halves compute the same key; an observer of the open halves cannot.
+/// X25519: after an exchange of open halves, two processes compute an equal key; an observer of the open halves cannot.
 struct KeyPair {
   Key secret;
   Key open;
@@ -60,8 +60,8 @@ class Keys {
   [[nodiscard]] virtual Offer offer() = 0;
   /// For the caller: the key behind the listener's sealed offer. Throws CommError with the reason if there is none.
   [[nodiscard]] virtual Key accept(const std::string& sealed) = 0;
-  /// A key by which two ends without a better key only learn that they belong to one job: strangers may guess it. No
-  /// value if the ends have no weak key.
+  /// A key for two ends without a better key, only to learn of their common job: strangers may guess the key. No value
+  /// if the ends have no weak key.
   [[nodiscard]] virtual std::optional<Key> weak_key() const { return std::nullopt; }
   /// The key's origin, for people: "is random, …".
   [[nodiscard]] virtual std::string origin() = 0;

@@ -22,8 +22,8 @@ struct PortRange {
   return std::to_string(range.first) + "-" + std::to_string(range.last);
 }
 
-/// The first range lies below Linux's default range for outgoing connections (32768-60999), so no such connection can
-/// take a port. The second range serves hosts whose processes use all ports of the first.
+/// The first range lies below Linux's default range for outgoing connections (32768-60999), so no outgoing connection
+/// can take a port. The second range serves hosts whose processes use all ports of the first.
 inline constexpr PortRange kDefaultPorts[] = {{20000, 31999}, {8000, 19999}};
 
 }  // namespace mn

@@ -1,5 +1,5 @@
-/// Sockets that never block and close on exec: TCP, and names in Linux's abstract space (unix(7)), which leave no file,
-/// for processes of one node.
+/// Sockets that never block and close on exec: TCP, and, for processes of a node, names in Linux's abstract space
+/// (unix(7)), which leave no file.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ enum class Reach { kAllHosts, kThisHost };
 /// 0 if the connection is established, else its errno.
 [[nodiscard]] int connection_error(const Fd& socket);
 
-/// True if a process of this user is at the other end of a socket within this host.
+/// True if the peer of a socket within this host is a process of this user.
 [[nodiscard]] bool is_own_users(const Fd& local_socket);
 
 /// The numeric addresses of `host`, in the order to try; empty if resolving takes until the deadline.
