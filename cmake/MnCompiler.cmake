@@ -15,17 +15,17 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-# The hot loops ask for -O3 themselves; elsewhere it costs time to compile.
+# Only hot loops ask for -O3: elsewhere -O3 costs compile time.
 string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 
-# One setting for libraries and executables, so that both can use one precompiled header.
+# One setting for libraries and executables, so both can use one precompiled header.
 add_compile_options(-fPIC)
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options(-Wno-restrict)  # false alarms in std::string's operator+ (GCC bug 105651)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # The compiler frees none of what it has read: a seventh of its time, for at most 1.5 GB (cmake/setup counts on 1.8).
+  # The compiler does not free memory: saves a seventh of the time, for at most 1.5 GB (cmake/setup counts on 1.8).
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=2000000>)
 endif()
 if(MN_WERROR)
@@ -40,16 +40,16 @@ if(MN_SANITIZE)
   add_compile_options(-fsanitize=${MN_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${MN_SANITIZE})
   if(MN_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    add_compile_options(-Wno-tsan)  # it does not see fences; those here stand between atomics, which race with nobody
+    add_compile_options(-Wno-tsan)  # TSan does not see fences; ours stand between atomics, which cannot race
   endif()
 endif()
 
 find_program(MN_CCACHE ccache)
 mark_as_advanced(MN_CCACHE)
 if(MN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # In depend mode ccache learns from the compiler which files were read, and preprocesses nothing itself, which would
-  # load precompiled headers twice. They also need the sloppiness. Paths within the checkout count relative to the build
-  # folder: another clone takes what this one has compiled.
+  # Depend mode: ccache takes the list of headers from the compiler and preprocesses nothing itself, which would load
+  # precompiled headers twice. Precompiled headers also need the sloppiness. Paths within the checkout are relative to
+  # the build folder, so all clones share the cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
       ${MN_CCACHE})

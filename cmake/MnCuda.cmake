@@ -1,8 +1,9 @@
-# mn_compile_cuda(objects a.cu): sets `objects` to what nvcc makes of the file, for a target's sources. By hand, as
-# CMake 3.25 knows neither C++20 nor the architectures of CUDA 13, and would link a second CUDA runtime.
+# mn_compile_cuda(objects a.cu): compiles the file with nvcc and sets `objects` for the SOURCES of a target. By hand,
+# because CMake 3.25 knows neither C++20 for CUDA nor the architectures of CUDA 13, and would link a second CUDA
+# runtime.
 #
-# MN_CUDA_ARCH is nvcc's -arch. By default releases run on every generation that the toolkit knows, other builds on this
-# machine's GPU, which makes nvcc quick.
+# MN_CUDA_ARCH is nvcc's -arch. By default release builds run on every GPU generation that the toolkit supports, other
+# builds only on this machine's GPU, which compiles faster.
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   set(MN_CUDA_ARCH_DEFAULT all-major)
 elseif(EXISTS /dev/nvidiactl)

@@ -1,7 +1,7 @@
-# Every third-party library that mn's targets link, as imported targets. Read by the tree and by the installed package.
-# MN_HAVE_TORCH, MN_HAVE_CUDA, MN_HAVE_NCCL, MN_HAVE_WEBP and MN_HAVE_TIFF say what there is.
+# Imported targets for every third-party library that mn links. Read by the tree and by the installed package. Sets
+# MN_HAVE_TORCH, MN_HAVE_CUDA, MN_HAVE_NCCL, MN_HAVE_WEBP and MN_HAVE_TIFF.
 if(CMAKE_FIND_PACKAGE_NAME STREQUAL "mn")
-  # In the package it is find_package(mn) that must say what is missing.
+  # In the package, find_package(mn) must report a missing library.
   include(CMakeFindDependencyMacro)
   macro(mn_require)
     find_dependency(${ARGN})
@@ -12,14 +12,14 @@ else()
   endmacro()
 endif()
 
-set(MPI_CXX_SKIP_MPICXX ON)  # not the C++ bindings that MPI-3 removed
+set(MPI_CXX_SKIP_MPICXX ON)  # without the C++ bindings, which MPI-3 removed
 mn_require(MPI COMPONENTS CXX)
 mn_require(Threads)
 mn_require(HDF5 1.10 COMPONENTS C)
 mn_require(nlohmann_json)
 mn_require(ZLIB)
 
-# Static where there is a choice: a built tree then runs on nodes that have no Boost.
+# Static if possible: then the programs run on nodes without Boost.
 set(Boost_USE_STATIC_LIBS ON)
 find_package(Boost 1.74 QUIET COMPONENTS log program_options)
 if(NOT Boost_FOUND)
@@ -28,8 +28,8 @@ if(NOT Boost_FOUND)
 endif()
 unset(Boost_USE_STATIC_LIBS)
 
-# A library without a CMake package: mn_find_library(hwloc hwloc.h hwloc) → imported target mn_hwloc. The first of several
-# names counts. With OPTIONAL last there is no such target where the library is absent.
+# Finds a library without a CMake package: mn_find_library(hwloc hwloc.h hwloc) makes the imported target mn_hwloc. Of
+# several names the first one found counts. With OPTIONAL last, a missing library makes no target.
 function(mn_find_library name header)
   set(names ${ARGN})
   if(NOT "OPTIONAL" IN_LIST names)
@@ -52,8 +52,8 @@ mn_find_library(jpeg jpeglib.h jpeg)
 mn_find_library(png png.h png)
 mn_find_library(sodium sodium.h libsodium.a sodium)
 
-# Decoders that mn can do without: -DMN_WEBP=ON or OFF, else if the library is there. The installed package has what the
-# build had.
+# Optional decoders: -DMN_WEBP=ON or OFF; by default on if the library is found. The installed package has the same
+# decoders as the build.
 function(mn_find_decoder name header library version_header version_line)
   string(TOUPPER ${name} upper)
   set(MN_HAVE_${upper} OFF PARENT_SCOPE)
@@ -76,7 +76,7 @@ mn_find_decoder(tiff tiffio.h tiff tiffio.h "TIFFOpenOptionsSetMaxSingleMemAlloc
 
 include(${CMAKE_CURRENT_LIST_DIR}/MnTorch.cmake)
 
-# GPU support needs the toolkit to compile and, where torch is used, a libtorch that was built for CUDA.
+# GPU support needs the toolkit and, in builds with libtorch, a libtorch for CUDA.
 set(MN_HAVE_CUDA OFF)
 if(NOT MN_CUDA STREQUAL "OFF" AND (MN_TORCH_HAS_CUDA OR NOT MN_HAVE_TORCH))
   find_package(CUDAToolkit 12 QUIET)

@@ -1,5 +1,5 @@
-# `cmake --build build --target docs`: README.md, the pages of docs/ and the API reference of the public headers, as a site
-# in build/docs/html. A warning fails it.
+# `cmake --build build --target docs` makes a site in build/docs/html: README.md, the pages of docs/ and the API
+# reference of the public headers. A warning is an error.
 find_package(Doxygen QUIET)
 if(NOT DOXYGEN_FOUND)
   add_custom_target(docs COMMAND ${CMAKE_COMMAND} -E echo "the API reference needs doxygen: install it and configure again"

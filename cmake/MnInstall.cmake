@@ -1,5 +1,4 @@
-# What `cmake --install` puts beside the programs (mn_add_executable installs those): the libraries with their headers,
-# and the CMake package mn.
+# `cmake --install` of the libraries, their headers and the CMake package mn. Programs install in mn_add_executable.
 include(CMakePackageConfigHelpers)
 set(MN_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/mn)
 
@@ -20,7 +19,7 @@ install(TARGETS mn ${MN_LIBRARIES} EXPORT mnTargets
 install(EXPORT mnTargets NAMESPACE mn:: DESTINATION ${MN_PACKAGE_DIR})
 set(MN_PACKAGE_FILES ${PROJECT_SOURCE_DIR}/cmake/MnDependencies.cmake ${PROJECT_SOURCE_DIR}/cmake/MnNccl.cmake
                      ${PROJECT_SOURCE_DIR}/cmake/MnTorch.cmake)
-# A libtorch of the checkout is installed too, so that the checkout may go; another one stays where it is.
+# A libtorch inside the checkout is installed too, so the checkout can be deleted; an outside libtorch stays.
 set(MN_TORCH_HINT ${MN_TORCH_DIR})
 if(MN_HAVE_TORCH)
   file(REAL_PATH ${MN_TORCH_DIR}/.. MN_TORCH_SITE)
@@ -39,7 +38,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/mnConfigVersion.cmake COM
 install(FILES ${PROJECT_BINARY_DIR}/mnConfig.cmake ${PROJECT_BINARY_DIR}/mnConfigVersion.cmake
               ${MN_PACKAGE_FILES}
         DESTINATION ${MN_PACKAGE_DIR})
-# The build folder is such a package too (-Dmn_DIR=build), for `jobs/run FOLDER`, which builds the target first.
+# The build folder also serves as a package (-Dmn_DIR=build), for `jobs/run FOLDER`, which builds the target first.
 export(EXPORT mnTargets NAMESPACE mn:: FILE ${PROJECT_BINARY_DIR}/mnTargets.cmake)
 file(COPY ${MN_PACKAGE_FILES} DESTINATION ${PROJECT_BINARY_DIR})
 add_custom_target(libraries)

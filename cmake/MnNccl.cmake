@@ -1,6 +1,6 @@
-# Imported target mn_nccl, and MN_NCCL_VERSION. A process must hold one libnccl, so libtorch's own is taken: the one
-# beside libtorch_cuda in the wheel's packages. Another, and that of builds without libtorch, is looked for in $NCCL_ROOT
-# and beside the CUDA toolkit; it has the same soname, so libtorch then uses it too.
+# Imported target mn_nccl, and MN_NCCL_VERSION. A process must load one libnccl only, so libtorch's libnccl is taken,
+# from the wheel's packages beside libtorch_cuda. Without it, and in builds without libtorch, $NCCL_ROOT and the CUDA
+# toolkit are searched; libtorch then loads the same library, because the soname is equal.
 set(MN_HAVE_NCCL OFF)
 set(MN_NCCL_VERSION none)
 if(MN_HAVE_CUDA AND NOT MN_NCCL STREQUAL "OFF")

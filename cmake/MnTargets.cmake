@@ -1,9 +1,9 @@
-# The few ways in which targets are made in this tree.
+# Functions that make the targets of this tree.
 
-# mn_add_library(core SOURCES a.cpp PUBLIC_HEADERS a.hpp LINKS … [TORCH]): static library mn_core, alias mn::core.
-# PUBLIC_HEADERS alone are installed and documented, and install.headers compiles each by itself; <mn/mn.hpp> includes
-# those that users name. TORCH links libtorch; APART: sources that read far more headers than the others; ALONE: those whose
-# objects must be their own; OPTIMIZED goes to mn_optimize.
+# mn_add_library(core SOURCES a.cpp PUBLIC_HEADERS a.hpp LINKS … [TORCH]): static library mn_core, alias mn::core. Only
+# PUBLIC_HEADERS are installed and documented, and install.headers compiles each alone; <mn/mn.hpp> includes the headers
+# for users. TORCH links libtorch. APART: sources that read far more headers than the rest. ALONE: sources that need an
+# object of their own. OPTIMIZED: sources for mn_optimize.
 function(mn_add_library name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;PUBLIC_HEADERS;LINKS;PRIVATE_LINKS;APART;ALONE;OPTIMIZED" ${ARGN})
   add_library(mn_${name} STATIC ${ARG_SOURCES})
@@ -23,9 +23,9 @@ function(mn_add_library name)
   set_property(GLOBAL APPEND PROPERTY MN_PUBLIC_HEADERS ${headers})
 endfunction()
 
-# mn_optimize([sources…]): hot loops, always at -O3 and, where the compiler can, for several generations of x86-64 at once.
-# Without fused multiply-add, so that every CPU computes the same bits. The choice of a generation at load time runs
-# before a sanitizer is set up, so sanitized builds do without.
+# mn_optimize([sources…]): compiles hot loops at -O3 and, if the compiler can, for several generations of x86-64 in one
+# binary; without fused multiply-add, so every CPU computes the same bits. The loader chooses a generation before a
+# sanitizer is set up, so sanitized builds have one generation.
 include(CheckCXXSourceCompiles)
 check_cxx_source_compiles("
   template <class T> __attribute__((target_clones(\"avx512f\", \"avx2\", \"default\"))) void twice(T* x) { *x += *x; }
@@ -40,10 +40,9 @@ function(mn_optimize)
   endif()
 endfunction()
 
-# mn_unite(target [APART …] [ALONE …]): where MN_UNITY is on, its sources are compiled eight at a time, those APART eight at
-# a time as well, but not with the others, and those ALONE one by one.
-# Headers are read once for all of them; names in anonymous namespaces must differ. Not CMake's UNITY_BUILD, which writes
-# absolute paths into the united sources: ccache would compile them again in each clone.
+# mn_unite(target [APART …] [ALONE …]): with MN_UNITY, compiles sources in groups of eight; APART sources in groups of
+# their own, ALONE sources one by one. A group reads its headers once; names in anonymous namespaces must differ. Not
+# CMake's UNITY_BUILD, whose absolute paths would defeat ccache in other clones.
 function(mn_unite target)
   if(NOT MN_UNITY)
     return()
@@ -55,11 +54,11 @@ function(mn_unite target)
   mn_unite_sources(${target} sources ${sources})
   mn_unite_sources(${target} apart ${ARG_APART})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # sources look like headers
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # the compiler takes included sources for headers
   endif()
 endfunction()
 
-# mn_unite_sources(target NAME [sources…]): adds NAME_0.cpp, NAME_1.cpp, … to the target, which include eight sources each.
+# mn_unite_sources(target NAME [sources…]): adds NAME_0.cpp, NAME_1.cpp, … to the target; each includes eight sources.
 function(mn_unite_sources target name)
   set_source_files_properties(${ARGN} PROPERTIES HEADER_FILE_ONLY ON)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${target}_united)
@@ -80,7 +79,7 @@ function(mn_unite_sources target name)
   endforeach()
 endfunction()
 
-# mn_add_executable(mnlaunch SOURCES … LINKS … [DIR jobs]): lands in build/[DIR/], installs to bin/[DIR/].
+# mn_add_executable(mnlaunch SOURCES … LINKS … [DIR jobs]): built in build/[DIR/], installed in bin/[DIR/].
 function(mn_add_executable name)
   cmake_parse_arguments(ARG "" "DIR;OUTPUT" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -93,7 +92,8 @@ function(mn_add_executable name)
   set_property(GLOBAL APPEND PROPERTY MN_BUILT_FILES $<TARGET_FILE:${name}>)
 endfunction()
 
-# mn_add_manual(mnlaunch LINKS … [SOURCE man_page.cpp]): that source prints mnlaunch(1), which is installed.
+# mn_add_manual(mnlaunch LINKS … [SOURCE man_page.cpp]): runs the source's program to print mnlaunch(1), and installs
+# the page.
 function(mn_add_manual name)
   cmake_parse_arguments(ARG "" "SOURCE" "LINKS" ${ARGN})
   if(NOT ARG_SOURCE)

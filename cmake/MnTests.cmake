@@ -1,7 +1,7 @@
-# How tests, and the programs that they run, are made.
+# Functions that make tests, and the programs that tests run.
 include(CheckLinkerFlag)
 
-# The fastest linker that is there: a build links two hundred programs for tests.
+# The fastest linker found: a build links two hundred test programs.
 foreach(linker lld gold)
   check_linker_flag(CXX -fuse-ld=${linker} MN_LINKS_WITH_${linker})
   if(MN_LINKS_WITH_${linker})
@@ -10,8 +10,8 @@ foreach(linker lld gold)
   endif()
 endforeach()
 
-# mn_precompile_torch(target): its sources begin with the one precompiled header, <torch/torch.h> and GoogleTest. For
-# tests, which are many: it takes twice as long to make as to read.
+# mn_precompile_torch(target): the target uses the shared precompiled header: <torch/torch.h> and GoogleTest. Only for
+# the many tests, because making the header takes twice as long as reading its files.
 function(mn_precompile_torch target)
   if(NOT TARGET mn_torch_pch)
     file(WRITE ${PROJECT_BINARY_DIR}/torch_pch.cpp "\n")
@@ -19,20 +19,20 @@ function(mn_precompile_torch target)
     target_link_libraries(mn_torch_pch PRIVATE mn_torch GTest::gmock)
     target_precompile_headers(mn_torch_pch PRIVATE <torch/torch.h> <gmock/gmock.h> <gtest/gtest.h>)
   endif()
-  # A precompiled header is read only by what defines the same.
+  # A precompiled header needs equal definitions in all its users.
   target_compile_definitions(${target} PRIVATE $<TARGET_PROPERTY:GTest::gtest,INTERFACE_COMPILE_DEFINITIONS>)
   target_compile_options(${target} PRIVATE $<TARGET_PROPERTY:GTest::gtest,INTERFACE_COMPILE_OPTIONS>)
   target_precompile_headers(${target} REUSE_FROM mn_torch_pch)
 endfunction()
 
-# mn_compile_quickly(target): for what is compiled once and run once: a third of the time to compile.
+# mn_compile_quickly(target): for programs compiled once and run once; takes a third of the compile time.
 function(mn_compile_quickly target)
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${target} PRIVATE -Og)
   endif()
 endfunction()
 
-# mn_add_program(name SOURCES … LINKS … [TORCH] [DIR examples]): a program that tests run, in build/tests[/DIR].
+# mn_add_program(name SOURCES … LINKS … [TORCH] [DIR examples]): a program for tests to run, in build/tests[/DIR].
 # TORCH: with the precompiled header.
 function(mn_add_program name)
   cmake_parse_arguments(ARG "TORCH" "DIR" "SOURCES;LINKS" ${ARGN})
@@ -43,8 +43,8 @@ function(mn_add_program name)
   endif()
 endfunction()
 
-# mn_build_by_test(fixture targets…): what few tests run, or none: it is not built with everything, but by the target and
-# the test of the fixture's name. Tests that run it require the fixture.
+# mn_build_by_test(fixture targets…): builds rarely needed targets in a test named `fixture`, or by the target
+# `fixture`, not with everything. Tests that run them require the fixture.
 function(mn_build_by_test fixture)
   if(NOT TARGET ${fixture})
     add_custom_target(${fixture})
@@ -56,7 +56,7 @@ function(mn_build_by_test fixture)
   add_dependencies(${fixture} ${ARGN})
 endfunction()
 
-# mn_add_benchmark(name SOURCES … LINKS … [TORCH]): a program that is run by hand, optimized as mn is; of the fixture
+# mn_add_benchmark(name SOURCES … LINKS … [TORCH]): a program to run by hand, optimized as mn is; in the fixture
 # `benchmarks`.
 function(mn_add_benchmark name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LINKS" ${ARGN})
@@ -64,8 +64,8 @@ function(mn_add_benchmark name)
   mn_build_by_test(benchmarks ${name})
 endfunction()
 
-# mn_add_test(name SOURCES … LINKS … [TORCH] [LABELS …] [TIMEOUT s]): a GoogleTest program, one process.
-# TORCH: with the precompiled header.
+# mn_add_test(name SOURCES … LINKS … [TORCH] [LABELS …] [TIMEOUT s]): a GoogleTest program in one process. TORCH: with
+# the precompiled header.
 function(mn_add_test name)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   mn_test_program(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS};GTest::gmock;GTest::gtest_main")
@@ -73,8 +73,8 @@ function(mn_add_test name)
   mn_test_properties(${name} "${ARG_TIMEOUT}" "${ARG_LABELS}" 1)
 endfunction()
 
-# mn_add_mpi_test(name RANKS 1 2 3 4 SOURCES … LINKS … [TORCH] [LABELS …] [TIMEOUT s]): the same program at each
-# number of ranks, as name.np1, name.np2, …; it links tests/support's main, which runs under MPI.
+# mn_add_mpi_test(name RANKS 1 2 3 4 SOURCES … LINKS … [TORCH] [LABELS …] [TIMEOUT s]): a GoogleTest program under MPI,
+# as test name.np1, name.np2, …, one per number of ranks; links the main() of tests/support.
 function(mn_add_mpi_test name)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "RANKS;SOURCES;LINKS;LABELS" ${ARGN})
   mn_test_program(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS};mn_mpi_test_main")
@@ -85,8 +85,8 @@ function(mn_add_mpi_test name)
   endforeach()
 endfunction()
 
-# mn_add_gpu_test(name RANKS 2 4 SOURCES … …): as mn_add_mpi_test, for machines with a GPU, which all ranks may share;
-# label gpu, and reported as not run elsewhere. tests/gpu/prove runs them all.
+# mn_add_gpu_test(name RANKS 2 4 SOURCES … …): an mn_add_mpi_test() for a GPU, which all ranks may share; has the label
+# gpu, and is skipped on machines without a GPU. tests/gpu/prove runs all such tests.
 function(mn_add_gpu_test name)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "RANKS;SOURCES;LINKS;LABELS" ${ARGN})
   mn_test_program(${name} "${ARG_TORCH}" "${ARG_SOURCES}" "${ARG_LINKS};mn_mpi_test_main")
@@ -98,8 +98,8 @@ function(mn_add_gpu_test name)
   endforeach()
 endfunction()
 
-# mn_add_script_test(name COMMAND … [LABELS …] [TIMEOUT s] [PROCESSORS n]): a script that runs the built programs as a user
-# would.
+# mn_add_script_test(name COMMAND … [LABELS …] [TIMEOUT s] [PROCESSORS n]): a script that runs the built programs as a
+# user would.
 function(mn_add_script_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "COMMAND;LABELS" ${ARGN})
   if(NOT ARG_PROCESSORS)
@@ -109,7 +109,7 @@ function(mn_add_script_test name)
   mn_test_properties(${name} "${ARG_TIMEOUT}" "${ARG_LABELS}" ${ARG_PROCESSORS})
 endfunction()
 
-# A GoogleTest program, without the tests that run it.
+# A GoogleTest program, not registered as a test.
 function(mn_test_program name torch sources links)
   mn_program_of_tests(${name} "${torch}" "${sources}" "${links}")
   mn_compile_quickly(${name})
@@ -127,17 +127,17 @@ function(mn_program_of_tests name torch sources links)
   endif()
 endfunction()
 
-# CTest counts halves of processors, so that tests which wait (mn_waits) run beside those that compute.
+# CTest counts halves of processors, so that waiting tests (mn_waits) run beside computing tests.
 function(mn_test_properties test timeout labels processors)
   if(NOT timeout)
-    set(timeout 480)  # seconds at most, but minutes on a machine that does other things too
+    set(timeout 480)  # a test takes seconds, but minutes on a busy machine
   endif()
   math(EXPR halves "2 * ${processors}")
   math(EXPR mpiexec_timeout "${timeout} - 15")  # so that mpiexec ends its ranks itself
-  if(MN_SANITIZE STREQUAL "thread")  # of MPI, which is not instrumented, ThreadSanitizer sees only half
+  if(MN_SANITIZE STREQUAL "thread")  # MPI is not instrumented, so ThreadSanitizer sees only half of its work
     set(more ";TSAN_OPTIONS=ignore_noninstrumented_modules=1")
   endif()
-  if(NOT "gpu" IN_LIST labels)  # the others mean the same everywhere
+  if(NOT "gpu" IN_LIST labels)  # hides GPUs, so other tests do the same on every machine
     string(APPEND more ";CUDA_VISIBLE_DEVICES=")
   endif()
   set_tests_properties(${test} PROPERTIES
@@ -145,7 +145,7 @@ function(mn_test_properties test timeout labels processors)
     ENVIRONMENT "MN_BUILD_DIR=${PROJECT_BINARY_DIR};MN_SOURCE_DIR=${PROJECT_SOURCE_DIR};MN_TEST_TIMEOUT=${mpiexec_timeout};OMP_NUM_THREADS=1;LC_ALL=C${more}")
 endfunction()
 
-# mn_waits(tests…): they wait for time-outs most of the time, some for minutes, and therefore begin early.
+# mn_waits(tests…): tests that mostly wait for time-outs, some for minutes; they start early.
 function(mn_waits)
   set_tests_properties(${ARGN} PROPERTIES PROCESSORS 1 COST 1)
 endfunction()

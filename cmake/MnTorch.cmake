@@ -1,7 +1,7 @@
-# Imported target mn_torch for libtorch's C++ API. Torch's own CMake package wants nvcc and adds global flags; the
-# headers and three libraries are all that is needed. Looked for in CMAKE_PREFIX_PATH (a libtorch unzip, or a Python
-# environment's torch folder), $Torch_ROOT, the folder where the installed mn found it (MN_TORCH_HINT), and the private
-# environment that cmake/setup makes in the build folder, or in build/ for the build folders beside it.
+# Imported target mn_torch for libtorch's C++ API. Torch's own CMake package wants nvcc and adds global flags; headers
+# and three libraries are enough. Searched in CMAKE_PREFIX_PATH (an unzipped libtorch, or a Python environment's torch
+# folder), $Torch_ROOT, the folder that the installed mn used (MN_TORCH_HINT), and the environment that cmake/setup
+# makes in the build folder, or in build/ for build folders beside build/.
 set(MN_HAVE_TORCH OFF)
 set(MN_TORCH_HAS_CUDA OFF)
 if(MN_TORCH STREQUAL "OFF")
@@ -29,7 +29,7 @@ endif()
 set(MN_HAVE_TORCH ON)
 
 if(NOT TARGET mn_torch)
-  # The wheel keeps NVIDIA's libraries in packages beside torch; a libtorch unzip keeps them in its own lib folder.
+  # A wheel has NVIDIA's libraries in packages beside torch; an unzipped libtorch has them in its lib folder.
   file(GLOB MN_TORCH_NVIDIA_DIRS ${MN_TORCH_DIR}/../nvidia/*/lib)
   add_library(mn_torch INTERFACE IMPORTED GLOBAL)
   target_include_directories(mn_torch SYSTEM INTERFACE ${MN_TORCH_INCLUDE} ${MN_TORCH_INCLUDE}/torch/csrc/api/include)
@@ -40,7 +40,8 @@ if(NOT TARGET mn_torch)
   target_link_libraries(mn_torch INTERFACE ${MN_TORCH_DIR}/lib/libc10.so ${MN_TORCH_DIR}/lib/libtorch_cpu.so)
 endif()
 
-# Adds libtorch's CUDA libraries. Needed by name alone: libtorch_cuda registers its kernels when it is loaded.
+# Adds libtorch's CUDA libraries. Linked by name although no symbol is used: libtorch_cuda registers its kernels when
+# loaded.
 function(mn_torch_link_cuda)
   set_property(TARGET mn_torch APPEND PROPERTY INTERFACE_LINK_LIBRARIES
                -Wl,--no-as-needed ${MN_TORCH_DIR}/lib/libtorch_cuda.so ${MN_TORCH_DIR}/lib/libc10_cuda.so -Wl,--as-needed)

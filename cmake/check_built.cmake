@@ -1,4 +1,4 @@
-# Run by `cmake --install` before anything is installed: `jobs/run` builds only what its job needs. MN_BUILD: build folder.
+# Run by `cmake --install` before any file is installed, because `jobs/run` builds only its job. MN_BUILD: build folder.
 file(STRINGS ${MN_BUILD}/installed-files files)
 list(FILTER files EXCLUDE REGEX "^$")
 foreach(file ${files})

@@ -1,5 +1,6 @@
-# Run by `cmake --install` where libtorch lies in the checkout's build folder: puts it beside the installed programs, which
-# then find it there. MN_SITE: the folder of Python packages that holds torch; MN_DESTINATION: its place below the prefix.
+# Run by `cmake --install` if libtorch lies in the checkout's build folder: copies libtorch beside the installed
+# programs and redirects them. MN_SITE: the folder of Python packages that holds torch; MN_DESTINATION: the copy's
+# folder below the prefix.
 cmake_policy(VERSION 3.25)
 set(prefix "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
 set(destination "${prefix}/${MN_DESTINATION}")
@@ -16,7 +17,7 @@ foreach(part ${parts})
   endforeach()
 endforeach()
 
-# The linker has written the folders of the checkout into the programs.
+# The programs' run paths name folders of the checkout.
 file(GLOB_RECURSE programs ${prefix}/bin/*)
 foreach(program ${programs})
   set(old "")

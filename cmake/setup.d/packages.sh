@@ -1,6 +1,7 @@
-# System packages: what is missing of requirements.txt, and apt-get, or a list where that or root is not to be had.
+# System packages: finds the missing rows of requirements.txt, and installs them by apt-get, or lists them without root
+# or apt-get.
 
-# Folders in which a header may lie, beyond those of a package manager.
+# Folders searched for headers, beyond a package manager's.
 header_dirs() {
   local name
   printf '%s\n' /usr/include /usr/local/include /usr/include/hdf5/* /usr/lib/*/pmix*/include
@@ -11,7 +12,7 @@ header_dirs() {
   done
 }
 
-# The first Python that can make the environment, or nothing.
+# The first Python that can make the environment; empty if none can.
 find_python() {
   local candidate
   for candidate in ${PYTHON:+"$PYTHON"} /usr/bin/python3 python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
@@ -34,7 +35,7 @@ probe() {  # probe command:NAME|header:PATH|python
   esac
 }
 
-# Fills missing (rows of requirements.txt) for the wanted groups.
+# Fills `missing` with the missing rows of requirements.txt in the wanted groups.
 find_missing() {
   local group what probe packages conda spack installed='' package names complete include_dirs
   missing=()
@@ -57,12 +58,12 @@ find_missing() {
   done < <(grep -v '^#' "$root/cmake/requirements.txt")
 }
 
-# The packages of the row with that probe.
+# The packages of the row with this probe.
 packages_of() { words "$(grep -v '^#' "$root/cmake/requirements.txt" | awk -F'|' -v probe="$1" '$3 ~ "^ *" probe " *$" { print $4 }')"; }
 
 words() { local all; read -rd '' -a all <<<"$1" || true; echo "${all[*]}"; }
 
-# One column of the missing rows that the build cannot do without.
+# One column of the missing rows that the build requires.
 column() { words "$(printf '%s\n' "${missing[@]}" | sed -nE '/^(base|tests)/p' | cut -d'|' -f"$1")"; }
 
 rows_not_required() { printf '%s\n' "${missing[@]}" | sed -E '/^(base|tests)/d'; }
@@ -70,7 +71,7 @@ rows_not_required() { printf '%s\n' "${missing[@]}" | sed -E '/^(base|tests)/d';
 list_missing() {
   local row group what packages rest required
   required=$(column 3)
-  [ -n "$required" ] || [ ! -e "$build_dir/CMakeCache.txt" ] || return 0  # the optional ones are named once
+  [ -n "$required" ] || [ ! -e "$build_dir/CMakeCache.txt" ] || return 0  # name the optional ones once
   say "this machine lacks (and there is $1 to install it; Debian's names in brackets)"
   for row in "${missing[@]}"; do
     IFS='|' read -r group what packages rest <<<"$row"
@@ -89,8 +90,8 @@ HELP
   exit 1
 }
 
-# Sets apt, the command for apt-get as root; without it the missing packages are listed, and unless all are optional
-# that ends the set-up.
+# Sets `apt`, the command for apt-get as root. Without such a command, lists the missing packages; ends the set-up
+# unless all of them are optional.
 find_apt() {
   local as_root=() settings=() name
   if ! command -v apt-get >/dev/null; then
@@ -119,7 +120,8 @@ install_required() {
   apt_install "$1" || die "apt-get could not install $1; is the network there? Its words are in $log"
 }
 
-# All at once, which is quickest; where that fails, what is optional goes one by one, and what can't be had is noted.
+# Installs all packages at once, which is fastest. If that fails, installs optional packages one by one, and records the
+# unavailable ones.
 install_packages() {
   local row group what packages required optional
   required=$(column 3)

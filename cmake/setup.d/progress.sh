@@ -1,9 +1,9 @@
-# What cmake/setup says, and how it shows that long steps go on: a terminal gets one line that is written over again and
-# again, a log file a line now and then.
+# Messages of cmake/setup and the progress of long steps: on a terminal one line, overwritten; in a log file a line now
+# and then.
 
 erase='' show_every=15
 if [ -t 2 ]; then erase=$'\r\e[K' show_every=1; fi
-background=()  # processes that end with this one
+background=()  # processes to end with this one
 
 say() { echo "${erase}setup: $*" >&2; }
 die() { say "$*"; exit 1; }
@@ -14,12 +14,12 @@ end_background() {
 }
 trap end_background EXIT
 
-# Prints the parts that PART… (functions) say at intervals, until it is killed.
+# Prints the texts of the functions PART… at intervals, until killed.
 show_progress() {
   local part words line last='' never
   exec {never}<> <(:)
   trap 'printf %s "$erase" >&2; exit' TERM
-  while read -rt "$show_every" -u "$never" || true; do  # no process of its own that could outlive this one
+  while read -rt "$show_every" -u "$never" || true; do  # a sleep process could outlive this one
     line=''
     for part in "$@"; do
       words=$("$part")
@@ -31,7 +31,7 @@ show_progress() {
   done
 }
 
-# How far the last call of apt-get in the log is.
+# Progress of apt-get's last call, from the log.
 packages_progress() {
   awk '/ newly installed, / { all = $1 + $3; got = unpacked = ready = 0 }
     /^Get:/ { ++got } /^Unpacking / { ++unpacked } /^Setting up / { ++ready }
