@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -70,6 +71,7 @@ ActivityScope::~ActivityScope() {
   Account& all = account();
   const std::lock_guard lock(all.mutex);
   progress(all);
+  assert(!all.scopes.empty());
   all.scopes.pop_back();
 }
 

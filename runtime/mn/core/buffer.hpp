@@ -1,6 +1,7 @@
 /// What communicators move: a typed, borrowed piece of host or device memory.
 #pragma once
 
+#include <cassert>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -150,8 +151,9 @@ struct BufferView {
 
   /// Bytes of all elements.
   [[nodiscard]] std::size_t bytes() const noexcept { return count * size_of(dtype); }
-  /// Elements [first, first + length), unchecked.
+  /// Elements [first, first + length), which must exist.
   [[nodiscard]] BufferView slice(std::size_t first, std::size_t length) const {
+    assert(first <= count && length <= count - first);
     return {static_cast<std::byte*>(data) + first * size_of(dtype), length, dtype, device, stream};
   }
   /// A view of these elements with `other` as stream.
@@ -186,8 +188,9 @@ struct ConstBufferView {
 
   /// Bytes of all elements.
   [[nodiscard]] std::size_t bytes() const noexcept { return count * size_of(dtype); }
-  /// Elements [first, first + length), unchecked.
+  /// Elements [first, first + length), which must exist.
   [[nodiscard]] ConstBufferView slice(std::size_t first, std::size_t length) const {
+    assert(first <= count && length <= count - first);
     return {static_cast<const std::byte*>(data) + first * size_of(dtype), length, dtype, device, stream};
   }
 };

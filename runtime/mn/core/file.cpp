@@ -4,6 +4,7 @@
 #include <mn/core/file.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -197,6 +198,7 @@ TemporaryFile::~TemporaryFile() {
 }
 
 void TemporaryFile::publish() {
+  assert(!temporary_.empty());  // once
   File(temporary_, File::Mode::kUpdate).sync();
   if (std::rename(temporary_.c_str(), final_.c_str()) != 0) fail("rename", temporary_);
   temporary_.clear();

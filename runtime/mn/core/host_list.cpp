@@ -1,6 +1,7 @@
 #include <mn/core/host_list.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 #include <cstdint>
 #include <map>
@@ -118,6 +119,7 @@ std::vector<std::string> expand_host_list(std::string_view list) {
       begin = i + 1;
     }
   }
+  assert(names.size() <= kMaxNames);  // (3)
   return names;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -53,6 +54,7 @@ class CborWalk {
     std::array<std::uint64_t, kMaxJsonDepth> left{};  // items missing in each open array and object
     do {
       if (const std::uint64_t items = take_item(); items > 0) {
+        assert(depth_ < kMaxJsonDepth);  // take_item() has checked
         left[depth_++] = items;
       } else {
         while (depth_ > 0 && --left[depth_ - 1] == 0) --depth_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <vector>
 
@@ -10,6 +11,7 @@ namespace mn {
 /// The median of `values`, which must not be empty. Of an even number of values, the lower middle one: of two ranks,
 /// the faster rank is the standard.
 [[nodiscard]] inline double lower_median(std::vector<double> values) {
+  assert(!values.empty());
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;

@@ -3,16 +3,20 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <vector>
 
 namespace mn {
 
 class Tree {
  public:
-  explicit constexpr Tree(int arity) noexcept : arity_(arity) {}
+  explicit constexpr Tree(int arity) noexcept : arity_(arity) { assert(arity > 0); }
 
   /// The parent of any node but the root.
-  [[nodiscard]] constexpr int parent_of(int node) const noexcept { return (node - 1) / arity_; }
+  [[nodiscard]] constexpr int parent_of(int node) const noexcept {
+    assert(node > 0);
+    return (node - 1) / arity_;
+  }
 
   /// The children of `node` among `nodes` nodes, ascending.
   [[nodiscard]] std::vector<int> children_of(int node, int nodes) const {

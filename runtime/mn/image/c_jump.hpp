@@ -11,6 +11,7 @@
 /// Source: libjpeg-turbo's example.c, libpng's manual, section III.
 #pragma once
 
+#include <cassert>
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>
@@ -22,8 +23,12 @@ struct CJump {
   static constexpr std::size_t kMessageBytes = 200;
   std::jmp_buf target;
   char message[kMessageBytes];
+  bool is_guarded = false;  ///< a guarded() call runs its step
 
-  [[noreturn]] void leave() { std::longjmp(target, 1); }
+  [[noreturn]] void leave() {
+    assert(is_guarded);  // (1)
+    std::longjmp(target, 1);
+  }
   [[noreturn]] void leave(const char* what) {
     std::snprintf(message, sizeof message, "%s", what);
     leave();
@@ -33,8 +38,13 @@ struct CJump {
 /// Runs `step`; false if the library failed. `step` is left without unwinding: see (2).
 template <class Step>
 [[nodiscard]] bool guarded(CJump& jump, const Step& step) {
-  if (setjmp(jump.target) != 0) return false;
+  if (setjmp(jump.target) != 0) {
+    jump.is_guarded = false;
+    return false;
+  }
+  jump.is_guarded = true;
   step();
+  jump.is_guarded = false;
   return true;
 }
 

@@ -1,6 +1,7 @@
 #include <mn/image/crop.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <utility>
 
@@ -84,6 +85,8 @@ Crop choose_crop(int width, int height, const CropOptions& options, SampleRandom
     crop = crop_of_resized(width, height, options, random);
   }
   const bool is_random = options.mode == CropMode::kRandomResized || options.mode == CropMode::kRandomFixed;
+  assert(crop.readable.x >= 0 && crop.readable.x + crop.readable.width <= width);
+  assert(crop.readable.y >= 0 && crop.readable.y + crop.readable.height <= height);
   crop.flip = is_random && options.flip && random.below(2) == 1;
   return crop;
 }

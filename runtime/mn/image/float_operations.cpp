@@ -1,6 +1,7 @@
 #include <mn/image/float_operations.hpp>
 
 #include <algorithm>
+#include <cassert>
 
 #include <mn/image/simd.hpp>
 
@@ -36,6 +37,7 @@ void erase_part(const Region& region, int size, PixelLayout layout, std::span<fl
 
 void mix_image(const Mix& mix, const FloatShape& shape, const float* own, const float* partner, float* out) {
   const std::size_t count = std::size_t{3} * shape.width * shape.height;
+  assert(out != own && out != partner);
   if (mix.pasted.width > 0 && mix.pasted.height > 0) {
     std::copy_n(own, count, out);
     for_each_run(mix.pasted, shape,

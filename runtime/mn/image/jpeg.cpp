@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
-// jerror.h needs definitions of jpeglib.h. clang-format off
-#include <jerror.h>
+// jerror.h needs definitions of jpeglib.h.
+// clang-format off
 #include <jpeglib.h>
+#include <jerror.h>
 // clang-format on
 
 #include <mn/core/error.hpp>

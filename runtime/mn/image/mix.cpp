@@ -1,6 +1,7 @@
 #include <mn/image/mix.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <numbers>
 
@@ -62,6 +63,7 @@ Mix choose_mix(const MixOptions& options, int width, int height, std::uint64_t s
   mix.share = draw_beta(alpha, random);
   if (!cuts) return mix;
   mix.pasted = choose_pasted(mix.share, width, height, random);
+  assert(mix.pasted.x + mix.pasted.width <= width && mix.pasted.y + mix.pasted.height <= height);
   mix.share = 1 - double(mix.pasted.width) * mix.pasted.height / (double(width) * height);
   return mix;
 }

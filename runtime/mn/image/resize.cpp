@@ -1,6 +1,7 @@
 #include <mn/image/resize.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <iterator>
 
@@ -96,6 +97,7 @@ void Resizer::Taps::compute(double start, double length, int readable_first, int
     const auto rounded = [](double x) { return static_cast<int>(std::floor(x + 0.5)); };
     first[i] = std::clamp(rounded(center_of(i) - radius), readable_first, readable_last - 1);
     count[i] = std::clamp(rounded(center_of(i) + radius), first[i] + 1, readable_last) - first[i];
+    assert(first[i] >= readable_first && count[i] > 0 && first[i] + count[i] <= readable_last);  // (2)
   }
   most = *std::max_element(count.begin(), count.end());
   weights.assign(static_cast<std::size_t>(size) * most, 0.0F);
@@ -110,6 +112,8 @@ void Resizer::Taps::compute(double start, double length, int readable_first, int
 
 void Resizer::resize(const Image& in, const Box& box, const Region& readable, int width, int height, bool flip,
                      Image& out, Interpolation filter) {
+  assert(&in != &out && readable.x >= 0 && readable.x + readable.width <= in.width);
+  assert(readable.y >= 0 && readable.y + readable.height <= in.height);
   columns_.compute(box.x - readable.x, box.width, 0, readable.width, width, filter);
   rows_.compute(box.y, box.height, readable.y, readable.y + readable.height, height, filter);
   out.resize(width, height);

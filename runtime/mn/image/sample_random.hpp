@@ -1,6 +1,7 @@
 /// Random numbers of a sample in an epoch, equal on every thread and rank.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 
 #include <mn/core/random.hpp>
@@ -21,6 +22,7 @@ class SampleRandom {
 
   /// 0 … n − 1; n > 0.
   [[nodiscard]] int below(int n) noexcept {
+    assert(n > 0);
     return static_cast<int>((numbers_.next() >> 32) * static_cast<std::uint64_t>(n) >> 32);
   }
 

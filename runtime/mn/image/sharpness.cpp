@@ -1,6 +1,7 @@
 #include <mn/image/sharpness.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 
 #include <mn/image/simd.hpp>
@@ -27,6 +28,7 @@ MN_SIMD void sharpen_row(const std::uint8_t* above, const std::uint8_t* row, con
 }  // namespace
 
 void adjust_sharpness(const Image& in, double factor, Image& out) {
+  assert(&in != &out);
   out = in;
   const auto rest = static_cast<float>(1 - factor);
   if (in.width <= 2) return;

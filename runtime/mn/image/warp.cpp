@@ -1,6 +1,7 @@
 #include <mn/image/warp.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include <mn/image/simd.hpp>
@@ -70,6 +71,7 @@ void Warper::pad(const Image& in) {
 }
 
 void Warper::warp(const Image& in, const Affine& source, Image& out) {
+  assert(&in != &out);
   pad(in);
   out.resize(in.width, in.height);
   offsets_.resize(in.width);
@@ -90,6 +92,9 @@ void Warper::warp(const Image& in, const Affine& source, Image& out) {
                            .y_most = static_cast<float>(in.height + 1),
                            .stride = stride};
     find_places(row, in.width, offsets_.data(), right_.data(), below_.data());
+    assert(std::ranges::all_of(offsets_, [&](int at) {  // (1)
+      return at >= 0 && static_cast<std::size_t>(at) + stride + 8 <= padded_.size();
+    }));
     blend_neighbors(padded_.data(), stride, in.width, offsets_.data(), right_.data(), below_.data(), wide_.data());
     to_bytes(wide_.data(), 3 * in.width, out.row(y));
   }

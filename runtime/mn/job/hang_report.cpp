@@ -1,6 +1,7 @@
 #include <mn/job/hang_report.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -15,7 +16,6 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kMaxStacks = 8;
 constexpr std::size_t kMaxNamed = 4;  // states named in the message
 
 using States = std::vector<RankState>;
@@ -127,6 +127,7 @@ class Verdict {
       if (state.waits() && graph.is_complete(i) && state.seconds > work_patience_s()) idle_.push_back(&state);
       if (!state.waits() && state.left.empty()) free_.push_back(&state);
     }
+    assert(!stuck_.empty());
     missing_ = missing_ranks(states, job.ranks);
   }
 

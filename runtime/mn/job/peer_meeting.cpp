@@ -1,6 +1,7 @@
 #include <mn/job/peer_meeting.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 
 #include <poll.h>
@@ -87,6 +88,7 @@ void PeerMeeting::accept() {
       guests_.erase(silent == guests_.end() ? guests_.begin() : silent);
     }
     guests_.push_back({Channel(std::move(socket)), false, Clock::now() + kGreetingTime});
+    assert(guests_.size() <= kMaxGuests);  // (3)
   }
 }
 
@@ -143,6 +145,7 @@ void PeerMeeting::call_parent() {
   const std::unique_ptr<Channel> verified = caller_->take_verified();
   if (!verified) return;
   verified->open();
+  assert(parent_);  // (2): not confirmed yet
   unconfirmed_ = verified->take_socket();
 }
 

@@ -2,6 +2,7 @@
 #include <mn/job/peer_monitor.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -52,6 +53,7 @@ void PeerMonitor::take_answer(Peer& peer, char byte) {
   if (length <= kMaxAnswer && frame.size() < sizeof length + length) return;
   // Two ranks may start a survey at once, and a third rank answer both.
   if (survey_ && !std::exchange(peer.answered, true)) {
+    assert(peer.rank > options_.rank);  // (7): answers come up the tree
     if (length <= kMaxAnswer) survey_->texts.push_back(frame.substr(sizeof length));
     if (survey_->awaited > 0) --survey_->awaited;
   }

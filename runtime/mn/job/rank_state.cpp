@@ -21,7 +21,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxStacks = 8;
 constexpr double kLong_s = 10;  // time without progress after which a rank shows its stack
 
 double seconds_of(std::chrono::steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }

@@ -19,6 +19,9 @@ inline constexpr double kMessageTime_s = 3;
 /// The watch looks once a second: after so long without a look, the process stood still.
 inline constexpr auto kStandstill = std::chrono::seconds(3);
 
+/// Stacks that a survey's answer and a report hold at most.
+inline constexpr std::size_t kMaxStacks = 8;
+
 /// The state of a rank, or of several ranks in equal states.
 struct RankState {
   std::vector<int> ranks = {};

@@ -10,6 +10,7 @@
 ///    ranks by itself. Further ranks cut off by the loss end without a line.
 /// 3. A reporting rank tells all its neighbors; the neighbors pass the announcement on and end without a line.
 /// 4. The thread makes no MPI call, and blocks all signals except faults.
+#pragma once
 
 #include <chrono>
 #include <optional>

@@ -1,6 +1,7 @@
 #include <mn/job/wait_graph.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <ranges>
 
 #include <mn/core/activity.hpp>
@@ -77,6 +78,7 @@ bool WaitGraph::lacks(const RankState& waiting, const RankState& other) const {
 }
 
 bool WaitGraph::may_go_on(std::size_t state) const {
+  assert(state < states_.size());
   const RankState& own = states_[state];
   if (own.has_left()) return false;
   if (!own.waits()) return true;
@@ -88,6 +90,7 @@ bool WaitGraph::may_go_on(std::size_t state) const {
 }
 
 bool WaitGraph::is_complete(std::size_t state) const {
+  assert(state < states_.size());
   const RankState& own = states_[state];
   if (!all_have_answered_ || takes_any(own) || is_unknown_call(own)) return false;
   return std::ranges::none_of(states_, [&](const RankState& other) { return lacks(own, other); });

@@ -1,6 +1,7 @@
 #include <mn/tensor/device_times.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -33,6 +34,7 @@ void DeviceTimer::begin() {
   if (ended_ >= spans_.size() && spans_.size() < kSpans) {
     spans_.emplace_back(timed_event(device_), timed_event(device_));
   }
+  assert(!spans_.empty() && spans_.size() <= kSpans);  // (2)
   spans_[ended_ % spans_.size()].first.record(current_stream(device_));
   is_open_ = true;
 }
@@ -44,6 +46,7 @@ void DeviceTimer::end() {
 
 double DeviceTimer::seconds() {
   const auto kept = std::min<std::uint64_t>(ended_, kSpans - (is_open_ ? 1 : 0));
+  assert(kept <= spans_.size());
   double sum = 0;
   for (std::uint64_t i = 1; i <= kept; ++i) {
     const auto& [begin, end] = spans_[(ended_ - i) % spans_.size()];

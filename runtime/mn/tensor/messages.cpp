@@ -1,5 +1,7 @@
 #include <mn/tensor/messages.hpp>
 
+#include <cassert>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
@@ -90,6 +92,7 @@ at::Tensor bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root) 
   const bool is_root = comm.rank() == root;
   // (3): a clone.
   const at::Tensor own = is_root ? dense(tensor, "bcast_tensor").clone() : at::Tensor();
+  assert(!is_root || own.numel() == 0 || !own.is_alias_of(tensor));  // (3)
   const nlohmann::json form = comm.bcast_obj(is_root ? to_json(own) : nlohmann::json(), root);
   at::Tensor result = is_root ? own : empty_of(form_from(form, root), comm);
   comm.bcast(result, root);

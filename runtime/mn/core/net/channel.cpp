@@ -1,5 +1,6 @@
 #include <mn/core/net/channel.hpp>
 
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -51,6 +52,7 @@ void Channel::read_socket() {
   constexpr int kMaxPieces = 64;
   for (int i = 0; i < kMaxPieces && state_ != State::kClosed; ++i) {
     const bool is_open = state_ == State::kOpen;
+    assert(is_open || in_.size() <= kNumberBytes + kMaxGreetingBytes);  // (3)
     // (3): during the greeting, read at most one part.
     const std::size_t room = is_open ? sizeof piece : kNumberBytes + kMaxGreetingBytes - in_.size();
     if (room == 0) return;  // bytes sent out of turn stay in the kernel
@@ -112,6 +114,7 @@ void Channel::take_greeting(std::string_view part) {
 }
 
 void Channel::answer(Keys& keys) {
+  assert(state_ == State::kCalled);
   try {
     queue(std::get<ListenerGreeting>(greeting_).answer(keys));
   } catch (const CommError& error) {
@@ -122,6 +125,7 @@ void Channel::answer(Keys& keys) {
 }
 
 void Channel::open() {
+  assert(state_ == State::kVerified);
   if (const auto* caller = std::get_if<CallerGreeting>(&greeting_)) {
     queue(caller->proof());
     session_ = caller->session_key();
@@ -154,6 +158,7 @@ std::string Channel::message_code(char direction, std::uint32_t number, std::str
 }
 
 void Channel::take_message(std::string_view message, std::string_view code) {
+  assert(message.size() <= kMaxMessageBytes && code.size() == kCodeBytes);  // (3)
   // (1): the code covers direction and number, so a message can be neither replayed nor reflected.
   const bool is_caller = std::holds_alternative<CallerGreeting>(greeting_);
   if (!is_same_code(message_code(is_caller ? kFromListener : kFromCaller, taken_, message), code))

@@ -1,5 +1,7 @@
 #include <mn/core/net/greeting.hpp>
 
+#include <cassert>
+
 #include <mn/core/error.hpp>
 #include <mn/core/net/wire.hpp>
 
@@ -35,7 +37,10 @@ void CallerGreeting::check_answer(std::string_view answer, Keys& keys) {
   answer_ = answer;
 }
 
-std::string CallerGreeting::proof() const { return code_of(key_, {"proof", call_, answer_}); }
+std::string CallerGreeting::proof() const {
+  assert(!answer_.empty());  // (3): the listener's code is checked
+  return code_of(key_, {"proof", call_, answer_});
+}
 
 Key CallerGreeting::session_key() const { return derive_key(key_, {"session", call_, answer_}); }
 

@@ -1,6 +1,7 @@
 /// TCP ports for a job's listeners.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <string>
 
@@ -12,6 +13,7 @@ struct PortRange {
 
   /// The port at `hash` modulo the range, `further` ports on; the range is a ring.
   [[nodiscard]] constexpr int choose(std::uint64_t hash, int further = 0) const noexcept {
+    assert(first <= last && further >= 0);
     const auto count = static_cast<std::uint64_t>(last - first + 1);
     return first + static_cast<int>((hash % count + static_cast<std::uint64_t>(further)) % count);
   }

@@ -1,6 +1,7 @@
 /// Numbers in messages: four bytes, little endian.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@ inline void append_number(std::string& bytes, std::uint32_t number) {
 
 /// The number at the beginning of `bytes`, which has at least kNumberBytes.
 [[nodiscard]] inline std::uint32_t number_in(std::string_view bytes) {
+  assert(bytes.size() >= kNumberBytes);
   std::uint32_t number = 0;
   for (std::size_t i = 0; i < kNumberBytes; ++i) {
     number |= std::uint32_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
