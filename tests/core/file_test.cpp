@@ -114,7 +114,7 @@ TEST_F(FileTest, EachWriterHasAFileOfItsOwn) {
   EXPECT_EQ(files(), 1 + std::ssize(of_others));
 }
 
-/// Where others may write, too, a link in the way of a temporary name would lead to a file of this user.
+/// In a shared folder, another user's link with the temporary name could lead to a file of this user.
 TEST_F(FileTest, TheNextTemporaryNameCannotBeGuessed) {
   write_file(folder_ / "own", "kept");
   std::string name = TemporaryFile(folder_ / "file").path().filename().string();

@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-/// What the console gets from one line of each severity.
+/// The console's output for one line of each severity.
 std::string console(const LogOptions& options) {
   ::testing::internal::CaptureStderr();
   init_log(options);

@@ -94,7 +94,7 @@ TEST(NetTest, RandomKeysDiffer) {
 }
 
 TEST(NetTest, VirtualInterfacesComeLast) {
-  // IPv6's own addresses hold on their link alone, and are left out.
+  // Link-local IPv6 addresses are omitted.
   const int status = test::status_in_own_network(
       "ip link add eth7 type veth peer name vnet7 && ip link set vnet7 up && ip link set eth7 up && "
       "ip addr add 10.7.0.1/24 dev vnet7 && ip addr add 10.8.0.1/24 dev eth7",

@@ -1,4 +1,4 @@
-// What an mn says that was built without libwebp or libtiff.
+// Errors of a build without libwebp or libtiff.
 #include <string>
 
 #include <gmock/gmock.h>

@@ -27,7 +27,7 @@ bool has_kind(const std::vector<AugmentCase>& cases, OperationKind kind, int tim
   return found >= times;
 }
 
-/// What the seed draws for one image.
+/// The random choices of a seed for an image.
 std::vector<ImageOperation> draw_operations(int size, int magnitude, std::int64_t index) {
   SampleRandom random(1, 2, index);
   return choose_operations(size,

@@ -1,4 +1,4 @@
-/// Operations that mn's seeds draw, on images made by rule: what torchvision's results are compared with.
+/// Operations drawn by mn's seeds, on images made by rule, to compare with torchvision's results.
 #pragma once
 
 #include <span>

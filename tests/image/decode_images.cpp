@@ -1,5 +1,5 @@
 // decode_images FILE…: writes each image to FILE.rgb: its width and height as int32, then R, G and B of each pixel; or
-// what is wrong with it to FILE.error.
+// the error to FILE.error.
 #include <cstdint>
 #include <filesystem>
 #include <span>

@@ -1,4 +1,4 @@
-// WebP and TIFF, where mn is built with both.
+// WebP and TIFF, in builds with both.
 #include <array>
 #include <functional>
 #include <string>
@@ -73,7 +73,7 @@ TEST(Webp, DamageAndAnimationsAreErrors) {
   for (std::size_t size = 12; size < bytes.size(); size += 7) {
     const std::vector<std::byte> part(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
     try {
-      EXPECT_EQ(decode_image(part).width, kWidth) << size;  // only what follows the pixels is missing
+      EXPECT_EQ(decode_image(part).width, kWidth) << size;  // only bytes after the pixels are missing
     } catch (const DataError& error) {
       EXPECT_THAT(error.what(), StartsWith("damaged WebP: ")) << size;
     }

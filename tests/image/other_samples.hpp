@@ -15,8 +15,8 @@ struct WebpOptions {
   bool lossless = true;
   bool alpha = false;      ///< ever more transparent to the right
   int orientation = 0;     ///< EXIF's; 0: no chunk EXIF
-  bool marked = false;     ///< that chunk begins as JPEG's does
-  bool animation = false;  ///< says that it is one
+  bool marked = false;     ///< the EXIF chunk begins like JPEG's
+  bool animation = false;  ///< sets the flag of an animation
 };
 
 [[nodiscard]] std::vector<std::byte> encode_webp(const Image& image, const WebpOptions& options = {});
@@ -26,7 +26,7 @@ enum class TiffColor { kRgb, kGray, kPalette, kRgbAlpha, kCmyk };
 struct TiffOptions {
   TiffColor color = TiffColor::kRgb;
   int depth = 8;        ///< 8 or 16; gray: also 1
-  int extra = 0;        ///< further samples, of which nothing is said
+  int extra = 0;        ///< further samples, undescribed
   int compression = 1;  ///< TIFF's number
   int tile = 0;         ///< side of tiles, a multiple of 16; 0: strips
   bool planar = false;

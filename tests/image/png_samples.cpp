@@ -15,7 +15,7 @@ constexpr int kAlpha = 1;       // nearly transparent: blending would show
 constexpr int kColorSteps = 6;  // steps of red, green and blue in the palette of an image: 6³ = 216 entries
 constexpr int kColorStep = 255 / (kColorSteps - 1);
 
-/// What a PNG stores.
+/// A stored sample.
 struct Source {
   PngOptions options;
   std::function<unsigned(int x, int y, int channel)> sample;
@@ -57,7 +57,7 @@ std::array<std::uint8_t, 3> palette_entry(unsigned index) {
           static_cast<std::uint8_t>(index)};
 }
 
-/// What the PNG standard and Pillow's convert("RGB") make of a sample.
+/// The color of a sample by the PNG standard and Pillow's convert("RGB").
 std::uint8_t to_8_bits(unsigned sample, int depth) {
   return static_cast<std::uint8_t>(depth == 16 ? sample >> 8 : sample * 255 / ((1U << depth) - 1));
 }

@@ -135,7 +135,7 @@ TEST(Png, EveryFlippedByteIsDamage) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-/// Chunks with right checksums, whatever is in them: what an attacker sends.
+/// Random chunks with right checksums, as an attacker would send.
 TEST(Png, EveryFlippedByteUnderARightChecksumIsDamageOrAnImage) {
   std::mt19937 generator(5);
   int images = 0;

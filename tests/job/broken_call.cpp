@@ -1,5 +1,5 @@
-// broken_call HOW BACKEND: a job in which the last rank breaks an allreduce of all ranks HOW: missing (it does not call
-// it), counts (it calls it with another count), killed (it dies in it), left (it returns from main).
+// broken_call HOW BACKEND: a job in which the last rank breaks an allreduce of all ranks HOW: missing (no call), counts
+// (a different count), killed (the rank dies in the call), left (the rank returns from main).
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kCount = 1'000'000;
 
-/// Touches the file that MN_FAILING_STAMP names: from here on the job's end takes its time.
+/// Touches the file MN_FAILING_STAMP: the time from the failure to the job's end begins.
 void stamp() {
   if (const char* path = std::getenv("MN_FAILING_STAMP")) std::ofstream(path).put('\n');
 }

@@ -46,7 +46,7 @@
 
 namespace {
 
-/// An exception above a communication thread at work. `uneven`: a rank has tasks in which no other will join.
+/// An exception above a communication thread at work. `uneven`: a rank has tasks that no other rank joins.
 void throw_above_thread(mn::Communicator& comm, bool uneven) {
   mn::CommunicationThread thread(comm);
   const auto memory = thread.communicator().allocate(1 << 20);
@@ -58,7 +58,7 @@ void throw_above_thread(mn::Communicator& comm, bool uneven) {
   throw mn::DataError("shard 3 is damaged", true);
 }
 
-/// A full pipe that nobody reads becomes `fd`.
+/// Replaces `fd` by a full pipe without a reader.
 void clog(int fd) {
   int ends[2];
   if (pipe2(ends, O_NONBLOCK) != 0) throw std::runtime_error("no pipe");
@@ -69,7 +69,7 @@ void clog(int fd) {
   dup2(ends[1], fd);
 }
 
-/// Another thread writes to `file`, as libraries do, and holds its lock where that blocks.
+/// A thread writes to `file`, as libraries do, and keeps the lock while blocked.
 void write_on(std::FILE* file) {
   std::thread([file] {
     while (true) {
@@ -102,14 +102,14 @@ int overflow_stack(int depth) {
   return depth == 0 ? 0 : overflow_stack(depth - 1) + here[0];
 }
 
-/// Touches the file that MN_FAILING_STAMP names: from here on the job's end takes its time.
+/// Touches the file MN_FAILING_STAMP: the time from the failure to the job's end begins.
 void stamp() {
   if (const char* path = std::getenv("MN_FAILING_STAMP")) std::ofstream(path).put('\n');
 }
 
-volatile bool forever = true;  // unknown to the compiler, for which what never returns throws nothing
+volatile bool forever = true;  // unknown to the compiler, which else assumes that no exception is thrown
 
-/// As what waits for a GPU does where other ranks never join.
+/// Waits forever, as cudaFree does for a collective that other ranks never join.
 struct WaitsForEver {
   ~WaitsForEver() {
     while (forever) pause();
@@ -128,7 +128,7 @@ void write_to_page_zero() {
   *reinterpret_cast<volatile int*>(address) = 1;
 }
 
-/// On a thread that a library starts.
+/// Fails on a thread started by a library.
 void overflow_in_thread() {
   std::thread([] { std::cout << overflow_stack(1 << 30); }).join();
 }
@@ -139,7 +139,7 @@ void fail(const std::string& how) {
   if (how == "throw") throw std::runtime_error("the disk is full\nand a second line");
   if (how == "throw-error") throw mn::DataError("shard 3 is damaged");
   if (how == "throw-from-thread") std::thread([] { throw std::runtime_error("thrown in a thread"); }).join();
-  if (how == "usage") throw mn::UsageError("--epoch must be positive");  // given to one rank alone: no agreement
+  if (how == "usage") throw mn::UsageError("--epoch must be positive");  // on a single rank: no agreement
   if (how == "segv") raise(SIGSEGV);
   if (how == "null") write_to_page_zero();
   if (how == "usage-others-return") throw mn::UsageError("--epoch must be positive");
@@ -156,12 +156,12 @@ void fail(const std::string& how) {
   if (how == "_exit") _exit(0);
   if (how == "stop") {
     raise(SIGSTOP);
-    std::this_thread::sleep_for(std::chrono::seconds(60));  // the launcher continues it before it kills it
+    std::this_thread::sleep_for(std::chrono::seconds(60));  // the launcher sends SIGCONT before SIGKILL
   }
   throw std::invalid_argument("unknown way to fail: " + how);
 }
 
-/// The program's own, from before the job began: it sees the address of the fault.
+/// The program's own handler, installed before the job: sees the address of the fault.
 void handle_segv(int, siginfo_t* info, void*) {
   const char* text =
       info->si_addr == reinterpret_cast<void*>(kInPageZero) ? "the program's own handler\n" : "another fault\n";
@@ -197,7 +197,7 @@ int receive_late(mn::Communicator& comm, int failing) {
   return 9;
 }
 
-/// Of all threads of `process`, which calls it for itself: as gdb holds them.
+/// Attaches to all threads of `process`, as gdb does; called by a child of `process`.
 void hold(pid_t process) {
   for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task")) {
     const pid_t id = std::stoi(thread.path().filename());
@@ -205,7 +205,7 @@ void hold(pid_t process) {
   }
 }
 
-/// This process stands still for 8 s, until a child has it go on.
+/// Stops this process for 8 s, until a child continues it.
 void stand_still(bool is_held) {
   const pid_t own = getpid();
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
@@ -213,12 +213,12 @@ void stand_still(bool is_held) {
     is_held ? hold(own) : void(kill(own, SIGSTOP));
     sleep(8);
     if (!is_held) kill(own, SIGCONT);
-    _exit(0);  // its end lets go what it holds
+    _exit(0);  // its end releases the threads
   }
   std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
-/// The last rank of those that communicate gets a message of `failing`, which leaves main at once.
+/// The last communicating rank gets a message from `failing`, which leaves main at once.
 int leave_with_message(mn::Communicator& comm, int failing, bool sends) {
   int value = 7;
   const int receiver = failing == 0 ? 1 : 0;
@@ -237,7 +237,7 @@ int get_stuck(mn::Communicator& comm, bool fails, bool is_patient) {
   return is_patient ? 9 : 0;
 }
 
-/// What ranks do that do not fail: a minute of collectives, after one of sums if they are `computing`.
+/// The work of ranks without a failure: a minute of collectives, after a minute of sums if `computing`.
 int work(mn::Communicator& comm, bool computing, bool in_background) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   volatile double sum = 0;

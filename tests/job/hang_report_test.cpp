@@ -1,4 +1,4 @@
-// What a survey of the ranks becomes: states of ranks, who waits for whom, a table and a line.
+// From a survey's answers to the report: states of ranks, who waits for whom, a table and a line.
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -28,7 +28,7 @@ RankState outside(int rank, const std::string& state, double seconds) {
           .groups = {{0, 0, 1}, {0, 1, 811}}};
 }
 
-/// In the collective call `number` of the group of all.
+/// A rank in the collective call `number` of the group of all ranks.
 RankState in_call(int rank, std::int64_t number, double seconds, const std::string& operation = "allreduce") {
   RankState state = outside(rank, "training", seconds);
   state.operation = operation;

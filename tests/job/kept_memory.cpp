@@ -1,5 +1,4 @@
-// kept_memory kept|returned: ends with 0 if malloc keeps the memory of a block of 16 MiB that a job frees, or gives it
-// back to the system.
+// kept_memory kept|returned: exits with 0 if malloc keeps a freed block of 16 MiB, or returns the block to the system.
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -15,7 +14,7 @@ int main(int argc, char** argv) {
   constexpr std::size_t kBytes = 16 << 20;
   void* const block = std::malloc(kBytes);
   std::memset(block, 1, kBytes);
-  void* const end = sbrk(0);  // of the heap, which a block with a mapping of its own is not part of
+  void* const end = sbrk(0);  // end of the heap; a block with its own mapping lies elsewhere
   const bool in_heap = std::less<>()(block, end);
   std::free(block);
   const bool kept = in_heap && sbrk(0) == end;

@@ -1,4 +1,4 @@
-// A monitor and its neighbor meet over a connection that another listens to, and who knows all of it is still nobody.
+// A monitor and its neighbor meet over a tapped connection; a process that replays all tapped bytes is rejected.
 #include <future>
 #include <string>
 #include <utility>
@@ -19,28 +19,28 @@ using namespace std::chrono_literals;
 
 PeerIntroduction introduction(const KeyPair& keys, std::uint16_t port = 0) { return {port, keys.open, {"127.0.0.1"}}; }
 
-/// What rank 0 and its child know.
+/// Rank 0, its child and their keys.
 struct Pair {
   KeyPair parent = new_key_pair(), child = new_key_pair();
 
-  /// Whether a process with these keys meets the child at `listener`.
+  /// True if a process with these keys meets the child at `listener`.
   [[nodiscard]] bool child_comes_to(Fd listener, std::chrono::milliseconds time) const {
     PeerMeeting meeting(0, std::move(listener), parent, std::nullopt, {{1, introduction(child)}});
     return !meeting.run_until(Clock::now() + time).empty();
   }
-  /// Whether a process with these keys meets the parent at `port`.
+  /// True if a process with these keys meets the parent at `port`.
   [[nodiscard]] bool parent_is_at(std::uint16_t port, std::chrono::milliseconds time) const {
     PeerMeeting meeting(1, listen_on_port(0, Reach::kThisHost), child, {{0, introduction(parent, port)}}, {});
     return !meeting.run_until(Clock::now() + time).empty();
   }
 };
 
-/// What went over a connection.
+/// The bytes of a connection, by direction.
 struct Record {
   std::string from_caller, from_listener;
 };
 
-/// Takes the next connection of `listener` and passes on what its ends say, until one closes it.
+/// Accepts a connection of `listener` and relays the bytes of both ends, until an end closes.
 Record listen_in(const Fd& listener, std::uint16_t to) {
   Record record;
   const Fd caller = accept_until(listener, Clock::now() + 5s);
@@ -60,7 +60,7 @@ Record listen_in(const Fd& listener, std::uint16_t to) {
   return record;
 }
 
-/// Both have met, and all that they said has been heard.
+/// Both have met, and all their bytes are recorded.
 Record heard_meeting(const Pair& pair) {
   Fd listener = listen_on_port(0, Reach::kThisHost);
   const std::uint16_t port = port_of(listener);

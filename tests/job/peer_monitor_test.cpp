@@ -27,7 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-/// A job of monitors, one for each rank. Their connections are cut as a dying process would cut them.
+/// A job of monitors, one for each rank. Connections can be cut as by a dying process.
 class Ranks {
  public:
   /// `strangers` connect to rank 0 before its children, and say `words`.
@@ -58,7 +58,7 @@ class Ranks {
   void cut(int rank) {
     for (const auto& link : (*this)[rank].links()) shutdown(link.socket, SHUT_RDWR);
   }
-  /// What `rank` got of a loss within a minute: no value, "" for an end that another reported, or the message.
+  /// The loss that `rank` noticed within a minute: no value, "" for an end reported by another rank, or the message.
   std::optional<std::string> loss(int rank) {
     for (int i = 0; i < 6000; ++i) {
       {
@@ -69,7 +69,7 @@ class Ranks {
     }
     return std::nullopt;
   }
-  /// Ranks that have been told to be silent.
+  /// Ranks whose monitors have called `silence`.
   [[nodiscard]] int silent() const { return silent_; }
   /// Within a minute.
   bool become_silent(int count) {
@@ -211,7 +211,7 @@ TEST(PeerMonitor, WithoutAnAnswerARankReports) {
   const int parent = ranks[1].links().front().socket;
   const int silent = open("/dev/null", O_RDWR);
   const int kept = dup(parent);
-  ASSERT_GE(dup2(silent, parent), 0);  // what is sent gets lost
+  ASSERT_GE(dup2(silent, parent), 0);  // sent bytes get lost
   EXPECT_TRUE(ranks[1].may_report());
   close(kept);
   close(silent);
@@ -289,7 +289,7 @@ TEST(PeerMonitor, StrangersHoldUpNobody) {
   }
 }
 
-/// Management networks stall for seconds; a process that ends is seen at once.
+/// Management networks stall for seconds, so the default is long; a process's end is noticed at once.
 TEST(PeerMonitor, AMinuteOfSilenceCountsAsALoss) { EXPECT_EQ(peer_timeout(), 60s); }
 
 TEST(PeerMonitor, LeavesNoThreadsOrDescriptors) {

@@ -1,4 +1,4 @@
-// The watch of one rank, in a process of its own, over connections whose other ends this process holds.
+// The watch of one rank, in a child process; the test holds the other ends of its connections.
 #include <chrono>
 #include <cstdlib>
 #include <string>
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// A rank with a link for each element of `reports`. It starts MPI until the test writes to it.
+/// A rank with a link for each element of `reports`. The rank is in MPI's start until the test writes to it.
 class Rank {
  public:
   explicit Rank(const std::vector<bool>& reports) {
@@ -54,7 +54,7 @@ class Rank {
   void tell(std::size_t link, char byte) { EXPECT_EQ(write(peers_[link].get(), &byte, 1), 1); }
   /// MPI is up.
   void finish() { up_.reset(); }
-  /// What the peer of a link has been told.
+  /// The bytes that the peer of a link has received.
   std::string told(std::size_t link) { return rest_of(peers_[link]); }
   /// Waits for its end.
   int status() {

@@ -1,4 +1,4 @@
-// Who waits for whom, from records that were written by hand.
+// Who waits for whom, from records written by hand.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -77,7 +77,7 @@ TEST_F(CallsTest, SaysWhatTheOthersDoInstead) {
       "other side is its rank 0, 4 int64)\n");
 }
 
-/// Whose records of a call are gone is not in it any more.
+/// A rank whose record of a call is gone has left the call.
 TEST_F(CallsTest, DoesNotNameARankThatIsFurther) {
   write(0, call(0, "allreduce", 7, true));
   write(1, call(1, "bcast", 300, false));

@@ -1,4 +1,4 @@
-// Pages of runs that were written by hand.
+// Pages of runs written by hand.
 #include <filesystem>
 #include <fstream>
 #include <string>
