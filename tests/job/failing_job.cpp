@@ -1,19 +1,20 @@
-// failing_job HOW RANK [WAY]: a job in which RANK ("all": every rank at once) fails HOW while the others wait for it in
-// a collective (WAY computing: while they compute for 60 s; background: that a thread makes). HOW wait: prints
-// "rank N pid P" from each rank.
-// WAY chatty: every rank goes on writing to stderr meanwhile; full-stdout, full-stderr: into a full pipe that nobody
-// reads; broken-pipe: every rank writes to a pipe without a reader, as MPI does to a lost rank. HOW above-thread: every
-// rank, with a communication thread at work below it (WAY uneven: a rank waits there forever); caught-above-thread:
-// and catches the exception. HOW throw-above-a-wait: a destructor on the way never returns. HOW return: RANK returns 3;
-// return-differs: the others return 0; usage-others-return: RANK throws, the others return 0. WAY handled: the program
-// has a handler for SIGSEGV of its own.
-// HOW stuck: RANK waits in a state of its own (WAY patient: for 6 s), the others in a call; other-call: RANK makes
-// another call than the others; pause: RANK stands still for 8 s (WAY held: under a debugger).
-// HOW leave: RANK returns 0 (leave-first: before any call); leave-late: the others leave, and RANK computes on;
-// leave-message: RANK sends a message, which its receiver takes 4 s after it has left (WAY missing: it sends none).
-// HOW exit0, exit, exit-in-thread, exit-everywhere: a call of exit().
-// HOW before-mpi: RANK dies before MPI_Init.
-// HOW requeue: every rank asks for it, and RANK takes two seconds longer to end.
+// failing_job HOW RANK [WAY]: RANK ("all": every rank at once) fails HOW; the other ranks wait for it in a collective
+// (WAY computing: they compute for 60 s first; background: in a collective of another thread).
+//   HOW wait: prints "rank N pid P" from each rank.
+//   WAY chatty: every rank keeps writing to stderr; full-stdout, full-stderr: into a full pipe without a reader;
+//   broken-pipe: every rank writes to a broken pipe, as MPI does to a lost rank; handled: the program has a handler for
+//   SIGSEGV of its own.
+//   HOW above-thread: every rank throws, with a communication thread at work below (WAY uneven: a rank waits there
+//   forever); caught-above-thread: and catches the exception; throw-above-a-wait: a destructor never returns.
+//   HOW return: RANK returns 3; return-differs: and the other ranks return 0; usage-others-return: RANK throws, and the
+//   other ranks return 0.
+//   HOW stuck: RANK waits in an activity (WAY patient: for 6 s), the other ranks in a call; other-call: RANK makes a
+//   different call; pause: RANK stands still for 8 s (WAY held: under a debugger).
+//   HOW leave: RANK returns 0 (leave-first: before any call); leave-late: the other ranks leave, and RANK computes on;
+//   leave-message: RANK sends a message, received 4 s after RANK has left (WAY missing: without the message).
+//   HOW exit0, exit, exit-in-thread, exit-everywhere: a call of exit().
+//   HOW before-mpi: RANK dies before MPI_Init.
+//   HOW requeue: every rank asks to be requeued, and RANK takes two seconds longer to end.
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
