@@ -116,8 +116,8 @@ class PeerMonitor {
   /// The parent with the addresses tried, if it could not be reached; else empty.
   [[nodiscard]] const std::string& unreachable() const noexcept { return unreachable_; }
   /// True on exactly one of the calling ranks, which must report the job's end; false on the rest, after the report and
-  /// the call of `on_loss`. True, too, if rank 0 does not answer for two seconds, or, after a loss, for `patience` more:
-  /// the lost rank's neighbors report first. Blocks; any thread.
+  /// the call of `on_loss`. True, too, if rank 0 does not answer for two seconds, or, after a loss, for `patience`
+  /// more: the lost rank's neighbors report first. Blocks. Any thread.
   [[nodiscard]] bool may_report() noexcept;
   /// Tells all ranks: this rank has left main. Once; any thread.
   void leave() noexcept;
