@@ -94,12 +94,12 @@ TEST(Json, SyntaxErrorsTellTheOffsetInOneLine) {
   EXPECT_EQ(json_error("1e999"), "the file is damaged: its JSON has a number that is too large");
   EXPECT_EQ(cbor_error(""), "the file is damaged: its CBOR is cut off at byte 0");
   EXPECT_EQ(cbor_error("\x19\x01"), "the file is damaged: its CBOR is cut off at byte 2");
-  EXPECT_EQ(cbor_error("\x82\x01\x63yz"), "the file is damaged: CBOR that is longer than what there is at byte 2");
+  EXPECT_EQ(cbor_error("\x82\x01\x63yz"), "the file is damaged: CBOR longer than the document at byte 2");
   EXPECT_EQ(cbor_error("\x01\x02"), "the file is damaged: something follows the CBOR document at byte 1");
   EXPECT_EQ(cbor_error("\xa1\x01\x02"), "the file is damaged: no CBOR at byte 1") << "a key that is not text";
   EXPECT_EQ(cbor_error("\xc2\x41\x01"), "the file is damaged: CBOR of an unknown kind at byte 0") << "a tag";
   EXPECT_EQ(cbor_error("\x9b\xff\xff\xff\xff\xff\xff\xff\xff"),
-            "the file is damaged: CBOR that is longer than what there is at byte 0");
+            "the file is damaged: CBOR longer than the document at byte 0");
 }
 
 TEST(Json, QuotedTextIsOneShortLine) {

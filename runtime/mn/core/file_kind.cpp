@@ -16,7 +16,7 @@ struct Row {
 };
 
 constexpr const char* kUnpack = "unpack it first";
-constexpr const char* kRead = "read it in Python and write what is wanted";
+constexpr const char* kRead = "read it in Python and convert it";
 
 constexpr Row kRows[] = {
     {"version https://git-lfs"sv, "a Git LFS pointer", "fetch the file itself with `git lfs pull`"},

@@ -75,7 +75,7 @@ class CborWalk {
     if (info > kInEightBytes || major == kTag) fail(what_, "CBOR of an unknown kind", begin);
     const std::uint64_t number = info < kInOneByte ? info : take_number(std::size_t{1} << (info - kInOneByte));
     if (major < kBytes || major > kObject) return 0;
-    if (number > bytes_.size() - at_) fail(what_, "CBOR that is longer than what there is", begin);
+    if (number > bytes_.size() - at_) fail(what_, "CBOR longer than the document", begin);
     if (major == kBytes || major == kText) {
       at_ += number;
       return 0;

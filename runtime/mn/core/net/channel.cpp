@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kFromCaller = 'c';
 constexpr char kFromListener = 'l';
-constexpr const char* kDamaged = "it sends what mn does not send";
+constexpr const char* kDamaged = "it sends bytes that are not of mn's protocol";
 
 }  // namespace
 
