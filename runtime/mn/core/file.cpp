@@ -236,8 +236,7 @@ bool make_folders(const std::filesystem::path& folder) {
   make_folders(folder.parent_path());
   if (::mkdir(folder.c_str(), 0777) != 0) {
     const int error = errno;
-    if (std::filesystem::is_directory(folder, none))
-      return false;  // made by another process, or the name ends with "/"
+    if (std::filesystem::is_directory(folder, none)) return false;  // by another process, or the name ends with "/"
     throw FileError(with_errno("cannot make the folder " + folder.string(), error), error);
   }
   sync_folder(folder.parent_path());

@@ -89,8 +89,8 @@ void hand_on(int signal, const siginfo_t& info) {
     sigaction(signal, &earlier_faults[i], nullptr);
   }
   // Only the kernel can supply the address and registers of a fault, so the fault must happen again.
-  if (!comes_again(signal, info))
-    raise(signal);  // SA_RESETHAND restored the default action, SA_NODEFER lets the signal in
+  // SA_RESETHAND restored the default action, and SA_NODEFER lets the signal in.
+  if (!comes_again(signal, info)) raise(signal);
 }
 
 void handle_fault(int signal, siginfo_t* info, void* /*context*/) {

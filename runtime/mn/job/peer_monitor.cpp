@@ -182,8 +182,7 @@ void PeerMonitor::handle(Peer& peer, PeerByte byte) {
   if (byte == PeerByte::kGoodbye) peer.left = true;
   if (byte == PeerByte::kTerminated) peer.terminated = true;
   if (byte == PeerByte::kReported) peer.reported = reported_elsewhere_ = true;
-  if (byte == PeerByte::kReported || byte == PeerByte::kSilent)
-    *peer.silent = true;  // the sender silences itself first
+  if (byte == PeerByte::kReported || byte == PeerByte::kSilent) *peer.silent = true;  // the sender is silent
   if (byte == PeerByte::kLost) hush();
   if (byte == PeerByte::kAsking) ask(peer.rank);
   if (byte == PeerByte::kGranted) grant();

@@ -61,10 +61,9 @@ enum class PeerByte : char {
 
 /// Callbacks of a survey, called by the monitor's thread.
 struct PeerSurvey {
-  std::function<std::string()> own;                                    ///< the state of this rank
-  std::function<std::string(int rank, const std::string& host)> held;  ///< the state of a rank under a debugger
-  std::function<std::string(const std::vector<std::string>& texts)>
-      merge;                                               ///< merges the texts of several ranks into one text
+  std::function<std::string()> own;                                         ///< the state of this rank
+  std::function<std::string(int rank, const std::string& host)> held;       ///< the state of a rank under a debugger
+  std::function<std::string(const std::vector<std::string>& texts)> merge;  ///< one text for several ranks
   std::function<void(const std::string& text)> on_result;  ///< receives, on rank 0, the state of all ranks
 };
 
@@ -97,11 +96,10 @@ class PeerMonitor {
   /// A neighbor's connection, for signal handlers.
   struct Link {
     int socket;
-    std::string loss;  ///< the message if this neighbor is lost
-    bool reports;      ///< this rank is the first to report the loss
-    std::shared_ptr<const std::atomic<bool>>
-        spoke;                                  ///< true once the neighbor has announced its end: then it is not lost
-    std::shared_ptr<std::atomic<bool>> silent;  ///< true once the neighbor has answered kReported, or is gone
+    std::string loss;                                ///< the message if this neighbor is lost
+    bool reports;                                    ///< this rank is the first to report the loss
+    std::shared_ptr<const std::atomic<bool>> spoke;  ///< true once the neighbor has announced its end: no loss
+    std::shared_ptr<std::atomic<bool>> silent;       ///< true once the neighbor has answered kReported, or is gone
   };
 
   /// Collective; each step has a deadline.
