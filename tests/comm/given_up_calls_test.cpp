@@ -82,12 +82,9 @@ TEST_P(GivenUpCalls, AbortEndsLooksForAMessage) {
   if (is_absent()) {
     comm->abort("no more data");
   } else {
-    Request one = comm->irecv(values, size_ - 1);
-    Request any = comm->irecv(values, Communicator::kAnySource);
-    for (Request* each : {&one, &any}) {
-      while (!each->is_done()) std::this_thread::yield();
-      EXPECT_THAT(error_of([&] { each->wait(); }), HasSubstr("no more data"));
-    }
+    Request request = comm->irecv(values, size_ - 1);
+    while (!request.is_done()) std::this_thread::yield();
+    EXPECT_THAT(error_of([&] { request.wait(); }), HasSubstr("no more data"));
   }
   meet();
 }

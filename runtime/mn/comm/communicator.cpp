@@ -9,7 +9,6 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/cuda.hpp>
 #include <mn/comm/message_reducer.hpp>
-#include <mn/comm/posted_receives.hpp>
 #include <mn/comm/recorded_collectives.hpp>
 #include <mn/comm/shared_reducer.hpp>
 #include <mn/core/error.hpp>
@@ -55,7 +54,6 @@ Communicator::~Communicator() {
   // Requests may outlive MPI's communicator: their waits must not ask it who is missing, and begin nothing with it.
   calls_->limits().set_timeout(std::chrono::milliseconds(0));
   calls_->close();
-  withdraw_receives(comm_.get());
 }
 
 DeviceCollectives* Communicator::device_collectives() {
@@ -77,7 +75,6 @@ void Communicator::finalize() {
     recorded_.reset();
     do_finalize();
   }
-  withdraw_receives(comm_.get());
   stages_.reset();
   reducer_.reset();
   // The ranks free their communicators in one order: MPI_Comm_free is collective.

@@ -94,7 +94,7 @@ class Communicator : public PlacedRank {
 
   static constexpr int kMaxTag = 32766;        ///< tags are 0 to this
   static constexpr int kAnyTag = MPI_ANY_TAG;  ///< receives the source's next message of whatever tag
-  static constexpr int kAnySource = INT_MIN;   ///< receives the next message of whatever rank
+  static constexpr int kAnySource = INT_MIN;   ///< recv(), recv_obj(), recv_json(): the next message of any rank
   /// To another rank, which must receive the same count and dtype. May wait for that rank: of two ranks that send to
   /// each other one must receive first, or both use sendrecv(). In debug mode a send always waits for its receiver, and
   /// says so after three seconds.
@@ -105,8 +105,7 @@ class Communicator : public PlacedRank {
   /// As send() and recv(), without waiting: the result's wait() does. To or from the same rank with the same tag,
   /// messages arrive in the order of the calls.
   Request isend(ConstBufferView buffer, int dest, int tag = 0);
-  /// See isend(). From kAnySource it takes the first message that no earlier receive takes; where MPI takes no threads,
-  /// when wait() or is_done() asks for it: until then a large send may wait. Request::source() says whose it was.
+  /// recv() without waiting: the buffer is filled when the request's wait() returns. `source` is one rank, not kAnySource.
   Request irecv(BufferView buffer, int source, int tag = 0);
   /// Sends to `dest` and receives from `source` at once, so ranks may exchange or pass on in a ring, of one rank too.
   void sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag = 0);

@@ -19,7 +19,6 @@
 #include <mn/comm/call_check.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/message_reducer.hpp>
-#include <mn/comm/posted_receives.hpp>
 #include <mn/comm/waiting_send.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
@@ -56,13 +55,7 @@ std::string recv_text(MPI_Comm comm, int source, int tag, std::size_t limit, int
   const KeptForMpi<std::uint64_t> length(0);
   MPI_Status status;
   MPI_Request request = MPI_REQUEST_NULL;
-  if (follows_posted_receives(comm, source, tag)) {
-    PostedReceive(comm, source, tag, [&](MPI_Message& message, const MPI_Status&) {
-      mpi_check(MPI_Imrecv(&*length, 1, MPI_UINT64_T, &message, &request), "receiving an object's length");
-    }).wait();
-  } else {
-    mpi_check(MPI_Irecv(&*length, 1, MPI_UINT64_T, source, tag, comm, &request), "receiving an object's length");
-  }
+  mpi_check(MPI_Irecv(&*length, 1, MPI_UINT64_T, source, tag, comm, &request), "receiving an object's length");
   mpi_wait(request, &status, "receiving an object's length");
   if (sender != nullptr) *sender = status.MPI_SOURCE;
   return received(*length, [&](std::string& text) {

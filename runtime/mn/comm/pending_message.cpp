@@ -32,47 +32,17 @@ void PendingMessage::send(int dest, int tag, const Channel& channel) {
 void PendingMessage::receive(int source, int tag, const Channel& channel) {
   receives_ = true;
   if (stage_) host_ = stage_->room_for(buffer_);
-  if (source != MPI_ANY_SOURCE) peer_ = source;
-  if (source == MPI_ANY_SOURCE || follows_posted_receives(channel.comm, source, tag)) {
-    posted_.emplace(channel.comm, source, tag, [this, channel](MPI_Message& message, const MPI_Status& status) {
-      mpi_check(MPI_Imrecv(&header_, sizeof header_, MPI_BYTE, &message, &requests_[0]), what_);
-      sender_ = status.MPI_SOURCE;
-      receive_elements(sender_, status.MPI_TAG, channel);  // (6): the next message of this rank with this tag
-    });
-    return;
-  }
+  peer_ = source;
   mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, channel.comm, &requests_[0]), what_);
   // (4): at once, though the header may say that other elements come. (1): it cannot take another message's.
-  receive_elements(source, tag, channel);
-}
-
-void PendingMessage::receive_elements(int source, int tag, const Channel& channel) {
   if (host_.count == 0) return;
   const MpiCount n(host_.count, host_.dtype, channel.count_limit);
   mpi_check(MPI_Irecv(host_.data, n.count(), n.type(), source, tag, channel.comm, &requests_[1]), what_, host_.bytes());
 }
 
-bool PendingMessage::has_matched() {
-  if (!posted_) return true;
-  if (!posted_->has_taken()) {
-    calls_->require_open("irecv from any rank");  // after it the channel is gone
-    return false;
-  }
-  peer_ = sender_;
-  what_ = describe_recv(peer_);
-  posted_.reset();
-  return true;
-}
-
 void PendingMessage::wait() {
   const CallScope call = calls_->message(receives_ ? "wait for irecv" : "wait for isend", buffer_, peer_);
   in_background_.reset();
-  try {
-    while (!has_matched()) posted_->wait();
-  } catch (...) {
-    posted_.reset();  // it may be left behind, and takes nothing then
-    throw;
-  }
   wait_for_elements();
   if (!receives_ || !stage_) return;
   stage_->copy_out(buffer_, host_);
@@ -104,7 +74,6 @@ bool PendingMessage::is_done() {
   CallLimits& limits = calls_->limits();
   const CallName call{receives_ ? "wait for irecv" : "wait for isend", 0, buffer_.count, buffer_.dtype, peer_};
   if (limits.timeout().count() > 0 && LimitedCall::is_given_up(limits, call)) return true;  // wait() throws
-  if (!has_matched()) return false;
   int done = 0;
   MPI_Status status;
   mpi_check(MPI_Request_get_status(requests_[0], &done, &status), what_);
@@ -117,7 +86,6 @@ bool PendingMessage::is_done() {
 }
 
 void PendingMessage::abandon() noexcept {
-  posted_.reset();
   // MPI_Wait then returns at once for a receive that has matched no message, and waits for one that has.
   for (MPI_Request& request : requests_) {
     if (receives_ && request != MPI_REQUEST_NULL) static_cast<void>(MPI_Cancel(&request));

@@ -1,9 +1,6 @@
 /// A message between two ranks that is under way: what isend() and irecv() put into their Request.
 ///
-/// Invariants: 1 to 4 of point_to_point.cpp, and
-/// 6. A receive from any rank, or behind one that may take its message, is a PostedReceive, which takes both parts of
-///    its message at once: MPI knows but the order of messages, and would give the elements to any receive that is
-///    posted between the two.
+/// Invariants: 1 to 4 of point_to_point.cpp.
 #pragma once
 
 #include <array>
@@ -18,7 +15,6 @@
 #include <mn/comm/flight_recorder.hpp>
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/message_header.hpp>
-#include <mn/comm/posted_receives.hpp>
 #include <mn/comm/progress.hpp>
 #include <mn/comm/request.hpp>
 #include <mn/core/buffer.hpp>
@@ -48,12 +44,8 @@ class PendingMessage final : public Request::Impl {
   /// Waits for nobody: cancels what has matched no message; has no effect on the rest.
   void abandon() noexcept override;
   [[nodiscard]] bool is_in_use() const noexcept override { return calls_->limits().failed(); }
-  [[nodiscard]] int source() const noexcept override { return receives_ ? peer_ : -1; }
 
  private:
-  void receive_elements(int source, int tag, const Channel& channel);
-  /// Whether MPI has the receives of both parts.
-  bool has_matched();
   void wait_for_elements();
 
   std::string what_;
@@ -68,8 +60,6 @@ class PendingMessage final : public Request::Impl {
   std::array<MPI_Request, 2> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   bool receives_ = false;
   int peer_ = -1;
-  int sender_ = -1;                      // of the message that `posted_` has taken
-  std::optional<PostedReceive> posted_;  // while it waits for its message; last, as it writes to those above
 };
 
 }  // namespace mn

@@ -6,7 +6,7 @@
 // 2. The receiver compares the header with what it expects, and throws where they differ. recv() has then received
 //    nothing else; what irecv() was given holds anything, and MPI does not write to it any more.
 // 3. Counts above INT_MAX travel as one element of a derived type (MpiCount).
-// 4. irecv() from one rank posts both receives at once: from then on its sender goes on, as MPI promises, whatever
+// 4. irecv() posts both receives at once: from then on its sender goes on, as MPI promises, whatever
 //    calls of MPI this rank waits in. Waits that do not call MPI let it go on while there are requests (progress.hpp).
 // 5. In debug mode a send is complete when its receiver is there, whatever the size: a program that relies on MPI's
 //    buffers is found with small messages too.
@@ -25,7 +25,6 @@
 #include <mn/comm/host_stage.hpp>
 #include <mn/comm/message_header.hpp>
 #include <mn/comm/pending_message.hpp>
-#include <mn/comm/posted_receives.hpp>
 #include <mn/comm/waiting_send.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -90,11 +89,6 @@ void Communicator::send(ConstBufferView buffer, int dest, int tag) {
 
 int Communicator::recv(BufferView buffer, int source, int tag) {
   const CallScope call = begin_receive(*this, *calls_, "recv", buffer, source, tag);
-  if (follows_posted_receives(mpi_comm(), mpi_source(source), tag)) {
-    Request request = irecv(buffer, source, tag);
-    request.wait();
-    return request.source();
-  }
   MPI_Status status = {};
   on_host(stages_->for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
     MessageHeader header;
@@ -122,9 +116,12 @@ Request Communicator::isend(ConstBufferView buffer, int dest, int tag) {
 }
 
 Request Communicator::irecv(BufferView buffer, int source, int tag) {
+  if (source == kAnySource) {
+    throw ArgumentError("irecv: the source must be one rank; to receive from any rank, call recv()");
+  }
   const CallScope call = begin_receive(*this, *calls_, "irecv", buffer, source, tag);
   auto message = std::make_unique<PendingMessage>(describe_recv(source), calls_, stages_->for_request(buffer), buffer);
-  message->receive(mpi_source(source), tag, {mpi_comm(), count_limit_});
+  message->receive(source, tag, {mpi_comm(), count_limit_});
   return Request(std::move(message));
 }
 

@@ -14,7 +14,6 @@ Request::Request(Request&& other) noexcept = default;
 Request& Request::operator=(Request&& other) noexcept {
   Request finished(std::move(other));
   std::swap(impl_, finished.impl_);  // `finished` waits for what was under way here
-  source_ = finished.source_;
   return *this;
 }
 
@@ -39,7 +38,6 @@ void Request::wait() {
   auto impl = std::exchange(impl_, nullptr);
   try {
     impl->wait();
-    source_ = impl->source();
   } catch (...) {
     if (impl->is_in_use()) static_cast<void>(impl.release());
     throw;

@@ -23,8 +23,6 @@ class [[nodiscard]] Request {
   void wait();
   /// Whether wait() would return at once.
   [[nodiscard]] bool is_done();
-  /// Rank that sent the message of an irecv() for which wait() has returned; -1 for all else.
-  [[nodiscard]] int source() const noexcept { return source_; }
 
   class Impl;
 
@@ -32,7 +30,6 @@ class [[nodiscard]] Request {
   friend class Communicator;
   explicit Request(std::unique_ptr<Impl> impl) noexcept;
   std::unique_ptr<Impl> impl_;  // null: nothing under way
-  int source_ = -1;
 };
 
 /// What is under way; the sources of communicators derive from it.
@@ -46,8 +43,6 @@ class Request::Impl {
   virtual void wait() = 0;
   /// As Request's.
   virtual bool is_done() = 0;
-  /// As Request's, once wait() has returned.
-  [[nodiscard]] virtual int source() const noexcept { return -1; }
   /// Whether MPI may still use it after wait() has thrown: then it is left behind.
   [[nodiscard]] virtual bool is_in_use() const noexcept { return false; }
   /// Before it is left behind while an exception unwinds.

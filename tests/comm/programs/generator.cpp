@@ -131,7 +131,7 @@ class Generator : private ProgramBuilder {
     Action action = message.action;
     action.call = blocks ? Call::kRecv : Call::kIrecv;
     action.tag = message.filter;
-    action.from_any = message.from_any;
+    action.from_any = blocks && message.from_any;
     const int dest = std::exchange(action.peer, message.source);
     add(action.group, dest, action);
     if (!blocks) open(action.group, dest, action.id);

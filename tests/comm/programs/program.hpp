@@ -73,7 +73,7 @@ struct Action {
   DType dtype = DType::kUInt8;
   std::size_t count = 0;
   bool on_device = false;
-  bool from_any = false;  ///< a receive takes the message of any rank, which is that of `peer`
+  bool from_any = false;  ///< kRecv names no source; the message of `peer` matches
   bool in_place = false;  ///< gradients lie in one piece of memory
   ReduceOp op = ReduceOp::kSum;
 };
