@@ -18,6 +18,8 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 
+#include "tests/comm/backends.hpp"
+
 namespace {
 
 std::atomic<bool> holds_threads{false};
@@ -225,7 +227,7 @@ TEST_P(BackgroundCollectives, EndWhereARankAborts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, BackgroundCollectives, ::testing::ValuesIn(communicator_names(DeviceType::kCpu)),
+INSTANTIATE_TEST_SUITE_P(Backends, BackgroundCollectives, ::testing::ValuesIn(testing::kBackendsOnOneNode),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

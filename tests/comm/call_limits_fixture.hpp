@@ -29,8 +29,6 @@ class CallLimits : public ::testing::TestWithParam<std::string> {
     options.timeout = timeout;
     return create_communicator(GetParam(), MPI_COMM_WORLD, options);
   }
-  /// The other backends wait as one of these two does: for MPI, or in shared memory.
-  [[nodiscard]] static bool is_first_of_its_kind() { return GetParam() == "flat" || GetParam() == "hierarchical"; }
   [[nodiscard]] bool is_absent() const { return rank_ == size_ - 1; }
   /// What `call` throws; empty if it returns.
   template <class Call>

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/comm/backends.hpp"
 #include "tests/comm/call_limits_fixture.hpp"
 
 namespace mn {
@@ -14,7 +15,6 @@ using ::testing::HasSubstr;
 class CallTimeouts : public testing::CallLimits {};
 
 TEST_P(CallTimeouts, MonitoredBarrierNeedsNoTimeoutOfTheCommunicator) {
-  if (!is_first_of_its_kind()) return;
   const auto comm = create(0ms);
   comm->monitored_barrier(60s);
   EXPECT_EQ(comm->timeout(), 0ms);
@@ -29,7 +29,6 @@ TEST_P(CallTimeouts, MonitoredBarrierNeedsNoTimeoutOfTheCommunicator) {
 
 /// More than nanoseconds can count.
 TEST_P(CallTimeouts, AreAsLongAsTheyMayBe) {
-  if (!is_first_of_its_kind()) return;
   const auto late = [this] { std::this_thread::sleep_for(is_absent() ? 50ms : 0ms); };
   const auto comm = create(std::chrono::hours(24 * 365 * 300));
   late();
@@ -61,7 +60,7 @@ TEST_P(CallTimeouts, AreInheritedAndAgreedOn) {
   EXPECT_THROW(static_cast<void>(create_communicator(GetParam(), MPI_COMM_WORLD, options)), ArgumentError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, CallTimeouts, ::testing::ValuesIn(communicator_names(DeviceType::kCpu)),
+INSTANTIATE_TEST_SUITE_P(Backends, CallTimeouts, ::testing::ValuesIn(testing::kBackendsOnOneNode),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

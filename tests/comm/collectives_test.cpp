@@ -7,6 +7,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 
+#include "tests/comm/backends.hpp"
 #include "tests/comm/collectives_fixture.hpp"
 
 namespace mn {
@@ -191,7 +192,7 @@ std::string param_name(const ::testing::TestParamInfo<std::tuple<std::string, st
   return std::get<0>(info.param) + (std::get<1>(info.param) == INT_MAX ? "" : "_chunked");
 }
 INSTANTIATE_TEST_SUITE_P(Backends, Collectives,
-                         ::testing::Combine(::testing::ValuesIn(communicator_names(DeviceType::kCpu)),
+                         ::testing::Combine(::testing::ValuesIn(testing::kBackendsOnOneNode),
                                             ::testing::Values<std::size_t>(INT_MAX, 13)),
                          param_name);
 

@@ -5,6 +5,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 
+#include "tests/comm/backends.hpp"
 #include "tests/comm/values.hpp"
 
 namespace mn {
@@ -117,7 +118,7 @@ TEST_P(Gradients, IntegersAreRefused) {
   EXPECT_THROW(comm_->allreduce_grad(std::vector<BufferView>{integers}, 0.5), ArgumentError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Gradients, ::testing::ValuesIn(communicator_names(DeviceType::kCpu)),
+INSTANTIATE_TEST_SUITE_P(Backends, Gradients, ::testing::ValuesIn(testing::kGradientBackends),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

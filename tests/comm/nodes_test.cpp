@@ -8,6 +8,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 
+#include "tests/comm/backends.hpp"
 #include "tests/comm/values.hpp"
 
 namespace mn {
@@ -221,7 +222,7 @@ TEST_P(Nodes, SplitsAcrossAndWithinNodes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Nodes,
-                         ::testing::Combine(::testing::Values("naive", "flat", "hierarchical", "two_dimensional"),
+                         ::testing::Combine(::testing::ValuesIn(testing::kBackendsOverNodes),
                                             ::testing::ValuesIn(kLayouts)),
                          [](const auto& test) { return std::get<0>(test.param) + "_" + std::get<1>(test.param).name; });
 

@@ -14,7 +14,7 @@ namespace mn::scaling {
 
 inline constexpr Reduction kSum{DType::kFloat32, ReduceOp::kSum};
 
-/// A node's ranks, each with its buffer: what HierarchicalReducer does through shared memory, by messages over the
+/// A node's ranks, each with its buffer: what NodeReducer does through shared memory, by messages over the
 /// buses.
 class BusNode final : public SliceExchange::Node {
  public:

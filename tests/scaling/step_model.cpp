@@ -1,6 +1,6 @@
 // One data-parallel training step of ResNet-50 on simulated ranks (SimGrid's SMPI). The reductions are mn's own code on
-// real data, whose sums are checked: MessageReducer, the schedule of pieces and slices that HierarchicalReducer runs on
-// CPUs, and the one that GpuNodeSum runs on GPUs. Computation is simulated time; what HierarchicalReducer does in
+// real data, whose sums are checked: MessageReducer, the schedule of pieces and slices that NodeReducer runs on
+// CPUs, and the one that GpuNodeSum runs on GPUs. Computation is simulated time; what NodeReducer does in
 // shared memory are messages over the node's simulated buses, and what NCCL does are times (gpu_pieces.hpp). What it
 // leaves out: stragglers, the time of additions, a network card's and MPI's own protocols.
 //

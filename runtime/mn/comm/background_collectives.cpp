@@ -34,7 +34,6 @@
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/flight_recorder.hpp>
-#include <mn/comm/node_comms.hpp>
 #include <mn/comm/on_device.hpp>
 #include <mn/comm/recorded_collectives.hpp>
 #include <mn/comm/request.hpp>
@@ -176,10 +175,10 @@ Request Communicator::start(std::initializer_list<ConstBufferView> buffers, cons
 std::shared_ptr<CommunicationThread> Communicator::make_background() {
   // Device buffers with collectives of their own do not come to the thread: it needs no second NCCL communicator.
   const bool on_gpus = device_.type == DeviceType::kCuda;
-  keep_node_comms(background_comm_.get(), take_node_comms(internal_comm()));
   const auto setup = std::make_shared<CommunicatorSetup>(
       CommunicatorSetup{on_gpus ? "flat" : name_, std::move(background_comm_), topology(), device_, count_limit_,
                         calls_->debug(), timeout(), true, std::nullopt, make_});
+  do_prepare_background(*setup);
   const CallName name{.operation = "first call in the background", .number = calls_->number()};
   return std::make_shared<CommunicationThread>([setup, name, calls = calls_] {
     const RecordedCall first(calls->group(), name);

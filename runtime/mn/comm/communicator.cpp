@@ -109,6 +109,8 @@ void Communicator::do_allreduce(BufferView buffer, const Reduction& reduction) {
 
 DeviceCollectives* Communicator::do_device_collectives() noexcept { return nullptr; }
 
+void Communicator::do_prepare_background(CommunicatorSetup& /*background*/) {}
+
 void Communicator::do_finalize() {}
 
 std::shared_ptr<Nccl> Communicator::do_split(int /*color*/, int /*key*/) const { return nullptr; }

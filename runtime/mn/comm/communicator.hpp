@@ -262,6 +262,8 @@ class Communicator : public PlacedRank {
   /// Null where ordinary memory serves as well.
   virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes);
   virtual std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers);
+  /// Local: moves what the backend made for the communicator of the background thread into that one's setup.
+  virtual void do_prepare_background(CommunicatorSetup& background);
   /// Frees what the backend made of MPI, collectively.
   virtual void do_finalize();
   /// Collective: what the parts of a split() start from, which have ranks by `key`; null where `color` is negative.

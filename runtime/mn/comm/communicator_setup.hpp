@@ -16,6 +16,7 @@ namespace mn {
 
 class Communicator;
 class Nccl;
+struct NodeComms;
 
 /// Made by create_communicator() and Communicator::split(), on all ranks alike but for `device`.
 struct CommunicatorSetup {
@@ -31,6 +32,7 @@ struct CommunicatorSetup {
   /// Collective: makes a communicator of such a setup, as split() does.
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup) = nullptr;
   std::shared_ptr<Nccl> nccl = {};  ///< split() made it for these ranks; null: still to be made
+  std::shared_ptr<NodeComms> node_comms = {};  ///< made beforehand for a thread's communicator; null: still to be made
 };
 
 }  // namespace mn

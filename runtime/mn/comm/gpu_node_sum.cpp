@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <mn/comm/gpu_node_sum.hpp>
 #include <mn/comm/host_stage.hpp>
@@ -85,14 +86,10 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
   double scale_;
 };
 
-std::byte* GpuNodeSum::Sums::reserve(std::size_t bytes) { return scratch_.reserve(bytes, node_.sum_stream_); }
-
-void GpuNodeSum::Sums::sum(const void* own, const std::byte* received, int rank, int ranks, void* out,
-                           std::size_t count, DType dtype) {
-  if (count == 0) return;
-  const OrderedSum operands{own, received, out, count, static_cast<unsigned>(rank), static_cast<unsigned>(ranks)};
-  sum_on_device(operands, dtype, node_.sum_stream_.handle());
-  node_.nccl_.wait(node_.sum_stream_);  // (3), (4)
+void GpuNodeSum::sum(const OrderedSum& operands, DType dtype) {
+  if (operands.count == 0) return;
+  sum_on_device(operands, dtype, sum_stream_.handle());
+  nccl_.wait(sum_stream_);  // (3), (4)
 }
 
 GpuNodeSum::GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, std::size_t count_limit, Form form,
@@ -103,7 +100,6 @@ GpuNodeSum::GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, s
       count_limit_(count_limit),
       node_(Mpi::split(comm, topology.inter_rank, topology.rank)),
       peers_(Mpi::split(comm, peer_group(topology, form), topology.rank)),
-      sums_(*this),
       stream_(device.index),
       sum_stream_(device.index),
       from_device_{CudaStream(device.index), CudaStream(device.index)},
@@ -111,10 +107,13 @@ GpuNodeSum::GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, s
       packer_(wire),
       nccl_(node_.get(), device) {
   if (!peers_) return;
-  if (route == Route::kDevice)
-    between_nodes_.emplace(peers_.get(), count_limit, sums_);
-  else
+  if (route == Route::kHost) {
     between_nodes_.emplace(peers_.get(), count_limit);
+    return;
+  }
+  DeviceSum device{[this](std::size_t bytes) { return sum_scratch_.reserve(bytes, sum_stream_); },
+                   [this](const OrderedSum& operands, DType dtype) { sum(operands, dtype); }};
+  between_nodes_.emplace(peers_.get(), count_limit, std::move(device));
 }
 
 void GpuNodeSum::allreduce_grad(std::span<const BufferView> gradients, double scale) {

@@ -49,24 +49,13 @@ class GpuNodeSum {
 
  private:
   class Pieces;
-  /// Sums of what MPI receives into device memory.
-  class Sums final : public DeviceSums {
-   public:
-    explicit Sums(GpuNodeSum& node) : node_(node) {}
-    [[nodiscard]] std::byte* reserve(std::size_t bytes) override;
-    void sum(const void* own, const std::byte* received, int rank, int ranks, void* out, std::size_t count,
-             DType dtype) override;
-
-   private:
-    GpuNodeSum& node_;
-    DeviceScratch scratch_;
-  };
-
   /// Ranks of a node that have a part.
   [[nodiscard]] std::size_t slices() const {
     return form_ == Form::kSlices ? static_cast<std::size_t>(topology_.intra_size) : 1;
   }
   void allreduce(BufferView all, double scale);
+  /// Sums what MPI has received into device memory.
+  void sum(const OrderedSum& operands, DType dtype);
 
   Form form_;
   Route route_;
@@ -74,7 +63,7 @@ class GpuNodeSum {
   std::size_t count_limit_;
   Mpi node_;
   Mpi peers_;
-  Sums sums_;
+  DeviceScratch sum_scratch_;
   std::optional<MessageReducer> between_nodes_;
   std::array<HostPinned, HostPieces::kUnderWay> host_;
   CudaStream stream_;

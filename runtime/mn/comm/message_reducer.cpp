@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include <mn/comm/message_reducer.hpp>
 #include <mn/comm/mpi.hpp>
@@ -24,9 +25,9 @@ MessageReducer::MessageReducer(MPI_Comm comm, std::size_t count_limit, std::opti
   mpi_check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
 }
 
-MessageReducer::MessageReducer(MPI_Comm comm, std::size_t count_limit, DeviceSums& device)
+MessageReducer::MessageReducer(MPI_Comm comm, std::size_t count_limit, DeviceSum device)
     : MessageReducer(comm, count_limit) {
-  device_ = &device;
+  device_ = std::move(device);
 }
 
 std::size_t MessageReducer::slice_elements(std::size_t element_bytes) const {
@@ -35,7 +36,7 @@ std::size_t MessageReducer::slice_elements(std::size_t element_bytes) const {
 }
 
 std::byte* MessageReducer::scratch(std::size_t bytes) {
-  if (device_ != nullptr) return device_->reserve(bytes);
+  if (device_) return device_->reserve(bytes);
   if (bytes > scratch_bytes_) {
     // The old block goes first: both together might not fit.
     scratch_.reset();
@@ -218,8 +219,10 @@ void MessageReducer::reduce_own(const std::byte* data, const Slices& slices, con
   const auto rank = static_cast<std::size_t>(rank_);
   const Slice& own = slices[rank];
   const std::size_t element_bytes = size_of(reduction.dtype);
-  if (device_ != nullptr) {
-    return device_->sum(data + own.offset * element_bytes, received, rank_, size_, out, own.length, reduction.dtype);
+  if (device_) {
+    return device_->sum({data + own.offset * element_bytes, received, out, own.length, static_cast<unsigned>(rank_),
+                         static_cast<unsigned>(size_)},
+                        reduction.dtype);
   }
   std::vector<const void*> inputs(slices.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = received + i * own.length * element_bytes;

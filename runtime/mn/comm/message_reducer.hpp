@@ -1,7 +1,7 @@
 /// Reductions over MPI messages in which every element is reduced in rank order.
 ///
 /// All ranks of a communicator call them at once: Communicator's allreduce and reduce_scatter, naive and flat for
-/// gradients, and between nodes HierarchicalReducer and the backends with NCCL. Small buffers: every rank gathers all
+/// gradients, and between nodes NodeReducer and the backends with NCCL. Small buffers: every rank gathers all
 /// of them and reduces them itself. Others have one slice for each rank: ranks exchange slices, reduce their own, and
 /// spread the result. Where NetworkCosts say that this is quicker, slices go by way of other ranks; else straight, in
 /// pieces of the buffer, of which three are under way at a time: the slices of one are exchanged while those of the one
@@ -21,7 +21,7 @@
 /// Cost for B bytes on n ranks. Gathered, at most max(16 KiB, 512 n) bytes in all: one MPI_Allgather. By way of others:
 /// log n messages of B / 2 each, and an MPI_Allgather of B. Straight: each rank sends and receives 2 B (n - 1) / n
 /// bytes, in 2 (n - 1) messages for each piece of at most 256 KiB n; reduce and reduce_scatter about half of that.
-/// Scratch memory of at most 2 kScratchBytes, whatever the count. Host memory only, but for pieces with DeviceSums.
+/// Scratch memory of at most 2 kScratchBytes, whatever the count. Host memory only, but for pieces with a DeviceSum.
 /// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", 2005;
 /// J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997
 /// (slices by way of other ranks, which keep them apart, so that they are still reduced in rank order).
@@ -29,6 +29,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,6 +40,7 @@
 #include <mn/comm/call_match.hpp>
 #include <mn/comm/message_steps.hpp>
 #include <mn/comm/network_costs.hpp>
+#include <mn/comm/ordered_sum.hpp>
 #include <mn/comm/reduce.hpp>
 
 namespace mn {
@@ -59,15 +61,11 @@ void in_stages(std::size_t pieces, const Stages&... stages) {
 }
 
 /// Sums in a device's memory, for a reducer whose data and messages lie there.
-class DeviceSums {
- public:
-  virtual ~DeviceSums() = default;
-  /// Room for `bytes` until the next call.
-  [[nodiscard]] virtual std::byte* reserve(std::size_t bytes) = 0;
-  /// Returns when `out` holds the sum, in rank order, of `rank`'s `own` elements and of those of the others in
-  /// `received`: rank r's from r × count on.
-  virtual void sum(const void* own, const std::byte* received, int rank, int ranks, void* out, std::size_t count,
-                   DType dtype) = 0;
+struct DeviceSum {
+  /// Device memory of at least `bytes`, valid until the next call.
+  std::function<std::byte*(std::size_t bytes)> reserve;
+  /// Returns when the sum is in `operands.out`.
+  std::function<void(const OrderedSum& operands, DType dtype)> sum;
 };
 
 class MessageReducer {
@@ -81,7 +79,7 @@ class MessageReducer {
   /// are needed.
   MessageReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs = {});
   /// Sums data in a device's memory, which MPI takes. Only for pieces; there is no scale.
-  MessageReducer(MPI_Comm comm, std::size_t count_limit, DeviceSums& device);
+  MessageReducer(MPI_Comm comm, std::size_t count_limit, DeviceSum device);
 
   /// Collective, in place.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
@@ -141,7 +139,7 @@ class MessageReducer {
   MPI_Comm comm_;
   std::size_t count_limit_;
   std::optional<NetworkCosts> costs_;
-  DeviceSums* device_ = nullptr;  // null: on the host
+  std::optional<DeviceSum> device_;  // no value: on the host
   int rank_ = 0;
   int size_ = 1;
   std::uint16_t gathered_ = 0;  // calls so far

@@ -27,7 +27,7 @@
 #include <mn/comm/device_collectives.hpp>
 #include <mn/comm/device_packer.hpp>
 #include <mn/comm/gpu_node_sum.hpp>
-#include <mn/comm/mpi_backends.hpp>
+#include <mn/comm/host_backends.hpp>
 #include <mn/comm/nccl.hpp>
 #include <mn/comm/nccl_reductions.hpp>
 #include <mn/comm/registry.hpp>
@@ -136,9 +136,9 @@ class NcclCollectives final : public DeviceCollectives {
   std::shared_ptr<Nccl> nccl_;  // the one owner; last: invariant 1
 };
 
-class PureNccl final : public Flat {
+class PureNccl final : public HostCommunicator {
  public:
-  PureNccl(CommunicatorSetup setup, std::shared_ptr<Nccl> part) : Flat(std::move(setup)) {
+  PureNccl(CommunicatorSetup setup, std::shared_ptr<Nccl> part) : HostCommunicator(std::move(setup)) {
     warn_of_known_faults(topology());
     collectives_ =
         std::make_unique<NcclCollectives>(internal_comm(), device(), allreduce_grad_dtype(), std::move(part));
@@ -154,9 +154,9 @@ class PureNccl final : public Flat {
   std::unique_ptr<NcclCollectives> collectives_;
 };
 
-class NodeNccl final : public Flat {
+class NodeNccl final : public HostCommunicator {
  public:
-  NodeNccl(CommunicatorSetup setup, GpuNodeSum::Form form, GpuNodeSum::Route route) : Flat(std::move(setup)) {
+  NodeNccl(CommunicatorSetup setup, GpuNodeSum::Form form, GpuNodeSum::Route route) : HostCommunicator(std::move(setup)) {
     warn_of_known_faults(topology());
     reduction_.emplace(internal_comm(), topology(), device(), count_limit(), form, route, allreduce_grad_dtype());
   }
@@ -182,37 +182,37 @@ std::shared_ptr<Communicator> make_non_cuda_aware(CommunicatorSetup setup) {
   return make_node_nccl(std::move(setup), GpuNodeSum::Route::kHost);
 }
 
-constexpr Backend kNcclBackends[] = {
-    {"pure_nccl", make_pure_nccl},           {"hierarchical", make_hierarchical_nccl},
-    {"non_cuda_aware", make_non_cuda_aware}, {"two_dimensional", make_two_dimensional_nccl},
-    {"single_node", make_single_node_nccl},
-};
-
-}  // namespace
-
-std::span<const Backend> nccl_backends() noexcept { return kNcclBackends; }
-
 std::shared_ptr<Communicator> make_pure_nccl(CommunicatorSetup setup) {
   std::shared_ptr<Nccl> part = std::move(setup.nccl);
   return std::make_shared<PureNccl>(std::move(setup), std::move(part));
 }
 
-std::shared_ptr<Communicator> make_single_node_nccl(CommunicatorSetup setup) {
+std::shared_ptr<Communicator> make_single_node(CommunicatorSetup setup) {
   require_single_node(setup.topology, "pure_nccl");
   return make_pure_nccl(std::move(setup));
 }
 
-std::shared_ptr<Communicator> make_hierarchical_nccl(CommunicatorSetup setup) {
+std::shared_ptr<Communicator> make_hierarchical(CommunicatorSetup setup) {
   return make_node_nccl(std::move(setup), mpi_is_cuda_aware() ? GpuNodeSum::Route::kDevice : GpuNodeSum::Route::kHost);
 }
 
-std::shared_ptr<Communicator> make_two_dimensional_nccl(CommunicatorSetup setup) {
+std::shared_ptr<Communicator> make_two_dimensional(CommunicatorSetup setup) {
   if (!setup.topology.uniform() && setup.topology.rank == 0) {
     log_warning(
         "communicator two_dimensional: nodes with different numbers of ranks; their first ranks do all the exchange "
         "between nodes");
   }
-  return make_hierarchical_nccl(std::move(setup));
+  return make_hierarchical(std::move(setup));
 }
+
+constexpr NcclBackend kNcclBackends[] = {
+    {"pure_nccl", make_pure_nccl},           {"hierarchical", make_hierarchical},
+    {"non_cuda_aware", make_non_cuda_aware}, {"two_dimensional", make_two_dimensional},
+    {"single_node", make_single_node},
+};
+
+}  // namespace
+
+std::span<const NcclBackend> nccl_backends() noexcept { return kNcclBackends; }
 
 }  // namespace mn

@@ -4,10 +4,10 @@
 namespace mn {
 namespace {
 
-constexpr Backend kNcclBackends[] = {{"pure_nccl", nullptr}, {"non_cuda_aware", nullptr}};
+constexpr NcclBackend kNcclBackends[] = {{"pure_nccl", nullptr}, {"non_cuda_aware", nullptr}};
 
 }  // namespace
 
-std::span<const Backend> nccl_backends() noexcept { return kNcclBackends; }
+std::span<const NcclBackend> nccl_backends() noexcept { return kNcclBackends; }
 
 }  // namespace mn

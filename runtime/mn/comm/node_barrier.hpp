@@ -1,7 +1,7 @@
 /// How ranks of a node wait for each other: a counter in memory that they share, and a barrier made of such counters,
 /// which takes a microsecond where MPI's takes several.
 ///
-/// HierarchicalReducer and SharedReducer call them, on all ranks of a node at once.
+/// NodeReducer and SharedReducer call them, on all ranks of a node at once.
 ///
 /// Invariants:
 /// 1. A counter has one owner, which alone sets it; it never falls. Values may wrap: they are compared by the sign of

@@ -1,34 +1,18 @@
-/// The communicators of MPI's by which the ranks of several nodes reduce: made by the thread that makes a Communicator,
-/// for it and for the thread of its calls in the background.
+/// The communicators of MPI's by which the ranks of several nodes reduce.
 ///
-/// NodeCommunicator makes them and keeps a second set with the communicator that it splits; Communicator hands that set
-/// on to the one of the background, whose NodeCommunicator takes it.
+/// A HostCommunicator of several nodes makes two sets: one for itself, one for the communicator of the thread that makes
+/// its calls in the background, to which CommunicatorSetup carries it. The thread makes no communicator of MPI's.
 ///
-/// Cost: one MPI_Comm_split and one MPI_Comm_dup each; with one node there are no peers.
-/// Source: MPI 3.1, 6.7 (caching): what a library keeps with a communicator.
+/// Cost: one MPI_Comm_split and one MPI_Comm_dup for each communicator.
 #pragma once
 
 #include <mn/comm/mpi.hpp>
-#include <mn/comm/slice_exchange.hpp>
-#include <mn/comm/topology.hpp>
 
 namespace mn {
 
 struct NodeComms {
   Mpi node;   ///< the ranks of this rank's node
-  Mpi peers;  ///< as SliceExchange::split_peers()
+  Mpi peers;  ///< SliceExchange::split_peers(): the ranks of other nodes that have this rank's slice, if any
 };
-
-/// Collective over `comm`, whose topology it is.
-[[nodiscard]] NodeComms split_node_comms(MPI_Comm comm, const Topology& topology, BetweenNodes between);
-/// Collective over each of the two.
-[[nodiscard]] NodeComms duplicate(const NodeComms& comms);
-
-// These two are local, and for one thread at a time.
-
-/// Keeps `comms` with `comm` until they are taken; nothing if there are none.
-void keep_node_comms(MPI_Comm comm, NodeComms comms);
-/// What is kept with `comm`; none for MPI_COMM_NULL.
-[[nodiscard]] NodeComms take_node_comms(MPI_Comm comm);
 
 }  // namespace mn

@@ -1,7 +1,7 @@
 /// How the ranks of a node reduce a piece of their buffers together: where it lies, through staging memory, or by
 /// messages.
 ///
-/// Parts of HierarchicalReducer, whose invariants hold here. Cost for each piece: where it lies, nothing but the
+/// Parts of NodeReducer, whose invariants hold here. Cost for each piece: where it lies, nothing but the
 /// barrier that ends its reduction; staged, a copy in and one out, and 2 to 4 barriers for each round; by
 /// messages, an MessageReducer::allreduce, and with several nodes one MPI_Bcast for each slice.
 #pragma once

@@ -1,7 +1,7 @@
 /// Reductions between the ranks of a node that has several NUMA domains, whose links are slower than the memory of
 /// each: every element crosses such a link once in each direction, however many ranks there are.
 ///
-/// HierarchicalReducer calls them, on all ranks of a node at once. The ranks of the first domain sum a piece of their
+/// NodeReducer calls them, on all ranks of a node at once. The ranks of the first domain sum a piece of their
 /// buffers, each its slice; those of the second add theirs to that, and so on; what the last domain has, the others
 /// copy. Meanwhile each domain works on another piece.
 ///

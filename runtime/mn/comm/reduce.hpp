@@ -1,6 +1,6 @@
 /// Element-wise reductions on the host, in a fixed order and with SIMD.
 ///
-/// MessageReducer, HierarchicalReducer and SharedReducer call it, each rank for its slice.
+/// MessageReducer, NodeReducer and SharedReducer call it, each rank for its slice.
 ///
 /// Invariants:
 /// 1. Inputs are combined in their order: ((in[0] op in[1]) op in[2]) …, so the result is defined to the bit.

@@ -5,6 +5,7 @@
 #include <mn/comm/cuda.hpp>
 #include <mn/comm/flight_recorder.hpp>
 #include <mn/comm/group_calls.hpp>
+#include <mn/comm/host_backends.hpp>
 #include <mn/comm/registry.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -14,18 +15,10 @@
 namespace mn {
 namespace {
 
-constexpr Backend kBackends[] = {
-    {"naive", make_naive},
-    {"flat", make_flat},
-    {"hierarchical", make_hierarchical},
-    {"two_dimensional", make_two_dimensional},
-    {"single_node", make_single_node},
-    {"dummy", make_dummy},
-};
-
 constexpr std::int64_t kMaxTimeout_s = 30LL * 86400;
 
 /// Null if `name` is not in the table.
+template <class Backend>
 const Backend* find(std::span<const Backend> table, std::string_view name) {
   const auto found = std::ranges::find(table, name, &Backend::name);
   return found == table.end() ? nullptr : &*found;
@@ -36,8 +29,8 @@ bool has_nccl() { return nccl_backends().front().make != nullptr; }
 
 /// Throws unless this build has a backend of that name.
 void check_name(std::string_view name) {
-  const Backend* on_gpus = find(nccl_backends(), name);
-  if (find(kBackends, name) != nullptr || (on_gpus != nullptr && on_gpus->make != nullptr)) return;
+  const NcclBackend* on_gpus = find(nccl_backends(), name);
+  if (find(host_backends(), name) != nullptr || (on_gpus != nullptr && on_gpus->make != nullptr)) return;
   if (on_gpus != nullptr) {
     throw UsageError("communicator " + std::string(name) +
                      " needs NCCL, which this build of mn does not have: configure with -DMN_NCCL=ON, or use flat");
@@ -118,11 +111,11 @@ std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup) {
   check_name(setup.name);
   // One rank without a GPU makes it a communicator for CPUs, or an error, on all.
   const bool on_gpus = holds_on_all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCuda);
-  const Backend* with_nccl = find(nccl_backends(), setup.name);
+  const NcclBackend* with_nccl = find(nccl_backends(), setup.name);
   if (on_gpus && with_nccl != nullptr && with_nccl->make != nullptr) {
     return left_behind_if_failed(with_nccl->make(std::move(setup)));
   }
-  const Backend* backend = find(kBackends, setup.name);
+  const HostBackend* backend = find(host_backends(), setup.name);
   if (backend == nullptr) {
     throw UsageError("communicator " + setup.name +
                      " needs a GPU on every rank, and some compute on the CPU: use --communicator auto");
@@ -130,7 +123,7 @@ std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup) {
   if (setup.allreduce_grad_dtype) {
     throw UsageError("allreduce_grad_dtype works on GPUs through NCCL (pure_nccl), not with " + setup.name);
   }
-  return left_behind_if_failed(backend->make(std::move(setup)));
+  return left_behind_if_failed(make_host_backend(std::move(setup), *backend));
 }
 
 std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Comm comm,
@@ -179,10 +172,10 @@ std::vector<std::string> communicator_names() { return communicator_names(Device
 
 std::vector<std::string> communicator_names(DeviceType device) {
   std::vector<std::string> names;
-  for (const Backend& backend : kBackends) names.emplace_back(backend.name);
+  for (const HostBackend& backend : host_backends()) names.emplace_back(backend.name);
   if (device == DeviceType::kCpu) return names;
-  for (const Backend& backend : nccl_backends()) {
-    if (backend.make != nullptr && find(kBackends, backend.name) == nullptr) names.emplace_back(backend.name);
+  for (const NcclBackend& backend : nccl_backends()) {
+    if (backend.make != nullptr && find(host_backends(), backend.name) == nullptr) names.emplace_back(backend.name);
   }
   return names;
 }

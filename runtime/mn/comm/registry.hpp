@@ -1,4 +1,5 @@
-/// The tables of backends: one for any device, one for ranks that each have a GPU.
+/// The choice of a backend by name: from the table for CPUs (host_backends.hpp), or from the one for ranks that each
+/// have a GPU (nccl_backends.cpp).
 #pragma once
 
 #include <memory>
@@ -9,8 +10,8 @@
 
 namespace mn {
 
-/// An entry of a table.
-struct Backend {
+/// A row of the table for GPUs.
+struct NcclBackend {
   std::string_view name;
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup);
 };
@@ -21,21 +22,9 @@ struct Backend {
 
 /// Backends that work through NCCL; pure_nccl and non_cuda_aware have no other form. In a build without NCCL those two
 /// alone, with a null `make`.
-[[nodiscard]] std::span<const Backend> nccl_backends() noexcept;
+[[nodiscard]] std::span<const NcclBackend> nccl_backends() noexcept;
 
 /// Throws UsageError that names the communicators to take `instead` unless all ranks are on one node.
 void require_single_node(const Topology& topology, std::string_view instead);
-
-// The entries of the tables: mpi_backends.cpp, nccl_backends.cpp.
-[[nodiscard]] std::shared_ptr<Communicator> make_naive(CommunicatorSetup setup);
-[[nodiscard]] std::shared_ptr<Communicator> make_flat(CommunicatorSetup setup);
-[[nodiscard]] std::shared_ptr<Communicator> make_hierarchical(CommunicatorSetup setup);
-[[nodiscard]] std::shared_ptr<Communicator> make_two_dimensional(CommunicatorSetup setup);
-[[nodiscard]] std::shared_ptr<Communicator> make_single_node(CommunicatorSetup setup);
-[[nodiscard]] std::shared_ptr<Communicator> make_dummy(CommunicatorSetup setup);
-[[nodiscard]] std::shared_ptr<Communicator> make_pure_nccl(CommunicatorSetup setup);
-[[nodiscard]] std::shared_ptr<Communicator> make_single_node_nccl(CommunicatorSetup setup);
-[[nodiscard]] std::shared_ptr<Communicator> make_hierarchical_nccl(CommunicatorSetup setup);
-[[nodiscard]] std::shared_ptr<Communicator> make_two_dimensional_nccl(CommunicatorSetup setup);
 
 }  // namespace mn

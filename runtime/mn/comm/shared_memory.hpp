@@ -1,7 +1,7 @@
 /// Memory that the ranks of a node share: POSIX shared memory that mn maps itself, because an MPI window can be
 /// released only by all ranks together.
 ///
-/// HierarchicalReducer calls it, on all ranks of a node at once. The first rank makes an object under a random name;
+/// NodeReducer calls it, on all ranks of a node at once. The first rank makes an object under a random name;
 /// each rank reserves the pages of its own segment in it, maps the whole, and says how that went; then the name is
 /// removed.
 ///

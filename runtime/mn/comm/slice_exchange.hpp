@@ -1,7 +1,7 @@
 /// The schedule by which the ranks of several nodes reduce a large buffer together: what each node's ranks do among
 /// themselves, and when the ranks that hold the same slice on different nodes exchange it over MPI.
 ///
-/// HierarchicalReducer calls it, on all ranks at once; how a node's ranks exchange data is up to it. Simulations of
+/// NodeReducer calls it, on all ranks at once; how a node's ranks exchange data is up to it. Simulations of
 /// clusters run the same schedule with messages instead of shared memory.
 ///
 /// Invariants:

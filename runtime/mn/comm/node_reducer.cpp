@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include <mn/comm/hierarchical_reducer.hpp>
+#include <mn/comm/node_reducer.hpp>
 #include <mn/comm/node_pieces.hpp>
 #include <mn/comm/numa_domains.hpp>
 #include <mn/core/log.hpp>
@@ -34,7 +34,7 @@ double power_above_ranks(const Topology& topology) {
 }  // namespace
 
 /// The allocations of this rank that are alive, by number. Any thread may release memory at any time.
-class HierarchicalReducer::Allocations {
+class NodeReducer::Allocations {
  public:
   /// All ranks of the node add in the same order: an allocation has one number on all of them.
   std::int64_t add(const SharedMemory& memory) {
@@ -64,7 +64,7 @@ class HierarchicalReducer::Allocations {
 };
 
 /// Memory that is known to the reducer as long as it lives; it may outlive the reducer.
-struct HierarchicalReducer::Allocation {
+struct NodeReducer::Allocation {
   Allocation(MPI_Comm node, std::size_t bytes, std::shared_ptr<Allocations> all)
       : memory(node, bytes), others(std::move(all)), number(others->add(memory)) {}
   ~Allocation() { others->remove(number); }
@@ -76,7 +76,7 @@ struct HierarchicalReducer::Allocation {
   std::int64_t number;
 };
 
-HierarchicalReducer::HierarchicalReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between,
+NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between,
                                          std::size_t count_limit, NodeComms comms)
     : node_(std::move(comms.node)),
       rank_(topology.intra_rank),
@@ -96,7 +96,7 @@ HierarchicalReducer::HierarchicalReducer(MPI_Comm comm, const Topology& topology
   }
 }
 
-void HierarchicalReducer::make_segments() {
+void NodeReducer::make_segments() {
   segments_.emplace(node_.get(), sizeof(Control) + 2 * kSlotBytes);
   std::vector<SharedCounter*> arrivals;
   for (int r = 0; r < ranks_; ++r) {
@@ -106,21 +106,21 @@ void HierarchicalReducer::make_segments() {
   barrier_ = std::make_unique<NodeBarrier>(arrivals, rank_, may_spin_);
 }
 
-HierarchicalReducer::Control& HierarchicalReducer::control(int rank) const {
+NodeReducer::Control& NodeReducer::control(int rank) const {
   return *reinterpret_cast<Control*>(segments_->segment(rank));
 }
 
-std::byte* HierarchicalReducer::slot(int rank, std::size_t turn) const {
+std::byte* NodeReducer::slot(int rank, std::size_t turn) const {
   return segments_->segment(rank) + sizeof(Control) + turn * kSlotBytes;
 }
 
-void HierarchicalReducer::announce(std::size_t count, const Reduction& reduction) {
+void NodeReducer::announce(std::size_t count, const Reduction& reduction) {
   small_turn_ ^= 1;  // (4): whoever is slow still reads the other slot
   call_ = CallShape(count, reduction, static_cast<std::uint16_t>(call_.call + 1));
   std::memcpy(slot(rank_, small_turn_), &call_, sizeof call_);
 }
 
-void HierarchicalReducer::require_same_calls() const {
+void NodeReducer::require_same_calls() const {
   for (int rank = 0; rank < ranks_; ++rank) {
     CallShape theirs;
     std::memcpy(&theirs, slot(rank, small_turn_), sizeof theirs);
@@ -128,7 +128,7 @@ void HierarchicalReducer::require_same_calls() const {
   }
 }
 
-void HierarchicalReducer::report_shortage(const NoSharedMemory& error) const {
+void NodeReducer::report_shortage(const NoSharedMemory& error) const {
   static std::once_flag said;
   if (rank_ > 0) return;
   std::call_once(said, [&] {
@@ -138,7 +138,7 @@ void HierarchicalReducer::report_shortage(const NoSharedMemory& error) const {
   });
 }
 
-bool HierarchicalReducer::reserve_staging(std::size_t bytes) {
+bool NodeReducer::reserve_staging(std::size_t bytes) {
   const std::size_t least = std::max(
       kLeastStagingBytes, static_cast<std::size_t>(exchange_.slices()) * SliceExchange::kLineElements * sizeof(double));
   const std::size_t had = staging_ ? staging_->bytes() : 0;
@@ -160,17 +160,17 @@ bool HierarchicalReducer::reserve_staging(std::size_t bytes) {
   return false;
 }
 
-Reduction HierarchicalReducer::within(const Reduction& reduction) const {
+Reduction NodeReducer::within(const Reduction& reduction) const {
   if (!many_nodes_) return reduction;
   const bool may_overflow = reduction.dtype == DType::kFloat16 && reduction.op == ReduceOp::kSum;
   return {reduction.dtype, reduction.op, may_overflow ? 1 / divisor_ : 1};  // (1): no overflow between the two sums
 }
 
-Reduction HierarchicalReducer::between(const Reduction& reduction) const {
+Reduction NodeReducer::between(const Reduction& reduction) const {
   return {reduction.dtype, reduction.op, reduction.scale / within(reduction).scale};
 }
 
-void HierarchicalReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
+void NodeReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
   if (count == 0) return;
   auto* bytes = static_cast<std::byte*>(data);
   if (segments_) announce(count, reduction);
@@ -183,7 +183,7 @@ void HierarchicalReducer::allreduce(void* data, std::size_t count, const Reducti
   reduce_staged(bytes, count, reduction);
 }
 
-void HierarchicalReducer::reduce_small(std::byte* data, std::size_t count, const Reduction& reduction) {
+void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t bytes = count * size_of(reduction.dtype);
   std::memcpy(small_slot(rank_, small_turn_), data, bytes);
   // From here on every slot of this turn holds its rank's elements.
@@ -198,20 +198,20 @@ void HierarchicalReducer::reduce_small(std::byte* data, std::size_t count, const
   std::memcpy(data, out, bytes);
 }
 
-void HierarchicalReducer::reduce_small_by_messages(std::byte* data, std::size_t count, const Reduction& reduction) {
+void NodeReducer::reduce_small_by_messages(std::byte* data, std::size_t count, const Reduction& reduction) {
   messages_.allreduce(data, count, within(reduction));
   if (!many_nodes_) return;
   if (rank_ == 0) exchange_.between_nodes(data, count, between(reduction));
   ranks().bcast(data, count, reduction.dtype, 0);
 }
 
-NodeRanks HierarchicalReducer::ranks() {
+NodeRanks NodeReducer::ranks() {
   return {node_.get(), rank_,          ranks_,
           many_nodes_, count_limit_,   exchange_,
           messages_,   barrier_.get(), staging_ ? &*staging_ : nullptr};
 }
 
-void HierarchicalReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t count,
+void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t count,
                                         const Reduction& reduction) {
   const auto rank = static_cast<std::size_t>(rank_);
   if (!many_nodes_ && domains_.size() > 2 && fits_domains(reduction)) {
@@ -224,7 +224,7 @@ void HierarchicalReducer::reduce_shared(std::vector<std::byte*> buffers, std::si
   barrier_->arrive_and_wait();  // until all have written their slices to this rank's buffer
 }
 
-void HierarchicalReducer::reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction) {
+void NodeReducer::reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t most = piece_elements(count, reduction);
   if (segments_ && reserve_staging(std::min(most * size_of(reduction.dtype), kStagingBytes))) {
     StagedPieces pieces(ranks(), data, most, within(reduction));
@@ -234,13 +234,13 @@ void HierarchicalReducer::reduce_staged(std::byte* data, std::size_t count, cons
   exchange_.allreduce(data, count, most, between(reduction), pieces);
 }
 
-std::size_t HierarchicalReducer::piece_elements(std::size_t count, const Reduction& reduction) const {
+std::size_t NodeReducer::piece_elements(std::size_t count, const Reduction& reduction) const {
   const std::size_t element_bytes = size_of(reduction.dtype);
   return many_nodes_ ? exchange_.piece_elements(count, element_bytes)
                      : std::min(count, kNodePieceBytes / element_bytes);
 }
 
-std::vector<std::byte*> HierarchicalReducer::shared_buffers(const std::byte* data) {
+std::vector<std::byte*> NodeReducer::shared_buffers(const std::byte* data) {
   if (!segments_) return {};
   // (5): a rank looks up only where its own buffer lies; of the others it compares what they say.
   const auto [own, memory] = allocations_->find(data, rank_);
@@ -255,13 +255,13 @@ std::vector<std::byte*> HierarchicalReducer::shared_buffers(const std::byte* dat
   return buffers;
 }
 
-std::vector<std::byte*> HierarchicalReducer::addresses(const std::byte* data) {
+std::vector<std::byte*> NodeReducer::addresses(const std::byte* data) {
   auto buffers = shared_buffers(data);
   if (barrier_) barrier_->arrive_and_wait();
   return buffers;
 }
 
-std::shared_ptr<std::byte> HierarchicalReducer::allocate(std::size_t bytes) {
+std::shared_ptr<std::byte> NodeReducer::allocate(std::size_t bytes) {
   try {
     const auto allocation = std::make_shared<Allocation>(node_.get(), bytes, allocations_);
     return {allocation, allocation->memory.segment(rank_)};

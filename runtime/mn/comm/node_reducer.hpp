@@ -1,6 +1,6 @@
 /// Reductions between the ranks of a node through memory that they share, and between nodes over MPI.
 ///
-/// All ranks of a communicator call allreduce() at once (NodeCommunicator's allreduce and allreduce_grad do). Each rank
+/// All ranks of a communicator call allreduce() at once (HostCommunicator does, for hierarchical, two_dimensional and single_node). Each rank
 /// reduces its slice of all the node's buffers, reduces it further with the ranks that have the same slice on the other
 /// nodes, and writes it to all the node's buffers. Leaders have a slice that is everything.
 ///
@@ -51,10 +51,10 @@ namespace mn {
 
 struct NodeRanks;
 
-class HierarchicalReducer {
+class NodeReducer {
  public:
   /// Collective over `comm`, whose topology it is, and whose parts `comms` are.
-  HierarchicalReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit,
+  NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit,
                       NodeComms comms);
 
   /// Collective. Buffers from allocate() are reduced where they lie, others in pieces through staging memory.

@@ -1,0 +1,100 @@
+#include <mn/comm/host_backends.hpp>
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include <mn/comm/message_reducer.hpp>
+#include <mn/comm/node_reducer.hpp>
+#include <mn/comm/registry.hpp>
+#include <mn/comm/shared_reducer.hpp>
+
+namespace mn {
+namespace {
+
+constexpr HostBackend kHostBackends[] = {
+    {.name = "naive", .exchange = HostExchange::kRanks, .packs = false},
+    {.name = "flat", .exchange = HostExchange::kRanks},
+    {.name = "hierarchical", .exchange = HostExchange::kLeaders},
+    {.name = "two_dimensional", .exchange = HostExchange::kSlices},
+    {.name = "single_node", .exchange = HostExchange::kSlices, .one_node = true},
+    {.name = "dummy", .exchange = HostExchange::kNone},
+};
+
+constexpr HostBackend kFlat = kHostBackends[1];
+
+}  // namespace
+
+std::span<const HostBackend> host_backends() noexcept { return kHostBackends; }
+
+std::shared_ptr<Communicator> make_host_backend(CommunicatorSetup setup, const HostBackend& backend) {
+  if (backend.one_node) require_single_node(setup.topology, "two_dimensional or hierarchical");
+  NodeComms comms;
+  if (setup.node_comms) comms = std::move(*setup.node_comms);
+  return std::make_shared<HostCommunicator>(std::move(setup), backend, std::move(comms));
+}
+
+HostCommunicator::HostCommunicator(CommunicatorSetup setup) : HostCommunicator(std::move(setup), kFlat, {}) {}
+
+HostCommunicator::HostCommunicator(CommunicatorSetup setup, const HostBackend& backend, NodeComms comms)
+    : Communicator(std::move(setup)), exchange_(backend.exchange), packs_(backend.packs) {
+  if (exchange_ != HostExchange::kLeaders && exchange_ != HostExchange::kSlices) return;
+  const BetweenNodes between = exchange_ == HostExchange::kLeaders ? BetweenNodes::kLeaders : BetweenNodes::kSlices;
+  if (!comms.node) {
+    comms = {Mpi::split(internal_comm(), topology().inter_rank, topology().rank),
+             SliceExchange::split_peers(internal_comm(), topology(), between)};
+    if (mpi_takes_threads()) {
+      background_ = std::make_shared<NodeComms>(NodeComms{
+          Mpi::duplicate(comms.node.get()), comms.peers ? Mpi::duplicate(comms.peers.get()) : Mpi()});
+    }
+  }
+  node_ = std::make_unique<NodeReducer>(internal_comm(), topology(), between, count_limit(), std::move(comms));
+}
+
+HostCommunicator::~HostCommunicator() = default;
+
+void HostCommunicator::do_prepare_background(CommunicatorSetup& background) {
+  background.node_comms = std::move(background_);
+}
+
+void HostCommunicator::do_finalize() {
+  node_.reset();
+  background_.reset();
+}
+
+void HostCommunicator::do_allreduce(BufferView buffer, const Reduction& reduction) {
+  if (!node_) return reducer().allreduce(buffer.data, buffer.count, reduction);
+  node_->allreduce(buffer.data, buffer.count, reduction);
+}
+
+void HostCommunicator::do_allreduce_grad(std::span<const BufferView> gradients, double scale) {
+  const auto reduce = [&](BufferView whole) {
+    if (exchange_ == HostExchange::kNone) return;
+    do_allreduce(whole, {whole.dtype, ReduceOp::kSum, scale});
+  };
+  if (packs_) return packer_.apply(gradients, reduce);
+  for (const BufferView& gradient : gradients) reduce(gradient);
+}
+
+std::shared_ptr<std::byte> HostCommunicator::do_allocate(std::size_t bytes) {
+  return node_ ? node_->allocate(bytes) : nullptr;
+}
+
+std::unique_ptr<SharedReducer> HostCommunicator::do_share(std::span<const BufferView> buffers) {
+  if (!node_ || inter_size() > 1 || size() == 1 || buffers.empty()) return nullptr;
+  auto* const own = static_cast<std::byte*>(buffers.front().data);
+  const auto all = node_->addresses(own);
+  if (all.empty()) return nullptr;
+  const auto memory = do_allocate(sizeof(SharedReducer::Control));
+  if (!memory) return nullptr;
+  std::vector<std::ptrdiff_t> offsets;
+  std::vector<SharedReducer::Control*> controls;
+  for (std::byte* each : all) offsets.push_back(each - own);
+  for (std::byte* each : node_->addresses(memory.get())) {
+    controls.push_back(reinterpret_cast<SharedReducer::Control*>(each));
+  }
+  return std::make_unique<SharedReducer>(buffers, std::move(offsets), std::move(controls), rank(), node_->may_spin(),
+                                         memory);
+}
+
+}  // namespace mn
