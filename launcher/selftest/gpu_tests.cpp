@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <mn/comm/cuda.hpp>
-#include <mn/comm/topology.hpp>
+#include <mn/comm/device/cuda.hpp>
+#include <mn/comm/device/device_conflict.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 

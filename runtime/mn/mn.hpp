@@ -7,8 +7,8 @@
 #include <mn/checkpoint/optimizer_archive.hpp>
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/device_collectives.hpp>
-#include <mn/comm/shared_reducer.hpp>
+#include <mn/comm/device/device_collectives.hpp>
+#include <mn/comm/node/shared_reducer.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/log.hpp>

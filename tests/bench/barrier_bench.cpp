@@ -7,8 +7,8 @@
 
 #include <mpi.h>
 
-#include <mn/comm/node_barrier.hpp>
-#include <mn/comm/shared_memory.hpp>
+#include <mn/comm/node/node_barrier.hpp>
+#include <mn/comm/node/shared_memory.hpp>
 
 namespace {
 

@@ -10,9 +10,9 @@
 #include <mpi.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/cuda.hpp>
-#include <mn/comm/device_collectives.hpp>
-#include <mn/comm/pack.hpp>
+#include <mn/comm/device/cuda.hpp>
+#include <mn/comm/device/device_collectives.hpp>
+#include <mn/comm/device/pack.hpp>
 #include <mn/job/job.hpp>
 
 namespace {

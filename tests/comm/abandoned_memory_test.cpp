@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/shared_memory.hpp>
+#include <mn/comm/node/shared_memory.hpp>
 #include <mn/core/fd.hpp>
 
 namespace mn {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <mn/comm/shared_reducer.hpp>
+#include <mn/comm/node/shared_reducer.hpp>
 
 #include "tests/comm/backends.hpp"
 #include "tests/comm/call_limits_fixture.hpp"

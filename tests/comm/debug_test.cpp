@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/shared_reducer.hpp>
+#include <mn/comm/node/shared_reducer.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/half.hpp>
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/comm/topology.hpp>
+#include <mn/comm/device/device_conflict.hpp>
 
 namespace mn {
 namespace {

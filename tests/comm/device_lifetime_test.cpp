@@ -2,7 +2,7 @@
 // memory while a collective is at work, and copy only what is read. The stand-in counts.
 #include <gmock/gmock.h>
 
-#include <mn/comm/device_collectives.hpp>
+#include <mn/comm/device/device_collectives.hpp>
 #include <mn/core/error.hpp>
 
 #include "tests/comm/gpu_fixture.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/cuda.hpp>
+#include <mn/comm/device/cuda.hpp>
 
 namespace mn::testing {
 

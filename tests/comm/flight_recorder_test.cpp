@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/comm/flight_recorder.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/core/json.hpp>
 
 #include "tests/support/temporary_folder.hpp"

@@ -6,8 +6,8 @@
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 
-#include <mn/comm/device_collectives.hpp>
-#include <mn/comm/nccl.hpp>
+#include <mn/comm/device/device_collectives.hpp>
+#include <mn/comm/nccl/nccl.hpp>
 #include <mn/core/error.hpp>
 
 #include "tests/comm/gpu_fixture.hpp"

@@ -13,7 +13,7 @@
 #include <mpi.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/cuda.hpp>
+#include <mn/comm/device/cuda.hpp>
 
 #include "tests/comm/device_memory.hpp"
 #include "tests/comm/values.hpp"

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/request.hpp>
+#include <mn/comm/messages/request.hpp>
 
 namespace mn {
 namespace {

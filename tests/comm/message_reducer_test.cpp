@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <mn/comm/message_reducer.hpp>
-#include <mn/comm/reduce.hpp>
+#include <mn/comm/messages/message_reducer.hpp>
+#include <mn/comm/mpi/reduce.hpp>
 
 namespace mn {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include <mn/comm/device_collectives.hpp>
+#include <mn/comm/device/device_collectives.hpp>
 #include <mn/core/error.hpp>
 
 #include "tests/comm/gpu_fixture.hpp"

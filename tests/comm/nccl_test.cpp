@@ -3,8 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include <mn/comm/device_collectives.hpp>
-#include <mn/comm/pack.hpp>
+#include <mn/comm/device/device_collectives.hpp>
+#include <mn/comm/device/pack.hpp>
 #include <mn/core/error.hpp>
 
 #include "tests/comm/gpu_fixture.hpp"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/comm/network_costs.hpp>
+#include <mn/comm/messages/network_costs.hpp>
 #include <mn/core/error.hpp>
 
 namespace {

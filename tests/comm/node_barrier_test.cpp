@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/comm/node_barrier.hpp>
+#include <mn/comm/node/node_barrier.hpp>
 
 namespace mn {
 namespace {

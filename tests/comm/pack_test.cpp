@@ -6,9 +6,9 @@
 #include <numeric>
 #include <random>
 
-#include <mn/comm/ordered_sum.hpp>
-#include <mn/comm/pack.hpp>
-#include <mn/comm/reduce.hpp>
+#include <mn/comm/device/ordered_sum.hpp>
+#include <mn/comm/device/pack.hpp>
+#include <mn/comm/mpi/reduce.hpp>
 
 #include "tests/comm/values.hpp"
 

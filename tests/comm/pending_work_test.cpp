@@ -6,7 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include <mn/comm/communication_thread.hpp>
-#include <mn/comm/device_collectives.hpp>
+#include <mn/comm/device/device_collectives.hpp>
 
 #include "tests/comm/gpu_fixture.hpp"
 #include "tests/support/cuda_streams.hpp"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include <mn/comm/device_collectives.hpp>
-#include <mn/comm/flight_recorder.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
+#include <mn/comm/device/device_collectives.hpp>
 #include <mn/core/json.hpp>
 
 #include "tests/comm/gpu_fixture.hpp"

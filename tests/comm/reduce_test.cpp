@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include <mn/comm/reduce.hpp>
+#include <mn/comm/mpi/reduce.hpp>
 #include <mn/core/half_conversion.hpp>
 
 #include "tests/comm/values.hpp"

@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/shared_memory.hpp>
-#include <mn/comm/shared_reducer.hpp>
+#include <mn/comm/mpi/mpi.hpp>
+#include <mn/comm/node/shared_memory.hpp>
+#include <mn/comm/node/shared_reducer.hpp>
 #include <mn/core/log.hpp>
 
 #include "tests/comm/failing_shared_memory.hpp"

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/shared_reducer.hpp>
+#include <mn/comm/node/shared_reducer.hpp>
 
 #include "tests/comm/values.hpp"
 

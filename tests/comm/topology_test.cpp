@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/comm/numa_domains.hpp>
-#include <mn/comm/topology.hpp>
+#include <mn/comm/mpi/topology.hpp>
+#include <mn/comm/node/numa_domains.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/cuda.hpp>
+#include <mn/comm/device/cuda.hpp>
 #include <mn/job/job.hpp>
 
 namespace {

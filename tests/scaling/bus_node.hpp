@@ -6,9 +6,9 @@
 
 #include <mpi.h>
 
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/reduce.hpp>
-#include <mn/comm/slice_exchange.hpp>
+#include <mn/comm/mpi/mpi.hpp>
+#include <mn/comm/mpi/reduce.hpp>
+#include <mn/comm/node/slice_exchange.hpp>
 
 namespace mn::scaling {
 

@@ -1,4 +1,4 @@
-/// The GPUs' schedule (mn/comm/host_pieces.hpp) with times in place of NCCL and of copies. The messages between hosts,
+/// The GPUs' schedule (mn/comm/nccl/host_pieces.hpp) with times in place of NCCL and of copies. The messages between hosts,
 /// and their sums, are real.
 ///
 /// NCCL's reduce_scatter and allgather take what its own model says of a ring with the protocol Simple
@@ -15,7 +15,7 @@
 #include <mpi.h>
 #include <smpi/smpi.h>
 
-#include <mn/comm/host_pieces.hpp>
+#include <mn/comm/nccl/host_pieces.hpp>
 
 namespace mn::scaling {
 

@@ -20,11 +20,11 @@
 #include <mpi.h>
 #include <smpi/smpi.h>
 
-#include <mn/comm/bucket.hpp>
-#include <mn/comm/message_reducer.hpp>
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/slice_exchange.hpp>
-#include <mn/comm/topology.hpp>
+#include <mn/gradients/bucket.hpp>
+#include <mn/comm/messages/message_reducer.hpp>
+#include <mn/comm/mpi/mpi.hpp>
+#include <mn/comm/mpi/topology.hpp>
+#include <mn/comm/node/slice_exchange.hpp>
 #include <mn/core/log.hpp>
 
 #include "tests/scaling/bus_node.hpp"

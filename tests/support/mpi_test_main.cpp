@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 #include <mn/job/job.hpp>
 
 namespace {

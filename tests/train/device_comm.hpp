@@ -9,7 +9,7 @@
 #include <torch/torch.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/cuda.hpp>
+#include <mn/comm/device/cuda.hpp>
 
 namespace mn::test {
 

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include <mn/comm/cuda.hpp>
+#include <mn/comm/device/cuda.hpp>
 #include <mn/core/error.hpp>
 #include <mn/data/memory_dataset.hpp>
 #include <mn/loader/loader.hpp>

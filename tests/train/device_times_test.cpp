@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <mn/comm/cuda.hpp>
+#include <mn/comm/device/cuda.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/loader/function_iterator.hpp>
 #include <mn/optimizers/fused_sgd.hpp>

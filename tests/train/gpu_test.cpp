@@ -9,7 +9,7 @@
 
 #include <mn/checkpoint/background_save.hpp>
 #include <mn/checkpoint/checkpoint_reader.hpp>
-#include <mn/comm/cuda.hpp>
+#include <mn/comm/device/cuda.hpp>
 #include <mn/data/memory_dataset.hpp>
 #include <mn/loader/loader.hpp>
 #include <mn/tensor/tensor.hpp>

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <mn/comm/network_costs.hpp>
+#include <mn/comm/messages/network_costs.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/file.hpp>
 #include <mn/trainer/extensions/dump_graph.hpp>

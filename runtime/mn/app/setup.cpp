@@ -6,7 +6,7 @@
 #include <mn/app/precision.hpp>
 #include <mn/app/setup.hpp>
 #include <mn/app/versions.hpp>
-#include <mn/comm/flight_recorder.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/core/activity.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>

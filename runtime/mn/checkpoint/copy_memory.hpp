@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include <mn/comm/cuda.hpp>
+#include <mn/comm/device/cuda.hpp>
 #include <mn/core/buffer.hpp>
 #include <mn/core/uninitialized.hpp>
 

@@ -1,7 +1,7 @@
 // Free functions by which ranks find out whether they hold the same.
 #include <algorithm>
 
-#include <mn/comm/call_check.hpp>
+#include <mn/comm/calls/call_check.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>

@@ -29,14 +29,14 @@
 #include <string>
 #include <thread>
 
-#include <mn/comm/call_check.hpp>
+#include <mn/comm/calls/call_check.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
+#include <mn/comm/calls/recorded_collectives.hpp>
 #include <mn/comm/collective_checks.hpp>
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/flight_recorder.hpp>
+#include <mn/comm/messages/request.hpp>
 #include <mn/comm/on_device.hpp>
-#include <mn/comm/recorded_collectives.hpp>
-#include <mn/comm/request.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

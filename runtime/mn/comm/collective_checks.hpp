@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include <mn/comm/call_check.hpp>
+#include <mn/comm/calls/call_check.hpp>
 #include <mn/comm/communicator.hpp>
 
 namespace mn {

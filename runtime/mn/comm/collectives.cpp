@@ -7,12 +7,12 @@
 #include <cstring>
 #include <vector>
 
-#include <mn/comm/call_check.hpp>
-#include <mn/comm/call_stages.hpp>
+#include <mn/comm/calls/call_check.hpp>
+#include <mn/comm/calls/call_host_copies.hpp>
 #include <mn/comm/collective_checks.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/host_stage.hpp>
-#include <mn/comm/message_reducer.hpp>
+#include <mn/comm/device/host_copies.hpp>
+#include <mn/comm/messages/message_reducer.hpp>
 #include <mn/comm/on_device.hpp>
 #include <mn/core/error.hpp>
 
@@ -43,7 +43,7 @@ void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
   // The root's buffer is read alone and the others' written alone: one copy each where it is staged.
   const ConstBufferView send = is_root ? buffer : BufferView();
   const BufferView recv = is_root ? BufferView() : buffer;
-  on_host(stages_->for_mpi(buffer), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(host_copies_->for_mpi(buffer), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(buffer.count, buffer.dtype, count_limit_);
     void* const data = is_root ? const_cast<void*>(in.data) : out.data;
     call_mpi(MPI_Bcast, MPI_Ibcast, "bcast", buffer.bytes(), data, n.count(), n.type(), root, internal_comm());
@@ -63,7 +63,7 @@ void Communicator::gather(ConstBufferView send, BufferView recv, int root) {
   const auto call = calls_->collective("gather", send, checks, [&] { return described(send) + from_root(root); });
   if (rank() != root) recv = {};
   calls_->match("gather", send, root);
-  on_host(stages_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(host_copies_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype, count_limit_);
     const bool in_place = rank() == root && is_in_place(out, in, root);
     call_mpi(MPI_Gather, MPI_Igather, "gather", in.bytes(), in_place ? MPI_IN_PLACE : in.data, n.count(), n.type(),
@@ -77,7 +77,7 @@ void Communicator::allgather(ConstBufferView send, BufferView recv) {
   const auto call = calls_->collective("allgather", send, checks, details);
   if (on_device({send, recv}, [&](DeviceCollectives& device) { device.allgather(send, recv); })) return;
   calls_->match("allgather", send);
-  on_host(stages_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(host_copies_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype, count_limit_);
     // MPI_IN_PLACE must be every rank's choice, so each puts its part where it belongs, as MPI would.
     bool in_place = is_in_place(out, in, rank());
@@ -106,7 +106,7 @@ void Communicator::alltoall(ConstBufferView send, BufferView recv) {
   if (on_device({send, recv}, [&](DeviceCollectives& device) { device.alltoall(send, recv); })) return;
   calls_->match("alltoall", send);
   const bool in_place = is_in_place(recv, send, 0);
-  on_host(in_place ? stages_->after(send, recv) : stages_->for_mpi(send, recv), send, recv,
+  on_host(in_place ? host_copies_->after(send, recv) : host_copies_->for_mpi(send, recv), send, recv,
           [&](ConstBufferView in, BufferView out) {
             // A copy, as MPI_IN_PLACE would have to be every rank's choice. What was staged is one already.
             const KeptForMpi<std::vector<std::byte>> copy({});
@@ -133,7 +133,7 @@ void Communicator::scatter(ConstBufferView send, BufferView recv, int root) {
   const auto call = calls_->collective("scatter", recv, checks, [&] { return described(recv) + from_root(root); });
   if (rank() != root) send = {};
   calls_->match("scatter", recv, root);
-  on_host(stages_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(host_copies_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(out.count, out.dtype, count_limit_);
     const bool in_place = rank() == root && is_in_place(in, out, root);
     call_mpi(MPI_Scatter, MPI_Iscatter, "scatter", out.bytes(), in.data, n.count(), n.type(),
@@ -145,7 +145,7 @@ void Communicator::allreduce(BufferView buffer, ReduceOp op) {
   const auto checks = [&] { check_allreduce("allreduce", *this, buffer, op); };
   const auto call = calls_->collective("allreduce", buffer, checks, [&] { return described(buffer) + by(op); });
   if (on_device({buffer}, [&](DeviceCollectives& device) { device.allreduce(buffer, op); })) return;
-  on_host(stages_->after(buffer), buffer, [&](BufferView whole) {
+  on_host(host_copies_->after(buffer), buffer, [&](BufferView whole) {
     calls_->give_up_on_mismatch([&] { do_allreduce(whole, Reduction::of(whole.dtype, op, size())); });
   });
 }
@@ -168,7 +168,7 @@ void Communicator::reduce(ConstBufferView send, BufferView recv, ReduceOp op, in
   // By `send` alone, as the other ranks have no recv.
   if (on_device({send}, [&](DeviceCollectives& device) { device.reduce(send, recv, op, root); })) return;
   calls_->match("reduce", send, root, op);
-  on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     calls_->give_up_on_mismatch(
         [&] { reducer_->reduce(in.data, out.data, in.count, Reduction::of(in.dtype, op, size()), root); });
   });
@@ -180,7 +180,7 @@ void Communicator::reduce_scatter(ConstBufferView send, BufferView recv, ReduceO
                                        [&] { return described(recv) + by(op) + memory_of("send", send); });
   if (on_device({send, recv}, [&](DeviceCollectives& device) { device.reduce_scatter(send, recv, op); })) return;
   calls_->match("reduce_scatter", recv, -1, op);
-  on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     calls_->give_up_on_mismatch(
         [&] { reducer_->reduce_scatter(in.data, out.data, out.count, Reduction::of(out.dtype, op, size())); });
   });

@@ -1,8 +1,9 @@
+#include <mn/comm/communication_thread.hpp>
+
 #include <algorithm>
 #include <utility>
 
-#include <mn/comm/communication_thread.hpp>
-#include <mn/comm/flight_recorder.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 

@@ -1,16 +1,17 @@
+#include <mn/comm/communicator.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
 
-#include <mn/comm/call_check.hpp>
-#include <mn/comm/call_limits.hpp>
-#include <mn/comm/call_stages.hpp>
-#include <mn/comm/communicator.hpp>
-#include <mn/comm/cuda.hpp>
-#include <mn/comm/message_reducer.hpp>
-#include <mn/comm/recorded_collectives.hpp>
-#include <mn/comm/shared_reducer.hpp>
+#include <mn/comm/calls/call_check.hpp>
+#include <mn/comm/calls/call_host_copies.hpp>
+#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/recorded_collectives.hpp>
+#include <mn/comm/device/cuda.hpp>
+#include <mn/comm/messages/message_reducer.hpp>
+#include <mn/comm/node/shared_reducer.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {
@@ -48,7 +49,7 @@ Communicator::Communicator(CommunicatorSetup setup)
       make_(setup.make),
       calls_(std::make_shared<CallCheck>(internal_comm(), CallCheck::Modes{setup.debug, setup.timeout})),
       reducer_(std::make_unique<MessageReducer>(internal_comm(), setup.count_limit)),
-      stages_(std::make_unique<CallStages>(device_.index)) {}
+      host_copies_(std::make_unique<CallHostCopies>(device_.index)) {}
 
 Communicator::~Communicator() {
   // Requests may outlive MPI's communicator: their waits must not ask it who is missing, and begin nothing with it.
@@ -75,7 +76,7 @@ void Communicator::finalize() {
     recorded_.reset();
     do_finalize();
   }
-  stages_.reset();
+  host_copies_.reset();
   reducer_.reset();
   // The ranks free their communicators in one order: MPI_Comm_free is collective.
   background_comm_.reset();

@@ -18,16 +18,16 @@
 #include <mn/comm/call_timeout.hpp>
 #include <mn/comm/communicator_setup.hpp>
 #include <mn/comm/create_communicator.hpp>
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/request.hpp>
-#include <mn/comm/topology.hpp>
+#include <mn/comm/messages/request.hpp>
+#include <mn/comm/mpi/mpi.hpp>
+#include <mn/comm/mpi/topology.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {
 
 class CallCheck;
 class CallScope;
-class CallStages;
+class CallHostCopies;
 class CommunicationThread;
 class DeviceCollectives;
 class MessageReducer;
@@ -293,7 +293,7 @@ class Communicator : public PlacedRank {
   std::shared_ptr<Communicator> (*make_)(CommunicatorSetup);
   std::shared_ptr<CallCheck> calls_;
   std::unique_ptr<MessageReducer> reducer_;
-  std::unique_ptr<CallStages> stages_;
+  std::unique_ptr<CallHostCopies> host_copies_;
   std::unique_ptr<DeviceCollectives> recorded_;      // do_device_collectives(), recorded
   std::shared_ptr<CommunicationThread> background_;  // from the first call that needs it on
 };

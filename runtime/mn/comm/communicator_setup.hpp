@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/topology.hpp>
+#include <mn/comm/mpi/mpi.hpp>
+#include <mn/comm/mpi/topology.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {
@@ -31,7 +31,7 @@ struct CommunicatorSetup {
   std::optional<DType> allreduce_grad_dtype = {};  ///< in which gradients travel; std::nullopt: their own
   /// Collective: makes a communicator of such a setup, as split() does.
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup) = nullptr;
-  std::shared_ptr<Nccl> nccl = {};  ///< split() made it for these ranks; null: still to be made
+  std::shared_ptr<Nccl> nccl = {};             ///< split() made it for these ranks; null: still to be made
   std::shared_ptr<NodeComms> node_comms = {};  ///< made beforehand for a thread's communicator; null: still to be made
 };
 

@@ -1,8 +1,8 @@
 // The communicator's calls for gradients: what they have in common before a backend reduces them.
-#include <mn/comm/call_check.hpp>
-#include <mn/comm/call_stages.hpp>
+#include <mn/comm/calls/call_check.hpp>
+#include <mn/comm/calls/call_host_copies.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/host_stage.hpp>
+#include <mn/comm/device/host_copies.hpp>
 #include <mn/comm/on_device.hpp>
 #include <mn/core/error.hpp>
 
@@ -39,7 +39,7 @@ void Communicator::check_gradients(std::span<const BufferView> gradients, std::s
     }
     if (!calls_->debug()) continue;
     std::string found;
-    on_host(stages_->after(gradient), gradient, {},
+    on_host(host_copies_->after(gradient), gradient, {},
             [&](ConstBufferView in, BufferView) { found = first_non_finite(in); });
     if (!found.empty()) throw ArgumentError("allreduce_grad: " + gradient_name(i, names) + " has " + found);
   }
@@ -79,16 +79,16 @@ void Communicator::allreduce_grad(std::span<const BufferView> gradients, double 
   if (on_devices == 0) return reduce(gradients);
   // All of them, or all through the host: ranks may not differ in what they call.
   if (on_devices == gradients.size() && do_allreduce_grad_on_device(gradients, scale)) return;
-  HostStage& stage = stages_->stage();
-  stage.after(gradients);
+  HostCopies& copies = host_copies_->of_blocking_calls();
+  copies.after(gradients);
   // One block, one wait for all copies in, and one for all copies out.
-  stage.reserve(bytes, gradients.size());
-  std::vector<BufferView> staged;
-  for (const BufferView& gradient : gradients) staged.push_back(stage.copy_in(gradient));
-  stage.wait();
-  reduce(staged);
-  for (std::size_t i = 0; i < gradients.size(); ++i) stage.copy_out(gradients[i], staged[i]);
-  stage.wait();
+  copies.reserve(bytes, gradients.size());
+  std::vector<BufferView> host_gradients;
+  for (const BufferView& gradient : gradients) host_gradients.push_back(copies.copy_in(gradient));
+  copies.wait();
+  reduce(host_gradients);
+  for (std::size_t i = 0; i < gradients.size(); ++i) copies.copy_out(gradients[i], host_gradients[i]);
+  copies.wait();
 }
 
 }  // namespace mn

@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include <mn/comm/message_reducer.hpp>
-#include <mn/comm/node_reducer.hpp>
-#include <mn/comm/registry.hpp>
-#include <mn/comm/shared_reducer.hpp>
+#include <mn/comm/messages/message_reducer.hpp>
+#include <mn/comm/node/node_reducer.hpp>
+#include <mn/comm/node/shared_reducer.hpp>
+#include <mn/core/error.hpp>
 
 namespace mn {
 namespace {
@@ -27,6 +27,13 @@ constexpr HostBackend kFlat = kHostBackends[1];
 
 std::span<const HostBackend> host_backends() noexcept { return kHostBackends; }
 
+void require_single_node(const Topology& topology, std::string_view instead) {
+  if (topology.inter_size == 1) return;
+  throw UsageError("communicator single_node: these " + std::to_string(topology.size) + " ranks are on " +
+                   std::to_string(topology.inter_size) + " nodes; take " + std::string(instead) +
+                   ", or start all ranks on one node");
+}
+
 std::shared_ptr<Communicator> make_host_backend(CommunicatorSetup setup, const HostBackend& backend) {
   if (backend.one_node) require_single_node(setup.topology, "two_dimensional or hierarchical");
   NodeComms comms;
@@ -44,8 +51,8 @@ HostCommunicator::HostCommunicator(CommunicatorSetup setup, const HostBackend& b
     comms = {Mpi::split(internal_comm(), topology().inter_rank, topology().rank),
              SliceExchange::split_peers(internal_comm(), topology(), between)};
     if (mpi_takes_threads()) {
-      background_ = std::make_shared<NodeComms>(NodeComms{
-          Mpi::duplicate(comms.node.get()), comms.peers ? Mpi::duplicate(comms.peers.get()) : Mpi()});
+      background_ = std::make_shared<NodeComms>(
+          NodeComms{Mpi::duplicate(comms.node.get()), comms.peers ? Mpi::duplicate(comms.peers.get()) : Mpi()});
     }
   }
   node_ = std::make_unique<NodeReducer>(internal_comm(), topology(), between, count_limit(), std::move(comms));

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/gradient_packer.hpp>
-#include <mn/comm/node_comms.hpp>
+#include <mn/comm/device/gradient_packer.hpp>
+#include <mn/comm/node/node_comms.hpp>
 
 namespace mn {
 
@@ -37,6 +37,9 @@ struct HostBackend {
 
 /// Collective: a communicator of that row.
 [[nodiscard]] std::shared_ptr<Communicator> make_host_backend(CommunicatorSetup setup, const HostBackend& backend);
+
+/// Throws UsageError that names the communicators to take `instead` unless all ranks are on one node.
+void require_single_node(const Topology& topology, std::string_view instead);
 
 /// A communicator of a row. Backends for GPUs derive from it: flat is how they reduce gradients on the host.
 class HostCommunicator : public Communicator {

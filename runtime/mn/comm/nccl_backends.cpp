@@ -24,12 +24,12 @@
 #include <memory>
 #include <optional>
 
-#include <mn/comm/device_collectives.hpp>
-#include <mn/comm/device_packer.hpp>
-#include <mn/comm/gpu_node_sum.hpp>
+#include <mn/comm/device/device_collectives.hpp>
+#include <mn/comm/device/device_packer.hpp>
 #include <mn/comm/host_backends.hpp>
-#include <mn/comm/nccl.hpp>
-#include <mn/comm/nccl_reductions.hpp>
+#include <mn/comm/nccl/gpu_node_sum.hpp>
+#include <mn/comm/nccl/nccl.hpp>
+#include <mn/comm/nccl/nccl_reductions.hpp>
 #include <mn/comm/registry.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -156,7 +156,8 @@ class PureNccl final : public HostCommunicator {
 
 class NodeNccl final : public HostCommunicator {
  public:
-  NodeNccl(CommunicatorSetup setup, GpuNodeSum::Form form, GpuNodeSum::Route route) : HostCommunicator(std::move(setup)) {
+  NodeNccl(CommunicatorSetup setup, GpuNodeSum::Form form, GpuNodeSum::Route route)
+      : HostCommunicator(std::move(setup)) {
     warn_of_known_faults(topology());
     reduction_.emplace(internal_comm(), topology(), device(), count_limit(), form, route, allreduce_grad_dtype());
   }

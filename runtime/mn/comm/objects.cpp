@@ -16,10 +16,10 @@
 #include <memory>
 #include <utility>
 
-#include <mn/comm/call_check.hpp>
+#include <mn/comm/calls/call_check.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/message_reducer.hpp>
-#include <mn/comm/waiting_send.hpp>
+#include <mn/comm/messages/message_reducer.hpp>
+#include <mn/comm/messages/waiting_send.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 

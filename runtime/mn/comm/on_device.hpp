@@ -5,8 +5,8 @@
 #include <initializer_list>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/device_collectives.hpp>
-#include <mn/comm/host_stage.hpp>
+#include <mn/comm/device/device_collectives.hpp>
+#include <mn/comm/device/host_copies.hpp>
 
 namespace mn {
 

@@ -19,13 +19,13 @@
 #include <thread>
 #include <utility>
 
-#include <mn/comm/call_check.hpp>
-#include <mn/comm/call_stages.hpp>
+#include <mn/comm/calls/call_check.hpp>
+#include <mn/comm/calls/call_host_copies.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/host_stage.hpp>
-#include <mn/comm/message_header.hpp>
-#include <mn/comm/pending_message.hpp>
-#include <mn/comm/waiting_send.hpp>
+#include <mn/comm/device/host_copies.hpp>
+#include <mn/comm/messages/message_header.hpp>
+#include <mn/comm/messages/pending_message.hpp>
+#include <mn/comm/messages/waiting_send.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 
@@ -36,7 +36,7 @@ int mpi_source(int source) { return source == Communicator::kAnySource ? MPI_ANY
 
 /// Where the wait is given up, MPI does not write to the header any more.
 void receive_header(MessageHeader& header, int source, int tag, MPI_Comm comm, MPI_Status& status) {
-  const std::string what = describe_recv(source == MPI_ANY_SOURCE ? Communicator::kAnySource : source);
+  const std::string what = describe_recv(source);
   MPI_Request request = MPI_REQUEST_NULL;
   mpi_check(MPI_Irecv(&header, sizeof header, MPI_BYTE, source, tag, comm, &request), what);
   try {
@@ -72,7 +72,7 @@ CallScope begin_receive(const Communicator& comm, CallCheck& calls, const char* 
 
 void Communicator::send(ConstBufferView buffer, int dest, int tag) {
   const CallScope call = begin_send(*this, *calls_, "send", buffer, dest, tag);
-  on_host(stages_->for_mpi(buffer), buffer, {}, [&](ConstBufferView in, BufferView) {
+  on_host(host_copies_->for_mpi(buffer), buffer, {}, [&](ConstBufferView in, BufferView) {
     const std::string what = describe_send(in, dest);
     const MessageHeader header = MessageHeader::of(in);
     if (calls_->debug() && in.count == 0) {
@@ -90,7 +90,7 @@ void Communicator::send(ConstBufferView buffer, int dest, int tag) {
 int Communicator::recv(BufferView buffer, int source, int tag) {
   const CallScope call = begin_receive(*this, *calls_, "recv", buffer, source, tag);
   MPI_Status status = {};
-  on_host(stages_->for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
+  on_host(host_copies_->for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
     MessageHeader header;
     receive_header(header, mpi_source(source), tag, mpi_comm(), status);
     // (1): the elements come from whoever sent the header, with its tag, though this receive takes any.
@@ -110,7 +110,7 @@ Request Communicator::isend(ConstBufferView buffer, int dest, int tag) {
   const BufferView view(const_cast<void*>(buffer.data), buffer.count, buffer.dtype, buffer.device,
                         buffer.stream);  // only read
   auto message =
-      std::make_unique<PendingMessage>(describe_send(buffer, dest), calls_, stages_->for_request(buffer), view);
+      std::make_unique<PendingMessage>(describe_send(buffer, dest), calls_, host_copies_->for_request(buffer), view);
   message->send(dest, tag, {mpi_comm(), count_limit_});
   return Request(std::move(message));
 }
@@ -120,7 +120,8 @@ Request Communicator::irecv(BufferView buffer, int source, int tag) {
     throw ArgumentError("irecv: the source must be one rank; to receive from any rank, call recv()");
   }
   const CallScope call = begin_receive(*this, *calls_, "irecv", buffer, source, tag);
-  auto message = std::make_unique<PendingMessage>(describe_recv(source), calls_, stages_->for_request(buffer), buffer);
+  auto message =
+      std::make_unique<PendingMessage>(describe_recv(source), calls_, host_copies_->for_request(buffer), buffer);
   message->receive(source, tag, {mpi_comm(), count_limit_});
   return Request(std::move(message));
 }
@@ -134,7 +135,7 @@ void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int
     check_buffer("sendrecv", "send", send, device_);
     const CallScope call = calls_->message("sendrecv", send, dest);
     MessageHeader::of(send).check(sizeof(MessageHeader), recv, describe_recv(source));
-    return on_host(stages_->after(send, recv), send, recv, [](ConstBufferView in, BufferView out) {
+    return on_host(host_copies_->after(send, recv), send, recv, [](ConstBufferView in, BufferView out) {
       if (in.count > 0) std::memmove(out.data, in.data, in.bytes());
     });
   }

@@ -1,12 +1,14 @@
+#include <mn/comm/registry.hpp>
+
 #include <algorithm>
 #include <mutex>
 #include <utility>
 
-#include <mn/comm/cuda.hpp>
-#include <mn/comm/flight_recorder.hpp>
-#include <mn/comm/group_calls.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
+#include <mn/comm/calls/group_calls.hpp>
+#include <mn/comm/device/cuda.hpp>
+#include <mn/comm/device/device_conflict.hpp>
 #include <mn/comm/host_backends.hpp>
-#include <mn/comm/registry.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
@@ -99,13 +101,6 @@ RecordedCall record_creation(MPI_Comm comm) {
 }
 
 }  // namespace
-
-void require_single_node(const Topology& topology, std::string_view instead) {
-  if (topology.inter_size == 1) return;
-  throw UsageError("communicator single_node: these " + std::to_string(topology.size) + " ranks are on " +
-                   std::to_string(topology.inter_size) + " nodes; take " + std::string(instead) +
-                   ", or start all ranks on one node");
-}
 
 std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup) {
   check_name(setup.name);

@@ -24,7 +24,4 @@ struct NcclBackend {
 /// alone, with a null `make`.
 [[nodiscard]] std::span<const NcclBackend> nccl_backends() noexcept;
 
-/// Throws UsageError that names the communicators to take `instead` unless all ranks are on one node.
-void require_single_node(const Topology& topology, std::string_view instead);
-
 }  // namespace mn

@@ -5,12 +5,12 @@
 // host.
 #include <numeric>
 
-#include <mn/comm/call_check.hpp>
-#include <mn/comm/call_stages.hpp>
+#include <mn/comm/calls/call_check.hpp>
+#include <mn/comm/calls/call_host_copies.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/host_stage.hpp>
+#include <mn/comm/device/host_copies.hpp>
+#include <mn/comm/messages/part_exchange.hpp>
 #include <mn/comm/on_device.hpp>
-#include <mn/comm/part_exchange.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {
@@ -138,7 +138,7 @@ void Communicator::gatherv(ConstBufferView send, BufferView recv, Counts counts,
   };
   if (on_device({send}, on_its_device)) return;
   calls_->match("gatherv", total_of(counts, send), root);
-  on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     cut(in, out);
     calls_->give_up_on_mismatch([&] { exchange_parts(internal_comm(), sent, received, count_limit_); });
   });
@@ -173,7 +173,7 @@ void Communicator::scatterv(ConstBufferView send, Counts counts, BufferView recv
   };
   if (on_device({recv}, on_its_device)) return;
   calls_->match("scatterv", total_of(counts, recv), root);
-  on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     cut(in, out);
     calls_->give_up_on_mismatch([&] { exchange_parts(internal_comm(), sent, received, count_limit_); });
   });
@@ -195,7 +195,7 @@ void Communicator::allgatherv(ConstBufferView send, BufferView recv, Counts coun
   };
   if (on_device({send, recv}, on_its_device)) return;
   calls_->match("allgatherv", total_of(counts, send));
-  on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const std::vector<ConstBufferView> sent(counts.size(), in);
     calls_->give_up_on_mismatch([&] { exchange_parts(internal_comm(), sent, parts_of(out, counts), count_limit_); });
   });
@@ -223,7 +223,7 @@ void Communicator::alltoallv(ConstBufferView send, Counts send_counts, BufferVie
   if (on_device({send, recv}, on_its_device)) return;
   calls_->match("alltoallv", {nullptr, 0, send.dtype});
   if (!debug()) calls_->give_up_on_mismatch([&] { exchange_counts(*this, internal_comm(), send_counts, recv_counts); });
-  on_host(stages_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
+  on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     calls_->give_up_on_mismatch(
         [&] { exchange_parts(internal_comm(), parts_of(in, send_counts), parts_of(out, recv_counts), count_limit_); });
   });

@@ -3,7 +3,7 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <mn/comm/device_collectives.hpp>
+#include <mn/comm/device/device_collectives.hpp>
 #include <mn/gradients/background_reducer.hpp>
 #include <mn/tensor/tensor.hpp>
 

@@ -1,5 +1,5 @@
 #include <mn/comm/communication_thread.hpp>
-#include <mn/comm/device_collectives.hpp>
+#include <mn/comm/device/device_collectives.hpp>
 #include <mn/core/log.hpp>
 #include <mn/gradients/compression/create_gradient_averager.hpp>
 #include <mn/gradients/create_gradient_reduction.hpp>

@@ -13,7 +13,7 @@
 #include <memory>
 #include <optional>
 
-#include <mn/comm/shared_reducer.hpp>
+#include <mn/comm/node/shared_reducer.hpp>
 #include <mn/gradients/gradient_reduction.hpp>
 #include <mn/gradients/ready_hooks.hpp>
 #include <mn/gradients/step_promise.hpp>

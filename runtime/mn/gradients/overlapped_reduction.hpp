@@ -28,7 +28,7 @@
 #include <optional>
 #include <vector>
 
-#include <mn/comm/bucket.hpp>
+#include <mn/gradients/bucket.hpp>
 #include <mn/gradients/background_reducer.hpp>
 #include <mn/gradients/bucket_tuner.hpp>
 #include <mn/gradients/gradient_reduction.hpp>

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include <mn/comm/rank_groups.hpp>
+#include <mn/comm/mpi/rank_groups.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/gradients/step_weights.hpp>

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {
 

@@ -17,8 +17,8 @@
 #include <mpi.h>
 #include <unistd.h>
 
-#include <mn/comm/flight_recorder.hpp>
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/error.hpp>
 #include <mn/job/exit_watch.hpp>
 #include <mn/job/standard_error.hpp>

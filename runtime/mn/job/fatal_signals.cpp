@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include <mn/comm/flight_recorder.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/job/standard_error.hpp>
 
 namespace mn {

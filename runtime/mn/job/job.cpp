@@ -11,9 +11,9 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/comm/communication_thread.hpp>
-#include <mn/comm/flight_recorder.hpp>
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/activity.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>

@@ -6,7 +6,7 @@
 #include <malloc.h>
 #include <mpi.h>
 
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/ranks.hpp>

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include <mn/comm/flight_recorder.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/core/activity.hpp>
 #include <mn/core/blocked_signals.hpp>
 #include <mn/core/log.hpp>

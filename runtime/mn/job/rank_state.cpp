@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include <mn/comm/flight_recorder.hpp>
-#include <mn/comm/group_calls.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
+#include <mn/comm/calls/group_calls.hpp>
 #include <mn/core/activity.hpp>
 #include <mn/core/json.hpp>
 

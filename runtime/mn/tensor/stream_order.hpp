@@ -1,9 +1,9 @@
 /// Collectives in the order of the current stream.
 #pragma once
 
+#include <mn/comm/calls/forbidden_calls.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/device_collectives.hpp>
-#include <mn/comm/forbidden_calls.hpp>
+#include <mn/comm/device/device_collectives.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {

@@ -12,8 +12,8 @@
 #include <optional>
 #include <string>
 
+#include <mn/comm/calls/forbidden_calls.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/forbidden_calls.hpp>
 
 namespace mn {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include <mn/comm/cuda.hpp>
+#include <mn/comm/device/cuda.hpp>
 #include <mn/core/buffer.hpp>
 
 #include "tests/comm/programs/model.hpp"

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <mn/comm/cuda.hpp>
+#include <mn/comm/device/cuda.hpp>
 #include <mn/core/environment.hpp>
 
 #include "tests/comm/programs/runner.hpp"

@@ -9,8 +9,8 @@
 #include <mpi.h>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/cuda.hpp>
-#include <mn/comm/device_collectives.hpp>
+#include <mn/comm/device/cuda.hpp>
+#include <mn/comm/device/device_collectives.hpp>
 #include <mn/job/job.hpp>
 
 #include "tests/comm/device_memory.hpp"

@@ -6,8 +6,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include <mn/comm/ordered_sum.hpp>
-#include <mn/comm/pack.hpp>
+#include <mn/comm/device/ordered_sum.hpp>
+#include <mn/comm/device/pack.hpp>
 
 #include "tests/support/stand_in_gpu/capture.hpp"
 #include "tests/support/stand_in_gpu/cuda_call.hpp"

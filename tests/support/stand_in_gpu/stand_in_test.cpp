@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <set>
 
-#include <mn/comm/pack.hpp>
+#include <mn/comm/device/pack.hpp>
 
 #include "tests/support/stand_in_gpu/calls.hpp"
 #include "tests/support/stand_in_gpu/cells.hpp"

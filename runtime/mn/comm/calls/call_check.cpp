@@ -1,14 +1,15 @@
+#include <mn/comm/calls/call_check.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <vector>
 
-#include <mn/comm/call_check.hpp>
-#include <mn/comm/call_match.hpp>
-#include <mn/comm/forbidden_calls.hpp>
-#include <mn/comm/host_stage.hpp>
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/rank_groups.hpp>
+#include <mn/comm/calls/call_match.hpp>
+#include <mn/comm/calls/forbidden_calls.hpp>
+#include <mn/comm/device/host_copies.hpp>
+#include <mn/comm/mpi/mpi.hpp>
+#include <mn/comm/mpi/rank_groups.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/half.hpp>
 #include <mn/core/log.hpp>

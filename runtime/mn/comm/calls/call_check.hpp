@@ -26,10 +26,10 @@
 
 #include <mpi.h>
 
-#include <mn/comm/call_limits.hpp>
-#include <mn/comm/call_mismatch.hpp>
-#include <mn/comm/flight_recorder.hpp>
-#include <mn/comm/group_calls.hpp>
+#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
+#include <mn/comm/calls/group_calls.hpp>
+#include <mn/comm/mpi/call_mismatch.hpp>
 #include <mn/core/buffer.hpp>
 #include <mn/core/error.hpp>
 

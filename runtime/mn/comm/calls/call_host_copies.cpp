@@ -1,39 +1,40 @@
+#include <mn/comm/calls/call_host_copies.hpp>
+
 #include <initializer_list>
 
-#include <mn/comm/call_limits.hpp>
-#include <mn/comm/call_stages.hpp>
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {
 
-CallStages::CallStages(int device) : device_(device), mpi_takes_device_buffers_(mpi_is_cuda_aware()) {}
+CallHostCopies::CallHostCopies(int device) : device_(device), mpi_takes_device_buffers_(mpi_is_cuda_aware()) {}
 
-HostStage& CallStages::stage() {
-  if (!stage_) stage_ = std::make_unique<HostStage>(device_);
-  return *stage_;
+HostCopies& CallHostCopies::of_blocking_calls() {
+  if (!blocking_) blocking_ = std::make_unique<HostCopies>(device_);
+  return *blocking_;
 }
 
-HostStage* CallStages::after(const ConstBufferView& first, const ConstBufferView& second) {
+HostCopies* CallHostCopies::after(const ConstBufferView& first, const ConstBufferView& second) {
   if (!lies_on_device(first) && !lies_on_device(second)) return nullptr;
-  stage().after(std::initializer_list<ConstBufferView>{first, second});
-  return stage_.get();
+  of_blocking_calls().after(std::initializer_list<ConstBufferView>{first, second});
+  return blocking_.get();
 }
 
-HostStage* CallStages::for_mpi(const ConstBufferView& first, const ConstBufferView& second) {
-  HostStage* const stage = after(first, second);
+HostCopies* CallHostCopies::for_mpi(const ConstBufferView& first, const ConstBufferView& second) {
+  HostCopies* const copies = after(first, second);
   // A call with a time-out is one of MPI's nonblocking collectives, which Open MPI does not offer for device buffers.
-  if (stage == nullptr || !mpi_takes_device_buffers_ || limited_call() != nullptr) return stage;
-  stage->wait();  // MPI knows no streams
+  if (copies == nullptr || !mpi_takes_device_buffers_ || limited_call() != nullptr) return copies;
+  copies->wait();  // MPI knows no streams
   return nullptr;
 }
 
-HostStages* CallStages::for_request(const ConstBufferView& buffer) {
+HostCopyPool* CallHostCopies::for_request(const ConstBufferView& buffer) {
   if (!lies_on_device(buffer) || mpi_takes_device_buffers_) {
-    static_cast<void>(for_mpi(buffer));  // which waits for the buffer's stream
+    static_cast<void>(for_mpi(buffer));  // waits for the work on the buffer's stream
     return nullptr;
   }
-  if (!request_stages_) request_stages_ = std::make_shared<HostStages>(device_);
-  return request_stages_.get();
+  if (!requests_) requests_ = std::make_shared<HostCopyPool>(device_);
+  return requests_.get();
 }
 
 }  // namespace mn

@@ -1,35 +1,37 @@
-/// Which host memory stands in for the device buffers of a communicator's calls.
+/// Which host copies a communicator's calls use for device buffers.
 ///
-/// Communicator has one, on every backend: where all buffers lie on the host, or MPI takes them as they are, a call
-/// gets no stage.
+/// Communicator has one, on every backend. A call needs no copies if all its buffers lie on the host, or if MPI takes
+/// device memory.
 #pragma once
 
 #include <memory>
 
-#include <mn/comm/host_stage.hpp>
+#include <mn/comm/device/host_copies.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {
 
-class CallStages {
+class CallHostCopies {
  public:
-  /// Makes nothing yet. `device`: the GPU's index; any where the communicator computes on the CPU.
-  explicit CallStages(int device);
+  /// Allocates nothing yet. `device`: the GPU's index; ignored if the communicator computes on the CPU.
+  explicit CallHostCopies(int device);
 
-  /// The stage of calls that wait.
-  [[nodiscard]] HostStage& stage();
-  /// The same, after the work on the buffers' streams; null if none of them lies on the device.
-  [[nodiscard]] HostStage* after(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// The same for a call of MPI: null if that takes the buffers as they are; then the work on their streams is done.
-  [[nodiscard]] HostStage* for_mpi(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// Where a request borrows the stage for this buffer; null if MPI takes it as it is, after the work on its stream.
-  [[nodiscard]] HostStages* for_request(const ConstBufferView& buffer);
+  /// The host copies of calls that block.
+  [[nodiscard]] HostCopies& of_blocking_calls();
+  /// Host copies that begin after the work on the buffers' streams; null if no buffer lies on the device.
+  [[nodiscard]] HostCopies* after(const ConstBufferView& first, const ConstBufferView& second = {});
+  /// For a call of MPI: after(first, second), but null if MPI takes device memory; then the work on the buffers' streams
+  /// is done.
+  [[nodiscard]] HostCopies* for_mpi(const ConstBufferView& first, const ConstBufferView& second = {});
+  /// The pool from which a request borrows copies for this buffer; null if the request needs none. Then the work on the
+  /// buffer's stream is done.
+  [[nodiscard]] HostCopyPool* for_request(const ConstBufferView& buffer);
 
  private:
   int device_;
   bool mpi_takes_device_buffers_;
-  std::unique_ptr<HostStage> stage_;
-  std::shared_ptr<HostStages> request_stages_;
+  std::unique_ptr<HostCopies> blocking_;
+  std::shared_ptr<HostCopyPool> requests_;
 };
 
 }  // namespace mn

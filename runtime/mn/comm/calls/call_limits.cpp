@@ -1,10 +1,11 @@
+#include <mn/comm/calls/call_limits.hpp>
+
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <thread>
 #include <utility>
 
-#include <mn/comm/call_limits.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

@@ -33,9 +33,9 @@
 
 #include <mpi.h>
 
-#include <mn/comm/flight_recorder.hpp>
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/notices.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
+#include <mn/comm/calls/notices.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {
 

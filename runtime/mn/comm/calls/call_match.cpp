@@ -1,9 +1,10 @@
+#include <mn/comm/calls/call_match.hpp>
+
 #include <cstring>
 #include <string>
 
-#include <mn/comm/call_match.hpp>
-#include <mn/comm/call_mismatch.hpp>
-#include <mn/comm/rank_groups.hpp>
+#include <mn/comm/mpi/call_mismatch.hpp>
+#include <mn/comm/mpi/rank_groups.hpp>
 
 namespace mn {
 namespace {

@@ -14,14 +14,14 @@
 /// Cost: NeighborCheck is a message of 48 bytes to the next rank, whatever the number of ranks.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
 #include <mpi.h>
 
-#include <mn/comm/call_limits.hpp>
-#include <mn/comm/message_steps.hpp>
-#include <mn/comm/reduce.hpp>
+#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/mpi/reduce.hpp>
 
 namespace mn {
 
@@ -76,7 +76,7 @@ class NeighborCheck {
   MPI_Comm comm_;
   int before_ = 0;
   KeptForMpi<Messages> messages_;
-  MessageSteps::Pair requests_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  std::array<MPI_Request, 2> requests_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
 };
 
 }  // namespace mn

@@ -1,3 +1,5 @@
+#include <mn/comm/calls/flight_recorder.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -9,8 +11,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <mn/comm/flight_recorder.hpp>
 
 namespace mn {
 

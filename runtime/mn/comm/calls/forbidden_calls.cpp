@@ -1,4 +1,4 @@
-#include <mn/comm/forbidden_calls.hpp>
+#include <mn/comm/calls/forbidden_calls.hpp>
 
 namespace mn {
 namespace {

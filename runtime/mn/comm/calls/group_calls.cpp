@@ -1,8 +1,8 @@
+#include <mn/comm/calls/group_calls.hpp>
+
 #include <algorithm>
 #include <deque>
 #include <mutex>
-
-#include <mn/comm/group_calls.hpp>
 
 namespace mn {
 namespace {

@@ -17,7 +17,7 @@
 #include <memory>
 #include <vector>
 
-#include <mn/comm/flight_recorder.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
 
 namespace mn {
 

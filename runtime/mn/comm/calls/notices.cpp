@@ -1,3 +1,5 @@
+#include <mn/comm/calls/notices.hpp>
+
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -6,8 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/notices.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {
 namespace {

@@ -20,7 +20,7 @@
 
 #include <mpi.h>
 
-#include <mn/comm/flight_recorder.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {

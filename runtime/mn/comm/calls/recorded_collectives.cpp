@@ -1,6 +1,6 @@
-#include <utility>
+#include <mn/comm/calls/recorded_collectives.hpp>
 
-#include <mn/comm/recorded_collectives.hpp>
+#include <utility>
 
 namespace mn {
 namespace {

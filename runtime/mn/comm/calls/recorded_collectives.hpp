@@ -14,8 +14,8 @@
 #include <memory>
 #include <span>
 
-#include <mn/comm/call_check.hpp>
-#include <mn/comm/device_collectives.hpp>
+#include <mn/comm/calls/call_check.hpp>
+#include <mn/comm/device/device_collectives.hpp>
 
 namespace mn {
 

@@ -1,10 +1,11 @@
+#include <mn/comm/device/cuda.hpp>
+
 #include <exception>
 #include <system_error>
 #include <thread>
 
-#include <mn/comm/cuda.hpp>
-#include <mn/comm/cuda_check.hpp>
-#include <mn/comm/progress.hpp>
+#include <mn/comm/device/cuda_check.hpp>
+#include <mn/comm/mpi/progress.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 

@@ -1,5 +1,5 @@
 // The build without CUDA: there is no GPU, and what needs one throws.
-#include <mn/comm/cuda.hpp>
+#include <mn/comm/device/cuda.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

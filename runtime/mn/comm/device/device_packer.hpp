@@ -16,9 +16,9 @@
 #include <optional>
 #include <span>
 
-#include <mn/comm/cuda.hpp>
-#include <mn/comm/device_scratch.hpp>
-#include <mn/comm/gradient_packer.hpp>
+#include <mn/comm/device/cuda.hpp>
+#include <mn/comm/device/device_scratch.hpp>
+#include <mn/comm/device/gradient_packer.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {

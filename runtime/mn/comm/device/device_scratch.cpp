@@ -1,4 +1,4 @@
-#include <mn/comm/device_scratch.hpp>
+#include <mn/comm/device/device_scratch.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

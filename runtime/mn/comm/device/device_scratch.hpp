@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include <mn/comm/cuda.hpp>
+#include <mn/comm/device/cuda.hpp>
 
 namespace mn {
 

@@ -1,6 +1,6 @@
-#include <algorithm>
+#include <mn/comm/device/gradient_packer.hpp>
 
-#include <mn/comm/gradient_packer.hpp>
+#include <algorithm>
 
 namespace mn {
 

@@ -1,18 +1,18 @@
-#include <mn/comm/host_stage.hpp>
+#include <mn/comm/device/host_copies.hpp>
 
 namespace mn {
 
-void HostStage::reserve(std::size_t bytes, std::size_t buffers) {
+void HostCopies::reserve(std::size_t bytes, std::size_t buffers) {
   used_ = 0;
-  bytes += (buffers - 1) * sizeof(double);  // each but the first may need padding
+  bytes += (buffers - 1) * sizeof(double);  // each buffer but the first may need padding
   if (bytes <= capacity_) return;
-  // Twice as large, so that few blocks come together: none is freed before the stage.
+  // At least double: blocks are kept, so there must be few.
   bytes = std::max(bytes, 2 * capacity_);
   blocks_.push_back(cuda_allocate_pinned(bytes));
   capacity_ = bytes;
 }
 
-BufferView HostStage::room_for(BufferView buffer) {
+BufferView HostCopies::room_for(BufferView buffer) {
   if (!lies_on_device(buffer) || buffer.count == 0) return buffer;
   const std::size_t element_bytes = size_of(buffer.dtype);
   used_ = (used_ + element_bytes - 1) / element_bytes * element_bytes;
@@ -21,37 +21,37 @@ BufferView HostStage::room_for(BufferView buffer) {
   return host;
 }
 
-BufferView HostStage::copy_in(BufferView buffer) {
+BufferView HostCopies::copy_in(BufferView buffer) {
   const BufferView host = room_for(buffer);
   if (host.data != buffer.data) stream_.copy_to_host(host.data, buffer.data, buffer.bytes());
   return host;
 }
 
-ConstBufferView HostStage::copy_in(ConstBufferView buffer) {
+ConstBufferView HostCopies::copy_in(ConstBufferView buffer) {
   return copy_in(BufferView(const_cast<void*>(buffer.data), buffer.count, buffer.dtype, buffer.device));
 }
 
-void HostStage::copy_out(BufferView buffer, BufferView host) {
+void HostCopies::copy_out(BufferView buffer, BufferView host) {
   if (!lies_on_device(buffer) || buffer.count == 0) return;
   stream_.copy_to_device(buffer.data, host.data, buffer.bytes());
 }
 
-HostStages::Borrowed HostStages::borrow(std::size_t bytes) {
-  std::unique_ptr<HostStage> stage;
+HostCopyPool::Borrowed HostCopyPool::borrow(std::size_t bytes) {
+  std::unique_ptr<HostCopies> copies;
   const auto holds = [&](const auto& each) { return each->capacity() >= bytes; };
   std::ranges::sort(free_, {}, [](const auto& each) { return each->capacity(); });
-  auto found = std::ranges::find_if(free_, holds);
-  // The largest grows rather than a small one, which then would be two large blocks.
-  if (found == free_.end() && !free_.empty()) --found;
-  if (found == free_.end()) {
+  auto picked = std::ranges::find_if(free_, holds);
+  // If none is large enough, the largest grows: a small one would become a second large block.
+  if (picked == free_.end() && !free_.empty()) --picked;
+  if (picked == free_.end()) {
     // PutBack is called by destructors: its push_back must not allocate.
-    free_.reserve(++made_);
-    stage = std::make_unique<HostStage>(device_);
+    free_.reserve(++created_);
+    copies = std::make_unique<HostCopies>(device_);
   } else {
-    stage = std::move(*found);
-    free_.erase(found);
+    copies = std::move(*picked);
+    free_.erase(picked);
   }
-  return {stage.release(), PutBack{shared_from_this()}};
+  return {copies.release(), PutBack{shared_from_this()}};
 }
 
 }  // namespace mn

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include <mn/comm/cuda_check.hpp>
-#include <mn/comm/ordered_sum.hpp>
-#include <mn/comm/pack.hpp>
+#include <mn/comm/device/cuda_check.hpp>
+#include <mn/comm/device/ordered_sum.hpp>
+#include <mn/comm/device/pack.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <vector>
 
-#include <mn/comm/message_reducer.hpp>
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/messages/message_reducer.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {
 

@@ -1,6 +1,6 @@
-#include <mn/comm/communicator.hpp>
-#include <mn/comm/message_header.hpp>
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/messages/message_header.hpp>
+
+#include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {
@@ -42,7 +42,7 @@ std::string describe_send(const ConstBufferView& buffer, int dest) {
 }
 
 std::string describe_recv(int source) {
-  return "recv from " + (source == Communicator::kAnySource ? "any rank" : "rank " + std::to_string(source));
+  return "recv from " + (source == MPI_ANY_SOURCE ? "any rank" : "rank " + std::to_string(source));
 }
 
 }  // namespace mn

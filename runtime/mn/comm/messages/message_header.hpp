@@ -34,7 +34,7 @@ static_assert(sizeof(MessageHeader) == 16);
 [[nodiscard]] int received_bytes(const MPI_Status& status);
 /// "send of 7 float32 to rank 1"
 [[nodiscard]] std::string describe_send(const ConstBufferView& buffer, int dest);
-/// "recv from rank 1"; from any rank where `source` is Communicator::kAnySource.
+/// "recv from rank 1"; "recv from any rank" where `source` is MPI_ANY_SOURCE.
 [[nodiscard]] std::string describe_recv(int source);
 
 }  // namespace mn

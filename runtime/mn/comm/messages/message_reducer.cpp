@@ -1,11 +1,12 @@
+#include <mn/comm/messages/message_reducer.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
 #include <utility>
 
-#include <mn/comm/message_reducer.hpp>
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {
 namespace {
@@ -82,9 +83,9 @@ void MessageReducer::allreduce_pairwise(std::byte* data, std::size_t count, cons
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t most = std::min(slice_elements(element_bytes), (count + ranks - 1) / ranks) * ranks;
-  // Three, as in_stages() has so many of them between its first stage and its last.
+  // Three, as in_pipeline() has so many of them between its first stage and its last.
   std::array<Piece, 3> under_way;
-  in_stages(
+  in_pipeline(
       (count + most - 1) / most,
       [&](std::size_t k) {
         const std::size_t first = k * most;
@@ -137,7 +138,7 @@ void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
     auto* const out = static_cast<std::byte*>(recv) + k * slice * element_bytes;
     reduce_own(bytes, slices[k % 2], received[k % 2], out, reduction);
   };
-  in_stages((part_count + slice - 1) / slice, begin, reduce);
+  in_pipeline((part_count + slice - 1) / slice, begin, reduce);
 }
 
 void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Reduction& reduction) {

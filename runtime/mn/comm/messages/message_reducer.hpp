@@ -37,26 +37,25 @@
 
 #include <mpi.h>
 
-#include <mn/comm/call_match.hpp>
-#include <mn/comm/message_steps.hpp>
-#include <mn/comm/network_costs.hpp>
-#include <mn/comm/ordered_sum.hpp>
-#include <mn/comm/reduce.hpp>
+#include <mn/comm/calls/call_match.hpp>
+#include <mn/comm/device/ordered_sum.hpp>
+#include <mn/comm/messages/message_steps.hpp>
+#include <mn/comm/messages/network_costs.hpp>
+#include <mn/comm/mpi/reduce.hpp>
 
 namespace mn {
 
-/// Takes pieces through stages, each of which is called with the number of a piece: in step t the first with t, the
-/// second with t - 1, and so on, as far as there are such pieces. What a stage starts thus has as long as the others
-/// take until the next one waits for it.
-template <class... Stages>
-void in_stages(std::size_t pieces, const Stages&... stages) {
-  for (std::size_t t = 0; t + 1 < pieces + sizeof...(stages); ++t) {
+/// Round t calls the first action for piece t, the second for piece t - 1, and so on, for pieces 0 to pieces - 1. Work
+/// that an action starts overlaps the other actions of the round; the next action waits for it a round later.
+template <class... Actions>
+void in_pipeline(std::size_t pieces, const Actions&... actions) {
+  for (std::size_t t = 0; t + 1 < pieces + sizeof...(actions); ++t) {
     std::size_t behind = 0;
-    const auto call = [&](const auto& stage) {
-      if (t >= behind && t - behind < pieces) stage(t - behind);
+    const auto call = [&](const auto& action) {
+      if (t >= behind && t - behind < pieces) action(t - behind);
       ++behind;
     };
-    (call(stages), ...);
+    (call(actions), ...);
   }
 }
 
@@ -95,7 +94,7 @@ class MessageReducer {
   };
   using Slices = std::vector<Slice>;  ///< [size] by the rank that reduces it
 
-  /// A piece of an allreduce whose messages are under way. In the order of in_stages(), three are at a time.
+  /// A piece of an allreduce whose messages are under way. In the order of in_pipeline(), three are at a time.
   struct Piece {
     std::byte* data = nullptr;
     Slices slices;                  ///< the piece, cut for the ranks

@@ -1,8 +1,9 @@
+#include <mn/comm/messages/message_steps.hpp>
+
 #include <string>
 
-#include <mn/comm/call_mismatch.hpp>
-#include <mn/comm/message_steps.hpp>
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/mpi/call_mismatch.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {
 

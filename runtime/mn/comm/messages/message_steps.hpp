@@ -20,12 +20,10 @@
 
 #include <mpi.h>
 
-#include <mn/comm/call_limits.hpp>
+#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {
-
-/// The tag of the messages that reductions and collective calls on objects send, on communicators of their own.
-inline constexpr int kInternalTag = 32767;
 
 /// Throws CallMismatch if a message has other bytes than expected.
 void require_length(const MPI_Status& received, std::size_t expected, std::string_view what);

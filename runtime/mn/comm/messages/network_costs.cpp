@@ -1,3 +1,5 @@
+#include <mn/comm/messages/network_costs.hpp>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -6,10 +8,9 @@
 #include <string>
 #include <vector>
 
-#include <mn/comm/call_limits.hpp>
-#include <mn/comm/message_steps.hpp>
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/network_costs.hpp>
+#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/messages/message_steps.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>

@@ -1,9 +1,10 @@
+#include <mn/comm/messages/part_exchange.hpp>
+
 #include <cstring>
 #include <limits>
 
-#include <mn/comm/message_steps.hpp>
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/part_exchange.hpp>
+#include <mn/comm/messages/message_steps.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {
 namespace {

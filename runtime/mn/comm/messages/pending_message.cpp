@@ -1,25 +1,26 @@
+#include <mn/comm/messages/pending_message.hpp>
+
 #include <initializer_list>
 #include <utility>
 
-#include <mn/comm/pending_message.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {
 
-PendingMessage::PendingMessage(std::string what, std::shared_ptr<CallCheck> calls, HostStages* stages,
+PendingMessage::PendingMessage(std::string what, std::shared_ptr<CallCheck> calls, HostCopyPool* pool,
                                const BufferView& buffer)
     : what_(std::move(what)), calls_(std::move(calls)), buffer_(buffer), host_(buffer) {
-  if (stages == nullptr) return;
-  stage_ = stages->borrow(buffer.bytes());
-  stage_->after(std::initializer_list<ConstBufferView>{buffer});
-  stage_->reserve(buffer.bytes(), 1);
+  if (pool == nullptr) return;
+  copies_ = pool->borrow(buffer.bytes());
+  copies_->after(std::initializer_list<ConstBufferView>{buffer});
+  copies_->reserve(buffer.bytes(), 1);
 }
 
 void PendingMessage::send(int dest, int tag, const Channel& channel) {
   peer_ = dest;
-  if (stage_) {
-    host_ = stage_->copy_in(buffer_);
-    stage_->wait();
+  if (copies_) {
+    host_ = copies_->copy_in(buffer_);
+    copies_->wait();
   }
   // (1): nothing may be sent to this rank with this tag between the two.
   header_ = MessageHeader::of(host_);
@@ -31,7 +32,7 @@ void PendingMessage::send(int dest, int tag, const Channel& channel) {
 
 void PendingMessage::receive(int source, int tag, const Channel& channel) {
   receives_ = true;
-  if (stage_) host_ = stage_->room_for(buffer_);
+  if (copies_) host_ = copies_->room_for(buffer_);
   peer_ = source;
   mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, channel.comm, &requests_[0]), what_);
   // (4): at once, though the header may say that other elements come. (1): it cannot take another message's.
@@ -44,9 +45,9 @@ void PendingMessage::wait() {
   const CallScope call = calls_->message(receives_ ? "wait for irecv" : "wait for isend", buffer_, peer_);
   in_background_.reset();
   wait_for_elements();
-  if (!receives_ || !stage_) return;
-  stage_->copy_out(buffer_, host_);
-  stage_->wait();
+  if (!receives_ || !copies_) return;
+  copies_->copy_out(buffer_, host_);
+  copies_->wait();
 }
 
 void PendingMessage::wait_for_elements() {

@@ -11,12 +11,12 @@
 
 #include <mpi.h>
 
-#include <mn/comm/call_check.hpp>
-#include <mn/comm/flight_recorder.hpp>
-#include <mn/comm/host_stage.hpp>
-#include <mn/comm/message_header.hpp>
-#include <mn/comm/progress.hpp>
-#include <mn/comm/request.hpp>
+#include <mn/comm/calls/call_check.hpp>
+#include <mn/comm/calls/flight_recorder.hpp>
+#include <mn/comm/device/host_copies.hpp>
+#include <mn/comm/messages/message_header.hpp>
+#include <mn/comm/messages/request.hpp>
+#include <mn/comm/mpi/progress.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {
@@ -30,9 +30,9 @@ class PendingMessage final : public Request::Impl {
     std::size_t count_limit;
   };
 
-  /// `what` begins the text of errors; `stages` is null if MPI takes the buffer as it is. `calls` are those of the
+  /// `what` begins the text of errors; `pool` is null if MPI takes the buffer as it is. `calls` are those of the
   /// communicator.
-  PendingMessage(std::string what, std::shared_ptr<CallCheck> calls, HostStages* stages, const BufferView& buffer);
+  PendingMessage(std::string what, std::shared_ptr<CallCheck> calls, HostCopyPool* pool, const BufferView& buffer);
 
   // One of these begins it.
 
@@ -52,7 +52,7 @@ class PendingMessage final : public Request::Impl {
   std::shared_ptr<CallCheck> calls_;
   BufferView buffer_;
   BufferView host_;  // the buffer, or its copy on the host
-  HostStages::Borrowed stage_;
+  HostCopyPool::Borrowed copies_;
   PendingRequest pending_;
   std::optional<MessageInBackground> in_background_{std::in_place};  // until wait()
   MessageHeader header_;

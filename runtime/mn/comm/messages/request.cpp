@@ -1,8 +1,9 @@
+#include <mn/comm/messages/request.hpp>
+
 #include <exception>
 #include <utility>
 
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/request.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {

@@ -1,9 +1,10 @@
+#include <mn/comm/messages/waiting_send.hpp>
+
 #include <chrono>
 #include <thread>
 #include <utility>
 
-#include <mn/comm/call_limits.hpp>
-#include <mn/comm/waiting_send.hpp>
+#include <mn/comm/calls/call_limits.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {

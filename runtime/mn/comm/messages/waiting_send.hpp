@@ -6,7 +6,7 @@
 
 #include <mpi.h>
 
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {

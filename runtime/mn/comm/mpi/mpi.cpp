@@ -1,3 +1,5 @@
+#include <mn/comm/mpi/mpi.hpp>
+
 #include <cstdint>
 #include <exception>
 #include <numeric>
@@ -5,8 +7,7 @@
 
 #include <dlfcn.h>
 
-#include <mn/comm/call_mismatch.hpp>
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/mpi/call_mismatch.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {

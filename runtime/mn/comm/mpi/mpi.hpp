@@ -64,6 +64,9 @@ class Mpi {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
+/// The tag of the messages that reductions and collective calls on objects send, on communicators of their own.
+inline constexpr int kInternalTag = 32767;
+
 /// Collective: the text of every rank, by rank. One MPI_Allgatherv; where all texts have more than `limit` bytes, one
 /// MPI_Bcast for each rank.
 [[nodiscard]] std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text,

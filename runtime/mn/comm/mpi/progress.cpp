@@ -1,7 +1,8 @@
+#include <mn/comm/mpi/progress.hpp>
+
 #include <atomic>
 
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/progress.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {
 namespace {

@@ -1,9 +1,10 @@
+#include <mn/comm/mpi/rank_groups.hpp>
+
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/rank_groups.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {
 

@@ -1,9 +1,10 @@
+#include <mn/comm/mpi/reduce.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <type_traits>
 
-#include <mn/comm/reduce.hpp>
 #include <mn/core/half.hpp>
 #include <mn/core/half_conversion.hpp>
 

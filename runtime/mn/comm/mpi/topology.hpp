@@ -1,4 +1,4 @@
-/// Who is where: each rank's number in the job and in its node, as ChainerMN defines it, and its GPU.
+/// Who is where: each rank's number in the job and in its node, as ChainerMN defines it.
 #pragma once
 
 #include <span>
@@ -7,8 +7,6 @@
 #include <vector>
 
 #include <mpi.h>
-
-#include <mn/core/buffer.hpp>
 
 namespace mn {
 
@@ -63,17 +61,5 @@ class PlacedRank {
 /// Collective over `comm`. Two ranks share a node if their host names, their kernel and their /dev/shm are the same;
 /// where MN_NODE_NAME is set on every rank, it alone decides (virtual nodes, for tests and simulations).
 [[nodiscard]] Topology find_topology(MPI_Comm comm);
-
-/// Collective: why NCCL cannot serve ranks with these devices, in the same words on all of them; empty if it can. NCCL
-/// tells GPUs apart by host and address on the PCI bus, and NCCL_HOSTID overrides the host: so does this.
-[[nodiscard]] std::string find_device_conflict(MPI_Comm comm, Device device);
-
-/// Whether the NCCL in use lets ranks share a GPU: from 2.30.3 on, unless NCCL_MULTI_RANK_GPU_ENABLE is 0. Local.
-[[nodiscard]] bool nccl_shares_gpus();
-/// Collective: whether NCCL tolerates ranks that share a GPU: all ranks have one, and the NCCL of each lets them.
-[[nodiscard]] bool nccl_shares_gpus(MPI_Comm comm, Device device);
-
-/// The same from each rank's device: "cpu", or host and address, "n1 0000:1b:00.0". Pure.
-[[nodiscard]] std::string device_conflict(std::span<const std::string> devices);
 
 }  // namespace mn

@@ -1,9 +1,10 @@
+#include <mn/comm/nccl/gpu_node_sum.hpp>
+
 #include <algorithm>
 #include <utility>
 
-#include <mn/comm/gpu_node_sum.hpp>
-#include <mn/comm/host_stage.hpp>
-#include <mn/comm/ordered_sum.hpp>
+#include <mn/comm/device/host_copies.hpp>
+#include <mn/comm/device/ordered_sum.hpp>
 
 namespace mn {
 namespace {

@@ -23,13 +23,13 @@
 #include <optional>
 #include <span>
 
-#include <mn/comm/cuda.hpp>
-#include <mn/comm/device_packer.hpp>
-#include <mn/comm/device_scratch.hpp>
-#include <mn/comm/host_pieces.hpp>
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/nccl.hpp>
-#include <mn/comm/topology.hpp>
+#include <mn/comm/device/cuda.hpp>
+#include <mn/comm/device/device_packer.hpp>
+#include <mn/comm/device/device_scratch.hpp>
+#include <mn/comm/mpi/mpi.hpp>
+#include <mn/comm/mpi/topology.hpp>
+#include <mn/comm/nccl/host_pieces.hpp>
+#include <mn/comm/nccl/nccl.hpp>
 
 namespace mn {
 

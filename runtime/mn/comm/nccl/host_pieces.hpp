@@ -12,8 +12,8 @@
 #include <array>
 #include <cstddef>
 
-#include <mn/comm/message_reducer.hpp>
-#include <mn/comm/progress.hpp>
+#include <mn/comm/messages/message_reducer.hpp>
+#include <mn/comm/mpi/progress.hpp>
 
 namespace mn {
 
@@ -42,7 +42,7 @@ class HostPieces {
     const PendingRequest messages;  // waits for the GPU let MPI go on with them
     std::array<MessageReducer::Piece, kUnderWay> exchanged;
     const auto has_part = [&](std::size_t k) { return between_nodes != nullptr && device.part_elements(k) > 0; };
-    in_stages(
+    in_pipeline(
         pieces, [&](std::size_t k) { device.collect(k); },
         [&](std::size_t k) {
           if (!has_part(k)) return;

@@ -1,5 +1,5 @@
-#include <mn/comm/nccl.hpp>
-#include <mn/comm/pack.hpp>
+#include <mn/comm/device/pack.hpp>
+#include <mn/comm/nccl/nccl.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

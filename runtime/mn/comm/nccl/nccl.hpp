@@ -48,7 +48,7 @@
 #include <mpi.h>
 #include <nccl.h>
 
-#include <mn/comm/cuda.hpp>
+#include <mn/comm/device/cuda.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {

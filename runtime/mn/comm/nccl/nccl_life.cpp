@@ -4,16 +4,17 @@
 #include <thread>
 #include <utility>
 
-#include <mn/comm/call_limits.hpp>
-#include <mn/comm/cuda_check.hpp>
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/nccl.hpp>
-#include <mn/comm/progress.hpp>
-#include <mn/comm/topology.hpp>
+#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/device/cuda_check.hpp>
+#include <mn/comm/device/device_conflict.hpp>
+#include <mn/comm/mpi/mpi.hpp>
+#include <mn/comm/mpi/progress.hpp>
+#include <mn/comm/nccl/nccl.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/nccl_versions.hpp>
+#include <mn/core/ranks.hpp>
 
 namespace mn {
 namespace {

@@ -1,5 +1,5 @@
-#include <mn/comm/nccl_reductions.hpp>
-#include <mn/comm/pack.hpp>
+#include <mn/comm/device/pack.hpp>
+#include <mn/comm/nccl/nccl_reductions.hpp>
 
 namespace mn {
 

@@ -9,8 +9,8 @@
 /// memory of 4 bytes for each element, 8 for float64, which is also what travels.
 #pragma once
 
-#include <mn/comm/device_scratch.hpp>
-#include <mn/comm/nccl.hpp>
+#include <mn/comm/device/device_scratch.hpp>
+#include <mn/comm/nccl/nccl.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {

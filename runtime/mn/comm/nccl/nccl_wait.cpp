@@ -1,10 +1,10 @@
 #include <thread>
 #include <utility>
 
-#include <mn/comm/call_limits.hpp>
-#include <mn/comm/cuda_check.hpp>
-#include <mn/comm/nccl.hpp>
-#include <mn/comm/progress.hpp>
+#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/device/cuda_check.hpp>
+#include <mn/comm/mpi/progress.hpp>
+#include <mn/comm/nccl/nccl.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

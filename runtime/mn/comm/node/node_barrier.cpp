@@ -1,3 +1,5 @@
+#include <mn/comm/node/node_barrier.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <climits>
@@ -8,10 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <mn/comm/call_limits.hpp>
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/node_barrier.hpp>
-#include <mn/comm/progress.hpp>
+#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/mpi/mpi.hpp>
+#include <mn/comm/mpi/progress.hpp>
 #include <mn/core/cpus.hpp>
 #include <mn/core/tree.hpp>
 

@@ -6,7 +6,7 @@
 /// Cost: one MPI_Comm_split and one MPI_Comm_dup for each communicator.
 #pragma once
 
-#include <mn/comm/mpi.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {
 

@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include <mn/comm/message_reducer.hpp>
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/node_barrier.hpp>
-#include <mn/comm/reduce.hpp>
-#include <mn/comm/shared_memory.hpp>
-#include <mn/comm/slice_exchange.hpp>
+#include <mn/comm/messages/message_reducer.hpp>
+#include <mn/comm/mpi/mpi.hpp>
+#include <mn/comm/mpi/reduce.hpp>
+#include <mn/comm/node/node_barrier.hpp>
+#include <mn/comm/node/shared_memory.hpp>
+#include <mn/comm/node/slice_exchange.hpp>
 
 namespace mn {
 

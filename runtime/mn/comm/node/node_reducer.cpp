@@ -1,3 +1,5 @@
+#include <mn/comm/node/node_reducer.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -5,9 +7,8 @@
 #include <mutex>
 #include <utility>
 
-#include <mn/comm/node_reducer.hpp>
-#include <mn/comm/node_pieces.hpp>
-#include <mn/comm/numa_domains.hpp>
+#include <mn/comm/node/node_pieces.hpp>
+#include <mn/comm/node/numa_domains.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
@@ -76,8 +77,8 @@ struct NodeReducer::Allocation {
   std::int64_t number;
 };
 
-NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between,
-                                         std::size_t count_limit, NodeComms comms)
+NodeReducer::NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit,
+                         NodeComms comms)
     : node_(std::move(comms.node)),
       rank_(topology.intra_rank),
       ranks_(topology.intra_size),
@@ -211,8 +212,7 @@ NodeRanks NodeReducer::ranks() {
           messages_,   barrier_.get(), staging_ ? &*staging_ : nullptr};
 }
 
-void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t count,
-                                        const Reduction& reduction) {
+void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction) {
   const auto rank = static_cast<std::size_t>(rank_);
   if (!many_nodes_ && domains_.size() > 2 && fits_domains(reduction)) {
     return reduce_by_domains(buffers, domains_, rank, count, reduction, *barrier_);

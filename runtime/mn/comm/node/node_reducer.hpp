@@ -39,13 +39,13 @@
 #include <optional>
 #include <vector>
 
-#include <mn/comm/call_match.hpp>
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/node_barrier.hpp>
-#include <mn/comm/node_comms.hpp>
-#include <mn/comm/shared_memory.hpp>
-#include <mn/comm/slice_exchange.hpp>
-#include <mn/comm/topology.hpp>
+#include <mn/comm/calls/call_match.hpp>
+#include <mn/comm/mpi/mpi.hpp>
+#include <mn/comm/mpi/topology.hpp>
+#include <mn/comm/node/node_barrier.hpp>
+#include <mn/comm/node/node_comms.hpp>
+#include <mn/comm/node/shared_memory.hpp>
+#include <mn/comm/node/slice_exchange.hpp>
 
 namespace mn {
 
@@ -54,8 +54,7 @@ struct NodeRanks;
 class NodeReducer {
  public:
   /// Collective over `comm`, whose topology it is, and whose parts `comms` are.
-  NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit,
-                      NodeComms comms);
+  NodeReducer(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit, NodeComms comms);
 
   /// Collective. Buffers from allocate() are reduced where they lie, others in pieces through staging memory.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);

@@ -1,10 +1,11 @@
+#include <mn/comm/node/numa_domains.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <string>
 
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/numa_domains.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/cpus.hpp>
 #include <mn/core/environment.hpp>
 

@@ -23,8 +23,8 @@
 
 #include <mpi.h>
 
-#include <mn/comm/node_barrier.hpp>
-#include <mn/comm/reduce.hpp>
+#include <mn/comm/mpi/reduce.hpp>
+#include <mn/comm/node/node_barrier.hpp>
 
 namespace mn {
 

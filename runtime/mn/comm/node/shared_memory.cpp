@@ -1,3 +1,5 @@
+#include <mn/comm/node/shared_memory.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -15,9 +17,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <mn/comm/call_limits.hpp>
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/shared_memory.hpp>
+#include <mn/comm/calls/call_limits.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/fd.hpp>
 #include <mn/core/kernel_random.hpp>
 #include <mn/core/log.hpp>

@@ -1,9 +1,10 @@
+#include <mn/comm/node/shared_reducer.hpp>
+
 #include <algorithm>
 #include <utility>
 
-#include <mn/comm/call_check.hpp>
-#include <mn/comm/reduce.hpp>
-#include <mn/comm/shared_reducer.hpp>
+#include <mn/comm/calls/call_check.hpp>
+#include <mn/comm/mpi/reduce.hpp>
 
 namespace mn {
 namespace {

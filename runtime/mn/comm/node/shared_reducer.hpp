@@ -26,7 +26,7 @@
 #include <span>
 #include <vector>
 
-#include <mn/comm/node_barrier.hpp>
+#include <mn/comm/node/node_barrier.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {

@@ -1,9 +1,10 @@
+#include <mn/comm/node/slice_exchange.hpp>
+
 #include <algorithm>
 #include <array>
 #include <optional>
 
-#include <mn/comm/progress.hpp>
-#include <mn/comm/slice_exchange.hpp>
+#include <mn/comm/mpi/progress.hpp>
 
 namespace mn {
 
@@ -70,7 +71,7 @@ void SliceExchange::allreduce(std::byte* data, std::size_t count, std::size_t mo
                               Node& node) {
   // A single piece goes between nodes in the quickest of all ways.
   if (nodes_ == 1 || count <= most) return allreduce_in_turn(data, count, most, reduction, node);
-  allreduce_in_stages(data, count, most, reduction, node);
+  allreduce_pipelined(data, count, most, reduction, node);
 }
 
 void SliceExchange::allreduce_in_turn(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
@@ -83,7 +84,7 @@ void SliceExchange::allreduce_in_turn(std::byte* data, std::size_t count, std::s
   }
 }
 
-void SliceExchange::allreduce_in_stages(std::byte* data, std::size_t count, std::size_t most,
+void SliceExchange::allreduce_pipelined(std::byte* data, std::size_t count, std::size_t most,
                                         const Reduction& reduction, Node& node) {
   // (3): piece k is reduced by the node while k - 1 goes between nodes, and k - 2 is spread after it.
   const PendingRequest messages;  // waits within the node let MPI go on with them
@@ -92,23 +93,23 @@ void SliceExchange::allreduce_in_stages(std::byte* data, std::size_t count, std:
   std::optional<NeighborCheck> check;
   if (reducer_) check.emplace(peers_.get(), CallSignature("allreduce", {count, reduction}));
   const auto exchanged = [&](std::size_t k) { return reducer_ && piece_at(k, most, count).second.length > 0; };
-  in_stages((count + most - 1) / most,
-            [&](std::size_t k) {
-              const auto [piece, own] = piece_at(k, most, count);
-              node.reduce(piece, own);
-              if (k == 0 && check) check->finish();  // the messages had as long as the node took
-              if (!exchanged(k)) return;
-              std::byte* const first = data + own.first * size_of(reduction.dtype);
-              under_way[k % 3] = reducer_->begin(first, own.length, k, most_own, reduction.dtype);
-            },
-            [&](std::size_t k) {
-              if (exchanged(k)) reducer_->reduce(under_way[k % 3], reduction);
-            },
-            [&](std::size_t k) {
-              if (exchanged(k)) MessageReducer::finish(under_way[k % 3]);
-              const auto [piece, own] = piece_at(k, most, count);
-              node.spread(piece, own);
-            });
+  in_pipeline((count + most - 1) / most,
+              [&](std::size_t k) {
+                const auto [piece, own] = piece_at(k, most, count);
+                node.reduce(piece, own);
+                if (k == 0 && check) check->finish();  // the messages had as long as the node took
+                if (!exchanged(k)) return;
+                std::byte* const first = data + own.first * size_of(reduction.dtype);
+                under_way[k % 3] = reducer_->begin(first, own.length, k, most_own, reduction.dtype);
+              },
+              [&](std::size_t k) {
+                if (exchanged(k)) reducer_->reduce(under_way[k % 3], reduction);
+              },
+              [&](std::size_t k) {
+                if (exchanged(k)) MessageReducer::finish(under_way[k % 3]);
+                const auto [piece, own] = piece_at(k, most, count);
+                node.spread(piece, own);
+              });
 }
 
 void SliceExchange::between_nodes(void* data, std::size_t count, const Reduction& reduction) {

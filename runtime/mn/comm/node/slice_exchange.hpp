@@ -20,10 +20,10 @@
 #include <memory>
 #include <utility>
 
-#include <mn/comm/message_reducer.hpp>
-#include <mn/comm/mpi.hpp>
-#include <mn/comm/network_costs.hpp>
-#include <mn/comm/topology.hpp>
+#include <mn/comm/messages/message_reducer.hpp>
+#include <mn/comm/messages/network_costs.hpp>
+#include <mn/comm/mpi/mpi.hpp>
+#include <mn/comm/mpi/topology.hpp>
 
 namespace mn {
 
@@ -77,7 +77,7 @@ class SliceExchange {
 
  private:
   void allreduce_in_turn(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction, Node& node);
-  void allreduce_in_stages(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
+  void allreduce_pipelined(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
                            Node& node);
   /// The elements of piece `k` of `count`, and this rank's of them.
   [[nodiscard]] std::pair<Range, Range> piece_at(std::size_t k, std::size_t most, std::size_t count) const;
