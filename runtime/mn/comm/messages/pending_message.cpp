@@ -16,7 +16,7 @@ PendingMessage::PendingMessage(std::string what, std::shared_ptr<CallCheck> call
   copies_->reserve(buffer.bytes(), 1);
 }
 
-void PendingMessage::send(int dest, int tag, const Channel& channel) {
+void PendingMessage::send(int dest, int tag, const MpiChannel& channel) {
   peer_ = dest;
   if (copies_) {
     host_ = copies_->copy_in(buffer_);
@@ -30,7 +30,7 @@ void PendingMessage::send(int dest, int tag, const Channel& channel) {
   mpi_check(MPI_Isend(host_.data, n.count(), n.type(), dest, tag, channel.comm, &requests_[1]), what_, host_.bytes());
 }
 
-void PendingMessage::receive(int source, int tag, const Channel& channel) {
+void PendingMessage::receive(int source, int tag, const MpiChannel& channel) {
   receives_ = true;
   if (copies_) host_ = copies_->room_for(buffer_);
   peer_ = source;

@@ -24,20 +24,14 @@ namespace mn {
 /// The header and the elements of a message, each a request of MPI's.
 class PendingMessage final : public Request::Impl {
  public:
-  /// Where and how messages travel: the communicator, and how many elements one of MPI's messages may count.
-  struct Channel {
-    MPI_Comm comm;
-    std::size_t count_limit;
-  };
-
   /// `what` begins the text of errors; `pool` is null if MPI takes the buffer as it is. `calls` are those of the
   /// communicator.
   PendingMessage(std::string what, std::shared_ptr<CallCheck> calls, HostCopyPool* pool, const BufferView& buffer);
 
   // One of these begins it.
 
-  void send(int dest, int tag, const Channel& channel);
-  void receive(int source, int tag, const Channel& channel);
+  void send(int dest, int tag, const MpiChannel& channel);
+  void receive(int source, int tag, const MpiChannel& channel);
 
   void wait() override;
   bool is_done() override;

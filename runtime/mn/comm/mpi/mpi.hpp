@@ -100,6 +100,12 @@ class MpiCount {
   bool derived_ = false;
 };
 
+/// Where messages travel, and how many elements one of MPI's messages may count.
+struct MpiChannel {
+  MPI_Comm comm;
+  std::size_t count_limit;
+};
+
 /// Whether MPI takes device pointers, as MPIX_Query_cuda_support of the loaded library says; false where it has none.
 [[nodiscard]] bool mpi_is_cuda_aware() noexcept;
 
