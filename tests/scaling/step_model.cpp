@@ -26,6 +26,7 @@
 #include <mn/comm/mpi/topology.hpp>
 #include <mn/comm/node/slice_exchange.hpp>
 #include <mn/core/log.hpp>
+#include <mn/gradients/bucket.hpp>
 
 #include "tests/scaling/bus_node.hpp"
 #include "tests/scaling/gpu_pieces.hpp"

@@ -30,6 +30,7 @@
 
 #include <mn/gradients/bucket.hpp>
 #include <mn/gradients/background_reducer.hpp>
+#include <mn/gradients/bucket.hpp>
 #include <mn/gradients/bucket_tuner.hpp>
 #include <mn/gradients/gradient_reduction.hpp>
 #include <mn/gradients/optimizer_options.hpp>
