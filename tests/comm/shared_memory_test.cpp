@@ -173,7 +173,7 @@ TEST_F(SharedMemoryTest, AThousandReleasesInAnyOrder) {
   constexpr std::size_t kHeld = 12;
   std::mt19937 random(static_cast<unsigned>(comm_->rank()));
   std::vector<float> elsewhere(kFloats);
-  expect_sum(reinterpret_cast<std::byte*>(elsewhere.data()));  // maps staging memory
+  expect_sum(reinterpret_cast<std::byte*>(elsewhere.data()));  // maps shared scratch memory
   const auto before = mappings();
   std::vector<std::shared_ptr<std::byte>> held;
   for (int i = 0; i < kAllocations; ++i) {

@@ -29,7 +29,7 @@ void ProgramBuilder::set_conditions() {
   // Slices by way of other ranks; many small pieces.
   constexpr const char* kNetworks[] = {"", "", "0.001,1000,1000", "0.001,0.1,0.1"};
   conditions.network = any_of(kNetworks);
-  // Not even a communicator's 17 KiB a rank; those alone; staging memory as well, but not for all.
+  // Not even a communicator's 17 KiB a rank; those alone; shared scratch memory as well, but not for all.
   constexpr std::size_t kShared[] = {1000, 100'000, 1'000'000};
   if (!machine_.gpus && chance(5)) conditions.shared_bytes = any_of(kShared);  // the stand-in needs its own
   if (chance(4)) conditions.ranks_of_domain = 1 + static_cast<int>(below(3));

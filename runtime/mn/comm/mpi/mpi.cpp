@@ -20,7 +20,7 @@ Mpi with_errors_returned(Mpi owner) {
   return owner;
 }
 
-/// A derived type while it is built up; freed unless released.
+/// Frees an intermediate derived type at the end of the scope.
 class MpiType {
  public:
   explicit MpiType(MPI_Datatype type) : type_(type) {}
@@ -39,7 +39,7 @@ MPI_Datatype contiguous(std::size_t count, MPI_Datatype base) {
   return type;
 }
 
-/// `limit` × full elements, then the rest, as one element whose extent is exactly `count` elements.
+/// One element of `count` elements' extent: `count / limit` pieces of `limit` elements, then the rest.
 MPI_Datatype spanning_type(std::size_t count, DType dtype, std::size_t limit) {
   const MPI_Datatype base = mpi_type(dtype);
   const std::size_t full = count / limit;
@@ -47,20 +47,21 @@ MPI_Datatype spanning_type(std::size_t count, DType dtype, std::size_t limit) {
   const MpiType pieces(contiguous(full, piece.get()));
   const int lengths[] = {1, static_cast<int>(count % limit)};
   const MPI_Aint offsets[] = {0, static_cast<MPI_Aint>(full * limit * size_of(dtype))};
-  // A count fits an int in each level: `limit` elements in a piece, `full` pieces, and a rest below `limit`.
+  // Each level has a count that fits an int: `limit` elements in a piece, `full` pieces, fewer than `limit` in the
+  // rest.
   const MPI_Datatype types[] = {pieces.get(), base};
   MPI_Datatype whole = MPI_DATATYPE_NULL;
   mpi_check(MPI_Type_create_struct(2, lengths, offsets, types, &whole), "MPI_Type_create_struct");
   const MpiType unsized(whole);
   MPI_Datatype sized = MPI_DATATYPE_NULL;
-  // The extent decides where the next rank's part lies in a gather; it must not follow from alignment.
+  // In a gather the extent places the next rank's part, and alignment must not change the extent.
   mpi_check(MPI_Type_create_resized(whole, 0, static_cast<MPI_Aint>(count * size_of(dtype)), &sized),
             "MPI_Type_create_resized");
   mpi_check(MPI_Type_commit(&sized), "MPI_Type_commit");
   return sized;
 }
 
-/// The texts of all ranks in one message, whose offsets are ints.
+/// Gathers all texts in one message: offsets in it are ints.
 std::vector<std::string> gather_short_texts(MPI_Comm comm, const std::string& text,
                                             const std::vector<std::uint64_t>& lengths) {
   const std::vector<int> counts(lengths.begin(), lengths.end());
@@ -95,7 +96,7 @@ void mpi_check(int code, std::string_view operation, std::size_t bytes, std::sou
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
-  // Not checked: this is on the way to an error already.
+  // Unchecked: an error is being reported already.
   MPI_Error_string(code, text, &length);
   std::string message(operation.empty() ? std::string_view(where.function_name()) : operation);
   if (bytes > 0) message += " of " + std::to_string(bytes) + " bytes";
@@ -109,7 +110,7 @@ void mpi_check(int code, std::string_view operation, std::size_t bytes, std::sou
   throw CommError(message);
 }
 
-// Both may be asked before MPI_Init and after MPI_Finalize.
+// MPI allows both queries before MPI_Init and after MPI_Finalize.
 bool mpi_is_up() noexcept {
   int up = 0;
   int down = 0;

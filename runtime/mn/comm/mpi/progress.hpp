@@ -1,18 +1,18 @@
-/// How waits that do not call MPI let it go on.
+/// Progress of MPI during waits that do not call MPI.
 ///
-/// MPI moves messages only while the process is in one of its calls. A rank that waits in shared memory or for a GPU
-/// with a request out would hold up the peer that waits for that message, and with it perhaps whom it waits for itself.
+/// MPI moves messages only inside its calls. A rank with a pending request may wait in shared memory or for a GPU;
+/// without progress, the peer of the request would wait too, and perhaps other ranks for the peer.
 ///
 /// Invariants:
-/// 1. Requests are counted for the whole process: MPI moves the messages of all communicators in any of its calls.
-/// 2. Calls of MPI that block need none of this; what they have sent and received is done when they return.
+/// 1. Pending requests are counted for the whole process: any call of MPI moves the messages of all communicators.
+/// 2. Blocking calls of MPI need no help: their messages are done when they return.
 ///
-/// Cost: with no request out, one relaxed load.
+/// Cost: one relaxed load while no request is pending.
 #pragma once
 
 namespace mn {
 
-/// Counts, while it lives, a request of MPI's that is not completed.
+/// Counts a request of MPI as pending while it lives.
 class PendingRequest {
  public:
   PendingRequest() noexcept;
@@ -21,14 +21,14 @@ class PendingRequest {
   PendingRequest& operator=(const PendingRequest&) = delete;
 };
 
-/// Whether this process has one.
+/// Whether a request of the process is pending.
 [[nodiscard]] bool has_pending_requests() noexcept;
 
-/// Lets MPI go on, if it is running. For waits that take long anyway, because MPI may have more to do than requests
-/// say.
+/// Lets MPI move messages, if MPI is running. For waits that last long anyway: MPI may have more to do than pending
+/// requests tell.
 void progress_mpi() noexcept;
 
-/// The same if there are requests: for every look at what a wait waits for.
+/// progress_mpi(), if requests are pending. For every look of a wait at its condition.
 inline void progress_pending_requests() noexcept {
   if (has_pending_requests()) progress_mpi();
 }

@@ -1,4 +1,4 @@
-/// How the ranks of two communicators lie to each other.
+/// How the ranks of one communicator are numbered in another.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace mn {
 
-/// Local. The ranks that those of `part` have in `group`; -1: none, as of a job that MPI_Comm_spawn() began.
+/// Local. For each rank of `part` its rank in `group`; -1 if it has none, as in a job that MPI_Comm_spawn() began.
 [[nodiscard]] std::vector<int> ranks_in(MPI_Comm group, MPI_Comm part);
-/// Local. Whether every rank of `part`, to which this rank belongs, is one of `group`'s.
+/// Local. Whether every rank of `part`, to which the calling rank belongs, is a rank of `group`.
 [[nodiscard]] bool includes(MPI_Comm group, MPI_Comm part);
 
 }  // namespace mn

@@ -8,7 +8,8 @@
 #include <mn/core/half.hpp>
 #include <mn/core/half_conversion.hpp>
 
-// One binary serves every x86-64: the loader picks the widest version that the CPU has (set by CMake where it works).
+// One binary serves every x86-64: the loader picks the widest version that the CPU has. CMake defines the macro if the
+// compiler can build several versions.
 #ifdef MN_TARGET_CLONES
 #define MN_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -18,10 +19,10 @@
 namespace mn {
 namespace {
 
-/// Elements that are reduced at a time: the accumulator stays in the first-level cache.
+/// Elements per block: the accumulator stays in the first-level cache.
 constexpr std::size_t kBlock = 1024;
 
-/// Integers wrap, where signed overflow would be undefined.
+/// Integers wrap; signed overflow would be undefined.
 template <class T, bool = std::is_integral_v<T>>
 struct Arithmetic {
   using Type = std::make_unsigned_t<T>;
@@ -52,7 +53,7 @@ bool is_nan(T value) {
   else
     return false;
 }
-// No comparison with a NaN is true: if a is one it stays, and if b is one it is taken.
+// Comparisons with a NaN are false: a NaN in `a` stays, and is_nan() takes a NaN in `b`.
 struct Min {
   template <class T>
   static T apply(T a, T b) {
@@ -89,7 +90,7 @@ MN_SIMD void narrow(BFloat16* __restrict out, const float* __restrict in, std::s
   for (std::size_t i = 0; i < count; ++i) out[i] = to_bfloat16(in[i]);
 }
 
-/// How elements of type T are accumulated: as themselves, but for 16-bit floats in float32.
+/// Accumulates elements of type T: 16-bit floats in float32, other types as T.
 template <class T>
 struct Accumulator {
   using Type = T;
@@ -147,7 +148,8 @@ void reduce(std::span<void* const> outputs, std::span<const void* const> inputs,
     if constexpr (std::is_floating_point_v<A>) {
       if (scale != 1.0) multiply(acc.values, static_cast<A>(scale), length);
     }
-    // Not past the cache: outputs are inputs, whose lines are there. Sums of 1 to 64 MiB took 1.3 to 1.5 times as long.
+    // Ordinary stores: outputs are inputs, whose cache lines are loaded. Stores past the cache made sums of 1 to 64 MiB
+    // 1.3 to 1.5 times as slow.
     for (void* output : outputs) acc.store(static_cast<T*>(output) + first, length);
   }
 }
@@ -165,7 +167,7 @@ void reduce_as(std::span<void* const> outputs, std::span<const void* const> inpu
     case ReduceOp::kMax:
       return reduce<T, Max>(outputs, inputs, count, reduction.scale);
     case ReduceOp::kAverage:
-      return;  // a sum by then
+      return;  // Reduction::of() makes averages sums
   }
 }
 
@@ -175,7 +177,7 @@ void reduce_in_order(std::span<void* const> outputs, std::span<const void* const
                      const Reduction& reduction) {
   switch (reduction.dtype) {
     case DType::kBool:
-      return;  // rejected before
+      return;  // check_reducible() rejects booleans
     case DType::kUInt8:
       return reduce_as<std::uint8_t>(outputs, inputs, count, reduction);
     case DType::kInt8:

@@ -13,8 +13,8 @@
 namespace mn {
 namespace {
 
-/// Names the processes that can share memory: those of one kernel that have one /dev/shm. MPI_Comm_split_type is not
-/// asked: Open MPI 4 takes it from PMIx, whose "hash" store may tell the ranks of another node.
+/// Equal for processes that can share memory: one kernel and one /dev/shm. Not by MPI_Comm_split_type: Open MPI 4 asks
+/// PMIx, whose "hash" store may name ranks of another node.
 std::string physical_node(const std::string& host) {
   std::string boot_id;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
@@ -52,7 +52,7 @@ Topology make_topology(int rank, std::span<const std::string> node_keys, std::sp
   topology.nodes = number_nodes(node_keys);
   topology.inter_size = 1 + *std::ranges::max_element(topology.nodes);
   topology.inter_rank = topology.nodes[static_cast<std::size_t>(rank)];
-  // Ascending, so the numbers within a node follow those of the job.
+  // Ascending: ranks within a node are ordered as in the job.
   const auto here = topology.ranks_of(topology.inter_rank);
   topology.intra_size = static_cast<int>(here.size());
   topology.intra_rank = static_cast<int>(std::find(here.begin(), here.end(), rank) - here.begin());
@@ -65,7 +65,7 @@ Topology find_topology(MPI_Comm comm) {
   const auto hosts = allgather_texts(all.get(), host);
   auto keys = allgather_texts(all.get(), physical_node(host));
   const auto names = allgather_texts(all.get(), environment("MN_NODE_NAME").value_or(""));
-  // On all ranks or on none: a rank of a node with a name and one without would not find each other.
+  // Only if all ranks have a name: a rank without a name would not find the named ranks of its node.
   if (std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); })) keys = names;
   return make_topology(all.rank(), keys, hosts);
 }

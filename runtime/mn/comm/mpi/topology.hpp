@@ -10,14 +10,14 @@
 
 namespace mn {
 
-/// The nodes of a group of ranks.
+/// The nodes of a group of ranks, as one rank sees them.
 struct Topology {
-  int rank = 0;                    ///< this rank's number
-  int size = 1;                    ///< ranks
-  int intra_rank = 0;              ///< this rank's number within its node, by rank
-  int intra_size = 1;              ///< ranks on this node; may differ between nodes
-  int inter_rank = 0;              ///< number of this node; nodes are ordered by their lowest rank
-  int inter_size = 1;              ///< nodes
+  int rank = 0;  ///< number of the rank in the group
+  int size = 1;  ///< number of ranks
+  int intra_rank = 0;  ///< number of the rank within its node, in the order of ranks
+  int intra_size = 1;  ///< number of ranks on the node; may differ between nodes
+  int inter_rank = 0;  ///< number of the rank's node; nodes are ordered by their lowest rank
+  int inter_size = 1;  ///< number of nodes
   std::vector<int> nodes;          ///< [size] inter_rank of each rank
   std::vector<std::string> hosts;  ///< [size] host name of each rank
 
@@ -27,26 +27,26 @@ struct Topology {
   [[nodiscard]] bool uniform() const;
 };
 
-/// This rank's numbers in a topology, under ChainerMN's names.
+/// A rank's numbers in a topology, under ChainerMN's names.
 class PlacedRank {
  public:
   /// Which rank is on which node.
   [[nodiscard]] const Topology& topology() const noexcept { return topology_; }
-  /// This rank's number, 0 to size() - 1.
+  /// Number of the rank, 0 to size() - 1.
   [[nodiscard]] int rank() const noexcept { return topology_.rank; }
-  /// The number of ranks.
+  /// Number of ranks.
   [[nodiscard]] int size() const noexcept { return topology_.size; }
-  /// This rank's number within its node.
+  /// Number of the rank within its node.
   [[nodiscard]] int intra_rank() const noexcept { return topology_.intra_rank; }
-  /// The number of ranks on this rank's node.
+  /// Number of ranks on the rank's node.
   [[nodiscard]] int intra_size() const noexcept { return topology_.intra_size; }
-  /// The number of this rank's node.
+  /// Number of the rank's node.
   [[nodiscard]] int inter_rank() const noexcept { return topology_.inter_rank; }
-  /// The number of nodes.
+  /// Number of nodes.
   [[nodiscard]] int inter_size() const noexcept { return topology_.inter_size; }
 
  protected:
-  /// For what has such a place, as a communicator.
+  /// For classes with a place in a group, as Communicator.
   explicit PlacedRank(Topology topology) noexcept : topology_(std::move(topology)) {}
   ~PlacedRank() = default;
 
@@ -54,12 +54,12 @@ class PlacedRank {
   Topology topology_;
 };
 
-/// The topology that `rank` sees when rank i's node is named node_keys[i]. Pure; any launcher, any rank placement.
+/// The topology that `rank` sees if rank i's node is named node_keys[i]. Pure: independent of the launcher.
 [[nodiscard]] Topology make_topology(int rank, std::span<const std::string> node_keys,
                                      std::span<const std::string> hosts);
 
-/// Collective over `comm`. Two ranks share a node if their host names, their kernel and their /dev/shm are the same;
-/// where MN_NODE_NAME is set on every rank, it alone decides (virtual nodes, for tests and simulations).
+/// Collective over `comm`. Two ranks share a node if host name, kernel and /dev/shm are equal. If MN_NODE_NAME is set
+/// on every rank, it alone decides (virtual nodes for tests and simulations).
 [[nodiscard]] Topology find_topology(MPI_Comm comm);
 
 }  // namespace mn

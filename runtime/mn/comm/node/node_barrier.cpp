@@ -21,14 +21,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Ranks that arrive directly below each in the tree: two levels below the top for 73 ranks. Where ranks share CPUs,
-/// each level costs a round of the scheduler.
+/// Children of a rank in the tree: two levels below the top hold 73 ranks. If ranks share CPUs, each level costs a
+/// round of the scheduler.
 constexpr Tree kTree{8};
 constexpr int kSpins = 300;
-/// On a busy machine the missing rank may need this very CPU: to yield is quicker than to sleep.
+/// On a busy machine the missing rank may need the CPU of the waiting rank: yielding is quicker than sleeping.
 constexpr int kYields = 200;
-/// As long as ranks usually arrive apart in a training step. A CPU that sleeps is slow to come back, above all in a
-/// virtual machine, whose host gives it to others.
+/// Covers the usual distance between ranks in a training step. A sleeping CPU wakes slowly, above all in a virtual
+/// machine, whose host gives the CPU to other guests.
 constexpr std::chrono::milliseconds kPatience{20};
 
 void pause_briefly() {
@@ -41,8 +41,8 @@ void pause_briefly() {
 
 std::uint32_t* word_of(std::atomic<std::uint32_t>& value) { return reinterpret_cast<std::uint32_t*>(&value); }
 
-/// Sleeps while `value` is `seen`, or until MPI should go on: seldom where only the program's own requests, of which
-/// nobody knows, may need it. std::atomic::wait works within one process only.
+/// Sleeps until `value` differs from `seen`, or until MPI should progress: rarely if mn has no pending request and no
+/// limit, because the program may have requests of its own. std::atomic::wait works within one process only.
 void sleep_while(std::atomic<std::uint32_t>& value, std::uint32_t seen) {
   constexpr long kBetweenLooks_ns = 50'000;
   constexpr long kWithoutRequests_ns = 20'000'000;

@@ -1,7 +1,7 @@
-/// The communicators of MPI's by which the ranks of several nodes reduce.
+/// MPI's communicators by which the ranks of several nodes reduce.
 ///
-/// A HostCommunicator of several nodes makes two sets: one for itself, one for the communicator of the thread that makes
-/// its calls in the background, to which CommunicatorSetup carries it. The thread makes no communicator of MPI's.
+/// HostCommunicator makes two sets: one for itself, one for the communicator of its background thread.
+/// CommunicatorSetup carries the second set to the thread, because the thread must not make communicators of MPI.
 ///
 /// Cost: one MPI_Comm_split and one MPI_Comm_dup for each communicator.
 #pragma once
@@ -11,8 +11,8 @@
 namespace mn {
 
 struct NodeComms {
-  Mpi node;   ///< the ranks of this rank's node
-  Mpi peers;  ///< SliceExchange::split_peers(): the ranks of other nodes that have this rank's slice, if any
+  Mpi node;  ///< ranks of the rank's own node
+  Mpi peers;  ///< SliceExchange::split_peers(): ranks of other nodes with an equal slice, if any
 };
 
 }  // namespace mn

@@ -1,9 +1,9 @@
-/// How the ranks of a node reduce a piece of their buffers together: where it lies, through staging memory, or by
-/// messages.
+/// Three ways in which the ranks of a node reduce a piece of their buffers: in place, through shared scratch memory, or
+/// by messages.
 ///
-/// Parts of NodeReducer, whose invariants hold here. Cost for each piece: where it lies, nothing but the
-/// barrier that ends its reduction; staged, a copy in and one out, and 2 to 4 barriers for each round; by
-/// messages, an MessageReducer::allreduce, and with several nodes one MPI_Bcast for each slice.
+/// NodeReducer picks the way; its invariants hold here. Cost for each piece: in place, only the barrier that ends the
+/// reduction; through scratch memory, two copies, and 2 to 4 barriers for each round; by messages, one
+/// MessageReducer::allreduce, and with several nodes one MPI_Bcast for each slice.
 #pragma once
 
 #include <algorithm>
@@ -21,17 +21,17 @@
 
 namespace mn {
 
-/// The ranks of a node, and the means that they share. All must outlive the pieces.
+/// The ranks of a node, and the means that they share. All members must outlive the pieces.
 struct NodeRanks {
   MPI_Comm comm;
-  int rank;  ///< this process's
+  int rank;  ///< rank of the process within the node
   int ranks;
-  bool many_nodes;  ///< results of the node go on to others, and are spread when they come back
+  bool many_nodes;  ///< the node's results go to other nodes, and are spread within the node afterwards
   std::size_t count_limit;
   const SliceExchange& exchange;
   MessageReducer& messages;
-  NodeBarrier* barrier;         ///< null where there is no shared memory
-  const SharedMemory* staging;  ///< null unless pieces are staged
+  NodeBarrier* barrier;  ///< null without shared memory
+  const SharedMemory* scratch;  ///< null unless pieces go through scratch memory
 
   /// Collective over the node.
   void bcast(std::byte* data, std::size_t count, DType dtype, int root) const {
@@ -40,7 +40,7 @@ struct NodeRanks {
   }
 };
 
-/// Buffers that lie where all ranks of the node see them: reduced in place.
+/// Buffers in shared memory: reduced in place.
 class SharedPieces final : public SliceExchange::Node {
  public:
   SharedPieces(const NodeRanks& node, std::vector<std::byte*> buffers, const Reduction& within)
@@ -72,18 +72,18 @@ class SharedPieces final : public SliceExchange::Node {
   std::size_t element_bytes_;
 };
 
-/// A private buffer, whose pieces go through staging memory: as much of every slice at a time as fits.
-class StagedPieces final : public SliceExchange::Node {
+/// Private buffers: each round copies as much of every slice as fits into the shared scratch memory.
+class CopiedPieces final : public SliceExchange::Node {
  public:
   /// Pieces have at most `most` elements.
-  StagedPieces(const NodeRanks& node, std::byte* data, std::size_t most, const Reduction& within)
+  CopiedPieces(const NodeRanks& node, std::byte* data, std::size_t most, const Reduction& within)
       : node_(node),
         data_(data),
         most_(most),
         within_(within),
         element_bytes_(size_of(within.dtype)),
         slices_(static_cast<std::size_t>(node.exchange.slices())) {
-    const std::size_t room = node.staging->bytes() / element_bytes_ / slices_;
+    const std::size_t room = node.scratch->bytes() / element_bytes_ / slices_;
     chunk_ = std::min(room / SliceExchange::kLineElements * SliceExchange::kLineElements,
                       node.exchange.slice_of(0, most, most).length);
     is_whole_ = chunk_ >= node.exchange.slice_of(0, most, most).length;
@@ -92,17 +92,17 @@ class StagedPieces final : public SliceExchange::Node {
   void reduce(Range piece, Range /*own*/) override {
     in_rounds(piece, [&](std::size_t round) {
       if (parts_are_read_) wait_for_all();
-      for_others([&](int slice) { copy(staged(node_.rank, slice), chunk(piece, slice, round)); });
+      for_others([&](int slice) { copy(scratch_at(node_.rank, slice), chunk(piece, slice, round)); });
       wait_for_all();
       parts_are_read_ = true;
       if (node_.rank >= node_.exchange.slices()) return;
       const Range range = chunk(piece, node_.rank, round);
       std::vector<const void*> inputs;
       for (int r = 0; r < node_.ranks; ++r) {
-        inputs.push_back(r == node_.rank ? at(range) : staged(r, node_.rank));
+        inputs.push_back(r == node_.rank ? at(range) : scratch_at(r, node_.rank));
       }
       std::vector<void*> outputs{at(range)};
-      if (is_spread_at_once()) outputs.push_back(staged(node_.rank, node_.rank));
+      if (is_spread_at_once()) outputs.push_back(scratch_at(node_.rank, node_.rank));
       reduce_in_order(outputs, inputs, range.length, within_);
     });
   }
@@ -111,25 +111,25 @@ class StagedPieces final : public SliceExchange::Node {
       if (!is_spread_at_once()) {
         if (results_are_read_) wait_for_all();
         if (node_.rank < node_.exchange.slices()) {
-          copy(staged(node_.rank, node_.rank), chunk(piece, node_.rank, round));
+          copy(scratch_at(node_.rank, node_.rank), chunk(piece, node_.rank, round));
         }
       }
       wait_for_all();
       results_are_read_ = true;
       for_others([&](int slice) {
         const Range range = chunk(piece, slice, round);
-        std::memcpy(at(range), staged(slice, slice), range.length * element_bytes_);
+        std::memcpy(at(range), scratch_at(slice, slice), range.length * element_bytes_);
       });
     });
   }
 
  private:
-  /// Whether reduce() already leaves the results where the others find them.
+  /// Whether reduce() already leaves results where the other ranks read them.
   [[nodiscard]] bool is_spread_at_once() const { return is_whole_ && !node_.many_nodes; }
   [[nodiscard]] std::byte* at(Range range) const { return data_ + range.first * element_bytes_; }
-  /// Where a rank's staging memory holds a slice's chunk: invariant 2, and aligned by invariant 3.
-  [[nodiscard]] std::byte* staged(int rank, int slice) const {
-    return node_.staging->segment(rank) + static_cast<std::size_t>(slice) * chunk_ * element_bytes_;
+  /// Start of a slice's chunk in a rank's scratch memory: invariant 2, aligned by invariant 3.
+  [[nodiscard]] std::byte* scratch_at(int rank, int slice) const {
+    return node_.scratch->segment(rank) + static_cast<std::size_t>(slice) * chunk_ * element_bytes_;
   }
   /// The elements of a slice that a round moves.
   [[nodiscard]] Range chunk(Range piece, int slice, std::size_t round) const {
@@ -142,7 +142,7 @@ class StagedPieces final : public SliceExchange::Node {
     const std::size_t longest = node_.exchange.slice_of(0, most_, piece.length).length;
     for (std::size_t round = 0; round * chunk_ < longest; ++round) act(round);
   }
-  /// Behind it nobody reads staging memory any more.
+  /// After the barrier no rank reads scratch memory any more.
   void wait_for_all() {
     node_.barrier->arrive_and_wait();
     parts_are_read_ = results_are_read_ = false;
@@ -160,15 +160,15 @@ class StagedPieces final : public SliceExchange::Node {
   Reduction within_;
   std::size_t element_bytes_;
   std::size_t slices_;
-  std::size_t chunk_;  // elements of a slice in staging memory
-  bool is_whole_;      // one round is enough
-  // Whether a rank may still read what the ranks have staged of each other's slices, or of their own: two places, so
-  // that neither waits for the other. The same on all ranks.
+  std::size_t chunk_;  // elements of a slice in scratch memory
+  bool is_whole_;  // one round moves a whole slice
+  // Whether some rank may still read parts that ranks have copied for each other, or results of ranks. Two flags:
+  // writing one never waits for readers of the other. Equal on all ranks.
   bool parts_are_read_ = false;
   bool results_are_read_ = false;
 };
 
-/// The same by messages.
+/// Private buffers without shared memory: reduced by messages.
 class MessagePieces final : public SliceExchange::Node {
  public:
   MessagePieces(const NodeRanks& node, std::byte* data, std::size_t most, const Reduction& within)

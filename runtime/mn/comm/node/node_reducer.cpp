@@ -14,18 +14,18 @@
 namespace mn {
 namespace {
 
-/// Up to this many bytes every rank reads all buffers and reduces them itself: one barrier instead of two.
+/// Up to this size every rank reads all buffers and reduces them itself: one barrier instead of two.
 constexpr std::size_t kSmallBytes = 8 * 1024;
-constexpr std::size_t kSlotBytes = kSmallBytes + 64;  // and what comes before, in whole cache lines
+constexpr std::size_t kSlotBytes = kSmallBytes + 64;  // the call's CallShape first, in a cache line of its own
 static_assert(sizeof(CallShape) <= 64);
-/// Pieces in which private buffers go through staging memory where there is one node: small enough for the cache.
+/// Size of pieces of private buffers on a single node: small enough for the cache.
 constexpr std::size_t kNodePieceBytes = 1024 * 1024;
-/// Pieces between nodes may be larger; as much of each as this is staged at a time.
-constexpr std::size_t kStagingBytes = 4 * 1024 * 1024;
-/// Less staging memory than this is slower than messages.
-constexpr std::size_t kLeastStagingBytes = 64 * 1024;
+/// Pieces between nodes may be larger; scratch memory holds this much of a piece at a time.
+constexpr std::size_t kSharedScratchBytes = 4 * 1024 * 1024;
+/// With less scratch memory, messages are quicker.
+constexpr std::size_t kMinScratchBytes = 64 * 1024;
 
-/// A power of two that no node has more ranks than.
+/// A power of two; no node has more ranks.
 double power_above_ranks(const Topology& topology) {
   std::size_t most = 1;
   for (int node = 0; node < topology.inter_size; ++node) most = std::max(most, topology.ranks_of(node).size());
@@ -34,10 +34,10 @@ double power_above_ranks(const Topology& topology) {
 
 }  // namespace
 
-/// The allocations of this rank that are alive, by number. Any thread may release memory at any time.
+/// The rank's live allocations, by number. Any thread may release memory at any time.
 class NodeReducer::Allocations {
  public:
-  /// All ranks of the node add in the same order: an allocation has one number on all of them.
+  /// All ranks of the node add in the same order: an allocation has one number on all ranks.
   std::int64_t add(const SharedMemory& memory) {
     const std::lock_guard lock(mutex_);
     alive_[next_] = &memory;
@@ -47,7 +47,7 @@ class NodeReducer::Allocations {
     const std::lock_guard lock(mutex_);
     alive_.erase(number);
   }
-  /// Where `data` lies, and in which memory; kPrivate and null outside all segments of `rank`.
+  /// The place of `data`, and its memory; kPrivate and null outside all segments of `rank`.
   [[nodiscard]] std::pair<Location, const SharedMemory*> find(const std::byte* data, int rank) {
     const std::lock_guard lock(mutex_);
     for (const auto& [number, memory] : alive_) {
@@ -64,7 +64,7 @@ class NodeReducer::Allocations {
   std::map<std::int64_t, const SharedMemory*> alive_;
 };
 
-/// Memory that is known to the reducer as long as it lives; it may outlive the reducer.
+/// Memory that the reducer finds while it lives; it may outlive the reducer.
 struct NodeReducer::Allocation {
   Allocation(MPI_Comm node, std::size_t bytes, std::shared_ptr<Allocations> all)
       : memory(node, bytes), others(std::move(all)), number(others->add(memory)) {}
@@ -116,7 +116,7 @@ std::byte* NodeReducer::slot(int rank, std::size_t turn) const {
 }
 
 void NodeReducer::announce(std::size_t count, const Reduction& reduction) {
-  small_turn_ ^= 1;  // (4): whoever is slow still reads the other slot
+  small_turn_ ^= 1;  // (4): slow ranks still read the other slot
   call_ = CallShape(count, reduction, static_cast<std::uint16_t>(call_.call + 1));
   std::memcpy(slot(rank_, small_turn_), &call_, sizeof call_);
 }
@@ -139,22 +139,22 @@ void NodeReducer::report_shortage(const NoSharedMemory& error) const {
   });
 }
 
-bool NodeReducer::reserve_staging(std::size_t bytes) {
+bool NodeReducer::reserve_scratch(std::size_t bytes) {
   const std::size_t least = std::max(
-      kLeastStagingBytes, static_cast<std::size_t>(exchange_.slices()) * SliceExchange::kLineElements * sizeof(double));
-  const std::size_t had = staging_ ? staging_->bytes() : 0;
+      kMinScratchBytes, static_cast<std::size_t>(exchange_.slices()) * SliceExchange::kLineElements * sizeof(double));
+  const std::size_t had = scratch_ ? scratch_->bytes() : 0;
   std::size_t wanted = std::max(std::bit_ceil(bytes), least);
-  // The same on all ranks of the node: `bytes` is, and a shortage is everyone's.
-  if (had >= wanted || staging_is_short_) return had > 0;
-  staging_.reset();
+  // Equal on all ranks of the node: `bytes` is equal, and all ranks agree on a shortage.
+  if (had >= wanted || shm_is_short_) return had > 0;
+  scratch_.reset();
   for (; wanted >= least; wanted /= 2) {
-    // Until all have freed their pages.
-    call_mpi(MPI_Barrier, MPI_Ibarrier, "releasing staging memory", 0, node_.get());
+    // All ranks must free their pages first.
+    call_mpi(MPI_Barrier, MPI_Ibarrier, "releasing shared scratch memory", 0, node_.get());
     try {
-      staging_.emplace(node_.get(), wanted);
+      scratch_.emplace(node_.get(), wanted);
       return true;
     } catch (const NoSharedMemory& error) {
-      staging_is_short_ = true;
+      shm_is_short_ = true;
       report_shortage(error);
     }
   }
@@ -181,13 +181,13 @@ void NodeReducer::allreduce(void* data, std::size_t count, const Reduction& redu
   auto buffers = shared_buffers(bytes);
   if (segments_) require_same_calls();  // (7): behind the barrier of shared_buffers()
   if (!buffers.empty()) return reduce_shared(std::move(buffers), count, reduction);
-  reduce_staged(bytes, count, reduction);
+  reduce_copied(bytes, count, reduction);
 }
 
 void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t bytes = count * size_of(reduction.dtype);
   std::memcpy(small_slot(rank_, small_turn_), data, bytes);
-  // From here on every slot of this turn holds its rank's elements.
+  // From here on every slot of the turn holds its rank's elements.
   barrier_->arrive_and_wait();
   require_same_calls();
   const auto& inputs = small_inputs_[small_turn_];
@@ -195,7 +195,7 @@ void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reducti
   if (!many_nodes_ || rank_ == 0) reduce_in_order({&out, 1}, inputs, count, within(reduction));
   if (!many_nodes_) return;
   if (rank_ == 0) exchange_.between_nodes(out, count, between(reduction));
-  barrier_->arrive_and_wait();  // until the result lies in the first rank's slot
+  barrier_->arrive_and_wait();  // until the first rank's slot holds the result
   std::memcpy(data, out, bytes);
 }
 
@@ -209,7 +209,7 @@ void NodeReducer::reduce_small_by_messages(std::byte* data, std::size_t count, c
 NodeRanks NodeReducer::ranks() {
   return {node_.get(), rank_,          ranks_,
           many_nodes_, count_limit_,   exchange_,
-          messages_,   barrier_.get(), staging_ ? &*staging_ : nullptr};
+          messages_,   barrier_.get(), scratch_ ? &*scratch_ : nullptr};
 }
 
 void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction) {
@@ -219,15 +219,15 @@ void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t cou
   }
   std::byte* data = buffers[rank];
   SharedPieces pieces(ranks(), std::move(buffers), within(reduction));
-  // (6): another node may use staging memory, and all must cut what goes between them into the same pieces.
+  // (6): another node may use scratch memory, and all nodes must cut the exchange into equal pieces.
   exchange_.allreduce(data, count, many_nodes_ ? piece_elements(count, reduction) : count, between(reduction), pieces);
-  barrier_->arrive_and_wait();  // until all have written their slices to this rank's buffer
+  barrier_->arrive_and_wait();  // until all ranks have written their slices to the rank's buffer
 }
 
-void NodeReducer::reduce_staged(std::byte* data, std::size_t count, const Reduction& reduction) {
+void NodeReducer::reduce_copied(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t most = piece_elements(count, reduction);
-  if (segments_ && reserve_staging(std::min(most * size_of(reduction.dtype), kStagingBytes))) {
-    StagedPieces pieces(ranks(), data, most, within(reduction));
+  if (segments_ && reserve_scratch(std::min(most * size_of(reduction.dtype), kSharedScratchBytes))) {
+    CopiedPieces pieces(ranks(), data, most, within(reduction));
     return exchange_.allreduce(data, count, most, between(reduction), pieces);
   }
   MessagePieces pieces(ranks(), data, most, within(reduction));
@@ -242,7 +242,7 @@ std::size_t NodeReducer::piece_elements(std::size_t count, const Reduction& redu
 
 std::vector<std::byte*> NodeReducer::shared_buffers(const std::byte* data) {
   if (!segments_) return {};
-  // (5): a rank looks up only where its own buffer lies; of the others it compares what they say.
+  // (5): a rank looks up its own buffer only, and compares the locations that other ranks have published.
   const auto [own, memory] = allocations_->find(data, rank_);
   control(rank_).location = own;
   barrier_->arrive_and_wait();

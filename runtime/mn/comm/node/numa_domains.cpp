@@ -12,10 +12,10 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kSliceBytes = 64 * 1024;  // those of a few ranks stay in a core's own cache
-constexpr std::size_t kLineElements = 64;       // two ranks never write to one cache line
+constexpr std::size_t kSliceBytes = 64 * 1024;  // slices of a few ranks stay in a core's own cache
+constexpr std::size_t kLineElements = 64;  // two ranks never write to one cache line
 
-/// -1 if the kernel names none.
+/// -1 if the kernel names no domain.
 int domain_of_cpu(int cpu) {
   std::error_code error;
   for (const auto& entry :
@@ -26,7 +26,7 @@ int domain_of_cpu(int cpu) {
   return -1;
 }
 
-/// -1 if this rank's CPUs are not all of one domain.
+/// -1 if the rank may run in several domains.
 int own_domain() {
   if (const auto given = environment_int("MN_NUMA_DOMAIN")) return static_cast<int>(*given);
   const std::vector<int> cpus = usable_cpus();
@@ -61,7 +61,7 @@ class DomainRank {
   };
 
   [[nodiscard]] bool is_last() const { return domain_ + 1 == domains_; }
-  /// What this rank does of a piece, between the ranks of its domain.
+  /// The rank's share of a piece among the ranks of its domain.
   [[nodiscard]] Slice slice_of(std::size_t piece) const {
     const std::size_t begin = piece * piece_;
     const std::size_t length = std::min(piece_, count_ - begin);
@@ -70,11 +70,12 @@ class DomainRank {
     const std::size_t first = std::min((rank_ - borders_[domain_]) * each, length);
     return {(begin + first) * size_of(reduction_.dtype), std::min(each, length - first)};
   }
-  /// Adds the domain's ranks to what the domains before have: (1). The last domain thus has the result.
+  /// Adds the domain's ranks to the sum of the domains before: (1). The last domain then has the result.
   void add(std::size_t piece) const {
     const Slice slice = slice_of(piece);
     std::vector<const void*> inputs;
-    if (domain_ > 0) inputs.push_back(buffers_[borders_[domain_ - 1]] + slice.first_byte);  // the only one from afar
+    // the only read from another domain
+    if (domain_ > 0) inputs.push_back(buffers_[borders_[domain_ - 1]] + slice.first_byte);
     for (std::size_t r = borders_[domain_]; r < borders_[domain_ + 1]; ++r) {
       inputs.push_back(buffers_[r] + slice.first_byte);
     }
@@ -85,7 +86,7 @@ class DomainRank {
     reduce_in_order(outputs, inputs, slice.length,
                     {reduction_.dtype, reduction_.op, is_last() ? reduction_.scale : 1.0});
   }
-  /// The result, from the last domain once, then within this one.
+  /// Copies the result from the last domain once, then within the rank's domain.
   void copy(std::size_t piece) const {
     const Slice slice = slice_of(piece);
     const std::size_t bytes = slice.length * size_of(reduction_.dtype);
@@ -102,8 +103,8 @@ class DomainRank {
   std::size_t count_;
   const Reduction& reduction_;
   std::size_t domains_ = 1;
-  std::size_t domain_ = 0;  // this rank's domain
-  std::size_t piece_ = 0;   // in elements
+  std::size_t domain_ = 0;  // domain of the rank
+  std::size_t piece_ = 0;  // in elements
   std::size_t pieces_ = 0;
 };
 
@@ -141,7 +142,7 @@ void reduce_by_domains(std::span<std::byte* const> buffers, std::span<const std:
   const DomainRank own(buffers, borders, rank, count, reduction);
   for (std::size_t t = 0; t < own.steps(); ++t) {
     own.step(t);
-    barrier.arrive_and_wait();  // (2): a step reads what the steps before it wrote
+    barrier.arrive_and_wait();  // (2): a step reads what earlier steps wrote
   }
 }
 

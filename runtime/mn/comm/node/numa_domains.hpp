@@ -1,19 +1,20 @@
-/// Reductions between the ranks of a node that has several NUMA domains, whose links are slower than the memory of
-/// each: every element crosses such a link once in each direction, however many ranks there are.
+/// Reductions between the ranks of a node with several NUMA domains. Links between domains are slower than memory, and
+/// every element crosses a link once in each direction, whatever the number of ranks.
 ///
-/// NodeReducer calls them, on all ranks of a node at once. The ranks of the first domain sum a piece of their
-/// buffers, each its slice; those of the second add theirs to that, and so on; what the last domain has, the others
-/// copy. Meanwhile each domain works on another piece.
+/// NodeReducer calls reduce_by_domains() on all ranks of a node at once. The ranks of the first domain sum a piece of
+/// their buffers, each rank its slice; the second domain adds its ranks to the sum, and all further domains in turn.
+/// Then every domain copies the sum of the last. Meanwhile each domain works on another piece.
 ///
 /// Invariants:
-/// 1. Domains are blocks of neighboring ranks, and add in the order of these: the order of additions is that of ranks,
-///    and bits do not depend on where ranks run. So 16-bit floats, whose sums are rounded once, do not go this way.
-/// 2. What a domain hands on lies in its first rank's buffer. Domain j works on piece t - j in step t, and copies piece
-///    t - d of d domains; a barrier ends each step. So nobody reads what another writes in the same step.
+/// 1. Domains are blocks of neighboring ranks, and add in their order: additions happen in rank order, and bits do not
+///    depend on the placement of ranks. 16-bit floats, whose sums are rounded once, are not reduced by domains.
+/// 2. A domain's partial sum lies in the buffer of its first rank. In step t, domain j works on piece t - j, and copies
+///    piece t - d, with d domains; a barrier ends each step. No rank reads memory that another rank writes in the same
+///    step.
 ///
 /// Cost for B bytes on n ranks in d domains: every rank reads and writes B / n for each rank of its domain, as without
-/// domains, and one barrier for each 64 KiB of the largest domain's ranks. Between two domains B bytes each way, where
-/// all ranks' buffers of the other domain would have to go.
+/// domains, and waits in one barrier for each 64 KiB of each rank of the largest domain. B bytes cross each link each
+/// way; without domains, the buffers of all ranks would.
 /// Source: S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory collective communication for MPI", HPDC 2013.
 #pragma once
 
@@ -28,19 +29,19 @@
 
 namespace mn {
 
-/// The first rank of each domain, and after them the number of ranks. `domain_of` has each rank's domain, below 0 where
-/// it has none; one domain holds all if one has none, or if a domain's ranks are not neighbors. Pure.
+/// First rank of each domain, then the number of ranks. `domain_of`: each rank's domain, < 0 for none. If a rank has no
+/// domain, or ranks of a domain are not neighbors, a single domain holds all ranks. Pure.
 [[nodiscard]] std::vector<std::size_t> domain_borders(std::span<const int> domain_of);
 
-/// Collective over `node`: the borders by the CPUs that ranks may run on, or by MN_NUMA_DOMAIN, which puts a rank into
-/// a domain for tests.
+/// Collective over `node`: the borders, by the CPU masks of the ranks. For tests, MN_NUMA_DOMAIN puts a rank into a
+/// domain.
 [[nodiscard]] std::vector<std::size_t> find_domain_borders(MPI_Comm node);
 
-/// Whether a reduction keeps its bits when it is handed from domain to domain.
+/// Whether summing domain by domain keeps the bits of the reduction.
 [[nodiscard]] bool fits_domains(const Reduction& reduction);
 
-/// Collective over the node: reduces `count` elements of all ranks' `buffers`, as this process sees them, in place.
-/// They are final on all ranks, and what others have written is visible behind it.
+/// Collective over the node: reduces `count` elements of all ranks' `buffers`, as the process sees them, in place. On
+/// return the buffers of all ranks are final and visible.
 void reduce_by_domains(std::span<std::byte* const> buffers, std::span<const std::size_t> borders, std::size_t rank,
                        std::size_t count, const Reduction& reduction, NodeBarrier& barrier);
 

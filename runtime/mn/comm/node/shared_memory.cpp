@@ -28,12 +28,12 @@ namespace {
 
 constexpr std::size_t kNameBytes = 48;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-constexpr std::size_t kMpiBytesOfRank = std::size_t{8} << 20;  // that MPI needs at most
-constexpr int kCollapse = 25;                                  // MADV_COLLAPSE of Linux 6.1, which older headers lack
+constexpr std::size_t kMpiBytesOfRank = std::size_t{8} << 20;  // most that MPI needs
+constexpr int kCollapse = 25;  // MADV_COLLAPSE of Linux 6.1, which older headers lack
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-/// Bytes that files in /dev/shm have by their length, and no pages for yet; but for mn's own, which have them at once.
+/// Bytes of files in /dev/shm that still lack pages. mn's own files have all their pages.
 std::size_t bytes_to_come() {
   std::size_t bytes = 0;
   std::error_code error;
@@ -47,12 +47,12 @@ std::size_t bytes_to_come() {
   return bytes;
 }
 
-/// Whether MPI still has room in /dev/shm: its own files there, 4 MiB for each rank with Open MPI, get their pages when
-/// messages need them, and SIGBUS ends a rank that gets none.
+/// Whether MPI still has room in /dev/shm. MPI's files there, 4 MiB for each rank with Open MPI, get pages when
+/// messages need them; a rank that gets no page ends with SIGBUS.
 bool leaves_room(int descriptor, int ranks) {
   struct statvfs room = {};
   if (fstatvfs(descriptor, &room) != 0) return true;
-  // Not more, as others' files may be long and stay empty.
+  // A limit, because other programs' files may be long and stay empty.
   const std::size_t least = std::min(static_cast<std::size_t>(ranks) * kMpiBytesOfRank, bytes_to_come());
   return room.f_bavail * room.f_frsize >= least;
 }
@@ -60,19 +60,19 @@ bool leaves_room(int descriptor, int ranks) {
 /// Reserves pages for one of `ranks`; returns errno, 0 on success.
 int reserve(int descriptor, std::size_t offset, std::size_t bytes, int ranks) {
   rlimit most = {};
-  // The call would raise SIGXFSZ.
+  // posix_fallocate would raise SIGXFSZ.
   if (getrlimit(RLIMIT_FSIZE, &most) == 0 && offset + bytes > most.rlim_cur) return EFBIG;
   int error = 0;
   do {
     error = posix_fallocate(descriptor, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   } while (error == EINTR);
-  // After that: the last rank to come here sees what all have taken.
+  // Asked last: the last rank to reserve sees the pages of all ranks.
   return error == 0 && !leaves_room(descriptor, ranks) ? ENOSPC : error;
 }
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-/// Room for `bytes` at a multiple of 2 MiB, without access; MAP_FAILED with errno if there is none.
+/// Addresses for `bytes` at a multiple of 2 MiB, without access; MAP_FAILED and errno on failure.
 void* address_for(std::size_t bytes) {
   const std::size_t most = round_up(bytes, page_bytes()) + kHugePageBytes;
   void* const all = mmap(nullptr, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -86,7 +86,7 @@ void* address_for(std::size_t bytes) {
   return aligned;
 }
 
-/// Makes huge pages of the whole ones in a segment. Smaller pages serve as well, and are slower.
+/// Collapses the segment's pages into huge pages as far as possible. Smaller pages are slower.
 void make_huge(std::byte* segment, std::size_t bytes) {
   const std::size_t whole = bytes / kHugePageBytes * kHugePageBytes;
   if (whole == 0) return;
@@ -97,22 +97,22 @@ void make_huge(std::byte* segment, std::size_t bytes) {
   }
 }
 
-/// A name that this user's processes give: "mn.UID." and 16 hexadecimal digits.
+/// Whether the user's processes use such names: "mn.UID." and 16 hexadecimal digits.
 bool is_own_name(const std::string& name) {
   const std::string begin = "mn." + std::to_string(getuid()) + ".";
   return name.size() == begin.size() + 16 && name.starts_with(begin) &&
          name.find_first_not_of("0123456789abcdef", begin.size()) == std::string::npos;
 }
 
-/// (5): the lock ends with the process, in whatever container it is, and whoever has its number later. Waits while
-/// another process looks at the object; false if that one has removed it.
+/// (5): a lock ends with its process, in whatever container, and whatever process gets the number later. Waits while
+/// another process looks at the object; false if the other process has removed the object.
 bool hold(int descriptor) {
   while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) continue;
   struct stat found = {};
   return fstat(descriptor, &found) != 0 || found.st_nlink > 0;
 }
 
-/// Collective: the greatest of the ranks' errors with the lowest rank that has it.
+/// Collective: the greatest error of all ranks, with the lowest rank that has it.
 struct Verdict {
   int error;
   int rank;
@@ -127,10 +127,10 @@ Verdict agree(MPI_Comm node, const Verdict& mine) {
 
 }  // namespace
 
-/// The object that the node's first rank makes, as the others find it; its name goes with it.
+/// The object as its maker, the node's first rank, offers it. The destructor removes the name.
 class SharedMemory::Draft {
  public:
-  /// What the ranks exchange: each the size of its segment, the first one also the object.
+  /// What ranks exchange: each rank the size of its segment, the first rank also the object's name.
   struct Offer {
     char name[kNameBytes] = {};
     std::uint64_t bytes = 0;
@@ -196,8 +196,8 @@ int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset)
     return error;
   }
   mapping_ = Mapping(data, total);
-  madvise(data, total, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; without it all works, but slower
-  // (4): only its own; the others' may not be there yet, and would come to lie near this CPU.
+  madvise(data, total, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; failure costs speed only
+  // (4): the rank's own segment only. Other segments may have no pages yet, and would get pages near the rank's CPU.
   auto* const own = static_cast<volatile std::byte*>(data) + own_offset;
   for (std::size_t at = 0; at < bytes_; at += page_bytes()) own[at] = std::byte{0};
   make_huge(mapping_.data() + own_offset, bytes_);
@@ -226,7 +226,7 @@ SharedMemory::SharedMemory(MPI_Comm node, std::size_t bytes) : bytes_(bytes) {
     error = !descriptor ? errno : reserve(descriptor.get(), own_offset, draft.offer().bytes, size);
     if (error == 0) error = map(descriptor.get(), total, own_offset);
   }
-  // (1), (4): nobody touches a segment before all are reserved.
+  // (1), (4): no rank touches a segment before all segments are reserved.
   if (const Verdict verdict = agree(node, {error, rank}); verdict.error != 0) {
     throw NoSharedMemory("cannot share " + std::to_string(bytes) + " bytes of each of " + std::to_string(size) +
                          " ranks in /dev/shm (" +

@@ -1,23 +1,23 @@
-/// Memory that the ranks of a node share: POSIX shared memory that mn maps itself, because an MPI window can be
-/// released only by all ranks together.
+/// POSIX shared memory of the ranks of a node. mn maps the memory itself, because an MPI window can only be released by
+/// all ranks together.
 ///
-/// NodeReducer calls it, on all ranks of a node at once. The first rank makes an object under a random name;
-/// each rank reserves the pages of its own segment in it, maps the whole, and says how that went; then the name is
+/// NodeReducer makes it, on all ranks of a node at once. The first rank makes an object under a random name. Each rank
+/// reserves the pages of its own segment, maps the whole object, and reports success or failure; then the name is
 /// removed.
 ///
 /// Invariants:
 /// 1. Either every rank of the node has the memory, or every rank throws the same NoSharedMemory and keeps nothing.
-/// 2. Release is local: a rank unmaps, without a call of MPI, in any order, after MPI_Finalize, while an exception
-///    unwinds.
-/// 3. Each process has a mapping of its own. A rank that releases takes nothing from its peers: they go on reading and
-///    writing all segments, its own too. The pages go with the last mapping.
-/// 4. Pages are reserved at once, by the rank whose segment they are: a full /dev/shm is an error here and no SIGBUS
-///    later, and memory lies near the CPU of its owner.
-/// 5. The name exists only while the constructor runs, and the process that made it holds a lock (flock) meanwhile. A
-///    process that is killed then leaves the name without a lock behind: the next one of this user on the node removes
-///    it. If a process looks at a name before its maker has the lock, the maker takes another.
-/// 6. Segments of 2 MiB and more begin at multiples of that, in the object and in every process's memory, so that the
-///    kernel can make huge pages of them.
+/// 2. Release is local: a rank unmaps without a call of MPI, in any order, also after MPI_Finalize or while an
+///    exception unwinds.
+/// 3. Each process has its own mapping. After a rank has released its mapping, peers still read and write all segments.
+///    The pages are freed with the last mapping.
+/// 4. Each rank reserves the pages of its segment at once: a full /dev/shm is an error in the constructor, not a SIGBUS
+///    later, and memory lies near the owner's CPU.
+/// 5. The name exists only during the constructor, and its maker holds a lock (flock) meanwhile. A killed process
+///    leaves a name without a lock; the user's next process on the node removes the name. If a process looks at a name
+///    before the maker has locked it, the maker takes another name.
+/// 6. Segments of 2 MiB and more begin at multiples of 2 MiB, in the object and in every mapping: the kernel can make
+///    huge pages.
 ///
 /// Cost for n ranks: one MPI_Allgather of 64 bytes, one MPI_Allreduce of 8, one mapping in each process.
 /// Source: shm_overview(7); madvise(2), MADV_COLLAPSE.
@@ -33,24 +33,24 @@
 
 namespace mn {
 
-/// The node cannot share this memory; what() says which rank failed, and why. Thrown on every rank of the node alike,
-/// and the communicator remains usable.
+/// The node cannot share so much memory; what() names the failed rank and the reason. Thrown on every rank of the node;
+/// the communicator remains usable.
 class NoSharedMemory : public CommError {
  public:
   using CommError::CommError;
 };
 
-/// Removes the objects of this user that killed processes have left in /dev/shm (5). Called once in each process that
-/// makes one.
+/// Removes objects of the user in /dev/shm whose processes were killed (5). The first SharedMemory of a process calls
+/// it.
 void remove_abandoned_shared_memory();
 
-/// A segment for each rank of a node: aligned to a page, zeroed.
+/// A segment for each rank of a node: page-aligned, zeroed.
 class SharedMemory {
  public:
-  /// Collective over `node`, whose ranks run on one machine. `bytes` are this rank's own.
+  /// Collective over `node`, whose ranks run on one machine. `bytes`: size of the rank's own segment.
   SharedMemory(MPI_Comm node, std::size_t bytes);
 
-  /// The segment of a rank of the node, as this process sees it.
+  /// Segment of a rank of the node, as the process sees it.
   [[nodiscard]] std::byte* segment(int rank) const {
     return mapping_.data() + offsets_[static_cast<std::size_t>(rank)];
   }
@@ -77,7 +77,7 @@ class SharedMemory {
   };
   class Draft;
 
-  /// Maps the object behind the descriptor, and touches this rank's pages; returns errno, 0 on success.
+  /// Maps the object behind the descriptor, and touches the rank's own pages; returns errno, 0 on success.
   int map(int descriptor, std::size_t total, std::size_t own_offset);
 
   std::size_t bytes_;

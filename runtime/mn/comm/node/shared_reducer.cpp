@@ -9,7 +9,7 @@
 namespace mn {
 namespace {
 
-/// Small enough that many ranks find work, and that a piece of each of a few ranks stays in a core's own cache.
+/// Small enough to give work to many ranks, and to keep the piece of a few ranks in a core's own cache.
 constexpr std::size_t kPieceBytes = 64 * 1024;
 
 std::vector<SharedCounter*> arrivals_of(const std::vector<SharedReducer::Control*>& controls) {
@@ -56,7 +56,7 @@ void SharedReducer::reduce(double scale) {
 }
 
 void SharedReducer::reduce_pieces(double scale) {
-  // What is not final yet is final now; then whoever has time works.
+  // All buffers are final now. Then free ranks take pieces.
   publish(buffers_);
   for (std::uint32_t next = take(); next < pieces_.size(); next = take()) {
     if (is_reduced_[pieces_[next].buffer]) reduce_piece(pieces_[next], scale);
@@ -73,7 +73,7 @@ void SharedReducer::reduce_piece(const Piece& piece, double scale) {
   }
   auto* const own = static_cast<std::byte*>(piece.own.data);
   for (std::size_t r = 0; r < offsets_.size(); ++r) inputs_[r] = outputs_[r] = own + offsets_[r];
-  // (5): whoever does it.
+  // (5): in rank order on whichever rank.
   reduce_in_order(outputs_, inputs_, piece.own.count, {piece.own.dtype, ReduceOp::kSum, scale});
 }
 

@@ -1,19 +1,19 @@
-/// Gradients of one node reduced where they lie, piece by piece, by whichever rank has time.
+/// In-place reduction of gradients of one node, piece by piece, by any rank that has time.
 ///
-/// Each rank calls publish() by itself, as backward makes gradients final; all ranks call reduce() at once. A rank that
-/// comes to reduce() early takes the pieces that all ranks have published by then: its wait becomes work that the
-/// others are spared.
+/// During backward each rank calls publish() by itself for final gradients; all ranks call reduce() at once. A rank
+/// that enters reduce() early reduces pieces that all ranks have published: its wait becomes work that the slower ranks
+/// save.
 ///
 /// Invariants:
-/// 1. One atomic addition takes a piece, so exactly one rank reduces it.
-/// 2. No rank writes to another's buffer before that rank has published it. `published` never falls in a step.
-/// 3. After the barrier at the end of reduce() every buffer holds its result, and no rank touches another's buffer
+/// 1. One atomic addition takes a piece: exactly one rank reduces it.
+/// 2. No rank writes to another rank's buffer before that rank has published it. `published` never falls in a step.
+/// 3. After the barrier at the end of reduce() every buffer holds its result, and no rank touches another rank's buffer
 ///    until the next publish().
-/// 4. Counters are never reset. A step raises the base of `taken` by the number of pieces and of ranks, because each
-///    rank takes one index beyond the last piece.
-/// 5. Elements are reduced in rank order: whichever rank reduces a piece, the bits are the same.
+/// 4. Counters are never reset. Each rank takes one index beyond the last piece; a step therefore raises the base of
+///    `taken` by the number of pieces plus the number of ranks.
+/// 5. Elements are reduced in rank order: the bits do not depend on the rank that reduces a piece.
 ///
-/// Cost for B bytes on n ranks: no copy and no message; one atomic addition for each 64 KiB, and one barrier. All ranks
+/// Cost for B bytes on n ranks: no copy, no message; one atomic addition for each 64 KiB, and one barrier. All ranks
 /// together read n B bytes and write n B.
 /// Source: self-scheduling of loops by a shared counter (P. Tang, P.-C. Yew, "Processor self-scheduling for
 /// multiple-nested parallel loops", 1986).
@@ -33,28 +33,28 @@ namespace mn {
 
 class CallCheck;
 
-/// Reduces the buffers that Communicator::share() was given. See the top of this file.
+/// Reduces the buffers that Communicator::share() was given.
 class SharedReducer {
  public:
-  /// What the ranks share of their progress: one for each rank in shared memory, zeroed before use.
+  /// Progress of a rank, in shared memory. Zero the memory before use.
   struct Control {
-    SharedCounter published;                       ///< buffers that are final
-    SharedCounter arrivals;                        ///< at the barrier that ends a step
-    alignas(64) std::atomic<std::uint32_t> taken;  ///< pieces; rank 0's counts
+    SharedCounter published;  ///< number of final buffers
+    SharedCounter arrivals;  ///< for the barrier at the end of a step
+    alignas(64) std::atomic<std::uint32_t> taken;  ///< number of taken pieces; only rank 0's counts
   };
 
-  /// `buffers` are this rank's; rank r's lie `offsets[r]` bytes further, as this process sees them, with the same
-  /// counts and dtypes. `owner` keeps the memory of the controls; `may_spin`: each rank has a CPU. Local, and so is
-  /// destruction.
+  /// `buffers` are the rank's own; rank r's buffers lie `offsets[r]` bytes further, as the process sees them, with
+  /// equal counts and dtypes. `owner` keeps the memory of the controls alive. `may_spin`: each rank has a CPU.
+  /// Construction and destruction are local.
   SharedReducer(std::span<const BufferView> buffers, std::vector<std::ptrdiff_t> offsets,
                 std::vector<Control*> controls, int rank, bool may_spin, std::shared_ptr<void> owner);
 
-  /// reduce() counts among `calls`, and has their time-out.
+  /// reduce() is recorded among `calls`, and has their time-out.
   void record_in(std::shared_ptr<CallCheck> calls) { calls_ = std::move(calls); }
-  /// The same on every rank, between steps: reduce() leaves the others alone.
+  /// Between steps, with equal `buffers` on every rank: reduce() skips buffers whose entry is false.
   void reduce_only(std::vector<bool> buffers) { is_reduced_ = std::move(buffers); }
-  /// The first `count` buffers are final until reduce(), and other ranks may write to them from now on: never fewer
-  /// than before.
+  /// Declares the first `count` buffers final: other ranks may write to them from now on. In a step `count` must not
+  /// fall.
   void publish(std::size_t count);
   /// Collective. Every buffer becomes the sum over ranks times `scale`.
   void reduce(double scale);
@@ -69,7 +69,7 @@ class SharedReducer {
   void reduce_piece(const Piece& piece, double scale);
 
   std::vector<Piece> pieces_;
-  std::shared_ptr<CallCheck> calls_;  // null: not recorded
+  std::shared_ptr<CallCheck> calls_;  // null: calls are not recorded
   std::size_t elements_ = 0;
   std::vector<bool> is_reduced_;  // [buffers]
   std::uint32_t buffers_;
@@ -79,8 +79,8 @@ class SharedReducer {
   bool may_spin_;
   std::shared_ptr<void> owner_;
   NodeBarrier barrier_;
-  std::uint32_t first_buffer_ = 0;  // what `published` counts from in this step
-  std::uint32_t first_piece_ = 0;   // what `taken` counts from
+  std::uint32_t first_buffer_ = 0;  // base of `published` in the step
+  std::uint32_t first_piece_ = 0;  // base of `taken` in the step
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
 };

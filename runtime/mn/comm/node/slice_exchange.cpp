@@ -40,9 +40,9 @@ SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNod
 }
 
 Range SliceExchange::slice_of(int rank, std::size_t most, std::size_t count) const {
-  if (rank >= slices_) return {count, 0};  // another node has fewer ranks: the rest have no peers
+  if (rank >= slices_) return {count, 0};  // another node has fewer ranks: the remaining ranks have no peers
   const auto slices = static_cast<std::size_t>(slices_);
-  // (1): from the size of the largest piece, also in the last one, which is smaller.
+  // (1): computed from the largest piece, also for the last piece, which is smaller.
   const std::size_t length = ((most + slices - 1) / slices + kLineElements - 1) / kLineElements * kLineElements;
   const std::size_t first = std::min(static_cast<std::size_t>(rank) * length, count);
   return {first, std::min(length, count - first)};
@@ -50,7 +50,7 @@ Range SliceExchange::slice_of(int rank, std::size_t most, std::size_t count) con
 
 std::size_t SliceExchange::piece_elements(std::size_t count, std::size_t element_bytes) const {
   if (nodes_ == 1) return count;
-  // (2): from what is the same on all nodes.
+  // (2): computed from values that are equal on all nodes.
   const auto slices = static_cast<std::size_t>(slices_);
   const std::size_t pieces = best_pieces(costs_, nodes_, count * element_bytes / slices);
   const std::size_t lines = slices * kLineElements;
@@ -69,7 +69,7 @@ std::pair<Range, Range> SliceExchange::piece_at(std::size_t k, std::size_t most,
 
 void SliceExchange::allreduce(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
                               Node& node) {
-  // A single piece goes between nodes in the quickest of all ways.
+  // A single piece takes the quickest of all ways between nodes.
   if (nodes_ == 1 || count <= most) return allreduce_in_turn(data, count, most, reduction, node);
   allreduce_pipelined(data, count, most, reduction, node);
 }
@@ -86,8 +86,8 @@ void SliceExchange::allreduce_in_turn(std::byte* data, std::size_t count, std::s
 
 void SliceExchange::allreduce_pipelined(std::byte* data, std::size_t count, std::size_t most,
                                         const Reduction& reduction, Node& node) {
-  // (3): piece k is reduced by the node while k - 1 goes between nodes, and k - 2 is spread after it.
-  const PendingRequest messages;  // waits within the node let MPI go on with them
+  // (3): the node reduces piece k while piece k - 1 travels between nodes; piece k - 2 is spread afterwards.
+  const PendingRequest messages;  // waits within the node let MPI move the messages
   const std::size_t most_own = slice_of(0, most, most).length;
   std::array<MessageReducer::Piece, 3> under_way;
   std::optional<NeighborCheck> check;
@@ -97,7 +97,7 @@ void SliceExchange::allreduce_pipelined(std::byte* data, std::size_t count, std:
               [&](std::size_t k) {
                 const auto [piece, own] = piece_at(k, most, count);
                 node.reduce(piece, own);
-                if (k == 0 && check) check->finish();  // the messages had as long as the node took
+                if (k == 0 && check) check->finish();  // its messages travelled while the node reduced
                 if (!exchanged(k)) return;
                 std::byte* const first = data + own.first * size_of(reduction.dtype);
                 under_way[k % 3] = reducer_->begin(first, own.length, k, most_own, reduction.dtype);

@@ -1,19 +1,18 @@
-/// The schedule by which the ranks of several nodes reduce a large buffer together: what each node's ranks do among
-/// themselves, and when the ranks that hold the same slice on different nodes exchange it over MPI.
+/// The schedule by which the ranks of several nodes reduce a large buffer: the ranks of a node reduce and spread
+/// pieces, and ranks with equal slices exchange them between nodes over MPI.
 ///
-/// NodeReducer calls it, on all ranks at once; how a node's ranks exchange data is up to it. Simulations of
-/// clusters run the same schedule with messages instead of shared memory.
+/// NodeReducer runs the schedule on all ranks at once, and decides how ranks of a node exchange data. Simulations of
+/// clusters run the schedule with messages instead of shared memory.
 ///
 /// Invariants:
 /// 1. A slice begins at the same offset in every piece of a buffer, on a multiple of 64 elements.
-/// 2. All nodes cut a buffer into the same pieces and slices.
-/// 3. Within a piece: Node::reduce, then the exchange between nodes, then Node::spread. Each of the three takes the
-///    pieces in their order, and all ranks of a node call it in the same order: reduce of a piece, then spread of the
-///    piece two before.
+/// 2. All nodes cut a buffer into equal pieces and slices.
+/// 3. A piece passes Node::reduce, then the exchange between nodes, then Node::spread. Each of the three takes pieces
+///    in order, and all ranks of a node call reduce of a piece, then spread of the piece two before.
 ///
-/// Cost for B bytes on m nodes: the larger of what a node does with B and what the network does with it, and that of
-/// one piece of the other. There are few pieces where the network's messages are slow to start, many where its bytes
-/// take long (best_pieces). Each is the exchange of a slice between m ranks.
+/// Cost for B bytes on m nodes: time = max(node(B), network(B)) + one piece of the faster part (pipeline fill).
+/// best_pieces() picks few pieces if messages of the network start slowly, many if bytes take long. Each piece is the
+/// exchange of a slice between m ranks.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +26,10 @@
 
 namespace mn {
 
-/// Who sends a node's sums to the other nodes.
+/// Which ranks exchange a node's sums with other nodes.
 enum class BetweenNodes {
-  kLeaders,  ///< its first rank, all of them
-  kSlices,   ///< each rank its slice, all at once; where nodes differ in ranks, as many as the smallest has
+  kLeaders,  ///< the first rank of a node exchanges all sums
+  kSlices,  ///< each rank exchanges its slice, all at once; as many ranks as the smallest node has
 };
 
 /// Elements of a buffer.
@@ -41,45 +40,46 @@ struct Range {
 
 class SliceExchange {
  public:
-  /// Slices begin on multiples of so many elements: on cache lines, whatever the type.
+  /// Slices begin on multiples of so many elements: on cache lines for every dtype.
   static constexpr std::size_t kLineElements = 64;
 
-  /// What the ranks of a node do together with a piece of a buffer. Collective over the node.
+  /// The work of a node's ranks on a piece of a buffer. Collective over the node.
   class Node {
    public:
     virtual ~Node() = default;
-    /// Puts the reduction over the node's ranks of the elements `own` into this rank's buffer.
+    /// Writes the reduction over the node's ranks of the elements `own` to the calling rank's buffer.
     virtual void reduce(Range piece, Range own) = 0;
-    /// Gives each rank's own elements, as its buffer now has them, to all.
+    /// Copies each rank's own elements from its buffer to all ranks of the node.
     virtual void spread(Range piece, Range own) = 0;
   };
 
-  /// Collective over `comm`, whose topology it is. With one node every rank has a slice, and nothing is exchanged.
+  /// Collective over `comm`, whose topology is `topology`. With one node every rank has a slice, and ranks exchange
+  /// nothing.
   SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit)
       : SliceExchange(comm, topology, between, count_limit, split_peers(comm, topology, between)) {}
-  /// The same with what split_peers() has given.
+  /// For `peers` from split_peers().
   SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit, Mpi peers);
-  /// Collective: the ranks of the other nodes that have this rank's slice; none without a slice, or with one node.
+  /// Collective: the ranks of other nodes with an equal slice; empty for a rank without a slice, or with one node.
   [[nodiscard]] static Mpi split_peers(MPI_Comm comm, const Topology& topology, BetweenNodes between);
 
-  /// Elements of a piece of `count` > 0 between nodes; all of them where there is one node.
+  /// Number of elements of a piece between nodes, for a buffer of `count` > 0; `count` with one node.
   [[nodiscard]] std::size_t piece_elements(std::size_t count, std::size_t element_bytes) const;
-  /// Ranks of a node that have a slice; the first ones.
+  /// Number of ranks of a node that have a slice: the first ranks.
   [[nodiscard]] int slices() const noexcept { return slices_; }
-  /// The elements of a piece of `count`, at most `most`, that a rank of the node reduces.
+  /// The elements that a rank of the node reduces of a piece of `count` elements; pieces have at most `most`.
   [[nodiscard]] Range slice_of(int rank, std::size_t most, std::size_t count) const;
 
-  /// Collective, in place, in pieces of at most `most` elements, the same on all nodes: between several nodes no more
-  /// than piece_elements().
+  /// Collective, in place, in pieces of at most `most` elements. `most` must be equal on all nodes; with several nodes
+  /// at most piece_elements().
   void allreduce(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction, Node& node);
-  /// Collective over the ranks that have this rank's slice; the last stage of a reduction between nodes.
+  /// Collective over the ranks with an equal slice: the exchange between nodes alone.
   void between_nodes(void* data, std::size_t count, const Reduction& reduction);
 
  private:
   void allreduce_in_turn(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction, Node& node);
   void allreduce_pipelined(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
                            Node& node);
-  /// The elements of piece `k` of `count`, and this rank's of them.
+  /// The elements of piece `k` of `count`, and the calling rank's part of the piece.
   [[nodiscard]] std::pair<Range, Range> piece_at(std::size_t k, std::size_t most, std::size_t count) const;
 
   Mpi peers_;
