@@ -19,7 +19,8 @@ namespace {
 
 constexpr char kSeparator = '\0';  // between a rank's rejection and its call
 
-/// Calls of all communicators, so that a difference tells how many calls a function made (collective_calls()).
+/// Counts calls of all communicators; a difference of two counts is the number of calls of a function
+/// (collective_calls()).
 thread_local std::uint64_t thread_calls = 0;
 
 float as_float(Float16 value) { return to_float(value); }
@@ -53,7 +54,7 @@ std::string elements(const ConstBufferView& buffer) {
   return std::to_string(buffer.count) + " elements of " + std::string(name_of(buffer.dtype));
 }
 
-/// The first line in which two calls differ, as each has it.
+/// First line in which two calls differ, as each call has it.
 std::pair<std::string, std::string> difference(const std::string& a, const std::string& b) {
   auto left = lines_of(a);
   auto right = lines_of(b);
@@ -63,15 +64,15 @@ std::pair<std::string, std::string> difference(const std::string& a, const std::
   return {*x, *y};
 }
 
-/// What ranks agree on by one maximum: modes, and the name that rank 0 gives the group.
-struct Agreed {
+/// Values that ranks agree on by a maximum: modes, and the name that rank 0 gives the group.
+struct AgreedModes {
   std::int64_t debug;
   std::int64_t timeout_ms;
-  std::int64_t leader;   // -1 on other ranks
+  std::int64_t leader;  // -1 on other ranks
   std::int64_t ordinal;  // -1 on other ranks
 };
 
-std::atomic<int> groups_made{0};  // those of which this process is the first rank
+std::atomic<int> groups_made{0};  // groups whose first rank is the process
 
 }  // namespace
 
@@ -80,9 +81,9 @@ CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
   mpi_check(MPI_Comm_size(comm, &group_.size), "MPI_Comm_size");
   world_ranks_ = ranks_in(MPI_COMM_WORLD, comm);
   const bool leads = group_.rank == 0;
-  // Rank 0 alone knows the group's name: a maximum gives it to all, in the message that the modes need anyway.
-  Agreed agreed{modes.debug ? 1 : 0, modes.timeout.count(), leads ? world_ranks_[0] : -1, leads ? ++groups_made : -1};
-  // One rank that asks is enough for debug mode; of the time-outs the longest counts.
+  // Only rank 0 knows the group's name. The maximum tells it to all ranks, in the message that the modes need anyway.
+  AgreedModes agreed{modes.debug ? 1 : 0, modes.timeout.count(), leads ? world_ranks_[0] : -1, leads ? ++groups_made : -1};
+  // One rank is enough to switch debug mode on; of the time-outs the longest counts.
   mpi_check(MPI_Allreduce(MPI_IN_PLACE, &agreed, 4, MPI_INT64_T, MPI_MAX, comm), "agreeing on a communicator's modes");
   debug_ = agreed.debug != 0;
   const bool is_of_one_world = std::ranges::find(world_ranks_, -1) == world_ranks_.end();
@@ -97,7 +98,7 @@ std::uint64_t CallCheck::calls_of_thread() noexcept { return thread_calls; }
 void CallCheck::count_call() noexcept { ++thread_calls; }
 
 void CallCheck::require_open(std::string_view operation) const {
-  // It would wait forever for ranks that do not make it.
+  // The call would wait forever for ranks that do not make it.
   if (ForbiddenCalls::any()) throw ForbiddenCall(std::string(operation) + ": another rank does not make this call");
   if (!open_) throw ArgumentError(std::string(operation) + ": this communicator was finalized; make another one");
   if (const std::string failure = limits_->failure(); !failure.empty()) {
@@ -105,30 +106,30 @@ void CallCheck::require_open(std::string_view operation) const {
   }
 }
 
-void CallCheck::compare(const Compared& call, const std::string& details, const std::string& rejection) {
+void CallCheck::compare(const ComparedCall& call, const std::string& details, const std::string& rejection) {
   const std::string operation(call.name.operation);
   const std::string number = "debug mode: call " + std::to_string(call.name.number) + ": ";
   const std::string text = operation + details;
   log_debug(number + text.substr(0, text.find('\n')));
-  // allgather_texts() cannot be ended: with a time-out the ranks wait for each other here.
+  // A time-out cannot end allgather_texts(): with a time-out the ranks wait for each other here.
   if (limited_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm_);
-  // (2): a rejection travels where a call would, so the ranks whose arguments are right throw as well.
+  // (2): a rejection travels in place of a call, and reaches ranks whose arguments are right.
   const bool begins = rejection.starts_with(call.operation);  // as "bcast: ", which may stand for ibcast
   const auto ranks = allgather_texts(
       comm_, (begins ? operation + rejection.substr(call.operation.size()) : rejection) + kSeparator + text);
-  const auto hosts = [&] { return allgather_texts(comm_, host_name()); };  // all ranks need them, or none does
+  const auto hosts = [&] { return allgather_texts(comm_, host_name()); };  // all ranks call it, or none
   const auto name = [](std::size_t rank, const std::vector<std::string>& at) {
     return "rank " + std::to_string(rank) + " on " + at[rank];
   };
-  // Rejections come before differences: a rank that rejects an argument differs from the others because of it.
+  // Rejections come before differences: a rank that rejects an argument differs because of the argument.
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const std::size_t end = ranks[r].find(kSeparator);
     if (end > 0) throw ArgumentError(number + name(r, hosts()) + ": " + ranks[r].substr(0, end), true);
   }
-  // (1): from here on each rank decides by the same texts; the first that differs from rank 0's is named.
+  // (1): all ranks now hold equal texts. The first rank that differs from rank 0 is named.
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r] == ranks[0]) continue;
-    const auto at = hosts();  // (1): all ranks come here, for the same r
+    const auto at = hosts();  // (1): all ranks come here, with equal r
     const auto [first, other] = difference(ranks[0].substr(1), ranks[r].substr(1));
     throw ArgumentError(number + "the ranks differ in " + operation + ": " + name(0, at) + " has \"" + first + "\", " +
                             name(r, at) + " has \"" + other + "\"",
@@ -141,7 +142,7 @@ void CallCheck::match(std::string_view operation, const ConstBufferView& what, i
   give_up_on_mismatch([&] {
     const CallSignature own(operation, CallShape(what.count, {what.dtype, op}), root);
     if (limited_call() == nullptr) return NeighborCheck(comm_, own).finish();
-    // MPI may write to it after this call was given up.
+    // MPI may write to it after the call was given up.
     const KeptForMpi all(std::vector<CallSignature>(static_cast<std::size_t>(group_.size), own));
     call_mpi(MPI_Allgather, MPI_Iallgather, "comparing calls", 0, MPI_IN_PLACE, 0, MPI_BYTE, all->data(),
              static_cast<int>(sizeof own), MPI_BYTE, comm_);
@@ -211,7 +212,7 @@ void check_parts(std::string_view operation, std::string_view whole_role, const 
 }
 
 bool is_in_place(const ConstBufferView& whole, const ConstBufferView& part, int own) {
-  if (whole.count == 0 || part.count == 0) return false;  // equal pointers say nothing then
+  if (whole.count == 0 || part.count == 0) return false;  // equal pointers mean nothing without elements
   return part.data == static_cast<const std::byte*>(whole.data) + static_cast<std::size_t>(own) * part.bytes();
 }
 

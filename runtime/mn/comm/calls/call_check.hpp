@@ -1,16 +1,16 @@
-/// What every call of a communicator goes through before anything is sent: checks of its arguments, a record of it, its
-/// time-out and, in debug mode, a comparison between ranks.
+/// What every call of a communicator does before it sends: checks of its arguments, a record, its time-out and, in
+/// debug mode, a comparison between ranks.
 ///
-/// Communicator's public members call it first; a collective one on all ranks at once.
+/// Communicator's public members call CallCheck first, collective members on all ranks at once.
 ///
 /// Invariants of debug mode:
-/// 1. All ranks throw the same ArgumentError, or none does: each decides by what all ranks gathered.
-/// 2. Before the comparison no rank sends anything else, so ranks in different calls match in it.
+/// 1. All ranks throw an equal ArgumentError, or none does: each rank decides by the texts of all ranks.
+/// 2. Before the comparison no rank sends anything else: ranks in different calls meet in the comparison.
 /// Invariant of all modes:
-/// 3. A collective call has the same number on all ranks: those are counted that checks of arguments let through.
+/// 3. A collective call has one number on all ranks: a rank counts a call after checking its arguments.
 ///
-/// Cost: checks are local; a record costs what flight_recorder.hpp says. Debug mode: two small
-/// MPI_Allgather for each collective call, two more before an error. Without it match() is a message to the next rank
+/// Cost: checks are local; flight_recorder.hpp has the cost of a record. Debug mode: two small MPI_Allgather for each
+/// collective call, two more before an error. Without debug mode match() is a message to the next rank
 /// (call_match.hpp), or with a time-out an MPI_Iallgather of 48 bytes.
 #pragma once
 
@@ -35,17 +35,17 @@
 
 namespace mn {
 
-/// A call of a communicator while it lives: what CallCheck returns.
+/// A call of a communicator, from construction to destruction. CallCheck returns it.
 class CallScope {
  public:
   CallScope(CallLimits& limits, const GroupName& group, const CallName& call) : record_(group, call) {
     if (limits.timeout().count() > 0) limited_.emplace(limits, call);
   }
-  /// For a call that waits. Then calls `compare()`, which is its first wait.
+  /// For a call that blocks. Calls `compare()`, the first wait of the call.
   template <class Compare>
   CallScope(CallLimits& limits, const GroupName& group, const CallName& call, const Compare& compare)
       : CallScope(limits, group, call) {
-    if (limited_) limited_->check();  // what the others have given up by now must not be done with them
+    if (limited_) limited_->check();  // another rank may have given up already
     compare();
   }
 
@@ -54,22 +54,23 @@ class CallScope {
   std::optional<LimitedCall> limited_;
 };
 
-/// In debug mode ranks exchange what they are about to do before each collective call: calls that differ in operation,
-/// count, dtype, op or root, arguments that one rank rejects, and gradients that are not finite become the same
-/// ArgumentError on every rank, which names the rank and the argument. Each call is logged at level debug.
+/// Checks and records the calls of a communicator. In debug mode ranks exchange their next collective call before they
+/// make it. Every rank throws an equal ArgumentError, with the rank and the argument, if calls differ in operation,
+/// count, dtype, op or root, if a rank rejects an argument, or if gradients are not finite. Each call is logged at
+/// level debug.
 class CallCheck {
  public:
-  /// What the ranks of a group agree on when they make it.
+  /// Modes that the ranks of a new group agree on.
   struct Modes {
-    bool debug = false;                    ///< on if one rank asks for it
+    bool debug = false;  ///< on if one rank asks for it
     std::chrono::milliseconds timeout{0};  ///< the longest that a rank asks for; 0: none
   };
 
   /// Collective over `comm`, which is borrowed.
   CallCheck(MPI_Comm comm, const Modes& modes);
 
-  /// `what`: the buffer that gives the call's count and dtype. `checks()` throws ArgumentError; `details()` returns
-  /// lines that must be equal on all ranks. The call lasts while the result lives.
+  /// Begins a collective call that blocks; it lasts while the result lives. `what`: the buffer that gives the call's
+  /// count and dtype. `checks()` throws ArgumentError; `details()` returns lines that must be equal on all ranks.
   template <class Checks, class Details>
   [[nodiscard]] CallScope collective(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                                      const Details& details) {
@@ -90,13 +91,13 @@ class CallCheck {
               compare({operation, call}, details(), rejection);
             }};
   }
-  /// A collective call without arguments that could differ.
+  /// Begins a collective call without arguments that could differ.
   [[nodiscard]] CallScope collective(std::string_view operation) {
     return collective(
         operation, {}, [] {}, [] { return std::string(); });
   }
-  /// A collective call that does not wait: other ranks may come to it much later, so nothing is compared. `by_thread`:
-  /// a thread makes it, which in debug mode compares it, and what this rank rejects.
+  /// Begins a collective call that does not block. Ranks may start it at very different times: nothing is compared.
+  /// `by_thread`: a thread makes the call, and in debug mode compares it, with rejections of arguments.
   template <class Checks>
   [[nodiscard]] CallScope start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                                 bool by_thread) {
@@ -105,16 +106,16 @@ class CallCheck {
     count_call();
     return {*limits_, group_, next_call(operation, what)};
   }
-  /// A reduction of the gradients that Communicator::share() was given. It was checked then.
+  /// Begins a reduction of gradients that Communicator::share() was given, and has checked.
   [[nodiscard]] CallScope shared_reduction(const ConstBufferView& what) {
     require_open("allreduce_grad");
     return {*limits_, group_, next_call("allreduce_grad", what)};
   }
-  /// Collective, for what is not compared where ranks meet anyway: throws CallMismatch unless the ranks make this call
-  /// with the same buffer, root (-1: none) and op. With a time-out all ranks then are in the call, which gives a rank
-  /// that has done its part no way to leave before the others come.
+  /// Collective, for calls whose ranks meet nowhere else before they send: throws CallMismatch unless the ranks make
+  /// the call with equal count, dtype, root (-1: none) and op. With a time-out, all ranks are in the call on return: no
+  /// rank can do its part and leave before others come.
   void match(std::string_view operation, const ConstBufferView& what, int root = -1, ReduceOp op = ReduceOp::kSum);
-  /// Makes `call()`; where it throws CallMismatch, the communicator is given up.
+  /// Makes `call()`. If it throws CallMismatch, the communicator is given up.
   template <class Call>
   void give_up_on_mismatch(const Call& call) {
     try {
@@ -124,13 +125,13 @@ class CallCheck {
       throw;
     }
   }
-  /// A message to or from `peer` (-1: any rank), whose arguments are checked.
+  /// Begins a message to or from `peer` (-1: any rank), after checks of its arguments.
   [[nodiscard]] CallScope message(std::string_view operation, const ConstBufferView& what, int peer) {
     return {*limits_, group_, message_name(operation, what, peer)};
   }
-  // Records of what DeviceCollectives enqueue, and of waits for it, without checks and time-outs.
+  // Records of work that DeviceCollectives enqueue, and of waits for it, without checks and time-outs.
 
-  /// A collective call; it ends when it is enqueued.
+  /// A collective call; it ends when its work is enqueued.
   [[nodiscard]] RecordedCall enqueued(std::string_view operation, const ConstBufferView& what) {
     CallName call = next_call(operation, what);
     call.on_device = true;
@@ -140,23 +141,24 @@ class CallCheck {
   [[nodiscard]] RecordedCall enqueued_message(std::string_view operation, const ConstBufferView& what, int peer) {
     return {group_, message_name(operation, what, peer)};
   }
-  /// A wait for the collective call `number`, and those before it.
+  /// A wait for the collective call `number` and all calls before it.
   [[nodiscard]] RecordedCall device_wait(std::uint64_t number) { return {group_, {"wait for the device", number}}; }
-  /// Number of the last collective call of this group; 0 before the first.
+  /// Number of the group's last collective call; 0 before the first.
   [[nodiscard]] std::uint64_t number() const noexcept { return last_.number; }
-  /// The last collective call.
+  /// The group's last collective call.
   [[nodiscard]] const CallName& last() const noexcept { return last_; }
-  /// The next collective call is the work of that one, of another communicator, whose name and number it has.
+  /// The next collective call does the work of `call`, a call of another communicator: it gets the name and number of
+  /// `call`.
   void stand_for(const CallName& call) noexcept { stands_for_ = call; }
   /// Throws ArgumentError after close(), CommError after a call that gave up.
   void require_open(std::string_view operation) const;
-  /// From now on every call throws.
+  /// Every later call throws.
   void close() noexcept { open_ = false; }
   [[nodiscard]] bool is_open() const noexcept { return open_; }
   [[nodiscard]] bool debug() const noexcept { return debug_; }
   [[nodiscard]] CallLimits& limits() noexcept { return *limits_; }
   [[nodiscard]] const GroupName& group() const noexcept { return group_; }
-  /// Collective calls that this thread has made so far, of all communicators.
+  /// Number of collective calls of the calling thread, on all communicators.
   [[nodiscard]] static std::uint64_t calls_of_thread() noexcept;
 
  private:
@@ -175,12 +177,12 @@ class CallCheck {
   [[nodiscard]] CallName message_name(std::string_view operation, const ConstBufferView& what, int peer) const {
     return {operation, 0, what.count, what.dtype, peer, peer < 0 ? -1 : world_ranks_[static_cast<std::size_t>(peer)]};
   }
-  /// A call, which stands for another one or for itself.
-  struct Compared {
+  /// A call under its own name and under the name of the call that it stands for.
+  struct ComparedCall {
     std::string_view operation;
     const CallName& name;
   };
-  void compare(const Compared& call, const std::string& details, const std::string& rejection);
+  void compare(const ComparedCall& call, const std::string& details, const std::string& rejection);
 
   MPI_Comm comm_;
   bool debug_ = false;
@@ -196,37 +198,37 @@ class CallCheck {
 // Checks that throw ArgumentError. `operation` ("bcast") and `role` ("root", "send") name the call and the argument in
 // messages.
 
-/// `rank` is one of the communicator's.
+/// `rank` must be a rank of the communicator.
 void check_rank(std::string_view operation, std::string_view role, int rank, int size);
-/// The other side of a message: in range, and not this rank itself.
+/// `peer` must be a rank of the communicator, but not the calling rank.
 void check_peer(std::string_view operation, std::string_view role, int peer, int rank, int size);
-/// 0 to `max_tag`.
+/// `tag` must be 0 to `max_tag`.
 void check_tag(std::string_view operation, int tag, int max_tag);
 /// Booleans have no sum, integers no average.
 void check_reducible(std::string_view operation, const ConstBufferView& buffer, ReduceOp op);
-/// Both on the host, or both on the device.
+/// Both must lie on the host, or both on the device.
 void check_same_memory(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv);
-/// Memory must be given for a count above 0, and lie on the host or on `device`.
+/// A buffer with elements needs memory, on the host or on `device`.
 void check_buffer(std::string_view operation, std::string_view role, const ConstBufferView& buffer, Device device);
 void check_same_dtype(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv);
 /// `whole` must hold parts × part.count elements.
 void check_parts(std::string_view operation, std::string_view whole_role, const ConstBufferView& whole,
                  std::string_view part_role, const ConstBufferView& part, int parts);
-/// Whether `part` is part `own` of `whole` already. Not if it has no elements.
+/// Whether `part` is part `own` of `whole` already; false without elements.
 [[nodiscard]] bool is_in_place(const ConstBufferView& whole, const ConstBufferView& part, int own);
-/// `part` may be exactly part `own` of `whole`, in place; it must not overlap otherwise.
+/// `part` may be exactly part `own` of `whole` (in place); any other overlap is an error.
 void check_in_place(std::string_view operation, const ConstBufferView& whole, const ConstBufferView& part, int own);
 
-/// For a call that has nothing to check or to compare.
+/// Stands for checks or details of a call that has none.
 [[nodiscard]] inline std::string nothing() { return {}; }
 /// " of 7 float32", " of 7 float32 on a GPU"
 [[nodiscard]] std::string described(const ConstBufferView& buffer);
-/// For the other buffer of a call: ", recv on a GPU"; empty if it lies on the host.
+/// For the second buffer of a call: ", recv on a GPU"; empty if the buffer lies on the host.
 [[nodiscard]] std::string memory_of(std::string_view role, const ConstBufferView& buffer);
 /// ", root 3"
 [[nodiscard]] std::string from_root(int root);
 
-/// Where a host buffer of floats is not finite ("nan at element 3"); empty if it is everywhere, or holds integers.
+/// The first element of a host buffer that is not finite: "nan at element 3"; empty if all are finite, or integers.
 [[nodiscard]] std::string first_non_finite(const ConstBufferView& buffer);
 
 }  // namespace mn

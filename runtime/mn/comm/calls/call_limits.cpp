@@ -14,8 +14,8 @@ namespace {
 using Clock = LimitedCall::Clock;
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
-constexpr auto kAnswerTime = std::chrono::milliseconds(50);  // that a question has at least, for a rank that waits
-constexpr auto kSpinTime = std::chrono::milliseconds(20);    // a wait for MPI sleeps between looks after it
+constexpr auto kAnswerTime = std::chrono::milliseconds(50);  // least time for answers to a question
+constexpr auto kSpinTime = std::chrono::milliseconds(20);  // afterwards a wait for MPI sleeps between looks
 constexpr auto kPause = std::chrono::microseconds(50);
 
 thread_local LimitedCall* current = nullptr;
@@ -26,12 +26,12 @@ std::string described(const CallName& call) {
   return text;
 }
 
-/// "call 12 of this communicator"
+/// ", call 12 of this communicator,"
 std::string numbered(const CallName& call) {
   return call.number == 0 ? std::string() : ", call " + std::to_string(call.number) + " of this communicator,";
 }
 
-/// "rank 2", "ranks 2, 5 and 7"; of many the first ten.
+/// "rank 2", "ranks 2, 5 and 7"; of many ranks the first ten.
 std::string listed(const std::vector<int>& ranks) {
   constexpr std::size_t kMaxListed = 10;
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -61,13 +61,13 @@ void CallLimits::abort(const std::string& reason) {
 
 void CallLimits::fail(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  // The first reason is the cause; those that follow come of it.
+  // The first reason is the cause; later ones follow from it.
   if (failure_.empty()) failure_ = reason;
   failed_ = true;
 }
 
 bool CallLimits::has_failed() {
-  // Questions stay for the call in which this rank will wait.
+  // Questions stay for the call in which the rank will wait.
   for (Notice notice; notices_.take(notice, Notice::Kind::kGaveUp);) fail(notice.text);
   return failed_;
 }
@@ -113,14 +113,14 @@ void LimitedCall::look(Clock::time_point now) {
   for (Notice notice; limits_.notices_.take(notice);) take(notice);
   end_if_failed();
   if (end_ == End::kFailure) return;
-  // A time-out may be of more milliseconds than nanoseconds can count.
+  // In milliseconds: a time-out may have more of them than nanoseconds can count.
   const auto waited = std::chrono::floor<std::chrono::milliseconds>(now - begin_);
   if (question_ == 0 && call_.number != 0 && waited >= timeout_ / 2) {
     question_ = ++limits_.questions_;
     asked_ = now;
     limits_.notices_.send_all({Notice::Kind::kQuestion, limits_.group_.rank, question_, call_, {}});
   }
-  // Last, after all that has come: an answer in time names who is not missing.
+  // Last, after all notices: an answer in time proves that its rank is not missing.
   if (waited >= timeout_ && (question_ == 0 || now - asked_ >= kAnswerTime)) give_up();
 }
 
@@ -132,7 +132,7 @@ void LimitedCall::take(const Notice& notice) {
       return limits_.notices_.send(notice.rank,
                                    {Notice::Kind::kAnswer, limits_.group_.rank, notice.question, call_, {}});
     case Notice::Kind::kAnswer:
-      if (notice.question != question_) return;  // (2): another call's answer
+      if (notice.question != question_) return;  // (2): an answer to an earlier call
       others_.resize(static_cast<std::size_t>(limits_.group_.size));
       others_names_.resize(others_.size());
       const auto rank = static_cast<std::size_t>(notice.rank);
@@ -184,7 +184,7 @@ LimitedCall* limited_call() noexcept { return current; }
 
 namespace {
 
-/// What a rank does between two looks: first it leaves the CPU to others that need it, later it sleeps as well.
+/// The pause between two looks: at first the rank yields the CPU, later it sleeps.
 class Pauses {
  public:
   void operator()() const {
@@ -203,7 +203,7 @@ void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::
   if (current == nullptr) {
     return mpi_check(MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);
   }
-  // MPI_Waitall could not be left before its end.
+  // MPI_Waitall would return only at its end.
   const Pauses pause;
   for (int done = 0; true; pause()) {
     mpi_check(MPI_Testall(count, requests.data(), &done, MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);

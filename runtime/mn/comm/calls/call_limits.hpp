@@ -1,21 +1,21 @@
-/// How the waits of a call end before what they wait for has come: at its time-out, or where another rank has given up.
+/// How a call ends before it completes: by its time-out, or because another rank has given up.
 ///
-/// CallCheck makes a CallLimits for a communicator, and a LimitedCall for each call that has a time-out. What waits
-/// within the call asks check_limits() at each look, on whatever layer it is: in shared memory, for MPI (mpi_wait()),
-/// for NCCL. The ranks find out who is missing by notices (notices.hpp).
+/// CallCheck makes a CallLimits for a communicator, and a LimitedCall for each call with a time-out. Waits within the
+/// call, in shared memory, for MPI (mpi_wait()) or for NCCL, call check_limits() at each look. Ranks find out by
+/// notices which ranks are missing (notices.hpp).
 ///
 /// Invariants:
-/// 1. In a collective call a rank asks all others at half of its time; those that wait answer in which call. At the
-///    end of its time, and no sooner than the answers can be here, it tells them that it gives up, and why; those that
-///    wait throw the same at once.
-/// 2. A rank answers while it waits in a call with a limit; so one that does not answer is not in such a call. An
-///    answer carries its question's number: what a rank said when another call asked does not count.
-/// 3. Once a rank has given up, MPI may still work on what the call has begun: every later call of the communicator
-///    throws, it is never destroyed (registry.cpp), and memory that was made for the call stays (KeptForMpi).
+/// 1. In a collective call a rank asks all other ranks after half of its time; waiting ranks answer with their call.
+///    When the time is over, and answers had time to arrive, the rank tells the other ranks that it gives up, and why;
+///    waiting ranks throw the reason at once.
+/// 2. A rank answers while it waits in a call with a limit: a rank without an answer is not in such a call. An answer
+///    carries the number of its question; answers to questions of earlier calls are ignored.
+/// 3. After a rank has given up, MPI may still work on the call. Every later call of the communicator throws, the
+///    communicator is never destroyed (registry.cpp), and memory of the call stays (KeptForMpi).
 ///
-/// Cost: without a time-out, a null thread-local pointer for a look of a wait that takes long. With one, MPI's
-/// collective calls are its non-blocking ones, waited for by looks; a look reads the clock, and each millisecond probes
-/// for notices. 3 n (n - 1) notices of 328 bytes where n ranks give up.
+/// Cost without a time-out: a look of a long wait reads a null thread-local pointer. With a time-out, collective calls
+/// of MPI are nonblocking, and the rank looks for their end: a look reads the clock, and once per millisecond probes
+/// for notices. If n ranks give up, 3 n (n - 1) notices of 328 bytes.
 #pragma once
 
 #include <atomic>
@@ -41,10 +41,10 @@ namespace mn {
 
 class LimitedCall;
 
-/// What a communicator knows of its calls' ends.
+/// Why and when the calls of a communicator end early.
 class CallLimits {
  public:
-  /// As Notices'. `timeout` 0: none.
+  /// `comm` and `group` as for Notices. `timeout` 0: none.
   CallLimits(MPI_Comm comm, const GroupName& group, std::chrono::milliseconds timeout)
       : notices_(comm, group), group_(group), timeout_(timeout) {}
 
@@ -52,11 +52,11 @@ class CallLimits {
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return timeout_; }
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
   [[nodiscard]] bool failed() const noexcept { return failed_; }
-  /// The same, after a look at what other ranks have sent.
+  /// failed(), after a look for notices of other ranks.
   [[nodiscard]] bool has_failed();
   /// Why the communicator cannot be used any more; empty if it can. Any thread.
   [[nodiscard]] std::string failure() const;
-  /// Ends this rank's call with a limit, and tells the other ranks that it gives up. Any thread.
+  /// Ends the rank's call with a limit, and tells the other ranks that the rank gives up. Any thread.
   void abort(const std::string& reason);
 
  private:
@@ -70,30 +70,29 @@ class CallLimits {
   mutable std::mutex mutex_;  // guards the reason
   std::string failure_;
   std::atomic<bool> failed_{false};
-  std::uint64_t questions_ = 0;  // that this rank has asked
+  std::uint64_t questions_ = 0;  // number of questions asked by the rank
 };
 
-/// A call with a time-out, from construction to destruction, on the thread that makes it; calls within it keep the
-/// outer one's.
+/// A call with a time-out, from construction to destruction, on the calling thread. Calls within it keep its limit.
 class LimitedCall {
  public:
   using Clock = std::chrono::steady_clock;
-  /// What ends it before what it waits for.
+  /// Why a call gives up before it completes.
   enum class End {
-    kTimeout,  ///< its time-out, or a rank that gives up
-    kFailure,  ///< a rank that gives up, alone: another thread's call has the time-out
+    kTimeout,  ///< its time-out is over, or another rank gives up
+    kFailure,  ///< another rank gives up; another thread's call has the time-out
   };
 
   LimitedCall(CallLimits& limits, const CallName& call, End end = End::kTimeout);
-  /// With another time-out than that of calls that begin now.
+  /// With a time-out of its own.
   LimitedCall(CallLimits& limits, const CallName& call, std::chrono::milliseconds timeout);
   ~LimitedCall();
   LimitedCall(const LimitedCall&) = delete;
   LimitedCall& operator=(const LimitedCall&) = delete;
 
-  /// Throws CommError once the time is over, or another rank has given up.
+  /// Throws CommError if the time is over, or if another rank has given up.
   void check();
-  /// Whether a rank has given up by now, for looks that do not wait.
+  /// Whether a rank has given up, for looks that do not wait.
   [[nodiscard]] static bool is_given_up(CallLimits& limits, const CallName& call);
 
  private:
@@ -111,27 +110,27 @@ class LimitedCall {
   Clock::time_point begin_;
   Clock::time_point next_look_;
   Clock::time_point asked_;
-  std::uint64_t question_ = 0;             // number of this call's; 0: it has not asked
-  std::vector<CallName> others_;           // by rank: the call in which each waits
-  std::vector<std::string> others_names_;  // what their `operation` points to; empty: has not answered
+  std::uint64_t question_ = 0;  // number of the call's question; 0: not asked yet
+  std::vector<CallName> others_;  // [rank] the call in which the rank waits
+  std::vector<std::string> others_names_;  // [rank] text of others_[rank].operation; empty: no answer
 };
 
-/// The call of this thread whose waits are limited; null: none.
+/// The calling thread's call with a limit; null if there is none.
 [[nodiscard]] LimitedCall* limited_call() noexcept;
 
-/// For every look of a wait that takes long. Throws CommError as LimitedCall::check() does.
+/// For every look of a long wait. Throws CommError as LimitedCall::check() does.
 inline void check_limits() {
   if (LimitedCall* const call = limited_call(); call != nullptr) call->check();
 }
 
-/// What MPI reads or writes in a wait that may be given up: where an exception ends it, it stays for the life of the
-/// process.
+/// Memory that MPI reads or writes in a wait that may be given up. If an exception ends the scope, the memory stays for
+/// the life of the process.
 template <class T>
 class KeptForMpi {
  public:
   explicit KeptForMpi(T value) : value_(std::make_unique<T>(std::move(value))) {}
   ~KeptForMpi() {
-    // (3): a call that was given up may still write to it.
+    // (3): MPI may still write for a call that was given up.
     if (std::uncaught_exceptions() > exceptions_) static_cast<void>(value_.release());
   }
   KeptForMpi(const KeptForMpi&) = delete;
@@ -141,10 +140,10 @@ class KeptForMpi {
 
  private:
   std::unique_ptr<T> value_;
-  int exceptions_ = std::uncaught_exceptions();  // that unwind already
+  int exceptions_ = std::uncaught_exceptions();  // exceptions that unwind already
 };
 
-/// What a call of MPI does, for messages, and where.
+/// Text and source line of a call of MPI, for messages.
 struct Operation {
   Operation(std::string_view text_, std::source_location where_ = std::source_location::current())  // NOLINT: implicit
       : text(text_), where(where_) {}
@@ -157,13 +156,14 @@ struct Operation {
   std::source_location where;
 };
 
-/// Returns when the requests are done; they are then null. Within a limited call it looks, else it blocks in MPI.
+/// Returns when the requests are done, and null. A limited call looks for their end; other calls block in MPI.
 void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::size_t bytes = 0);
-/// The same for one request, with what MPI says of it.
+/// mpi_wait() for one request; `status` gets MPI's status.
 void mpi_wait(MPI_Request& request, MPI_Status* status, const Operation& operation, std::size_t bytes = 0);
 
-/// A call of MPI by its blocking form, or within a limited call by its other one: call_mpi(MPI_Barrier, MPI_Ibarrier,
-/// "barrier", 0, comm). All ranks choose alike, as a collective call of one form does not match the other's.
+/// Makes a call of MPI in its blocking form, or in a limited call in its nonblocking form: call_mpi(MPI_Barrier,
+/// MPI_Ibarrier, "barrier", 0, comm). All ranks must choose alike, because a blocking collective call does not match a
+/// nonblocking one.
 template <class Blocking, class Starting, class... Arguments>
 void call_mpi(const Blocking& blocking, const Starting& starting, const Operation& operation, std::size_t bytes,
               Arguments... arguments) {

@@ -9,13 +9,13 @@
 namespace mn {
 namespace {
 
-/// A rank of `comm` as the job numbers it.
+/// Rank in MPI_COMM_WORLD of a rank of `comm`.
 int rank_in_job(MPI_Comm comm, int rank) {
   const int found = ranks_in(MPI_COMM_WORLD, comm)[static_cast<std::size_t>(rank)];
   return found == MPI_UNDEFINED ? rank : found;
 }
 
-/// `call`, which is not `other`: its op and scale where they differ, and its elements if it is a call that has some.
+/// Text of `call` for an error: names op and scale only if they differ from `other`, elements only if there are any.
 std::string described(const CallSignature& call, const CallSignature& other) {
   const CallShape& own = call.shape;
   const CallShape& theirs = other.shape;

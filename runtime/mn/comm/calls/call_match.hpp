@@ -1,15 +1,15 @@
-/// Whether the ranks of a group give the same to a collective call, without debug mode: one that gives another count
-/// would otherwise have others read beyond their memory, or all compute nonsense.
+/// Whether the ranks of a group make equal collective calls, without debug mode. With unequal counts ranks would read
+/// beyond their memory, or compute nonsense.
 ///
-/// CallCheck asks before calls of MPI's collectives and exchanges of parts. The reducers ask where ranks meet anyway:
-/// what they compare travels with small messages and lies in shared memory beside the data.
+/// CallCheck compares before collective calls of MPI and exchanges of parts. Reducers compare at their own meeting
+/// points: shapes travel with small messages, or lie in shared memory beside the data.
 ///
 /// Invariants:
-/// 1. A rank that differs from the one before it sends nothing to any other: Open MPI may write a longer message than
-///    expected beyond the end of its receiver's buffer. Of several that differ alike the first alone finds out so;
-///    messages of another length are errors then (MessageSteps, mpi_check()), if MPI comes so far.
-/// 2. Where one rank differs, it and the one behind it throw. With a time-out or shared memory every rank does: else
-///    the others may wait until the job ends.
+/// 1. A rank that differs from the rank before it sends nothing to any rank: Open MPI may write a message that is
+///    longer than expected beyond the receiver's buffer. Of several equal ranks that differ from the rest, only the
+///    first finds out; later messages of wrong length are errors (MessageSteps, mpi_check()), if MPI notices them.
+/// 2. If one rank differs, it throws, and the rank behind it. With a time-out or shared memory every rank throws;
+///    without, other ranks may wait until the job ends.
 ///
 /// Cost: NeighborCheck is a message of 48 bytes to the next rank, whatever the number of ranks.
 #pragma once
@@ -25,11 +25,11 @@
 
 namespace mn {
 
-/// What ranks must give alike to a reduction.
+/// The arguments of a reduction that must be equal on all ranks.
 struct CallShape {
   std::uint64_t count = 0;
   float scale = 1;
-  std::uint16_t call = 0;  ///< which of its reducer's
+  std::uint16_t call = 0;  ///< number of the call, modulo 65536, as its reducer counts
   DType dtype = DType::kUInt8;
   ReduceOp op = ReduceOp::kSum;
 
@@ -40,12 +40,12 @@ struct CallShape {
         call(call_),
         dtype(reduction.dtype),
         op(reduction.op) {}
-  /// By bits: a scale may be NaN.
+  /// Compares bits: a scale may be NaN.
   [[nodiscard]] bool is(const CallShape& other) const noexcept;
 };
 static_assert(sizeof(CallShape) == 16);
 
-/// A call that is compared.
+/// A collective call, as ranks compare it.
 struct CallSignature {
   CallShape shape;
   std::int32_t root = -1;  ///< -1: none
@@ -58,14 +58,14 @@ struct CallSignature {
   [[nodiscard]] bool is(const CallSignature& other) const noexcept;
 };
 
-/// Throws CallMismatch unless rank `other` of `comm` gives what this one gives.
+/// Throws CallMismatch unless rank `other` of `comm` makes the calling rank's call.
 void require_same(MPI_Comm comm, int other, const CallSignature& theirs, const CallSignature& own);
 
-/// Collective: compares this rank's call with that of the rank before it. The messages travel from construction on.
+/// Collective: compares the call with the call of the rank before. The constructor sends the messages.
 class NeighborCheck {
  public:
   NeighborCheck(MPI_Comm comm, const CallSignature& own);
-  /// Once, before anything else is sent. Throws CallMismatch.
+  /// Call once, before sending anything else. Throws CallMismatch.
   void finish();
 
  private:

@@ -14,8 +14,8 @@
 
 namespace mn {
 
-/// `entry` is the number of the record, times 4, plus its State. Fields are atomic because a reader may come at any
-/// time; relaxed, so they cost what plain ones do.
+/// `entry` is 4 × the number of the record + its State. Fields are atomic because a reader may come at any time;
+/// relaxed accesses cost no more than plain ones.
 struct alignas(64) Slot {
   std::atomic<std::uint64_t> entry;
   std::atomic<const char*> operation;
@@ -36,14 +36,13 @@ constexpr std::size_t kCalls = 256;
 constexpr std::uint64_t kStates = 4;
 enum State : std::uint64_t { kReturned, kThrown, kWriting, kRunning };
 
-// A signal handler takes no argument: what it needs lies here. Zeroed, a slot is a call that has returned.
+// Static, because a signal handler takes no argument. A zeroed slot is a call that has returned.
 constinit std::array<Slot, kCalls> ring;
 constinit std::atomic<std::uint64_t> last_record{0};
 constinit std::atomic<int> background_waits{0};
 constinit std::atomic<int> background_messages{0};
 
-/// What write_calls() knows of its surroundings, made beforehand. Two of each: a handler may read one while the other
-/// is written.
+/// Text that write_calls() needs, prepared in advance. Two copies: a handler may read one while set() writes the other.
 template <std::size_t Bytes>
 class Text {
  public:
@@ -59,8 +58,8 @@ class Text {
   std::atomic<std::size_t> current_{0};
 };
 constinit Text<4096> folder_path;
-constinit Text<4096> file_path;  // empty: stderr, if folder_path is not
-constinit Text<512> writer;      // "rank":3,"size":4,"host":"n1","pid":812
+constinit Text<4096> file_path;  // empty: stderr, if folder_path is not empty
+constinit Text<512> writer;  // "rank":3,"size":4,"host":"n1","pid":812
 constinit std::atomic<int> writer_rank{0};
 constinit std::atomic_flag is_writing;
 
@@ -77,7 +76,7 @@ std::uint32_t thread_id() {
   return id;
 }
 
-/// A line after another to a descriptor.
+/// Writes lines to a descriptor, one at a time.
 class Lines {
  public:
   explicit Lines(int descriptor) : descriptor_(descriptor) {}
@@ -144,7 +143,7 @@ std::string described(const Slot& slot) {
   return text + ")";
 }
 
-/// No value for a call in another state, or one that changes meanwhile.
+/// No value for a call in another state, or if the slot changes during the read.
 std::optional<CallUnderWay> read_call(const Slot& slot, State state) {
   const std::uint64_t entry = slot.entry.load(std::memory_order_acquire);
   if (entry / kStates == 0 || entry % kStates != state) return {};
@@ -204,7 +203,7 @@ RecordedCall::RecordedCall(const GroupName& group, const CallName& call) noexcep
     record = last_record.fetch_add(1, std::memory_order_relaxed) + 1;
     Slot& slot = ring[record % kCalls];
     std::uint64_t entry = slot.entry.load(std::memory_order_relaxed);
-    if (entry % kStates >= kWriting) continue;  // (2): its call has not ended
+    if (entry % kStates >= kWriting) continue;  // (2): the call in the slot has not ended
     if (slot.entry.compare_exchange_strong(entry, record * kStates + kWriting, std::memory_order_acq_rel)) {
       slot_ = &slot;
     }
@@ -230,7 +229,7 @@ RecordedCall::RecordedCall(const GroupName& group, const CallName& call) noexcep
 
 RecordedCall::~RecordedCall() {
   if (slot_ == nullptr) return;
-  // (3): a reader sees the end only with the new state, which is stored last.
+  // (3): the new state is stored last, so readers that see it see the end time.
   slot_->ended_ns.store(now_ns(), std::memory_order_relaxed);
   const std::uint64_t record = slot_->entry.load(std::memory_order_relaxed) / kStates;
   const State state = std::uncaught_exceptions() > exceptions_ ? kThrown : kReturned;
@@ -253,7 +252,7 @@ void set_calls_folder(const std::string& folder) {
 void write_calls(std::string_view reason) noexcept {
   const char* const folder = folder_path.get();
   if (*folder == '\0' || is_writing.test_and_set()) return;
-  // A signal handler must leave it as it was.
+  // A signal handler must preserve errno.
   const int saved_errno = errno;
   const char* const path = file_path.get();
   int descriptor = STDERR_FILENO;

@@ -1,18 +1,19 @@
-/// Finds collective calls before they are made: where one rank leaves code out, the others' calls in it would wait
-/// forever.
+/// Finds collective calls before they are made, in code that only some ranks run: such a call would wait forever for
+/// the remaining ranks.
 #pragma once
 
 #include <mn/core/error.hpp>
 
 namespace mn {
 
-/// A communicator was called where no rank may.
+/// A communicator was called within the life of a ForbiddenCalls.
 class ForbiddenCall : public Error {
  public:
   using Error::Error;
 };
 
-/// While it lives, a communicator's call by this thread throws ForbiddenCall before anything is sent. They nest.
+/// While it lives, communicators' calls of the constructing thread throw ForbiddenCall before they send. Several may
+/// nest.
 class ForbiddenCalls {
  public:
   ForbiddenCalls() noexcept;
@@ -20,7 +21,7 @@ class ForbiddenCalls {
   ForbiddenCalls(const ForbiddenCalls&) = delete;
   ForbiddenCalls& operator=(const ForbiddenCalls&) = delete;
 
-  /// Whether this thread is in one.
+  /// Whether the calling thread has one.
   [[nodiscard]] static bool any() noexcept;
 };
 

@@ -1,15 +1,15 @@
-/// How many collective calls this process has made of each group: so that ranks can find out which of them lacks a call
+/// Number of collective calls of the process in each group. By comparing them, ranks find out which rank lacks a call
 /// in which others wait.
 ///
-/// CallCheck counts in a GroupCount of its group; mn::Job's survey reads all (job/hang_report.hpp).
+/// CallCheck counts in the GroupCount of its group; mn::Job's survey reads all counts (job/hang_report.hpp).
 ///
 /// Invariants:
-/// 1. Ranks name a group alike, and count its calls alike (flight_recorder.hpp). A rank whose count is below a call's
-///    number has not made that call.
-/// 2. The count of a group that has ended stays for a while: a rank that leaves main early destroys its communicators
-///    while others wait in them.
+/// 1. All ranks name a group alike, and number its calls alike (flight_recorder.hpp): a rank with a smaller count than
+///    a call's number has not made the call.
+/// 2. The count of an ended group stays for a while: a rank that leaves main early destroys its communicators while
+///    other ranks still wait in them.
 ///
-/// Cost: a relaxed store for a call.
+/// Cost: a relaxed store for each call.
 #pragma once
 
 #include <atomic>
@@ -23,11 +23,11 @@ namespace mn {
 
 struct GroupCalls {
   int leader = 0;
-  int ordinal = 0;           ///< 0: the creations of communicators over all ranks
-  std::uint64_t number = 0;  ///< of this process's last call
+  int ordinal = 0;  ///< 0: creations of communicators over all ranks
+  std::uint64_t number = 0;  ///< number of the process's last call
 };
 
-/// A group's count; one of a single rank is not kept, nor of a group that has no leader.
+/// Count of a group's calls. Groups of one rank, and groups without a leader, are not listed.
 class GroupCount {
  public:
   explicit GroupCount(const GroupName& group);
@@ -40,7 +40,7 @@ class GroupCount {
 /// Counts one more creation of a communicator over all ranks, and returns its number.
 [[nodiscard]] std::uint64_t count_creation() noexcept;
 
-/// Of all groups, that of creations first. Any thread.
+/// The counts of all groups, creations first. Any thread.
 [[nodiscard]] std::vector<GroupCalls> group_calls();
 
 }  // namespace mn

@@ -17,12 +17,12 @@ constexpr int kTag = 0;
 
 }  // namespace
 
-/// Carries the notices of all groups of the same ranks in this process.
+/// Carries the notices of all groups with equal ranks in equal order.
 class NoticeChannel {
  public:
   explicit NoticeChannel(Mpi comm) : comm_(std::move(comm)) {}
 
-  /// Collective where these ranks have none.
+  /// Collective if the ranks have no channel yet.
   static NoticeChannel& of_ranks(MPI_Comm comm) {
     static auto& mutex = *new std::mutex;  // threads may outlive main()
     // (1): never freed.
@@ -35,7 +35,7 @@ class NoticeChannel {
         if (relation == MPI_CONGRUENT) return *each;
       }
     }
-    // Without the lock: another rank may come here only after a thread of this one has found a channel.
+    // Without the lock: a rank may come here only after some thread of another rank has found a channel.
     auto made = std::make_unique<NoticeChannel>(Mpi::duplicate(comm));
     const std::lock_guard lock(mutex);
     return *channels.emplace_back(std::move(made));
@@ -60,7 +60,7 @@ class NoticeChannel {
     if (!mpi_is_up()) return;
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Isend(&kept, sizeof kept, MPI_BYTE, rank, kTag, comm_.get(), &request) != MPI_SUCCESS) return;
-    static_cast<void>(MPI_Request_free(&request));  // nobody waits: its rank may be gone
+    static_cast<void>(MPI_Request_free(&request));  // without a wait: the receiver may be gone
   }
   bool take(Notices& group, Notice& notice, std::optional<Notice::Kind> kind) {
     const std::lock_guard lock(mutex_);
@@ -87,14 +87,14 @@ class NoticeChannel {
       found->second->waiting_.push_back(notice);
     } else if (std::abs(notice.group) > newest_ || groups_.contains(std::abs(notice.group))) {
       early_.push_back(notice);
-    }  // (2): else its group has ended
+    }  // (2): otherwise the group has ended
   }
 
   Mpi comm_;
   std::mutex mutex_;
   std::map<std::int64_t, Notices*> groups_;  // by ordinal
-  std::int64_t newest_ = 0;                  // ordinals grow, as all groups have the same first rank
-  std::vector<Notice> early_;                // for groups that this rank has not made yet
+  std::int64_t newest_ = 0;  // ordinals grow, because one rank is first in all groups
+  std::vector<Notice> early_;  // for groups that the rank has not made yet
 };
 
 Notice::Notice(Kind kind_, int rank_, std::uint64_t question_, const CallName& call, std::string_view why)

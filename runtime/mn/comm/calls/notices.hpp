@@ -1,16 +1,16 @@
-/// Small messages in which the ranks of a group ask who is in a call, and say that they give up. CallLimits sends and
-/// takes them, from any thread.
+/// Small messages between the ranks of a group: questions about their calls, answers, and the news that a rank gives
+/// up. CallLimits sends and takes them, on any thread.
 ///
 /// Invariants:
-/// 1. They go through a communicator of MPI's of their own, one for all groups of the same ranks in the same order,
-///    that is never freed. MPI gives the number of a freed one to the next: what arrives late would be a message of
-///    that one, which Open MPI then mixes up with its own.
-/// 2. A notice names its group. Whichever group's call receives it, it waits for its own group, also for one that this
-///    rank has not made yet; those of groups that have ended are dropped.
-/// 3. What is sent is kept for the life of the process: to a rank that is gone it is never sent, and a send cannot be
+/// 1. Notices travel through a communicator of MPI of their own, which all groups of equal ranks in equal order share,
+///    and which is never freed. MPI gives the number of a freed communicator to the next one; late notices would be
+///    messages of the next communicator, and Open MPI would mix them with its own.
+/// 2. A notice names its group. A rank that receives it for another group keeps it for the named group, even for a
+///    group that the rank has not made yet; notices of ended groups are dropped.
+/// 3. A sent notice is kept for the life of the process: a send to a rank that is gone never completes, and cannot be
 ///    cancelled.
 ///
-/// Cost: for the first group of some ranks a communicator of MPI's. A look for notices is a lock and a probe.
+/// Cost: one communicator of MPI for the first group of some ranks. A look for notices is a lock and a probe.
 #pragma once
 
 #include <cstdint>
@@ -33,31 +33,31 @@ struct Notice {
 
   Kind kind;
   std::int32_t rank;
-  std::int64_t group;      // the ordinal of its name
-  std::uint64_t question;  // which of its sender's, or of its receiver's where it answers
+  std::int64_t group;  // ordinal of the group
+  std::uint64_t question;  // number of the question, counted by the rank that asked
   std::uint64_t number;
   std::uint64_t count;
   DType dtype;
   char operation[31];
-  char text[256];  // why the rank has given up
+  char text[256];  // reason of a rank that has given up
 };
 
 class NoticeChannel;
 
-/// Those of one group.
+/// The notices of one group.
 class Notices {
  public:
-  /// Collective over `comm`, which is borrowed, for the first group of its ranks. `group` has a name of its own.
+  /// Collective over `comm`, which is borrowed, for the first group of its ranks. `group` must have a name of its own.
   Notices(MPI_Comm comm, const GroupName& group);
   ~Notices();
   Notices(const Notices&) = delete;
   Notices& operator=(const Notices&) = delete;
 
-  // Without a wait. Errors are left alone: this rank has an error to tell already.
+  // These do not wait, and ignore errors: the rank has an error to report already.
 
   void send(int rank, const Notice& notice);
   void send_all(const Notice& notice);
-  /// The next that has come, of this kind if one is given.
+  /// Takes the next notice, of `kind` if given; false if none has arrived.
   [[nodiscard]] bool take(Notice& notice, std::optional<Notice::Kind> kind = {});
 
  private:

@@ -10,7 +10,7 @@ class RecordedMark final : public DeviceMark {
   RecordedMark(std::unique_ptr<DeviceMark> mark, std::shared_ptr<CallCheck> calls)
       : mark_(std::move(mark)), calls_(std::move(calls)), number_(calls_->number()) {}
   void wait() override {
-    const RecordedCall call = calls_->device_wait(number_);  // (2): named by what was enqueued last
+    const RecordedCall call = calls_->device_wait(number_);  // (2): number of the last enqueued call
     mark_->wait();
   }
   [[nodiscard]] bool is_done() override { return mark_->is_done(); }
@@ -31,7 +31,7 @@ RecordedCollectives::RecordedCollectives(DeviceCollectives& device, std::shared_
     : device_(device), calls_(std::move(calls)) {}
 
 void RecordedCollectives::wait() {
-  const RecordedCall call = calls_->device_wait(calls_->number());  // (2): likewise
+  const RecordedCall call = calls_->device_wait(calls_->number());  // (2): number of the last enqueued call
   device_.wait();
 }
 
@@ -51,7 +51,7 @@ void RecordedCollectives::alltoall(ConstBufferView send, BufferView recv) {
 }
 
 void RecordedCollectives::exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received) {
-  // Its counts differ between ranks, and so would tell a reader nothing.
+  // Counts differ between ranks, and would tell a reader nothing.
   const RecordedCall call = calls_->enqueued("alltoallv", {});
   device_.exchange(sent, received);
 }
@@ -73,7 +73,7 @@ void RecordedCollectives::reduce_scatter(ConstBufferView send, BufferView recv, 
 
 void RecordedCollectives::allreduce_grad(std::span<const BufferView> gradients, double scale) {
   ConstBufferView what;
-  // One call of all gradients: the record has their elements together, and the dtype of the last.
+  // One call for all gradients: the record has the sum of their elements, and the dtype of the last.
   for (const BufferView& each : gradients) what = {nullptr, what.count + each.count, each.dtype};
   const RecordedCall call = calls_->enqueued("allreduce_grad", what);
   device_.allreduce_grad(gradients, scale);

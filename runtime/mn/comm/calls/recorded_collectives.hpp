@@ -1,14 +1,14 @@
-/// Collectives of a device as the flight recorder sees them (flight_recorder.hpp).
+/// Collectives of a device with records for the flight recorder (flight_recorder.hpp).
 ///
-/// Communicator::device_collectives() returns one. The communicator's own calls use the device's directly: those are
-/// recorded already.
+/// Communicator::device_collectives() returns one. The communicator's own calls use the device's collectives directly,
+/// because they are recorded already.
 ///
 /// Invariants:
-/// 1. What is enqueued counts among the group's collective calls: its number is the same on all ranks.
-/// 2. It is recorded as ended once it is enqueued. A wait is recorded with the number of what was enqueued last, so a
-///    rank that has not enqueued that is the one that the others wait for.
+/// 1. Enqueued calls count among the group's collective calls: their numbers are equal on all ranks.
+/// 2. A call is recorded as ended once it is enqueued. A wait is recorded with the number of the last enqueued call: a
+///    rank that has not enqueued that call is the rank for which the others wait.
 ///
-/// Cost: a record for each call that enqueues or waits (some 75 ns). Calls that a CUDA graph repeats are not seen.
+/// Cost: a record for each enqueued call and each wait (some 75 ns). Calls that a CUDA graph repeats are not recorded.
 #pragma once
 
 #include <memory>
@@ -19,12 +19,12 @@
 
 namespace mn {
 
-/// A mark whose wait is recorded. `calls` are those of the communicator.
+/// Records the waits for `mark`. `calls` belong to the communicator.
 [[nodiscard]] std::unique_ptr<DeviceMark> recorded(std::unique_ptr<DeviceMark> mark, std::shared_ptr<CallCheck> calls);
 
 class RecordedCollectives final : public DeviceCollectives {
  public:
-  /// `device` must outlive it.
+  /// `device` must outlive the object.
   RecordedCollectives(DeviceCollectives& device, std::shared_ptr<CallCheck> calls);
 
   void after(void* stream) override { device_.after(stream); }

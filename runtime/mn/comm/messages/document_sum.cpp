@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-__extension__ typedef __int128 WideInteger;  // holds the sum of as many 64-bit integers as there are ranks
+__extension__ typedef __int128 WideInteger;  // holds the sum of one 64-bit integer of each rank
 using Documents = std::vector<const json*>;  // by rank
 
 [[noreturn]] void not_alike(const json& a, const json& b) {

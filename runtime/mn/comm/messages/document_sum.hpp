@@ -1,7 +1,7 @@
-/// The sum of JSON documents of several ranks: what allreduce_obj computes from what it gathered.
+/// The sum of JSON documents, one of each rank, for allreduce_obj.
 ///
 /// Numbers are added in rank order; arrays and objects element by element; every other value must be equal in all
-/// documents. Pure: each rank computes the same sum, or throws the same ArgumentError.
+/// documents. Pure: all ranks compute an equal sum, or throw an equal ArgumentError.
 #pragma once
 
 #include <vector>

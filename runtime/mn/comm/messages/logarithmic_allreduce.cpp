@@ -1,5 +1,5 @@
-// MessageReducer's allreduce in log n messages: J. Bruck's exchange of slices, which takes the one for rank r + i by
-// the hops that are the binary digits of i, then reductions in rank order, then MPI_Allgather.
+// MessageReducer's allreduce in log n messages: J. Bruck's exchange, in which the slice for rank r + i takes one hop
+// for each binary digit of i; then a reduction in rank order, then MPI_Allgather.
 #include <cstring>
 #include <vector>
 
@@ -12,22 +12,22 @@ void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, c
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const auto rank = static_cast<std::size_t>(rank_);
-  // Blocks are equally long, as J. Bruck's exchange has it; the last ones hold less.
+  // Blocks are equally long, as J. Bruck's exchange requires; the last slices are shorter.
   const Slices slices = slices_of_piece(0, count);
-  const std::size_t block = slices.front().length * element_bytes;  // the longest
-  std::byte* const blocks = scratch(2 * ranks * block);             // [i] is for rank + i
+  const std::size_t block = slices.front().length * element_bytes;  // of the longest slice
+  std::byte* const blocks = scratch(2 * ranks * block);  // [i] is for rank + i
   std::byte* const packed = blocks + ranks * block;
   for (std::size_t i = 0; i < ranks; ++i) {
     const Slice& slice = slices[(rank + i) % ranks];
     std::memcpy(blocks + i * block, data + slice.offset * element_bytes, slice.length * element_bytes);
   }
   for (std::size_t hop = 1; hop < ranks; hop *= 2) forward(blocks, packed, block, hop);
-  // Blocks[i] now came from rank - i, and each is this rank's slice.
+  // Block i came from rank - i, and holds the calling rank's slice.
   std::vector<const void*> inputs(ranks);
   for (std::size_t i = 0; i < ranks; ++i) inputs[i] = blocks + (rank + ranks - i) % ranks * block;
   void* const out = packed + rank * block;
   reduce_in_order({&out, 1}, inputs, slices[rank].length, reduction);
-  // The result lies where MPI_IN_PLACE expects this rank's part.
+  // MPI_IN_PLACE expects the rank's own part there.
   call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering results", block, MPI_IN_PLACE, 0, MPI_BYTE, packed,
            static_cast<int>(block), MPI_BYTE, comm_);
   for (std::size_t i = 0; i < ranks; ++i) {
@@ -37,7 +37,7 @@ void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, c
 
 void MessageReducer::forward(std::byte* blocks, std::byte* packed, std::size_t block, std::size_t hop) const {
   const auto ranks = static_cast<std::size_t>(size_);
-  std::vector<std::size_t> moved;  // those whose way to go has this hop in it
+  std::vector<std::size_t> moved;  // blocks whose remaining distance includes this hop (bit i set)
   for (std::size_t i = hop; i < ranks; ++i) {
     if ((i & hop) != 0) moved.push_back(i);
   }

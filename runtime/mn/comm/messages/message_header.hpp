@@ -1,7 +1,7 @@
-/// The header that goes before the elements of a message between two ranks.
+/// The header that a message between two ranks sends before its elements.
 ///
-/// Communicator's send(), recv() and their forms that do not wait (point_to_point.cpp, pending_message.hpp) send and
-/// compare it. 16 bytes, in the byte order of the machine.
+/// send(), recv() (point_to_point.cpp) and isend(), irecv() (pending_message.hpp) send and compare it. 16 bytes, in the
+/// byte order of the machine.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mn {
 
-/// What a message says of the elements that follow it.
+/// Describes the elements of a message.
 struct MessageHeader {
   std::uint32_t magic = 0;
   std::uint32_t dtype = 0;
@@ -21,20 +21,21 @@ struct MessageHeader {
 
   /// The header of a message with the elements of `buffer`.
   [[nodiscard]] static MessageHeader of(const ConstBufferView& buffer);
-  /// Whether send() has sent it: `bytes` are as many as MPI received.
+  /// Whether the header came from send(). `bytes`: size of the received message.
   [[nodiscard]] bool is_whole(int bytes) const noexcept;
-  /// Whether its sender has sent elements, or is about to.
+  /// Whether the sender has sent elements, or is about to.
   [[nodiscard]] bool announces_elements(int bytes) const noexcept { return is_whole(bytes) && count > 0; }
-  /// Throws CommError unless it is whole and of a message like `expected`. `what` begins the error's text.
+  /// Throws CommError unless the header is whole and describes a message like `expected`. `what` begins the error's
+  /// text.
   void check(int bytes, const ConstBufferView& expected, const std::string& what) const;
 };
 static_assert(sizeof(MessageHeader) == 16);
 
-/// Bytes of a message that has been received.
+/// Size of a received message in bytes.
 [[nodiscard]] int received_bytes(const MPI_Status& status);
 /// "send of 7 float32 to rank 1"
 [[nodiscard]] std::string describe_send(const ConstBufferView& buffer, int dest);
-/// "recv from rank 1"; "recv from any rank" where `source` is MPI_ANY_SOURCE.
+/// "recv from rank 1"; "recv from any rank" if `source` is MPI_ANY_SOURCE.
 [[nodiscard]] std::string describe_recv(int source);
 
 }  // namespace mn

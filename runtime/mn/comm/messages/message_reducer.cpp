@@ -11,7 +11,7 @@
 namespace mn {
 namespace {
 
-/// Bytes that may be gathered: as many as one rank, or each of very many, reduces by itself in a moment.
+/// Limits of gathered bytes: one rank reduces so many in a moment, in all or of each rank.
 constexpr std::size_t kGatherBytes = 16 * 1024;
 constexpr std::size_t kGatherBytesOfRank = 512;
 constexpr std::align_val_t kAlignment{64};
@@ -39,7 +39,7 @@ std::size_t MessageReducer::slice_elements(std::size_t element_bytes) const {
 std::byte* MessageReducer::scratch(std::size_t bytes) {
   if (device_) return device_->reserve(bytes);
   if (bytes > scratch_bytes_) {
-    // The old block goes first: both together might not fit.
+    // Free the old block first: memory may not hold both.
     scratch_.reset();
     scratch_.reset(static_cast<std::byte*>(operator new(bytes, kAlignment)));
     scratch_bytes_ = bytes;
@@ -59,7 +59,7 @@ bool MessageReducer::may_gather(std::size_t count, std::size_t element_bytes) co
 
 ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_bytes) {
   const std::size_t bytes = count * element_bytes;
-  // What has no choice needs no costs, which all ranks would have to measure together.
+  // Costs are measured on all ranks together; measure only if there is a choice.
   if (size_ < 3 || count > count_limit_ || bytes > kScratchBytes / 2) return ExchangeKind::kPairwise;
   if (!costs_) costs_ = NetworkCosts::find(comm_, comm_);
   return quicker_exchange(*costs_, size_, bytes);
@@ -68,9 +68,9 @@ ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_byt
 void MessageReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   if (count == 0) return;
-  // By the count alone, which is the same on all ranks, as everything here that chooses.
+  // By the count, which is equal on all ranks, like every choice in the reducer.
   const bool gathers = may_gather(count, element_bytes);
-  // What MPI finds wrong in a collective call that can be left ends the process.
+  // Without a limit, MPI reports a mismatch as an error; in a nonblocking collective a mismatch ends the process.
   if (gathers && limited_call() == nullptr) return allreduce_gathered(data, count, reduction);
   NeighborCheck(comm_, {"allreduce", {count, reduction}}).finish();  // (5): before slices go
   if (gathers) return allreduce_gathered(data, count, reduction);
@@ -83,7 +83,7 @@ void MessageReducer::allreduce_pairwise(std::byte* data, std::size_t count, cons
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t most = std::min(slice_elements(element_bytes), (count + ranks - 1) / ranks) * ranks;
-  // Three, as in_pipeline() has so many of them between its first stage and its last.
+  // Three: with three actions, in_pipeline() has three pieces between first and last action.
   std::array<Piece, 3> under_way;
   in_pipeline(
       (count + most - 1) / most,
@@ -128,7 +128,7 @@ void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
   const auto begin = [&](std::size_t k) {
     const std::size_t first = k * slice;
     const std::size_t length = std::min(slice, part_count - first);
-    // Two sets: the slices of one are exchanged while those of the one before are reduced.
+    // Two sets: the slices of one piece are exchanged while the previous piece is reduced.
     slices[k % 2].clear();
     for (std::size_t i = 0; i < ranks; ++i) slices[k % 2].push_back({i * part_count + first, length});
     exchanging[k % 2] = exchange(bytes, slices[k % 2], received[k % 2], element_bytes);
@@ -144,15 +144,15 @@ void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
 void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Reduction& reduction) {
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t bytes = count * size_of(reduction.dtype);
-  // (5): each rank's elements follow what it says of its call, which keeps them aligned.
+  // (5): each rank's elements follow its CallShape, whose size keeps them aligned.
   const std::size_t block = sizeof(CallShape) + bytes;
   const CallShape own(count, reduction, ++gathered_);
-  // (5): room for what comes where another rank gives more, which Open MPI may write all the same.
+  // (5): a rank with a larger count sends more, and Open MPI may write it all.
   std::byte* const all = scratch(2 * (std::max(kGatherBytes, kGatherBytesOfRank * ranks) + sizeof(CallShape) * ranks));
   const auto block_of = [&](int rank) { return all + static_cast<std::size_t>(rank) * block; };
   std::memcpy(block_of(rank_), &own, sizeof own);
   std::memcpy(block_of(rank_) + sizeof own, data, bytes);
-  // All inputs on every rank: each computes every element by itself, in rank order.
+  // Every rank gets all inputs, and reduces all elements in rank order.
   call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering", bytes, MPI_IN_PLACE, 0, MPI_BYTE, all,
            static_cast<int>(block), MPI_BYTE, comm_);
   std::vector<const void*> inputs;

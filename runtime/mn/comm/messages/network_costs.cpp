@@ -21,7 +21,7 @@ namespace {
 constexpr int kTrials = 3;
 constexpr int kTextBytes = 128;  // room for MN_NETWORK
 constexpr int kShortBytes = 8;
-constexpr std::size_t kTrialBytes = 64 * 1024;  // to all other ranks together, as the next
+constexpr std::size_t kTrialBytes = 64 * 1024;  // to all other ranks together, as kLongBytes
 constexpr std::size_t kLongBytes = 1024 * 1024;
 constexpr double kLong_s = 8e-3;
 
@@ -37,12 +37,12 @@ double shortest(const Call& call) {
   return best;
 }
 
-/// `bytes` from every rank to every other.
+/// Every rank sends `bytes` to every other rank.
 void exchange_all(MPI_Comm peers, int rank, int size, int bytes, std::vector<std::byte>& memory) {
   MessageSteps(
       size, static_cast<std::size_t>(bytes), "measuring the network",
       [&](int step, MessageSteps::Pair& requests) {
-        std::byte* const in = memory.data() + bytes;  // what comes is not looked at
+        std::byte* const in = memory.data() + bytes;  // received bytes are ignored
         mpi_check(MPI_Irecv(in + static_cast<std::ptrdiff_t>(step - 1) * bytes, bytes, MPI_BYTE,
                             (rank + size - step) % size, kInternalTag, peers, &requests[0]));
         mpi_check(MPI_Isend(memory.data(), bytes, MPI_BYTE, (rank + step) % size, kInternalTag, peers, &requests[1]));
@@ -51,7 +51,7 @@ void exchange_all(MPI_Comm peers, int rank, int size, int bytes, std::vector<std
       .finish();
 }
 
-/// Seconds that an exchange takes on the slowest rank: all then choose the same size by it.
+/// Seconds of an exchange on the slowest rank. All ranks choose their message size by it.
 double slowest_trial(MPI_Comm peers, int rank, int size, int bytes, std::vector<std::byte>& memory) {
   const double begin = MPI_Wtime();
   exchange_all(peers, rank, size, bytes, memory);
@@ -71,7 +71,7 @@ NetworkCosts measure(MPI_Comm peers) {
   const KeptForMpi kept(
       std::vector<std::byte>(static_cast<std::size_t>(of_each(kLongBytes)) * static_cast<std::size_t>(size)));
   std::vector<std::byte>& memory = *kept;
-  exchange_all(peers, rank, size, kShortBytes, memory);  // connections are made
+  exchange_all(peers, rank, size, kShortBytes, memory);  // makes connections
   NetworkCosts costs;
   costs.latency_s = shortest([&] {
     std::array<MPI_Request, 2> requests;
@@ -89,7 +89,7 @@ NetworkCosts measure(MPI_Comm peers) {
   return costs;
 }
 
-/// Collective over `comm`: the costs of the slowest rank; those of ranks without messages do not count.
+/// Collective over `comm`: the costs of the slowest rank that has messages.
 NetworkCosts agree(MPI_Comm comm, bool counts, const NetworkCosts& mine) {
   const KeptForMpi<std::array<double, 3>> most({});
   if (counts) *most = {mine.latency_s, mine.message_s, 1 / mine.bytes_per_s};
@@ -98,7 +98,7 @@ NetworkCosts agree(MPI_Comm comm, bool counts, const NetworkCosts& mine) {
   return {(*most)[0], (*most)[1], 1 / (*most)[2]};
 }
 
-/// Throws unless the text is three numbers above 0.
+/// Throws UsageError unless the text is three numbers above 0.
 NetworkCosts parse(const std::string& text) {
   double latency_us = 0;
   double message_us = 0;
@@ -122,7 +122,7 @@ NetworkCosts NetworkCosts::find(MPI_Comm comm, MPI_Comm peers) {
   environment("MN_NETWORK").value_or("").copy(given->data(), given->size() - 1);
   call_mpi(MPI_Bcast, MPI_Ibcast, "comparing the network's costs", given->size(), given->data(), kTextBytes, MPI_CHAR,
            0, comm);
-  if (given->front() != '\0') return parse(given->data());  // (1): the first rank's, whatever the others say
+  if (given->front() != '\0') return parse(given->data());  // (1): the first rank's variable counts
   const bool counts = peers != MPI_COMM_NULL;
   return agree(comm, counts, counts ? measure(peers) : NetworkCosts{});
 }
@@ -143,7 +143,7 @@ ExchangeKind quicker_exchange(const NetworkCosts& costs, int ranks, std::size_t 
 }
 
 std::size_t best_pieces(const NetworkCosts& costs, int ranks, std::size_t bytes) {
-  // k pieces cost k × messages_s more than one, and the work on the first and the last, transfer_s / k, is not hidden.
+  // k pieces cost k × messages_s more than one; work of transfer_s / k on the first and last piece is exposed.
   const double n = ranks;
   const double messages_s = 2 * (n - 1) * costs.message_s;
   const double transfer_s = 2 * (n - 1) / n * static_cast<double>(bytes) / costs.bytes_per_s;

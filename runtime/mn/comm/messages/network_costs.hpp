@@ -1,16 +1,15 @@
-/// What messages between some ranks cost, and what follows from that: how a reduction between them exchanges its data,
-/// and in how many pieces.
+/// Costs of messages between ranks. They decide how a reduction exchanges its data, and in how many pieces.
 ///
-/// SliceExchange measures on all ranks at once, when a communicator over several nodes is made, and MessageReducer at
-/// its first reduction of more than a few bytes. Both choose by it.
+/// SliceExchange measures them on all ranks at once, when a communicator over several nodes is made. MessageReducer
+/// measures them in its first reduction of more than a few bytes.
 ///
 /// Invariants:
-/// 1. All ranks hold the same numbers, so all choose alike.
-/// 2. A choice changes times alone: each way reduces every element in rank order.
+/// 1. All ranks hold equal numbers, and so make equal choices.
+/// 2. A choice changes only times: every algorithm reduces each element in rank order.
 ///
-/// Cost, beside connections that MPI makes once: three messages of a byte, four exchanges of 8 bytes between all ranks
-/// that exchange slices, one of 64 KiB, which says how much takes 8 ms, and three of so much, at most 1 MiB; two
-/// MPI_Allreduce. Six milliseconds at 1 GB/s, and less than 50 down to 100 Mbit/s.
+/// Cost, beside MPI's connections: three messages of a byte; between all ranks that exchange slices four exchanges of 8
+/// bytes, one of 64 KiB, which tells the size that takes 8 ms, and three of that size, at most 1 MiB; two
+/// MPI_Allreduce. 6 ms at 1 GB/s, and less than 50 ms down to 100 Mbit/s.
 /// Source: A. Alexandrov, M. Ionescu, K. Schauser, C. Scheiman, "LogGP: incorporating long messages into the LogP
 /// model", 1995.
 #pragma once
@@ -21,33 +20,33 @@
 
 namespace mn {
 
-/// The constants of the model. The defaults are those of a network of 50 Gbit/s.
+/// Constants of the model. Defaults: a network of 50 Gbit/s.
 struct NetworkCosts {
-  double latency_s = 5e-6;   ///< until a message that travels alone has arrived
-  double message_s = 1e-6;   ///< what each of many messages in flight adds
-  double bytes_per_s = 5e9;  ///< that a rank sends, and receives at the same time
+  double latency_s = 5e-6;  ///< time until a single message has arrived
+  double message_s = 1e-6;  ///< time that each of many messages in flight adds
+  double bytes_per_s = 5e9;  ///< bytes per second that a rank sends while it receives as many
 
-  /// MN_NETWORK, "LATENCY_US,MESSAGE_US,GB_PER_S", or what is measured: collective over `comm`, of which the ranks with
-  /// a `peers` exchange messages in it, the others with MPI_COMM_NULL. UsageError on every rank if MN_NETWORK is wrong.
+  /// Reads MN_NETWORK, "LATENCY_US,MESSAGE_US,GB_PER_S", or measures. Collective over `comm`; ranks with a `peers`
+  /// exchange messages in it, other ranks pass MPI_COMM_NULL. UsageError on every rank if MN_NETWORK is wrong.
   [[nodiscard]] static NetworkCosts find(MPI_Comm comm, MPI_Comm peers);
 };
 
-/// How ranks bring the parts of an allreduce where they are reduced, and their results to all.
+/// How an allreduce moves slices to the rank that reduces them, and results to all ranks.
 enum class ExchangeKind {
   kLogarithmic,  ///< by way of other ranks: 2 log n messages in a row, (log n) / 2 + 1 times the bytes
-  kPairwise,     ///< straight: 2 (n - 1) messages, 2 (n - 1) / n times the bytes
+  kPairwise,  ///< straight: 2 (n - 1) messages, 2 (n - 1) / n times the bytes
 };
 
-/// How many bytes each rank exchanges in a measurement, where an exchange of `bytes` has taken so long: as many as take
-/// a few milliseconds, from `bytes` to 1 MiB. Pure.
+/// Bytes per rank for a measurement of a few milliseconds, from `bytes` to 1 MiB, if an exchange of `bytes` took
+/// `seconds`. Pure.
 [[nodiscard]] std::size_t bytes_to_measure(double seconds, std::size_t bytes);
 
-/// The quicker one for `bytes` of each of `ranks`. Pure.
+/// The quicker kind for `bytes` of each of `ranks`. Pure.
 [[nodiscard]] ExchangeKind quicker_exchange(const NetworkCosts& costs, int ranks, std::size_t bytes);
 
-/// In how many pieces to exchange `bytes` of each of `ranks`, where other work on a piece takes as long as its exchange
-/// and overlaps that of its neighbors: few enough that messages are large, and so many that what the first and the last
-/// piece wait for is little. Pure.
+/// Best number of pieces for `bytes` of each of `ranks`, if other work on a piece takes as long as its exchange and
+/// overlaps the exchange of neighboring pieces. Few pieces make large messages; many pieces shorten the exposed work on
+/// the first and last piece. Pure.
 [[nodiscard]] std::size_t best_pieces(const NetworkCosts& costs, int ranks, std::size_t bytes);
 
 }  // namespace mn

@@ -9,7 +9,7 @@
 namespace mn {
 namespace {
 
-/// No rank knows all lengths, so messages are in flight as if they were long.
+/// No rank knows all lengths: the number of messages in flight is chosen as for long ones.
 constexpr std::size_t kAnyLength = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
@@ -25,7 +25,7 @@ void exchange_parts(MPI_Comm comm, std::span<const ConstBufferView> sent, std::s
     const BufferView& in = received[static_cast<std::size_t>(source)];
     const ConstBufferView& out = sent[static_cast<std::size_t>(dest)];
     if (in.count > 0) {
-      // MPI keeps a type that is freed until the messages with it are done.
+      // MPI keeps a freed type until its messages are done.
       const MpiCount n(in.count, in.dtype, count_limit);
       mpi_check(MPI_Irecv(in.data, n.count(), n.type(), source, kInternalTag, comm, &requests[0]), "receiving a part",
                 in.bytes());

@@ -1,13 +1,13 @@
-/// Parts of any lengths from every rank to every rank: what gatherv, scatterv, allgatherv and alltoallv are.
+/// An exchange of parts of any length between all ranks, for gatherv, scatterv, allgatherv and alltoallv.
 ///
-/// Communicator calls it, on all ranks at once.
+/// Communicator calls exchange_parts() on all ranks at once.
 ///
 /// Invariants:
-/// 1. Both sides know each part's length. For one without elements no message is sent.
-/// 2. Between two ranks there is at most one message in each direction, so one tag serves.
+/// 1. Sender and receiver know each part's length. A part without elements needs no message.
+/// 2. Between two ranks there is at most one message in each direction: one tag is enough.
 ///
-/// Cost: a message for each part that goes to another rank, and a copy of the rank's own part; eight steps are in
-/// flight (MessageSteps). Host memory only.
+/// Cost: a message for each part to another rank, and a copy of the rank's own part; eight steps are in flight
+/// (MessageSteps). Host memory only.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace mn {
 
-/// `whole` cut into neighboring parts of `counts` elements, which it holds in all.
+/// Cuts `whole` into neighboring parts of `counts` elements. The counts must add up to at most the elements of `whole`.
 template <class View>
 [[nodiscard]] std::vector<View> parts_of(const View& whole, std::span<const std::size_t> counts) {
   std::vector<View> parts;
@@ -32,8 +32,8 @@ template <class View>
   return parts;
 }
 
-/// Collective: sent[r] goes to rank r, received[r] comes from rank r. Messages count at most `count_limit` elements of
-/// their dtype, or are one element of a derived type. sent and received must not overlap.
+/// Collective: sent[r] goes to rank r, received[r] comes from rank r. A message counts at most `count_limit` elements
+/// of its dtype, or one element of a derived type. sent and received must not overlap.
 void exchange_parts(MPI_Comm comm, std::span<const ConstBufferView> sent, std::span<const BufferView> received,
                     std::size_t count_limit);
 

@@ -22,7 +22,7 @@ void PendingMessage::send(int dest, int tag, const MpiChannel& channel) {
     host_ = copies_->copy_in(buffer_);
     copies_->wait();
   }
-  // (1): nothing may be sent to this rank with this tag between the two.
+  // (1): no other message to `dest` with the tag may come between the two.
   header_ = MessageHeader::of(host_);
   mpi_check(MPI_Isend(&header_, sizeof header_, MPI_BYTE, dest, tag, channel.comm, &requests_[0]), what_);
   if (host_.count == 0) return;
@@ -35,7 +35,7 @@ void PendingMessage::receive(int source, int tag, const MpiChannel& channel) {
   if (copies_) host_ = copies_->room_for(buffer_);
   peer_ = source;
   mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, channel.comm, &requests_[0]), what_);
-  // (4): at once, though the header may say that other elements come. (1): it cannot take another message's.
+  // (3): at once, even if the header will announce other elements. (1): the receive cannot match another message.
   if (host_.count == 0) return;
   const MpiCount n(host_.count, host_.dtype, channel.count_limit);
   mpi_check(MPI_Irecv(host_.data, n.count(), n.type(), source, tag, channel.comm, &requests_[1]), what_, host_.bytes());
@@ -53,7 +53,7 @@ void PendingMessage::wait() {
 void PendingMessage::wait_for_elements() {
   bool elements_follow = false;
   try {
-    // The header alone first: elements of another count would be an error of MPI's without our words.
+    // Waits for the header alone: elements of a wrong count would be an error of MPI without our text.
     if (requests_[0] != MPI_REQUEST_NULL) {
       MPI_Status status;
       mpi_wait(requests_[0], &status, what_);
@@ -63,8 +63,9 @@ void PendingMessage::wait_for_elements() {
     if (receives_) header_.check(header_bytes_, host_, what_);
     mpi_wait(requests_[1], MPI_STATUS_IGNORE, what_, host_.bytes());
   } catch (const CommError&) {
-    if (is_in_use()) throw;  // given up: what is left would be waited for without end
-    // (2): the caller may free its buffer. Elements on their way are received: cancelled, their sender waits forever.
+    if (is_in_use()) throw;  // given up: the rest would never arrive
+    // (2): the caller may free its buffer. Elements that travel already are received, because a cancelled receive would
+    // leave their sender waiting forever.
     if (!elements_follow) abandon();
     if (receives_) static_cast<void>(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE));
     throw;
@@ -80,14 +81,14 @@ bool PendingMessage::is_done() {
   mpi_check(MPI_Request_get_status(requests_[0], &done, &status), what_);
   if (done == 0) return false;
   if (receives_ && requests_[0] != MPI_REQUEST_NULL) header_bytes_ = received_bytes(status);
-  // Elements that the header does not announce never come: wait() throws.
+  // Elements that the header does not announce never arrive: wait() throws.
   if (receives_ && !header_.announces_elements(header_bytes_)) return true;
   mpi_check(MPI_Request_get_status(requests_[1], &done, MPI_STATUS_IGNORE), what_);
   return done != 0;
 }
 
 void PendingMessage::abandon() noexcept {
-  // MPI_Wait then returns at once for a receive that has matched no message, and waits for one that has.
+  // After MPI_Cancel, MPI_Wait returns at once for an unmatched receive, and waits for a matched one.
   for (MPI_Request& request : requests_) {
     if (receives_ && request != MPI_REQUEST_NULL) static_cast<void>(MPI_Cancel(&request));
   }

@@ -1,6 +1,12 @@
-/// A message between two ranks that is under way: what isend() and irecv() put into their Request.
+/// A message between two ranks that is under way: isend() and irecv() put it into their Request.
 ///
-/// Invariants: 1 to 4 of point_to_point.cpp.
+/// Invariants:
+/// 1. A message is a header, then the elements, between two ranks with one tag and nothing between. MPI keeps their
+///    order: the receive that takes a header takes its elements too.
+/// 2. The receiver compares the header with its own buffer, and throws if they differ. The buffer then holds anything,
+///    and MPI does not write to it any more.
+/// 3. irecv() posts both receives at once: from then on its sender can finish, whatever calls of MPI the receiver waits
+///    in. Waits that do not call MPI let it progress (progress.hpp).
 #pragma once
 
 #include <array>
@@ -21,21 +27,21 @@
 
 namespace mn {
 
-/// The header and the elements of a message, each a request of MPI's.
+/// The header and the elements of a message, each a request of MPI.
 class PendingMessage final : public Request::Impl {
  public:
-  /// `what` begins the text of errors; `pool` is null if MPI takes the buffer as it is. `calls` are those of the
+  /// `what` begins the text of errors; `pool` is null if MPI takes the buffer itself. `calls` belong to the
   /// communicator.
   PendingMessage(std::string what, std::shared_ptr<CallCheck> calls, HostCopyPool* pool, const BufferView& buffer);
 
-  // One of these begins it.
+  // Call one of the two, once.
 
   void send(int dest, int tag, const MpiChannel& channel);
   void receive(int source, int tag, const MpiChannel& channel);
 
   void wait() override;
   bool is_done() override;
-  /// Waits for nobody: cancels what has matched no message; has no effect on the rest.
+  /// Waits for no other rank: cancels unmatched receives, and leaves the rest alone.
   void abandon() noexcept override;
   [[nodiscard]] bool is_in_use() const noexcept override { return calls_->limits().failed(); }
 
@@ -45,12 +51,12 @@ class PendingMessage final : public Request::Impl {
   std::string what_;
   std::shared_ptr<CallCheck> calls_;
   BufferView buffer_;
-  BufferView host_;  // the buffer, or its copy on the host
+  BufferView host_;  // the buffer, or its host copy
   HostCopyPool::Borrowed copies_;
   PendingRequest pending_;
   std::optional<MessageInBackground> in_background_{std::in_place};  // until wait()
   MessageHeader header_;
-  int header_bytes_ = 0;  // that came of the header
+  int header_bytes_ = 0;  // received bytes of the header
   std::array<MPI_Request, 2> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   bool receives_ = false;
   int peer_ = -1;

@@ -14,7 +14,7 @@ Request::Request(Request&& other) noexcept = default;
 
 Request& Request::operator=(Request&& other) noexcept {
   Request finished(std::move(other));
-  std::swap(impl_, finished.impl_);  // `finished` waits for what was under way here
+  std::swap(impl_, finished.impl_);  // `finished` waits for the former request
   return *this;
 }
 
@@ -35,7 +35,7 @@ Request::~Request() {
 
 void Request::wait() {
   if (!impl_) return;
-  // Out of this object first: a second wait() after an error does nothing.
+  // Emptied first: a second wait() after an error does nothing.
   auto impl = std::exchange(impl_, nullptr);
   try {
     impl->wait();

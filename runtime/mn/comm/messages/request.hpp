@@ -1,21 +1,23 @@
-/// A message between two ranks, or a collective call, that is under way while the program goes on.
+/// A message between two ranks, or a collective call, that is under way while the program computes.
 #pragma once
 
 #include <memory>
 
 namespace mn {
 
-/// What Communicator::isend(), irecv(), iallreduce() and others like them return. The buffers must live, and may not be
-/// touched (what is sent may be read), until wait() has returned or thrown. Local; one thread at a time.
+/// Result of Communicator::isend(), irecv(), iallreduce() and the other nonblocking calls. The buffers must live until
+/// wait() has returned or thrown; until then do not touch a receive buffer, and do not write to a send buffer. Local;
+/// one thread at a time.
 class [[nodiscard]] Request {
  public:
   /// Nothing under way.
   Request() noexcept;
-  /// Waits; logs an error. While an exception unwinds it waits for nobody and leaves the call to MPI, or to its thread.
+  /// Waits, and logs an error. While an exception unwinds, waits for no other rank, and leaves the call to MPI or to
+  /// its thread.
   ~Request();
-  /// `other` then has nothing under way.
+  /// `other` has nothing under way afterwards.
   Request(Request&& other) noexcept;
-  /// Waits for its own call first; `other` then has nothing under way.
+  /// Waits for its own call first; `other` has nothing under way afterwards.
   Request& operator=(Request&& other) noexcept;
 
   /// Blocks until the message or the result has arrived, or until a send's buffer may be used again. Throws CommError
@@ -32,20 +34,20 @@ class [[nodiscard]] Request {
   std::unique_ptr<Impl> impl_;  // null: nothing under way
 };
 
-/// What is under way; the sources of communicators derive from it.
+/// A call under way. Each kind of call derives its own class.
 class Request::Impl {
  public:
   Impl() = default;
   virtual ~Impl() = default;
   Impl(const Impl&) = delete;             ///< not copyable
   Impl& operator=(const Impl&) = delete;  ///< not copyable
-  /// As Request's.
+  /// Request::wait().
   virtual void wait() = 0;
-  /// As Request's.
+  /// Request::is_done().
   virtual bool is_done() = 0;
-  /// Whether MPI may still use it after wait() has thrown: then it is left behind.
+  /// Whether MPI may still use the object after wait() has thrown. Then the object is never destroyed.
   [[nodiscard]] virtual bool is_in_use() const noexcept { return false; }
-  /// Before it is left behind while an exception unwinds.
+  /// Called while an exception unwinds, before the object is left behind for good.
   virtual void abandon() noexcept {}
 };
 

@@ -1,10 +1,10 @@
 /// Texts between ranks: only the sender knows the length. Communicator's calls on objects (objects.cpp) send them.
 ///
 /// Invariants:
-/// 1. A text is two messages, its length and its bytes, between the same ranks with the same tag, sent one after the
-///    other. MPI keeps their order, so a receiver that takes any rank or any tag takes the bytes of the rank and the tag
-///    of the length.
-/// 2. Bytes that may count more than INT_MAX travel as one element of a derived type (MpiCount).
+/// 1. A text is two messages, its length and its bytes, between two ranks with one tag and nothing between. MPI keeps
+///    their order: a receiver from any rank, or with any tag, takes the bytes from the rank, and with the tag, of the
+///    length.
+/// 2. More than INT_MAX bytes travel as one element of a derived type (MpiCount).
 ///
 /// Cost for n ranks: send_text, 2 messages; bcast_text, 2 MPI_Bcast; gather_texts, 2 (n - 1) messages at the root.
 #pragma once
@@ -18,16 +18,16 @@ namespace mn {
 
 /// When a send may return.
 enum class SendMode {
-  kBuffered,  ///< once MPI has the text: it may not have left this rank
-  kDebug,     ///< debug mode: once the receiver is there
+  kBuffered,  ///< once MPI has the text: it may not have left the rank
+  kDebug,  ///< debug mode: once the receiver is there
 };
 
 void send_text(const MpiChannel& channel, const std::string& text, int dest, int tag, SendMode mode);
-/// `source` and `tag` as MPI's: MPI_ANY_SOURCE, MPI_ANY_TAG. `sender`, unless null, gets the rank that sent the text.
+/// `source` may be MPI_ANY_SOURCE, `tag` MPI_ANY_TAG. `sender`, unless null, gets the rank that sent the text.
 [[nodiscard]] std::string recv_text(const MpiChannel& channel, int source, int tag, int* sender = nullptr);
 /// Collective: root's text, on every rank.
 [[nodiscard]] std::string bcast_text(const MpiChannel& channel, const std::string& own, int root);
-/// Collective: the texts by rank on `root`; empty elsewhere.
+/// Collective: the texts by rank on `root`; empty on other ranks.
 [[nodiscard]] std::vector<std::string> gather_texts(const MpiChannel& channel, const std::string& own, int root);
 
 }  // namespace mn

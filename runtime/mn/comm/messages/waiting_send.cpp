@@ -10,11 +10,11 @@
 namespace mn {
 namespace {
 
-constexpr auto kSendPatience = std::chrono::seconds(3);           // in debug mode, before a line
-constexpr auto kBetweenTests = std::chrono::microseconds(50);     // at a send that waits
+constexpr auto kSendPatience = std::chrono::seconds(3);  // then debug mode reports the send
+constexpr auto kBetweenTests = std::chrono::microseconds(50);  // while a send waits
 constexpr auto kTestWithoutSleep = std::chrono::milliseconds(1);  // without sleep
 
-/// One line once a send has waited too long for its receiver.
+/// Logs one line for a send that has waited too long for its receiver.
 void report_waiting_send(MPI_Comm comm, const std::string& what, int dest, int tag) {
   int waiting = 0;
   mpi_check(MPI_Iprobe(dest, MPI_ANY_TAG, comm, &waiting, MPI_STATUS_IGNORE), "MPI_Iprobe");
@@ -30,7 +30,7 @@ void report_waiting_send(MPI_Comm comm, const std::string& what, int dest, int t
 void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
                         const std::string& what) {
   MPI_Request request = MPI_REQUEST_NULL;
-  // Synchronous, where MPI would buffer a small message.
+  // Synchronous: MPI_Send would buffer a small message.
   mpi_check(MPI_Issend(buffer.data, n.count(), n.type(), dest, tag, comm, &request), what, buffer.bytes());
   const auto begin = std::chrono::steady_clock::now();
   bool reported = false;

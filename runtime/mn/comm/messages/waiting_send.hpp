@@ -1,5 +1,5 @@
-/// Debug mode's send, which waits for its receiver whatever the size: a program that relies on MPI's buffers is found
-/// with small messages too. send() and send_obj() call it.
+/// Debug mode's send, for send() and send_obj(). It waits for its receiver whatever the size: a program that relies on
+/// MPI's buffers hangs with small messages too, and is found.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace mn {
 
-/// MPI_Send that waits for the receiver, and says so when that takes long. `what` is for messages.
+/// A synchronous MPI_Send that logs a line if its receiver is late. `what` names the send in messages.
 void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
                         const std::string& what);
 
