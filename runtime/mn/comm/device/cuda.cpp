@@ -15,15 +15,15 @@ namespace {
 cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t as_event(void* event) { return static_cast<cudaEvent_t>(event); }
 
-/// A failed call also leaves its code for cudaGetLastError(), where the check of a later kernel launch would find it.
+/// Clears the error of a failed call: cudaGetLastError() would report it after a later kernel launch.
 bool succeeded(cudaError_t code) noexcept {
   if (code == cudaSuccess) return true;
   static_cast<void>(cudaGetLastError());
   return false;
 }
 
-/// To free memory waits for the whole device. While an exception unwinds that happens on another thread: the device may
-/// be in a collective that other ranks never join.
+/// Freeing memory waits for the whole device. While an exception unwinds, another thread frees: the device may be in a
+/// collective that other ranks never join.
 void free_memory(cudaError_t (*free)(void*), const char* name, void* memory) noexcept {
   const auto run = [=] {
     if (!succeeded(free(memory))) log_warning(std::string(name) + " failed");
@@ -51,7 +51,7 @@ void cuda_check(cudaError_t code, std::string_view operation, std::size_t bytes,
 
 int cuda_device_count() noexcept {
   int count = 0;
-  return succeeded(cudaGetDeviceCount(&count)) ? count : 0;  // without a driver or a GPU there are none
+  return succeeded(cudaGetDeviceCount(&count)) ? count : 0;  // 0 without a driver or a GPU
 }
 
 void cuda_set_device(int index) {
@@ -129,7 +129,7 @@ void CudaStream::copy_on_device(void* to, const void* from, std::size_t bytes) {
 
 void CudaStream::wait_for(void* other) {
   cuda_check(cudaSetDevice(device_), "cudaSetDevice");
-  // The event may be recorded again while a stream waits for it: each wait is for the record before it.
+  // A wait refers to the last record before it: the event may be recorded again while a stream waits.
   cuda_check(cudaEventRecord(as_event(event_.get()), as_stream(other)), "cudaEventRecord");
   cuda_check(cudaStreamWaitEvent(as_stream(stream_), as_event(event_.get()), 0), "cudaStreamWaitEvent");
 }

@@ -1,5 +1,4 @@
-/// Owners and checks for what communicators need of CUDA. A build without a toolkit has the same functions, which throw
-/// UsageError.
+/// Owners and checks for handles of CUDA. In a build without a toolkit the functions exist and throw UsageError.
 #pragma once
 
 #include <cstddef>
@@ -10,27 +9,28 @@
 
 namespace mn {
 
-/// GPUs that this process can use; 0 without a GPU, a driver or a build for CUDA.
+/// Number of GPUs that the process can use; 0 without a GPU, a driver or a build for CUDA.
 [[nodiscard]] int cuda_device_count() noexcept;
 
 /// Makes `index` the calling thread's device. Throws UsageError if there is no such GPU.
 void cuda_set_device(int index);
 
-/// The GPU's address on its host's PCI bus, "0000:1b:00.0": equal for two ranks of a host that share it.
+/// The GPU's address on its host's PCI bus, "0000:1b:00.0": equal for two ranks of a host that share the GPU.
 [[nodiscard]] std::string cuda_bus_id(int index);
 
 struct HostPinnedDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Page-locked host memory, which the GPU copies to and from at full speed. Freed when the device is idle, which the
-/// destructor waits for unless an exception unwinds.
+/// Page-locked host memory, which the GPU copies to and from at full speed. The destructor waits until the device is
+/// idle, unless an exception unwinds.
 using HostPinned = std::unique_ptr<std::byte, HostPinnedDeleter>;
 [[nodiscard]] HostPinned cuda_allocate_pinned(std::size_t bytes);
 
 struct CudaMemoryDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Memory of the calling thread's device, 256-byte aligned, not initialized. Freed as HostPinned is.
+/// Memory of the calling thread's device, 256-byte aligned, not initialized. The destructor waits until the device is
+/// idle, unless an exception unwinds.
 using CudaMemory = std::unique_ptr<std::byte, CudaMemoryDeleter>;
 [[nodiscard]] CudaMemory cuda_allocate(std::size_t bytes);
 
@@ -42,8 +42,8 @@ using CudaEvent = std::unique_ptr<void, CudaEventDeleter>;
 /// An event of the calling thread's device, without times.
 [[nodiscard]] CudaEvent cuda_create_event();
 
-/// A stream of one device, of the highest priority; work enqueued on it runs in order and beside all other streams, the
-/// legacy default stream too, but for what wait_for() and go_before() name. Streams of others are cudaStream_t's as
+/// A stream of one device, of the highest priority. Its work runs in order, and beside the work of all other streams,
+/// including the legacy default stream, unless wait_for() or go_before() orders them. `other` is a cudaStream_t as
 /// void*, null for the legacy default stream.
 class CudaStream {
  public:
@@ -56,16 +56,17 @@ class CudaStream {
   void copy_to_host(void* host, const void* device, std::size_t bytes);
   void copy_to_device(void* device, const void* host, std::size_t bytes);
   void copy_on_device(void* to, const void* from, std::size_t bytes);
-  /// What is enqueued here from now on begins after what `other` holds now; the host does not wait, here and below.
-  /// Makes this stream's device the calling thread's, which allocations and kernels go by.
+  /// Later work of the stream begins after the present work of `other`; the host does not wait. Makes the stream's
+  /// device the calling thread's, for allocations and kernels.
   void wait_for(void* other);
-  /// What is enqueued on `other` from now on begins after what this stream holds now. Sets the device as well.
+  /// Later work of `other` begins after the present work of the stream; the host does not wait. Makes the stream's
+  /// device the calling thread's.
   void go_before(void* other);
-  /// Whether a CUDA graph is being captured that this stream takes part in.
+  /// Whether the stream takes part in the capture of a CUDA graph.
   [[nodiscard]] bool is_captured() const;
-  /// Whether all that was enqueued is done.
+  /// Whether all enqueued work is done.
   [[nodiscard]] bool is_done() const;
-  /// Blocks until all that was enqueued is done. Lets MPI go on meanwhile if there are requests.
+  /// Blocks until all enqueued work is done. Meanwhile MPI progresses if requests are pending.
   void synchronize();
 
   [[nodiscard]] void* handle() const noexcept { return stream_; }

@@ -1,4 +1,4 @@
-/// The check of the CUDA runtime's results; for the files that CUDA builds alone compile.
+/// The check of results of the CUDA runtime, for files that only builds for CUDA compile.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace mn {
 
-/// Throws CommError that names the operation, its size, the device and the line unless `code` is cudaSuccess.
+/// Throws CommError with the operation, its size, the device and the source line unless `code` is cudaSuccess.
 void cuda_check(cudaError_t code, std::string_view operation, std::size_t bytes = 0,
                 std::source_location where = std::source_location::current());
 

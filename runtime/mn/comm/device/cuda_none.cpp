@@ -1,4 +1,4 @@
-// The build without CUDA: there is no GPU, and what needs one throws.
+// The build without CUDA: there is no GPU, and functions that need one throw.
 #include <mn/comm/device/cuda.hpp>
 #include <mn/core/error.hpp>
 

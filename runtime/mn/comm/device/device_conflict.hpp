@@ -1,5 +1,5 @@
 /// Whether NCCL can serve some ranks with their devices. create_communicator() asks before it chooses NCCL, and Nccl
-/// before NCCL itself would fail on some ranks and leave the others waiting.
+/// asks before it calls NCCL, which would fail on some ranks and leave the other ranks waiting.
 #pragma once
 
 #include <span>
@@ -11,9 +11,8 @@
 
 namespace mn {
 
-/// Collective: why NCCL cannot serve ranks with these devices, in the same words on all ranks; empty if it can. Two
-/// ranks share a GPU if host and address on the PCI bus are equal; NCCL_HOSTID, if set, takes the place of the host, as
-/// in NCCL.
+/// Collective: why NCCL cannot serve ranks with these devices, in equal words on all ranks; empty if NCCL can. Two
+/// ranks share a GPU if host and address on the PCI bus are equal; NCCL_HOSTID, if set, replaces the host, as in NCCL.
 [[nodiscard]] std::string find_device_conflict(MPI_Comm comm, Device device);
 /// find_device_conflict() of the devices by rank: "cpu", or host and address, as "n1 0000:1b:00.0". Pure.
 [[nodiscard]] std::string device_conflict(std::span<const std::string> devices);

@@ -5,9 +5,9 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kPieceAlignment = 16;  // what the kernel's wide loads want
+constexpr std::size_t kPieceAlignment = 16;  // for the wide loads of the kernel
 
-/// Elements from the begin of one gradient to that of the next: invariants 1 and 2.
+/// Elements from the begin of one gradient to the begin of the next: invariants 1 and 2.
 std::size_t stride(const BufferView& gradient, DType wire) {
   const std::size_t step = gradient.dtype == wire ? 1 : kPieceAlignment / size_of(wire);
   return (gradient.count + step - 1) / step * step;
@@ -19,12 +19,14 @@ DType DevicePacker::wire_for(DType gradient) const {
   return wire_.value_or(gradient == DType::kFloat16 ? DType::kFloat32 : gradient);
 }
 
-/// Where the mean's factor 1/n goes. It is never rounded to 16 bits, which would bias every element alike. In float32
-/// and float64 NCCL multiplies on the way, which costs no pass over memory. bfloat16 has float32's range, so its sums
-/// are scaled afterwards, as in Horovod: each rank's elements are rounded once less. float16 is scaled first: a sum of
-/// n can overflow where the mean does not, so elements are scaled before, as in PyTorch's DDP; but then those below
-/// 2^-25 n vanish. That is the bargain of who asks for float16 on the wire; gradients that merely are float16 travel as
-/// float32, which has room for both.
+/// Decides where the mean's factor 1/n is applied, never rounded to 16 bits: the rounding would bias every element
+/// alike.
+/// float32, float64: NCCL multiplies on the way, without a pass over memory.
+/// bfloat16: after the sum, as in Horovod. Sums fit, because bfloat16 has float32's range, and each rank's elements are
+/// rounded once less.
+/// float16: before the sum, as in PyTorch's DDP, because a sum of n elements can overflow even if the mean does not;
+/// elements below 2^-25 n vanish. Only a program that asks for float16 on the wire accepts the loss: float16 gradients
+/// otherwise travel as float32, whose range holds both.
 DevicePacker::Scales DevicePacker::scales_for(DType wire, double scale) {
   if (wire == DType::kFloat16) return {.before = scale};
   if (wire == DType::kBFloat16) return {.after = scale};

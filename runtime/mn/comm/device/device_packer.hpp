@@ -1,16 +1,17 @@
-/// Many gradients on a GPU as one buffer, so that one reduction takes them all.
+/// Packs gradients on a GPU into one buffer for a single reduction.
 ///
-/// The backends with NCCL call apply(), each rank for itself; only the reduction in it is collective.
+/// Backends with NCCL call apply(), each rank for itself; only the reduction within it is collective.
 ///
 /// Invariants:
-/// 1. As GradientPacker: groups in order of first appearance; a copy changes no count. So where gradients travel as
-///    they are, packed ones follow each other without gaps, as others may lie on other ranks.
-/// 2. Where they travel as another dtype, every rank packs them. Each gradient then begins on 16 bytes of the packed
-///    buffer, which the kernel's wide loads need.
-/// 3. Whether gradients are packed changes neither what they travel as nor how they are scaled.
+/// 1. Groups are ordered by the first appearance of their dtypes, and packing changes no count (GradientPacker).
+///    Gradients that travel in their own dtype are packed without gaps, because they may lie contiguous, unpacked, on
+///    other ranks.
+/// 2. Gradients that travel in another dtype are packed on every rank. Each gradient then begins on 16 bytes of the
+///    packed buffer, for the wide loads of the kernel.
+/// 3. Packing changes neither the dtype on the wire nor the scaling.
 ///
-/// Cost: nothing for float32 and float64 that follow each other in memory and travel as they are; for 16-bit floats one
-/// kernel that scales them. Else two kernels for each 120 gradients, and device memory of the largest group.
+/// Cost: nothing for contiguous float32 and float64 in their own dtype; for contiguous 16-bit floats one scaling
+/// kernel. Otherwise two kernels for each 120 gradients, and device memory of the largest group.
 #pragma once
 
 #include <optional>
@@ -25,12 +26,12 @@ namespace mn {
 
 class DevicePacker {
  public:
-  /// `wire`: the dtype in which gradients travel; std::nullopt: their own, but float16 as float32.
+  /// `wire`: dtype in which gradients travel; std::nullopt: their own, except float16, which travels as float32.
   explicit DevicePacker(std::optional<DType> wire) : wire_(wire) {}
 
-  /// Calls `reduce(whole, factor)` with one device buffer for each dtype; it must enqueue, on `stream`, the sum of
-  /// `whole` over ranks times `factor`. Gradients that follow each other in memory are given as they lie. Others, and
-  /// all that must travel as another dtype, are packed and converted before, and unpacked and converted after.
+  /// Calls `reduce(whole, factor)` with one device buffer for each dtype; `reduce` must enqueue, on `stream`, the sum
+  /// of `whole` over ranks times `factor`. Contiguous gradients are passed in place. Gradients that are scattered, or
+  /// travel in another dtype, are packed and converted before, unpacked and converted afterwards.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, double scale, const CudaStream& stream, const Reduce& reduce) {
     for (const auto& group : GradientPacker::group_by_dtype(gradients)) {
@@ -50,7 +51,7 @@ class DevicePacker {
   }
 
  private:
-  /// Factors of a mean, whose product is the scale: in kernels before and after the sum, and in NCCL's operator.
+  /// Factors of the scale: in kernels before and after the sum, and in NCCL's operator.
   struct Scales {
     double before = 1;
     double during = 1;

@@ -10,7 +10,7 @@ std::byte* DeviceScratch::reserve(std::size_t bytes, const CudaStream& stream) {
       throw CommError("a CUDA graph is being captured, and " + std::to_string(bytes) +
                       " bytes have no device memory to be packed into: make the same call once before the capture");
     }
-    // Not in place of the last: a captured graph, or work on the stream, may still use that.
+    // Keeps the last block: a captured graph, or work on the stream, may still use it.
     blocks_.push_back(cuda_allocate(bytes));
     capacity_ = bytes;
   }

@@ -1,4 +1,4 @@
-/// Device memory for the operands of collectives, which grows.
+/// Device memory for operands of collectives. It grows on demand.
 #pragma once
 
 #include <vector>
@@ -7,16 +7,17 @@
 
 namespace mn {
 
-/// Memory once given out stays until this goes: a CUDA graph may have captured its address. For the work of one stream.
+/// Memory stays until the object is destroyed, because a CUDA graph may have captured its address. For the work of one
+/// stream.
 class DeviceScratch {
  public:
-  /// Room for `bytes`, on the calling thread's device, until the next call. Throws CommError if memory would have to be
-  /// allocated while `stream` is captured.
+  /// At least `bytes` on the calling thread's device, valid until the next call. Throws CommError if it had to allocate
+  /// while `stream` is captured.
   [[nodiscard]] std::byte* reserve(std::size_t bytes, const CudaStream& stream);
 
  private:
-  std::vector<CudaMemory> blocks_;  // the last is in use
-  std::size_t capacity_ = 0;        // bytes of the last
+  std::vector<CudaMemory> blocks_;  // the last block is in use
+  std::size_t capacity_ = 0;  // bytes of the last block
 };
 
 }  // namespace mn

@@ -7,7 +7,7 @@ namespace mn {
 std::vector<GradientPacker::Group> GradientPacker::group_by_dtype(std::span<const BufferView> gradients) {
   std::vector<Group> groups;
   for (const BufferView& gradient : gradients) {
-    // Its address may be null, which follows no other.
+    // A null address would not follow the gradient before.
     if (gradient.count == 0) continue;
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const Group& each) { return each.front().dtype == gradient.dtype; });
@@ -32,7 +32,7 @@ BufferView GradientPacker::joined(const Group& group) {
 
 BufferView GradientPacker::pack(const Group& group) {
   BufferView whole = joined(group);
-  // Grows and stays: every step packs the same gradients. Of doubles, so every dtype is aligned.
+  // Grows and stays: every step packs equal gradients. Doubles, to align every dtype.
   scratch_.resize(std::max(scratch_.size(), (whole.bytes() + sizeof(double) - 1) / sizeof(double)));
   whole.data = scratch_.data();
   auto* to = reinterpret_cast<std::byte*>(scratch_.data());

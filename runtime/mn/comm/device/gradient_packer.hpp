@@ -1,13 +1,12 @@
-/// Many gradients on the host as one buffer, so that one reduction takes them all.
+/// Packs gradients on the host into one buffer for a single reduction.
 ///
-/// The CPU backends' allreduce_grad calls apply(), each rank for itself; only the reduction in it is collective.
+/// HostCommunicator calls apply(), each rank for itself; only the reduction within it is collective.
 ///
 /// Invariants:
-/// 1. Groups come in order of first appearance of their dtypes, so all ranks reduce the same ones in the same order.
-/// 2. Whether a group is copied is a rank's own affair: the reduction gets the same count on all ranks.
+/// 1. Groups are ordered by the first appearance of their dtypes: all ranks reduce equal groups in one order.
+/// 2. Each rank decides alone whether to copy a group: the reduction gets an equal count on all ranks.
 ///
-/// Cost: nothing for gradients that follow each other in memory; else two copies, and scratch memory of the largest
-/// group.
+/// Cost: nothing for contiguous gradients; otherwise two copies, and scratch memory of the largest group.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +22,8 @@ class GradientPacker {
  public:
   using Group = std::vector<BufferView>;  ///< buffers of one dtype
 
-  /// Calls `reduce` with one host buffer for each dtype. Gradients that follow each other in memory are given as they
-  /// lie; others are packed before and unpacked after.
+  /// Calls `reduce` with one host buffer for each dtype. Contiguous gradients are passed in place; scattered gradients
+  /// are packed before and unpacked afterwards.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, const Reduce& reduce) {
     for (const auto& group : group_by_dtype(gradients)) {
@@ -37,16 +36,16 @@ class GradientPacker {
 
   /// The gradients of each dtype, without empty ones.
   [[nodiscard]] static std::vector<Group> group_by_dtype(std::span<const BufferView> gradients);
-  /// Whether the gradients follow each other in memory.
+  /// Whether the gradients are contiguous in memory.
   [[nodiscard]] static bool is_contiguous(const Group& group);
-  /// Gradients that do, as one buffer.
+  /// Contiguous gradients as one buffer.
   [[nodiscard]] static BufferView joined(const Group& group);
 
  private:
   [[nodiscard]] BufferView pack(const Group& group);
   void unpack(const Group& group) const;
 
-  std::vector<double> scratch_;  // for its alignment
+  std::vector<double> scratch_;  // of doubles, for alignment
 };
 
 }  // namespace mn

@@ -6,7 +6,7 @@ void HostCopies::reserve(std::size_t bytes, std::size_t buffers) {
   used_ = 0;
   bytes += (buffers - 1) * sizeof(double);  // each buffer but the first may need padding
   if (bytes <= capacity_) return;
-  // At least double: blocks are kept, so there must be few.
+  // At least double: blocks are kept, and should be few.
   bytes = std::max(bytes, 2 * capacity_);
   blocks_.push_back(cuda_allocate_pinned(bytes));
   capacity_ = bytes;

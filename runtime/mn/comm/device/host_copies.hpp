@@ -1,4 +1,4 @@
-/// Host copies of device buffers: page-locked memory that MPI reads and writes in their place.
+/// Host copies of device buffers: page-locked memory for calls that cannot read or write device memory.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace mn {
 
-/// Whether a call on the host needs a copy of this buffer.
+/// Whether a call on the host needs a copy of the buffer.
 [[nodiscard]] inline bool lies_on_device(const ConstBufferView& buffer) {
   return buffer.device.type != DeviceType::kCpu;
 }
@@ -26,9 +26,9 @@ void for_each_stream(const Buffers& buffers, const Wait& wait) {
   }
 }
 
-/// Page-locked memory for the buffers of one call, and a stream for the copies. The stream waits only for the streams
-/// that after() is given, so a call in the background does not queue behind the program's kernels. Begin each call with
-/// after(); one call at a time.
+/// Page-locked memory for the buffers of one call, and a stream for the copies. The stream waits only for streams named
+/// by after(): a call in the background does not queue behind the program's kernels. Begin each call with after(); one
+/// call at a time.
 class HostCopies {
  public:
   explicit HostCopies(int device) : stream_(device) {}
@@ -40,12 +40,11 @@ class HostCopies {
   }
   /// Largest number of bytes for which reserve() allocates no memory.
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
-  /// Reserves `bytes` for `buffers` > 0 buffers. Copies from before the call are no longer valid.
+  /// Reserves `bytes` for `buffers` > 0 buffers. Earlier copies are no longer valid.
   void reserve(std::size_t bytes, std::size_t buffers);
-  /// Host memory for a buffer like `buffer`, behind the last one in the reserved memory; `buffer` itself if it lies on
-  /// the host.
+  /// Host memory for a buffer like `buffer`, next in the reserved memory; `buffer` itself if it lies on the host.
   [[nodiscard]] BufferView room_for(BufferView buffer);
-  /// room_for(buffer) with a copy of the buffer's elements on the way.
+  /// room_for(buffer), and enqueues the copy of the buffer's elements to it.
   [[nodiscard]] ConstBufferView copy_in(ConstBufferView buffer);
   [[nodiscard]] BufferView copy_in(BufferView buffer);
   /// Enqueues the copy of `host` back to `buffer`; does nothing if `buffer` lies on the host.
@@ -55,15 +54,15 @@ class HostCopies {
 
  private:
   CudaStream stream_;
-  // The last block is in use. Freeing an earlier one would wait for the whole device, and so perhaps for a collective
-  // that other ranks join only after this call. Sizes double, so all blocks together are less than twice the last.
+  // The last block is in use. Freeing an earlier block would wait for the whole device, and perhaps for a collective
+  // that other ranks join only after the call. Sizes double: all blocks together are less than twice the last.
   std::vector<HostPinned> blocks_;
   std::size_t capacity_ = 0;  // bytes of the last block
   std::size_t used_ = 0;
 };
 
-/// The host copies of a communicator's requests: each request needs its own while it is under way. They are freed with
-/// the pool, after the communicator and its last request: then no work on the device uses them.
+/// The host copies of a communicator's requests, one object for each request under way. They are freed after the
+/// communicator and its last request, when no work on the device uses them.
 class HostCopyPool : public std::enable_shared_from_this<HostCopyPool> {
  public:
   struct PutBack {
@@ -73,16 +72,16 @@ class HostCopyPool : public std::enable_shared_from_this<HostCopyPool> {
   using Borrowed = std::unique_ptr<HostCopies, PutBack>;
 
   explicit HostCopyPool(int device) : device_(device) {}
-  /// A member that no request uses: the smallest that holds `bytes`, else the largest, else a new one.
+  /// A free object: the smallest that holds `bytes`, else the largest, else a new one.
   [[nodiscard]] Borrowed borrow(std::size_t bytes);
 
  private:
   int device_;
   std::size_t created_ = 0;
-  std::vector<std::unique_ptr<HostCopies>> free_;  // has room for all that were created
+  std::vector<std::unique_ptr<HostCopies>> free_;  // has room for all created objects
 };
 
-/// Calls move(in, out), with host copies of device buffers where `copies` is not null. `move` must write all of `out`.
+/// Calls move(in, out), with host copies of device buffers if `copies` is not null. `move` must write all of `out`.
 template <class Move>
 void on_host(HostCopies* copies, ConstBufferView in, BufferView out, const Move& move) {
   if (copies == nullptr) return move(in, out);
@@ -95,7 +94,7 @@ void on_host(HostCopies* copies, ConstBufferView in, BufferView out, const Move&
   copies->wait();
 }
 
-/// Calls move(buffer), which reads and writes the buffer, with a host copy where `copies` is not null.
+/// Calls move(buffer), which reads and writes the buffer, with a host copy if `copies` is not null.
 template <class Move>
 void on_host(HostCopies* copies, BufferView buffer, const Move& move) {
   if (copies == nullptr) return move(buffer);

@@ -1,12 +1,12 @@
 /// The sum of several ranks' elements on a GPU, in rank order.
 ///
-/// GpuNodeSum calls it for what MPI has received into device memory.
+/// GpuNodeSum sums elements that MPI has received into device memory.
 ///
 /// Invariants:
-/// 1. Elements are added in rank order, 16-bit floats in float32 and rounded once: the bits of reduce_in_order().
-/// 2. What a thread does is a plain constexpr function, as in pack.hpp: the host runs, and tests, the same code.
+/// 1. Elements are added in rank order, 16-bit floats in float32 with one rounding: the bits of reduce_in_order().
+/// 2. A thread's work is a plain constexpr function, as in pack.hpp: the host runs, and tests, the code of the GPU.
 ///
-/// Cost: one kernel; every element read once, every sum written once.
+/// Cost: one kernel; every element is read once, every sum written once.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace mn {
 
-/// The operands: `rank`'s own elements, and those of the others in `received`, rank r's from r × count on.
+/// The operands: `rank`'s own elements, and in `received` the elements of the other ranks, rank r's from r × count on.
 struct OrderedSum {
   const void* own = nullptr;
   const void* received = nullptr;
@@ -38,7 +38,7 @@ constexpr auto sum_operand(T value) {
     return to_float(value);
 }
 
-/// Thread `thread` of `threads` in all does its share.
+/// The work of thread `thread` of `threads`.
 template <class T>
 constexpr void sum_thread(const OrderedSum& sum, std::size_t thread, std::size_t threads) {
   const auto* const own = static_cast<const T*>(sum.own);

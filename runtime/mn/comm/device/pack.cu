@@ -1,4 +1,4 @@
-// The kernels of mn: those of pack_on_device() and sum_on_device().
+// The kernels of pack_on_device() and sum_on_device().
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace mn {
 namespace {
 
-// Leaves the table where the launch put it. GPUs before Volta have no such memory: there each thread may copy it.
+// Leaves the table in the launch's argument. GPUs before Volta have no such memory: each thread may copy the table.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 700
 #define MN_GRID_CONSTANT
 #else
@@ -19,7 +19,7 @@ namespace {
 #endif
 
 constexpr int kThreads = 256;
-constexpr int kBlocksPerMultiprocessor = 8;  // 2048 threads, which is all that one holds
+constexpr int kBlocksPerMultiprocessor = 8;  // 2048 threads: all that a multiprocessor holds
 
 template <class From, class To>
 __global__ void __launch_bounds__(kThreads)

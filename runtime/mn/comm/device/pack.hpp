@@ -1,18 +1,18 @@
-/// Many tensors on a GPU converted, scaled and moved in one pass over memory.
+/// Converts, scales and moves many tensors on a GPU in one pass over memory.
 ///
-/// DevicePacker calls pack_on_device() before and after a reduction, DeviceExtremes the calls for keys, each rank for
-/// itself. The pieces are cut into
-/// chunks of 4096 elements, and the kernel's blocks take turns with the chunks; a thread moves 16 bytes at a time where
-/// both sides are aligned.
+/// DevicePacker calls pack_on_device() before and after a reduction, NcclReductions the functions for keys, each rank
+/// for itself. Pieces are cut into chunks of 4096 elements, and blocks of the kernel take turns with the chunks; a
+/// thread moves 16 bytes at a time if both sides are aligned.
 ///
 /// Invariants:
-/// 1. The pieces travel as the kernel's argument: nothing is allocated or copied, and a CUDA graph can capture it.
-/// 2. Each element is read once and written once, by one thread; where a piece stays where it is, by the same.
-/// 3. What a thread does is a plain constexpr function, which nvcc lets kernels call (--expt-relaxed-constexpr): the
-///    host runs, and tests, the same code.
+/// 1. The pieces travel as the kernel's argument: nothing is allocated or copied, and a CUDA graph can capture the
+///    kernel.
+/// 2. One thread reads and writes each element, once: a piece may be converted in place.
+/// 3. A thread's work is a plain constexpr function, which nvcc lets kernels call (--expt-relaxed-constexpr): the host
+///    runs, and tests, the code of the GPU.
 ///
-/// Cost: one kernel for each kPackPieces pieces; every byte read once and written once.
-/// Source: the tables of pieces are those of multi_tensor_apply in NVIDIA's Apex.
+/// Cost: one kernel for each kPackPieces pieces; every byte is read once and written once.
+/// Source: tables of pieces as in multi_tensor_apply of NVIDIA's Apex.
 #pragma once
 
 #include <bit>
@@ -27,35 +27,35 @@
 
 namespace mn {
 
-/// `count` elements to move. Source and destination do not overlap, unless they are the same and of equal dtypes.
+/// `count` elements to move. Source and destination must not overlap, unless they are equal, with equal dtypes.
 struct PackPiece {
   const void* from = nullptr;
   void* to = nullptr;
   std::size_t count = 0;
 };
 
-inline constexpr std::size_t kPackPieces = 120;  ///< that one kernel takes
+inline constexpr std::size_t kPackPieces = 120;  ///< most pieces of one kernel
 
-/// to[i] = from[i] × scale for every piece, for float dtypes: computed in float32 (float64 where `from` or `to` is) and
-/// rounded to nearest even. Enqueued on `stream` (a cudaStream_t). Throws ArgumentError for other dtypes.
+/// to[i] = from[i] × scale for every piece, for float dtypes: computed in float32 (float64 if `from` or `to` is
+/// float64), rounded to nearest even. Enqueued on `stream` (a cudaStream_t). ArgumentError for other dtypes.
 void pack_on_device(std::span<const PackPiece> pieces, DType from, DType to, double scale, void* stream);
 
-/// A float as an integer: keys are ordered as the numbers are, and those of NaNs are above all others.
+/// A float32, or a 16-bit float, as an integer: keys are ordered as the numbers; keys of NaNs are above all others.
 struct FloatKey {
   std::int32_t value;
 };
-/// The same for float64.
+/// A float64 as an integer, ordered as FloatKey.
 struct DoubleKey {
   std::int64_t value;
 };
 /// `to` gets the keys of sign × element, for float dtypes. Enqueued on `stream`.
 void keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream);
-/// The way back: `to` gets sign × what `from` has keys of.
+/// Inverse of keys_on_device(): `to` gets sign × the numbers of the keys in `from`. Enqueued on `stream`.
 void values_of_keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream);
 
-// What each thread of the kernel does.
+// The work of each thread of the kernel.
 
-/// The key of a float's bits, and the bits of a key. Negative numbers are ordered against their bits.
+/// Maps a float's bits to its key, and a key to its bits. Larger bits mean smaller negative numbers.
 template <class Bits>
 constexpr Bits reorder(Bits bits) {
   return bits < 0 ? bits ^ std::numeric_limits<Bits>::max() : bits;
@@ -66,19 +66,19 @@ constexpr FloatKey key_of(float value) {
 constexpr DoubleKey key_of(double value) {
   return {value != value ? std::numeric_limits<std::int64_t>::max() : reorder(std::bit_cast<std::int64_t>(value))};
 }
-/// As for 16-bit floats.
+/// Overloads for keys beside those for 16-bit floats.
 constexpr float to_float(FloatKey key) { return std::bit_cast<float>(reorder(key.value)); }
 constexpr double to_float(DoubleKey key) { return std::bit_cast<double>(reorder(key.value)); }
 
-/// Elements that a block of threads handles at a time.
+/// Elements of a chunk, for a block of threads.
 inline constexpr std::size_t kPackChunk = 4096;
-/// The widest load and store of a thread.
+/// Widest load and store of a thread.
 inline constexpr std::size_t kPackVectorBytes = 16;
 
-/// The kernel's argument: pieces cut into chunks, which are numbered through. At most 4 KiB, CUDA's limit.
+/// The kernel's argument: pieces cut into numbered chunks. At most 4 KiB, CUDA's limit.
 struct PackTable {
   PackPiece pieces[kPackPieces];
-  std::uint32_t first_chunk[kPackPieces + 1];  // where each piece begins; behind the last one, all chunks
+  std::uint32_t first_chunk[kPackPieces + 1];  // [piece] its first chunk; last, the number of chunks
   std::uint32_t count = 0;
 
   [[nodiscard]] constexpr std::uint32_t chunks() const { return first_chunk[count]; }
@@ -94,7 +94,7 @@ struct PackTable {
 };
 static_assert(sizeof(PackTable) <= 4000);
 
-/// `pieces` holds at most kPackPieces, none of them empty.
+/// `pieces` holds 1 to kPackPieces pieces, none of them empty.
 [[nodiscard]] inline PackTable make_pack_table(std::span<const PackPiece> pieces) {
   PackTable table{};
   for (const PackPiece& piece : pieces) {
@@ -108,7 +108,7 @@ static_assert(sizeof(PackTable) <= 4000);
 
 template <class T>
 inline constexpr bool kIsDouble = std::is_same_v<T, double> || std::is_same_v<T, DoubleKey>;
-/// What scaling is computed in.
+/// The type that scaling computes in.
 template <class From, class To>
 using PackMath = std::conditional_t<kIsDouble<From> || kIsDouble<To>, double, float>;
 
@@ -130,7 +130,7 @@ constexpr To pack_element(From value, PackMath<From, To> scale) {
     return static_cast<To>(wide * scale);
 }
 
-/// Elements moved at once: the narrower of the two types fills a vector.
+/// Elements per load or store: the narrower of the two types fills a vector.
 template <class From, class To>
 inline constexpr std::size_t kPackWidth = kPackVectorBytes / (sizeof(From) < sizeof(To) ? sizeof(From) : sizeof(To));
 
@@ -139,7 +139,7 @@ struct alignas(kPackVectorBytes) PackVector {
   T values[N];
 };
 
-/// Thread `thread` of `threads` does its share of `count` elements.
+/// The work of thread `thread` of `threads` on `count` elements.
 template <class From, class To>
 constexpr void pack_chunk(const From* from, To* to, std::size_t count, PackMath<From, To> scale, unsigned thread,
                           unsigned threads) {
@@ -158,7 +158,7 @@ constexpr void pack_chunk(const From* from, To* to, std::size_t count, PackMath<
   }
 }
 
-/// Thread `thread` of `threads` in block `block` of `blocks`: the blocks take turns with the chunks.
+/// The work of thread `thread` of `threads` in block `block` of `blocks`: blocks take turns with the chunks.
 template <class From, class To>
 constexpr void pack_thread(const PackTable& table, PackMath<From, To> scale, unsigned block, unsigned blocks,
                            unsigned thread, unsigned threads) {
