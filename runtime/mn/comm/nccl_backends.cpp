@@ -1,24 +1,23 @@
 // ChainerMN's backends on GPUs, and their table.
 //
-// pure_nccl: gradients in one NCCL allreduce over all ranks, whatever their nodes, and so every other call whose
-// buffers lie on the GPU. single_node is the same for ranks of one node. hierarchical, non_cuda_aware and
-// two_dimensional: NCCL within the node, MPI between nodes, from GPU to GPU where it takes device memory (but for
-// non_cuda_aware), else through page-locked host memory. Each rank of the node has
-// its slice to sum and to exchange with its peers on other nodes (GpuNodeSum); where nodes differ in ranks, the node's
-// first rank sums everything, and alone talks to other nodes.
+// pure_nccl: one NCCL allreduce over all ranks for gradients, and NCCL for every other call with buffers on the GPU.
+// single_node: pure_nccl for ranks of one node. hierarchical, non_cuda_aware and two_dimensional: NCCL within the node,
+// MPI between nodes (GpuNodeSum). MPI gets device memory if it takes it, except for non_cuda_aware; otherwise host
+// copies. Each rank of a node exchanges its slice with other nodes; if nodes differ in ranks, each node's first rank
+// sums and exchanges everything.
 //
-// allreduce_grad() and the collectives are called on all ranks at once.
+// All ranks call allreduce_grad() and the collectives at once.
 //
 // Invariants:
-// 1. What an NCCL communicator's calls use (streams, packed gradients, page-locked memory) is destroyed after it: to
-//    free memory waits for the whole device, and so for a collective that other ranks never join, until the
-//    communicator is aborted.
-// 2. All work of a communicator is enqueued on one stream: packing, reduction and unpacking need no other order.
-//    GpuNodeSum has streams of its own for copies.
-// 3. A rank waits for a stream through Nccl::wait() alone, which notices errors of NCCL. Work that goes on in another
-//    stream's order is watched, as the program may wait for that one by itself.
+// 1. Streams, packed gradients and page-locked memory of an NCCL communicator's calls are destroyed after the
+//    communicator. Freeing memory waits for the whole device, and so for a collective that other ranks may never join,
+//    until the communicator is aborted.
+// 2. All work of a communicator is enqueued on one stream, which orders packing, reduction and unpacking. GpuNodeSum
+//    has further streams for copies.
+// 3. A rank waits for a stream only through Nccl::wait(), which notices errors of NCCL. Work that join() hands to
+//    another stream is watched, because the program may wait for that stream by itself.
 //
-// Cost for gradients of B bytes: pure_nccl, one NCCL allreduce of B; the others, see GpuNodeSum.
+// Cost for gradients of B bytes: pure_nccl, one NCCL allreduce of B; for the other backends see GpuNodeSum.
 // Source: T. Akiba, K. Fukuda, S. Suzuki, "ChainerMN: Scalable Distributed Deep Learning Framework", 2017,
 // arXiv:1710.11351.
 #include <memory>
@@ -38,7 +37,7 @@
 namespace mn {
 namespace {
 
-/// What is known to go wrong with this NCCL, once, by rank 0.
+/// Rank 0 logs known faults of the NCCL in use, once.
 void warn_of_known_faults(const Topology& topology) {
   if (topology.rank != 0) return;
   static const bool told = [] {
@@ -51,7 +50,7 @@ void warn_of_known_faults(const Topology& topology) {
 
 class NcclCollectives final : public DeviceCollectives {
  public:
-  /// A null `part`: NCCL's communicator is made of the ranks of `comm`.
+  /// A null `part`: makes NCCL's communicator of the ranks of `comm`.
   NcclCollectives(MPI_Comm comm, Device device, std::optional<DType> wire, std::shared_ptr<Nccl> part)
       : device_(device.index),
         stream_(device.index),
@@ -98,8 +97,8 @@ class NcclCollectives final : public DeviceCollectives {
   void recv(BufferView buffer, int source) override { nccl_->recv(buffer, source, stream_); }
 
  private:
-  /// A stream that goes on after what was enqueued; one that no mark has any more is used again. It may outlive its
-  /// owner, as the request that has it may outlive the communicator.
+  /// A stream behind the enqueued work. Streams of destroyed marks are used again. A mark may outlive its owner,
+  /// because a request with a mark may outlive the communicator.
   class Mark final : public DeviceMark {
    public:
     explicit Mark(NcclCollectives& owner) : owner_(owner.self_) {
@@ -125,11 +124,12 @@ class NcclCollectives final : public DeviceCollectives {
     std::unique_ptr<CudaStream> stream_;
   };
 
-  std::shared_ptr<NcclCollectives*> self_ = std::make_shared<NcclCollectives*>(this);  // null once this is gone
+  // *self_ is null after destruction
+  std::shared_ptr<NcclCollectives*> self_ = std::make_shared<NcclCollectives*>(this);
   int device_;
   CudaStream stream_;
   std::vector<std::unique_ptr<CudaStream>> free_marks_;
-  std::size_t marks_ = 0;  // made
+  std::size_t marks_ = 0;  // streams created
   DevicePacker packer_;
   NcclReductions reductions_;
   DeviceScratch scratch_;
@@ -173,8 +173,8 @@ class NodeNccl final : public HostCommunicator {
 };
 
 std::shared_ptr<Communicator> make_node_nccl(CommunicatorSetup setup, GpuNodeSum::Route route) {
-  // ChainerMN's reduces to the node's first GPU and broadcasts from there. With slices all GPUs of a node exchange at
-  // once, and NCCL's reduce_scatter and allgather move no more than its reduce and broadcast.
+  // ChainerMN reduces to the node's first GPU, and broadcasts from there. With slices all GPUs of a node exchange at
+  // once, and NCCL's reduce_scatter and allgather move no more bytes than its reduce and broadcast.
   const auto form = setup.topology.uniform() ? GpuNodeSum::Form::kSlices : GpuNodeSum::Form::kLeaders;
   return std::make_shared<NodeNccl>(std::move(setup), form, route);
 }

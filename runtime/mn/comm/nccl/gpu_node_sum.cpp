@@ -9,14 +9,15 @@
 namespace mn {
 namespace {
 
-/// Ranks of one color sum the same elements on different nodes; the others sum none.
+/// Color of a rank that sums elements with ranks of other nodes: ranks of one color hold equal slices. -1 for other
+/// ranks.
 int peer_group(const Topology& topology, GpuNodeSum::Form form) {
   return form == GpuNodeSum::Form::kSlices || topology.intra_rank == 0 ? topology.intra_rank : -1;
 }
 
 }  // namespace
 
-/// The pieces of one buffer: equal slices of each, and what is left over goes to the last rank of the node.
+/// The pieces of one buffer. Each is cut into equal slices; the node's last rank also takes the rest.
 class GpuNodeSum::Pieces final : public HostPieces::Device {
  public:
   Pieces(GpuNodeSum& node, BufferView all, std::size_t step, double scale)
@@ -65,7 +66,7 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
   [[nodiscard]] BufferView piece(std::size_t k) const {
     return all_.slice(k * step_, std::min(step_, all_.count - k * step_));
   }
-  /// What the ranks of the node share evenly.
+  /// The part that the node's ranks share evenly.
   [[nodiscard]] BufferView even_part(const BufferView& whole) const {
     return whole.slice(0, whole.count / node_.slices() * node_.slices());
   }
@@ -73,7 +74,7 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
     const std::size_t part = even.count / node_.slices();
     return even.slice(rank() * part, part);
   }
-  /// What this rank exchanges with other nodes.
+  /// The elements that the rank exchanges with other nodes.
   [[nodiscard]] BufferView own(std::size_t k) const {
     const BufferView whole = piece(k);
     if (!node_.between_nodes_) return whole.slice(0, 0);
@@ -133,7 +134,7 @@ void GpuNodeSum::allreduce(BufferView all, double scale) {
   const std::size_t element_bytes = size_of(all.dtype);
   const std::size_t most = std::min(HostPieces::kBytes / element_bytes,
                                     MessageReducer::most_elements(topology_.inter_size, element_bytes, count_limit_));
-  // The last rank has up to as many elements of the last piece more than the others as there are ranks.
+  // In the last piece, the last rank may have more elements than other ranks, at most one for each rank.
   const std::size_t part = most > slices() ? most - slices() : 1;
   const std::size_t step = part * slices();
   Pieces pieces(*this, all, step, scale);

@@ -1,21 +1,21 @@
-/// Sums of gradients within a node by NCCL, between nodes by MPI: from GPU to GPU where it takes device memory, else
-/// through the host.
+/// Sums of gradients on GPUs: by NCCL within a node, by MPI between nodes. MPI gets device memory if it takes it,
+/// otherwise host copies.
 ///
-/// The backends hierarchical, non_cuda_aware and two_dimensional on GPUs call it, on all ranks at once.
+/// The backends hierarchical, non_cuda_aware and two_dimensional on GPUs call allreduce_grad() on all ranks at once.
 ///
 /// Invariants:
-/// 1. Packing, all of NCCL's work and unpacking are enqueued on one stream, and so in the same order on all ranks. Only
+/// 1. Packing, all of NCCL's work and unpacking are enqueued on one stream, and so in one order on all ranks. Only
 ///    copies to and from the host have streams of their own.
-/// 2. A piece's memory on the host is written by the copy of another piece only after the copy back from it: that
-///    stream waits for NCCL's work on the later piece, which waits for the copy back.
-/// 3. The host waits for a stream through Nccl::wait() alone, which notices errors of NCCL.
-/// 4. MPI knows no streams: it is given device memory whose work is done, and what follows it is enqueued when its
-///    messages are done.
+/// 2. Pieces reuse host memory. The copy of a later piece starts after the copy back of the earlier piece, because it
+///    waits for NCCL's work on the later piece, which waits for the copy back.
+/// 3. The host waits for a stream only through Nccl::wait(), which notices errors of NCCL.
+/// 4. MPI knows no streams: device memory goes to MPI after the work on it is done, and later work is enqueued after
+///    the messages are done.
 ///
-/// Cost for B bytes on n ranks, m nodes: on one node, an NCCL allreduce. Leaders: NCCL reduce and bcast of B, and on
-/// the first rank of each node the exchange of B between m ranks. Slices: NCCL reduce_scatter and allgather of B, and
-/// on each rank the exchange of B m / n. Through the host: a copy each way, and page-locked memory of 16 MiB for each
-/// rank that exchanges. From GPU to GPU: a kernel for each piece, and device memory of at most 16 MiB.
+/// Cost for B bytes on n ranks, m nodes. One node: an NCCL allreduce. Leaders: NCCL reduce and bcast of B, and on the
+/// first rank of each node the exchange of B between m ranks. Slices: NCCL reduce_scatter and allgather of B, and on
+/// each rank the exchange of B m / n. Host copies: a copy each way, and 16 MiB of page-locked memory on each rank that
+/// exchanges. Device memory: a kernel for each piece, and at most 16 MiB.
 #pragma once
 
 #include <array>
@@ -35,9 +35,9 @@ namespace mn {
 
 class GpuNodeSum {
  public:
-  /// Who talks to the other nodes: the node's first rank, or each rank for its slice.
+  /// Which ranks exchange sums with other nodes: the node's first rank, or each rank its slice.
   enum class Form { kLeaders, kSlices };
-  /// Which memory MPI is given.
+  /// The memory that MPI reads and writes.
   enum class Route { kHost, kDevice };
 
   /// Collective. `comm` is borrowed.
@@ -49,12 +49,12 @@ class GpuNodeSum {
 
  private:
   class Pieces;
-  /// Ranks of a node that have a part.
+  /// Number of ranks of a node that exchange a slice.
   [[nodiscard]] std::size_t slices() const {
     return form_ == Form::kSlices ? static_cast<std::size_t>(topology_.intra_size) : 1;
   }
   void allreduce(BufferView all, double scale);
-  /// Sums what MPI has received into device memory.
+  /// Sums elements that MPI has received into device memory.
   void sum(const OrderedSum& operands, DType dtype);
 
   Form form_;
@@ -68,10 +68,11 @@ class GpuNodeSum {
   std::array<HostPinned, HostPieces::kUnderWay> host_;
   CudaStream stream_;
   CudaStream sum_stream_;
-  std::array<CudaStream, 2> from_device_;  // two, so that a wait for one piece is not one for the next
+  std::array<CudaStream, 2> from_device_;  // two: the wait for a piece does not include the next
   CudaStream to_device_;
   DevicePacker packer_;
-  Nccl nccl_;  // last: freeing what its calls use waits for the device, and so for a collective that others never join
+  // last: freeing members that its work uses would wait for the device, and for collectives that others never join
+  Nccl nccl_;
 };
 
 }  // namespace mn

@@ -1,12 +1,12 @@
-/// The schedule by which GPUs of several nodes sum a large buffer: NCCL within a node, messages between nodes, by way
-/// of the host where MPI does not take device memory.
+/// The schedule by which GPUs of several nodes sum a large buffer: NCCL within a node, messages between nodes, of
+/// device memory or of host copies.
 ///
-/// GpuNodeSum runs it on all ranks at once; simulations of clusters run it with times instead of GPUs.
+/// GpuNodeSum runs the schedule on all ranks at once; simulations of clusters run it with times instead of GPUs.
 ///
 /// Invariants:
-/// 1. All ranks cut a buffer into the same pieces, and all of them call collect() and spread() for each piece, in the
-///    same order: there NCCL's calls are enqueued.
-/// 2. kUnderWay pieces are under way: collect() of one comes after spread() of the one kUnderWay before.
+/// 1. All ranks cut a buffer into equal pieces, and call collect() and spread() for each piece in one order: the two
+///    enqueue NCCL's calls.
+/// 2. kUnderWay pieces are under way: collect() of a piece follows spread() of the piece kUnderWay before.
 #pragma once
 
 #include <array>
@@ -20,26 +20,26 @@ namespace mn {
 class HostPieces {
  public:
   static constexpr std::size_t kUnderWay = 4;
-  static constexpr std::size_t kBytes = std::size_t{4} << 20;  ///< a rank's part: enough for full speed
+  static constexpr std::size_t kBytes = std::size_t{4} << 20;  ///< bytes of a rank's part: enough for full speed
 
-  /// What a GPU does with piece k. Nothing but part() waits for it.
+  /// A GPU's work on piece k. Only part() waits for the GPU.
   class Device {
    public:
     virtual ~Device() = default;
-    /// Enqueues the sum over the node, and the copy of this rank's part of it to where MPI takes it.
+    /// Enqueues the sum over the node, and the copy of the rank's part to memory for MPI.
     virtual void collect(std::size_t k) = 0;
-    /// Elements of this rank's part; 0 where others exchange the piece.
+    /// Elements of the rank's part; 0 if other ranks exchange the piece.
     [[nodiscard]] virtual std::size_t part_elements(std::size_t k) = 0;
-    /// Returns when MPI may take the part, and where it lies.
+    /// Returns the rank's part when MPI may read and write it.
     [[nodiscard]] virtual std::byte* part(std::size_t k) = 0;
-    /// Enqueues the copy of the part back, and what gives all parts to the node.
+    /// Enqueues the copy of the part back, and its distribution in the node.
     virtual void spread(std::size_t k) = 0;
   };
 
-  /// Collective. `between_nodes` sums this rank's parts, of at most `most` elements; null where it has none.
+  /// Collective. `between_nodes` sums the rank's parts, of at most `most` elements; null if the rank has none.
   static void allreduce(std::size_t pieces, std::size_t most, DType dtype, MessageReducer* between_nodes,
                         Device& device) {
-    const PendingRequest messages;  // waits for the GPU let MPI go on with them
+    const PendingRequest messages;  // waits for the GPU let MPI move the messages
     std::array<MessageReducer::Piece, kUnderWay> exchanged;
     const auto has_part = [&](std::size_t k) { return between_nodes != nullptr && device.part_elements(k) > 0; };
     in_pipeline(

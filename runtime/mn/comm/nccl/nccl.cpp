@@ -5,7 +5,7 @@
 namespace mn {
 namespace {
 
-/// By DType's order; NCCL has no booleans, whose bytes are sent as they are.
+/// Ordered as DType. NCCL has no booleans: their bytes travel as uint8.
 ncclDataType_t nccl_type(DType dtype) {
   if (dtype == DType::kInt16) throw ArgumentError("NCCL has no int16: convert it to int32 first");
   constexpr ncclDataType_t kTypes[] = {ncclUint8,   ncclInt32,   ncclInt64, ncclFloat16, ncclBfloat16,
@@ -25,7 +25,7 @@ class ScaledSum {
  public:
   explicit ScaledSum(ncclComm_t comm) : comm_(comm) {}
   ~ScaledSum() {
-    // NCCL lets it go as soon as the last call that was given it has returned, not its work.
+    // NCCL releases the operator when the last call with it has returned, before the work is done.
     if (op_ != ncclSum) static_cast<void>(ncclRedOpDestroy(op_, comm_));
   }
   ScaledSum(const ScaledSum&) = delete;
@@ -52,10 +52,10 @@ template <class Call>
 void Nccl::enqueue(std::string_view operation, std::size_t bytes, const Call& call, std::source_location where) {
   const std::lock_guard lock(mutex_);
   check_usable();
-  // For the text of an asynchronous error, which does not say what it belongs to.
+  // For the text of an asynchronous error: NCCL does not name the operation.
   operation_ = operation;
   bytes_ = bytes;
-  // (1): the first error aborts the communicator, before anybody waits for what was not enqueued.
+  // (1): the first error aborts the communicator, before any wait for work that was not enqueued.
   if (const ncclResult_t code = call(); code != ncclSuccess) fail(code, where);
 }
 
@@ -67,7 +67,7 @@ void Nccl::enqueue_reduction(std::string_view operation, ConstBufferView buffer,
       [&] {
         if (scale == 1) return call(nccl_op(op));
         ScaledSum scaled(comm_);
-        // An operator that could not be made is an error of the call: it aborts as well.
+        // An error of the operator is an error of the call: it aborts as well.
         const ncclResult_t created = scaled.create(scale, buffer.dtype);
         return created == ncclSuccess ? call(scaled.get()) : created;
       },
@@ -119,7 +119,7 @@ void Nccl::allgather(ConstBufferView send, BufferView recv, const CudaStream& st
   });
 }
 
-// (7): the first message between two ranks waits for the other one, those that follow do not.
+// (7): only the first message between two ranks waits for the other rank.
 bool Nccl::must_connect(std::vector<bool>& connected, std::size_t peer) {
   const bool must = !connected[peer];
   connected[peer] = true;
@@ -162,22 +162,22 @@ void Nccl::exchange(std::span<const ConstBufferView> sent, std::span<const Buffe
 
 void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
                  std::span<const BufferView> received, const CudaStream& stream) {
-  // One new connection is enough for the whole group to go aside: it waits for that peer.
+  // One new connection sends the whole group aside, because the group waits for the new peer.
   bool connects = false;
   for (std::size_t peer = 0; peer < sent.size(); ++peer) {
     if (sent[peer].count > 0) connects |= must_connect(sends_to_, peer);
     if (received[peer].count > 0) connects |= must_connect(receives_from_, peer);
   }
-  // `comm_` becomes null where the communicator is aborted while this runs aside.
+  // A copy: `comm_` becomes null if the communicator is aborted while the call runs aside.
   const auto call = [&, comm = comm_] {
     ncclResult_t first_error = ncclGroupStart();
-    // The first error is the one that says why; what follows it is its consequence.
+    // Keep the first error, the cause; later errors follow from it.
     const auto go_on = [&](ncclResult_t code) { first_error = first_error != ncclSuccess ? first_error : code; };
     for (std::size_t peer = 0; peer < sent.size() && first_error == ncclSuccess; ++peer) {
       const ConstBufferView& out = sent[peer];
       const BufferView& in = received[peer];
       const int rank = static_cast<int>(peer);
-      // Both ends skip empty parts: the counts of a pair are the same on both.
+      // Both ends skip empty parts, because their counts are equal.
       if (out.count > 0) go_on(ncclSend(out.data, out.count, nccl_type(out.dtype), rank, comm, stream_of(stream)));
       if (in.count > 0) go_on(ncclRecv(in.data, in.count, nccl_type(in.dtype), rank, comm, stream_of(stream)));
     }

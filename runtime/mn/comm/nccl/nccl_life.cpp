@@ -24,7 +24,7 @@ constexpr int kFirstThatSplits = 21800;  // 2.18.0
 constexpr auto kAbortTime = std::chrono::seconds(5);
 constexpr auto kBetweenLooksAside = std::chrono::microseconds(50);
 
-/// (6), (7): NCCL reads variables at its first call, and so whether ranks of a later communicator may share a GPU.
+/// (6), (7): NCCL reads variables at its first call, and so decides for all later communicators.
 void set_variables() {
   static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0));
   if (nccl_shares_gpus()) static_cast<void>(setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0));
@@ -35,7 +35,7 @@ std::string line_of(const std::source_location& where) {
   return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
 }
 
-/// `who` is empty where nothing is known of the communicator yet.
+/// `who` is empty before the communicator has a name.
 std::string failure(ncclResult_t code, ncclComm_t comm, std::string_view operation, std::size_t bytes,
                     const std::string& who, const std::source_location& where) {
   const char* detail = ncclGetLastError(comm);
@@ -55,7 +55,7 @@ std::chrono::seconds nccl_timeout() {
   return std::chrono::seconds(seconds);
 }
 
-/// This process's communicators, for (9). Never destroyed: one may live as long as the process.
+/// All communicators of the process, for (9). Never destroyed: a communicator may live as long as the process.
 struct Living {
   std::mutex mutex;
   std::vector<Nccl*> all;
@@ -73,7 +73,7 @@ void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes
 }
 
 Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(device.index) {
-  // (6): NCCL itself would fail on some ranks, and leave the others in ncclCommInitRank.
+  // (6): NCCL would fail on some ranks, and leave the other ranks in ncclCommInitRank.
   const std::string conflict = find_device_conflict(comm, device);
   if (!conflict.empty() && !nccl_shares_gpus(comm, device)) {
     throw UsageError("NCCL needs a GPU of its own for every rank, but " + conflict +
@@ -84,12 +84,12 @@ Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(de
   name_rank();
   set_variables();
   ncclUniqueId id{};
-  // An error here would leave the others in MPI_Bcast; mn::Job then ends the job.
+  // An error on rank 0 leaves the other ranks in MPI_Bcast; mn::Job then ends the job.
   if (rank_ == 0) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   mpi_check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm), "sharing NCCL's id", sizeof id);
   cuda_set_device(device.index);
   operation_ = "ncclCommInitRank";
-  const auto made = std::make_shared<ncclComm_t>();  // the call's as well, if it is left behind
+  const auto made = std::make_shared<ncclComm_t>();  // shared with a call that is left behind
   nccl_check(aside([=, size = size_, rank = rank_] { return ncclCommInitRank(made.get(), size, id, rank); }),
              "ncclCommInitRank on " + who_);
   adopt(*made);
@@ -138,9 +138,9 @@ Nccl::~Nccl() {
     const std::lock_guard lock(living().mutex);
     std::erase(living().all, this);
   }
-  watch_ = {};  // after the end of watched work, or its time-out: ncclCommDestroy would wait for it without end
+  watch_ = {};  // after watched work or its time-out: ncclCommDestroy would wait for the work forever
   if (!failure_.empty()) log_warning(failure_);  // no call has thrown it
-  // (2): the other ranks may never come to ncclCommDestroy.
+  // (2): other ranks may never come to ncclCommDestroy.
   if (std::uncaught_exceptions() > 0) abort(std::chrono::milliseconds(0));
   if (comm_ != nullptr && ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed on " + who_);
   if (!aborting_.valid()) return;
@@ -165,7 +165,7 @@ void Nccl::abort(std::chrono::milliseconds delay) noexcept {
       return ncclCommAbort(comm);
     });
     aborting_ = task.get_future();
-    // (3): detached, because a captured graph may hold it up forever.
+    // (3): detached, because a captured graph may block it forever.
     std::thread(std::move(task)).detach();
   } catch (const std::exception& error) {
     log_warning("NCCL cannot be aborted on " + who_ + ": " + error.what());
@@ -185,14 +185,14 @@ void Nccl::abort_others() noexcept {
 
 void Nccl::fail(ncclResult_t code, std::source_location where) {
   const std::string message = failure(code, comm_, operation_, bytes_, who_, where);
-  abort(kReportTime);  // (4): the delay lets this rank's words come first
+  abort(kReportTime);  // (4): the delay lets the rank report first
   throw CommError(message);
 }
 
 ncclResult_t Nccl::aside(std::function<ncclResult_t()> call) {
   const auto begin = Clock::now();
   std::packaged_task<ncclResult_t()> task([call = std::move(call), device = device_] {
-    // Else its allocations would end the capture of a graph that another thread is making.
+    // Relaxed: in other modes allocations would end the capture of a graph on another thread.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
     static_cast<void>(cudaSetDevice(device));
@@ -202,7 +202,7 @@ ncclResult_t Nccl::aside(std::function<ncclResult_t()> call) {
   std::thread thread(std::move(task));
   try {
     while (done.wait_for(kBetweenLooksAside) != std::future_status::ready) {
-      progress_pending_requests();  // a peer may come only after a message of this rank
+      progress_pending_requests();  // a peer may come only after a message of the rank
       if (comm_ == nullptr) {
         check_patience(begin);
         continue;

@@ -11,7 +11,7 @@ NcclReductions::Way NcclReductions::way_for(DType dtype, ReduceOp op, int ranks)
   if (op == ReduceOp::kAverage) {
     return {is_half ? kWidened : kAsTheyAre, is_half ? DType::kFloat32 : dtype, ReduceOp::kSum, 1.0 / ranks, 1};
   }
-  // In the order of integers a NaN is the largest key, so the maximum keeps it.
+  // A NaN is the largest key: the maximum keeps it.
   if (is_float && (op == ReduceOp::kMin || op == ReduceOp::kMax)) {
     const DType key = dtype == DType::kFloat64 ? DType::kInt64 : DType::kInt32;
     return {kKeys, key, ReduceOp::kMax, 1, op == ReduceOp::kMin ? -1.0 : 1.0};
@@ -54,7 +54,7 @@ void NcclReductions::reduce(ConstBufferView send, BufferView recv, ReduceOp op, 
   if (way.form == Way::Form::kAsTheyAre) return nccl.reduce(send, recv, way.op, way.scale, root, stream);
   const BufferView wire = converted(send, way, stream);
   nccl.reduce(wire, wire, way.op, way.scale, root, stream);
-  // Elsewhere `wire` holds this rank's own values, or what NCCL left of them.
+  // On other ranks `wire` holds no result.
   if (nccl.rank() == root) convert_back(wire, recv, way, stream);
 }
 

@@ -10,13 +10,13 @@
 namespace mn {
 namespace {
 
-constexpr int kLooksWithoutPause = 2000;  // a small collective is done within that many looks
+constexpr int kLooksWithoutPause = 2000;  // a small collective ends within so many looks
 constexpr auto kBetweenStreamLooks = std::chrono::microseconds(50);
 constexpr auto kBetweenWatchLooks = std::chrono::milliseconds(100);
 
 }  // namespace
 
-/// Throws what the watch has found, once.
+/// Throws the watch's error, once.
 void Nccl::check_usable() {
   if (comm_ != nullptr) return;
   const std::string found = std::exchange(failure_, {});
@@ -28,12 +28,12 @@ void Nccl::check_progress(Clock::time_point begin) {
   ncclResult_t state = ncclSuccess;
   const ncclResult_t code = ncclCommGetAsyncError(comm_, &state);
   if (code != ncclSuccess) fail(code, std::source_location::current());
-  // A peer's abort, or a broken connection, shows here alone: the stream would wait forever.
+  // The only sign of a peer's abort or a broken connection: the stream would wait forever.
   if (state != ncclSuccess && state != ncclInProgress) fail(state, std::source_location::current());
   check_patience(begin);
 }
 
-/// NCCL itself waits without end for a rank that has not come.
+/// NCCL itself waits forever for a missing rank.
 void Nccl::check_patience(Clock::time_point begin) const {
   if (patience_.count() == 0 || Clock::now() - begin < patience_) return;
   const std::string bytes = bytes_ > 0 ? " of " + std::to_string(bytes_) + " bytes" : "";
@@ -51,7 +51,7 @@ void Nccl::wait(const CudaStream& stream) {
         check_progress(begin);
       }
       check_limits();
-      progress_pending_requests();  // a peer may join only after a message of this rank
+      progress_pending_requests();  // a peer may join only after a message of the rank
       if (looks < kLooksWithoutPause)
         std::this_thread::yield();
       else
@@ -75,7 +75,7 @@ void Nccl::watch(const CudaStream& stream) {
     watched_work_ = cuda_create_event();
     watch_ = std::jthread([this](const std::stop_token& stop) { run_watch(stop); });
   }
-  // The event moves on to the newest work, which is done only after all before it.
+  // The event moves on to the newest work, which is done after all earlier work.
   cuda_check(cudaEventRecord(static_cast<cudaEvent_t>(watched_work_.get()), static_cast<cudaStream_t>(stream.handle())),
              "cudaEventRecord");
   watching_since_ = Clock::now();
@@ -83,13 +83,13 @@ void Nccl::watch(const CudaStream& stream) {
   watched_.notify_one();
 }
 
-/// True also if the device has failed: then every call says so.
+/// True also if the device has failed: every later call reports the failure.
 bool Nccl::is_watched_work_done() {
   return cudaEventQuery(static_cast<cudaEvent_t>(watched_work_.get())) != cudaErrorNotReady;
 }
 
 void Nccl::run_watch(const std::stop_token& stop) {
-  // Else a query would end the capture of a graph that another thread is making.
+  // Relaxed: in other modes a query would end the capture of a graph on another thread.
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
   static_cast<void>(cudaSetDevice(device_));
