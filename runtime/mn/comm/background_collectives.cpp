@@ -1,27 +1,27 @@
-// The communicator's collective calls that do not wait (ibcast, iallgather, iallreduce, ireduce_scatter), and abort(),
-// which ends them too.
+// The communicator's nonblocking collective calls (ibcast, iallgather, iallreduce, ireduce_scatter), and abort(), which
+// ends them too.
 //
-// Users of communicators start them on all ranks in the same order, and wait for them in any.
+// All ranks start the calls in one order, and may wait for them in any order.
 //
 // Invariants:
-// 1. One thread of each rank makes the calls that need the host, in the order in which they were started, on a
-//    communicator of the same ranks and way to reduce: each has the bits of its blocking form, and none waits for a
-//    later one.
-// 2. Calls on a device go to the one stream of its collectives, blocking or not, so NCCL sees them in program order.
-// 3. What a call waits for is marked when it is started: wait() does not wait for what was started later.
-// 4. A call that fails ends those behind it, whose wait() throws the same error: the ranks may be out of step. What
-//    debug mode finds wrong is every rank's error: it is its call's alone.
-// 5. A start waits for no other rank: the thread makes its communicator when it has its first call, whose time-out
-//    covers the wait for the other ranks' threads. What that needs of MPI was made with this communicator: Open MPI
-//    makes one communicator at a time in a process, and one that the program makes meanwhile may wait for ranks that
-//    wait for this call.
-// 6. A wait for a call with a time-out ends where a rank gives the communicator up, and ends the thread's. What makes
-//    the thread's communicator cannot be ended, as where a rank dies in it: until that is there, the wait has the
-//    call's time-out too.
-// 7. A call that gives up gives the program's communicator up too: its later calls would be out of step with this one.
+// 1. Calls that need the host are made by one thread of each rank, in the order of their starts, on a communicator with
+//    the ranks and the backend of the program's. Each call has the bits of its blocking form, and none waits for a
+//    later call.
+// 2. Calls on a device go to the one stream of its collectives, blocking or not: NCCL sees them in program order.
+// 3. A mark is set when a call is started: wait() does not wait for later calls.
+// 4. An error of a call ends all later calls, and their wait() throws the error, because the ranks may be out of step.
+//    An error that debug mode finds is thrown on every rank, and ends its own call only.
+// 5. A start waits for no other rank. The thread makes its communicator with its first call, whose time-out covers the
+//    wait for the threads of other ranks. The MPI communicators for it were made with the program's communicator: Open
+//    MPI makes one communicator at a time in a process, and another one of the program may wait for ranks that wait for
+//    the call.
+// 6. A wait for a call with a time-out ends when a rank gives the program's communicator up, and then ends the thread's
+//    communicator too. Creation of the thread's communicator cannot be ended, for instance if a rank dies in it: until
+//    it is there, the call's time-out applies to the wait.
+// 7. A call that gives up also gives the program's communicator up, because later calls would be out of step.
 //
-// Cost: on the host two switches between threads for a call, and once a communicator and a thread; on the device a mark
-// on the stream.
+// Cost of a call on the host: two switches between threads; the first call also makes a communicator and a thread. On
+// the device: a mark on the stream.
 #include <chrono>
 #include <functional>
 #include <future>
@@ -49,13 +49,13 @@ void require_in_use(const CallLimits& program) {
   if (program.failed()) throw CommError("a call in the background ends: " + program.failure());
 }
 
-/// Ends the program's calls of its communicator: (7).
+/// Gives the program's communicator up: (7).
 void give_up(CallLimits& program, int rank, const CommError& why) {
   if (program.failed()) return;
   program.abort("rank " + std::to_string(rank) + " has given up a call in the background: " + why.what());
 }
 
-/// A call of the thread, whose communicator is `comm`.
+/// Makes a call on the thread and its communicator `comm`.
 void make_call(CallLimits& program, Communicator& comm, const std::function<void(Communicator&)>& call) {
   try {
     call(comm);
@@ -65,7 +65,8 @@ void make_call(CallLimits& program, Communicator& comm, const std::function<void
   }
 }
 
-/// Until the other ranks' threads are here, or `program` is given up: what makes a communicator cannot be ended.
+/// Waits until the threads of other ranks arrive, or `program` is given up. Afterwards the creation of a communicator
+/// cannot be ended.
 void meet_other_threads(CallLimits& limits, const CallName& call, const CallLimits& program, MPI_Comm comm) {
   LimitedCall first(limits, call);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -84,7 +85,7 @@ class BackgroundCall final : public Request::Impl {
   BackgroundCall(std::shared_ptr<CommunicationThread> thread, CommunicationThread::Task call,
                  std::shared_ptr<CallCheck> calls, std::chrono::milliseconds timeout)
       : thread_(std::move(thread)), calls_(std::move(calls)), name_(calls_->last()), timeout_(timeout) {
-    // Shared, because a std::function is copied; broken if the task is dropped.
+    // Shared, because a std::function is copied. The promise breaks if the task is dropped.
     auto done = std::make_shared<std::promise<bool>>();
     done_ = done->get_future();
     thread_->submit([done = std::move(done), call = std::move(call)](Communicator& comm) {
@@ -93,7 +94,7 @@ class BackgroundCall final : public Request::Impl {
         done->set_value(true);
       } catch (const ArgumentError& error) {
         if (!error.on_all_ranks()) throw;
-        done->set_exception(std::current_exception());  // (4): every rank's, so its call's alone
+        done->set_exception(std::current_exception());  // (4): thrown on every rank, so later calls go on
       }
     });
   }
@@ -103,7 +104,7 @@ class BackgroundCall final : public Request::Impl {
     try {
       done_.get();
     } catch (const std::future_error&) {
-      thread_->wait();  // throws what has ended the thread's work
+      thread_->wait();  // throws the error that has ended the thread's work
     }
   }
   bool is_done() override {
@@ -115,9 +116,9 @@ class BackgroundCall final : public Request::Impl {
   [[nodiscard]] bool has_ended(std::chrono::milliseconds patience) const {
     return done_.wait_for(patience) == std::future_status::ready;
   }
-  /// Not when the communicator, which knows of it, is gone.
+  /// False once the communicator is gone.
   [[nodiscard]] bool may_be_given_up() const { return timeout_.count() > 0 && calls_->is_open(); }
-  /// Until it has ended: (6).
+  /// Waits for the end of the call: (6).
   void watch() {
     try {
       {
@@ -161,10 +162,10 @@ Request Communicator::start(std::initializer_list<ConstBufferView> buffers, cons
     return Request(std::make_unique<DeviceCall>(std::move(mark)));
   }
   if (!background_) background_ = make_background();
-  // The one of this moment: set_timeout() may be called before the thread comes to it.
+  // Read now: set_timeout() may follow before the thread makes the call.
   const auto timeout = this->timeout();
   const auto limited = [call = std::move(call), timeout, calls = calls_, name = calls_->last()](Communicator& comm) {
-    require_in_use(calls->limits());  // (6): an abort may have come before the thread had this communicator
+    require_in_use(calls->limits());  // (6): an abort may have come before the thread had its communicator
     const CallTimeout limit(comm, timeout);
     comm.calls_->stand_for(name);
     make_call(calls->limits(), comm, call);
@@ -173,7 +174,7 @@ Request Communicator::start(std::initializer_list<ConstBufferView> buffers, cons
 }
 
 std::shared_ptr<CommunicationThread> Communicator::make_background() {
-  // Device buffers with collectives of their own do not come to the thread: it needs no second NCCL communicator.
+  // The thread needs no second NCCL communicator: it gets no call that a device's collectives can make.
   const bool on_gpus = device_.type == DeviceType::kCuda;
   const auto setup = std::make_shared<CommunicatorSetup>(
       CommunicatorSetup{on_gpus ? "flat" : name_, std::move(background_comm_), topology(), device_, count_limit_,
@@ -184,7 +185,7 @@ std::shared_ptr<CommunicationThread> Communicator::make_background() {
     const RecordedCall first(calls->group(), name);
     if (setup->timeout.count() > 0) {
       GroupName group = calls->group();
-      group.ordinal = -group.ordinal;  // no other's
+      group.ordinal = -group.ordinal;  // unique, as ordinals are positive
       CallLimits limits(setup->comm.get(), group, setup->timeout);
       try {
         meet_other_threads(limits, name, calls->limits(), setup->comm.get());

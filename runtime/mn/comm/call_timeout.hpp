@@ -1,4 +1,4 @@
-/// A time-out for some calls of a communicator: included by <mn/comm/communicator.hpp>.
+/// A time-out for some calls of a communicator; included by <mn/comm/communicator.hpp>.
 #pragma once
 
 #include <chrono>
@@ -7,10 +7,10 @@ namespace mn {
 
 class Communicator;
 
-/// The time-out of the calls that this rank makes on `comm` while it lives; then the one before counts again.
+/// While it lives, the calls of the rank on `comm` have `timeout`; its destructor restores the former time-out.
 class CallTimeout {
  public:
-  /// `timeout` 0: none. Collective calls need one on all ranks or on none. `comm` must outlive it.
+  /// `timeout` 0: none. Collective calls need a time-out on all ranks, or on none. `comm` must outlive the object.
   CallTimeout(Communicator& comm, std::chrono::milliseconds timeout);
   ~CallTimeout();
   CallTimeout(const CallTimeout&) = delete;             ///< not copyable

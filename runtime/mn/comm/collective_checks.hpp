@@ -1,6 +1,6 @@
-/// Checks of the arguments of collective calls that exist in a blocking form and in one that does not wait.
+/// Checks of arguments that blocking and nonblocking forms of collective calls share.
 ///
-/// Each throws ArgumentError; `operation` names the call in it. Local.
+/// Each throws ArgumentError, with the call's name from `operation`. Local.
 #pragma once
 
 #include <string_view>

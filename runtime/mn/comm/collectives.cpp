@@ -1,8 +1,8 @@
 // The communicator's collective calls with equal parts.
 //
-// Users of communicators call them, on all ranks at once. What they have in common: CallCheck first; the device's own
-// collectives where all buffers lie there; else MPI, or a reduction in rank order, with device buffers staged through
-// the host as far as MPI does not take them.
+// Users call them on all ranks at once. Each call first asks CallCheck. If all buffers lie on the device and the device
+// has collectives of its own, they make the call. Otherwise MPI does, or a reduction in rank order, with host copies of
+// device buffers that MPI does not take.
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -21,8 +21,8 @@ namespace {
 
 std::string by(ReduceOp op) { return ", " + std::string(name_of(op)); }
 
-/// Returns when all ranks have come to it. What MPI finds wrong in a collective call that can be left ends the process:
-/// such a barrier must not meet another call.
+/// Returns when all ranks have come. A nonblocking MPI collective ends the process if it meets another call, so a
+/// limited barrier is compared first.
 void wait_for_all(CallCheck& calls, MPI_Comm comm) {
   if (limited_call() != nullptr) calls.match("barrier", {});
   call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm);
@@ -40,7 +40,7 @@ void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
   if (on_device({buffer}, [&](DeviceCollectives& device) { device.bcast(buffer, root); })) return;
   calls_->match("bcast", buffer, root);
   const bool is_root = rank() == root;
-  // The root's buffer is read alone and the others' written alone: one copy each where it is staged.
+  // The root's buffer is only read, other buffers are only written: at most one host copy each way.
   const ConstBufferView send = is_root ? buffer : BufferView();
   const BufferView recv = is_root ? BufferView() : buffer;
   on_host(host_copies_->for_mpi(buffer), send, recv, [&](ConstBufferView in, BufferView out) {
@@ -79,7 +79,7 @@ void Communicator::allgather(ConstBufferView send, BufferView recv) {
   calls_->match("allgather", send);
   on_host(host_copies_->for_mpi(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
     const MpiCount n(in.count, in.dtype, count_limit_);
-    // MPI_IN_PLACE must be every rank's choice, so each puts its part where it belongs, as MPI would.
+    // MPI_IN_PLACE must be the choice of every rank: each rank puts its part in place itself.
     bool in_place = is_in_place(out, in, rank());
     if (!in_place && in.count > 0 && !lies_on_device(in) && !lies_on_device(out)) {
       const std::size_t own = static_cast<std::size_t>(rank()) * in.bytes();
@@ -108,7 +108,7 @@ void Communicator::alltoall(ConstBufferView send, BufferView recv) {
   const bool in_place = is_in_place(recv, send, 0);
   on_host(in_place ? host_copies_->after(send, recv) : host_copies_->for_mpi(send, recv), send, recv,
           [&](ConstBufferView in, BufferView out) {
-            // A copy, as MPI_IN_PLACE would have to be every rank's choice. What was staged is one already.
+            // A copy, because MPI_IN_PLACE would have to be the choice of every rank. A host copy is a copy already.
             const KeptForMpi<std::vector<std::byte>> copy({});
             if (in_place && in.data == out.data) {
               copy->assign(static_cast<const std::byte*>(in.data), static_cast<const std::byte*>(in.data) + in.bytes());
@@ -165,7 +165,7 @@ void Communicator::reduce(ConstBufferView send, BufferView recv, ReduceOp op, in
   const auto call =
       calls_->collective("reduce", send, checks, [&] { return described(send) + by(op) + from_root(root); });
   if (rank() != root) recv = {};
-  // By `send` alone, as the other ranks have no recv.
+  // By `send` alone: other ranks have no recv.
   if (on_device({send}, [&](DeviceCollectives& device) { device.reduce(send, recv, op, root); })) return;
   calls_->match("reduce", send, root, op);
   on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {

@@ -50,7 +50,7 @@ CommunicationThread::~CommunicationThread() {
     shared_->stop = true;
   }
   shared_->changed.notify_all();
-  // The thread may be in a call that other ranks never join; a join would then wait without end.
+  // The thread may be in a call that other ranks never join; a join would wait forever.
   if (std::uncaught_exceptions() > 0) {
     thread_.detach();
     return;
@@ -60,7 +60,7 @@ CommunicationThread::~CommunicationThread() {
     const std::lock_guard lock(known().mutex);
     std::erase(known().threads, shared_);
   }
-  // Nobody has waited for what failed, and a destructor cannot throw it.
+  // No wait() has thrown the error, and a destructor cannot.
   if (!shared_->error || reported_) return;
   try {
     std::rethrow_exception(shared_->error);
@@ -82,7 +82,7 @@ void CommunicationThread::abort(const std::string& reason) {
 void CommunicationThread::submit(Task task) {
   {
     const std::lock_guard lock(shared_->mutex);
-    // The ranks may be out of step: what follows an error is not begun. wait() throws it.
+    // After an error ranks may be out of step: no later task begins. wait() throws the error.
     if (shared_->error) return;
     shared_->tasks.push_back(std::move(task));
   }
@@ -112,7 +112,7 @@ void CommunicationThread::run(Shared& shared) {
   std::unique_lock lock(shared.mutex);
   while (true) {
     shared.changed.wait(lock, [&] { return shared.stop || !shared.tasks.empty(); });
-    // What was submitted before the end is still done: other ranks do it too.
+    // Tasks submitted before the end still run, because other ranks run them too.
     if (shared.tasks.empty()) return;
     run_task(shared, lock);
     shared.changed.notify_all();
@@ -120,13 +120,13 @@ void CommunicationThread::run(Shared& shared) {
 }
 
 void CommunicationThread::make_communicator(Shared& shared) {
-  // Without the lock: it is collective, and other ranks may come to it late.
+  // Without the lock: creation is collective, and other ranks may come late.
   auto comm = std::exchange(shared.make, nullptr)();
   const std::lock_guard lock(shared.mutex);
   shared.comm = std::move(comm);
 }
 
-/// Unlocks while the task runs, and while what it owns is released.
+/// Unlocks while the task runs, and while its memory is released.
 void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>& lock) {
   Task task = std::move(shared.tasks.front());
   shared.tasks.pop_front();
@@ -139,7 +139,7 @@ void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>&
   } catch (...) {
     error = std::current_exception();
   }
-  // Before the lock: what it owns may free GPU memory, and so wait.
+  // Before the lock: memory of the task may be on a GPU, and freeing it waits.
   task = nullptr;
   lock.lock();
   shared.busy = false;

@@ -31,7 +31,7 @@ std::shared_ptr<std::byte> zeroed_pinned(std::size_t bytes, int device) {
   return memory;
 }
 
-/// For the record of a call without elements.
+/// The record of a call that has bytes, but no elements.
 ConstBufferView of_bytes(std::size_t bytes) { return {nullptr, bytes, DType::kUInt8}; }
 
 }  // namespace
@@ -40,7 +40,7 @@ Communicator::Communicator(CommunicatorSetup setup)
     : PlacedRank(std::move(setup.topology)),
       name_(std::move(setup.name)),
       comm_(setup.in_background ? Mpi() : std::move(setup.comm)),
-      // A thread makes no communicator of MPI's, and sends no messages of the program's.
+      // A thread makes no communicator of MPI, and sends no messages of the program.
       internal_comm_(setup.in_background ? std::move(setup.comm) : Mpi::duplicate(comm_.get())),
       background_comm_(setup.in_background || !mpi_takes_threads() ? Mpi() : Mpi::duplicate(comm_.get())),
       device_(setup.device),
@@ -52,7 +52,7 @@ Communicator::Communicator(CommunicatorSetup setup)
       host_copies_(std::make_unique<CallHostCopies>(device_.index)) {}
 
 Communicator::~Communicator() {
-  // Requests may outlive MPI's communicator: their waits must not ask it who is missing, and begin nothing with it.
+  // Requests may outlive MPI's communicator: their waits must not ask for missing ranks, and must start nothing.
   calls_->limits().set_timeout(std::chrono::milliseconds(0));
   calls_->close();
 }
@@ -68,17 +68,17 @@ bool Communicator::debug() const noexcept { return calls_->debug(); }
 
 void Communicator::finalize() {
   if (!internal_comm_) return;
-  static_cast<void>(has_given_up());  // a notice that has come ends it here: MPI may still use what would be freed
+  static_cast<void>(has_given_up());  // a notice that has arrived ends finalize(): MPI may still use the communicators
   {
     const auto call = calls_->collective("finalize");
-    // First what calls MPI or NCCL at times of its own.
+    // First the members whose threads call MPI or NCCL.
     background_.reset();
     recorded_.reset();
     do_finalize();
   }
   host_copies_.reset();
   reducer_.reset();
-  // The ranks free their communicators in one order: MPI_Comm_free is collective.
+  // All ranks free their communicators in one order: MPI_Comm_free is collective.
   background_comm_.reset();
   internal_comm_.reset();
   comm_.reset();
@@ -104,24 +104,16 @@ std::chrono::milliseconds Communicator::timeout() const noexcept { return calls_
 
 bool Communicator::has_given_up() const noexcept { return calls_->limits().has_failed(); }
 
-void Communicator::do_allreduce(BufferView buffer, const Reduction& reduction) {
-  reducer_->allreduce(buffer.data, buffer.count, reduction);
-}
-
 DeviceCollectives* Communicator::do_device_collectives() noexcept { return nullptr; }
-
-void Communicator::do_prepare_background(CommunicatorSetup& /*background*/) {}
-
-void Communicator::do_finalize() {}
 
 std::shared_ptr<Nccl> Communicator::do_split(int /*color*/, int /*key*/) const { return nullptr; }
 
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
   const auto call = calls_->collective("allocate", of_bytes(bytes), nothing,
                                        [&] { return " of " + std::to_string(bytes) + " bytes"; });
-  // In what follows the ranks of a node meet at most.
+  // Compared here: only ranks of a node meet below.
   calls_->match("allocate", of_bytes(bytes));
-  // The backend decides alike on all ranks of a node; what follows is local.
+  // The backend decides alike on all ranks of a node; ordinary memory is local.
   if (auto memory = do_allocate(bytes)) return memory;
   return device_.type == DeviceType::kCuda ? zeroed_pinned(bytes, device_.index) : zeroed(bytes);
 }
@@ -140,10 +132,6 @@ std::unique_ptr<SharedReducer> Communicator::share(std::span<const BufferView> b
   if (reducer) reducer->record_in(calls_);
   return reducer;
 }
-
-std::shared_ptr<std::byte> Communicator::do_allocate(std::size_t /*bytes*/) { return nullptr; }
-
-std::unique_ptr<SharedReducer> Communicator::do_share(std::span<const BufferView> /*buffers*/) { return nullptr; }
 
 CallTimeout::CallTimeout(Communicator& comm, std::chrono::milliseconds timeout) : comm_(comm), before_(comm.timeout()) {
   comm.set_timeout(timeout);

@@ -1,4 +1,4 @@
-/// A fixed group of ranks that issue the same collectives in the same order; ChainerMN's communicator.
+/// A fixed group of ranks that issue equal collective calls in one order; ChainerMN's communicator.
 #pragma once
 
 #include <chrono>
@@ -35,25 +35,33 @@ class SharedReducer;
 struct Reduction;
 
 /// A group of ranks, and how they exchange data.
-/// Buffers are spans, vectors, arrays or tensors, on the host or on this communicator's device; counts are elements and
-/// may exceed INT_MAX. NCCL moves device buffers where the backend has it, MPI where it takes them; else they are
-/// staged through page-locked host memory. A call begins after the work on the streams that its buffers name: a tensor
-/// names torch's current stream, other views the legacy default stream unless told otherwise. Where one rank passes a
-/// device buffer all do. But for those of device_collectives(), calls block until any stream may use the result, and
-/// memory may be freed.
 ///
-/// All ranks of the group must make a collective call with the same count, dtype, op and root. Arguments are checked
-/// before anything is sent: ArgumentError. CommError when MPI, CUDA or NCCL fails; after it the communicator can only
-/// be destroyed. One thread at a time. Creation and destruction are collective. Where one rank gives other ones, nobody
-/// writes beyond its memory: those that see it throw CommError, with a time-out the rest, too. NCCL compares nothing.
-/// Debug mode (MN_DEBUG=1, or CommunicatorOptions): before each collective call the ranks compare operation, count,
-/// dtype, op and root, and search gradients for values that are not finite. A mismatch, or an argument that one rank
-/// rejects, throws the same ArgumentError on every rank, with the rank, the argument and both versions in it.
+///     auto comm = mn::create_communicator("auto");  // collective over MPI_COMM_WORLD
+///     std::vector<float> loss{local_loss}, weights(1000);
+///     comm->bcast(weights);                         // every rank has rank 0's weights
+///     mn::Request mean = comm->iallreduce(loss, mn::ReduceOp::kAverage);
+///     compute(weights);                             // while the sum is under way
+///     mean.wait();
 ///
-/// Time-outs (CommunicatorOptions::timeout, set_timeout()): a call that does not end in time, 50 ms at least, throws
-/// CommError on every rank that waits in it, with the call, its number and which ranks are missing. A rank that comes
-/// later throws too, in that call or the next. MPI may still write to its buffers: they must live as long as the
-/// process. Not limited: creation, split(), finalize() and what device_collectives() enqueues (MN_NCCL_TIMEOUT).
+/// Buffers are spans, vectors, arrays or tensors, on the host or on the communicator's device; counts are elements and
+/// may exceed INT_MAX. If one rank passes a device buffer, all must. NCCL moves device buffers if the backend has NCCL,
+/// MPI if it takes device memory; otherwise they go through host copies. A call begins after the work on the streams of
+/// its buffers (tensors: torch's current stream; other views: the legacy default stream unless told otherwise), and
+/// blocks until any stream may use the result and memory may be freed. Only device_collectives() return at once.
+///
+/// All ranks must make a collective call with equal count, dtype, op and root. Creation and destruction are collective.
+/// One thread at a time. A wrong argument throws ArgumentError before anything is sent. If MPI, CUDA or NCCL fails,
+/// calls throw CommError, and the communicator can only be destroyed. If ranks pass different arguments, no rank writes
+/// out of bounds; the ranks that notice throw CommError, with a time-out all ranks do. NCCL compares nothing.
+///
+/// Debug mode (MN_DEBUG=1, CommunicatorOptions): before each collective call ranks compare operation, count, dtype, op
+/// and root, and search gradients for values that are not finite. A mismatch, or an argument that one rank rejects,
+/// throws an equal ArgumentError on every rank, with the rank, the argument and both versions.
+///
+/// Time-outs (CommunicatorOptions::timeout, set_timeout()), 50 ms at least: when a call's time is over, every waiting
+/// rank throws CommError with the call, its number and the missing ranks; a late rank throws in that or the next call.
+/// MPI may still write to the buffers: they must live as long as the process. Not limited: creation, split(),
+/// finalize() and work of device_collectives() (MN_NCCL_TIMEOUT).
 class Communicator : public PlacedRank {
  public:
   /// Collective, unless an exception unwinds or MPI is finalized.
@@ -61,142 +69,134 @@ class Communicator : public PlacedRank {
   Communicator(const Communicator&) = delete;             ///< not copyable
   Communicator& operator=(const Communicator&) = delete;  ///< not copyable
 
-  /// The backend's name: "hierarchical".
+  /// Name of the backend: "hierarchical".
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// Where this rank computes, and where device buffers must lie.
+  /// Where the rank computes, and where device buffers must lie.
   [[nodiscard]] Device device() const noexcept { return device_; }
-  /// The calls that are ordered with the work of a GPU's streams; null on backends that need the host in between, and
-  /// after finalize().
+  /// Calls in the order of a GPU's streams; null on backends that need the host in between, and after finalize().
   [[nodiscard]] DeviceCollectives* device_collectives();
-  /// Whether calls are compared between ranks.
+  /// Whether ranks compare calls before they make them.
   [[nodiscard]] bool debug() const noexcept;
-  /// This communicator's own, with MPI_ERRORS_RETURN: for messages. Collective calls go through another one.
+  /// MPI's communicator for the program's messages, with MPI_ERRORS_RETURN. Collective calls go through another one.
   [[nodiscard]] MPI_Comm mpi_comm() const noexcept { return comm_.get(); }
 
-  /// Collective: frees what the group holds of MPI, as destruction would. Every later call but this one, abort()
-  /// and those that set or tell something throws ArgumentError. Memory from allocate() remains valid.
+  /// Collective: frees all MPI resources, as destruction would. Later calls throw ArgumentError, except finalize(),
+  /// abort(), getters and setters. Memory from allocate() remains valid.
   void finalize();
 
-  /// Collective: the ranks with equal `color` form a communicator of the same backend, ordered by key, then rank.
-  /// A rank with a negative color takes part in the call and gets null.
+  /// Collective: ranks with equal `color` form a communicator of the same backend, ordered by key, then rank. A rank
+  /// with a negative color takes part in the call and gets null.
   [[nodiscard]] std::shared_ptr<Communicator> split(int color, int key) const;
 
-  /// Time-out of the calls that this rank makes from now on; 0: none. Collective calls need one on all ranks or on
-  /// none. CallTimeout sets it for some calls.
+  /// Sets the time-out of the rank's later calls; 0: none. Collective calls need one on all ranks, or on none.
   void set_timeout(std::chrono::milliseconds timeout);
-  /// That of the next call; 0: none.
+  /// Time-out of the next call; 0: none.
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept;
-  /// Whether a call has given up: then only destruction is left, which leaves behind what MPI may still use.
+  /// Whether a call has given up. Then only destruction is allowed; it leaves behind memory that MPI may still use.
   [[nodiscard]] bool has_given_up() const noexcept;
-  /// Any rank, any thread that makes no call: the calls with a time-out in which other ranks wait, now or later, throw
-  /// CommError with `reason` (its first 200 bytes); so does every later call here. A call without a time-out goes on.
+  /// Ends all calls with a time-out in which other ranks wait, now or later: they throw CommError with `reason` (its
+  /// first 200 bytes), as do the rank's own later calls. Any rank, any thread that makes no call.
   void abort(const std::string& reason);
 
-  static constexpr int kMaxTag = 32766;        ///< tags are 0 to this
-  static constexpr int kAnyTag = MPI_ANY_TAG;  ///< receives the source's next message of whatever tag
+  static constexpr int kMaxTag = 32766;        ///< tags are 0 to kMaxTag
+  static constexpr int kAnyTag = MPI_ANY_TAG;  ///< receives the source's next message with any tag
   static constexpr int kAnySource = INT_MIN;   ///< recv(), recv_obj(), recv_json(): the next message of any rank
-  /// To another rank, which must receive the same count and dtype. May wait for that rank: of two ranks that send to
-  /// each other one must receive first, or both use sendrecv(). In debug mode a send always waits for its receiver, and
-  /// says so after three seconds.
+  /// To another rank, which must receive an equal count and dtype. May wait for the receiver: of two ranks that send to
+  /// each other, one must receive first, or both must call sendrecv(). In debug mode a send always waits for its
+  /// receiver, and logs a line after three seconds.
   void send(ConstBufferView buffer, int dest, int tag = 0);
-  /// From another rank, or from kAnySource; returns who sent it. Throws CommError if that has sent another count or
-  /// dtype.
+  /// From another rank, or from kAnySource; returns the sender. CommError if the sender's count or dtype differs.
   int recv(BufferView buffer, int source, int tag = 0);
-  /// As send() and recv(), without waiting: the result's wait() does. To or from the same rank with the same tag,
-  /// messages arrive in the order of the calls.
+  /// send() without blocking: the buffer may be used again after the request's wait(). Messages between two ranks with
+  /// one tag arrive in the order of the calls.
   Request isend(ConstBufferView buffer, int dest, int tag = 0);
-  /// recv() without waiting: the buffer is filled when the request's wait() returns. `source` is one rank, not kAnySource.
+  /// recv() without blocking: the buffer is filled after the request's wait(). `source` is one rank, not kAnySource.
   Request irecv(BufferView buffer, int source, int tag = 0);
-  /// Sends to `dest` and receives from `source` at once, so ranks may exchange or pass on in a ring, of one rank too.
+  /// Sends to `dest` and receives from `source` at once: for exchanges and rings, even of one rank.
   void sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag = 0);
 
-  // Buffers of one call must not overlap, except that a rank's own part may lie where it belongs in the other buffer.
+  // Buffers of one call must not overlap, except that a rank's own part may lie in its place in the other buffer.
 
-  /// Every rank ends with what `root` held. `name`, the same on all ranks, is for debug mode's messages.
+  /// Every rank ends with root's elements. `name`, equal on all ranks, is for debug mode's messages.
   void bcast(BufferView buffer, int root = 0, std::string_view name = {});
-  /// On `root` recv holds size() × send.count elements, by rank; ignored elsewhere.
+  /// On `root` recv gets size() × send.count elements, by rank; ignored on other ranks.
   void gather(ConstBufferView send, BufferView recv, int root = 0);
-  /// recv holds size() × send.count elements.
+  /// recv gets size() × send.count elements, by rank.
   void allgather(ConstBufferView send, BufferView recv);
-  /// Part i of send goes to rank i; part j of recv came from rank j. Equal counts, a multiple of size(). `recv` may be
-  /// `send`, which then is copied.
+  /// send's part i goes to rank i, recv's part j comes from rank j. Equal counts, multiples of size(). recv may be send.
   void alltoall(ConstBufferView send, BufferView recv);
   /// Part i of root's send (size() × recv.count elements) goes to rank i.
   void scatter(ConstBufferView send, BufferView recv, int root = 0);
-  /// In place. On CPU backends each element is reduced in rank order, by hierarchical and two_dimensional within each
-  /// node first and then in the order of the nodes: equal bits on all ranks, whatever the count. The minimum or maximum
-  /// of elements of which one is NaN is NaN. Averages, here and below, are of floats.
+  /// In place. CPU backends reduce each element in rank order; hierarchical and two_dimensional first within each node,
+  /// then in the order of nodes. Bits are equal on all ranks, whatever the count. The minimum and maximum of a NaN and
+  /// any number are NaN. Averages, here and below, are of floats.
   void allreduce(BufferView buffer, ReduceOp op = ReduceOp::kSum);
-  /// On `root` recv, which may be `send`, gets the reduction of every rank's send, with the bits that allreduce of flat
-  /// would give; ignored elsewhere. On the root both lie on the host, or both on the device.
+  /// On `root` recv, which may be `send`, gets the reduction of every rank's send, with the bits of flat's allreduce;
+  /// ignored on other ranks. On the root both must lie on the host, or both on the device.
   void reduce(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum, int root = 0);
   /// recv gets part rank() of the reduction of send (size() × recv.count elements).
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
   /// Returns when every rank has called it.
   void barrier();
-  /// The same; after `timeout`, above 0, CommError that says which ranks have not called it.
+  /// barrier() with a `timeout` > 0: afterwards CommError that names the ranks that have not called it.
   void monitored_barrier(std::chrono::milliseconds timeout);
 
-  // The same calls without waiting: the result's wait() does. Several may be under way, beside blocking calls too, and
-  // be waited for in any order. All ranks make the group's collective calls, blocking or not, in the same order.
-  // Buffers are left alone until wait() returns. On the device where NCCL is the backend the calls are enqueued behind
-  // the work on the buffers' streams; else a thread makes them, with the bits of the blocking form, on a communicator
-  // of its own: UsageError without MPI_THREAD_MULTIPLE. In debug mode that thread compares them, and wait() throws.
+  // Nonblocking forms: Request::wait() returns when the call is done. Several may be under way, beside blocking calls,
+  // and may be waited for in any order. All ranks must make the group's collective calls, blocking or not, in one
+  // order. Leave the buffers alone until wait() returns. With NCCL, calls on device buffers are enqueued behind the
+  // work on the buffers' streams. Other calls are made by a thread on a communicator of its own, with the bits of the
+  // blocking form: UsageError without MPI_THREAD_MULTIPLE. In debug mode the thread compares them, and wait() throws.
 
-  /// As bcast().
+  /// Nonblocking bcast(), allgather(), allreduce(), reduce_scatter().
+  /// @{
   Request ibcast(BufferView buffer, int root = 0);
-  /// As allgather().
   Request iallgather(ConstBufferView send, BufferView recv);
-  /// As allreduce().
   Request iallreduce(BufferView buffer, ReduceOp op = ReduceOp::kSum);
-  /// As reduce_scatter().
   Request ireduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
+  /// @}
 
-  // Parts of different lengths, one behind the other by rank; a part may be empty. Every rank knows its counts: of
-  // gatherv, scatterv and allgatherv they are one for each rank's part, the same on every rank. send and recv must not
-  // overlap. An empty buffer, too, lies where the other ranks' do.
+  // Parts of different lengths, by rank, one behind the other; a part may be empty. gatherv, scatterv and allgatherv
+  // take one count for each rank's part, equal on every rank. send and recv must not overlap. An empty buffer must lie
+  // where the buffers of other ranks do. On a root both lie on the host, or both on the device.
 
-  /// On `root` recv holds all parts; ignored elsewhere. send has counts[rank()] elements. On the root both lie on the
-  /// host, or both on the device.
+  /// On `root` recv gets all parts; ignored on other ranks. send has counts[rank()] elements.
   void gatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts, int root = 0);
-  /// Part i of root's send goes to rank i, whose recv has counts[i] elements; send is ignored elsewhere. On the root
-  /// both lie on the host, or both on the device.
+  /// Part i of root's send goes to rank i, whose recv has counts[i] elements; send is ignored on other ranks.
   void scatterv(ConstBufferView send, std::span<const std::size_t> counts, BufferView recv, int root = 0);
-  /// recv holds all parts. send has counts[rank()] elements.
+  /// recv gets all parts. send has counts[rank()] elements.
   void allgatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts);
-  /// Part i of send, of send_counts[i] elements, goes to rank i; part j of recv, of recv_counts[j], came from rank j,
-  /// whose send_counts[rank()] must say the same: else CommError there, and in debug mode ArgumentError.
+  /// Part i of send, send_counts[i] elements, goes to rank i; part j of recv, recv_counts[j] elements, came from rank
+  /// j. If rank j's send_counts[rank()] differs, CommError; in debug mode ArgumentError.
   void alltoallv(ConstBufferView send, std::span<const std::size_t> send_counts, BufferView recv,
                  std::span<const std::size_t> recv_counts);
 
-  // Strings (any bytes) and JSON documents of any length, which only the sender needs to know. Documents keep numbers
-  // that are not finite; what was sent as a document is received as one.
+  // Strings (any bytes) and JSON documents of any length; only the sender needs to know the length. Documents keep
+  // numbers that are not finite. A sent document must be received as a document.
 
-  /// To another rank, which receives it with recv_obj.
+  /// To another rank, which receives the string with recv_obj.
   void send_obj(const std::string& object, int dest, int tag = 0);
-  /// What `source`, or kAnySource, sent with send_obj. `sender`, unless null, gets who that was.
+  /// The string that `source`, or any rank with kAnySource, sent with send_obj. `sender`, unless null, gets the sender.
   [[nodiscard]] std::string recv_obj(int source, int tag = kAnyTag, int* sender = nullptr);
-  /// root's object, on every rank.
+  /// root's string, on every rank.
   [[nodiscard]] std::string bcast_obj(const std::string& object, int root = 0);
-  /// By rank on `root`; empty elsewhere.
+  /// The strings by rank on `root`; empty on other ranks.
   [[nodiscard]] std::vector<std::string> gather_obj(const std::string& object, int root = 0);
-  /// By rank, on every rank.
+  /// The strings by rank, on every rank.
   [[nodiscard]] std::vector<std::string> allgather_obj(const std::string& object);
   /// objects[i] of `root` goes to rank i.
   [[nodiscard]] std::string scatter_obj(const std::vector<std::string>& objects, int root = 0);
-  /// To another rank, which receives it with recv_json.
+  /// To another rank, which receives the document with recv_json.
   void send_obj(const nlohmann::json& object, int dest, int tag = 0);
-  /// The document that `source`, or kAnySource, sent with send_obj. `sender`: as above.
+  /// The document that `source`, or any rank with kAnySource, sent with send_obj. `sender`: see recv_obj().
   [[nodiscard]] nlohmann::json recv_json(int source, int tag = kAnyTag, int* sender = nullptr);
   /// root's document, on every rank.
   [[nodiscard]] nlohmann::json bcast_obj(const nlohmann::json& object, int root = 0);
-  /// By rank on `root`; empty elsewhere.
+  /// The documents by rank on `root`; empty on other ranks.
   [[nodiscard]] std::vector<nlohmann::json> gather_obj(const nlohmann::json& object, int root = 0);
-  /// By rank, on every rank.
+  /// The documents by rank, on every rank.
   [[nodiscard]] std::vector<nlohmann::json> allgather_obj(const nlohmann::json& object);
-  /// The sum of numbers; arrays and objects are summed element by element (as ChainerMN's allreduce_obj, which however
-  /// joins lists); all else must be the same on all ranks. ArgumentError on every rank if the documents differ in form
-  /// or a sum of integers needs more than 64 bits.
+  /// Sums numbers; arrays and objects element by element (ChainerMN's joins lists); other values must be equal. Throws
+  /// ArgumentError on every rank if documents differ in form, or if a sum of integers needs more than 64 bits.
   [[nodiscard]] nlohmann::json allreduce_obj(const nlohmann::json& object);
   /// Literals are strings.
   /// @{
@@ -208,32 +208,31 @@ class Communicator : public PlacedRank {
   [[nodiscard]] std::vector<std::string> allgather_obj(const char* text) { return allgather_obj(std::string(text)); }
   /// @}
 
-  /// Collective to allocate; released locally, in any order, by any thread, also after finalize() or while an exception
-  /// unwinds. Host memory that this backend handles fastest: shared between the node's ranks where it can be,
-  /// page-locked where the device is a GPU; 64-byte aligned, zeroed.
+  /// Collective; release is local, in any order, on any thread, also after finalize() or while an exception unwinds.
+  /// Host memory that the backend handles fastest: shared between ranks of a node if possible, page-locked if the
+  /// device is a GPU; 64-byte aligned, zeroed.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
-  /// Collective to make; released locally, as memory is. What reduces these buffers, which lie in one piece of memory
-  /// from allocate() and are alike on every rank, while ranks still write to some of them; null where not all ranks
-  /// share that memory. The buffers must outlive it.
+  /// Collective; release is local. A reducer of `buffers` that works while ranks still write to some; null unless all
+  /// ranks share memory. The buffers must lie in one allocation, alike on every rank, and outlive the reducer.
   [[nodiscard]] std::unique_ptr<SharedReducer> share(std::span<const BufferView> buffers);
 
-  /// The sum over ranks, times `scale`, of each buffer, in place: how this backend averages gradients. Buffers that
-  /// follow each other in memory (views of one flat buffer) are reduced where they lie, without a copy. `names` of
-  /// parameters, one for each gradient or none, are for debug mode's messages.
+  /// Each buffer becomes the sum over ranks times `scale`, in place: the backend's way of averaging gradients.
+  /// Contiguous buffers (views of one flat buffer) are reduced without a copy. `names` of parameters, one for each
+  /// gradient or none, are for debug mode's messages.
   void allreduce_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
-  /// What allreduce_grad() checks before it sends; collective in debug mode.
+  /// Makes the checks of allreduce_grad() without the reduction; collective in debug mode.
   void check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
 
   // The next two take a torch::nn::Module or a std::vector<at::Tensor>, and need <mn/tensor/tensor.hpp>.
 
-  /// Parameters and buffers (or just these tensors) of every rank become root's. ArgumentError on every rank if the
+  /// Parameters and buffers (or only the given tensors) of every rank become root's. ArgumentError on every rank if the
   /// ranks' tensors differ in number, shape or dtype.
   template <class Model>
   void broadcast_data(Model&& model, int root = 0) {
     broadcast_tensors(*this, model, root);
   }
-  /// Gradients become their mean over ranks. A gradient that is None here counts as zero where another rank has one.
+  /// Gradients become their mean over ranks. A gradient that is None on some ranks counts as zero there.
   template <class Model>
   void allreduce_grad(Model&& model) {
     average_gradients(*this, model);
@@ -242,40 +241,40 @@ class Communicator : public PlacedRank {
  protected:
   /// Collective over setup.comm.
   explicit Communicator(CommunicatorSetup setup);
-  /// For all but the program's messages between two ranks, whose receives may take any tag.
+  /// For everything except the program's messages between two ranks, whose receives may take any tag.
   [[nodiscard]] MPI_Comm internal_comm() const noexcept { return internal_comm_.get(); }
   /// Reduces over MPI messages, each element in rank order.
   [[nodiscard]] MessageReducer& reducer() noexcept { return *reducer_; }
-  /// Elements that one MPI message may count.
+  /// Most elements of one MPI message.
   [[nodiscard]] std::size_t count_limit() const noexcept { return count_limit_; }
-  /// The dtype in which gradients travel; std::nullopt: their own.
+  /// Dtype in which gradients travel; std::nullopt: their own.
   [[nodiscard]] std::optional<DType> allreduce_grad_dtype() const noexcept { return allreduce_grad_dtype_; }
 
  private:
-  /// Null unless the backend has collectives of the device's own.
+  /// Null unless the backend has collectives for device buffers.
   virtual DeviceCollectives* do_device_collectives() noexcept;
   // Backends override these; arguments are already checked, buffers lie on the host, counts may exceed INT_MAX.
-  virtual void do_allreduce(BufferView buffer, const Reduction& reduction);
+  virtual void do_allreduce(BufferView buffer, const Reduction& reduction) = 0;
   virtual void do_allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
-  /// The same for gradients that all lie on the device; false if they must be staged through the host.
+  /// For gradients that all lie on the device; false if they must go through host copies.
   virtual bool do_allreduce_grad_on_device(std::span<const BufferView> gradients, double scale);
-  /// Null where ordinary memory serves as well.
-  virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes);
-  virtual std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers);
-  /// Local: moves what the backend made for the communicator of the background thread into that one's setup.
-  virtual void do_prepare_background(CommunicatorSetup& background);
-  /// Frees what the backend made of MPI, collectively.
-  virtual void do_finalize();
-  /// Collective: what the parts of a split() start from, which have ranks by `key`; null where `color` is negative.
+  /// Null if ordinary memory is as good.
+  virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes) = 0;
+  virtual std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers) = 0;
+  /// Local: moves MPI communicators that the backend made for the background thread into the setup of its communicator.
+  virtual void do_prepare_background(CommunicatorSetup& background) = 0;
+  /// Collective: frees the backend's MPI resources.
+  virtual void do_finalize() = 0;
+  /// Collective: splits the backend's NCCL communicator; null if it has none, or if `color` is negative.
   [[nodiscard]] virtual std::shared_ptr<Nccl> do_split(int color, int key) const;
 
-  /// Whether the device's own collectives took `call`: all buffers lie on the device.
+  /// Makes `call` with the device's collectives if all buffers lie on the device; false otherwise.
   template <class Buffers, class Call>
   bool enqueue_on_device(const Buffers& buffers, const Call& call);
-  /// The same, and what was enqueued is done.
+  /// enqueue_on_device(), then waits for the work.
   template <class Buffers = std::initializer_list<ConstBufferView>, class Call>
   bool on_device(const Buffers& buffers, const Call& call);
-  /// On the device `enqueue`, if all buffers lie there and it has collectives of its own; else `call` on the thread.
+  /// `enqueue` on the device, if all buffers lie there and the backend has such collectives; else `call` on the thread.
   template <class Enqueue, class Call>
   [[nodiscard]] Request start(std::initializer_list<ConstBufferView> buffers, const Enqueue& enqueue, Call call);
   [[nodiscard]] std::shared_ptr<CommunicationThread> make_background();
@@ -286,7 +285,7 @@ class Communicator : public PlacedRank {
   std::string name_;
   Mpi comm_;
   Mpi internal_comm_;
-  Mpi background_comm_;  // for background_, which calls MPI at times of its own; none where no thread can
+  Mpi background_comm_;  // for background_, which calls MPI on its own thread; empty if no thread can
   Device device_;
   std::size_t count_limit_;
   std::optional<DType> allreduce_grad_dtype_;
@@ -294,8 +293,8 @@ class Communicator : public PlacedRank {
   std::shared_ptr<CallCheck> calls_;
   std::unique_ptr<MessageReducer> reducer_;
   std::unique_ptr<CallHostCopies> host_copies_;
-  std::unique_ptr<DeviceCollectives> recorded_;      // do_device_collectives(), recorded
-  std::shared_ptr<CommunicationThread> background_;  // from the first call that needs it on
+  std::unique_ptr<DeviceCollectives> recorded_;      // do_device_collectives() with records
+  std::shared_ptr<CommunicationThread> background_;  // made by the first call that needs it
 };
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-/// What every backend of communicators starts from.
+/// The setup from which every backend makes its communicator.
 #pragma once
 
 #include <chrono>
@@ -18,21 +18,21 @@ class Communicator;
 class Nccl;
 struct NodeComms;
 
-/// Made by create_communicator() and Communicator::split(), on all ranks alike but for `device`.
+/// create_communicator() and Communicator::split() make it, equal on all ranks except for `device`.
 struct CommunicatorSetup {
-  std::string name;                                ///< the backend's
-  Mpi comm;                                        ///< its ranks
-  Topology topology;                               ///< topology of `comm`
-  Device device;                                   ///< device of this rank
-  std::size_t count_limit = INT_MAX;               ///< elements that one MPI message may count
-  bool debug = false;                              ///< whether this rank asks for debug mode
-  std::chrono::milliseconds timeout{0};            ///< that this rank asks for; 0: none
-  bool in_background = false;                      ///< whether it is the one of another's thread, and has none itself
-  std::optional<DType> allreduce_grad_dtype = {};  ///< in which gradients travel; std::nullopt: their own
-  /// Collective: makes a communicator of such a setup, as split() does.
+  std::string name;                      ///< name of the backend
+  Mpi comm;                              ///< the ranks
+  Topology topology;                     ///< topology of `comm`
+  Device device;                         ///< device of the rank
+  std::size_t count_limit = INT_MAX;     ///< most elements of one MPI message
+  bool debug = false;                    ///< whether the rank asks for debug mode
+  std::chrono::milliseconds timeout{0};  ///< time-out that the rank asks for; 0: none
+  bool in_background = false;            ///< for the thread of another communicator: needs no thread of its own
+  std::optional<DType> allreduce_grad_dtype = {};  ///< dtype in which gradients travel; std::nullopt: their own
+  /// Collective: makes a communicator from a setup, for split().
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup) = nullptr;
-  std::shared_ptr<Nccl> nccl = {};             ///< split() made it for these ranks; null: still to be made
-  std::shared_ptr<NodeComms> node_comms = {};  ///< made beforehand for a thread's communicator; null: still to be made
+  std::shared_ptr<Nccl> nccl = {};             ///< from split(); null: still to be made
+  std::shared_ptr<NodeComms> node_comms = {};  ///< for the communicator of a thread; null: still to be made
 };
 
 }  // namespace mn

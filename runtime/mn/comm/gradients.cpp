@@ -1,4 +1,4 @@
-// The communicator's calls for gradients: what they have in common before a backend reduces them.
+// The communicator's calls for gradients: checks, and host copies, before a backend reduces.
 #include <mn/comm/calls/call_check.hpp>
 #include <mn/comm/calls/call_host_copies.hpp>
 #include <mn/comm/communicator.hpp>
@@ -15,7 +15,7 @@ std::string gradient_name(std::size_t index, std::span<const std::string> names)
   return names.empty() ? "gradient " + std::to_string(index) : names[index] + "'s gradient";
 }
 
-/// For the record of a call: all elements, and the first dtype.
+/// The record of a call: the sum of all elements, and the first dtype.
 ConstBufferView counted(std::span<const BufferView> gradients) {
   if (gradients.empty()) return {};
   std::size_t count = 0;
@@ -77,11 +77,11 @@ void Communicator::allreduce_grad(std::span<const BufferView> gradients, double 
     calls_->give_up_on_mismatch([&] { do_allreduce_grad(on_host, scale); });
   };
   if (on_devices == 0) return reduce(gradients);
-  // All of them, or all through the host: ranks may not differ in what they call.
+  // On the device, or all through the host: ranks must not differ in their calls.
   if (on_devices == gradients.size() && do_allreduce_grad_on_device(gradients, scale)) return;
   HostCopies& copies = host_copies_->of_blocking_calls();
   copies.after(gradients);
-  // One block, one wait for all copies in, and one for all copies out.
+  // One block, one wait for all copies in, one for all copies out.
   copies.reserve(bytes, gradients.size());
   std::vector<BufferView> host_gradients;
   for (const BufferView& gradient : gradients) host_gradients.push_back(copies.copy_in(gradient));

@@ -1,7 +1,7 @@
-/// Communicators that reduce on CPUs: ChainerMN's names for them are rows of one table.
+/// Communicators that reduce on CPUs. ChainerMN's names are rows of one table.
 ///
-/// Each reduces every element in a fixed order (MessageReducer, NodeReducer), and needs MPI alone. The rows differ in who
-/// exchanges gradients with whom, and in whether gradients are packed into one buffer first.
+/// Every row reduces each element in a fixed order (MessageReducer, NodeReducer), and needs only MPI. Rows differ in
+/// the ranks that exchange data, and in packing gradients into one buffer first.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,11 @@ namespace mn {
 
 class NodeReducer;
 
-/// Which ranks exchange data when buffers are reduced.
+/// Which ranks exchange data in a reduction.
 enum class HostExchange {
-  kNone,     ///< gradients never leave the rank: measures what all but the communication costs; other calls as kRanks
+  kNone,     ///< gradients stay on their rank: measures everything else; other calls as kRanks
   kRanks,    ///< all ranks, by messages, in rank order
-  kLeaders,  ///< ranks of a node through shared memory, then the first rank of each node, by messages
+  kLeaders,  ///< ranks of a node through shared memory, then the first rank of each node by messages
   kSlices,   ///< ranks of a node through shared memory, then each rank its slice with its peers on other nodes
 };
 
@@ -28,25 +28,25 @@ enum class HostExchange {
 struct HostBackend {
   std::string_view name;
   HostExchange exchange = HostExchange::kRanks;
-  bool packs = true;      ///< gradients of a dtype are one reduction; false: one reduction for each gradient
+  bool packs = true;      ///< gradients of a dtype are one reduction; false: each gradient is one
   bool one_node = false;  ///< UsageError unless all ranks are on one node
 };
 
-/// naive, flat, hierarchical, two_dimensional, single_node, dummy.
+/// Rows: naive, flat, hierarchical, two_dimensional, single_node, dummy.
 [[nodiscard]] std::span<const HostBackend> host_backends() noexcept;
 
-/// Collective: a communicator of that row.
+/// Collective: makes a communicator of the row `backend`.
 [[nodiscard]] std::shared_ptr<Communicator> make_host_backend(CommunicatorSetup setup, const HostBackend& backend);
 
-/// Throws UsageError that names the communicators to take `instead` unless all ranks are on one node.
+/// Throws UsageError that recommends the communicators `instead`, unless all ranks are on one node.
 void require_single_node(const Topology& topology, std::string_view instead);
 
-/// A communicator of a row. Backends for GPUs derive from it: flat is how they reduce gradients on the host.
+/// The communicator of a row. Backends for GPUs derive from it, and reduce gradients on the host as flat does.
 class HostCommunicator : public Communicator {
  public:
-  /// flat's.
+  /// With the row flat.
   explicit HostCommunicator(CommunicatorSetup setup);
-  /// `comms`: those of setup.node_comms; empty ones are made here.
+  /// Uses `comms`, from setup.node_comms, or makes them if they are empty.
   HostCommunicator(CommunicatorSetup setup, const HostBackend& backend, NodeComms comms);
   ~HostCommunicator() override;
   HostCommunicator(const HostCommunicator&) = delete;
@@ -64,7 +64,7 @@ class HostCommunicator : public Communicator {
   bool packs_;
   GradientPacker packer_;
   std::unique_ptr<NodeReducer> node_;      // null unless ranks of a node share memory
-  std::shared_ptr<NodeComms> background_;  // for the communicator of the thread, until that is made
+  std::shared_ptr<NodeComms> background_;  // for the communicator of the background thread
 };
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-// The build without NCCL: backends that have no other form are known by name, and rejected with the reason.
+// The build without NCCL: names of backends that exist only with NCCL are known, and rejected with the reason.
 #include <mn/comm/registry.hpp>
 
 namespace mn {

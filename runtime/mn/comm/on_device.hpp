@@ -1,4 +1,4 @@
-/// The device's own collectives, for a call of Communicator whose buffers all lie there.
+/// Calls of Communicator that the device's own collectives make, because all buffers lie on the device.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace mn {
 
-/// Whether a device's collectives take the buffers, if it has them. NCCL has no int16: the host has.
+/// Whether a device's collectives, if there are any, can take the buffers. NCCL has no int16; such buffers go through
+/// the host.
 template <class Buffers = std::initializer_list<ConstBufferView>>
 [[nodiscard]] bool takes_device(const Buffers& buffers) {
   return std::ranges::all_of(
@@ -19,7 +20,7 @@ template <class Buffers = std::initializer_list<ConstBufferView>>
 
 template <class Buffers, class Call>
 bool Communicator::enqueue_on_device(const Buffers& buffers, const Call& call) {
-  DeviceCollectives* const device = do_device_collectives();  // this call is recorded already
+  DeviceCollectives* const device = do_device_collectives();  // without records: the call is recorded already
   if (device == nullptr || !takes_device(buffers)) return false;
   for_each_stream(buffers, [&](void* stream) { device->after(stream); });
   call(*device);

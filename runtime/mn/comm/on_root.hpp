@@ -1,4 +1,4 @@
-/// Work that rank 0 does for all ranks, such as reading a file; its failure becomes every rank's.
+/// Work of rank 0 for all ranks, for instance reading a file. Its failure is thrown on every rank.
 #pragma once
 
 #include <exception>
@@ -9,7 +9,7 @@
 
 namespace mn {
 
-/// Collective: rank 0 runs `work`; if it throws, every rank throws E with the same text.
+/// Collective: rank 0 runs `work`; if it throws, every rank throws E with the text of the exception.
 template <class E, class... Args>
 void on_root(Communicator& comm, const std::function<void()>& work, Args... args) {
   std::string error;

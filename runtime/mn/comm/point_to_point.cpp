@@ -1,18 +1,16 @@
-// The communicator's calls between two ranks: send, recv, isend, irecv, sendrecv.
+// The communicator's calls between two ranks: send, recv, isend, irecv (PendingMessage), sendrecv.
 //
 // Invariants:
-// 1. A message is a header, which says dtype and count, then the elements, between the same ranks with the same tag and
-//    sent one after the other. MPI keeps their order, so the receive that takes a header takes its elements too.
-// 2. The receiver compares the header with what it expects, and throws where they differ. recv() has then received
-//    nothing else; what irecv() was given holds anything, and MPI does not write to it any more.
+// 1. A message is a header, then the elements, between two ranks with one tag and nothing between. MPI keeps their
+//    order: a receive from any rank, or with any tag, takes the elements from the rank, and with the tag, of the
+//    header.
+// 2. recv() compares the header with its own buffer, and throws before it receives elements if they differ.
 // 3. Counts above INT_MAX travel as one element of a derived type (MpiCount).
-// 4. irecv() posts both receives at once: from then on its sender goes on, as MPI promises, whatever
-//    calls of MPI this rank waits in. Waits that do not call MPI let it go on while there are requests (progress.hpp).
-// 5. In debug mode a send is complete when its receiver is there, whatever the size: a program that relies on MPI's
+// 4. In debug mode a send completes only after its receiver has come, whatever the size: a program that relies on MPI's
 //    buffers is found with small messages too.
 //
-// Cost: 16 bytes more for a message, sent without waiting for the receiver. A device buffer that MPI does not take is
-// staged: by the communicator's own stage where the call waits, by one that the Request borrows where it does not.
+// Cost: 16 bytes more for a message, sent without waiting for the receiver. A device buffer goes through a host copy if
+// MPI does not take device memory.
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -34,7 +32,7 @@ namespace {
 
 int mpi_source(int source) { return source == Communicator::kAnySource ? MPI_ANY_SOURCE : source; }
 
-/// Where the wait is given up, MPI does not write to the header any more.
+/// If the wait is given up, MPI does not write to the header any more.
 void receive_header(MessageHeader& header, int source, int tag, MPI_Comm comm, MPI_Status& status) {
   const std::string what = describe_recv(source);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -47,7 +45,7 @@ void receive_header(MessageHeader& header, int source, int tag, MPI_Comm comm, M
   }
 }
 
-/// Throws ArgumentError if `call` got a wrong argument.
+/// Throws ArgumentError if an argument of `call` is wrong.
 CallScope begin_send(const Communicator& comm, CallCheck& calls, const char* call, const ConstBufferView& buffer,
                      int dest, int tag) {
   calls.require_open(call);
@@ -57,7 +55,7 @@ CallScope begin_send(const Communicator& comm, CallCheck& calls, const char* cal
   return calls.message(call, buffer, dest);
 }
 
-/// The same of a receive, which may take any source and any tag.
+/// Throws ArgumentError if an argument of `call` is wrong. A receive may take any source and any tag.
 CallScope begin_receive(const Communicator& comm, CallCheck& calls, const char* call, const BufferView& buffer,
                         int source, int tag) {
   const bool from_any = source == Communicator::kAnySource;
@@ -93,7 +91,7 @@ int Communicator::recv(BufferView buffer, int source, int tag) {
   on_host(host_copies_->for_mpi(buffer), {}, buffer, [&](ConstBufferView, BufferView out) {
     MessageHeader header;
     receive_header(header, mpi_source(source), tag, mpi_comm(), status);
-    // (1): the elements come from whoever sent the header, with its tag, though this receive takes any.
+    // (1): the elements come from the sender of the header, with its tag.
     const std::string what = describe_recv(status.MPI_SOURCE);
     header.check(received_bytes(status), out, what);
     if (out.count == 0) return;
@@ -139,7 +137,7 @@ void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int
       if (in.count > 0) std::memmove(out.data, in.data, in.bytes());
     });
   }
-  // Not two blocking calls: in a ring every rank would send first, and none receive.
+  // Not two blocking calls: in a ring every rank would send first, and none would receive.
   Request sent = isend(send, dest, tag);
   this->recv(recv, source, tag);
   sent.wait();

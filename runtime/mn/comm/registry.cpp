@@ -26,10 +26,10 @@ const Backend* find(std::span<const Backend> table, std::string_view name) {
   return found == table.end() ? nullptr : &*found;
 }
 
-/// Whether NCCL is part of this build.
+/// Whether the build has NCCL.
 bool has_nccl() { return nccl_backends().front().make != nullptr; }
 
-/// Throws unless this build has a backend of that name.
+/// Throws UsageError unless the build has the backend `name`.
 void check_name(std::string_view name) {
   const NcclBackend* on_gpus = find(nccl_backends(), name);
   if (find(host_backends(), name) != nullptr || (on_gpus != nullptr && on_gpus->make != nullptr)) return;
@@ -43,10 +43,10 @@ void check_name(std::string_view name) {
 struct Choice {
   std::string name;
   std::string reason;
-  bool is_slow = false;  ///< for want of something that the user can provide
+  bool is_slow = false;  ///< the user can provide something quicker
 };
 
-/// Collective: what "auto" means for these ranks, and why.
+/// Collective: the backend for "auto", and the reason.
 Choice choose(const CommunicatorSetup& setup) {
   if (!holds_on_all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCpu)) {
     const std::string conflict = find_device_conflict(setup.comm.get(), setup.device);
@@ -82,7 +82,8 @@ Device choose_device(const Topology& topology) {
   return {};
 }
 
-/// The same communicator, which its last owner does not destroy if it has given up a call: MPI may still work on it.
+/// A pointer to `comm` whose last owner does not destroy a communicator that has given up a call: MPI may still work on
+/// it.
 std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator> comm) {
   Communicator* const same = comm.get();
   return {same, [comm = std::move(comm)](Communicator*) mutable {
@@ -90,7 +91,8 @@ std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator
           }};
 }
 
-/// The creation of a communicator over `comm` as a call. Those over all ranks have numbers: ordinal 0 is theirs.
+/// Records the creation of a communicator over `comm`. Creations over all ranks are numbered, as calls of the group
+/// with ordinal 0.
 RecordedCall record_creation(MPI_Comm comm) {
   GroupName group;
   int world_size = 0;
@@ -104,7 +106,7 @@ RecordedCall record_creation(MPI_Comm comm) {
 
 std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup) {
   check_name(setup.name);
-  // One rank without a GPU makes it a communicator for CPUs, or an error, on all.
+  // If one rank has no GPU, all ranks make a communicator for CPUs, or throw.
   const bool on_gpus = holds_on_all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCuda);
   const NcclBackend* with_nccl = find(nccl_backends(), setup.name);
   if (on_gpus && with_nccl != nullptr && with_nccl->make != nullptr) {
@@ -152,7 +154,7 @@ std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
   if (name == "auto") {
     const Choice choice = choose(setup);
     setup.name = choice.name;
-    static std::once_flag said;  // once a process: programs make several communicators
+    static std::once_flag said;  // once per process: programs make several communicators
     if (setup.topology.rank == 0) {
       std::call_once(said, [&] {
         log(choice.is_slow ? Severity::kWarning : Severity::kInfo,

@@ -1,4 +1,4 @@
-/// The choice of a backend by name: from the table for CPUs (host_backends.hpp), or from the one for ranks that each
+/// The choice of a backend by name: from the table for CPUs (host_backends.hpp), or from the table for ranks that each
 /// have a GPU (nccl_backends.cpp).
 #pragma once
 
@@ -16,11 +16,11 @@ struct NcclBackend {
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup);
 };
 
-/// Collective: the backend that `setup.name` names, in the form for GPUs where every rank has one. Throws UsageError
-/// that lists the names for any other. One that has given up a call is never destroyed.
+/// Collective: makes the backend `setup.name`, its form for GPUs if every rank has one. Throws UsageError with all
+/// names if the name is unknown. A communicator that has given up a call is never destroyed.
 [[nodiscard]] std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup);
 
-/// Backends that work through NCCL; pure_nccl and non_cuda_aware have no other form. In a build without NCCL those two
+/// Backends with NCCL; only pure_nccl and non_cuda_aware have no form for CPUs. In a build without NCCL these two
 /// alone, with a null `make`.
 [[nodiscard]] std::span<const NcclBackend> nccl_backends() noexcept;
 

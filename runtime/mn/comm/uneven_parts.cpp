@@ -1,8 +1,7 @@
-// The communicator's calls whose parts differ in length: gatherv, scatterv, allgatherv, alltoallv.
+// The communicator's calls with parts of different lengths: gatherv, scatterv, allgatherv, alltoallv.
 //
-// Users of communicators call them on all ranks at once. Each is an exchange of parts in which some parts are empty: by
-// the device's own collectives where they have buffers there, else by messages (exchange_parts), staged through the
-// host.
+// Users call them on all ranks at once. Each is an exchange of parts, of which some are empty: by the device's own
+// collectives if the buffers lie on the device, else by messages (exchange_parts), with host copies of device buffers.
 #include <numeric>
 
 #include <mn/comm/calls/call_check.hpp>
@@ -22,7 +21,7 @@ using Counts = std::span<const std::size_t>;
   throw ArgumentError(std::string(operation) + ": " + what);
 }
 
-/// `counts` has one for each rank, and `whole` as many elements as they are together.
+/// `counts` must add up to the elements of `whole`.
 void check_counts(std::string_view operation, std::string_view role, const ConstBufferView& whole, Counts counts) {
   for (const std::size_t count : counts) {  // their sum may wrap around
     if (count <= whole.count) continue;
@@ -46,7 +45,7 @@ void check_own_part(std::string_view operation, std::string_view role, const Con
                               " elements, this rank's count is " + std::to_string(count));
 }
 
-/// What it would copy to itself: MPI does not compare it.
+/// MPI does not compare the part that a rank copies to itself.
 void check_own_counts(std::string_view operation, std::size_t sent, std::size_t received) {
   if (sent == received) return;
   reject_parts(operation, "this rank's send count for itself is " + std::to_string(sent) + ", its receive count " +
@@ -61,7 +60,7 @@ void check_apart(std::string_view operation, const ConstBufferView& send, const 
   }
 }
 
-/// The same error on every rank unless each expects from each what that sends.
+/// Throws an equal ArgumentError on every rank unless every receive count equals its send count.
 void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   const std::size_t ranks = send_counts.size();
   const std::size_t row = 2 * ranks;
@@ -72,7 +71,7 @@ void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
            all->data(), static_cast<int>(row), MPI_UINT64_T, comm);
   for (std::size_t from = 0; from < ranks; ++from) {
     for (std::size_t to = 0; to < ranks; ++to) {
-      // Each row is what a rank sends to all, then what it expects of all.
+      // A row has the rank's send counts, then its receive counts.
       const std::uint64_t sent = (*all)[from * row + to];
       const std::uint64_t expected = (*all)[to * row + ranks + from];
       if (sent == expected) continue;
@@ -83,12 +82,13 @@ void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   }
 }
 
-/// What all ranks give alike.
+/// The arguments that must be equal on all ranks.
 ConstBufferView total_of(Counts counts, const ConstBufferView& part) {
   return {nullptr, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), part.dtype};
 }
 
-/// CallMismatch unless this rank expects what the others send: Open MPI may write what is longer beyond its buffer.
+/// Throws CallMismatch unless the rank's receive counts equal the others' send counts: Open MPI may write a message
+/// that is too long beyond the buffer.
 void exchange_counts(const PlacedRank& own, MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   const KeptForMpi sent(std::vector<std::uint64_t>(send_counts.begin(), send_counts.end()));
   const KeptForMpi coming(std::vector<std::uint64_t>(send_counts.size()));
@@ -131,7 +131,7 @@ void Communicator::gatherv(ConstBufferView send, BufferView recv, Counts counts,
     sent[static_cast<std::size_t>(root)] = in;
     if (rank() == root) received = parts_of(out, counts);
   };
-  // By `send` alone, as the other ranks have no recv.
+  // By `send` alone: other ranks have no recv.
   const auto on_its_device = [&](DeviceCollectives& device) {
     cut(send, recv);
     device.exchange(sent, received);
@@ -166,7 +166,7 @@ void Communicator::scatterv(ConstBufferView send, Counts counts, BufferView recv
     if (rank() == root) sent = parts_of(in, counts);
     received[static_cast<std::size_t>(root)] = out;
   };
-  // By `recv` alone, as the other ranks have no send.
+  // By `recv` alone: other ranks have no send.
   const auto on_its_device = [&](DeviceCollectives& device) {
     cut(send, recv);
     device.exchange(sent, received);

@@ -68,7 +68,7 @@ std::pair<std::string, std::string> difference(const std::string& a, const std::
 struct AgreedModes {
   std::int64_t debug;
   std::int64_t timeout_ms;
-  std::int64_t leader;  // -1 on other ranks
+  std::int64_t leader;   // -1 on other ranks
   std::int64_t ordinal;  // -1 on other ranks
 };
 
@@ -82,7 +82,8 @@ CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
   world_ranks_ = ranks_in(MPI_COMM_WORLD, comm);
   const bool leads = group_.rank == 0;
   // Only rank 0 knows the group's name. The maximum tells it to all ranks, in the message that the modes need anyway.
-  AgreedModes agreed{modes.debug ? 1 : 0, modes.timeout.count(), leads ? world_ranks_[0] : -1, leads ? ++groups_made : -1};
+  AgreedModes agreed{modes.debug ? 1 : 0, modes.timeout.count(), leads ? world_ranks_[0] : -1,
+                     leads ? ++groups_made : -1};
   // One rank is enough to switch debug mode on; of the time-outs the longest counts.
   mpi_check(MPI_Allreduce(MPI_IN_PLACE, &agreed, 4, MPI_INT64_T, MPI_MAX, comm), "agreeing on a communicator's modes");
   debug_ = agreed.debug != 0;

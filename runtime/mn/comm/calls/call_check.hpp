@@ -62,7 +62,7 @@ class CallCheck {
  public:
   /// Modes that the ranks of a new group agree on.
   struct Modes {
-    bool debug = false;  ///< on if one rank asks for it
+    bool debug = false;                    ///< on if one rank asks for it
     std::chrono::milliseconds timeout{0};  ///< the longest that a rank asks for; 0: none
   };
 

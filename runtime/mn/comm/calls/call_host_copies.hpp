@@ -20,7 +20,7 @@ class CallHostCopies {
   [[nodiscard]] HostCopies& of_blocking_calls();
   /// Host copies that begin after the work on the buffers' streams; null if no buffer lies on the device.
   [[nodiscard]] HostCopies* after(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// For a call of MPI: after(first, second), but null if MPI takes device memory; then the work on the buffers' streams
+  /// For MPI: after(first, second), but null if MPI takes device memory. Then the work on the buffers' streams
   /// is done.
   [[nodiscard]] HostCopies* for_mpi(const ConstBufferView& first, const ConstBufferView& second = {});
   /// The pool from which a request borrows copies for this buffer; null if the request needs none. Then the work on the

@@ -15,7 +15,7 @@ using Clock = LimitedCall::Clock;
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
 constexpr auto kAnswerTime = std::chrono::milliseconds(50);  // least time for answers to a question
-constexpr auto kSpinTime = std::chrono::milliseconds(20);  // afterwards a wait for MPI sleeps between looks
+constexpr auto kSpinTime = std::chrono::milliseconds(20);    // afterwards a wait for MPI sleeps between looks
 constexpr auto kPause = std::chrono::microseconds(50);
 
 thread_local LimitedCall* current = nullptr;

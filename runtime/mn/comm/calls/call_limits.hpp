@@ -110,8 +110,8 @@ class LimitedCall {
   Clock::time_point begin_;
   Clock::time_point next_look_;
   Clock::time_point asked_;
-  std::uint64_t question_ = 0;  // number of the call's question; 0: not asked yet
-  std::vector<CallName> others_;  // [rank] the call in which the rank waits
+  std::uint64_t question_ = 0;             // number of the call's question; 0: not asked yet
+  std::vector<CallName> others_;           // [rank] the call in which the rank waits
   std::vector<std::string> others_names_;  // [rank] text of others_[rank].operation; empty: no answer
 };
 

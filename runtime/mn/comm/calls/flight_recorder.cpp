@@ -59,7 +59,7 @@ class Text {
 };
 constinit Text<4096> folder_path;
 constinit Text<4096> file_path;  // empty: stderr, if folder_path is not empty
-constinit Text<512> writer;  // "rank":3,"size":4,"host":"n1","pid":812
+constinit Text<512> writer;      // "rank":3,"size":4,"host":"n1","pid":812
 constinit std::atomic<int> writer_rank{0};
 constinit std::atomic_flag is_writing;
 

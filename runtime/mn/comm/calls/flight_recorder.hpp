@@ -33,20 +33,20 @@ namespace mn {
 
 /// Name of a communicator's group in records.
 struct GroupName {
-  int leader = 0;  ///< rank in MPI_COMM_WORLD of the first rank; -1: some rank is not in MPI_COMM_WORLD
+  int leader = 0;   ///< rank in MPI_COMM_WORLD of the first rank; -1: some rank is not in MPI_COMM_WORLD
   int ordinal = 0;  ///< number of the group among the leader's groups
-  int rank = 0;  ///< rank of the process within the group
-  int size = 1;  ///< number of ranks of the group
+  int rank = 0;     ///< rank of the process within the group
+  int size = 1;     ///< number of ranks of the group
 };
 
 /// A call, as ranks can compare it.
 struct CallName {
   std::string_view operation;  ///< must be a literal: the pointer is kept
-  std::uint64_t number = 0;  ///< number of the collective call in the group, from 1; 0: a message between two ranks
-  std::uint64_t count = 0;  ///< elements
+  std::uint64_t number = 0;    ///< number of the collective call in the group, from 1; 0: a message between two ranks
+  std::uint64_t count = 0;     ///< elements
   DType dtype = DType::kUInt8;
-  int peer = -1;  ///< the other rank of a message; -1: none, or any
-  int world_peer = -1;  ///< `peer` in MPI_COMM_WORLD
+  int peer = -1;           ///< the other rank of a message; -1: none, or any
+  int world_peer = -1;     ///< `peer` in MPI_COMM_WORLD
   bool on_device = false;  ///< the call ends when its work is enqueued on the device
 };
 
@@ -60,7 +60,7 @@ class RecordedCall {
 
  private:
   struct Slot* slot_;  // null: 256 calls are under way
-  int exceptions_;  // exceptions that unwind already
+  int exceptions_;     // exceptions that unwind already
 };
 
 /// While it lives, the main thread waits for a call of another thread.
@@ -88,13 +88,13 @@ struct CallUnderWay {
   std::uint64_t record = 0;  ///< number of the record: older calls have smaller numbers
   std::string operation;
   std::string text;  ///< "allreduce (call 12, 1000 float32)", as `mnreport --calls` names it
-  int leader = 0;  ///< GroupName's, as `ordinal`
+  int leader = 0;    ///< GroupName's, as `ordinal`
   int ordinal = 0;
   std::uint64_t number = 0;
   int world_peer = -1;  ///< CallName's
-  double seconds = 0;  ///< since the beginning of the call
+  double seconds = 0;   ///< since the beginning of the call
   bool on_main_thread = false;
-  bool blocks = false;  ///< the main thread waits for the end of the call
+  bool blocks = false;    ///< the main thread waits for the end of the call
   bool enqueued = false;  ///< enqueued on the device; the main thread may wait for the device
 };
 /// All calls under way in the process. Any thread.

@@ -1,5 +1,5 @@
-/// Number of collective calls of the process in each group. By comparing them, ranks find out which rank lacks a call
-/// in which others wait.
+/// Number of collective calls of the process in each group. Ranks compare the numbers to find the rank that lacks a
+/// call.
 ///
 /// CallCheck counts in the GroupCount of its group; mn::Job's survey reads all counts (job/hang_report.hpp).
 ///
@@ -23,7 +23,7 @@ namespace mn {
 
 struct GroupCalls {
   int leader = 0;
-  int ordinal = 0;  ///< 0: creations of communicators over all ranks
+  int ordinal = 0;           ///< 0: creations of communicators over all ranks
   std::uint64_t number = 0;  ///< number of the process's last call
 };
 

@@ -93,8 +93,8 @@ class NoticeChannel {
   Mpi comm_;
   std::mutex mutex_;
   std::map<std::int64_t, Notices*> groups_;  // by ordinal
-  std::int64_t newest_ = 0;  // ordinals grow, because one rank is first in all groups
-  std::vector<Notice> early_;  // for groups that the rank has not made yet
+  std::int64_t newest_ = 0;                  // ordinals grow, because one rank is first in all groups
+  std::vector<Notice> early_;                // for groups that the rank has not made yet
 };
 
 Notice::Notice(Kind kind_, int rank_, std::uint64_t question_, const CallName& call, std::string_view why)

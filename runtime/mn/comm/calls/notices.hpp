@@ -33,7 +33,7 @@ struct Notice {
 
   Kind kind;
   std::int32_t rank;
-  std::int64_t group;  // ordinal of the group
+  std::int64_t group;      // ordinal of the group
   std::uint64_t question;  // number of the question, counted by the rank that asked
   std::uint64_t number;
   std::uint64_t count;

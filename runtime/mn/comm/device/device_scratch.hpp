@@ -17,7 +17,7 @@ class DeviceScratch {
 
  private:
   std::vector<CudaMemory> blocks_;  // the last block is in use
-  std::size_t capacity_ = 0;  // bytes of the last block
+  std::size_t capacity_ = 0;        // bytes of the last block
 };
 
 }  // namespace mn

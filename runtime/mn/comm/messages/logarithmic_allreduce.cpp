@@ -15,7 +15,7 @@ void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, c
   // Blocks are equally long, as J. Bruck's exchange requires; the last slices are shorter.
   const Slices slices = slices_of_piece(0, count);
   const std::size_t block = slices.front().length * element_bytes;  // of the longest slice
-  std::byte* const blocks = scratch(2 * ranks * block);  // [i] is for rank + i
+  std::byte* const blocks = scratch(2 * ranks * block);             // [i] is for rank + i
   std::byte* const packed = blocks + ranks * block;
   for (std::size_t i = 0; i < ranks; ++i) {
     const Slice& slice = slices[(rank + i) % ranks];

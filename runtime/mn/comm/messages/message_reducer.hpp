@@ -97,7 +97,7 @@ class MessageReducer {
   /// A piece of an allreduce whose messages are under way. in_pipeline() keeps three pieces under way.
   struct Piece {
     std::byte* data = nullptr;
-    Slices slices;  ///< the piece, cut for the ranks
+    Slices slices;                  ///< the piece, cut for the ranks
     std::byte* received = nullptr;  ///< the own slice of all other ranks
     MessageSteps exchanging;
     MessageSteps spreading;

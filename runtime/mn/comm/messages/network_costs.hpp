@@ -22,8 +22,8 @@ namespace mn {
 
 /// Constants of the model. Defaults: a network of 50 Gbit/s.
 struct NetworkCosts {
-  double latency_s = 5e-6;  ///< time until a single message has arrived
-  double message_s = 1e-6;  ///< time that each of many messages in flight adds
+  double latency_s = 5e-6;   ///< time until a single message has arrived
+  double message_s = 1e-6;   ///< time that each of many messages in flight adds
   double bytes_per_s = 5e9;  ///< bytes per second that a rank sends while it receives as many
 
   /// Reads MN_NETWORK, "LATENCY_US,MESSAGE_US,GB_PER_S", or measures. Collective over `comm`; ranks with a `peers`
@@ -34,7 +34,7 @@ struct NetworkCosts {
 /// How an allreduce moves slices to the rank that reduces them, and results to all ranks.
 enum class ExchangeKind {
   kLogarithmic,  ///< by way of other ranks: 2 log n messages in a row, (log n) / 2 + 1 times the bytes
-  kPairwise,  ///< straight: 2 (n - 1) messages, 2 (n - 1) / n times the bytes
+  kPairwise,     ///< straight: 2 (n - 1) messages, 2 (n - 1) / n times the bytes
 };
 
 /// Bytes per rank for a measurement of a few milliseconds, from `bytes` to 1 MiB, if an exchange of `bytes` took

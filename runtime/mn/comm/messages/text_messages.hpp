@@ -19,7 +19,7 @@ namespace mn {
 /// When a send may return.
 enum class SendMode {
   kBuffered,  ///< once MPI has the text: it may not have left the rank
-  kDebug,  ///< debug mode: once the receiver is there
+  kDebug,     ///< debug mode: once the receiver is there
 };
 
 void send_text(const MpiChannel& channel, const std::string& text, int dest, int tag, SendMode mode);

@@ -10,8 +10,8 @@
 namespace mn {
 namespace {
 
-constexpr auto kSendPatience = std::chrono::seconds(3);  // then debug mode reports the send
-constexpr auto kBetweenTests = std::chrono::microseconds(50);  // while a send waits
+constexpr auto kSendPatience = std::chrono::seconds(3);           // then debug mode reports the send
+constexpr auto kBetweenTests = std::chrono::microseconds(50);     // while a send waits
 constexpr auto kTestWithoutSleep = std::chrono::milliseconds(1);  // without sleep
 
 /// Logs one line for a send that has waited too long for its receiver.

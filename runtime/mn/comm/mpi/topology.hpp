@@ -12,12 +12,12 @@ namespace mn {
 
 /// The nodes of a group of ranks, as one rank sees them.
 struct Topology {
-  int rank = 0;  ///< number of the rank in the group
-  int size = 1;  ///< number of ranks
-  int intra_rank = 0;  ///< number of the rank within its node, in the order of ranks
-  int intra_size = 1;  ///< number of ranks on the node; may differ between nodes
-  int inter_rank = 0;  ///< number of the rank's node; nodes are ordered by their lowest rank
-  int inter_size = 1;  ///< number of nodes
+  int rank = 0;                    ///< number of the rank in the group
+  int size = 1;                    ///< number of ranks
+  int intra_rank = 0;              ///< number of the rank within its node, in the order of ranks
+  int intra_size = 1;              ///< number of ranks on the node; may differ between nodes
+  int inter_rank = 0;              ///< number of the rank's node; nodes are ordered by their lowest rank
+  int inter_size = 1;              ///< number of nodes
   std::vector<int> nodes;          ///< [size] inter_rank of each rank
   std::vector<std::string> hosts;  ///< [size] host name of each rank
 

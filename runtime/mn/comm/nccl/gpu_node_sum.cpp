@@ -113,9 +113,9 @@ GpuNodeSum::GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, s
     between_nodes_.emplace(peers_.get(), count_limit);
     return;
   }
-  DeviceSum device{[this](std::size_t bytes) { return sum_scratch_.reserve(bytes, sum_stream_); },
-                   [this](const OrderedSum& operands, DType dtype) { sum(operands, dtype); }};
-  between_nodes_.emplace(peers_.get(), count_limit, std::move(device));
+  DeviceSum device_sum{[this](std::size_t bytes) { return sum_scratch_.reserve(bytes, sum_stream_); },
+                       [this](const OrderedSum& operands, DType dtype) { sum(operands, dtype); }};
+  between_nodes_.emplace(peers_.get(), count_limit, std::move(device_sum));
 }
 
 void GpuNodeSum::allreduce_grad(std::span<const BufferView> gradients, double scale) {

@@ -136,24 +136,24 @@ class Nccl {
   void run_watch(const std::stop_token& stop);
   [[nodiscard]] bool is_watched_work_done();
 
-  std::mutex mutex_;  // guards the following members, except numbers; held by all calls of NCCL
-  ncclComm_t comm_ = nullptr;  // null once it is to be aborted
-  std::string failure_;  // error found by the watch
+  std::mutex mutex_;                    // guards the following members, except numbers; held by all calls of NCCL
+  ncclComm_t comm_ = nullptr;           // null once it is to be aborted
+  std::string failure_;                 // error found by the watch
   std::future<ncclResult_t> aborting_;  // valid once comm_ is null
   int rank_ = 0;
   int size_ = 1;
   std::chrono::seconds patience_;
-  std::vector<bool> sends_to_;  // ranks with a connection for sends
+  std::vector<bool> sends_to_;       // ranks with a connection for sends
   std::vector<bool> receives_from_;  // ranks with a connection for receives
-  std::string who_;  // "rank 1 of 4 (host n1, cuda:1)"
-  std::string operation_;  // the last enqueued operation, the likely cause of an asynchronous error
+  std::string who_;                  // "rank 1 of 4 (host n1, cuda:1)"
+  std::string operation_;            // the last enqueued operation, the likely cause of an asynchronous error
   std::size_t bytes_ = 0;
 
   int device_;
   std::condition_variable_any watched_;  // signals work, or the end
-  CudaEvent watched_work_;  // null: no work was watched yet
-  bool was_captured_ = false;  // by a CUDA graph
-  bool is_watching_ = false;  // the event is recorded, and not known to be done
+  CudaEvent watched_work_;               // null: no work was watched yet
+  bool was_captured_ = false;            // by a CUDA graph
+  bool is_watching_ = false;             // the event is recorded, and not known to be done
   Clock::time_point watching_since_;
   std::jthread watch_;  // last: the thread uses the other members
 };

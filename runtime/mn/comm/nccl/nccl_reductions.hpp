@@ -26,10 +26,10 @@ class NcclReductions {
   /// NCCL's reduction, and the conversion before it.
   struct Way {
     enum class Form { kAsTheyAre, kWidened, kKeys } form;
-    DType dtype;  ///< dtype on the wire
-    ReduceOp op;  ///< NCCL's operator
+    DType dtype;   ///< dtype on the wire
+    ReduceOp op;   ///< NCCL's operator
     double scale;  ///< NCCL's factor
-    double sign;  ///< sign of keys: -1 turns a minimum into a maximum
+    double sign;   ///< sign of keys: -1 turns a minimum into a maximum
   };
   [[nodiscard]] static Way way_for(DType dtype, ReduceOp op, int ranks);
   [[nodiscard]] BufferView converted(ConstBufferView values, const Way& way, const CudaStream& stream);

@@ -29,9 +29,9 @@
 
 namespace mn {
 
-/// A number that one rank raises while other ranks wait for it. Zero the memory before use.
+/// A number that its owner raises while waiting ranks read the number. Zero the memory before use.
 struct alignas(64) SharedCounter {
-  std::atomic<std::uint32_t> value;  ///< set by the owner alone
+  std::atomic<std::uint32_t> value;     ///< set by the owner alone
   std::atomic<std::uint32_t> sleepers;  ///< threads that sleep until the value changes
 
   /// Only the owner may call set().
@@ -67,7 +67,7 @@ class NodeBarrier {
  private:
   SharedCounter* own_;
   std::vector<SharedCounter*> below_;  // children of the rank, which arrive first
-  std::vector<SharedCounter*> all_;  // every rank has arrived when these counters are raised
+  std::vector<SharedCounter*> all_;    // every rank has arrived when these counters are raised
   bool may_spin_;
   std::uint32_t epoch_ = 0;
 };

@@ -11,7 +11,7 @@
 namespace mn {
 
 struct NodeComms {
-  Mpi node;  ///< ranks of the rank's own node
+  Mpi node;   ///< ranks of the rank's own node
   Mpi peers;  ///< SliceExchange::split_peers(): ranks of other nodes with an equal slice, if any
 };
 

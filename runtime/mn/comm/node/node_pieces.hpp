@@ -30,7 +30,7 @@ struct NodeRanks {
   std::size_t count_limit;
   const SliceExchange& exchange;
   MessageReducer& messages;
-  NodeBarrier* barrier;  ///< null without shared memory
+  NodeBarrier* barrier;         ///< null without shared memory
   const SharedMemory* scratch;  ///< null unless pieces go through scratch memory
 
   /// Collective over the node.
@@ -161,7 +161,7 @@ class CopiedPieces final : public SliceExchange::Node {
   std::size_t element_bytes_;
   std::size_t slices_;
   std::size_t chunk_;  // elements of a slice in scratch memory
-  bool is_whole_;  // one round moves a whole slice
+  bool is_whole_;      // one round moves a whole slice
   // Whether some rank may still read parts that ranks have copied for each other, or results of ranks. Two flags:
   // writing one never waits for readers of the other. Equal on all ranks.
   bool parts_are_read_ = false;

@@ -120,16 +120,16 @@ class NodeReducer {
   bool may_spin_;
   std::size_t count_limit_;
   SliceExchange exchange_;
-  MessageReducer messages_;  ///< for a node without shared memory
-  std::vector<std::size_t> domains_;  ///< NUMA domains of the node, by their first ranks
+  MessageReducer messages_;               ///< for a node without shared memory
+  std::vector<std::size_t> domains_;      ///< NUMA domains of the node, by their first ranks
   std::optional<SharedMemory> segments_;  ///< a Control and slots for each rank; empty without shared memory
   std::unique_ptr<NodeBarrier> barrier_;  ///< null without shared memory
   std::optional<SharedMemory> scratch_;
   bool shm_is_short_ = false;  ///< /dev/shm had no more
   std::shared_ptr<Allocations> allocations_;
   std::array<std::vector<const void*>, 2> small_inputs_;  ///< [turn] all ranks' slots for small messages
-  std::size_t small_turn_ = 0;  ///< the slot in use, 0 or 1
-  CallShape call_;  ///< head of the slot in use
+  std::size_t small_turn_ = 0;                            ///< the slot in use, 0 or 1
+  CallShape call_;                                        ///< head of the slot in use
 };
 
 }  // namespace mn

@@ -13,7 +13,7 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kSliceBytes = 64 * 1024;  // slices of a few ranks stay in a core's own cache
-constexpr std::size_t kLineElements = 64;  // two ranks never write to one cache line
+constexpr std::size_t kLineElements = 64;       // two ranks never write to one cache line
 
 /// -1 if the kernel names no domain.
 int domain_of_cpu(int cpu) {
@@ -104,7 +104,7 @@ class DomainRank {
   const Reduction& reduction_;
   std::size_t domains_ = 1;
   std::size_t domain_ = 0;  // domain of the rank
-  std::size_t piece_ = 0;  // in elements
+  std::size_t piece_ = 0;   // in elements
   std::size_t pieces_ = 0;
 };
 

@@ -29,7 +29,7 @@ namespace {
 constexpr std::size_t kNameBytes = 48;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 constexpr std::size_t kMpiBytesOfRank = std::size_t{8} << 20;  // most that MPI needs
-constexpr int kCollapse = 25;  // MADV_COLLAPSE of Linux 6.1, which older headers lack
+constexpr int kCollapse = 25;                                  // MADV_COLLAPSE of Linux 6.1, which older headers lack
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 

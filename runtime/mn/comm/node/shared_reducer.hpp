@@ -38,8 +38,8 @@ class SharedReducer {
  public:
   /// Progress of a rank, in shared memory. Zero the memory before use.
   struct Control {
-    SharedCounter published;  ///< number of final buffers
-    SharedCounter arrivals;  ///< for the barrier at the end of a step
+    SharedCounter published;                       ///< number of final buffers
+    SharedCounter arrivals;                        ///< for the barrier at the end of a step
     alignas(64) std::atomic<std::uint32_t> taken;  ///< number of taken pieces; only rank 0's counts
   };
 
@@ -80,7 +80,7 @@ class SharedReducer {
   std::shared_ptr<void> owner_;
   NodeBarrier barrier_;
   std::uint32_t first_buffer_ = 0;  // base of `published` in the step
-  std::uint32_t first_piece_ = 0;  // base of `taken` in the step
+  std::uint32_t first_piece_ = 0;   // base of `taken` in the step
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
 };

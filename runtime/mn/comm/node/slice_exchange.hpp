@@ -29,7 +29,7 @@ namespace mn {
 /// Which ranks exchange a node's sums with other nodes.
 enum class BetweenNodes {
   kLeaders,  ///< the first rank of a node exchanges all sums
-  kSlices,  ///< each rank exchanges its slice, all at once; as many ranks as the smallest node has
+  kSlices,   ///< each rank exchanges its slice, all at once; as many ranks as the smallest node has
 };
 
 /// Elements of a buffer.
