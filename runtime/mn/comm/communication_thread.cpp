@@ -1,6 +1,7 @@
 #include <mn/comm/communication_thread.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include <mn/comm/calls/flight_recorder.hpp>
@@ -9,7 +10,7 @@
 
 namespace mn {
 
-CommunicationThread::Register& CommunicationThread::known() {
+CommunicationThread::Register& CommunicationThread::running_threads() {
   static auto& all = *new Register;  // threads left behind may outlive main()
   return all;
 }
@@ -38,8 +39,8 @@ void CommunicationThread::require_possible() {
 
 void CommunicationThread::start() {
   {
-    const std::lock_guard lock(known().mutex);
-    known().threads.push_back(shared_);
+    const std::lock_guard lock(running_threads().mutex);
+    running_threads().threads.push_back(shared_);
   }
   thread_ = std::thread([shared = shared_] { run(*shared); });
 }
@@ -57,8 +58,8 @@ CommunicationThread::~CommunicationThread() {
   }
   thread_.join();
   {
-    const std::lock_guard lock(known().mutex);
-    std::erase(known().threads, shared_);
+    const std::lock_guard lock(running_threads().mutex);
+    std::erase(running_threads().threads, shared_);
   }
   // No wait() has thrown the error, and a destructor cannot.
   if (!shared_->error || reported_) return;
@@ -101,8 +102,8 @@ void CommunicationThread::wait() {
 
 bool CommunicationThread::wait_for_all(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  const std::lock_guard all(known().mutex);
-  return std::ranges::all_of(known().threads, [&](const auto& shared) {
+  const std::lock_guard all(running_threads().mutex);
+  return std::ranges::all_of(running_threads().threads, [&](const auto& shared) {
     std::unique_lock lock(shared->mutex);
     return shared->changed.wait_until(lock, deadline, [&] { return shared->idle(); });
   });
@@ -128,6 +129,7 @@ void CommunicationThread::make_communicator(Shared& shared) {
 
 /// Unlocks while the task runs, and while its memory is released.
 void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>& lock) {
+  assert(!shared.tasks.empty() && !shared.busy);
   Task task = std::move(shared.tasks.front());
   shared.tasks.pop_front();
   shared.busy = true;

@@ -81,7 +81,7 @@ class CommunicationThread {
   };
   static void require_possible();
   void start();
-  static Register& known();
+  static Register& running_threads();
   static void run(Shared& shared);
   static void make_communicator(Shared& shared);
   static void run_task(Shared& shared, std::unique_lock<std::mutex>& lock);

@@ -1,6 +1,7 @@
 #include <mn/comm/device/gradient_packer.hpp>
 
 #include <algorithm>
+#include <cassert>
 
 namespace mn {
 
@@ -25,6 +26,7 @@ bool GradientPacker::is_contiguous(const Group& group) {
 }
 
 BufferView GradientPacker::joined(const Group& group) {
+  assert(!group.empty());
   BufferView whole = group.front();
   for (std::size_t i = 1; i < group.size(); ++i) whole.count += group[i].count;
   return whole;

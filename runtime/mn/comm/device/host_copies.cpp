@@ -1,5 +1,7 @@
 #include <mn/comm/device/host_copies.hpp>
 
+#include <cassert>
+
 namespace mn {
 
 void HostCopies::reserve(std::size_t bytes, std::size_t buffers) {
@@ -16,6 +18,7 @@ BufferView HostCopies::room_for(BufferView buffer) {
   if (!lies_on_device(buffer) || buffer.count == 0) return buffer;
   const std::size_t element_bytes = size_of(buffer.dtype);
   used_ = (used_ + element_bytes - 1) / element_bytes * element_bytes;
+  assert(used_ + buffer.bytes() <= capacity_);
   const BufferView host(blocks_.back().get() + used_, buffer.count, buffer.dtype);
   used_ += buffer.bytes();
   return host;

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <bit>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -96,6 +97,7 @@ static_assert(sizeof(PackTable) <= 4000);
 
 /// `pieces` holds 1 to kPackPieces pieces, none of them empty.
 [[nodiscard]] inline PackTable make_pack_table(std::span<const PackPiece> pieces) {
+  assert(pieces.size() <= kPackPieces);
   PackTable table{};
   for (const PackPiece& piece : pieces) {
     table.pieces[table.count] = piece;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -98,6 +99,7 @@ MessageReducer::Piece MessageReducer::begin(std::byte* data, std::size_t count, 
                                             DType dtype) {
   const std::size_t element_bytes = size_of(dtype);
   const auto ranks = static_cast<std::size_t>(size_);
+  assert(count <= most);
   const std::size_t set_bytes = (most + ranks - 1) / ranks * ranks * element_bytes;
   Piece piece;
   piece.data = data;

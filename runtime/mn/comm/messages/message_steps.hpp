@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <functional>
 #include <string_view>
@@ -65,6 +66,7 @@ class MessageSteps {
   [[nodiscard]] Pair& at(int step) { return in_flight_[static_cast<std::size_t>(step) % in_flight_.size()]; }
   void post_next() {
     ++posted_;
+    assert(posted_ < size_);
     at(posted_) = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     expected_[static_cast<std::size_t>(posted_) % expected_.size()] = post_(posted_, at(posted_));
   }

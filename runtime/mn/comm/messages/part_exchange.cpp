@@ -1,5 +1,6 @@
 #include <mn/comm/messages/part_exchange.hpp>
 
+#include <cassert>
 #include <cstring>
 #include <limits>
 
@@ -39,6 +40,7 @@ void exchange_parts(MPI_Comm comm, std::span<const ConstBufferView> sent, std::s
   });
   // While messages travel.
   const auto own = static_cast<std::size_t>(rank);
+  assert(sent.size() == received.size() && sent[own].count == received[own].count);  // (1)
   if (sent[own].count > 0) std::memcpy(received[own].data, sent[own].data, sent[own].bytes());
   steps.finish();
 }

@@ -1,6 +1,7 @@
 #include <mn/comm/mpi/reduce.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <memory>
 #include <type_traits>
@@ -175,6 +176,7 @@ void reduce_as(std::span<void* const> outputs, std::span<const void* const> inpu
 
 void reduce_in_order(std::span<void* const> outputs, std::span<const void* const> inputs, std::size_t count,
                      const Reduction& reduction) {
+  assert(!inputs.empty());
   switch (reduction.dtype) {
     case DType::kBool:
       return;  // check_reducible() rejects booleans

@@ -1,6 +1,7 @@
 #include <mn/comm/mpi/topology.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <fstream>
 
 #include <sys/stat.h>
@@ -56,6 +57,7 @@ Topology make_topology(int rank, std::span<const std::string> node_keys, std::sp
   const auto here = topology.ranks_of(topology.inter_rank);
   topology.intra_size = static_cast<int>(here.size());
   topology.intra_rank = static_cast<int>(std::find(here.begin(), here.end(), rank) - here.begin());
+  assert(topology.intra_rank < topology.intra_size);
   return topology;
 }
 

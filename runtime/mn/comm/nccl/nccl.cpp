@@ -1,4 +1,6 @@
 #include <mn/comm/device/pack.hpp>
+
+#include <cassert>
 #include <mn/comm/nccl/nccl.hpp>
 #include <mn/core/error.hpp>
 
@@ -162,6 +164,7 @@ void Nccl::exchange(std::span<const ConstBufferView> sent, std::span<const Buffe
 
 void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
                  std::span<const BufferView> received, const CudaStream& stream) {
+  assert(sent.size() == static_cast<std::size_t>(size_) && received.size() == sent.size());
   // One new connection sends the whole group aside, because the group waits for the new peer.
   bool connects = false;
   for (std::size_t peer = 0; peer < sent.size(); ++peer) {

@@ -56,13 +56,13 @@ std::chrono::seconds nccl_timeout() {
 }
 
 /// All communicators of the process, for (9). Never destroyed: a communicator may live as long as the process.
-struct Living {
+struct AllNccl {
   std::mutex mutex;
   std::vector<Nccl*> all;
 };
 
-Living& living() {
-  static auto* const communicators = new Living;
+AllNccl& all_nccl() {
+  static auto* const communicators = new AllNccl;
   return *communicators;
 }
 
@@ -111,8 +111,8 @@ void Nccl::name_rank() {
 
 void Nccl::adopt(ncclComm_t made) {
   comm_ = made;
-  const std::lock_guard lock(living().mutex);
-  living().all.push_back(this);
+  const std::lock_guard lock(all_nccl().mutex);
+  all_nccl().all.push_back(this);
 }
 
 bool Nccl::can_split(MPI_Comm comm) { return holds_on_all_ranks(comm, nccl_version() >= kFirstThatSplits); }
@@ -135,8 +135,8 @@ std::shared_ptr<Nccl> Nccl::split(int color, int key, const CudaStream& stream) 
 
 Nccl::~Nccl() {
   {
-    const std::lock_guard lock(living().mutex);
-    std::erase(living().all, this);
+    const std::lock_guard lock(all_nccl().mutex);
+    std::erase(all_nccl().all, this);
   }
   watch_ = {};  // after watched work or its time-out: ncclCommDestroy would wait for the work forever
   if (!failure_.empty()) log_warning(failure_);  // no call has thrown it
@@ -174,8 +174,8 @@ void Nccl::abort(std::chrono::milliseconds delay) noexcept {
 }
 
 void Nccl::abort_others() noexcept {
-  const std::lock_guard lock(living().mutex);
-  for (Nccl* const other : living().all) {
+  const std::lock_guard lock(all_nccl().mutex);
+  for (Nccl* const other : all_nccl().all) {
     const std::unique_lock its(other->mutex_, std::try_to_lock);
     if (!its || other->comm_ == nullptr) continue;
     log_warning("NCCL on " + other->who_ + " is aborted: its work may hold up the abort of another communicator");

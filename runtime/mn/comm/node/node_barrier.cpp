@@ -1,6 +1,7 @@
 #include <mn/comm/node/node_barrier.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <climits>
 #include <ctime>
@@ -81,6 +82,7 @@ NodeBarrier::NodeBarrier(const std::vector<SharedCounter*>& arrivals, int rank, 
 }
 
 void SharedCounter::set(std::uint32_t now) {
+  assert(static_cast<std::int32_t>(now - value.load(std::memory_order_relaxed)) >= 0);  // (1)
   value.store(now);  // (2), and (3): before the count is read
   if (sleepers.load() > 0) wake_all(value);
 }

@@ -1,6 +1,7 @@
 #include <mn/comm/node/numa_domains.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -44,6 +45,7 @@ class DomainRank {
     std::size_t most_ranks = 0;
     for (std::size_t j = 0; j < domains_; ++j) most_ranks = std::max(most_ranks, borders[j + 1] - borders[j]);
     for (domain_ = 0; borders[domain_ + 1] <= rank; ++domain_) continue;
+    assert(borders[domain_] <= rank && rank < borders[domain_ + 1]);
     piece_ = most_ranks * kSliceBytes / size_of(reduction.dtype);
     pieces_ = (count + piece_ - 1) / piece_;
   }

@@ -1,6 +1,7 @@
 #include <mn/comm/node/shared_memory.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -189,6 +190,7 @@ SharedMemory::Mapping::~Mapping() {
 int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset) {
   void* const address = address_for(total);  // (6): a multiple of 2 MiB
   if (address == MAP_FAILED) return errno;
+  assert(reinterpret_cast<std::uintptr_t>(address) % kHugePageBytes == 0 && own_offset + bytes_ <= total);
   void* const data = mmap(address, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0);
   if (data == MAP_FAILED) {
     const int error = errno;

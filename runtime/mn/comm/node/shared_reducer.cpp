@@ -1,6 +1,7 @@
 #include <mn/comm/node/shared_reducer.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include <mn/comm/calls/call_check.hpp>
@@ -42,6 +43,7 @@ SharedReducer::SharedReducer(std::span<const BufferView> buffers, std::vector<st
 }
 
 void SharedReducer::publish(std::size_t count) {
+  assert(count <= buffers_);  // SharedCounter asserts the rest of (2)
   controls_[rank_]->published.set(first_buffer_ + static_cast<std::uint32_t>(count));
 }
 
@@ -56,6 +58,7 @@ void SharedReducer::reduce(double scale) {
 }
 
 void SharedReducer::reduce_pieces(double scale) {
+  assert(is_reduced_.size() == buffers_);
   // All buffers are final now. Then free ranks take pieces.
   publish(buffers_);
   for (std::uint32_t next = take(); next < pieces_.size(); next = take()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <optional>
 
 #include <mn/comm/mpi/progress.hpp>
@@ -44,6 +45,7 @@ Range SliceExchange::slice_of(int rank, std::size_t most, std::size_t count) con
   const auto slices = static_cast<std::size_t>(slices_);
   // (1): computed from the largest piece, also for the last piece, which is smaller.
   const std::size_t length = ((most + slices - 1) / slices + kLineElements - 1) / kLineElements * kLineElements;
+  assert(length % kLineElements == 0);  // (1)
   const std::size_t first = std::min(static_cast<std::size_t>(rank) * length, count);
   return {first, std::min(length, count - first)};
 }
@@ -61,6 +63,7 @@ std::size_t SliceExchange::piece_elements(std::size_t count, std::size_t element
 }
 
 std::pair<Range, Range> SliceExchange::piece_at(std::size_t k, std::size_t most, std::size_t count) const {
+  assert(k * most < count);
   const Range piece{k * most, std::min(most, count - k * most)};
   Range own = slice_of(rank_, most, piece.length);
   own.first += piece.first;
