@@ -21,8 +21,8 @@ namespace {
 
 std::string by(ReduceOp op) { return ", " + std::string(name_of(op)); }
 
-/// Returns when all ranks have come. A nonblocking MPI collective ends the process if it meets another call, so a
-/// limited barrier is compared first.
+/// Returns when all ranks have come. A nonblocking collective of MPI ends the process if it meets a different call:
+/// with a limit the barrier is compared first.
 void wait_for_all(CallCheck& calls, MPI_Comm comm) {
   if (limited_call() != nullptr) calls.match("barrier", {});
   call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm);
@@ -40,7 +40,7 @@ void Communicator::bcast(BufferView buffer, int root, std::string_view name) {
   if (on_device({buffer}, [&](DeviceCollectives& device) { device.bcast(buffer, root); })) return;
   calls_->match("bcast", buffer, root);
   const bool is_root = rank() == root;
-  // The root's buffer is only read, other buffers are only written: at most one host copy each way.
+  // The root's buffer is only read, every other buffer only written: at most one host copy each way.
   const ConstBufferView send = is_root ? buffer : BufferView();
   const BufferView recv = is_root ? BufferView() : buffer;
   on_host(host_copies_->for_mpi(buffer), send, recv, [&](ConstBufferView in, BufferView out) {

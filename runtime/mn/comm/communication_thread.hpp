@@ -1,15 +1,15 @@
 /// A thread that makes collective calls while the program computes.
 ///
-/// Every rank makes a CommunicationThread at one time, and all submit equal collectives in one order; the thread of
-/// each rank runs its tasks alone.
+/// All ranks make a CommunicationThread together, and submit equal collectives in one order; the thread of each rank
+/// runs its tasks alone.
 ///
 /// Invariants:
 /// 1. One thread at a time uses the communicator: the CommunicationThread while it has tasks, else the owner's thread.
 /// 2. The first error ends all work: later tasks are dropped, and every wait() throws the error.
-/// 3. While an exception unwinds, the destructor waits for no other rank, because other ranks may never join the
-///    running collective. It leaves the thread behind with its tasks. Memory of the tasks is released with them; the
-///    communicator is kept for the life of the process, because MPI_Comm_free is collective.
-/// 4. MPI_Finalize must not run beside another thread's call of MPI: mn::Job calls wait_for_all() first.
+/// 3. While an exception unwinds, the destructor waits for no rank, because some ranks may never join the running
+///    collective. The thread is left behind with its tasks. Memory of the tasks is released with them; the communicator
+///    is kept for the life of the process, because MPI_Comm_free is collective.
+/// 4. MPI_Finalize must not run beside a call of MPI on a thread: mn::Job calls wait_for_all() first.
 /// 5. wait() throws without a lock: an uncaught exception reaches mn::Job before the stack unwinds.
 ///
 /// Cost: one MPI communicator, one thread; two switches between threads for a task.
@@ -42,8 +42,8 @@ class CommunicationThread {
   explicit CommunicationThread(const Communicator& comm);
   /// Local: the thread calls `make`, which is collective over the threads of all ranks.
   explicit CommunicationThread(std::function<std::shared_ptr<Communicator>()> make);
-  /// Waits for the submitted tasks, and logs an error that no wait() has thrown. While an exception unwinds it does not
-  /// wait: tasks must own their memory.
+  /// Waits for the submitted tasks, and logs an error if no wait() has thrown it. While an exception unwinds the
+  /// destructor does not wait: tasks must own their memory.
   ~CommunicationThread();
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
@@ -58,8 +58,8 @@ class CommunicationThread {
   /// Returns when all tasks have run and are destroyed. After an error of a task, every wait() throws the first error:
   /// the ranks may be out of step.
   void wait();
-  /// Waits until all CommunicationThreads of the process, also those left behind, have run their tasks. False if one
-  /// has not, because other ranks do not join its call: then MPI cannot be finalized.
+  /// Waits until all CommunicationThreads of the process, also those left behind, have run their tasks. False if some
+  /// thread still waits for ranks that do not join its call: then MPI cannot be finalized.
   [[nodiscard]] static bool wait_for_all(std::chrono::milliseconds patience);
 
  private:
@@ -74,7 +74,7 @@ class CommunicationThread {
     std::exception_ptr error;
     [[nodiscard]] bool idle() const { return tasks.empty() && !busy; }
   };
-  /// All running threads' state; of threads left behind for the life of the process.
+  /// State of all running threads; of threads left behind for the life of the process.
   struct Register {
     std::mutex mutex;
     std::vector<std::shared_ptr<Shared>> threads;

@@ -123,7 +123,7 @@ class Communicator : public PlacedRank {
   void gather(ConstBufferView send, BufferView recv, int root = 0);
   /// recv gets size() × send.count elements, by rank.
   void allgather(ConstBufferView send, BufferView recv);
-  /// send's part i goes to rank i, recv's part j comes from rank j. Equal counts, multiples of size(). recv may be send.
+  /// send's part i goes to rank i; recv's part j came from rank j. Counts: equal multiples of size(). recv may be send.
   void alltoall(ConstBufferView send, BufferView recv);
   /// Part i of root's send (size() × recv.count elements) goes to rank i.
   void scatter(ConstBufferView send, BufferView recv, int root = 0);

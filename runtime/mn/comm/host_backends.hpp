@@ -21,7 +21,7 @@ enum class HostExchange {
   kNone,     ///< gradients stay on their rank: measures everything else; other calls as kRanks
   kRanks,    ///< all ranks, by messages, in rank order
   kLeaders,  ///< ranks of a node through shared memory, then the first rank of each node by messages
-  kSlices,   ///< ranks of a node through shared memory, then each rank its slice with its peers on other nodes
+  kSlices,   ///< ranks of a node through shared memory, then each rank a slice with its peers on other nodes
 };
 
 /// A row of the table.

@@ -19,8 +19,7 @@ namespace {
 
 constexpr char kSeparator = '\0';  // between a rank's rejection and its call
 
-/// Counts calls of all communicators; a difference of two counts is the number of calls of a function
-/// (collective_calls()).
+/// Counts the calls of all communicators; collective_calls() returns it.
 thread_local std::uint64_t thread_calls = 0;
 
 float as_float(Float16 value) { return to_float(value); }
@@ -68,8 +67,8 @@ std::pair<std::string, std::string> difference(const std::string& a, const std::
 struct AgreedModes {
   std::int64_t debug;
   std::int64_t timeout_ms;
-  std::int64_t leader;   // -1 on other ranks
-  std::int64_t ordinal;  // -1 on other ranks
+  std::int64_t leader;   // -1 on ranks other than rank 0
+  std::int64_t ordinal;  // -1 on ranks other than rank 0
 };
 
 std::atomic<int> groups_made{0};  // groups whose first rank is the process
@@ -81,7 +80,7 @@ CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
   mpi_check(MPI_Comm_size(comm, &group_.size), "MPI_Comm_size");
   world_ranks_ = ranks_in(MPI_COMM_WORLD, comm);
   const bool leads = group_.rank == 0;
-  // Only rank 0 knows the group's name. The maximum tells it to all ranks, in the message that the modes need anyway.
+  // Only rank 0 knows the group's name. The maximum tells all ranks, in the message for the modes.
   AgreedModes agreed{modes.debug ? 1 : 0, modes.timeout.count(), leads ? world_ranks_[0] : -1,
                      leads ? ++groups_made : -1};
   // One rank is enough to switch debug mode on; of the time-outs the longest counts.
@@ -99,7 +98,7 @@ std::uint64_t CallCheck::calls_of_thread() noexcept { return thread_calls; }
 void CallCheck::count_call() noexcept { ++thread_calls; }
 
 void CallCheck::require_open(std::string_view operation) const {
-  // The call would wait forever for ranks that do not make it.
+  // The call would wait forever for ranks that skip it.
   if (ForbiddenCalls::any()) throw ForbiddenCall(std::string(operation) + ": another rank does not make this call");
   if (!open_) throw ArgumentError(std::string(operation) + ": this communicator was finalized; make another one");
   if (const std::string failure = limits_->failure(); !failure.empty()) {
@@ -114,20 +113,20 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
   log_debug(number + text.substr(0, text.find('\n')));
   // A time-out cannot end allgather_texts(): with a time-out the ranks wait for each other here.
   if (limited_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm_);
-  // (2): a rejection travels in place of a call, and reaches ranks whose arguments are right.
+  // (2): a rejection travels in place of a call, and reaches ranks with correct arguments.
   const bool begins = rejection.starts_with(call.operation);  // as "bcast: ", which may stand for ibcast
   const auto ranks = allgather_texts(
       comm_, (begins ? operation + rejection.substr(call.operation.size()) : rejection) + kSeparator + text);
-  const auto hosts = [&] { return allgather_texts(comm_, host_name()); };  // all ranks call it, or none
+  const auto hosts = [&] { return allgather_texts(comm_, host_name()); };  // all ranks call it, or no rank does
   const auto name = [](std::size_t rank, const std::vector<std::string>& at) {
     return "rank " + std::to_string(rank) + " on " + at[rank];
   };
-  // Rejections come before differences: a rank that rejects an argument differs because of the argument.
+  // Rejections come before differences: a rejected argument is also the cause of a difference.
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const std::size_t end = ranks[r].find(kSeparator);
     if (end > 0) throw ArgumentError(number + name(r, hosts()) + ": " + ranks[r].substr(0, end), true);
   }
-  // (1): all ranks now hold equal texts. The first rank that differs from rank 0 is named.
+  // (1): all ranks now hold equal texts. The first rank with a text unlike rank 0's is named.
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r] == ranks[0]) continue;
     const auto at = hosts();  // (1): all ranks come here, with equal r
@@ -143,7 +142,7 @@ void CallCheck::match(std::string_view operation, const ConstBufferView& what, i
   give_up_on_mismatch([&] {
     const CallSignature own(operation, CallShape(what.count, {what.dtype, op}), root);
     if (limited_call() == nullptr) return NeighborCheck(comm_, own).finish();
-    // MPI may write to it after the call was given up.
+    // MPI may still write to the memory of a given-up call.
     const KeptForMpi all(std::vector<CallSignature>(static_cast<std::size_t>(group_.size), own));
     call_mpi(MPI_Allgather, MPI_Iallgather, "comparing calls", 0, MPI_IN_PLACE, 0, MPI_BYTE, all->data(),
              static_cast<int>(sizeof own), MPI_BYTE, comm_);

@@ -1,4 +1,4 @@
-/// What every call of a communicator does before it sends: checks of its arguments, a record, its time-out and, in
+/// The steps of every call of a communicator before it sends: checks of the arguments, a record, the time-out and, in
 /// debug mode, a comparison between ranks.
 ///
 /// Communicator's public members call CallCheck first, collective members on all ranks at once.
@@ -7,7 +7,7 @@
 /// 1. All ranks throw an equal ArgumentError, or none does: each rank decides by the texts of all ranks.
 /// 2. Before the comparison no rank sends anything else: ranks in different calls meet in the comparison.
 /// Invariant of all modes:
-/// 3. A collective call has one number on all ranks: a rank counts a call after checking its arguments.
+/// 3. A collective call has one number on all ranks: a rank counts a call after checking the arguments.
 ///
 /// Cost: checks are local; flight_recorder.hpp has the cost of a record. Debug mode: two small MPI_Allgather for each
 /// collective call, two more before an error. Without debug mode match() is a message to the next rank
@@ -69,8 +69,8 @@ class CallCheck {
   /// Collective over `comm`, which is borrowed.
   CallCheck(MPI_Comm comm, const Modes& modes);
 
-  /// Begins a collective call that blocks; it lasts while the result lives. `what`: the buffer that gives the call's
-  /// count and dtype. `checks()` throws ArgumentError; `details()` returns lines that must be equal on all ranks.
+  /// Begins a blocking collective call; the call lasts while the result lives. `what`: the buffer with the call's count
+  /// and dtype. `checks()` throws ArgumentError; `details()` returns lines that must be equal on all ranks.
   template <class Checks, class Details>
   [[nodiscard]] CallScope collective(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                                      const Details& details) {
@@ -96,7 +96,7 @@ class CallCheck {
     return collective(
         operation, {}, [] {}, [] { return std::string(); });
   }
-  /// Begins a collective call that does not block. Ranks may start it at very different times: nothing is compared.
+  /// Begins a nonblocking collective call. Ranks may start it at very different times: nothing is compared.
   /// `by_thread`: a thread makes the call, and in debug mode compares it, with rejections of arguments.
   template <class Checks>
   [[nodiscard]] CallScope start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
@@ -177,7 +177,7 @@ class CallCheck {
   [[nodiscard]] CallName message_name(std::string_view operation, const ConstBufferView& what, int peer) const {
     return {operation, 0, what.count, what.dtype, peer, peer < 0 ? -1 : world_ranks_[static_cast<std::size_t>(peer)]};
   }
-  /// A call under its own name and under the name of the call that it stands for.
+  /// The name of a call, and the name of the call for which it stands.
   struct ComparedCall {
     std::string_view operation;
     const CallName& name;

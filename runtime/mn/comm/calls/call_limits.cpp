@@ -61,13 +61,13 @@ void CallLimits::abort(const std::string& reason) {
 
 void CallLimits::fail(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  // The first reason is the cause; later ones follow from it.
+  // The first reason is the cause; later reasons follow from it.
   if (failure_.empty()) failure_ = reason;
   failed_ = true;
 }
 
 bool CallLimits::has_failed() {
-  // Questions stay for the call in which the rank will wait.
+  // Questions stay for the next call in which the rank waits.
   for (Notice notice; notices_.take(notice, Notice::Kind::kGaveUp);) fail(notice.text);
   return failed_;
 }
@@ -113,14 +113,14 @@ void LimitedCall::look(Clock::time_point now) {
   for (Notice notice; limits_.notices_.take(notice);) take(notice);
   end_if_failed();
   if (end_ == End::kFailure) return;
-  // In milliseconds: a time-out may have more of them than nanoseconds can count.
+  // In milliseconds: in nanoseconds a long time-out would overflow.
   const auto waited = std::chrono::floor<std::chrono::milliseconds>(now - begin_);
   if (question_ == 0 && call_.number != 0 && waited >= timeout_ / 2) {
     question_ = ++limits_.questions_;
     asked_ = now;
     limits_.notices_.send_all({Notice::Kind::kQuestion, limits_.group_.rank, question_, call_, {}});
   }
-  // Last, after all notices: an answer in time proves that its rank is not missing.
+  // Last, after all notices: an answer in time proves the presence of a rank.
   if (waited >= timeout_ && (question_ == 0 || now - asked_ >= kAnswerTime)) give_up();
 }
 
@@ -184,7 +184,7 @@ LimitedCall* limited_call() noexcept { return current; }
 
 namespace {
 
-/// The pause between two looks: at first the rank yields the CPU, later it sleeps.
+/// A pause between two looks: at first the rank yields the CPU, later it sleeps.
 class Pauses {
  public:
   void operator()() const {

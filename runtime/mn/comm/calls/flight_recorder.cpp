@@ -42,7 +42,7 @@ constinit std::atomic<std::uint64_t> last_record{0};
 constinit std::atomic<int> background_waits{0};
 constinit std::atomic<int> background_messages{0};
 
-/// Text that write_calls() needs, prepared in advance. Two copies: a handler may read one while set() writes the other.
+/// Text for write_calls(), prepared in advance. Two copies: a handler may read the first while set() writes the second.
 template <std::size_t Bytes>
 class Text {
  public:
@@ -76,7 +76,7 @@ std::uint32_t thread_id() {
   return id;
 }
 
-/// Writes lines to a descriptor, one at a time.
+/// Writes lines to a descriptor.
 class Lines {
  public:
   explicit Lines(int descriptor) : descriptor_(descriptor) {}
@@ -143,7 +143,7 @@ std::string described(const Slot& slot) {
   return text + ")";
 }
 
-/// No value for a call in another state, or if the slot changes during the read.
+/// No value for a call in a different state, or if the slot changes during the read.
 std::optional<CallUnderWay> read_call(const Slot& slot, State state) {
   const std::uint64_t entry = slot.entry.load(std::memory_order_acquire);
   if (entry / kStates == 0 || entry % kStates != state) return {};
@@ -229,7 +229,7 @@ RecordedCall::RecordedCall(const GroupName& group, const CallName& call) noexcep
 
 RecordedCall::~RecordedCall() {
   if (slot_ == nullptr) return;
-  // (3): the new state is stored last, so readers that see it see the end time.
+  // (3): the new state is stored last: a reader of the new state sees the end time.
   slot_->ended_ns.store(now_ns(), std::memory_order_relaxed);
   const std::uint64_t record = slot_->entry.load(std::memory_order_relaxed) / kStates;
   const State state = std::uncaught_exceptions() > exceptions_ ? kThrown : kReturned;

@@ -1,18 +1,18 @@
-/// Finds collective calls before they are made, in code that only some ranks run: such a call would wait forever for
-/// the remaining ranks.
+/// Finds collective calls in code that only some ranks run, before the calls are made: they would wait forever for the
+/// remaining ranks.
 #pragma once
 
 #include <mn/core/error.hpp>
 
 namespace mn {
 
-/// A communicator was called within the life of a ForbiddenCalls.
+/// A communicator was called during the life of a ForbiddenCalls.
 class ForbiddenCall : public Error {
  public:
   using Error::Error;
 };
 
-/// While it lives, communicators' calls of the constructing thread throw ForbiddenCall before they send. Several may
+/// While it lives, calls of communicators on the constructing thread throw ForbiddenCall before they send. Several may
 /// nest.
 class ForbiddenCalls {
  public:
@@ -21,7 +21,7 @@ class ForbiddenCalls {
   ForbiddenCalls(const ForbiddenCalls&) = delete;
   ForbiddenCalls& operator=(const ForbiddenCalls&) = delete;
 
-  /// Whether the calling thread has one.
+  /// Whether the calling thread is inside a ForbiddenCalls.
   [[nodiscard]] static bool any() noexcept;
 };
 

@@ -1,13 +1,13 @@
-/// Small messages between the ranks of a group: questions about their calls, answers, and the news that a rank gives
-/// up. CallLimits sends and takes them, on any thread.
+/// Small messages between the ranks of a group: questions about calls, answers, and the news that a rank gives up.
+/// CallLimits sends and takes notices, on any thread.
 ///
 /// Invariants:
-/// 1. Notices travel through a communicator of MPI of their own, which all groups of equal ranks in equal order share,
-///    and which is never freed. MPI gives the number of a freed communicator to the next one; late notices would be
-///    messages of the next communicator, and Open MPI would mix them with its own.
-/// 2. A notice names its group. A rank that receives it for another group keeps it for the named group, even for a
-///    group that the rank has not made yet; notices of ended groups are dropped.
-/// 3. A sent notice is kept for the life of the process: a send to a rank that is gone never completes, and cannot be
+/// 1. Notices travel through their own communicator of MPI, shared by all groups of equal ranks in equal order, and
+///    never freed. MPI gives the number of a freed communicator to the next; a late notice would become a message of
+///    the next communicator, and Open MPI would mix up the two.
+/// 2. A notice names its group. A rank may receive it in a call of another group, and keeps it for the named group,
+///    even before the rank has made that group; notices of ended groups are dropped.
+/// 3. A sent notice is kept for the life of the process: a send to a dead rank never completes, and cannot be
 ///    cancelled.
 ///
 /// Cost: one communicator of MPI for the first group of some ranks. A look for notices is a lock and a probe.
@@ -34,12 +34,12 @@ struct Notice {
   Kind kind;
   std::int32_t rank;
   std::int64_t group;      // ordinal of the group
-  std::uint64_t question;  // number of the question, counted by the rank that asked
+  std::uint64_t question;  // number of the question among those of the asking rank
   std::uint64_t number;
   std::uint64_t count;
   DType dtype;
   char operation[31];
-  char text[256];  // reason of a rank that has given up
+  char text[256];  // why the rank has given up
 };
 
 class NoticeChannel;
@@ -47,13 +47,13 @@ class NoticeChannel;
 /// The notices of one group.
 class Notices {
  public:
-  /// Collective over `comm`, which is borrowed, for the first group of its ranks. `group` must have a name of its own.
+  /// Collective over `comm`, which is borrowed, for the first group of its ranks. `group` must be a name of its own.
   Notices(MPI_Comm comm, const GroupName& group);
   ~Notices();
   Notices(const Notices&) = delete;
   Notices& operator=(const Notices&) = delete;
 
-  // These do not wait, and ignore errors: the rank has an error to report already.
+  // None of these waits, and errors are ignored: the rank has an error to report already.
 
   void send(int rank, const Notice& notice);
   void send_all(const Notice& notice);
