@@ -1,4 +1,4 @@
-// Names in /dev/shm that a process left which was killed while it made shared memory.
+// Names in /dev/shm that a killed process has left while it made shared memory.
 #include <cstddef>
 #include <string>
 #include <thread>
@@ -17,7 +17,7 @@
 namespace mn {
 namespace {
 
-/// An object in /dev/shm `held`: by the process that made it.
+/// An object in /dev/shm; `held`: its maker holds the lock.
 class Object {
  public:
   Object(const std::string& name, bool held) : path_("/dev/shm/" + name) {

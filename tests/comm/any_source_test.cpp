@@ -1,4 +1,4 @@
-// recv(), recv_obj() and recv_json() from kAnySource: the message of whichever rank sends first.
+// recv(), recv_obj() and recv_json() from kAnySource take the message of any rank.
 #include <algorithm>
 #include <chrono>
 #include <vector>
@@ -48,7 +48,7 @@ TEST_F(AnySource, MessagesAreReceived) {
         }
         expect_all_others(senders);
       }
-      comm->barrier();  // no rank sends its next message before rank 0 has received this one of every rank
+      comm->barrier();  // each rank sends its next message only after rank 0 has received all
     }
   }
 }

@@ -1,4 +1,4 @@
-// Calls that break their contract throw on the rank that makes them, before anything is sent.
+// Calls with wrong arguments throw on their rank before anything is sent.
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ class Arguments : public ::testing::Test {
     parts_.resize(2 * ranks_);
     short_.resize(2 * ranks_ + 1);
   }
-  /// The communicator still works: no message of the rejected calls is in flight.
+  /// The communicator still works: no message of a rejected call is in flight.
   void TearDown() override {
     std::vector<int> one{1};
     comm_->allreduce(one);
@@ -163,7 +163,7 @@ TEST_F(Arguments, CountsOfOtherLengths) {
               ThrowsMessage<ArgumentError>(HasSubstr("send and recv overlap")));
 }
 
-/// As a difference of counts does that is below 0.
+/// A negative difference of counts has such a sum.
 TEST_F(Arguments, CountsWhoseSumWrapsAround) {
   if (ranks_ == 1) return;
   const auto own = static_cast<std::size_t>(comm_->rank());
@@ -176,7 +176,7 @@ TEST_F(Arguments, CountsWhoseSumWrapsAround) {
               ThrowsMessage<ArgumentError>(HasSubstr("more than send has")));
 }
 
-/// What it sends to itself, it copies by itself.
+/// A rank copies its own part by itself.
 TEST_F(Arguments, AnotherCountOfItsOwnPart) {
   const std::vector<std::size_t> counts(ranks_, 1);
   auto more = counts;

@@ -1,4 +1,4 @@
-// Collective calls that do not wait.
+// Nonblocking collective calls.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -94,7 +94,7 @@ TEST_P(BackgroundCollectives, HaveTheBitsOfTheirBlockingForms) {
   }
 }
 
-/// Each rank waits in an order of its own, for many.
+/// Each rank waits for many calls, in an order of its own.
 TEST_P(BackgroundCollectives, AreWaitedForInAnyOrder) {
   constexpr int kCalls = 24;
   std::vector<Floats> buffers;
@@ -112,7 +112,7 @@ TEST_P(BackgroundCollectives, AreWaitedForInAnyOrder) {
   }
 }
 
-/// What a rank does meanwhile may be what another waits for before it starts.
+/// A rank may make other calls meanwhile, for which other ranks wait before they start.
 TEST_P(BackgroundCollectives, DoNotHoldUpOtherCalls) {
   Floats sum(3000, 1);
   Floats message(70'000, 2);
@@ -127,7 +127,7 @@ TEST_P(BackgroundCollectives, DoNotHoldUpOtherCalls) {
   EXPECT_EQ(sum, Floats(3000, static_cast<float>(size_)));
 }
 
-/// A communicator that one rank makes before its wait, and the others after theirs.
+/// One rank makes a communicator before its wait, the other ranks after theirs.
 TEST_P(BackgroundCollectives, DoNotHoldUpNewCommunicators) {
   for (int i = 0; i < 3; ++i) {
     const auto comm = create();
@@ -188,7 +188,7 @@ TEST_P(BackgroundCollectives, TheFirstEndsAtItsTimeoutToo) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// One rank's is held up in it. The time-out is that of the call's start.
+/// One rank's thread is held up in it. The time-out of the call's start counts.
 TEST_P(BackgroundCollectives, TheFirstEndsWhileTheThreadMakesItsCommunicator) {
   if (size_ == 1) return;
   static Floats values(100);
@@ -205,7 +205,7 @@ TEST_P(BackgroundCollectives, TheFirstEndsWhileTheThreadMakesItsCommunicator) {
   EXPECT_TRUE(CommunicationThread::wait_for_all(std::chrono::seconds(30)));
 }
 
-/// Rank 0 aborts and joins no call; the others have one in the background. Before the first, and after some.
+/// Rank 0 aborts and joins no call; the other ranks have a call in the background: their first, or a later one.
 TEST_P(BackgroundCollectives, EndWhereARankAborts) {
   if (size_ == 1) return;
   static Floats values(100);

@@ -1,4 +1,4 @@
-/// Calls whose last rank stays away, on each backend.
+/// Calls from which the last rank stays away, on each backend.
 #pragma once
 
 #include <chrono>
@@ -13,9 +13,9 @@
 
 namespace mn::testing {
 
-inline constexpr std::chrono::milliseconds kCallTimeout{200};  // calls are to end by it
+inline constexpr std::chrono::milliseconds kCallTimeout{200};  // time-out that ends the calls
 
-/// Each test on each backend, by ranks of which the last one stays away.
+/// Each test on each backend; the last rank stays away from its calls.
 class CallLimits : public ::testing::TestWithParam<std::string> {
  protected:
   CallLimits() {
@@ -30,7 +30,7 @@ class CallLimits : public ::testing::TestWithParam<std::string> {
     return create_communicator(GetParam(), MPI_COMM_WORLD, options);
   }
   [[nodiscard]] bool is_absent() const { return rank_ == size_ - 1; }
-  /// What `call` throws; empty if it returns.
+  /// Text of the error that `call` throws; empty if it returns.
   template <class Call>
   [[nodiscard]] static std::string error_of(const Call& call) {
     try {
@@ -40,12 +40,12 @@ class CallLimits : public ::testing::TestWithParam<std::string> {
     }
     return {};
   }
-  /// The last rank is among those that a message says to be missing. On a busy machine so may be others, whose answers
-  /// come late.
+  /// Matches a message that names the last rank as missing. On a busy machine other ranks may be named too, if their
+  /// answers are late.
   [[nodiscard]] auto names_the_last() const {
     return ::testing::ContainsRegex("rank[^:]* " + std::to_string(size_ - 1) + " ha(s|ve) not joined it");
   }
-  /// The ranks are here again, whatever happened to their communicators.
+  /// Brings the ranks together again, whatever happened to their communicators.
   static void meet() { MPI_Barrier(MPI_COMM_WORLD); }
 
   int rank_ = 0;

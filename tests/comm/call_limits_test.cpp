@@ -1,4 +1,4 @@
-// Calls that end at their time-out, and say who is missing.
+// Calls that end at their time-out, and name the missing ranks.
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -20,7 +20,7 @@ std::atomic<bool> probes_find_nothing{false};
 
 }  // namespace
 
-/// By which a rank looks for notices.
+/// A rank looks for notices by it.
 extern "C" int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* found, MPI_Status* status) {
   const int code = PMPI_Iprobe(source, tag, comm, found, status);
   if (probes_find_nothing) *found = 0;
@@ -39,8 +39,8 @@ using ::testing::Not;
 
 using Calls = std::vector<std::pair<std::string, std::function<void(Communicator&)>>>;
 
-/// Each call, and its name in messages.
-Calls collective_calls(const std::string& backend) {
+/// Each call with its name in messages.
+Calls collective_calls() {
   constexpr std::size_t count = 50'000;
   const auto part = [=] { return std::make_shared<std::vector<float>>(count, 1.0F); };
   const auto whole = [=](const Communicator& comm) {
@@ -52,7 +52,7 @@ Calls collective_calls(const std::string& backend) {
     kept.push_back(std::move(values));
     return *kept.back();
   };
-  Calls calls = {
+  return {
       {"barrier", [](Communicator& comm) { comm.barrier(); }},
       {"allreduce", [=](Communicator& comm) { comm.allreduce(keep(part())); }},
       {"allreduce_grad",
@@ -60,10 +60,6 @@ Calls collective_calls(const std::string& backend) {
          const BufferView gradient = keep(part());
          comm.allreduce_grad({&gradient, 1}, 0.5);
        }},
-  };
-  if (backend == "dummy") calls.pop_back();                          // sends nothing
-  if (backend != "flat" && backend != "hierarchical") return calls;  // the others differ in these alone
-  const Calls others = {
       {"bcast", [=](Communicator& comm) { comm.bcast(keep(part()), comm.size() - 1); }},
       {"gather", [=](Communicator& comm) { comm.gather(keep(part()), keep(whole(comm)), 0); }},
       {"scatter", [=](Communicator& comm) { comm.scatter(keep(whole(comm)), keep(part()), comm.size() - 1); }},
@@ -74,14 +70,12 @@ Calls collective_calls(const std::string& backend) {
       {"allgather_obj", [](Communicator& comm) { static_cast<void>(comm.allgather_obj(std::string("text"))); }},
       {"bcast_obj", [](Communicator& comm) { static_cast<void>(comm.bcast_obj(std::string("x"), comm.size() - 1)); }},
   };
-  calls.insert(calls.end(), others.begin(), others.end());
-  return calls;
 }
 
 /// Rank 0 waits in each of them for the last rank, and so do ranks between unless the call ends there without it.
 TEST_P(CallLimits, NameTheRankThatStaysAway) {
   if (size_ == 1) return;
-  for (const auto& [name, call] : collective_calls(GetParam())) {
+  for (const auto& [name, call] : collective_calls()) {
     const auto comm = create();
     comm->barrier();
     if (!is_absent()) {
@@ -98,7 +92,7 @@ TEST_P(CallLimits, NameTheRankThatStaysAway) {
 
 TEST_P(CallLimits, LetCallsEndThatComeInTime) {
   const auto comm = create(60s);
-  for (const auto& [name, call] : collective_calls(GetParam())) {
+  for (const auto& [name, call] : collective_calls()) {
     EXPECT_EQ(error_of([&, &call = call] { call(*comm); }), "") << name;
   }
   EXPECT_FALSE(comm->has_given_up());

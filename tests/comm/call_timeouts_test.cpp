@@ -27,7 +27,7 @@ TEST_P(CallTimeouts, MonitoredBarrierNeedsNoTimeoutOfTheCommunicator) {
   EXPECT_THROW(comm->monitored_barrier(0ms), ArgumentError);
 }
 
-/// More than nanoseconds can count.
+/// More milliseconds than fit into nanoseconds.
 TEST_P(CallTimeouts, AreAsLongAsTheyMayBe) {
   const auto late = [this] { std::this_thread::sleep_for(is_absent() ? 50ms : 0ms); };
   const auto comm = create(std::chrono::hours(24 * 365 * 300));

@@ -19,7 +19,7 @@ using testing::kOddSizes;
 using testing::numbers;
 using testing::pattern;
 
-/// Backend and count_limit: with 13 elements a message, most of the sizes are "above INT_MAX".
+/// Backend and count_limit: with 13 elements per message, most sizes are "above INT_MAX".
 class Collectives : public ::testing::TestWithParam<std::tuple<std::string, std::size_t>> {
  protected:
   Collectives() {

@@ -1,4 +1,4 @@
-// Collectives on a thread of their own: in order, beside the main thread's, with errors that reach the wait.
+// Collectives on a thread: in order, beside the main thread's, with errors that reach wait().
 #include <future>
 #include <memory>
 #include <stdexcept>

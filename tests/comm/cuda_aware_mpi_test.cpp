@@ -1,5 +1,5 @@
-// An MPI that takes device pointers, here by copies of this program's own, never sees memory with work pending: MPI
-// knows no streams. This program's MPI_… stand before the library's (MPI's profiling interface).
+// An MPI that takes device pointers never gets memory with pending work, because MPI knows no streams. The program's
+// MPI_… functions replace the library's (MPI's profiling interface).
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -11,14 +11,14 @@
 
 namespace {
 
-/// The one device buffer that MPI may be given, and whether it was.
+/// The one device buffer that MPI may get, and whether MPI got it.
 struct Known {
   std::byte* begin = nullptr;
   std::size_t bytes = 0;
   int calls = 0;
 } known;
 
-/// What MPI does with it: host memory while the call lasts. The copies wait for no other stream.
+/// MPI's view of the buffer: host memory during the call. The copies wait for no other stream.
 class Copied {
  public:
   explicit Copied(const void* data) : data_(data), host_(known.bytes) {
@@ -89,7 +89,7 @@ class CudaAwareMpi : public OnGpu {
   [[nodiscard]] static std::vector<float> of(int rank) {
     return filled<float>(kCount, [&](std::size_t i) { return pattern(rank, i); });
   }
-  /// The buffer, into which the stream writes what this rank has, late.
+  /// The buffer; a stream writes the rank's values into it, late.
   BufferView late() {
     const auto pause = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
     EXPECT_EQ(cudaLaunchHostFunc(stream_, pause, nullptr), cudaSuccess);

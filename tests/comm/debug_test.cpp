@@ -1,4 +1,4 @@
-// Debug mode: a mismatch between ranks throws the same exception on every rank, and no rank waits forever.
+// Debug mode: a mismatch between ranks throws an equal exception on every rank, and no rank waits forever.
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -29,7 +29,7 @@ class Debug : public ::testing::TestWithParam<std::string> {
     comm_ = create_communicator(GetParam(), MPI_COMM_WORLD, options);
     last_ = comm_->size() - 1;
   }
-  /// The communicator still works: calls that match pass.
+  /// The communicator still works: matching calls pass.
   void TearDown() override {
     std::vector<int> one{1};
     comm_->allreduce(one);
@@ -217,7 +217,7 @@ TEST_P(Debug, IsAskedForByTheEnvironmentToo) {
     if (*value == '1') {
       EXPECT_THROW(reduce(), ArgumentError);
     } else {
-      reduce();  // infinity is nobody's business then
+      reduce();  // nobody checks for infinity then
     }
   }
 }

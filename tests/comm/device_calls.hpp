@@ -1,5 +1,4 @@
-/// Every backend that takes GPUs, on one node and on two, for tests of each call with its buffers on the GPU and on the
-/// host.
+/// Every backend for GPUs, on one node and on two, for tests of each call with buffers on the GPU and on the host.
 #pragma once
 
 #include <functional>
@@ -54,8 +53,8 @@ class DeviceCalls : public OnGpu, public ::testing::WithParamInterface<DeviceCas
   }
 
   using Call = std::function<void(ConstBufferView in, BufferView out)>;
-  /// Expects that `call` makes `expected` of `in`, wherever the two lie, and leaves `in` as it is. `out` has as many
-  /// elements, all -9 before.
+  /// Expects that `call` computes `expected` from `in`, wherever the two lie, and does not change `in`. `out` has as
+  /// many elements, all -9 before.
   void expect(const Ints& in, const Ints& expected, const Call& call) const {
     for (const bool in_on_gpu : {false, true}) {
       for (const bool out_on_gpu : {false, true}) {
@@ -71,7 +70,7 @@ class DeviceCalls : public OnGpu, public ::testing::WithParamInterface<DeviceCas
       }
     }
   }
-  /// What a rank holds that a call to or from a root leaves out.
+  /// Values of a buffer that a call with a root ignores.
   [[nodiscard]] static Ints untouched(std::size_t count) { return Ints(count, -9); }
 
   std::shared_ptr<Communicator> comm_;

@@ -1,5 +1,5 @@
-// Calls that move elements, of every backend that takes GPUs, with each buffer on the GPU or on the host, on one node
-// and on two.
+// Calls that move elements, on every backend for GPUs, with each buffer on the GPU or on the host, on one node and on
+// two.
 #include "tests/comm/device_calls.hpp"
 
 #include <functional>
@@ -108,7 +108,7 @@ TEST_P(DeviceCalls, SendAndRecv) {
   });
 }
 
-/// From whoever comes first, into memory of either kind.
+/// From any rank, into memory of either kind.
 TEST_P(DeviceCalls, RecvFromAnySource) {
   for (const bool on_gpu : {false, true}) {
     if (rank_ > 0) comm_->send(OnDevice<std::int32_t>(own(part()), device_).view(), 0, 3);
@@ -121,7 +121,7 @@ TEST_P(DeviceCalls, RecvFromAnySource) {
       sum += source;
     }
     EXPECT_TRUE(rank_ > 0 || sum == size_ * (size_ - 1) / 2);
-    comm_->barrier();  // so that no rank sends twice while another has not
+    comm_->barrier();  // no rank may send twice before another has sent
   }
 }
 

@@ -1,5 +1,5 @@
-// What communicators on GPUs hold and copy: they come and go without leaving streams, events or memory behind, free no
-// memory while a collective is at work, and copy only what is read. The stand-in counts.
+// Resources and copies of communicators on GPUs: no stream, event or memory is left behind, no memory is freed while a
+// collective works, and only buffers that are read are copied. The stand-in counts.
 #include <gmock/gmock.h>
 
 #include <mn/comm/device/device_collectives.hpp>
@@ -20,7 +20,7 @@ using testing::OnGpu;
 using ::testing::ThrowsMessage;
 using testing::two_pieces;
 
-/// Streams, events and allocations that live.
+/// Numbers of live streams, events and allocations.
 std::vector<std::size_t> alive() {
   const auto lock = stand_in::machine().lock();
   return {stand_in::machine().streams().size(), stand_in::machine().events(), stand_in::memory().count()};
@@ -49,9 +49,9 @@ TEST_F(OnGpu, AStreamThatCannotBeMadeLeavesNothing) {
   EXPECT_EQ(alive(), before);
 }
 
-/// As after every error of NCCL: no rank is left waiting in a call that another one never joins.
+/// As after every error of NCCL, no rank keeps waiting in a call that another rank never joins.
 TEST_F(OnGpu, AnOperatorThatCannotBeMadeAbortsTheCommunicator) {
-  if (size_ == 1) return;  // one rank alone makes none
+  if (size_ == 1) return;  // a single rank makes none
   const OnDevice<float> gradient(std::vector<float>(100, 1.0F), device_);
   const auto run = [&] {
     const auto comm = create("pure_nccl");
@@ -64,7 +64,7 @@ TEST_F(OnGpu, AnOperatorThatCannotBeMadeAbortsTheCommunicator) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// To free memory waits for the whole device, and so for a collective that the peer joins only after the messages.
+/// Freeing memory waits for the whole device, and so for a collective that the peer joins only after the messages.
 TEST_F(OnGpu, MessagesDoNotWaitForACollective) {
   const auto comm = create("pure_nccl");
   const OnDevice<float> gradient(std::vector<float>(1001, 1.0F), device_);
@@ -73,7 +73,7 @@ TEST_F(OnGpu, MessagesDoNotWaitForACollective) {
     collectives.after(nullptr);
     collectives.allreduce_grad(std::vector{gradient.view()}, 1.0);
   };
-  std::vector<std::unique_ptr<OnDevice<float>>> buffers;  // freed in the end
+  std::vector<std::unique_ptr<OnDevice<float>>> buffers;  // freed at the end
   if (rank_ == 0) reduce();
   const auto exchange = [&](std::size_t count) {
     const std::vector<float> values(count, static_cast<float>(rank_));
@@ -105,7 +105,7 @@ TEST_F(OnGpu, RequestsMayOutliveTheirCommunicator) {
   EXPECT_EQ(alive(), before);
 }
 
-/// So many copies suffice: one more fails.
+/// Exactly so many copies: one more fails.
 TEST_F(OnGpu, WhatACallOnlyWritesIsNotCopiedBefore) {
   const auto comm = create("naive");
   const auto whole = mine<float>(static_cast<std::size_t>(size_) * 10);

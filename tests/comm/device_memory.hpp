@@ -1,4 +1,4 @@
-/// Device buffers for tests: filled from vectors and read back as such.
+/// Device buffers for tests, filled from vectors and read back into vectors.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Reductions of every backend that takes GPUs, gradients, and calls in the background.
+// Reductions on every backend for GPUs, gradients, and nonblocking calls.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -92,7 +92,7 @@ TEST_P(DeviceCalls, AverageOfFloats) {
   run.template operator()<double>();
 }
 
-/// Several in flight, beside a blocking call, waited for in the order that is not theirs.
+/// Several in flight, beside a blocking call, waited for in another order.
 TEST_P(DeviceCalls, InTheBackground) {
   for (const bool on_gpu : {false, true}) {
     Ints host_sum = own(whole());

@@ -1,4 +1,5 @@
-// Gradients between nodes where MPI takes device memory: from GPU to GPU, with the sums of the way through the host.
+// Gradients between nodes with an MPI that takes device memory: from GPU to GPU, with the sums of the way through the
+// host.
 #include <cmath>
 #include <cstring>
 #include <random>

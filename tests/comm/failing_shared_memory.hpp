@@ -1,5 +1,5 @@
-/// The system's shm_open and posix_fallocate with this program's before them, which note what is asked for and fail on
-/// request. For one source of a program.
+/// Replacements of shm_open and posix_fallocate, which record requests and fail on demand. Include in one source of a
+/// program.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 std::set<std::string> names_made;
 bool fail_to_make = false;
 bool fail_to_open = false;
-off_t room = std::numeric_limits<off_t>::max();  // that a segment may have
+off_t room = std::numeric_limits<off_t>::max();  // limit of a segment
 off_t most_asked_for = 0;
 
 }  // namespace
@@ -37,7 +37,7 @@ extern "C" int shm_open(const char* name, int flags, mode_t mode) {
     errno = makes ? EMFILE : ENOENT;
     return -1;
   }
-  if (makes && std::string(name).starts_with("/mn.")) {  // MPI tries others, which killed jobs may have left
+  if (makes && std::string(name).starts_with("/mn.")) {  // MPI opens others, perhaps left by killed jobs
     names_made.insert(name);
     EXPECT_EQ(mode, 0600U);
     EXPECT_TRUE((flags & O_EXCL) != 0);

@@ -1,4 +1,4 @@
-// The ring of the last calls, and what is written of it.
+// The ring of the last calls, and its files.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -32,7 +32,7 @@ class FlightRecorder : public ::testing::Test {
   }
   ~FlightRecorder() override { set_calls_folder(""); }
 
-  /// The lines that write_calls() writes; calls in the order in which they were made.
+  /// The lines of write_calls(); calls in the order in which they were made.
   [[nodiscard]] std::vector<json> written() const {
     write_calls("a test");
     std::ifstream file(folder_.path() / "calls" / "rank-0003.jsonl");
@@ -81,7 +81,7 @@ TEST_F(FlightRecorder, WritesWhoAndWhat) {
   EXPECT_EQ(recv.at("thread"), allreduce.at("thread"));
 }
 
-/// The ring has 256: those that run, and of the others the last.
+/// The ring has 256 slots: for running calls, and for the last of the ended ones.
 TEST_F(FlightRecorder, KeepsTheLastCallsAndThoseThatRun) {
   const RecordedCall running(kGroup, {"barrier", 1});
   for (std::uint64_t i = 2; i < 1000; ++i) const RecordedCall ended(kGroup, {"allreduce", i});
@@ -102,7 +102,7 @@ TEST_F(FlightRecorder, LosesCallsAndNothingElseWhereAllSlotsAreTaken) {
   EXPECT_EQ(written().back().at("call"), "barrier");
 }
 
-/// Threads record while one writes: each line is one call, whole.
+/// Threads record while one writes: each line is one whole call.
 TEST_F(FlightRecorder, IsWrittenWhileThreadsRecord) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
@@ -115,7 +115,7 @@ TEST_F(FlightRecorder, IsWrittenWhileThreadsRecord) {
   for (int i = 0; i < 30; ++i) {
     const auto lines = written();
     for (std::size_t k = 1; k < lines.size(); ++k) {
-      if (lines[k].at("call") != "allreduce" || lines[k].at("size") == 3) continue;  // another test's
+      if (lines[k].at("call") != "allreduce" || lines[k].at("size") == 3) continue;  // of another test
       const int t = lines[k].at("leader");
       EXPECT_EQ(lines[k].at("peer"), t);
       EXPECT_EQ(lines[k].at("number"), t + 1);
@@ -135,12 +135,12 @@ TEST_F(FlightRecorder, IsWrittenByASignalHandler) {
   std::string first;
   std::getline(file, first);
   EXPECT_EQ(json::parse(first).at("reason"), "a signal");
-  errno = EDOM;  // what it interrupts may look at it
+  errno = EDOM;  // the interrupted code may look at it
   write_calls("a signal");
   EXPECT_EQ(errno, EDOM);
 }
 
-/// A thread and a handler on another may come to it at once: the file is that of one.
+/// A thread, and a signal handler on another thread, may write at once: the file is from one of them.
 TEST_F(FlightRecorder, IsWrittenByOneAtATime) {
   std::vector<std::unique_ptr<RecordedCall>> running;
   for (std::uint64_t i = 0; i < 100; ++i)

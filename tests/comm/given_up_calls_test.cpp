@@ -1,4 +1,4 @@
-// What a rank that gives a communicator up, at a time-out or by abort(), is to the other ranks and threads.
+// What other ranks and threads see when a rank gives a communicator up, at a time-out or by abort().
 #include <chrono>
 #include <string>
 #include <thread>
@@ -29,7 +29,7 @@ TEST_P(GivenUpCalls, ALateRankLearnsThatTheOthersHaveGivenUp) {
   meet();
 }
 
-/// Though all that it needs of them is there.
+/// Even if all messages for the late rank have arrived.
 TEST_P(GivenUpCalls, ALateRankGetsNoResultWithoutTheOthers) {
   if (size_ == 1) return;
   static std::vector<float> values(3);
@@ -51,7 +51,7 @@ TEST_P(GivenUpCalls, ALateRankGetsNoResultWithoutTheOthers) {
   }
 }
 
-/// Those that follow come of it.
+/// Later reasons follow from it.
 TEST_P(GivenUpCalls, TheFirstReasonIsKept) {
   const auto comm = create(60s);
   comm->abort("no more data");
@@ -74,7 +74,7 @@ TEST_P(GivenUpCalls, AbortEndsWaitsOnEveryRank) {
   meet();
 }
 
-/// So it does loops that ask whether a message is there.
+/// abort() also ends loops that ask for a message.
 TEST_P(GivenUpCalls, AbortEndsLooksForAMessage) {
   if (size_ == 1) return;
   const auto comm = create(300s);
@@ -100,7 +100,7 @@ TEST_P(GivenUpCalls, AnotherThreadAbortsItsOwnRanksWait) {
   meet();
 }
 
-/// Whether nothing writes to memory below the caller's frame, while messages arrive.
+/// Whether memory below the caller's frame stays unchanged while messages arrive.
 [[gnu::noinline]] bool stack_stays_as_it_is() {
   volatile unsigned char stack[65536];
   for (auto& each : stack) each = 0x5A;
@@ -110,7 +110,7 @@ TEST_P(GivenUpCalls, AnotherThreadAbortsItsOwnRanksWait) {
   return same;
 }
 
-/// A rank may join a call that the others have given up.
+/// A rank may join a call that the other ranks have given up.
 TEST_P(GivenUpCalls, LeaveToMpiWhatItMayWriteTo) {
   if (size_ == 1 || GetParam() != "flat") return;
   const auto comm = create();

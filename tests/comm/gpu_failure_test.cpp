@@ -1,4 +1,4 @@
-// What goes wrong on one rank's GPU leaves no rank waiting forever.
+// Failures on one rank's GPU leave no rank waiting forever.
 #include <chrono>
 #include <memory>
 #include <stdexcept>
@@ -46,7 +46,7 @@ TEST_P(Abandoned, CollectivesEndWithTheirCommunicator) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// Memory is freed, and another communicator destroyed, before the one with the collective is.
+/// Memory is freed, and another communicator destroyed, before the communicator with the collective.
 TEST_P(Abandoned, CollectivesHoldUpNoDestructor) {
   const OnDevice<float> gradient(std::vector<float>(1001, 1.0F), device_);
   const auto run = [&] {
@@ -83,7 +83,7 @@ class LeftAlone : public OnGpu {
   }
 };
 
-/// The others keep their communicator, so that NCCL sees no loss.
+/// The other ranks keep their communicator, so NCCL sees no loss.
 TEST_F(LeftAlone, ACollectiveThatNobodyJoinsTimesOut) {
   if (size_ == 1) return;
   const auto gradient = mine<float>(1001);
@@ -103,7 +103,7 @@ TEST_F(LeftAlone, ACollectiveThatNobodyJoinsTimesOut) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// A program that waits for its own stream, as to read a loss does, comes back, and the next call says why.
+/// A program waits for its own stream, as to read a loss: the wait ends, and the next call throws the reason.
 TEST_F(LeftAlone, WorkThatNobodyWaitsForIsWatched) {
   if (size_ == 1) return;
   const auto gradient = mine<float>(1001);
@@ -123,7 +123,7 @@ TEST_F(LeftAlone, WorkThatNobodyWaitsForIsWatched) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// Nor does the end of the communicator wait longer.
+/// The communicator's destructor waits no longer either.
 TEST_F(LeftAlone, TheEndWaitsForNoOneWhoDoesNotCome) {
   if (size_ == 1) return;
   const auto gradient = mine<float>(1001);
@@ -142,7 +142,7 @@ TEST_F(LeftAlone, TheEndWaitsForNoOneWhoDoesNotCome) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// What is enqueued while earlier work is watched is watched as well.
+/// Work that is enqueued while earlier work is watched is watched too.
 TEST_F(LeftAlone, LaterWorkIsWatchedToo) {
   if (size_ == 1) return;
   const auto gradient = mine<float>(1001);
@@ -164,7 +164,7 @@ TEST_F(LeftAlone, LaterWorkIsWatchedToo) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// The time-out of calls knows who is missing, on each backend that takes GPUs.
+/// The time-out of calls names the missing ranks, on each backend for GPUs.
 TEST_F(OnGpu, ACallOfTheDeviceNamesWhoIsMissing) {
   if (size_ == 1) return;
   const auto gradient = mine<float>(1001);
@@ -193,7 +193,7 @@ TEST_F(OnGpu, AWrongTimeoutIsNamed) {
 
 /// A graph may outlive the communicator whose operations it holds.
 TEST_F(OnGpu, AnAbortDoesNotWaitForGraphs) {
-  if (size_ != 2) return;  // it takes the time that an abort may take, on any number of ranks
+  if (size_ != 2) return;  // takes the time of an abort on any number of ranks
   const auto gradient = mine<float>(1001);
   cudaStream_t stream = nullptr;
   cudaGraph_t graph = nullptr;

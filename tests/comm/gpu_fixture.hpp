@@ -1,5 +1,4 @@
-/// Tests of backends with buffers on GPUs. Any number of ranks may share one GPU: each then passes for a host of its
-/// own.
+/// Tests of backends with buffers on GPUs. Any number of ranks may share one GPU: each rank then counts as a host.
 #pragma once
 
 #include <cstdlib>
@@ -20,7 +19,7 @@
 
 namespace mn::testing {
 
-/// Communicators that test cases share, as each costs NCCL 0.5 s to destroy. They end with the tests.
+/// Communicators that test cases share, because NCCL needs 0.5 s to destroy one. They are destroyed after the tests.
 class SharedCommunicators final : public ::testing::Environment {
  public:
   [[nodiscard]] static std::map<std::string, std::shared_ptr<Communicator>>& all() {
@@ -50,7 +49,7 @@ class OnGpu : public ::testing::Test {
     unsetenv("MN_NODE_NAME");
   }
 
-  /// From now on communicators see so many nodes: rank r is on node r % nodes.
+  /// Later communicators see so many nodes: rank r is on node r % nodes.
   void pretend_nodes(int nodes) {
     nodes_ = nodes;
     setenv("MN_NODE_NAME", ("node" + std::to_string(rank_ % nodes)).c_str(), 1);
@@ -63,7 +62,7 @@ class OnGpu : public ::testing::Test {
     options.allreduce_grad_dtype = wire;
     return create_communicator(name, MPI_COMM_WORLD, options);
   }
-  /// The same one for every test case that asks for it, so none may break it. `wire` and nodes count.
+  /// One communicator for all test cases with equal arguments: no test case may break it.
   [[nodiscard]] std::shared_ptr<Communicator> shared(const std::string& name, std::optional<DType> wire = {}) const {
     const std::string key = name + "/" + std::to_string(nodes_) + "/" + (wire ? std::string(name_of(*wire)) : "");
     std::shared_ptr<Communicator>& found = SharedCommunicators::all()[key];
@@ -89,11 +88,11 @@ class OnGpu : public ::testing::Test {
 
   int rank_ = 0;
   int size_ = 1;
-  int nodes_ = 0;  // 0: as they are
+  int nodes_ = 0;  // 0: no pretended nodes
   Device device_;
 };
 
-/// The whole as two pieces, which follow each other in memory, or which change places and so must be packed.
+/// The whole as two pieces: contiguous, or swapped, which must be packed.
 inline std::vector<BufferView> two_pieces(BufferView whole, bool in_order) {
   const std::size_t half = whole.count / 2;
   const BufferView first = whole.slice(0, half);

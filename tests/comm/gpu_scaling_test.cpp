@@ -27,7 +27,7 @@ class GradientMeans : public OnGpu, public ::testing::WithParamInterface<const c
  protected:
   GradientMeans() { pretend_nodes(std::string(GetParam()) == "pure_nccl" ? 1 : 2); }
 
-  /// The mean over ranks of what each has.
+  /// The mean over ranks of the ranks' values.
   template <class T>
   std::vector<double> mean(const std::vector<T>& own, bool in_order, std::optional<DType> wire = {}) const {
     const auto comm = shared(GetParam(), wire);
@@ -82,7 +82,7 @@ TEST_P(GradientMeans, DoNotOverflowOnTheWay) {
   }
 }
 
-/// On some ranks gradients follow each other in memory, on others not; their sizes are not multiples of 16 bytes.
+/// Gradients are contiguous on some ranks only; their sizes are not multiples of 16 bytes.
 TEST_P(GradientMeans, DoNotDependOnTheLayoutOfOtherRanks) {
   const auto check = [&]<class T>() {
     const auto gradient = mine<T>(1001);

@@ -1,4 +1,4 @@
-// Calls begin after the work on the streams that their buffers name, and wait for no other.
+// Calls begin after the work on the streams that their buffers name, and wait for no other stream.
 #include <chrono>
 #include <future>
 #include <thread>
@@ -28,7 +28,7 @@ struct Backend {
   int nodes;
 };
 
-/// A stream of that kind, with work that ends late.
+/// A stream of each kind, with work that ends late.
 class StreamOrder : public OnGpu, public ::testing::WithParamInterface<std::tuple<Backend, const char*>> {
  protected:
   static constexpr std::size_t kPart = 1027;
@@ -65,7 +65,7 @@ class StreamOrder : public OnGpu, public ::testing::WithParamInterface<std::tupl
     EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
     return buffer.get();
   }
-  /// call(buffer) on a buffer into which the stream writes late what this rank has.
+  /// call(buffer), with a buffer into which the stream writes the rank's values, late.
   template <class T, class Call>
   void expect_in_place(const std::vector<T>& own, const Call& call, const std::vector<T>& expected) {
     const OnDevice<T> values(own, device_);
@@ -86,7 +86,7 @@ class StreamOrder : public OnGpu, public ::testing::WithParamInterface<std::tupl
     call(view(in), view(out));
     EXPECT_EQ(once_done(out), expected);
   }
-  /// What `rank` has.
+  /// The values of `rank`.
   [[nodiscard]] static Ints of(int rank, std::size_t count) {
     return filled<std::int32_t>(count, [&](std::size_t i) { return pattern(rank, i); });
   }

@@ -21,7 +21,7 @@ class Gradients : public ::testing::TestWithParam<std::string> {
     options.device = Device();
     comm_ = create_communicator(GetParam(), MPI_COMM_WORLD, options);
   }
-  /// Dummy exchanges no data: each rank's "sum" is its own.
+  /// dummy exchanges no data: each rank's "sum" is its own.
   [[nodiscard]] bool exchanges() const { return comm_->name() != "dummy"; }
   /// Twice the mean, which is exact: the sum times 2 / size is checked for powers of two alone.
   [[nodiscard]] double expected_sum(std::size_t i) const {

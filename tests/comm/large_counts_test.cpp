@@ -1,5 +1,5 @@
-// Counts above INT_MAX with real memory: where it is short the test is skipped. Small limits, which take the same
-// paths, are part of collectives_test and nodes_test.
+// Counts above INT_MAX with real memory; skipped if memory is short. collectives_test and nodes_test take the same
+// paths with small limits.
 #include <climits>
 #include <cstdint>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kCount = static_cast<std::size_t>(INT_MAX) + 9;
-constexpr std::size_t kNeededKiB = 7UL << 20;  // a buffer on each of two ranks, and as much again to spare
+constexpr std::size_t kNeededKiB = 7UL << 20;  // a buffer on each of two ranks, twice
 
 std::size_t available_kib() {
   std::ifstream file("/proc/meminfo");

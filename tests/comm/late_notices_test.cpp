@@ -1,4 +1,5 @@
-// What ranks say of calls that do not end, when it arrives after its communicator is gone: it has no effect on others.
+// Notices of calls that do not end, which arrive after their communicator is gone, have no effect on other
+// communicators.
 #include <chrono>
 #include <memory>
 #include <numeric>
@@ -29,7 +30,7 @@ class LateNotices : public ::testing::TestWithParam<std::string> {
     options.timeout = timeout;
     return create_communicator(GetParam(), comm, options);
   }
-  /// Calls and messages of every kind, more than a communicator that ended before them had.
+  /// Makes calls and messages of every kind, more than on an earlier communicator.
   static void expect_works(Communicator& comm) {
     std::vector<int> all(static_cast<std::size_t>(comm.size()));
     std::iota(all.begin(), all.end(), 0);
@@ -54,7 +55,7 @@ class LateNotices : public ::testing::TestWithParam<std::string> {
   int size_ = 1;
 };
 
-/// The other ranks ask for the last one, which comes in time, does not look, and ends the communicator.
+/// The other ranks ask for the last rank, which comes in time, does not look, and destroys the communicator.
 TEST_P(LateNotices, AQuestion) {
   for (int life = 0; life < 2; ++life) {
     const auto comm = create(2s);
@@ -64,7 +65,7 @@ TEST_P(LateNotices, AQuestion) {
   expect_works(*create(60s));
 }
 
-/// Rank 0 gives up, and the others end the communicator without a look.
+/// Rank 0 gives up, and the other ranks destroy the communicator without a look.
 TEST_P(LateNotices, ThatARankHasGivenUp) {
   if (size_ < 3) return;
   MPI_Comm others = MPI_COMM_NULL;
@@ -93,7 +94,7 @@ TEST_P(LateNotices, AnAbort) {
   expect_works(*comm);
 }
 
-/// A wait with a time-out looks for notices, also where its communicator has ended.
+/// A wait with a time-out looks for notices, even of an ended communicator.
 TEST_P(LateNotices, AreLookedForAfterTheEnd) {
   const auto comm = create(60s);
   std::vector<int> from_before(1);

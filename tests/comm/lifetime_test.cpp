@@ -1,5 +1,5 @@
-// Communicators and their memory come and go without leaving anything behind. What MPI hands out and
-// takes back is counted through its profiling interface: this program's MPI_… stand before the library's.
+// Communicators and their memory leave nothing behind. MPI's handles are counted through its profiling interface: the
+// program's MPI_… functions replace the library's.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -19,7 +19,7 @@
 
 namespace {
 
-/// Handles given by MPI and not yet given back.
+/// Live handles of MPI.
 struct Alive {
   std::atomic<int> communicators{0};
   std::atomic<int> requests{0};
@@ -94,10 +94,10 @@ std::ptrdiff_t mappings() {
   return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
 }
 
-/// Enough to run out of MPI's communicator numbers, file descriptors or mappings if any were kept.
+/// Enough to exhaust MPI's communicator numbers, file descriptors or mappings, if any were kept.
 constexpr int kCycles = 1000;
 
-/// One life of a communicator, with messages of every kind. Backends and ends take turns.
+/// One life of a communicator, with calls of every kind. Backends and ways to end take turns.
 void live_once(int cycle) {
   constexpr std::size_t kFloats = 20'000;
   const char* const names[] = {"hierarchical", "flat", "two_dimensional", "naive", "single_node", "dummy"};
@@ -119,7 +119,7 @@ void live_once(int cycle) {
 }
 
 TEST(Lifetime, AThousandCommunicatorsLeaveNothing) {
-  for (int i = 0; i < 30; ++i) live_once(i);  // what MPI sets up once
+  for (int i = 0; i < 30; ++i) live_once(i);  // for resources that MPI keeps
   MPI_Barrier(MPI_COMM_WORLD);
   const auto held = handles();
   const auto descriptors = entries("/proc/self/fd");
@@ -152,7 +152,7 @@ TEST(Lifetime, AFinalizedCommunicatorRefusesEveryCall) {
     const auto comm = create_communicator(name, MPI_COMM_WORLD, options);
     const auto memory = comm->allocate(64);
     comm->finalize();
-    comm->finalize();  // nothing more to do
+    comm->finalize();  // does nothing
     std::vector<float> two(2);
     EXPECT_THROW(comm->allreduce(two), ArgumentError);
     EXPECT_THROW(comm->allreduce_grad(std::vector<BufferView>{two}, 1.0), ArgumentError);
@@ -175,7 +175,7 @@ TEST(Lifetime, AFinalizedCommunicatorRefusesEveryCall) {
   }
 }
 
-/// MPI may still work on what it was given.
+/// MPI may still work on its memory.
 TEST(Lifetime, ACommunicatorThatGaveUpIsNeverFreed) {
   auto comm = create_communicator("flat", MPI_COMM_WORLD, {.device = Device{}});
   const int before = alive.communicators;
@@ -184,7 +184,7 @@ TEST(Lifetime, ACommunicatorThatGaveUpIsNeverFreed) {
   EXPECT_EQ(alive.communicators, before);
 }
 
-/// What MPI may still write to, where a call is given up.
+/// MPI may still write to memory of a call that was given up.
 TEST(KeptForMpi, OutlivesAnExceptionAlone) {
   const auto watched = std::make_shared<int>(1);
   try {

@@ -1,5 +1,4 @@
-// Shared memory beside MPI's own, also where /dev/shm is small: run by as many ranks as have no room there for mn's own
-// memory beside MPI's (small_shm).
+// Shared memory beside MPI's own in a small /dev/shm: run by more ranks than it has room for (small_shm).
 #include <algorithm>
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
-// Both ways in which MessageReducer exchanges the slices of an allreduce, whichever is quicker on this machine: the
-// bits are those of a sum in rank order.
+// Both exchanges of slices in MessageReducer's allreduce, whichever is quicker on the machine: the bits are those of a
+// sum in rank order.
 #include <cmath>
 #include <vector>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr double kNever_s = 1;
 constexpr double kAtOnce_s = 1e-9;
 
-/// The way that such costs choose, between three ranks or more.
+/// Costs that choose `kind`, between three ranks or more.
 NetworkCosts costs_for(ExchangeKind kind) {
   const bool by_way_of_others = kind == ExchangeKind::kLogarithmic;
   return {.latency_s = by_way_of_others ? kAtOnce_s : kNever_s,
@@ -23,7 +23,7 @@ NetworkCosts costs_for(ExchangeKind kind) {
           .bytes_per_s = 1e15};
 }
 
-/// Rank r's part; sums of these depend on their order.
+/// Rank r's part; sums of the parts depend on their order.
 std::vector<float> part_of(int r, std::size_t count) {
   std::vector<float> part(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -53,7 +53,7 @@ TEST(MessageReducer, BothWaysSumInRankOrder) {
       EXPECT_EQ(quicker_exchange(costs_for(kind), ranks, 40'000), kind);
     }
     MessageReducer reducer(MPI_COMM_WORLD, 1U << 30, costs_for(kind));
-    // 3: gathered whole; the others are not a multiple of any number of ranks, and the last has several pieces.
+    // 3: gathered whole; 10'007 and above are not a multiple of any number of ranks, and the last has several pieces.
     for (const std::size_t count : {std::size_t{3}, std::size_t{10'007}, std::size_t{1'000'003}}) {
       std::vector<float> data = part_of(rank, count);
       reducer.allreduce(data.data(), count, mean);

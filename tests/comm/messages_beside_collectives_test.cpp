@@ -1,4 +1,4 @@
-// Messages under way while their ranks make collective calls: neither holds up the other, nor takes what is its own.
+// Messages under way while their ranks make collective calls: neither delays the other, nor takes its messages.
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -44,7 +44,7 @@ class MessagesBesideCollectives : public ::testing::TestWithParam<std::tuple<std
     rank_ = comm_->rank();
     size_ = comm_->size();
   }
-  /// Ranks 0 and 1 exchange a message; the others only take part in collective calls.
+  /// Ranks 0 and 1 exchange a message; other ranks only take part in collective calls.
   [[nodiscard]] bool is_sender() const { return size_ > 1 && rank_ == 0; }
   [[nodiscard]] bool is_receiver() const { return rank_ == 1; }
   void expect_sum(std::size_t count) {
@@ -99,7 +99,7 @@ TEST_P(MessagesBesideCollectives, AReceiveEndsOnceItsSendIsPosted) {
   }
 }
 
-/// A large message of the program's own, of which mn does not know: waits in shared memory call MPI for it too.
+/// A large message of the program's own, unknown to mn: waits in shared memory let MPI move it too.
 TEST_P(MessagesBesideCollectives, RequestsOfTheProgramGoOn) {
   const auto message = of_rank<float>(0, 4 * kMany);
   std::vector<float> got(4 * kMany);

@@ -13,7 +13,7 @@
 
 namespace mn::testing {
 
-inline constexpr std::size_t kMany = 1'000'000;  // elements that no buffer of MPI's takes
+inline constexpr std::size_t kMany = 1'000'000;  // more elements than MPI's buffers take
 
 inline std::shared_ptr<Communicator> communicator(bool debug = false, std::size_t count_limit = INT_MAX) {
   CommunicatorOptions options;

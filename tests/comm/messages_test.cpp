@@ -1,4 +1,4 @@
-// Messages between two ranks: exchanges that would block, messages under way, mismatches, and what debug mode says.
+// Messages between two ranks: exchanges that would block, requests, mismatches, and debug mode.
 #include <chrono>
 #include <cstdint>
 #include <thread>
@@ -75,7 +75,7 @@ TEST_F(Messages, ARequestThatGoesAwayIsWaitedFor) {
   EXPECT_EQ(got, of_rank<float>(before_, kMany));
 }
 
-/// On communicators of their own: an error leaves elements behind.
+/// On new communicators: an error leaves elements behind.
 TEST_F(Messages, AnotherTypeOrCountIsAnErrorOfTheReceiver) {
   if (alone()) return;
   const std::vector<float> sent = {1, 2};

@@ -37,7 +37,7 @@ class NcclSplit : public OnGpu {
 TEST_F(NcclSplit, IsNcclsOwn) {
   const auto comm = create("pure_nccl");
   const OnDevice<float> pending(std::vector<float>(3'000'000, 1), device_);
-  comm->device_collectives()->allreduce(pending.view(), ReduceOp::kSum);  // NCCL can't split before it is done
+  comm->device_collectives()->allreduce(pending.view(), ReduceOp::kSum);  // NCCL cannot split before it is done
   const auto half = comm->split(rank_ % 2, -rank_);
   EXPECT_EQ(splits(), splits_before_ + 1);
   EXPECT_EQ(half->size(), (size_ + 1 - rank_ % 2) / 2);
@@ -66,7 +66,7 @@ TEST_F(NcclSplit, OfAnEarlierNcclIsMadeAnew) {
   EXPECT_EQ(ranks_of(*same), static_cast<float>(size_));
 }
 
-/// Neither needs the other, in whatever order they end.
+/// Whole and parts may be destroyed in any order.
 TEST_F(NcclSplit, PartsOutliveTheWhole) {
   auto comm = create("pure_nccl");
   auto part = comm->split(0, rank_);
@@ -78,7 +78,7 @@ TEST_F(NcclSplit, PartsOutliveTheWhole) {
   EXPECT_EQ(ranks_of(*part_of_part), static_cast<float>(size_));
 }
 
-/// An error of one aborts it alone.
+/// An error aborts only its own communicator.
 TEST_F(NcclSplit, ErrorsStayWithTheirCommunicator) {
   for (const bool whole_fails : {false, true}) {
     const auto comm = create("pure_nccl");
@@ -94,7 +94,7 @@ TEST_F(NcclSplit, ErrorsStayWithTheirCommunicator) {
   }
 }
 
-/// The rank whose split fails says so; the others wait no longer than NCCL's time-out.
+/// A rank whose split fails reports the failure; other ranks wait no longer than NCCL's time-out.
 TEST_F(NcclSplit, AFailureLeavesNoRankWaiting) {
   setenv("MN_NCCL_TIMEOUT", "1", 1);
   const auto comm = create("pure_nccl");
@@ -104,7 +104,7 @@ TEST_F(NcclSplit, AFailureLeavesNoRankWaiting) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// The same where a communicator is made.
+/// As for a split, when a communicator is made.
 TEST_F(OnGpu, ABeginningThatFailsLeavesNoRankWaiting) {
   setenv("MN_NCCL_TIMEOUT", "1", 1);
   if (rank_ == size_ - 1) stand_in::fail_call("ncclCommInitRank", 1);

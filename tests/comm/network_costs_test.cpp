@@ -1,4 +1,4 @@
-// What follows from the costs of messages, and what a rank that gives them wrong is told.
+// Choices that follow from the costs of messages, and errors for wrong costs.
 #include <cstdlib>
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST(NetworkCosts, AreMeasuredInMilliseconds) {
 /// The costs that all ranks find.
 NetworkCosts find() { return NetworkCosts::find(MPI_COMM_WORLD, MPI_COMM_WORLD); }
 
-/// Each rank sends a few messages to each, and to all together a few mebibytes.
+/// Each rank sends a few messages to each rank, and a few mebibytes to all together.
 TEST(NetworkCosts, AreMeasuredByFewMessages) {
   int size = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -1,5 +1,5 @@
-// The barrier between threads, which is the same memory as between processes: what was written before it is seen
-// behind it. ThreadSanitizer judges the orders too.
+// The barrier between threads, whose memory is like memory between processes: writes before it are seen after it.
+// ThreadSanitizer checks the orders too.
 #include <algorithm>
 #include <chrono>
 #include <ranges>
@@ -13,7 +13,7 @@
 namespace mn {
 namespace {
 
-/// Plain numbers, one for each thread, that only the barrier orders. One thread after another is late.
+/// Plain numbers, one for each thread, ordered only by the barrier. The threads take turns in being late.
 void pass_often(int threads, int rounds) {
   std::vector<SharedCounter> lines(static_cast<std::size_t>(threads));
   std::vector<SharedCounter*> places;
@@ -46,7 +46,7 @@ TEST(NodeBarrier, OfManyIsATree) {
   for (const int threads : {17, 75}) pass_often(threads, threads);
 }
 
-/// Or each rank would read all others' counters.
+/// Otherwise each rank would read the counters of all ranks.
 TEST(NodeBarrier, OfManyWaitsForTheTopAlone) {
   constexpr int kRanks = 17;
   std::vector<SharedCounter> lines(kRanks);
@@ -58,7 +58,7 @@ TEST(NodeBarrier, OfManyWaitsForTheTopAlone) {
   EXPECT_EQ(lines.back().value.load(), 1U);
 }
 
-/// Nobody arrives before the other sleeps in the kernel, where it would stay for 20 ms if it were not woken.
+/// No thread arrives before the other sleeps in the kernel, where it would stay for 20 ms without a wake-up.
 TEST(NodeBarrier, WakesWhoSleeps) {
   constexpr int kRounds = 50;
   constexpr auto kPause = std::chrono::microseconds(50);

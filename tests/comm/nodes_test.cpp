@@ -30,7 +30,7 @@ constexpr Layout kLayouts[] = {
     {"three", [](int rank) { return rank % 3; }},
 };
 
-/// Puts each rank on the node of this number; the environment is as it was at the end.
+/// Puts each rank on a node of the given number; the destructor restores the environment.
 class NodeName {
  public:
   explicit NodeName(int node) { setenv("MN_NODE_NAME", ("node" + std::to_string(node)).c_str(), 1); }
@@ -104,7 +104,7 @@ TEST_P(Nodes, AllreduceInSharedMemory) {
   const std::span all(reinterpret_cast<float*>(memory.get()), kCount);
   expect_sum<float>(*comm_, all);
   expect_sum<float>(*comm_, all.subspan(3, 100'000));
-  // Where one rank's buffer lies elsewhere, or at another offset, the result is the same.
+  // If one rank's buffer lies in another allocation, or at another offset, the result is equal.
   const std::span moved(reinterpret_cast<float*>(other.get()), kCount);
   expect_sum<float>(*comm_, comm_->rank() == 0 ? moved.first(70'000) : all.last(70'000));
   std::vector<float> own(70'000);
@@ -150,7 +150,7 @@ TEST_P(Nodes, BitsDoNotDependOnNumaDomains) {
   for (Float16& x : original_halves) x = to_float16(static_cast<float>(random() % 9999) / 777.0F);
   auto expected_halves = original_halves;
   comm_->allreduce(expected_halves);
-  // One, each rank its own, pairs of ranks, uneven ones, and some that are not neighbors.
+  // One domain, each rank its own, pairs of ranks, uneven domains, and domains without neighbors.
   for (const auto domain_of :
        {+[](int) { return 0; }, +[](int rank) { return rank; }, +[](int rank) { return rank / 2; },
         +[](int rank) { return rank == 0 ? 1 : 0; }, +[](int rank) { return rank % 2; }}) {
@@ -176,7 +176,7 @@ TEST_P(Nodes, BitsDoNotDependOnWhatTheNetworkCosts) {
   std::vector<float> original(kCount);
   for (float& x : original) x = std::ldexp(static_cast<float>(random() % 999) - 500, static_cast<int>(random() % 30));
   std::vector<float> expected;
-  // What is measured; few messages (slices by way of other ranks); many small pieces; one large piece.
+  // Measured costs; few messages (slices by way of other ranks); many small pieces; one large piece.
   for (const char* network : {"", "0.001,1000,1000", "0.001,0.001,0.0001", "1,1000,1000"}) {
     setenv("MN_NETWORK", network, 1);
     const auto comm = create(INT_MAX);
@@ -190,7 +190,7 @@ TEST_P(Nodes, BitsDoNotDependOnWhatTheNetworkCosts) {
   }
 }
 
-/// A node's sum of float16 need not fit float16 where the result does.
+/// A node's sum of float16 may overflow although the result does not.
 TEST_P(Nodes, SumsOfFloat16OverflowInTheirResultAlone) {
   constexpr std::size_t kCount = 30'000;
   const auto memory = comm_->allocate(kCount * sizeof(Float16));
@@ -205,7 +205,7 @@ TEST_P(Nodes, SumsOfFloat16OverflowInTheirResultAlone) {
     std::ranges::fill(values, to_float16(32'768));
     comm_->allreduce_grad(std::vector<BufferView>{values}, 1.0 / comm_->size());
     expect(32'768);
-    // The ranks of one node cancel those of another.
+    // Ranks of different nodes cancel each other.
     std::ranges::fill(values, to_float16(comm_->rank() % 2 == 0 ? 32'768.0F : -32'768.0F));
     comm_->allreduce(values);
     expect(comm_->size() % 2 == 0 ? 0 : 32'768);

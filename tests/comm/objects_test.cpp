@@ -1,4 +1,4 @@
-// Objects that are damaged on their way, or that a rank made wrong: an error on the rank that reads them, not a crash.
+// Damaged objects, and objects that a rank made wrong, are errors on the reading rank, not crashes.
 #include <algorithm>
 #include <string>
 #include <vector>

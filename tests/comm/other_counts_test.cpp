@@ -1,5 +1,5 @@
-// Collective calls in which the last rank gives another count, dtype, op or root than the others: an error that says
-// so, and no result.
+// Collective calls to which the last rank gives another count, dtype, op or root: an error that names the ranks, and no
+// result.
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,7 +29,7 @@ class OtherCounts : public testing::CallLimits {
     static std::vector<std::unique_ptr<std::vector<float>>> kept;
     return *kept.emplace_back(std::make_unique<std::vector<float>>(count, 1.0F));
   }
-  /// Every rank throws, within the time-out; a rank that compares says who gives what.
+  /// Every rank throws within the time-out; a comparing rank names the ranks and their arguments.
   template <class Call>
   void expect_named(const std::string& what, const Call& call) {
     const auto comm = create(kPatience);
@@ -128,7 +128,7 @@ TEST_P(OtherCounts, OfEveryCall) {
   }
 }
 
-/// Two ranks see each other's call, whichever it is; more may wait forever without a time-out.
+/// Two ranks see each other's call, whatever it is; more ranks may wait forever without a time-out.
 TEST_P(OtherCounts, NeedNoTimeoutBetweenTwo) {
   if (size_ != 2) return;
   constexpr std::pair<std::size_t, std::size_t> kCounts[] = {{10, 11}, {50'000, 49'999}, {600'000, 50'000}};

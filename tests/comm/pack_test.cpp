@@ -1,5 +1,4 @@
-// The kernels that pack and sum gradients, as every thread of a GPU would run them, run here one thread after the
-// other.
+// The kernels that pack and sum gradients, run here one GPU thread after another.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -28,7 +27,7 @@ void run_kernel(std::span<const PackPiece> pieces, double scale, unsigned blocks
   }
 }
 
-/// Tensors one behind the other with a guard element between them, each starting `shift` elements past an aligned
+/// Tensors one behind another with a guard element between them, each starting `shift` elements past an aligned
 /// address.
 template <class T>
 struct Tensors {
@@ -128,7 +127,7 @@ TEST(Pack, RoundsToNearestEvenOnce) {
 }
 
 TEST(Pack, HalvesAreScaledInFloat32) {
-  // More than a half holds.
+  // Above the largest float16.
   const float sum = pack_element<Float16, float>(to_float16(60000.0F), 1.5F);
   EXPECT_EQ(sum, to_float(to_float16(60000.0F)) * 1.5F);
 }

@@ -1,5 +1,4 @@
-// Streams that are at work when a call begins: calls wait for what they are promised to wait for, and what follows them
-// finds their results.
+// Streams with pending work when a call begins: calls wait for the promised work, and later work finds their results.
 #include <string>
 #include <tuple>
 
@@ -23,12 +22,12 @@ using Floats = std::vector<float>;
 
 constexpr std::size_t kPart = 1027;
 
-/// A buffer on the GPU that holds what it should only when a stream comes to it.
+/// A buffer on the GPU whose values arrive only when a stream comes to them.
 class Late {
  public:
   Late(const Floats& values, Device device) : values_(values, device), buffer_(Floats(values.size(), -1), device) {}
 
-  /// -1 from now until the stream has been busy for some milliseconds; then the values.
+  /// Writes -1 now, and the values after the stream has been busy for some milliseconds.
   void start(cudaStream_t stream) {
     buffer_.set(Floats(view().count, -1));
     testing::delay(stream);
@@ -42,7 +41,7 @@ class Late {
   OnDevice<float> buffer_;
 };
 
-/// What is there now, whatever streams hold.
+/// The present values, whatever streams hold.
 Floats values_now(BufferView buffer) {
   const Stream stream;
   Floats values(buffer.count);
@@ -71,7 +70,7 @@ class Pending : public OnGpu {
   [[nodiscard]] std::size_t whole() const { return kPart * static_cast<std::size_t>(size_); }
 };
 
-/// A wait for a GPU lets messages go on: rank 1 joins the collective for which rank 0 waits when its message is gone.
+/// A wait for a GPU lets messages progress: rank 1 joins rank 0's collective only after rank 0's message is gone.
 TEST_F(Pending, WaitsForAGpuLetMessagesGoOn) {
   const auto comm = create("pure_nccl");
   const auto staging = create("flat");
@@ -100,7 +99,7 @@ TEST_F(Pending, WaitsForAGpuLetMessagesGoOn) {
 /// A backend, and the number of nodes: rank r is on node r % nodes.
 using Way = std::tuple<std::string, int>;
 
-/// Calls that block, after work on the legacy default stream. Their results are there when they return.
+/// Blocking calls after work on the legacy default stream. Their results are there when they return.
 class BlockingCalls : public Pending, public ::testing::WithParamInterface<Way> {
  protected:
   BlockingCalls()
@@ -187,7 +186,7 @@ TEST_P(BlockingCalls, SendAndRecv) {
   EXPECT_EQ(values_now(received), of_rank(peer, kPart));
 }
 
-/// A thread begins with GPU 0, whatever the communicator's is.
+/// A thread begins with GPU 0, whatever the communicator's GPU is.
 TEST_P(BlockingCalls, OnAnotherThread) {
   CommunicationThread thread(*comm_);
   for (const bool in_order : {true, false}) {
@@ -211,7 +210,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, BlockingCalls,
                            return std::get<0>(test.param) + "_" + std::to_string(std::get<1>(test.param));
                          });
 
-/// Between after() and join(), calls are part of the order of a stream that nothing else orders; the host never waits.
+/// Between after() and join(), calls are ordered with a stream that nothing else orders; the host never waits.
 class EnqueuedCalls : public Pending, public ::testing::WithParamInterface<std::optional<DType>> {
  protected:
   EnqueuedCalls()
@@ -222,7 +221,7 @@ class EnqueuedCalls : public Pending, public ::testing::WithParamInterface<std::
         result_(Floats(whole(), -1), device_),
         copy_(Floats(whole(), -1), device_) {}
 
-  /// Expects `expected` in what the stream copies from `result` after call().
+  /// Expects `expected` in the stream's copy of `result` after call().
   template <class Call>
   void expect(const Call& call, BufferView result, const Floats& expected) {
     part_.start(stream_);
@@ -261,7 +260,7 @@ TEST_P(EnqueuedCalls, Collectives) {
   expect([&] { collectives_.reduce_scatter(whole_.view(), mine, ReduceOp::kSum); }, mine, sum(kPart));
 }
 
-/// What wait() promises without any join().
+/// wait() is enough, without any join().
 TEST_P(EnqueuedCalls, TheHostWaitsForAllOfThem) {
   for (int round = 0; round < 10; ++round) {
     part_.start(stream_);

@@ -1,4 +1,4 @@
-// What the flight recorder holds of a device's collectives; and messages in the order of a device's stream.
+// Records of a device's collectives, and messages in the order of a device's stream.
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -81,7 +81,7 @@ TEST_F(DeviceRecords, ARequestIsWaitedForByItsNumber) {
   EXPECT_EQ(records[1].at("number"), records[0].at("number").get<int>() + 1);
 }
 
-/// Around a ring, the even ranks first; then what is enqueued behind.
+/// Around a ring, the even ranks first; then later work.
 TEST_F(DeviceRecords, MessagesGoInTheOrderOfTheStream) {
   const auto comm = create("pure_nccl");
   if (size_ % 2 != 0) return;

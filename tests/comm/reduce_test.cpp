@@ -27,7 +27,7 @@ TEST(Half, EveryFloat16SurvivesTheWayToFloatAndBack) {
   EXPECT_EQ(wrong, 0);
 }
 
-/// Every half and floats around all of them, NaNs too, in runs whose lengths are not multiples of a vector's.
+/// Every half and the floats around it, NaNs too, in runs whose lengths are not multiples of a vector's.
 TEST(Half, CpusConvertToTheSameBits) {
   std::vector<Float16> halves;
   std::vector<float> floats;
@@ -132,7 +132,7 @@ TEST(Reduce, EveryTypeOperationSizeAndNumberOfInputs) {
 }
 
 TEST(Reduce, SumsFromLeftToRight) {
-  // (1 + 2^24) loses the 1 in float32; only the order of the inputs decides whether that happens.
+  // (1 + 2^24) loses the 1 in float32: the result depends on the order of inputs.
   const std::vector<std::vector<float>> lost{{1}, {0x1p24F}, {-0x1p24F}};
   const std::vector<std::vector<float>> kept{{0x1p24F}, {-0x1p24F}, {1}};
   EXPECT_EQ(reduced(lost, {}), std::vector<double>{0});

@@ -1,4 +1,4 @@
-// Memory that ranks share: what it holds, its release at any time, and failures of one rank alone.
+// Memory that ranks share: its contents, its release at any time, and failures of one rank.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -35,7 +35,7 @@ std::shared_ptr<Communicator> create() {
   return create_communicator("hierarchical", MPI_COMM_WORLD, {.device = Device{}});
 }
 
-/// Names that this rank made and that are still there.
+/// Names that the rank made and that still exist.
 std::vector<std::string> names_left() {
   std::vector<std::string> left;
   for (const auto& name : names_made) {
@@ -44,7 +44,7 @@ std::vector<std::string> names_left() {
   return left;
 }
 
-/// Mappings of mn's shared memory in this process.
+/// Mappings of mn's shared memory in the process.
 std::ptrdiff_t mappings() {
   std::ifstream maps("/proc/self/maps");
   std::ptrdiff_t count = 0;
@@ -137,7 +137,7 @@ TEST_F(SharedMemoryTest, IsZeroedAlignedAndVisibleToAll) {
   }
 }
 
-/// Bytes of this process's shared memory of mn's that are mapped by huge pages.
+/// Bytes of the process's mn shared memory that are mapped by huge pages.
 std::size_t huge_bytes() {
   std::ifstream maps("/proc/self/smaps");
   std::size_t kib = 0;
@@ -158,7 +158,7 @@ TEST_F(SharedMemoryTest, OfMebibytesLiesWhereHugePagesFit) {
     memory.segment(r)[comm_->rank()] = std::byte{1};
   }
   comm_->barrier();
-  // Whether the kernel has huge pages to spare is its own affair.
+  // The kernel may have no huge pages to spare.
   RecordProperty("huge_mebibytes", static_cast<int>((huge_bytes() - before) >> 20));
 }
 
@@ -179,7 +179,7 @@ TEST_F(SharedMemoryTest, AThousandReleasesInAnyOrder) {
   for (int i = 0; i < kAllocations; ++i) {
     held.push_back(allocate());
     if (i % 50 == 0) expect_sum(held.back().get());
-    // Buffers of different allocations, some of which a peer no longer has.
+    // Buffers of different allocations, some of them released by a peer.
     if (i % 50 == 25) expect_sum(held[random() % held.size()].get());
     if (held.size() > kHeld) held.erase(held.begin() + static_cast<std::ptrdiff_t>(random() % held.size()));
   }

@@ -1,4 +1,4 @@
-// Gradients of one node, reduced piece by piece by whichever rank has time.
+// Gradients of one node, reduced piece by piece by any rank that has time.
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -18,7 +18,7 @@ std::shared_ptr<Communicator> create(const std::string& name) {
   return create_communicator(name, MPI_COMM_WORLD, {.device = Device{}});
 }
 
-/// True once `condition` is; false if it is not after ten seconds.
+/// True once `condition` holds; false if it does not within ten seconds.
 bool comes_true(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (!condition()) {
@@ -44,7 +44,7 @@ class SharedReducerTest : public ::testing::Test {
     reducer_ = comm_->share(buffers_);
   }
 
-  /// `buffer` of rank `rank` in a round.
+  /// Fills a buffer with the values of `rank` in a round.
   void fill(std::size_t buffer, int round) {
     const BufferView& view = buffers_[buffer];
     const auto value = [&](std::size_t i) { return pattern(comm_->rank() + 3 * round, i) / 3.0; };
@@ -56,7 +56,7 @@ class SharedReducerTest : public ::testing::Test {
       }
     }
   }
-  /// What allreduce_grad makes of the same values.
+  /// allreduce_grad's result for equal values.
   [[nodiscard]] std::vector<std::vector<std::byte>> expected(int round) {
     std::vector<std::vector<std::byte>> copies;
     std::vector<BufferView> views;
@@ -98,7 +98,7 @@ TEST_F(SharedReducerTest, IsThatOfAllreduceGradToTheBit) {
   }
 }
 
-/// Rank 0 comes to reduce() only when the others have reduced all that it published, and nothing else.
+/// Rank 0 enters reduce() only after the other ranks have reduced all that it published, and nothing else.
 TEST_F(SharedReducerTest, RanksThatWaitTakeWhatOthersPublished) {
   if (!reducer_) return;
   for (int round = 0; round < 3; ++round) {

@@ -89,7 +89,7 @@ TEST(Topology, RanksOutOfRangeAreRefused) {
   EXPECT_THROW(static_cast<void>(make_topology(-1, hosts, hosts)), ArgumentError);
 }
 
-/// Where ranks of a domain are not neighbors, or one has no domain, there is one domain of all.
+/// If ranks of a domain are not neighbors, or a rank has no domain, all ranks are one domain.
 TEST(NumaDomains, AreBlocksOfNeighbors) {
   const auto borders_of = [](const std::vector<int>& domain_of) { return domain_borders(domain_of); };
   EXPECT_THAT(borders_of({4}), ElementsAre(0, 1));

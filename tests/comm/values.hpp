@@ -1,4 +1,4 @@
-/// Elements of every dtype with values that are exact in all of them, so that results can be compared for equality.
+/// Elements of every dtype with values that are exact in all dtypes: results can be compared for equality.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,7 @@ double number(T value) {
 inline double number(Float16 value) { return to_float(value); }
 inline double number(BFloat16 value) { return to_float(value); }
 
-/// What `rank` holds at `index`: 0 to 6, different between ranks and neighbors.
+/// Element `index` of `rank`: 0 to 6, different between ranks and neighbors.
 inline int pattern(int rank, std::size_t index) {
   return static_cast<int>((index * 3 + static_cast<std::size_t>(rank) * 5) % 7);
 }

@@ -196,7 +196,7 @@ void CollectiveCall::allreduce_allocated() {
   memories_.keep(allocated);
 }
 
-/// Gradients of two parameters. Of float16 sometimes those whose mean is finite and whose sum is not.
+/// Gradients of two parameters. Some float16 have a finite mean and an infinite sum.
 void CollectiveCall::gradients() {
   constexpr int kLarge = 32768;
   const bool is_large = action_.dtype == DType::kFloat16 && action_.id % 2 == 0;

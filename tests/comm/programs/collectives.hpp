@@ -10,7 +10,7 @@
 
 namespace mn::testing {
 
-/// Makes the call on buffers of its own, and compares the result with the model.
+/// Makes the call on its own buffers, and compares the result with the model.
 class CollectiveCall {
  public:
   /// `memories` keeps the buffers.
@@ -30,7 +30,7 @@ class CollectiveCall {
   void allreduce_allocated();
   void reduce_scatter();
   void reduce();
-  /// Elements of each rank's part, some none. `of`: the rank that sends them, where each sends others.
+  /// Elements of each rank's part, some 0. `of`: the sending rank, if parts differ by sender.
   [[nodiscard]] std::vector<std::size_t> lengths(std::size_t of = 0) const;
   void gather_uneven();
   void scatter_uneven();
@@ -43,7 +43,7 @@ class CollectiveCall {
   Memories& memories_;
   std::size_t ranks_;
   std::size_t self_;
-  std::size_t part_;  // elements of each rank's part where there are parts
+  std::size_t part_;  // elements of each rank's part
 };
 
 }  // namespace mn::testing

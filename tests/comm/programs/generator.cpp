@@ -26,7 +26,7 @@ constexpr Call kCollectives[] = {
     Call::kGatherv,         Call::kScatterv,    Call::kAllgatherv,      Call::kAlltoallv,          Call::kReduce,
     Call::kAlltoallv,       Call::kSplit,       Call::kMonitoredBarrier};
 
-/// A request that nobody has waited for.
+/// A request without a wait so far.
 struct Open {
   int world_rank;
   int id;
@@ -71,14 +71,14 @@ class Generator : private ProgramBuilder {
     if (members(group).empty()) return;
     if (group == 0) start_all();
     Action action = new_action(call, group);
-    if (!background_.empty()) action.on_device = false;  // NCCL's calls have one order, and those are not over
+    if (!background_.empty()) action.on_device = false;  // NCCL's calls have one order, and these are under way
     action.peer = rank_of(group);
     action.op = any_op(action.dtype);
     action.in_place = chance(2);
     if (call == Call::kGradients) action.dtype = chance(3) ? DType::kFloat16 : any_of(kFloats);
     for (std::size_t r = 0; r < members(group).size(); ++r) {
       add(group, static_cast<int>(r), action);
-      // Each rank's own affair, but where calls are compared.
+      // Each rank decides alone, unless calls are compared.
       if (call != Call::kGradients && !program_.conditions.is_debug) action.in_place = chance(2);
     }
   }
@@ -88,21 +88,21 @@ class Generator : private ProgramBuilder {
     return static_cast<ReduceOp>(below(std::ranges::find(kFloats, dtype) == std::end(kFloats) ? 4 : 5));
   }
 
-  /// On all ranks at one time, and so on those of the first group.
+  /// On all ranks at one time, and so on the ranks of the first group.
   void own_calls() {
     Action action = new_action(Call::kOwnCalls, 0);
     action.tag = any_tag();
     for (const int rank : members(0)) add(rank, action);
   }
 
-  // Messages. One from a source to a destination matches a receive if that takes its tag or any.
+  // A message matches a receive with its source, its destination, and its tag or any tag.
 
   int any_tag() {
     constexpr int kTags[] = {0, 1, 2, Communicator::kMaxTag};
     return any_of(kTags);
   }
 
-  /// A message between two ranks of a group; none if that has one rank.
+  /// A message between two ranks of a group; none if the group has one rank.
   std::optional<Message> new_message(Call call) {
     Message message;
     const std::size_t group = any_group();
@@ -146,7 +146,7 @@ class Generator : private ProgramBuilder {
     if (!message) return;
     if (chance(4)) {
       message->from_any = true;
-      message->filter = message->action.tag = kFirstOwnTag + message->action.id;  // that nobody else has
+      message->filter = message->action.tag = kFirstOwnTag + message->action.id;  // a unique tag
     }
     const bool sends = halves_.receive_for(message->action, message->source, message->action.tag) == nullptr;
     const bool receives = halves_.message_for(message->action, message->source, message->filter) == nullptr;
@@ -161,7 +161,7 @@ class Generator : private ProgramBuilder {
       halves_.add(*message);
   }
 
-  /// `tag`: of the send, if that is the half.
+  /// `tag`: of the send, if the send is missing.
   void finish_half(Message& half, int tag) {
     if (half.is_sent) {
       post_receive(half, chance(2));
@@ -173,7 +173,7 @@ class Generator : private ProgramBuilder {
     halves_.forget_whole();
   }
 
-  /// The other half of a message; false if there is none.
+  /// Posts the other half of a message; false if there is none.
   bool post_a_half() {
     if (halves_.all().empty()) return false;
     const Message picked = any_of(halves_.all());
@@ -181,7 +181,7 @@ class Generator : private ProgramBuilder {
       const int filter = chance(3) ? kAnyTag : picked.action.tag;
       Message& first = *halves_.message_for(picked.action, picked.source, filter);
       first.filter = filter;
-      if (filter == kAnyTag) first.from_any = false;  // others' messages have the tag as well
+      if (filter == kAnyTag) first.from_any = false;  // other messages match any tag
       finish_half(first, 0);
     } else {
       const int tag = picked.filter == kAnyTag ? any_tag() : picked.filter;
@@ -190,7 +190,7 @@ class Generator : private ProgramBuilder {
     return true;
   }
 
-  /// For a request whose message is posted on both sides; false if there is none.
+  /// Waits for a request whose message is posted on both sides; false if there is none.
   bool wait_for_one() {
     std::vector<std::size_t> ready;
     for (std::size_t i = 0; i < open_.size(); ++i) {
@@ -235,8 +235,8 @@ class Generator : private ProgramBuilder {
     add(action.group, dest, action);
   }
 
-  // Collective calls of the first group in the background: each rank starts them at times of its own, all in one order
-  // that the group's other collective calls have too, and waits for them in any.
+  // Nonblocking collective calls of the first group. Each rank starts them at times of its own, in the group's one
+  // order of collective calls, and waits for them in any order.
 
   struct Background {
     Action action;
@@ -263,7 +263,7 @@ class Generator : private ProgramBuilder {
     }
   }
 
-  /// A rank starts its next call, or waits for one that all have started; false if there is none.
+  /// A rank starts its next call, or waits for a call that all have started; false if there is none.
   bool go_on_in_background() {
     if (background_.empty()) return false;
     const int rank = rank_of(0);
@@ -283,7 +283,7 @@ class Generator : private ProgramBuilder {
   }
 
   HalfMessages halves_;
-  std::set<int> complete_;  // messages that are posted on both sides
+  std::set<int> complete_;  // messages with both halves posted
   std::vector<Open> open_;
   std::vector<Background> background_;  // in the order of their starts
 };

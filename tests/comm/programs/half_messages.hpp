@@ -1,4 +1,4 @@
-/// Messages of a random program of which one half alone, the send or the receive, is posted so far.
+/// Messages of a random program with one half posted so far: the send or the receive.
 #pragma once
 
 #include <vector>
@@ -9,31 +9,31 @@
 
 namespace mn::testing {
 
-/// A message whose program is not at its end.
+/// A message that the program has begun.
 struct Message {
-  Action action;  // with the tag that is sent
+  Action action;  // with the tag of the send
   int source = 0;
-  int filter = 0;  // the tag that is received
+  int filter = 0;  // the tag of the receive
   bool is_sent = false;
   bool is_received = false;
   bool from_any = false;  // received from kAnySource
 };
 
-/// A message from a source to a destination matches a receive if that takes its tag or any; the first one does.
+/// A message matches a receive with its source, its destination, and its tag or any tag; the first match counts.
 class HalfMessages {
  public:
   void add(const Message& message) { all_.push_back(message); }
-  /// In the order in which they were posted.
+  /// The messages in the order of their first halves.
   [[nodiscard]] const std::vector<Message>& all() const { return all_; }
-  /// Forgets those of which both halves are posted.
+  /// Forgets messages with both halves posted.
   void forget_whole() {
     std::erase_if(all_, [](const Message& each) { return each.is_sent && each.is_received; });
   }
-  /// A receive that is posted and takes this tag.
+  /// A posted receive that takes the tag.
   Message* receive_for(const Action& message, int source, int tag) {
     return first_half(message, source, [&](const Message& each) { return !each.is_sent && takes(each.filter, tag); });
   }
-  /// A message that is sent and that such a receive takes.
+  /// A sent message that the receive takes.
   Message* message_for(const Action& message, int source, int filter) {
     return first_half(message, source,
                       [&](const Message& each) { return each.is_sent && takes(filter, each.action.tag); });
@@ -41,7 +41,7 @@ class HalfMessages {
 
  private:
   [[nodiscard]] static bool takes(int filter, int tag) { return filter == Communicator::kAnyTag || filter == tag; }
-  /// The first of the group's messages between these ranks of which one half alone is posted; null.
+  /// The first of the group's messages between the two ranks with only one half posted; null if there is none.
   template <class Matches>
   Message* first_half(const Action& like, int source, const Matches& matches) {
     for (Message& each : all_) {

@@ -28,7 +28,7 @@ std::vector<std::byte> encoded_as(const Values& values) {
   return bytes;
 }
 
-/// The bits of a NaN are anybody's: those that are expected take the place of those that are there.
+/// Any NaN counts: expected bits of a NaN are replaced by the actual ones.
 template <class T>
 void unify_nans(std::vector<std::byte>& bytes, std::size_t first, const std::vector<std::byte>& expected) {
   for (std::size_t at = first; at < expected.size() - first; at += sizeof(T)) {

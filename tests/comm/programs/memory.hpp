@@ -1,4 +1,4 @@
-/// Elements of a random program: a buffer on the host or on a GPU that notices writes beside it and after its time.
+/// A buffer of a random program, on the host or on a GPU. It notices writes beside it, and writes after its retirement.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace mn::testing {
 
-/// What a buffer holds that waits for a result.
+/// Value of a buffer that waits for a result.
 inline constexpr int kEmpty = 77;
 
 class Memory {
@@ -20,11 +20,11 @@ class Memory {
   Memory(DType dtype, const Values& values, Device device);
 
   [[nodiscard]] BufferView view() const;
-  /// A failure of the test unless it holds these values, any NaN for a NaN, and nobody wrote beside it.
+  /// Fails the test unless the buffer holds `values`, with any NaN for a NaN, and nothing was written beside it.
   void expect(const Values& values) const;
-  /// From now on nobody may write to it.
+  /// Later writes are errors.
   void retire();
-  /// False if somebody has since.
+  /// False if the buffer was written after retire().
   [[nodiscard]] bool is_untouched() const;
 
  private:
@@ -34,20 +34,20 @@ class Memory {
   DType dtype_;
   std::size_t count_;
   Device device_;
-  std::unique_ptr<std::byte[]> host_;  // or
+  std::unique_ptr<std::byte[]> host_;  // either the host's or the device's
   CudaMemory on_device_;
   bool is_retired_ = false;
 };
 
-/// All buffers of a rank's program, which live to its end: a write to one that is done with shows, and nothing is freed
-/// while a GPU is at work.
+/// All buffers of a rank's program. They live until its end: late writes are noticed, and no memory is freed while a
+/// GPU works.
 class Memories {
  public:
-  /// Buffers lie on the host or on `device`, as their calls say.
+  /// Each call decides whether its buffers lie on the host or on `device`.
   explicit Memories(Device device) : device_(device) {}
   Memory& keep(const Action& action, const Values& values);
   void keep(std::shared_ptr<std::byte> allocated) { allocated_.push_back(std::move(allocated)); }
-  /// A failure of the test if one was written to that is retired.
+  /// Fails the test if a retired buffer was written.
   void expect_untouched() const;
 
  private:

@@ -1,4 +1,4 @@
-/// What each rank sends in a call of a random program, and what it must end with: the whole program in one process.
+/// The values that each rank sends in a call of a random program, and the results: the whole program in one process.
 #pragma once
 
 #include <climits>
@@ -16,13 +16,13 @@ inline constexpr int kNaN = INT_MIN;
 
 /// Elements `first` and on of what `rank` sends: 0 to 6.
 [[nodiscard]] Values values_of(const Action& action, int rank, std::size_t count, std::size_t first = 0);
-/// The same of all ranks, by rank.
+/// values_of() of all ranks, by rank.
 [[nodiscard]] Values values_of_all(const Action& action, int size, std::size_t count, std::size_t first = 0);
-/// Their sums over ranks.
+/// Sums over ranks of values_of().
 [[nodiscard]] Values sums_of(const Action& action, int size);
 
-/// What `rank` gives to a reduction by action.op. Products are of 1 and 2, which stay exact in every dtype; among
-/// floats one rank has some NaNs.
+/// Inputs of `rank` for a reduction by action.op. Products are of 1 and 2, exact in every dtype; among floats one rank
+/// has some NaNs.
 [[nodiscard]] Values reduction_inputs(const Action& action, int rank, int size, std::size_t count);
 /// The reduction over ranks of `count` elements from `first` on.
 [[nodiscard]] Values reduced(const Action& action, int size, std::size_t first, std::size_t count);

@@ -1,15 +1,15 @@
 /// Random programs: calls of communicators in an order that MPI's rules allow, for 1 rank or more.
 ///
-/// All ranks make the same program from its seed, and each runs its own part.
+/// All ranks make equal programs from a seed, and each runs its own part.
 ///
 /// Invariants:
-/// 1. Calls have a time. A call that blocks comes at the time of, or after, whatever it waits for: a send after its
-///    receive is posted or together with it, a receive likewise, a wait after both halves of its message are posted, a
-///    collective call at one time on all ranks. So ranks that run their parts in the order of time never wait for each
-///    other in a circle, if a message that is posted on both sides moves on while either rank waits for something else.
-/// 2. A receive takes the first message from its source that was sent and not received, with its tag or, for a receive
-///    of any tag, with whatever tag. The program knows which that is. One from any rank has a tag of its own.
-/// 3. What a rank sends follows from the call's number, its rank and the index, as does what each rank must end with.
+/// 1. Calls have a time. A blocking call comes not before the calls for which it waits: a send comes with or after its
+///    posted receive, and vice versa, a wait after both halves of its message, a collective call at one time on all
+///    ranks. Ranks that run their parts in the order of time therefore never wait in a circle, if a message with both
+///    halves posted progresses while either rank waits.
+/// 2. A receive takes the first unreceived message from its source, with its tag or with any tag. The program knows the
+///    message. A message for a receive from any rank has a tag of its own.
+/// 3. Sent values follow from the call's number, the rank and the index; expected results follow from them.
 #pragma once
 
 #include <climits>
@@ -27,9 +27,9 @@ enum class Call : std::uint8_t {
   kIsend,
   kIrecv,
   kWait,        ///< for the request of message `id`
-  kWaitPolls,   ///< the same with is_done() first
+  kWaitPolls,   ///< kWait after is_done()
   kWaitLeaves,  ///< the request goes out of scope
-  kSendrecv,    ///< to the rank `peer` further, from the one as far before
+  kSendrecv,    ///< to the rank `peer` further, from the rank as far before
   kSendObject,
   kRecvObject,
   kBcast,
@@ -58,8 +58,8 @@ enum class Call : std::uint8_t {
   kIreduceScatter,
   kFinish,  ///< … and are waited for
   kMonitoredBarrier,
-  kSplit,     ///< into a communicator of the same ranks, which is used once; requests stay under way
-  kOwnCalls,  ///< the program's own calls of MPI, with tags that communicators use too
+  kSplit,     ///< into a communicator of equal ranks, used once while requests are under way
+  kOwnCalls,  ///< the program's own calls of MPI, with tags of communicators
 };
 [[nodiscard]] std::string_view name_of(Call call);
 
@@ -67,9 +67,9 @@ enum class Call : std::uint8_t {
 struct Action {
   Call call = Call::kBarrier;
   std::size_t group = 0;  ///< index into Program::groups
-  int id = 0;             ///< number of the message or the collective call, the same on all its ranks
+  int id = 0;             ///< number of the message or the collective call, equal on all its ranks
   int peer = 0;           ///< a rank of the group; the root of a collective call
-  int tag = 0;            ///< as the call takes it: a receive may take any
+  int tag = 0;            ///< of the call; a receive may take any tag
   DType dtype = DType::kUInt8;
   std::size_t count = 0;
   bool on_device = false;
@@ -79,14 +79,14 @@ struct Action {
 };
 [[nodiscard]] std::string describe(const Action& action);
 
-/// How a program's communicators are made: none of it changes what their calls compute.
+/// How a program's communicators are made; results do not depend on it.
 struct Conditions {
-  bool has_timeout = false;           ///< a long one: calls wait by looks, with MPI's non-blocking collectives
-  bool is_debug = false;              ///< calls are compared
+  bool has_timeout = false;           ///< a long one: calls wait by looks, with MPI's nonblocking collectives
+  bool is_debug = false;              ///< ranks compare calls
   std::size_t count_limit = INT_MAX;  ///< elements of one MPI message
   std::string network;                ///< MN_NETWORK; empty: measured
-  std::size_t shared_bytes = 0;       ///< what a segment of /dev/shm may reach to; 0: without limit
-  int ranks_of_domain = 0;            ///< so many ranks are in one NUMA domain; 0: as the machine says
+  std::size_t shared_bytes = 0;       ///< limit of a segment of /dev/shm; 0: none
+  int ranks_of_domain = 0;            ///< number of ranks in a NUMA domain; 0: as on the machine
 };
 [[nodiscard]] std::string describe(const Conditions& conditions);
 
@@ -96,7 +96,7 @@ struct Program {
     std::vector<int> members;  ///< world ranks by rank of the group
   };
   Conditions conditions;
-  std::vector<std::string> backends;  ///< the first two groups'
+  std::vector<std::string> backends;  ///< of the first two groups
   std::vector<int> colors;            ///< [world ranks]; -1: in no part
   std::vector<int> keys;
   std::vector<Group> groups;
@@ -105,7 +105,7 @@ struct Program {
   [[nodiscard]] std::size_t calls() const;
 };
 
-/// What the ranks have.
+/// Means of the ranks.
 struct Machine {
   int ranks = 1;
   int nodes = 1;  ///< rank r is on node r % nodes

@@ -29,9 +29,10 @@ void ProgramBuilder::set_conditions() {
   // Slices by way of other ranks; many small pieces.
   constexpr const char* kNetworks[] = {"", "", "0.001,1000,1000", "0.001,0.1,0.1"};
   conditions.network = any_of(kNetworks);
-  // Not even a communicator's 17 KiB a rank; those alone; shared scratch memory as well, but not for all.
+  // Less than a communicator's 17 KiB a rank; these alone; shared scratch memory for some ranks.
   constexpr std::size_t kShared[] = {1000, 100'000, 1'000'000};
-  if (!machine_.gpus && chance(5)) conditions.shared_bytes = any_of(kShared);  // the stand-in needs its own
+  // the stand-in needs shared memory itself
+  if (!machine_.gpus && chance(5)) conditions.shared_bytes = any_of(kShared);
   if (chance(4)) conditions.ranks_of_domain = 1 + static_cast<int>(below(3));
 }
 
@@ -67,7 +68,7 @@ Action ProgramBuilder::new_action(Call call, std::size_t group) {
   action.dtype = any_of(kTypes);
   // Booleans have no sum.
   if (action.dtype == DType::kBool && std::ranges::count(kReductions, call) > 0) action.dtype = DType::kInt16;
-  // To 70,000 elements and more, two ranks must both be there; less may be sent before.
+  // From 70,000 elements on, both ranks must be there; smaller messages may be sent before.
   constexpr std::size_t kCounts[] = {0, 1, 7, 100, 1000, 3000, 10'000, 70'000, 70'000};
   action.count = chance(12) ? 1'000'000 : any_of(kCounts);
   action.on_device = machine_.gpus && chance(2);

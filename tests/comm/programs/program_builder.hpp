@@ -1,4 +1,4 @@
-/// What random programs are put together from: dice, groups of ranks, calls of ranks in the order of time.
+/// Base of random programs: dice, groups of ranks, calls of ranks in the order of time.
 #pragma once
 
 #include <optional>
@@ -32,7 +32,7 @@ class ProgramBuilder {
   void add(std::size_t group, int rank, const Action& action) {
     add(members(group)[static_cast<std::size_t>(rank)], action);
   }
-  /// The next call, with a random dtype, count and place.
+  /// The next call, with a random dtype, count and memory.
   Action new_action(Call call, std::size_t group);
 
   std::mt19937_64 random_;

@@ -24,7 +24,7 @@ Device device_of(int world_rank, const Machine& machine) {
   return {DeviceType::kCuda, world_rank % cuda_device_count()};
 }
 
-/// The conditions that are not options, while a program runs.
+/// Sets the conditions that are not options, while a program runs.
 class Surroundings {
  public:
   Surroundings(const Conditions& conditions, int world_rank, const Machine& machine) {
@@ -109,7 +109,7 @@ class Runner {
   struct Pending {
     Request request;
     Memory* memory = nullptr;
-    std::optional<Values> expected;  // unless it sends
+    std::optional<Values> expected;  // no value for a send
   };
 
   Memory& sent(const Action& action) { return memories_.keep(action, values_of(action, comm_->rank(), action.count)); }
@@ -155,7 +155,7 @@ class Runner {
     memory.expect(values_of(action, source, action.count));
   }
 
-  /// What libraries beside mn do: communicators of theirs, and MPI_COMM_WORLD.
+  /// Calls of MPI by other libraries: on their own communicators, and on MPI_COMM_WORLD.
   static void own_calls(const Action& action) {
     int rank = 0;
     int size = 1;
@@ -211,8 +211,8 @@ class Runner {
 
   Surroundings surroundings_;
   Memories memories_;
-  std::vector<std::shared_ptr<Communicator>> comms_;  // [groups]; null where this rank is in none
-  Communicator* comm_ = nullptr;                      // the one that the current action names
+  std::vector<std::shared_ptr<Communicator>> comms_;  // [groups]; null if the rank is in none
+  Communicator* comm_ = nullptr;                      // of the current action
   std::map<int, Pending> pending_;                    // by the number of the message or call
 };
 

@@ -1,4 +1,4 @@
-/// Runs one rank's part of a random program and compares what it gets with what it must be.
+/// Runs one rank's part of a random program, and compares results with the model.
 #pragma once
 
 #include <functional>

@@ -12,7 +12,7 @@
 namespace mn {
 namespace {
 
-/// Limits of gathered bytes: one rank reduces so many in a moment, in all or of each rank.
+/// Most bytes to gather, in all, and of each rank if ranks are very many: a rank reduces so many in a moment.
 constexpr std::size_t kGatherBytes = 16 * 1024;
 constexpr std::size_t kGatherBytesOfRank = 512;
 constexpr std::align_val_t kAlignment{64};

@@ -13,8 +13,8 @@
 ///    step.
 ///
 /// Cost for B bytes on n ranks in d domains: every rank reads and writes B / n for each rank of its domain, as without
-/// domains, and waits in one barrier for each 64 KiB of each rank of the largest domain. B bytes cross each link each
-/// way; without domains, the buffers of all ranks would.
+/// domains. One barrier for each piece of 64 KiB per rank of the largest domain. B bytes cross each link each way;
+/// without domains, the buffers of all ranks would.
 /// Source: S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory collective communication for MPI", HPDC 2013.
 #pragma once
 
