@@ -12,7 +12,7 @@ namespace {
 /// Rank in MPI_COMM_WORLD of a rank of `comm`.
 int rank_in_job(MPI_Comm comm, int rank) {
   const int found = ranks_in(MPI_COMM_WORLD, comm)[static_cast<std::size_t>(rank)];
-  return found == MPI_UNDEFINED ? rank : found;
+  return found < 0 ? rank : found;
 }
 
 /// Text of `call` for an error: names op and scale only if they differ from `other`, elements only if there are any.
