@@ -1,5 +1,5 @@
-/// The GPUs' schedule (mn/comm/nccl/host_pieces.hpp) with times in place of NCCL and of copies. The messages between hosts,
-/// and their sums, are real.
+/// The GPUs' schedule (mn/comm/nccl/host_pieces.hpp) with times in place of NCCL and of copies. The messages between
+/// hosts, and their sums, are real.
 ///
 /// NCCL's reduce_scatter and allgather take what its own model says of a ring with the protocol Simple
 /// (src/include/tuning.h of NCCL): 8.4 us, 3.4 us for each further GPU over NVLink or 5.7 us over PCIe, and
