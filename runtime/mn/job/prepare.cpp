@@ -1,5 +1,7 @@
 #include <mn/job/prepare.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -24,12 +26,28 @@ std::string mpi_version() {
   return version;
 }
 
+/// Every process is alone, rank 0 may be on another node or not exist: the first process of each node reports.
+class LoneRankError : public UsageError {
+ public:
+  using UsageError::UsageError;
+  [[nodiscard]] bool on_all_ranks() const noexcept override { return !is_first_of_node_; }
+
+ private:
+  static bool is_first_of_node() {
+    const auto is_later = [](const char* name) { return parse_rank(environment(name).value_or("")).value_or(0) > 0; };
+    return std::ranges::none_of(std::array{"LOCAL_RANK", "SLURM_LOCALID", "PMI_LOCAL_RANK", "MPI_LOCALRANKID"},
+                                is_later);
+  }
+  bool is_first_of_node_ = is_first_of_node();
+};
+
 [[noreturn]] void reject_lone_rank(const JobRank& told, const std::string& why) {
-  if (told.rank != 0) let_rank_zero_speak();
-  throw UsageError("its variables say rank " + std::to_string(told.rank) + " of " + std::to_string(told.size) +
-                   ", but " + why +
-                   ", so that each rank would train alone: start all ranks with one `srun --mpi=pmix` or one "
-                   "mpiexec, or unset RANK and WORLD_SIZE to train on one rank");
+  const LoneRankError error("its variables say rank " + std::to_string(told.rank) + " of " + std::to_string(told.size) +
+                            ", but " + why +
+                            ", so that each rank would train alone: start all ranks with one `srun --mpi=pmix` or one "
+                            "mpiexec, or unset RANK and WORLD_SIZE to train on one rank");
+  if (error.on_all_ranks()) let_rank_zero_speak();
+  throw error;
 }
 
 /// Under srun or mpiexec, all workers of one torchrun would be the same rank of MPI.
