@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/core/activity.hpp>
 #include <mn/job/hang_report.hpp>
 #include <mn/job/rank_state.hpp>
@@ -54,6 +55,18 @@ RankState gone(int rank, std::int64_t last_call, double seconds = 5) {
   state.left = "left main (status 0)";
   state.groups = {{0, 0, 1}, {0, 1, last_call}};
   return state;
+}
+
+TEST(OwnState, CountsTheTimeSinceARankHasLeft) {
+  OwnState own({0, "vn1"}, WatchedThread{});
+  {
+    const RecordedCall call({}, {.operation = "barrier", .number = 1});
+    own.look();
+  }
+  own.leave("left main (status 0)");
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  own.look();
+  EXPECT_GT(own.now().seconds, 0);
 }
 
 HangReport report_of(const std::vector<RankState>& states, int ranks, double peer_patience_s = 60) {

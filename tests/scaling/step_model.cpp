@@ -20,7 +20,6 @@
 #include <mpi.h>
 #include <smpi/smpi.h>
 
-#include <mn/gradients/bucket.hpp>
 #include <mn/comm/messages/message_reducer.hpp>
 #include <mn/comm/mpi/mpi.hpp>
 #include <mn/comm/mpi/topology.hpp>

@@ -28,7 +28,6 @@
 #include <optional>
 #include <vector>
 
-#include <mn/gradients/bucket.hpp>
 #include <mn/gradients/background_reducer.hpp>
 #include <mn/gradients/bucket.hpp>
 #include <mn/gradients/bucket_tuner.hpp>

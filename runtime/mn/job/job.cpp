@@ -232,8 +232,8 @@ class Job::Impl {
     std::size_t other = 0;
     while (all[other] == all[first]) ++other;
     if (speaker_.rank == 0) {
-      report(speaker_, "run_job's body returned " + std::to_string(all[first]) + " on rank " + std::to_string(first) +
-                           " and " + std::to_string(all[other]) + " on rank " + std::to_string(other) +
+      report(speaker_, "status " + std::to_string(all[first]) + " on rank " + std::to_string(first) + " and " +
+                           std::to_string(all[other]) + " on rank " + std::to_string(other) +
                            "; every rank ends with " + std::to_string(all[first]));
     }
     return all[first];

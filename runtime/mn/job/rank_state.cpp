@@ -116,6 +116,7 @@ void OwnState::discount(std::chrono::duration<double> time) {
 void OwnState::leave(const std::string& how) {
   const std::lock_guard lock(mutex_);
   left_ = how;
+  record_ = 0;  // look() ends here, perhaps before it has seen the end of the last call
   since_ = Clock::now();
 }
 
