@@ -102,7 +102,7 @@ void print_names(const FieldSpec& field) {
 }
 
 void print_fields(const ShardTable& table) {
-  std::cout << "read in blocks of " << table.form().block_samples << "\nfields:\n";
+  std::cout << "read in blocks of " << table.block_samples() << "\nfields:\n";
   for (const FieldSpec& field : table.spec().fields) {
     std::cout << "  " << field.name << ": " << (field.kind == FieldKind::kEncoded ? "encoded" : array_text(field));
     if (field.num_classes > 0) std::cout << ", " << field.num_classes << " classes";

@@ -19,10 +19,6 @@ std::int64_t label_of(const ShardReader& shard, std::int64_t sample) {
   return label;
 }
 
-bool holds_images(const ShardReader& shard) {
-  return shard.header().has_images && shard.header().form == new_form(labeled({.kind = FieldKind::kEncoded}));
-}
-
 nlohmann::json source_facts(const std::filesystem::path& file) {
   struct stat facts = {};
   if (::stat(file.c_str(), &facts) != 0) return nullptr;

@@ -79,11 +79,8 @@ class Conversion {
 
 /// Whether the samples are data and a label, as labeled() describes them.
 [[nodiscard]] bool has_label(const SampleSpec& spec);
-/// The label of such a sample, where it is a small field: one of the shards of versions 1 and 2.
+/// The label of such a sample.
 [[nodiscard]] std::int64_t label_of(const ShardReader& shard, std::int64_t sample);
-
-/// Whether it holds images with a class, in the form that they are written in now.
-[[nodiscard]] bool holds_images(const ShardReader& shard);
 
 /// A source file as request() tells it: path, size and time of change; null if it is absent.
 [[nodiscard]] nlohmann::json source_facts(const std::filesystem::path& file);

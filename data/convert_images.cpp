@@ -58,7 +58,7 @@ bool holds(const ShardReader& shard, const std::vector<std::string>& keys, const
     file = std::find_if(file, planned.end(), same);
     if (file == planned.end()) return false;
   }
-  return holds_images(shard);
+  return shard.header().has_images;
 }
 
 class ImagesConversion final : public Conversion {

@@ -75,8 +75,7 @@ class TarConversion final : public Conversion {
 
   void open(const fs::path& scratch) override {
     scratch_ = scratch;
-    const fs::path fill = scratch / kFillName;  // absent where an earlier mnshard has planned
-    const std::int64_t permille = fs::exists(fill) ? std::stoll(read_file(fill)) : kWhole;
+    const std::int64_t permille = std::stoll(read_file(scratch / kFillName));
     for (const fs::path& tar : tars_) {
       const auto bytes = static_cast<std::int64_t>(fs::file_size(tar)) / kWhole * permille;
       firsts_.push_back(firsts_.back() + std::max<std::int64_t>(bytes - 1, 0) / options_.output.shard_bytes + 1);
@@ -92,7 +91,7 @@ class TarConversion final : public Conversion {
   }
 
   [[nodiscard]] Found look_at(std::size_t shard, const ShardReader& found) const override {
-    if (!holds_images(found)) return Found::kForeign;
+    if (!found.header().has_images) return Found::kForeign;
     return options_.images.skip_bad || !fs::exists(note_of(shard)) ? Found::kWhole : Found::kUnusable;
   }
 

@@ -67,7 +67,8 @@ Found FixedConversion::look_at(std::size_t shard, const ShardReader& found) cons
   const Piece& piece = pieces_[shard];
   const SampleSpec& spec = sources_[piece.split]->spec();
   // What a shard of the same request must have, whatever its samples.
-  const bool same = found.header().spec == without_classes(spec) && found.header().form == new_form(spec) &&
+  const bool same = found.header().spec == without_classes(spec) &&
+                    found.header().block_samples == default_block_samples(spec) &&
                     found.size() == piece.last - piece.first;
   return same ? Found::kWhole : Found::kForeign;
 }

@@ -77,7 +77,7 @@ Verified verify_shard(const ShardTable& table, std::size_t shard) {
     const ShardReader reader(open_shard(table, shard), std::make_shared<IoCounters>());
     result.samples = reader.size();
     result.bytes = static_cast<std::int64_t>(reader.header().file_bytes);
-    if (reader.size() != table.shards()[shard].num_samples || reader.header().form != table.form() ||
+    if (reader.size() != table.shards()[shard].num_samples || reader.header().block_samples != table.block_samples() ||
         reader.header().spec != without_classes(table.spec())) {
       throw DataError(reader.path() + " is another kind of shard, or has another length, than the manifest says");
     }

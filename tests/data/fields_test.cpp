@@ -83,13 +83,12 @@ TEST_F(Fields, ComeBackFromShards) {
     const ShardTable table = read_manifest(folder);
     EXPECT_GT(table.shards().size(), 1u);
     EXPECT_EQ(table.spec(), kind.spec);
-    EXPECT_EQ(table.form().schema, ShardSchema::kFields);
     for (const ShardInfo& shard : table.shards()) EXPECT_EQ(version_of(folder / shard.file), kShardVersion);
     EXPECT_EQ(version_of(folder / kManifestName), 2U);
     const ShardTable parsed = ShardTable::parse(table.serialize());
     EXPECT_EQ(parsed.hash(), table.hash());
     EXPECT_EQ(parsed.spec(), table.spec());
-    EXPECT_EQ(parsed.form(), table.form());
+    EXPECT_EQ(parsed.block_samples(), table.block_samples());
     expect_samples(*open_dataset(folder.string()), kind.spec);
     expect_samples(*open_table(table.serialize()), kind.spec);
     const VerifyReport report = verify_dataset(table, 2);
@@ -120,18 +119,18 @@ TEST_F(Fields, BlocksAreReadOnceAndSmallFieldsWithTheHeader) {
   const auto folder = folder_.path() / "one";
   test::write_kind(folder, spec, 10'000, std::int64_t{1} << 20);
   const ShardTable table = read_manifest(folder);
-  EXPECT_EQ(table.form().block_samples, 3277) << "of 20 bytes: 64 KiB";
+  EXPECT_EQ(table.block_samples(), 3277) << "of 20 bytes: 64 KiB";
   const StoredDataset dataset(folder.string());
   RawSamples out;
   for (const std::int64_t index : {5000, 5001, 3300}) dataset.read(std::span(&index, 1), out);
   EXPECT_EQ(dataset.io().bytes, 4096 + 2 * 4 * 4 + 3277 * 20);
 
   test::write_kind(folder_.path() / "large", kind("large fields").spec, 4, std::int64_t{1} << 20);
-  EXPECT_EQ(read_manifest(folder_.path() / "large").form().block_samples, 1);
+  EXPECT_EQ(read_manifest(folder_.path() / "large").block_samples(), 1);
   const SampleSpec labeled_floats = {
       {{.name = "x", .dtype = DType::kFloat32, .shape = {2}}, {.name = "y", .dtype = DType::kFloat32}}};
-  EXPECT_FALSE(is_small(labeled_floats, 1, new_form(labeled_floats)));
-  EXPECT_TRUE(is_small(labeled_floats, 1, {ShardSchema::kFields, 4}));
+  EXPECT_FALSE(is_small(labeled_floats, 1, default_block_samples(labeled_floats)));
+  EXPECT_TRUE(is_small(labeled_floats, 1, 4));
 }
 
 TEST_F(Fields, ADamagedByteIsFoundInEveryField) {
@@ -226,7 +225,7 @@ TEST_F(Fields, VerifyJudgesClassesAlone) {
     const ShardTable numbers = read_manifest(folder_.path() / std::string(name_of(dtype)));
     EXPECT_TRUE(verify_dataset(numbers, 1).damage.empty());
     spec.fields[1].num_classes = test::kClasses - 1;
-    const ShardTable classes(numbers.folder(), "train", spec, numbers.shards(), numbers.form());
+    const ShardTable classes(numbers.folder(), "train", spec, numbers.shards(), numbers.block_samples());
     const VerifyReport report = verify_dataset(classes, 1);
     ASSERT_EQ(report.damage.size(), 4u) << "every fifth";
     EXPECT_EQ(report.damage[0].what, "its y 4 is not a class");
@@ -238,7 +237,8 @@ TEST_F(Fields, AShardOfOtherFieldsIsRefused) {
   const ShardTable floats = read_manifest(write(kind("regression")));
   SampleSpec other = floats.spec();
   other.fields[1].name = "z";
-  const StoredDataset dataset(shard_files(ShardTable(floats.folder(), "train", other, floats.shards(), floats.form())));
+  const StoredDataset dataset(
+      shard_files(ShardTable(floats.folder(), "train", other, floats.shards(), floats.block_samples())));
   RawSamples out;
   const std::int64_t index = 0;
   EXPECT_THAT(message_of<DataError>([&] { dataset.read(std::span(&index, 1), out); }),

@@ -9,12 +9,8 @@ import h5py
 def columns_of(shard):
     """By field: the values, where each sample's begin (None: one each), and whether they are a file's bytes."""
     data = shard["data"]
-    if "fields" not in shard.attrs:  # versions 1 and 2
-        columns = ({"x": (data["x"], None, False)} if "x" in data else
-                   {"image": (data["bytes"], data["offsets"], True)}) | {"label": (data["label"], None, False)}
-    else:
-        columns = {field["name"]: (data[field["name"]], data.get(field["name"] + "_offsets"), field["kind"] == "encoded")
-                   for field in json.loads(shard.attrs["fields"])}
+    columns = {field["name"]: (data[field["name"]], data.get(field["name"] + "_offsets"), field["kind"] == "encoded")
+               for field in json.loads(shard.attrs["fields"])}
     if "key_bytes" in data:  # where an image came from
         columns["key"] = (data["key_bytes"], data["key_offsets"], True)
     return columns

@@ -214,26 +214,6 @@ TEST(GlobalSampler, StoredSamplesAreDividedInRuns) {
   }
 }
 
-TEST(GlobalSampler, TakesStatesOfTheFirstVersion) {
-  Ranks ranks(100, 1, 10, {.shuffle = true});
-  (void)ranks.next();
-  nlohmann::json state = ranks.state();
-  for (const char* key : {"adjacent", "windows", "mixed"}) state.erase(key);
-  state["block"] = 1;
-  state["window"] = 1;
-  const auto expected = ranks.next();
-  Ranks full(100, 1, 10, {.shuffle = true});
-  full.load(state);
-  EXPECT_EQ(full.next(), expected) << "a full shuffle is the same in every version";
-
-  state["block"] = 64;
-  state["lanes"] = 16;
-  Ranks lanes(100, 1, 10, lanes_order());
-  EXPECT_THAT(test::message_of<DataError>([&] { lanes.load(state); }), HasSubstr("an earlier version"));
-  state["consumed"] = 0;
-  EXPECT_NO_THROW(lanes.load(state)) << "between epochs any order will do";
-}
-
 TEST(DivideLanes, GivesEverySampleToOneRankAndEachItsShare) {
   SplitMix64 random(1);
   for (int trial = 0; trial < 400; ++trial) {

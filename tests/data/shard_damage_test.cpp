@@ -50,7 +50,7 @@ TEST_F(Shards, AFlippedByteInASampleIsFoundWhenItIsRead) {
 TEST_F(Shards, AFlippedByteInAFixedBlockIsFoundWhenItIsRead) {
   const ShardTable table = make_fixed_shards(path_, 23, 20'000);  // blocks of 4: 16 and 7 samples
   const OpenShard shard = open_shard(table, 1);
-  EXPECT_EQ(shard.header.form.block_samples, 4);
+  EXPECT_EQ(shard.header.block_samples, 4);
   test::flip_byte(table.path(1), shard.header.fields[0].values.address + 5 * 20'000);
   const auto dataset = open_dataset(path_.string());
   const std::vector<std::int64_t> indices = {5, 20, 22, 19, 16};  // samples 20 to 22 are one block

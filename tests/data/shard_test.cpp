@@ -80,13 +80,13 @@ TEST_F(Shards, BlocksHave64KiBOrOneSample) {
     std::int64_t sample_bytes, block_samples;
   };
   for (const Size size : {Size{1, 7282}, {784, 83}, {4096, 16}, {12288, 6}, {65536, 1}, {50'000'000, 1}}) {
-    EXPECT_EQ(new_form(labeled({.shape = {size.sample_bytes}})).block_samples, size.block_samples) << size.sample_bytes;
+    EXPECT_EQ(default_block_samples(labeled({.shape = {size.sample_bytes}})), size.block_samples) << size.sample_bytes;
   }
   const ShardTable table = make_fixed_shards(path_, 23, 20'000);
-  EXPECT_EQ(table.form().block_samples, 4);
+  EXPECT_EQ(table.block_samples(), 4);
   EXPECT_EQ(table.layout().block_samples, 4);
-  EXPECT_EQ(read_manifest(path_).form().block_samples, 4);
-  EXPECT_EQ(ShardTable::parse(table.serialize()).form().block_samples, 4);
+  EXPECT_EQ(read_manifest(path_).block_samples(), 4);
+  EXPECT_EQ(ShardTable::parse(table.serialize()).block_samples(), 4);
   const StoredDataset dataset(path_.string());
   for (const std::int64_t index : {22, 3, 17, 4}) {
     dataset.read(std::span(&index, 1), out_);
@@ -135,7 +135,7 @@ void make_copies(const std::filesystem::path& folder, int shards) {
     copies[i].file = shard_name("copy", i, shards);
     std::filesystem::copy(one.path(0), folder / copies[i].file);
   }
-  write_manifest(ShardTable(folder.string(), "train", one.spec(), copies, one.form()));
+  write_manifest(ShardTable(folder.string(), "train", one.spec(), copies, one.block_samples()));
 }
 
 /// Opens two datasets, each of more shards than the system's limit of `files` has room for both of, and reads all.

@@ -54,10 +54,10 @@ class MeteredFile final : public data::StoredFile {
     return size_ * table_.layout().index_bytes / std::max<std::int64_t>(table_.num_samples(), 1);
   }
   [[nodiscard]] std::int64_t block_of(std::size_t, std::int64_t sample) const override {
-    return sample / table_.form().block_samples;
+    return sample / table_.block_samples();
   }
   [[nodiscard]] std::int64_t samples_in(std::size_t, std::int64_t block) const override {
-    const std::int64_t most = table_.form().block_samples;
+    const std::int64_t most = table_.block_samples();
     return std::min(most, size_ - block * most);
   }
   [[nodiscard]] std::int64_t block_bytes(std::size_t field, std::int64_t block) const override {

@@ -36,7 +36,7 @@ void write(File& file, Extent& extent, const std::vector<T>& content) {
 
 std::vector<std::uint32_t> checksums(const data::ShardHeader& header, std::int64_t sample_bytes) {
   const auto crc_of = [&](std::int64_t samples) { return crc32c(std::vector<std::byte>(samples * sample_bytes)); };
-  const std::int64_t block = header.form.block_samples;
+  const std::int64_t block = header.block_samples;
   std::vector<std::uint32_t> crcs(header.num_blocks(), crc_of(block));
   const std::int64_t rest = static_cast<std::int64_t>(header.num_samples) % block;
   if (rest > 0) crcs.back() = crc_of(rest);
@@ -45,7 +45,7 @@ std::vector<std::uint32_t> checksums(const data::ShardHeader& header, std::int64
 
 data::ShardInfo make_shard(const std::filesystem::path& path, const SampleSpec& spec, std::int64_t samples,
                            std::int64_t sample_bytes) {
-  data::ShardHeader header{.form = data::new_form(spec),
+  data::ShardHeader header{.block_samples = data::default_block_samples(spec),
                            .spec = data::without_classes(spec),
                            .num_samples = static_cast<std::uint64_t>(samples),
                            .fields = std::vector<data::FieldExtents>(2)};

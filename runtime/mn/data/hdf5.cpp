@@ -193,8 +193,6 @@ H5 h5_open_dataset(hid_t group, const char* name, const std::string& what) {
   return {H5Dopen2(group, name, access.get()), what};
 }
 
-bool h5_has_attribute(hid_t object, const char* name) { return H5Aexists(object, name) > 0; }
-
 void h5_write_attribute(hid_t object, const char* name, const std::string& text) {
   const std::string what = std::string("cannot write attribute ") + name;
   const H5 space(H5Screate(H5S_SCALAR), what);

@@ -78,7 +78,6 @@ class H5Lock {
 /// Attributes of `object`.
 void h5_write_attribute(hid_t object, const char* name, const std::string& text);
 void h5_write_attribute(hid_t object, const char* name, std::span<const std::int64_t> numbers);
-[[nodiscard]] bool h5_has_attribute(hid_t object, const char* name);
 [[nodiscard]] std::string h5_read_text(hid_t object, const char* name);
 [[nodiscard]] std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name);
 

@@ -23,25 +23,27 @@ constexpr std::int64_t kMaxSamples = std::int64_t{1} << 40;
 /// The table but for its folder.
 json content(const ShardTable& table) {
   Columns columns = columns_of(table.shards());
-  json document = has_two_fields(table.form()) ? to_two_field_json(table.spec()) : to_json(table.spec());
+  json document = to_json(table.spec());
   document["split"] = table.split();
   document["files"] = columns.files;
   document["num_samples"] = columns.num_samples;
   document["bytes"] = columns.bytes;
   document["uuids"] = json::binary(std::move(columns.uuids));
   document["header_crcs"] = columns.header_crcs;
-  if (tells_blocks(table.spec(), table.form())) document[kBlockSamples] = table.form().block_samples;
+  document[kBlockSamples] = table.block_samples();
   return document;
 }
 
 }  // namespace
 
 ShardTable::ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards)
-    : ShardTable(std::move(folder), std::move(split), spec, std::move(shards), new_form(spec)) {}
+    : ShardTable(std::move(folder), std::move(split), spec, std::move(shards), default_block_samples(spec)) {}
 
 ShardTable::ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards,
-                       const ShardForm& form)
-    : StoredTable(std::move(folder), std::move(split), std::move(spec)), shards_(std::move(shards)), form_(form) {
+                       std::int64_t block_samples)
+    : StoredTable(std::move(folder), std::move(split), std::move(spec)),
+      shards_(std::move(shards)),
+      block_samples_(block_samples) {
   for (const ShardInfo& shard : shards_) add_file(shard.num_samples);
 }
 
@@ -50,14 +52,14 @@ StorageLayout ShardTable::layout() const {
   std::int64_t sample = 0;
   std::int64_t block = 0;
   for (std::size_t f = 0; f < spec().fields.size(); ++f) {
-    if (is_small(f)) sample += stored_bytes(spec(), f, form_.schema);
+    if (is_small(f)) sample += spec().fields[f].sample_bytes();
     if (!is_small(f)) block += 4;
     if (spec().fields[f].kind != FieldKind::kFixed) sample += 8;
   }
   return {.bytes = total_bytes(),
           .files = static_cast<std::int64_t>(shards_.size()),
-          .block_samples = form_.block_samples,
-          .index_bytes = num_samples() * sample + num_samples() / form_.block_samples * block};
+          .block_samples = block_samples_,
+          .index_bytes = num_samples() * sample + num_samples() / block_samples_ * block};
 }
 
 std::filesystem::path ShardTable::path(std::size_t shard) const {
@@ -80,14 +82,15 @@ std::string ShardTable::serialize() const {
 ShardTable ShardTable::parse(const std::string& bytes) {
   const json document = parse_cbor(bytes, kTableName);
   return read_json(kTableName, [&]() -> ShardTable {
-    Described samples = described(document, document.value(kBlockSamples, kUntold));
+    SampleSpec spec = spec_of_table(document);
     Columns columns;
     columns.files = document.at("files").get<std::vector<std::string>>();
     columns.num_samples = whole_numbers<std::int64_t>(document.at("num_samples"));
     columns.bytes = whole_numbers<std::int64_t>(document.at("bytes"));
     columns.header_crcs = whole_numbers<std::int64_t>(document.at("header_crcs"));
     columns.uuids = document.at("uuids").get_binary();
-    return {document.at("folder"), document.at("split"), std::move(samples.spec), shards_of(columns), samples.form};
+    return {document.at("folder"), document.at("split"), std::move(spec), shards_of(columns),
+            checked_block_samples(whole_number<std::int64_t>(document.at(kBlockSamples)))};
   });
 }
 
@@ -124,19 +127,16 @@ std::vector<ShardInfo> shards_of(const Columns& columns) {
   return shards;
 }
 
-Described described(const nlohmann::json& document, std::int64_t blocks) {
-  Described result;
-  result.spec = sample_spec_from_json(document, kTableName);
-  if (const std::string problem = storage_problem(result.spec); !problem.empty()) {
-    throw DataError(std::string(kTableName) + " has samples that no shard can hold: " + problem);
-  }
-  result.form.schema = document.contains("fields") ? ShardSchema::kFields : ShardSchema::kTwoFields;
-  const bool two = result.form.schema == ShardSchema::kTwoFields;
-  if (two && blocks == kUntold) blocks = version1_block_samples(result.spec);
-  const bool good = two && !result.spec.is_fixed() ? blocks == 1 : blocks >= 1 && blocks <= kMaxSamples;
-  if (!good) throw DataError(std::string(kTableName) + " has blocks of " + std::to_string(blocks) + " samples");
-  result.form.block_samples = blocks;
-  return result;
+SampleSpec spec_of_table(const nlohmann::json& document) {
+  SampleSpec spec = sample_spec_from_json(document, kTableName);
+  const std::string problem = storage_problem(spec);
+  if (problem.empty()) return spec;
+  throw DataError(std::string(kTableName) + " has samples that no shard can hold: " + problem);
+}
+
+std::int64_t checked_block_samples(std::int64_t block_samples) {
+  if (block_samples >= 1 && block_samples <= kMaxSamples) return block_samples;
+  throw DataError(std::string(kTableName) + " has blocks of " + std::to_string(block_samples) + " samples");
 }
 
 }  // namespace mn::data

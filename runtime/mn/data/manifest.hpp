@@ -23,17 +23,19 @@ inline constexpr const char* kManifestName = "manifest.h5";
 class ShardTable final : public StoredTable {
  public:
   ShardTable() = default;
-  /// Shards in the form that new_form() gives for the spec alone.
+  /// Shards in blocks of default_block_samples() of the spec alone.
   ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards);
   ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards,
-             const ShardForm& form);
+             std::int64_t block_samples);
 
   [[nodiscard]] const std::vector<ShardInfo>& shards() const noexcept { return shards_; }
-  /// The form of all shards.
-  [[nodiscard]] const ShardForm& form() const noexcept { return form_; }
+  /// Samples in a block of every shard, about where blocks are cut by bytes.
+  [[nodiscard]] std::int64_t block_samples() const noexcept { return block_samples_; }
   [[nodiscard]] std::filesystem::path path(std::size_t shard) const override;
   [[nodiscard]] std::int64_t file_bytes(std::size_t shard) const override { return shards_[shard].bytes; }
-  [[nodiscard]] bool is_small(std::size_t field) const override { return data::is_small(spec(), field, form_); }
+  [[nodiscard]] bool is_small(std::size_t field) const override {
+    return data::is_small(spec(), field, block_samples_);
+  }
   [[nodiscard]] StorageLayout layout() const override;
 
   /// A hash of everything but the folder: equal for equal data wherever it lies.
@@ -44,7 +46,7 @@ class ShardTable final : public StoredTable {
 
  private:
   std::vector<ShardInfo> shards_;
-  ShardForm form_;
+  std::int64_t block_samples_ = 1;
 };
 
 /// Publishes FOLDER/manifest.h5 at once; the dataset is complete from then on.
@@ -55,8 +57,7 @@ void write_manifest(const ShardTable& table);
 // The shard table as its file and the wire have it.
 
 inline constexpr const char* kTableName = "a shard table";     // in messages
-inline constexpr const char* kBlockSamples = "block_samples";  // the attribute; absent in tables of version 1 shards
-inline constexpr std::int64_t kUntold = -1;
+inline constexpr const char* kBlockSamples = "block_samples";  // the attribute
 
 /// The shards by columns, as both the file and the wire keep them.
 struct Columns {
@@ -71,23 +72,9 @@ struct Columns {
 /// Throws DataError unless they are of one length, with counts and names that can be.
 [[nodiscard]] std::vector<ShardInfo> shards_of(const Columns& columns);
 
-struct Described {
-  SampleSpec spec;
-  ShardForm form;
-};
-
-/// What the samples are, from the keys of either schema; `blocks`: samples in a block, kUntold where the table does not
-/// say. Throws DataError if no shard can hold them.
-[[nodiscard]] Described described(const nlohmann::json& document, std::int64_t blocks);
-
-/// The value in tables that do not have the column.
-[[nodiscard]] inline std::int64_t version1_block_samples(const SampleSpec& spec) {
-  return spec.is_fixed() ? kVersion1BlockSamples : 1;
-}
-[[nodiscard]] inline bool has_two_fields(const ShardForm& form) { return form.schema == ShardSchema::kTwoFields; }
-/// Whether a table of such shards says how long their blocks are.
-[[nodiscard]] inline bool tells_blocks(const SampleSpec& spec, const ShardForm& form) {
-  return !has_two_fields(form) || form.block_samples != version1_block_samples(spec);
-}
+/// The spec in a table's JSON. Throws DataError unless shards can hold such samples.
+[[nodiscard]] SampleSpec spec_of_table(const nlohmann::json& document);
+/// Returns the number if a block can have so many samples. Throws DataError otherwise.
+[[nodiscard]] std::int64_t checked_block_samples(std::int64_t block_samples);
 
 }  // namespace mn::data

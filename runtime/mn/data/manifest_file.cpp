@@ -1,6 +1,5 @@
 // manifest.h5: 512 bytes of seal (magic, version, CRC32C and length of the rest), then HDF5: the spec, one dataset for
-// each column, and `fields`, a dataset of JSON text. Manifests of shards of versions 1 and 2, which are read and not
-// written, have the keys of two fields as attributes instead.
+// each column, and `fields`, a dataset of JSON text.
 //
 // (1) No damaged byte reaches libhdf5, which is not made for it: the seal covers the whole file.
 // (2) A manifest is published by rename(2), after all shards: where there is one, the dataset is complete.
@@ -22,17 +21,16 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "mn-manifest";
-constexpr std::uint32_t kTwoFieldsManifest = 1;  // the version; of shards of version 1 or 2
-constexpr std::uint32_t kFieldsManifest = 2;     // shards of later versions
-constexpr std::uint32_t kIndexManifest = 3;      // an index of other HDF5 files
-constexpr const char* kIndex = "index";          // the dataset with an Hdf5Table
-constexpr std::size_t kSealBytes = 512;          // the smallest user block
-constexpr const char* kFields = "fields";        // the dataset with the spec's JSON
+constexpr std::uint32_t kShardManifest = 2;  // version of a manifest of shards
+constexpr std::uint32_t kIndexManifest = 3;  // version of a manifest of other HDF5 files
+constexpr const char* kIndex = "index";      // the dataset with an Hdf5Table
+constexpr std::size_t kSealBytes = 512;      // the smallest user block
+constexpr const char* kFields = "fields";    // the dataset with the spec's JSON
 
 /// The user block before the HDF5 file: libhdf5 is not made for damaged files, so none may reach it.
 struct Seal {
   char magic[8] = {'M', 'N', 'M', 'A', 'N', 'I', 'F', '\n'};
-  std::uint32_t version = kTwoFieldsManifest;
+  std::uint32_t version = kShardManifest;
   std::uint32_t crc = 0;  // CRC-32C of all that follows the block
   std::uint64_t file_bytes = 0;
   bool operator==(const Seal&) const = default;
@@ -46,16 +44,14 @@ Seal seal_of(std::string_view file, std::uint32_t version) {
   return seal;
 }
 
-/// `newest`: the version.
-void check_seal(const std::string& file, std::uint32_t newest) {
+/// Throws DataError unless `file` is a whole manifest of this version.
+void check_seal(const std::string& file, std::uint32_t version) {
   Seal seal;
   if (const auto kind = kind_of_file(file)) throw DataError("it is " + kind->name + ": " + kind->remedy);
   if (file.size() < kSealBytes) throw DataError("it has only " + std::to_string(file.size()) + " bytes");
   std::memcpy(&seal, file.data(), sizeof seal);
   if (std::memcmp(seal.magic, Seal().magic, sizeof seal.magic) != 0) throw DataError("it is another kind of file");
-  if (seal.version < kTwoFieldsManifest || seal.version > newest) {
-    throw DataError("it has version " + std::to_string(seal.version));
-  }
+  if (seal.version != version) throw DataError("it has version " + std::to_string(seal.version));
   if (seal != seal_of(file, seal.version)) throw DataError("its checksum or length differs");
 }
 
@@ -78,13 +74,6 @@ std::int64_t read_number(hid_t file, const char* name) {
 
 /// What sample_spec_from_json() takes.
 json spec_document(hid_t file) {
-  if (h5_has_attribute(file, "kind")) {
-    return {{"kind", read_number(file, "kind")},
-            {"dtype", read_number(file, "dtype")},
-            {"shape", h5_read_numbers(file, "shape")},
-            {"num_classes", read_number(file, "num_classes")},
-            {"class_names", h5_read_strings(file, "class_names")}};
-  }
   std::vector<std::uint8_t> text(h5_count(file, kFields));
   h5_read_array(file, kFields, text);
   return parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, kTableName);
@@ -92,8 +81,7 @@ json spec_document(hid_t file) {
 
 ShardTable read_table(hid_t file, const std::string& folder) {
   if (h5_read_text(file, "format") != kFormat) throw DataError("it is another kind of HDF5 file");
-  const std::int64_t blocks = h5_has_attribute(file, kBlockSamples) ? read_number(file, kBlockSamples) : kUntold;
-  Described samples = described(spec_document(file), blocks);
+  SampleSpec spec = spec_of_table(spec_document(file));
   Columns columns;
   columns.files = h5_read_strings(file, "file");
   columns.num_samples = read_column(file, "num_samples");
@@ -101,7 +89,8 @@ ShardTable read_table(hid_t file, const std::string& folder) {
   columns.header_crcs = read_column(file, "header_crc");
   columns.uuids.resize(h5_count(file, "uuid"));
   h5_read_array(file, "uuid", columns.uuids);
-  return {folder, h5_read_text(file, "split"), std::move(samples.spec), shards_of(columns), samples.form};
+  return {folder, h5_read_text(file, "split"), std::move(spec), shards_of(columns),
+          checked_block_samples(read_number(file, kBlockSamples))};
 }
 
 void write_table(hid_t file, const ShardTable& table) {
@@ -110,10 +99,10 @@ void write_table(hid_t file, const ShardTable& table) {
     h5_write_attribute(file, name, std::span(&value, 1));
   };
   h5_write_attribute(file, "format", std::string(kFormat));
-  number("version", kFieldsManifest);
+  number("version", kShardManifest);
   h5_write_attribute(file, "split", table.split());
   number("total_samples", table.num_samples());
-  number(kBlockSamples, table.form().block_samples);
+  number(kBlockSamples, table.block_samples());
   const std::string spec = json_text(to_json(table.spec()));
   const hsize_t bytes = spec.size();
   h5_write_array(file, kFields, spec, std::span(&bytes, 1));
@@ -166,12 +155,12 @@ auto read_sealed(const std::filesystem::path& folder, const char* remedy, const 
 }  // namespace
 
 void write_manifest(const ShardTable& table) {
-  publish_manifest(table.folder(), kFieldsManifest, [&](hid_t file) { write_table(file, table); });
+  publish_manifest(table.folder(), kShardManifest, [&](hid_t file) { write_table(file, table); });
 }
 
 ShardTable read_manifest(const std::filesystem::path& folder) {
   return read_sealed(folder, "make the shards again with mnshard", [&](const std::string& bytes) {
-    check_seal(bytes, kFieldsManifest);
+    check_seal(bytes, kShardManifest);
     const H5Lock lock;
     return read_table(h5_open_bytes(bytes, "cannot open it").get(), folder.string());
   });

@@ -1,4 +1,4 @@
-// What samples are: their fields, which of them can be, and the two JSON forms that manifests have had.
+// What samples are: their fields, which of them can be, and their JSON form.
 //
 // (1) A spec from a file is used only after problem_of() found nothing: products of its numbers cannot overflow then,
 //     and names can be names of HDF5 datasets.
@@ -97,26 +97,6 @@ FieldSpec field_from_json(const json& document, std::string_view what) {
   return field;
 }
 
-/// A number of an enum class whose last value is `last`.
-template <class Enum>
-Enum enum_from(const json& document, const char* key, Enum last, std::string_view what) {
-  const auto number = whole_number<std::int64_t>(document.at(key));
-  if (number < 0 || number > static_cast<std::int64_t>(last)) {
-    fail_spec(what, std::string(key) + " " + std::to_string(number));
-  }
-  return static_cast<Enum>(number);
-}
-
-/// The form of early manifests: data and label, enums as numbers.
-SampleSpec from_two_field_json(const json& document, std::string_view what) {
-  FieldSpec data;
-  data.kind = enum_from(document, "kind", FieldKind::kEncoded, what);
-  data.dtype = enum_from(document, "dtype", DType::kUInt64, what);
-  data.shape = whole_numbers<std::int64_t>(document.at("shape"));
-  return labeled(std::move(data), whole_number<std::int64_t>(document.at("num_classes")),
-                 document.at("class_names").get<std::vector<std::string>>());
-}
-
 }  // namespace
 
 std::int64_t FieldSpec::row_bytes() const noexcept {
@@ -178,18 +158,8 @@ json to_json(const SampleSpec& spec) {
   return {{"fields", std::move(fields)}};
 }
 
-json to_two_field_json(const SampleSpec& spec) {
-  const FieldSpec& data = spec[0];
-  return {{"kind", static_cast<int>(data.kind)},
-          {"dtype", static_cast<int>(data.dtype)},
-          {"shape", data.shape},
-          {"num_classes", spec[1].num_classes},
-          {"class_names", spec[1].class_names}};
-}
-
 SampleSpec sample_spec_from_json(const json& document, std::string_view what) {
   SampleSpec spec = read_json(what, [&]() -> SampleSpec {
-    if (!document.contains("fields")) return from_two_field_json(document, what);
     SampleSpec read;
     for (const json& field : document.at("fields")) read.fields.push_back(field_from_json(field, what));
     return read;

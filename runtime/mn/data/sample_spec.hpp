@@ -73,11 +73,7 @@ struct SampleSpec {
 /// {"fields": [{"name", "kind", "dtype", "shape"}, …]}, with num_classes and class_names where there are some.
 [[nodiscard]] nlohmann::json to_json(const SampleSpec& spec);
 
-/// The form for data and label alone that early manifests have: kind, dtype, shape, num_classes and class_names, the
-/// first two as numbers.
-[[nodiscard]] nlohmann::json to_two_field_json(const SampleSpec& spec);
-
-/// The way back from both; ignores other keys. Throws DataError that begins with `what` unless the document describes
+/// The spec in such a document; ignores other keys. Throws DataError that begins with `what` unless the document describes
 /// samples that can be.
 [[nodiscard]] SampleSpec sample_spec_from_json(const nlohmann::json& document, std::string_view what);
 

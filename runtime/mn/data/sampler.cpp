@@ -86,19 +86,10 @@ data::OrderOptions Sampler::order_from(const nlohmann::json& state) const {
   data::OrderOptions order{.shuffle = state.at("shuffle"),
                            .sticky = state.at("sticky"),
                            .lanes = whole_number<std::int64_t>(state.at("lanes"))};
-  if (state.contains("block")) {  // a state of an earlier version, which had other lanes
-    if (!order.shuffle || (order.lanes == 1 && !order.sticky && state.at("block") == 1)) {
-      return {.shuffle = order.shuffle};
-    }
-    if (state.at("consumed") == 0) return options_.order;
-    throw DataError(
-        "the state to resume from was taken in mid-epoch by an earlier version, which ordered samples in "
-        "another way: resume from the end of an epoch, or with that version");
-  }
   order.adjacent = whole_number<std::int64_t>(state.at("adjacent"));
   order.windows = whole_number<std::int64_t>(state.at("windows"));
   order.mixed = state.at("mixed");
-  order.aligned = state.value("aligned", std::int64_t{1});  // in earlier versions none was aligned
+  order.aligned = whole_number<std::int64_t>(state.at("aligned"));
   const bool good = order.aligned >= 1 && order.aligned <= std::max<std::int64_t>(size_, 1) && order.lanes >= 1 &&
                     order.lanes <= kMaxLanesOfState && order.adjacent >= 1 && order.lanes % order.adjacent == 0 &&
                     order.windows >= 1 && order.windows <= std::max<std::int64_t>(size_ / order.lanes, 1);

@@ -94,9 +94,9 @@ std::vector<std::uint32_t> checksums(const RawColumn& column, const std::vector<
 
 Derived derive(const ShardContent& content, const ShardHeader& header) {
   Derived derived;
-  derived.block_begins = has_block_table(header.spec, header.form)
+  derived.block_begins = has_block_table(header.spec, header.block_samples)
                              ? blocks_of_bytes(content, header)
-                             : blocks_of_samples(content.size(), header.form.block_samples);
+                             : blocks_of_samples(content.size(), header.block_samples);
   for (std::size_t f = 0; f < content.samples.columns.size(); ++f) {
     const RawColumn& column = content.samples.columns[f];
     auto& offsets = derived.offsets.emplace_back();
@@ -190,7 +190,7 @@ void write_attributes(hid_t file, const ShardContent& content, const ShardHeader
   h5_write_attribute(file, "num_samples", std::span(numbers).last(1));
   h5_write_attribute(file, "uuid", to_string(header.uuid));
   h5_write_attribute(file, "checksum", std::string("crc32c"));
-  h5_write_attribute(file, "block_samples", std::span(&header.form.block_samples, 1));
+  h5_write_attribute(file, "block_samples", std::span(&header.block_samples, 1));
   h5_write_attribute(file, "fields", json_text(to_json(header.spec).at("fields")));
   for (const auto& [name, value] : content.attributes) h5_write_attribute(file, name.c_str(), value);
 }
@@ -241,25 +241,24 @@ std::string shard_name(const std::string& split, std::size_t index, std::size_t 
 }
 
 std::int64_t samples_per_shard(const SampleSpec& spec, std::int64_t shard_bytes) {
-  const ShardForm form = new_form(spec);
   const std::int64_t wanted = shard_bytes / std::max<std::int64_t>(spec.sample_bytes(), 1);
-  const std::int64_t block = form.block_samples;
+  const std::int64_t block = default_block_samples(spec);
   return wanted > block ? wanted / block * block : std::max(wanted, std::int64_t{1});
 }
 
 ShardInfo write_shard(const std::filesystem::path& path, const ShardContent& content) {
-  return write_shard(path, content, new_form(content.spec));
+  return write_shard(path, content, default_block_samples(content.spec));
 }
 
-ShardInfo write_shard(const std::filesystem::path& path, const ShardContent& content, const ShardForm& form) {
-  ShardHeader header{.form = form,
+ShardInfo write_shard(const std::filesystem::path& path, const ShardContent& content, std::int64_t block_samples) {
+  ShardHeader header{.block_samples = block_samples,
                      .spec = without_classes(content.spec),
                      .num_samples = static_cast<std::uint64_t>(content.size()),
                      .fields = std::vector<FieldExtents>(content.spec.fields.size()),
                      .has_images = are_images(content.spec)};
   check_lengths(content, header);
   const Derived derived = derive(content, header);
-  if (has_block_table(header.spec, form)) header.block_begins.bytes = derived.block_begins.size() * 8;
+  if (has_block_table(header.spec, block_samples)) header.block_begins.bytes = derived.block_begins.size() * 8;
   const auto parts = contents_of(content, header, derived);
   header.uuid = uuid_of(content, header, derived);
 

@@ -45,8 +45,8 @@ struct ShardContent {
 
 /// Writes `file` and publishes it at once: a reader sees all of it or none. Its uuid is a function of the content.
 /// Thread-safe. Throws DataError with the system's reason (a full disk, …), and leaves no file behind.
-ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content, const ShardForm& form);
-/// In the form that new_form() gives for the spec alone.
+ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content, std::int64_t block_samples);
+/// In blocks of default_block_samples() of the spec alone.
 ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content);
 
 }  // namespace mn::data

@@ -20,8 +20,8 @@ StoredFiles shard_files(ShardTable given) {
                                                                    const std::function<File()>& open_bytes,
                                                                    std::shared_ptr<IoCounters> counters) {
     auto reader = std::make_shared<const ShardReader>(open_shard(*table, shard, open_bytes()), std::move(counters));
-    if (reader->size() != table->shards()[shard].num_samples || reader->header().form != table->form() ||
-        reader->header().spec != spec) {
+    if (reader->size() != table->shards()[shard].num_samples ||
+        reader->header().block_samples != table->block_samples() || reader->header().spec != spec) {
       throw DataError(reader->path() +
                       " is another kind of shard than the manifest says: make the shards again with mnshard");
     }

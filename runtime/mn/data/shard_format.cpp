@@ -21,10 +21,10 @@ bool is_labeled(const SampleSpec& spec) {
 
 bool are_images(const SampleSpec& spec) { return is_labeled(spec) && spec.fields[0].kind == FieldKind::kEncoded; }
 
-ShardForm new_form(const SampleSpec& spec, std::int64_t varying_bytes) {
-  if (are_images(spec)) return {ShardSchema::kFields, 1};
+std::int64_t default_block_samples(const SampleSpec& spec, std::int64_t varying_bytes) {
+  if (are_images(spec)) return 1;
   const std::int64_t bytes = std::max<std::int64_t>(spec.sample_bytes() + varying_bytes, 1);
-  return {ShardSchema::kFields, (kBlockBytes + bytes - 1) / bytes};
+  return (kBlockBytes + bytes - 1) / bytes;
 }
 
 std::string storage_problem(const SampleSpec& spec) {
@@ -37,19 +37,13 @@ std::string storage_problem(const SampleSpec& spec) {
   return {};
 }
 
-bool is_small(const SampleSpec& spec, std::size_t field, const ShardForm& form) noexcept {
-  if (form.schema == ShardSchema::kTwoFields) return field == 1;
+bool is_small(const SampleSpec& spec, std::size_t field, std::int64_t block_samples) noexcept {
   return spec.fields[field].kind == FieldKind::kFixed &&
-         spec.fields[field].sample_bytes() < kSmallBlockBytes / form.block_samples;
+         spec.fields[field].sample_bytes() < kSmallBlockBytes / block_samples;
 }
 
-bool has_block_table(const SampleSpec& spec, const ShardForm& form) noexcept {
-  return form.schema == ShardSchema::kFields && form.block_samples > 1 && !spec.is_fixed();
-}
-
-std::int64_t stored_bytes(const SampleSpec& spec, std::size_t field, ShardSchema schema) noexcept {
-  const bool is_label = schema == ShardSchema::kTwoFields && field == 1;
-  return is_label ? static_cast<std::int64_t>(sizeof(std::int32_t)) : spec.fields[field].sample_bytes();
+bool has_block_table(const SampleSpec& spec, std::int64_t block_samples) noexcept {
+  return block_samples > 1 && !spec.is_fixed();
 }
 
 SampleSpec without_classes(SampleSpec spec) {
@@ -68,32 +62,28 @@ std::string to_string(const Uuid& uuid) {
 
 std::uint64_t ShardHeader::num_blocks() const noexcept {
   if (block_begins.bytes > 0) return block_begins.bytes / sizeof(std::uint64_t) - 1;
-  const auto block = static_cast<std::uint64_t>(form.block_samples);
+  const auto block = static_cast<std::uint64_t>(block_samples);
   return num_samples / block + (num_samples % block == 0 ? 0 : 1);
 }
 
 std::vector<NamedExtent> parts_of(ShardHeader& header) {
   const std::uint64_t n = header.num_samples;
   const std::uint64_t offsets = 8 * (n + 1);
-  const bool two = header.form.schema == ShardSchema::kTwoFields;
   const auto path = [&](std::size_t f) { return "/data/" + header.spec.fields[f].name; };
   const auto is_fixed = [&](std::size_t f) { return header.spec.fields[f].kind == FieldKind::kFixed; };
   std::vector<NamedExtent> parts;
   for (std::size_t f = 0; f < header.fields.size(); ++f) {
     const auto row = static_cast<std::uint64_t>(header.spec.fields[f].row_bytes());
-    const auto bytes = static_cast<std::uint64_t>(stored_bytes(header.spec, f, header.form.schema));
-    const bool images = two && !is_fixed(f);
-    parts.push_back({images ? "/data/bytes" : path(f), &header.fields[f].values, is_fixed(f) ? n * bytes : 0,
-                     is_fixed(f) ? 0 : row, !header.is_small(f)});
+    parts.push_back(
+        {path(f), &header.fields[f].values, is_fixed(f) ? n * row : 0, is_fixed(f) ? 0 : row, !header.is_small(f)});
   }
   for (std::size_t f = 0; f < header.fields.size(); ++f) {
     if (header.is_small(f)) continue;
-    const std::string name = two ? "/data/crc32c" : path(f) + "_crc32c";
-    parts.push_back({name, &header.fields[f].checksums, 4 * header.num_blocks(), 0});
+    parts.push_back({path(f) + "_crc32c", &header.fields[f].checksums, 4 * header.num_blocks(), 0});
   }
   for (std::size_t f = 0; f < header.fields.size(); ++f) {
     if (is_fixed(f)) continue;
-    parts.push_back({two ? "/data/offsets" : path(f) + "_offsets", &header.fields[f].offsets, offsets, 0});
+    parts.push_back({path(f) + "_offsets", &header.fields[f].offsets, offsets, 0});
   }
   if (header.block_begins.bytes > 0) parts.push_back({"/block_begins", &header.block_begins, 0, 8});
   if (!header.has_images) return parts;

@@ -3,20 +3,14 @@
 /// A shard is an HDF5 file whose datasets are contiguous and unfiltered; any HDF5 ≥ 1.8 reads it. Schema (N samples in
 /// blocks of B, ⌈N/B⌉ of them; all numbers little endian).
 ///
-/// Versions 3 and 4, for each field NAME:
+/// For each field NAME:
 ///   /data/NAME          fixed: dtype[N, shape…]; variable: dtype[T, shape…] and encoded: u8[T], back to back
 ///   /data/NAME_offsets  u64[N+1] where each sample of the T rows begins; not of fixed fields
 ///   /data/NAME_crc32c   u32[⌈N/B⌉] over each block's bytes of NAME; not of small fixed fields (is_small())
-/// Version 4 cuts blocks of samples that vary in length by bytes (has_block_table()); checksums are then u32[K], and
+/// Blocks of samples that vary in length are cut by bytes (has_block_table()); checksums are then u32[K], and
 ///   /block_begins       u64[K+1] the first sample of each of K blocks, and N
 /// Encoded images with a class label have blocks of one, and
 ///   /data/hwc u16[N, 3], /data/key_bytes u8[T], /data/key_offsets u64[N+1]   their sizes, and where each came from
-///
-/// New shards have version 4. Versions 1 to 3 are read; 1 and 2 have an int32 label beside
-///   fixed samples:      /data/x dtype[N, shape…], /data/label i32[N], /data/crc32c u32[⌈N/B⌉]
-///   encoded images:     /data/bytes u8[T], /data/offsets u64[N+1], /data/label i32[N], /data/crc32c u32[N], and the
-///                       sizes and keys above
-/// Version 1 has B = 64, or 1 for encoded images; later ones name B.
 #pragma once
 
 #include <array>
@@ -31,25 +25,13 @@
 namespace mn::data {
 
 inline constexpr std::size_t kUserBlockBytes = 4096;
-inline constexpr std::uint32_t kShardVersion = 4;  ///< version of new shards
-inline constexpr std::int64_t kVersion1BlockSamples = 64;
+inline constexpr std::uint32_t kShardVersion = 4;      ///< the version of the format that mn reads and writes
 inline constexpr std::int64_t kBlockBytes = 64 << 10;  ///< a block has at least so many, but for the last one
 inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 
-/// kTwoFields: versions 1 and 2; kFields: the later ones.
-enum class ShardSchema : std::uint8_t { kTwoFields, kFields };
-
-/// How the shards of a dataset are written.
-struct ShardForm {
-  ShardSchema schema = ShardSchema::kFields;
-  /// Under one checksum, which are the least that can be read; about, where blocks are cut by bytes.
-  std::int64_t block_samples = 1;
-  bool operator==(const ShardForm&) const = default;
-};
-
-/// How new shards of such samples are written: in blocks of 64 to 128 KiB, or of one larger sample. `varying_bytes`: of
-/// one sample in fields that are not fixed, about. Blocks of encoded images with a label have one.
-[[nodiscard]] ShardForm new_form(const SampleSpec& spec, std::int64_t varying_bytes = 0);
+/// Samples in a block of a new shard: as many as make 64 to 128 KiB, or one larger sample; one encoded image with a
+/// label. `varying_bytes`: bytes of one sample in its fields that vary in length, about.
+[[nodiscard]] std::int64_t default_block_samples(const SampleSpec& spec, std::int64_t varying_bytes = 0);
 
 /// Whether they are data of the usual name and a class, as labeled() makes them.
 [[nodiscard]] bool is_labeled(const SampleSpec& spec);
@@ -59,15 +41,11 @@ struct ShardForm {
 /// Why shards can't hold such samples; "" if they can.
 [[nodiscard]] std::string storage_problem(const SampleSpec& spec);
 
-/// Whether a fixed field is read whole when a shard is opened: one whose blocks would hardly be worth a read, and the
-/// label of two fields.
-[[nodiscard]] bool is_small(const SampleSpec& spec, std::size_t field, const ShardForm& form) noexcept;
+/// Whether opening a shard reads the whole field: a fixed field whose blocks would hardly be worth a read.
+[[nodiscard]] bool is_small(const SampleSpec& spec, std::size_t field, std::int64_t block_samples) noexcept;
 
-/// Whether new shards say where their blocks begin: a number of samples does not tell how long a block is.
-[[nodiscard]] bool has_block_table(const SampleSpec& spec, const ShardForm& form) noexcept;
-
-/// Bytes that a sample of a fixed field has in the file.
-[[nodiscard]] std::int64_t stored_bytes(const SampleSpec& spec, std::size_t field, ShardSchema schema) noexcept;
+/// Whether a shard lists where its blocks begin: samples of varying length, several in a block.
+[[nodiscard]] bool has_block_table(const SampleSpec& spec, std::int64_t block_samples) noexcept;
 
 /// Without what shards do not tell of their samples: classes.
 [[nodiscard]] SampleSpec without_classes(SampleSpec spec);
@@ -100,7 +78,8 @@ struct ImageExtents {
 };
 
 struct ShardHeader {
-  ShardForm form = {};
+  /// Samples under one checksum, the least that can be read; about, where blocks are cut by bytes.
+  std::int64_t block_samples = 1;
   SampleSpec spec = {};  ///< without classes
   std::uint64_t num_samples = 0;
   std::uint64_t file_bytes = 0;
@@ -111,7 +90,7 @@ struct ShardHeader {
   ImageExtents images = {};
 
   [[nodiscard]] std::uint64_t num_blocks() const noexcept;
-  [[nodiscard]] bool is_small(std::size_t field) const noexcept { return data::is_small(spec, field, form); }
+  [[nodiscard]] bool is_small(std::size_t field) const noexcept { return data::is_small(spec, field, block_samples); }
   bool operator==(const ShardHeader&) const = default;
 };
 
@@ -123,7 +102,7 @@ struct NamedExtent {
   std::uint64_t multiple_of;   ///< else the length is the part's own, a multiple of this
   bool has_checksums = false;  ///< whether its blocks have checksums
 };
-/// All parts that a shard with this spec, form and number of samples has: values, checksums, offsets, then the rest.
+/// All parts that a shard with this spec, these blocks and this number of samples has: values, checksums, offsets, then the rest.
 [[nodiscard]] std::vector<NamedExtent> parts_of(ShardHeader& header);
 
 using UserBlock = std::array<std::byte, kUserBlockBytes>;

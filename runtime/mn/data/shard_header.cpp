@@ -1,24 +1,14 @@
-// The user block of a shard: what its versions have in common.
-//
-//   [0, 12)       magic, version
-//   [12, 4092)    the rest of the header, zeros after it
-//   [4092, 4096)  CRC32C of all before it
-//
-// Versions 3 and 4, whose fields have names:
+// The user block of a shard.
 //
 //   [0, 64)              struct StoredFields: magic, version, counts, uuid, length of the description
-//   [64, 88)             version 4: the extent of the table of blocks, zeros where there is none
-//   [.., .. + 72 F)      for each field the extents of its values, offsets and checksums
+//   [64, 88)             the extent of the table of blocks, zeros where there is none
+//   [88, 88 + 72 F)      for each field the extents of its values, offsets and checksums
 //   [.., .. + 72)        where has_images is 1: the extents of sizes, keys, and where each key begins
-//   [.., .. + bytes)     to_json() of the spec, without classes, as text
-//
-// Versions 1 and 2, data and an int32 label, which are read and not written:
-//
-//   [0, 288)    struct StoredTwoFields: magic, version, kind, dtype, shape, counts, uuid, one extent for each section
-//   [288, 296)  version 2: samples in a block
+//   [.., .. + bytes)     to_json() of the spec, without classes, as text; zeros after it
+//   [4092, 4096)         CRC32C of all before it
 //
 // (1) decode_header accepts only what passes, in this order: magic, version, checksum, sizes, extents. After that
-//     products of its numbers can't overflow, and every extent lies inside the file and has the length that spec, form
+//     products of its numbers can't overflow, and every extent lies inside the file and has the length that spec, blocks
 //     and N call for.
 // (2) Numbers are little endian and lie at fixed offsets.
 // (3) What a shard holds is in the user block alone: HDF5's own structures are for other programs.
@@ -39,12 +29,10 @@ namespace {
 constexpr char kMagic[8] = {'M', 'N', 'S', 'H', 'A', 'R', 'D', '\n'};
 constexpr std::uint64_t kMaxShardSamples = std::uint64_t{1} << 40;
 constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 39;
-constexpr std::uint32_t kTwoFieldsVersion = 2;   // the last one of data and an int32 label
-constexpr std::uint32_t kWithoutBlockTable = 3;  // the version
 constexpr std::size_t kHeaderCrcAt = kUserBlockBytes - sizeof(std::uint32_t);
 static_assert(std::endian::native == std::endian::little, "shards are little endian and are read without conversion");
 
-/// What all versions begin with.
+/// The beginning of every version.
 struct StoredBegin {
   char magic[8];
   std::uint32_t version;
@@ -78,7 +66,7 @@ void check_extents(ShardHeader& header, const std::string& file) {
 
 void check_counts(const ShardHeader& header, const std::string& file) {
   if (header.num_samples > kMaxShardSamples) contradiction(file, std::to_string(header.num_samples) + " samples");
-  const auto block = static_cast<std::uint64_t>(header.form.block_samples);
+  const auto block = static_cast<std::uint64_t>(header.block_samples);
   for (const FieldSpec& field : header.spec.fields) {
     const auto bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(field.sample_bytes(), 1));
     if (header.num_samples > (std::uint64_t{1} << 60) / bytes) contradiction(file, "impossible size");
@@ -125,9 +113,8 @@ SampleSpec spec_of(std::string_view text, const std::string& file) {
 ShardHeader decode_fields(std::span<const std::byte, kUserBlockBytes> block, const std::string& file) {
   StoredFields stored;
   std::memcpy(&stored, block.data(), sizeof stored);
-  const bool is_newest = stored.begin.version > kWithoutBlockTable;
-  if (stored.has_images > (is_newest ? 1 : 0)) contradiction(file, "images " + std::to_string(stored.has_images));
-  const std::size_t rows_at = sizeof stored + (is_newest ? sizeof(StoredExtent) : 0);
+  if (stored.has_images > 1) contradiction(file, "images " + std::to_string(stored.has_images));
+  constexpr std::size_t rows_at = sizeof stored + sizeof(StoredExtent);
   const std::size_t room = (kHeaderCrcAt - rows_at) / sizeof(StoredField);
   if (stored.num_fields > room - 1) contradiction(file, std::to_string(stored.num_fields) + " fields");
   const std::size_t spec_at = rows_at + (stored.num_fields + stored.has_images) * sizeof(StoredField);
@@ -136,18 +123,15 @@ ShardHeader decode_fields(std::span<const std::byte, kUserBlockBytes> block, con
   ShardHeader header;
   header.spec = spec_of({reinterpret_cast<const char*>(block.data()) + spec_at, stored.spec_bytes}, file);
   if (header.spec.fields.size() != stored.num_fields) contradiction(file, "another number of fields");
-  header.form = {ShardSchema::kFields,
-                 static_cast<std::int64_t>(std::min(stored.block_samples, std::uint64_t{1} << 40))};
+  header.block_samples = static_cast<std::int64_t>(std::min(stored.block_samples, std::uint64_t{1} << 40));
   header.num_samples = stored.num_samples;
   header.file_bytes = stored.file_bytes;
   std::copy(std::begin(stored.uuid), std::end(stored.uuid), header.uuid.begin());
-  if (is_newest) {
-    StoredExtent blocks;
-    std::memcpy(&blocks, block.data() + sizeof stored, sizeof blocks);
-    header.block_begins = loaded(blocks);
-    const bool wanted = has_block_table(header.spec, header.form);
-    if (wanted != (blocks.bytes > 0)) contradiction(file, "a table of " + std::to_string(blocks.bytes) + " bytes");
-  }
+  StoredExtent blocks;
+  std::memcpy(&blocks, block.data() + sizeof stored, sizeof blocks);
+  header.block_begins = loaded(blocks);
+  const bool wanted = has_block_table(header.spec, header.block_samples);
+  if (wanted != (blocks.bytes > 0)) contradiction(file, "a table of " + std::to_string(blocks.bytes) + " bytes");
   header.fields.resize(stored.num_fields);
   header.has_images = stored.has_images == 1;
   const std::byte* from = block.data() + rows_at;
@@ -157,76 +141,6 @@ ShardHeader decode_fields(std::span<const std::byte, kUserBlockBytes> block, con
     *first = loaded(row.values), *second = loaded(row.offsets), *third = loaded(row.checksums);
     from += sizeof row;
   }
-  return header;
-}
-
-constexpr std::size_t kMaxStoredDims = 8, kSections = 7;
-
-struct StoredTwoFields {
-  StoredBegin begin;
-  std::uint32_t kind;
-  std::uint32_t dtype;
-  std::uint32_t dims;
-  std::int64_t shape[kMaxStoredDims];
-  std::uint64_t num_samples;
-  std::uint64_t file_bytes;
-  std::byte uuid[16];
-  StoredExtent sections[kSections];
-  std::uint64_t block_samples;  // 0 in version 1
-};
-static_assert(offsetof(StoredTwoFields, block_samples) == 24 + 8 * kMaxStoredDims + 32 + 24 * kSections);
-// `dtype` holds DType's numbers, which no later version may give other meanings.
-static_assert(static_cast<int>(DType::kUInt8) == 0 && static_cast<int>(DType::kInt32) == 1 &&
-              static_cast<int>(DType::kInt64) == 2 && static_cast<int>(DType::kFloat32) == 5 &&
-              static_cast<int>(DType::kFloat64) == 6);
-
-/// In the order of the user block's table.
-std::array<Extent*, kSections> sections_of(ShardHeader& header) {
-  FieldExtents& data = header.fields[0];
-  ImageExtents& images = header.images;
-  return {&data.values, &data.offsets,     &header.fields[1].values, &data.checksums,
-          &images.hwc,  &images.key_bytes, &images.key_offsets};
-}
-
-FieldSpec data_of(const StoredTwoFields& stored, const std::string& file) {
-  FieldSpec data;
-  if (stored.kind > 1) contradiction(file, "kind " + std::to_string(stored.kind));
-  data.kind = static_cast<FieldKind>(stored.kind);
-  constexpr DType kDTypes[] = {DType::kUInt8, DType::kInt32, DType::kInt64, DType::kFloat32, DType::kFloat64};
-  const auto dtype = std::ranges::find(kDTypes, static_cast<std::uint32_t>(stored.dtype),
-                                       [](DType each) { return static_cast<std::uint32_t>(each); });
-  if (dtype == std::end(kDTypes)) contradiction(file, "dtype " + std::to_string(stored.dtype));
-  data.dtype = *dtype;
-  if (stored.dims > kMaxStoredDims) contradiction(file, std::to_string(stored.dims) + " dimensions");
-  std::uint64_t elements = 1;
-  for (std::size_t d = 0; d < stored.dims; ++d) {
-    const auto extent = static_cast<std::uint64_t>(stored.shape[d]);
-    if (extent > kSampleBytesLimit || elements * extent > kSampleBytesLimit) contradiction(file, "impossible shape");
-    elements *= extent;
-    data.shape.push_back(stored.shape[d]);
-  }
-  return data;
-}
-
-ShardHeader decode_two_fields(std::span<const std::byte, kUserBlockBytes> block, const std::string& file) {
-  StoredTwoFields stored;
-  std::memcpy(&stored, block.data(), sizeof stored);
-  ShardHeader header;
-  header.spec = labeled(data_of(stored, file), 0);
-  if (header.spec[0].kind == FieldKind::kEncoded &&
-      header.spec[0] != FieldSpec{.name = "image", .kind = FieldKind::kEncoded}) {
-    contradiction(file, "encoded samples with a dtype or a shape");
-  }
-  header.has_images = header.spec[0].kind == FieldKind::kEncoded;
-  const std::int64_t block_samples =
-      stored.begin.version > 1 ? static_cast<std::int64_t>(stored.block_samples) : kVersion1BlockSamples;
-  header.form = {ShardSchema::kTwoFields, header.has_images ? 1 : block_samples};
-  header.num_samples = stored.num_samples;
-  header.file_bytes = stored.file_bytes;
-  std::copy(std::begin(stored.uuid), std::end(stored.uuid), header.uuid.begin());
-  header.fields.resize(2);
-  const auto sections = sections_of(header);
-  for (std::size_t i = 0; i < kSections; ++i) *sections[i] = loaded(stored.sections[i]);
   return header;
 }
 
@@ -248,7 +162,7 @@ UserBlock encode_header(const ShardHeader& given) {
                          .num_fields = static_cast<std::uint32_t>(header.fields.size()),
                          .num_samples = header.num_samples,
                          .file_bytes = header.file_bytes,
-                         .block_samples = static_cast<std::uint64_t>(header.form.block_samples),
+                         .block_samples = static_cast<std::uint64_t>(header.block_samples),
                          .uuid = {},
                          .spec_bytes = static_cast<std::uint32_t>(spec.size()),
                          .has_images = header.has_images ? 1U : 0U};
@@ -281,9 +195,9 @@ ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, con
   if (std::memcmp(begin.magic, kMagic, sizeof kMagic) != 0) {
     throw DataError(file + " is not a shard: it does not begin with a shard's header (mnshard makes shards)");
   }
-  if (begin.version < 1 || begin.version > kShardVersion) {
+  if (begin.version != kShardVersion) {
     throw DataError(file + " has version " + std::to_string(begin.version) +
-                    " of the shard format, this program reads 1 to " + std::to_string(kShardVersion) +
+                    " of the shard format, this program reads " + std::to_string(kShardVersion) +
                     ": make the shards again with this version's mnshard");
   }
   std::uint32_t crc = 0;
@@ -291,7 +205,7 @@ ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, con
   if (crc != header_crc(block)) {
     throw DataError(file + ": the header is damaged (its checksum differs): copy the shard again or recreate it");
   }
-  ShardHeader header = begin.version > kTwoFieldsVersion ? decode_fields(block, file) : decode_two_fields(block, file);
+  ShardHeader header = decode_fields(block, file);
   check_counts(header, file);
   check_extents(header, file);
   return header;

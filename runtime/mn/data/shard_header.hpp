@@ -15,7 +15,7 @@ namespace mn::data {
 /// CRC32C of an encoded header: what a manifest keeps of a shard.
 [[nodiscard]] std::uint32_t header_crc(std::span<const std::byte, kUserBlockBytes> block);
 /// Throws DataError that begins with `file` if the block is not one of ours, is damaged, or contradicts itself: every
-/// extent lies inside file_bytes and has the length that spec, form and N call for.
+/// extent lies inside file_bytes and has the length that spec, blocks and N call for.
 [[nodiscard]] ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, const std::string& file);
 
 }  // namespace mn::data

@@ -96,7 +96,6 @@ ShardReader::Field ShardReader::read_field(std::size_t field) const {
   Field result;
   result.is_small = header_.is_small(field);
   result.sample_bytes = spec.sample_bytes();
-  result.is_int32 = stored_bytes(header_.spec, field, header_.form.schema) < result.sample_bytes;
   if (result.is_small) {
     result.values = read_array<std::byte>(extents.values, "field " + spec.name);
   } else {
@@ -138,18 +137,11 @@ std::vector<std::byte> ShardReader::read_part(const Extent& extent, const std::s
 
 void ShardReader::copy_small(std::size_t field, std::int64_t sample, std::byte* out) const {
   const Field& f = fields_[field];
-  if (!f.is_int32) {
-    if (f.sample_bytes > 0) std::memcpy(out, f.values.data() + sample * f.sample_bytes, f.sample_bytes);
-    return;
-  }
-  std::int32_t narrow;
-  std::memcpy(&narrow, f.values.data() + sample * static_cast<std::int64_t>(sizeof narrow), sizeof narrow);
-  const std::int64_t wide = narrow;
-  std::memcpy(out, &wide, sizeof wide);
+  if (f.sample_bytes > 0) std::memcpy(out, f.values.data() + sample * f.sample_bytes, f.sample_bytes);
 }
 
 std::int64_t ShardReader::block_of(std::size_t, std::int64_t sample) const {
-  if (block_begins_.empty()) return sample / header_.form.block_samples;
+  if (block_begins_.empty()) return sample / header_.block_samples;
   return std::ranges::upper_bound(block_begins_, static_cast<std::uint64_t>(sample)) - block_begins_.begin() - 1;
 }
 

@@ -55,7 +55,7 @@ class ShardReader final : public StoredFile {
   [[nodiscard]] std::int64_t block_of(std::size_t field, std::int64_t sample) const override;
   /// The first sample of a block; size() for num_blocks().
   [[nodiscard]] std::int64_t first_sample(std::int64_t block) const {
-    return block_begins_.empty() ? std::min(block * header_.form.block_samples, size())
+    return block_begins_.empty() ? std::min(block * header_.block_samples, size())
                                  : static_cast<std::int64_t>(block_begins_[block]);
   }
   [[nodiscard]] std::int64_t samples_in(std::size_t, std::int64_t block) const override {
@@ -87,7 +87,6 @@ class ShardReader final : public StoredFile {
   /// What is in memory of a field.
   struct Field {
     bool is_small = false;
-    bool is_int32 = false;              // of an int64 field: the label of two fields
     std::int64_t sample_bytes = 0;      // fixed, as it is read
     std::vector<std::byte> values;      // small
     std::vector<std::uint64_t> begins;  // varying: [N + 1] in bytes

@@ -29,7 +29,7 @@ SampleSpec checked(SampleSpec spec, const std::string& split) {
   if (split.empty() || split.front() == '.' || split.find('/') != std::string::npos) {
     throw UsageError("the split's name begins the names of its files: it can't be \"" + split + "\"");
   }
-  data::ShardHeader header{.form = data::new_form(spec), .spec = data::without_classes(spec)};
+  data::ShardHeader header{.block_samples = data::default_block_samples(spec), .spec = data::without_classes(spec)};
   header.fields.resize(spec.fields.size());
   header.has_images = data::are_images(spec);
   (void)data::encode_header(header);  // throws if the spec does not fit
@@ -90,7 +90,8 @@ class ShardWriter::Impl {
     }
     if (const std::string problem = problem_of(spec_); !problem.empty()) throw ArgumentError(problem);
     // Last: shards without a manifest are not a dataset.
-    data::write_manifest({std::filesystem::absolute(folder_).string(), options_.split, spec_, shards_, *form_});
+    data::write_manifest(
+        {std::filesystem::absolute(folder_).string(), options_.split, spec_, shards_, *block_samples_});
     is_finished_ = true;
   }
 
@@ -123,14 +124,14 @@ class ShardWriter::Impl {
   }
 
   void write() {
-    if (!form_) {
-      // All shards of a dataset have one form; the first one's samples say how long those of varying length are.
+    if (!block_samples_) {
+      // One number for all shards of a dataset: the first shard tells how long samples of varying length are.
       const std::int64_t varying = content_.samples.bytes() / content_.size() - spec_.sample_bytes();
-      form_ = data::new_form(spec_, varying);
+      block_samples_ = data::default_block_samples(spec_, varying);
     }
     char number[16];
     std::snprintf(number, sizeof number, "-%05zu.h5", shards_.size());
-    shards_.push_back(data::write_shard(folder_ / (options_.split + number), content_, *form_));
+    shards_.push_back(data::write_shard(folder_ / (options_.split + number), content_, *block_samples_));
     begin_shard();
   }
 
@@ -138,8 +139,8 @@ class ShardWriter::Impl {
   SampleSpec spec_;
   ShardWriterOptions options_;
   bool is_labeled_;
-  data::ShardContent content_;           // samples for the next shard
-  std::optional<data::ShardForm> form_;  // as the first shard's samples want it
+  data::ShardContent content_;                 // samples for the next shard
+  std::optional<std::int64_t> block_samples_;  // set by the first shard
   std::vector<data::ShardInfo> shards_;
   std::int64_t size_ = 0;
   std::vector<std::int64_t> most_;  // class, by field
