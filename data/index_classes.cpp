@@ -13,10 +13,10 @@ namespace {
 
 ClassRange range_in(const Hdf5Table& table, std::size_t file, std::size_t f) {
   const FieldSpec& field = table.spec()[f];
-  const Hdf5Reader reader(table, file, std::make_shared<IoCounters>());
+  const auto reader = open_indexed(table, file);
   ClassRange range;
-  for (std::int64_t block = 0; block * reader.block_samples(f) < table.files()[file].num_samples; ++block) {
-    const ClassRange own = range_of(field.dtype, *reader.load_block(f, block));
+  for (std::int64_t block = 0; block * reader->block_samples(f) < table.files()[file].num_samples; ++block) {
+    const ClassRange own = range_of(field.dtype, *reader->load_block(f, block));
     range.least = std::min(range.least, own.least);
     range.most = std::max(range.most, own.most);
     if (own.is_in(kMaxClasses)) continue;

@@ -2,7 +2,7 @@
 
 #include <atomic>
 #include <iostream>
-#include <optional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -28,7 +28,7 @@ void print_index(const Hdf5Table& table) {
 
 Hdf5Table open_index(const std::filesystem::path& folder) {
   Hdf5Table table = read_hdf5_manifest(folder);
-  table.check_all_unchanged();
+  table.check_all();
   return table;
 }
 
@@ -99,13 +99,12 @@ int verify_index(const std::filesystem::path& folder, int threads) {
   std::vector<std::string> errors(blocks.size());
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
-    const auto counters = std::make_shared<IoCounters>();
-    std::optional<Hdf5Reader> reader;
+    std::shared_ptr<const Hdf5Reader> reader;
     std::size_t open_file = 0;
     for (std::size_t i = next++; i < blocks.size(); i = next++) {
       try {
         // Blocks are listed file by file: a thread mostly stays in one.
-        if (!reader || open_file != blocks[i].file) reader.emplace(table, open_file = blocks[i].file, counters);
+        if (!reader || open_file != blocks[i].file) reader = open_indexed(table, open_file = blocks[i].file);
         judge_classes(*reader, table, blocks[i]);
       } catch (const DataError& error) {
         errors[i] = error.what();
@@ -126,7 +125,7 @@ int verify_index(const std::filesystem::path& folder, int threads) {
 }
 
 int extract_index(const std::filesystem::path& folder, std::int64_t sample, const Settings& settings) {
-  const StoredDataset dataset(hdf5_files(open_index(folder)));
+  const StoredDataset dataset(std::make_shared<const Hdf5Table>(open_index(folder)));
   if (sample < 0 || sample >= dataset.size()) {
     throw UsageError("there is no sample " + std::to_string(sample) + ": the dataset has " +
                      std::to_string(dataset.size()) + ", counted from 0");

@@ -12,7 +12,6 @@
 #include <mn/core/file.hpp>
 #include <mn/data/memory_dataset.hpp>
 #include <mn/data/shard_content.hpp>
-#include <mn/data/shard_files.hpp>
 #include <mn/data/shard_header.hpp>
 #include <mn/data/shard_reader.hpp>
 #include <mn/data/stored_dataset.hpp>
@@ -238,7 +237,7 @@ TEST_F(Fields, AShardOfOtherFieldsIsRefused) {
   SampleSpec other = floats.spec();
   other.fields[1].name = "z";
   const StoredDataset dataset(
-      shard_files(ShardTable(floats.folder(), "train", other, floats.shards(), floats.block_samples())));
+      std::make_shared<const ShardTable>(floats.folder(), "train", other, floats.shards(), floats.block_samples()));
   RawSamples out;
   const std::int64_t index = 0;
   EXPECT_THAT(message_of<DataError>([&] { dataset.read(std::span(&index, 1), out); }),

@@ -87,7 +87,7 @@ class IndexReads : public testing::Test {
     return index_files(files, {{"x", "/x"}, {"y", "/y"}}, folder_.path(), "train");
   }
   std::unique_ptr<StoredDataset> open(const std::vector<fs::path>& files) {
-    return std::make_unique<StoredDataset>(hdf5_files(index(files)));
+    return std::make_unique<StoredDataset>(std::make_shared<const Hdf5Table>(index(files)));
   }
   void expect_sample(std::int64_t position, std::int32_t number) {
     for (const std::size_t field : {0U, 1U}) {

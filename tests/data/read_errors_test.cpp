@@ -15,7 +15,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
-#include <mn/data/shard_files.hpp>
 #include <mn/data/stored_dataset.hpp>
 
 #include "images_fixture.hpp"

@@ -9,7 +9,7 @@
 
 #include <mn/core/file.hpp>
 #include <mn/data/file_stage.hpp>
-#include <mn/data/shard_files.hpp>
+#include <mn/data/manifest.hpp>
 #include <mn/data/stored_dataset.hpp>
 
 #include "tests/data/shards_fixture.hpp"
@@ -85,7 +85,7 @@ class StageNodesTest : public Shards {
   void expect_samples(std::size_t node) {
     const fs::path hidden = path_.string() + "-hidden";
     fs::rename(path_, hidden);
-    StoredDataset dataset(shard_files(table_));
+    StoredDataset dataset(std::make_shared<const ShardTable>(table_));
     dataset.stage({}, std::make_shared<const StageNode>(StageFile::open(nodes_[node]->file.handle())));
     for (std::int64_t s = 0; s < dataset.size(); ++s) {
       dataset.read(std::span(&s, 1), out_);

@@ -14,7 +14,7 @@
 #include <mn/core/log.hpp>
 #include <mn/data/file_stage.hpp>
 #include <mn/data/hdf5_reader.hpp>
-#include <mn/data/shard_files.hpp>
+#include <mn/data/manifest.hpp>
 #include <mn/data/stored_dataset.hpp>
 
 #include "data/index_files.hpp"
@@ -55,7 +55,7 @@ class Stage : public Shards {
 
   /// A dataset that reads and makes copies on the disk.
   std::unique_ptr<StoredDataset> staged(const StageOptions& options = {}) {
-    auto dataset = std::make_unique<StoredDataset>(shard_files(table_));
+    auto dataset = std::make_unique<StoredDataset>(std::make_shared<const ShardTable>(table_));
     dataset->stage(options, node_);
     return dataset;
   }
@@ -132,7 +132,7 @@ TEST_F(Stage, Hdf5FilesAsTheyAreAreCopied) {
     }
   };
   const auto staged_index = [&] {
-    auto dataset = std::make_unique<StoredDataset>(hdf5_files(table));
+    auto dataset = std::make_unique<StoredDataset>(std::make_shared<const Hdf5Table>(table));
     dataset->stage({}, node_);
     return dataset;
   };
@@ -158,7 +158,7 @@ TEST_F(Stage, Hdf5FilesAsTheyAreAreCopied) {
 
 TEST_F(Stage, ProcessesOfANodeShareCopies) {
   const auto other = std::make_shared<const StageNode>(StageFile::open(node_->file.handle()), 2);
-  StoredDataset dataset(shard_files(table_));
+  StoredDataset dataset(std::make_shared<const ShardTable>(table_));
   dataset.stage({}, other);
   expect_samples(dataset);
   EXPECT_TRUE(comes_to(board_of(), 3));
@@ -253,7 +253,7 @@ TEST_F(Stage, KillsLeaveNothingBehind) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      StoredDataset dataset(shard_files(table_));
+      StoredDataset dataset(std::make_shared<const ShardTable>(table_));
       dataset.stage({.bytes_per_second = slow}, node_in(disk_));
       expect_samples(dataset);
       ::pause();

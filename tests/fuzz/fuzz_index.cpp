@@ -45,7 +45,8 @@ void read_blocks(const std::uint8_t* data, std::size_t size, const std::string& 
   const SampleSpec spec{{{.name = "x", .dtype = kTypes[data[2] % 4], .shape = {data[2] / 4 + 1}}}};
   const Hdf5Table table("/", "train", spec, {described(data, size, spec[0], path)});
   if (Hdf5Table::parse(table.serialize()).hash() != table.hash()) __builtin_trap();
-  const Hdf5Reader reader(table, 0, std::make_shared<IoCounters>());
+  const auto shared = open_indexed(table, 0);
+  const Hdf5Reader& reader = *shared;
   const std::int64_t step = reader.block_samples(0);
   for (std::int64_t block = 0; block * step < table.num_samples(); ++block) {
     try {

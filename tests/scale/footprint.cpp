@@ -33,7 +33,6 @@
 #include <mn/core/error.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/sampler.hpp>
-#include <mn/data/shard_files.hpp>
 #include <mn/data/stored_dataset.hpp>
 #include <mn/data/sub_dataset.hpp>
 
@@ -44,7 +43,7 @@
 namespace {
 
 using namespace mn;
-using test::MeteredFile;
+using test::MeteredTable;
 using Clock = std::chrono::steady_clock;
 
 struct Case {
@@ -94,7 +93,7 @@ class Walk {
   Walk(const Case& data, const std::string& table, Mode mode, int rank, int ranks) : data_(data) {
     const std::int64_t heap = heap_bytes();
     const auto begin = Clock::now();
-    table_ = std::make_shared<const data::ShardTable>(data::ShardTable::parse(table));
+    table_ = std::make_shared<const MeteredTable>(data::ShardTable::parse(table), data.sample_bytes, meter_);
     (void)table_->hash();
     table_bytes_ = heap_bytes() - heap;
     const std::int64_t n = table_->num_samples();
@@ -111,11 +110,8 @@ class Walk {
     step_ = sampler_->next();
     order_bytes_ = heap_bytes() - heap - table_bytes_;
     start_s_ = std::chrono::duration<double>(Clock::now() - begin).count();
-    const auto open = [this](std::size_t shard, const auto&, const auto&) {
-      return std::make_shared<const MeteredFile>(*table_, shard, data_.sample_bytes, meter_);
-    };
-    files_ = std::make_unique<data::OpenFiles>(data::StoredFiles{table_, open, [] {}}, data::StoredDatasetOptions{},
-                                               std::make_shared<data::IoCounters>());
+    files_ =
+        std::make_unique<data::OpenFiles>(table_, data::StoredDatasetOptions{}, std::make_shared<data::IoCounters>());
     files_->share(ranks);
   }
 
@@ -213,7 +209,7 @@ int print_table(const Settings& settings) {
 /// Whether a rank's walk and a real dataset agree within 1 %.
 bool compare(const Case& data, const data::ShardTable& table, int ranks) {
   constexpr std::int64_t kBytes = std::int64_t{512} << 20;
-  data::StoredDataset dataset(data::shard_files(table));
+  data::StoredDataset dataset(std::make_shared<const data::ShardTable>(table));
   dataset.share(ranks);
   Walk walk(data, table.serialize(), Mode::kShuffled, ranks / 2, ranks);
   walk.read_too(dataset);

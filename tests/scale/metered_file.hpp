@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 
 #include <mn/data/manifest.hpp>
 #include <mn/data/stored_file.hpp>
@@ -76,6 +79,22 @@ class MeteredFile final : public data::StoredFile {
  private:
   const data::ShardTable& table_;
   std::int64_t size_;
+  std::int64_t sample_bytes_;
+  Meter& meter_;
+};
+
+/// A table whose shards are MeteredFiles.
+class MeteredTable final : public data::ShardTable {
+ public:
+  MeteredTable(data::ShardTable table, std::int64_t sample_bytes, Meter& meter)
+      : data::ShardTable(std::move(table)), sample_bytes_(sample_bytes), meter_(meter) {}
+  [[nodiscard]] std::filesystem::path path(std::size_t) const override { return "/dev/null"; }
+  [[nodiscard]] std::shared_ptr<const data::StoredFile> open(std::size_t shard, File,
+                                                             std::shared_ptr<data::IoCounters>) const override {
+    return std::make_shared<const MeteredFile>(*this, shard, sample_bytes_, meter_);
+  }
+
+ private:
   std::int64_t sample_bytes_;
   Meter& meter_;
 };

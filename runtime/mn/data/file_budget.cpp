@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kOwn = 256;  // files of the program: libraries, sockets, logs
 
 struct Member {
-  FileCache* cache;
+  LruCache<StoredFile>* cache;
   std::int64_t wanted;
 };
 
@@ -41,7 +41,7 @@ struct Budget {
 
   [[nodiscard]] std::int64_t open_files() const {
     std::int64_t files = 0;
-    for (const Member& member : members) files += member.cache->open_files();
+    for (const Member& member : members) files += member.cache->size();
     return files;
   }
 
@@ -49,7 +49,7 @@ struct Budget {
   void close_down_to(std::int64_t files) {
     for (std::int64_t left = open_files(); left > files; --left) {
       const auto oldest = std::ranges::min_element(members, {}, [](const Member& m) { return m.cache->oldest_use(); });
-      oldest->cache->close_oldest();
+      oldest->cache->drop_oldest();
     }
   }
 };
@@ -61,7 +61,7 @@ Budget& budget() {
 
 }  // namespace
 
-FileBudget::FileBudget(FileCache& cache, std::int64_t wanted) : cache_(cache) {
+FileBudget::FileBudget(LruCache<StoredFile>& cache, std::int64_t wanted) : cache_(cache) {
   const std::lock_guard lock(budget().mutex);
   budget().members.push_back({&cache, wanted});
   budget().resize();

@@ -1,29 +1,15 @@
 /// How many files this process's datasets hold open together: the system's limit is the process's, not a dataset's.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <string>
 
 #include <mn/core/error.hpp>
+#include <mn/data/lru_cache.hpp>
+#include <mn/data/stored_file.hpp>
 
 namespace mn::data {
-
-/// Open files that can be closed at any time, as whoever needs one opens it again. Thread-safe.
-class FileCache {
- public:
-  using Time = std::chrono::steady_clock::time_point;
-  [[nodiscard]] virtual std::int64_t open_files() const = 0;
-  /// When the file that has been unused for longest was used; Time::max() if none is open.
-  [[nodiscard]] virtual Time oldest_use() const = 0;
-  /// Closes that file, if there is one.
-  virtual void close_oldest() = 0;
-
- protected:
-  FileCache() = default;
-  ~FileCache() = default;
-};
 
 /// One cache's membership in the budget of the process.
 ///
@@ -35,9 +21,8 @@ class FileCache {
 /// Cost: one lock a file opened; nothing where a file is open.
 class FileBudget {
  public:
-  /// `wanted`: files that the cache may come to hold. Raises the system's limit for them, as far as it can be. The
-  /// cache must outlive this.
-  FileBudget(FileCache& cache, std::int64_t wanted);
+  /// Raises the system's limit for `wanted` files more, as far as the system lets it. `cache` must outlive this.
+  FileBudget(LruCache<StoredFile>& cache, std::int64_t wanted);
   ~FileBudget();
   FileBudget(const FileBudget&) = delete;
   FileBudget& operator=(const FileBudget&) = delete;
@@ -72,7 +57,7 @@ class FileBudget {
   [[nodiscard]] static bool close_half();
   [[nodiscard]] static FileError advised(const FileError& error);
 
-  FileCache& cache_;
+  LruCache<StoredFile>& cache_;
 };
 
 }  // namespace mn::data

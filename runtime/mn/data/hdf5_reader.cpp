@@ -58,29 +58,11 @@ void copy_chunk(std::span<const std::byte> from, std::span<const std::int64_t> c
   }
 }
 
-/// As it is now, if it is what was indexed.
-File open_unchanged(const Hdf5Table& table, std::size_t file) {
-  table.check_unchanged(file);
-  return {table.path(file), File::Mode::kRead};
-}
-
 }  // namespace
 
-Hdf5Reader::Hdf5Reader(const Hdf5Table& table, std::size_t file, std::shared_ptr<IoCounters> counters)
-    : Hdf5Reader(table, file, open_unchanged(table, file), std::move(counters)) {}
-
-Hdf5Reader::Hdf5Reader(const Hdf5Table& table, std::size_t file, File bytes, std::shared_ptr<IoCounters> counters)
-    : table_(&table), facts_(&table.files()[file]), file_(std::move(bytes)), counters_(std::move(counters)) {
+Hdf5Reader::Hdf5Reader(const SampleSpec& spec, const Hdf5File& facts, File bytes, std::shared_ptr<IoCounters> counters)
+    : spec_(&spec), facts_(&facts), file_(std::move(bytes)), counters_(std::move(counters)) {
   counters_->opens += 1;
-}
-
-StoredFiles hdf5_files(Hdf5Table given) {
-  const auto table = std::make_shared<const Hdf5Table>(std::move(given));
-  const auto open = [table](std::size_t file, const std::function<File()>& open_bytes,
-                            std::shared_ptr<IoCounters> counters) {
-    return std::make_shared<const Hdf5Reader>(*table, file, open_bytes(), std::move(counters));
-  };
-  return {table, open, [table] { table->check_all_unchanged(); }};
 }
 
 std::int64_t Hdf5Reader::samples_in(std::size_t field, std::int64_t block) const {
@@ -99,7 +81,7 @@ void Hdf5Reader::read_blocks(std::size_t field, std::int64_t first, std::int64_t
   const std::int64_t samples = std::min(count * block_samples(field), size() - first_sample);
   if (std::ssize(out) != samples * length(field, 0)) throw ArgumentError("samples need room of their length");
   has_runs(field) ? read_contiguous(field, first_sample, out) : read_row(field, first, out);
-  if (array(field).is_swapped) swap_elements(out, size_of(table_->spec()[field].dtype));
+  if (array(field).is_swapped) swap_elements(out, size_of((*spec_)[field].dtype));
 }
 
 void Hdf5Reader::read_contiguous(std::size_t field, std::int64_t first_sample, std::span<std::byte> out) const {
@@ -120,8 +102,7 @@ void Hdf5Reader::will_read(std::size_t field, std::int64_t first, std::int64_t c
 std::string Hdf5Reader::damage(std::size_t field, std::int64_t block) const {
   const std::int64_t first = block * block_samples(field);
   return file_.path().string() + ": the chunk of samples " + std::to_string(first) + " to " +
-         std::to_string(first + samples_in(field, block) - 1) + " of field " + table_->spec()[field].name +
-         " is damaged";
+         std::to_string(first + samples_in(field, block) - 1) + " of field " + (*spec_)[field].name + " is damaged";
 }
 
 ByteBuffer Hdf5Reader::load_chunk(std::size_t field, std::size_t number) const {
@@ -141,7 +122,7 @@ ByteBuffer Hdf5Reader::load_chunk(std::size_t field, std::size_t number) const {
 }
 
 void Hdf5Reader::read_row(std::size_t field, std::int64_t block, std::span<std::byte> out) const {
-  const FieldSpec& spec = table_->spec()[field];
+  const FieldSpec& spec = (*spec_)[field];
   const Hdf5Array& own = array(field);
   std::vector<std::int64_t> shape = {samples_in(field, block)};
   shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());

@@ -6,7 +6,7 @@
 #include <span>
 
 #include <mn/core/file.hpp>
-#include <mn/data/hdf5_table.hpp>
+#include <mn/data/hdf5_array.hpp>
 #include <mn/data/stored_file.hpp>
 
 namespace mn::data {
@@ -14,14 +14,12 @@ namespace mn::data {
 /// An open file of a table. A block is a row of the grid of chunks, or about 64 KiB of contiguous samples. Thread-safe.
 class Hdf5Reader final : public StoredFile {
  public:
-  /// Throws DataError if the file is not there, or was changed since it was indexed. `table` must outlive it.
-  Hdf5Reader(const Hdf5Table& table, std::size_t file, std::shared_ptr<IoCounters> counters);
-  /// The same of a file whose bytes are known to be those of the table.
-  Hdf5Reader(const Hdf5Table& table, std::size_t file, File bytes, std::shared_ptr<IoCounters> counters);
+  /// `bytes` are those of the file that `facts` describes, or of a copy; `spec` and `facts` must outlive the reader.
+  Hdf5Reader(const SampleSpec& spec, const Hdf5File& facts, File bytes, std::shared_ptr<IoCounters> counters);
 
   [[nodiscard]] std::int64_t size() const noexcept override { return facts_->num_samples; }
   [[nodiscard]] std::int64_t length(std::size_t field, std::int64_t) const override {
-    return table_->spec()[field].sample_bytes();
+    return (*spec_)[field].sample_bytes();
   }
   [[nodiscard]] bool is_small(std::size_t) const noexcept override { return false; }
   void copy_small(std::size_t, std::int64_t, std::byte*) const override {}
@@ -29,7 +27,7 @@ class Hdf5Reader final : public StoredFile {
   [[nodiscard]] std::int64_t index_bytes() const noexcept override { return 0; }
 
   [[nodiscard]] std::int64_t block_samples(std::size_t field) const {
-    return array(field).block_samples(table_->spec()[field]);
+    return array(field).block_samples((*spec_)[field]);
   }
   [[nodiscard]] std::int64_t block_of(std::size_t field, std::int64_t sample) const override {
     return sample / block_samples(field);
@@ -56,13 +54,10 @@ class Hdf5Reader final : public StoredFile {
   [[nodiscard]] ByteBuffer load_chunk(std::size_t field, std::size_t number) const;
   void read_bytes(std::uint64_t address, std::span<std::byte> out) const;
 
-  const Hdf5Table* table_;
+  const SampleSpec* spec_;
   const Hdf5File* facts_;
   File file_;
   std::shared_ptr<IoCounters> counters_;
 };
-
-/// A table of HDF5 files, and how they are opened.
-[[nodiscard]] StoredFiles hdf5_files(Hdf5Table table);
 
 }  // namespace mn::data

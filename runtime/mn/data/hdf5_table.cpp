@@ -13,6 +13,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/chunk_filters.hpp>
+#include <mn/data/hdf5_reader.hpp>
 #include <mn/data/hdf5_table.hpp>
 
 namespace mn::data {
@@ -24,8 +25,6 @@ constexpr std::string_view kIndexMagic = "MNINDEX2";
 constexpr const char* kIndexName = "an index of HDF5 files";
 constexpr std::int64_t kMaxHdf5Samples = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxChunkBytes = std::int64_t{1} << 32;
-constexpr std::int64_t kContiguousBlockBytes = 64 << 10;
-constexpr std::int64_t kAloneBytes = 32 << 10;  // a block of such samples would hold but one or two
 
 json to_json(const Hdf5Array& array) {
   return {{"swapped", array.is_swapped},      {"address", array.address}, {"chunk", array.chunk},
@@ -95,18 +94,6 @@ std::string file_problem(const Hdf5File& file, const SampleSpec& spec) {
 }
 
 }  // namespace
-
-std::int64_t Hdf5Array::block_samples(const FieldSpec& field) const {
-  if (!chunk.empty()) return chunk[0];
-  if (field.sample_bytes() >= kAloneBytes) return 1;
-  return std::max<std::int64_t>(kContiguousBlockBytes / std::max<std::int64_t>(field.sample_bytes(), 1), 1);
-}
-
-std::vector<std::int64_t> Hdf5Array::grid(const FieldSpec& field) const {
-  std::vector<std::int64_t> counts;
-  for (std::size_t d = 1; d < chunk.size(); ++d) counts.push_back((field.shape[d - 1] + chunk[d] - 1) / chunk[d]);
-  return counts;
-}
 
 Hdf5Table::Hdf5Table(std::string folder, std::string split, SampleSpec samples, std::vector<Hdf5File> files)
     : StoredTable(std::move(folder), std::move(split), std::move(samples)), files_(std::move(files)) {
@@ -218,8 +205,19 @@ void Hdf5Table::check_unchanged(std::size_t file) const {
   }
 }
 
-void Hdf5Table::check_all_unchanged() const {
+void Hdf5Table::check_all() const {
   for (std::size_t file = 0; file < files_.size(); ++file) check_unchanged(file);
+}
+
+std::shared_ptr<const StoredFile> Hdf5Table::open(std::size_t file, File bytes,
+                                                  std::shared_ptr<IoCounters> counters) const {
+  return std::make_shared<const Hdf5Reader>(spec(), files_[file], std::move(bytes), std::move(counters));
+}
+
+std::shared_ptr<const Hdf5Reader> open_indexed(const Hdf5Table& table, std::size_t file) {
+  table.check_unchanged(file);
+  return std::make_shared<const Hdf5Reader>(table.spec(), table.files()[file],
+                                            File(table.path(file), File::Mode::kRead), std::make_shared<IoCounters>());
 }
 
 }  // namespace mn::data

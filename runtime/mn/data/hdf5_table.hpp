@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,36 +12,10 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <mn/data/chunk_list.hpp>
+#include <mn/data/hdf5_array.hpp>
 #include <mn/data/stored_table.hpp>
 
 namespace mn::data {
-
-/// One field in one file: an HDF5 dataset whose first dimension counts the samples.
-struct Hdf5Array {
-  bool is_swapped = false;             ///< its elements are big-endian
-  std::uint64_t address = kNotStored;  ///< contiguous: of the first sample
-  std::vector<std::int64_t> chunk;     ///< [dims] its shape with the samples first; empty: contiguous
-  std::vector<std::int32_t> filters;   ///< in the order of their application
-  std::vector<std::uint8_t> fill;      ///< an element, as stored
-  ChunkList chunks;                    ///< row by row of the grid that chunks make
-  bool operator==(const Hdf5Array&) const = default;
-
-  /// Samples that are read together: a chunk's, or about 64 KiB of contiguous ones.
-  [[nodiscard]] std::int64_t block_samples(const FieldSpec& field) const;
-  /// Chunks along each dimension but the first, for samples of that shape.
-  [[nodiscard]] std::vector<std::int64_t> grid(const FieldSpec& field) const;
-};
-
-struct Hdf5File {
-  std::string path;  ///< as the manifest has it: from its folder, or absolute
-  std::int64_t num_samples = 0;
-  std::int64_t bytes = 0;              ///< size of the file when it was indexed
-  std::int64_t modified_ns = 0;        ///< when it was last written, since 1970
-  std::uint64_t digest = 0;            ///< a hash of some values: tells other data of the same name and length
-  std::vector<Hdf5Array> arrays = {};  ///< one for each field
-  bool operator==(const Hdf5File&) const = default;
-};
 
 /// The files of a dataset, in order: samples are numbered through them.
 class Hdf5Table final : public StoredTable {
@@ -63,12 +38,18 @@ class Hdf5Table final : public StoredTable {
 
   /// Throws DataError if the file is not there, or was changed since it was indexed.
   void check_unchanged(std::size_t file) const override;
-  /// The same of all files.
-  void check_all_unchanged() const;
+  void check_all() const override;
+  [[nodiscard]] std::shared_ptr<const StoredFile> open(std::size_t file, File bytes,
+                                                       std::shared_ptr<IoCounters> counters) const override;
 
  private:
   std::vector<Hdf5File> files_;
 };
+
+class Hdf5Reader;
+/// Opens a file of the table, which must outlive the result. Throws DataError if the file is not there, or was changed
+/// since it was indexed.
+[[nodiscard]] std::shared_ptr<const Hdf5Reader> open_indexed(const Hdf5Table& table, std::size_t file);
 
 /// Publishes FOLDER/manifest.h5 at once.
 void write_hdf5_manifest(const Hdf5Table& table);

@@ -7,11 +7,17 @@
 // Cost: about 100 bytes a shard, read by one rank; locate() is a binary search.
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <map>
+#include <mutex>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/manifest.hpp>
+#include <mn/data/read_pool.hpp>
+#include <mn/data/retry.hpp>
+#include <mn/data/shard_reader.hpp>
 
 namespace mn::data {
 namespace {
@@ -66,6 +72,38 @@ std::filesystem::path ShardTable::path(std::size_t shard) const {
   return std::filesystem::path(folder()) / shards_[shard].file;
 }
 
+std::shared_ptr<const StoredFile> ShardTable::open(std::size_t shard, File bytes,
+                                                   std::shared_ptr<IoCounters> counters) const {
+  auto reader = std::make_shared<const ShardReader>(open_shard(std::move(bytes), shards_[shard]), std::move(counters));
+  if (reader->size() != shards_[shard].num_samples || reader->header().block_samples != block_samples_ ||
+      reader->header().spec != without_classes(spec())) {
+    throw DataError(reader->path() +
+                    " is another kind of shard than the manifest says: make the shards again with mnshard");
+  }
+  return reader;
+}
+
+void ShardTable::check_all() const {
+  constexpr std::size_t kShardsPerThread = 16;
+  constexpr std::size_t kMaxThreads = 64;  // each waits for the file server, not for a core
+  ReadPool pool(static_cast<int>(std::min(kMaxThreads, shards_.size() / kShardsPerThread)));
+  std::mutex mutex;
+  std::map<std::size_t, std::exception_ptr> errors;  // by shard
+  pool.run(shards_.size(), [&](std::size_t shard) {
+    {
+      const std::lock_guard lock(mutex);
+      if (!errors.empty()) return;
+    }
+    try {
+      with_retries([&] { (void)open_shard(*this, shard); }, [] {});
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      errors[shard] = std::current_exception();
+    }
+  });
+  if (!errors.empty()) std::rethrow_exception(errors.begin()->second);
+}
+
 std::uint64_t ShardTable::hash() const {
   const auto bytes = json::to_cbor(content(*this));
   return hash64(std::as_bytes(std::span(bytes)));
@@ -92,6 +130,10 @@ ShardTable ShardTable::parse(const std::string& bytes) {
     return {document.at("folder"), document.at("split"), std::move(spec), shards_of(columns),
             checked_block_samples(whole_number<std::int64_t>(document.at(kBlockSamples)))};
   });
+}
+
+OpenShard open_shard(const ShardTable& table, std::size_t shard) {
+  return open_shard(File(table.path(shard), File::Mode::kRead), table.shards()[shard]);
 }
 
 Columns columns_of(const std::vector<ShardInfo>& shards) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +21,7 @@ namespace mn::data {
 inline constexpr const char* kManifestName = "manifest.h5";
 
 /// The shards of a dataset, in order: samples are numbered through them.
-class ShardTable final : public StoredTable {
+class ShardTable : public StoredTable {
  public:
   ShardTable() = default;
   /// Shards in blocks of default_block_samples() of the spec alone.
@@ -41,6 +42,10 @@ class ShardTable final : public StoredTable {
   /// A hash of everything but the folder: equal for equal data wherever it lies.
   [[nodiscard]] std::uint64_t hash() const override;
   [[nodiscard]] std::string serialize() const override;
+  [[nodiscard]] std::shared_ptr<const StoredFile> open(std::size_t shard, File bytes,
+                                                       std::shared_ptr<IoCounters> counters) const override;
+  /// Opens all shards, many at a time, and compares their headers and lengths with the table. Reads no sample.
+  void check_all() const override;
   /// Throws DataError if `bytes` is not a table.
   [[nodiscard]] static ShardTable parse(const std::string& bytes);
 
@@ -48,6 +53,10 @@ class ShardTable final : public StoredTable {
   std::vector<ShardInfo> shards_;
   std::int64_t block_samples_ = 1;
 };
+
+struct OpenShard;
+/// Opens a shard of the table. Throws DataError that names the shard if it is missing, truncated, changed or damaged.
+[[nodiscard]] OpenShard open_shard(const ShardTable& table, std::size_t shard);
 
 /// Publishes FOLDER/manifest.h5 at once; the dataset is complete from then on.
 void write_manifest(const ShardTable& table);

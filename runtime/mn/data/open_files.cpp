@@ -15,20 +15,21 @@ std::int64_t block_room(const StorageLayout& layout, const StoredDatasetOptions&
   return std::max(std::min(options.cache_bytes, shared), 2 * layout.live_bytes);
 }
 
-OpenFiles::OpenFiles(StoredFiles files, const StoredDatasetOptions& options, std::shared_ptr<IoCounters> counters)
-    : files_(std::move(files)),
+OpenFiles::OpenFiles(std::shared_ptr<const StoredTable> table, const StoredDatasetOptions& options,
+                     std::shared_ptr<IoCounters> counters)
+    : table_(std::move(table)),
       options_(options),
       counters_(std::move(counters)),
-      layout_(table().layout()),
+      layout_(table_->layout()),
       block_room_(block_room(layout_, options, 1)),
-      files_open_(options.index_bytes),
+      open_(options.index_bytes),
       blocks_(block_room_),
-      budget_(*this, std::min(options.open_files, static_cast<std::int64_t>(table().num_files()))) {}
+      budget_(open_, std::min(options.open_files, static_cast<std::int64_t>(table_->num_files()))) {}
 
 std::shared_ptr<const StoredFile> OpenFiles::get(std::size_t key, std::size_t file,
                                                  const std::function<File()>& open_bytes) {
-  return files_open_.get(key, [&]() -> LruCache<StoredFile>::Made {
-    auto opened = budget_.with_room([&] { return files_.open(file, open_bytes, counters_); });
+  return open_.get(key, [&]() -> LruCache<StoredFile>::Made {
+    auto opened = budget_.with_room([&] { return table_->open(file, open_bytes(), counters_); });
     // One limit for both: a file costs its share of the handles, or of the memory.
     const std::int64_t cost = std::max(opened->index_bytes(), options_.index_bytes / options_.open_files);
     return {std::move(opened), cost};
@@ -55,13 +56,13 @@ OpenFiles::Opened OpenFiles::open(std::size_t file) {
 }
 
 void OpenFiles::close(std::size_t file) {
-  files_open_.erase(file);
-  files_open_.erase(key_of_copy(file));
+  open_.erase(file);
+  open_.erase(key_of_copy(file));
 }
 
 void OpenFiles::drop_copy(std::size_t file, const std::string& why) {
   stage_->drop(file, why);
-  files_open_.erase(key_of_copy(file));
+  open_.erase(key_of_copy(file));
 }
 
 /// A spec has at most 64 fields; 2^24 files of 2^34 blocks of several samples.

@@ -41,11 +41,12 @@ struct StoredDatasetOptions {
 inline constexpr int kReadsAtATime = 128;
 
 /// Thread-safe, once stage() and share() were called.
-class OpenFiles final : public FileCache {
+class OpenFiles {
  public:
-  OpenFiles(StoredFiles files, const StoredDatasetOptions& options, std::shared_ptr<IoCounters> counters);
+  OpenFiles(std::shared_ptr<const StoredTable> table, const StoredDatasetOptions& options,
+            std::shared_ptr<IoCounters> counters);
 
-  [[nodiscard]] const StoredTable& table() const noexcept { return *files_.table; }
+  [[nodiscard]] const StoredTable& table() const noexcept { return *table_; }
   [[nodiscard]] ReadPool& pool() noexcept { return pool_; }
   /// Bytes of a sample, about.
   [[nodiscard]] std::int64_t sample_bytes() const {
@@ -61,7 +62,7 @@ class OpenFiles final : public FileCache {
   [[nodiscard]] Opened open(std::size_t file);
   /// Whether open() need not open it.
   [[nodiscard]] bool is_open(std::size_t file) {
-    return files_open_.find(file) != nullptr || files_open_.find(key_of_copy(file)) != nullptr;
+    return open_.find(file) != nullptr || open_.find(key_of_copy(file)) != nullptr;
   }
   /// Closes it, so that the next open() opens it again.
   void close(std::size_t file);
@@ -87,12 +88,8 @@ class OpenFiles final : public FileCache {
   void stage(const StageOptions& options, std::shared_ptr<const StageNode> node);
 
   /// Memory of indexes (or their share of the handles) and blocks at present.
-  [[nodiscard]] std::int64_t index_bytes() const { return files_open_.used(); }
+  [[nodiscard]] std::int64_t index_bytes() const { return open_.used(); }
   [[nodiscard]] std::int64_t block_bytes() const { return blocks_.used(); }
-
-  [[nodiscard]] std::int64_t open_files() const override { return files_open_.size(); }
-  [[nodiscard]] Time oldest_use() const override { return files_open_.oldest_use(); }
-  void close_oldest() override { files_open_.drop_oldest(); }
 
  private:
   [[nodiscard]] static std::uint64_t key_of(std::size_t file, std::size_t field, std::int64_t block);
@@ -101,12 +98,12 @@ class OpenFiles final : public FileCache {
   [[nodiscard]] std::shared_ptr<const StoredFile> get(std::size_t key, std::size_t file,
                                                       const std::function<File()>& open_bytes);
 
-  StoredFiles files_;
+  std::shared_ptr<const StoredTable> table_;
   StoredDatasetOptions options_;
   std::shared_ptr<IoCounters> counters_;
   StorageLayout layout_;
   std::atomic<std::int64_t> block_room_;
-  LruCache<StoredFile> files_open_;
+  LruCache<StoredFile> open_;
   LruCache<ByteBuffer> blocks_;
   std::atomic<bool> warned_ = false;
   FileBudget budget_;

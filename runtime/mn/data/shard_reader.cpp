@@ -50,14 +50,9 @@ Opened open_and_decode(File file) {
 
 OpenShard open_shard(const std::filesystem::path& path) { return open_and_decode(File(path, File::Mode::kRead)).shard; }
 
-OpenShard open_shard(const ShardTable& table, std::size_t shard) {
-  return open_shard(table, shard, File(table.path(shard), File::Mode::kRead));
-}
-
-OpenShard open_shard(const ShardTable& table, std::size_t shard, File copy) {
-  const ShardInfo& expected = table.shards()[shard];
-  const std::filesystem::path path = copy.path();
-  Opened opened = open_and_decode(std::move(copy));
+OpenShard open_shard(File bytes, const ShardInfo& expected) {
+  const std::filesystem::path path = bytes.path();
+  Opened opened = open_and_decode(std::move(bytes));
   if (opened.crc != expected.header_crc || opened.shard.header.uuid != expected.uuid) {
     throw DataError(path.string() + " was changed after the manifest was written (uuid " +
                     to_string(opened.shard.header.uuid) + ", expected " + to_string(expected.uuid) +

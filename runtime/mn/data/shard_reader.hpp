@@ -10,25 +10,23 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/file.hpp>
-#include <mn/data/manifest.hpp>
 #include <mn/data/shard_format.hpp>
+#include <mn/data/shard_info.hpp>
 #include <mn/data/stored_file.hpp>
 
 namespace mn::data {
 
-/// An open shard whose header has been compared with the table's entry.
+/// An open shard whose header is decoded.
 struct OpenShard {
   File file;
   ShardHeader header;
 };
 
-/// One open and one pread of 4 KiB. Throws DataError that names the shard if it is missing, truncated, changed since
-/// the manifest was written, or damaged.
-[[nodiscard]] OpenShard open_shard(const ShardTable& table, std::size_t shard);
-/// The same for a copy of it.
-[[nodiscard]] OpenShard open_shard(const ShardTable& table, std::size_t shard, File copy);
-/// The same for a shard file by itself.
+/// One pread of 4 KiB. Throws DataError that names the shard if it is truncated or damaged.
 [[nodiscard]] OpenShard open_shard(const std::filesystem::path& path);
+/// A shard, or a copy of it, that `expected` describes. Throws DataError also if the shard was changed since the manifest
+/// was written.
+[[nodiscard]] OpenShard open_shard(File bytes, const ShardInfo& expected);
 
 /// A shard file as a table's entry. Throws as open_shard() does.
 [[nodiscard]] ShardInfo describe_shard(const std::filesystem::path& path);

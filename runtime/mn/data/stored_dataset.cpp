@@ -2,9 +2,8 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
-#include <mn/data/hdf5_reader.hpp>
+#include <mn/data/hdf5_table.hpp>
 #include <mn/data/manifest.hpp>
-#include <mn/data/shard_files.hpp>
 #include <mn/data/stored_dataset.hpp>
 
 namespace mn {
@@ -27,8 +26,9 @@ std::vector<std::filesystem::path> candidates(const std::filesystem::path& name,
   return folders;
 }
 
-StoredFiles files_in(const std::filesystem::path& folder) {
-  return has_hdf5_manifest(folder) ? hdf5_files(read_hdf5_manifest(folder)) : shard_files(read_manifest(folder));
+std::shared_ptr<const StoredTable> table_in(const std::filesystem::path& folder) {
+  if (has_hdf5_manifest(folder)) return std::make_shared<const Hdf5Table>(read_hdf5_manifest(folder));
+  return std::make_shared<const ShardTable>(read_manifest(folder));
 }
 
 }  // namespace
@@ -44,15 +44,15 @@ std::filesystem::path find_dataset(const std::string& name_or_path, const std::f
                   "): give its folder, set MN_DATA, or make it with mnshard, e.g. `mnshard idx data/mnist --out DIR`");
 }
 
-StoredDataset::StoredDataset(StoredFiles files, const StoredDatasetOptions& options)
-    : options_(options), opened_(std::make_unique<OpenFiles>(std::move(files), options_, counters_)) {}
+StoredDataset::StoredDataset(std::shared_ptr<const StoredTable> table, const StoredDatasetOptions& options)
+    : options_(options), opened_(std::make_unique<OpenFiles>(std::move(table), options_, counters_)) {}
 
 OpenFiles& StoredDataset::opened() const {
   const std::lock_guard lock(mutex_);
   if (!opened_) {
-    StoredFiles files = files_in(find_dataset(name_, options_.installed));
-    files.check();
-    opened_ = std::make_unique<OpenFiles>(std::move(files), options_, counters_);
+    auto table = table_in(find_dataset(name_, options_.installed));
+    table->check_all();
+    opened_ = std::make_unique<OpenFiles>(std::move(table), options_, counters_);
   }
   return *opened_;
 }
@@ -80,9 +80,11 @@ std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path, const std
 
 std::shared_ptr<Dataset> open_table(const std::string& table) {
   if (data::Hdf5Table::is_table(table)) {
-    return std::make_shared<data::StoredDataset>(data::hdf5_files(data::Hdf5Table::parse(table)));
+    return std::make_shared<data::StoredDataset>(
+        std::make_shared<const data::Hdf5Table>(data::Hdf5Table::parse(table)));
   }
-  return std::make_shared<data::StoredDataset>(data::shard_files(data::ShardTable::parse(table)));
+  return std::make_shared<data::StoredDataset>(
+      std::make_shared<const data::ShardTable>(data::ShardTable::parse(table)));
 }
 
 }  // namespace mn

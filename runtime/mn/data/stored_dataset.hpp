@@ -20,7 +20,7 @@ class StoredDataset final : public Dataset {
   explicit StoredDataset(std::string name_or_path, const StoredDatasetOptions& options = {})
       : name_(std::move(name_or_path)), options_(options) {}
   /// A dataset whose files are described already.
-  explicit StoredDataset(StoredFiles files, const StoredDatasetOptions& options = {});
+  explicit StoredDataset(std::shared_ptr<const StoredTable> table, const StoredDatasetOptions& options = {});
 
   [[nodiscard]] const StoredTable& stored_table() const { return opened().table(); }
 

@@ -6,9 +6,9 @@
 // not in memory, are read many at a time; what fails there is read again by itself, which says why.
 //
 // (1) A damaged sample leaves the others of the read whole: varying fields close up, fixed ones keep their room.
-// (2) A file that the server does not give (LostFiles) makes its samples damaged. All other errors are thrown.
+// (2) A file that the server does not give makes its samples damaged. All other errors are thrown.
 // (3) Each damaged sample is reported once, whatever number of its fields is damaged.
-// (4) What is damaged in a copy on the node is read from the file itself (FilesOfRead).
+// (4) What is damaged in a copy on the node is read from the file itself (ReadAttempts).
 //
 // Cost: a binary search and a look into the caches for each sample; a pread for each run of neighbors or block.
 #include <algorithm>
@@ -17,7 +17,7 @@
 #include <string>
 
 #include <mn/core/error.hpp>
-#include <mn/data/files_of_read.hpp>
+#include <mn/data/read_attempts.hpp>
 #include <mn/data/read_plan.hpp>
 #include <mn/data/stored_reading.hpp>
 
@@ -54,7 +54,7 @@ class Reading {
         out_(out),
         damaged_(damaged),
         plan_(table_.spec().fields.size(), indices.size()),
-        used_(files) {
+        attempts_(files) {
     for (std::size_t k = 0; k < indices.size(); ++k) {
       const auto [file, sample] = table_.locate(indices[k]);
       plan_.locate(k, file, sample);
@@ -76,7 +76,7 @@ class Reading {
   void open_many() {
     std::vector<std::size_t> closed = plan_.files();
     std::erase_if(closed, [&](std::size_t file) { return files_.is_open(file); });
-    used_.try_all(
+    attempts_.try_all(
         closed.size(), [&](std::size_t i) { return closed[i]; }, [&](std::size_t i) { (void)files_.open(closed[i]); });
   }
 
@@ -108,7 +108,7 @@ class Reading {
       if (block != nullptr) read.take(k, *block, plan_.at(field, k));
     }
     const auto runs = plan_.runs(field, [&](std::size_t k) { return plan_.is_readable(k) && read.good[k] == 0; });
-    used_.try_all(
+    attempts_.try_all(
         runs.size(), [&](std::size_t i) { return plan_.file(runs[i].first); },
         [&](std::size_t i) { load_with_next(read, runs[i]); });
     for (const ReadRun& run : runs) {
@@ -185,10 +185,10 @@ class Reading {
   /// samples of the run are then reported.
   template <class Use>
   bool attempt(const ReadRun& run, const Use& use) {
-    const auto lost = used_.attempt(plan_.file(run.first), use);
-    if (!lost) return true;
-    if (damaged_ == nullptr) throw FileError(*lost);
-    for (std::size_t k = run.first; k < run.first + run.count; ++k) report(k, lost->what());
+    const auto error = attempts_.attempt(plan_.file(run.first), use);
+    if (!error) return true;
+    if (damaged_ == nullptr) throw FileError(*error);
+    for (std::size_t k = run.first; k < run.first + run.count; ++k) report(k, error->what());
     return false;
   }
 
@@ -202,7 +202,7 @@ class Reading {
   RawSamples& out_;
   std::vector<SampleError>* damaged_;
   ReadPlan plan_;
-  FilesOfRead used_;
+  ReadAttempts attempts_;
   std::set<std::size_t> reported_;  // (3): samples, whatever field was damaged
 };
 

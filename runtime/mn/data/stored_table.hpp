@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -52,6 +51,12 @@ class StoredTable {
   [[nodiscard]] virtual std::string serialize() const = 0;
   /// Throws DataError if the system knows that the file is not the one of the table; opening it tells the rest.
   virtual void check_unchanged(std::size_t) const {}
+  /// Opens a file of the table; `bytes` is that file, or a copy of it. Throws DataError unless it is the file that the
+  /// table names. The table must outlive the result.
+  [[nodiscard]] virtual std::shared_ptr<const StoredFile> open(std::size_t file, File bytes,
+                                                               std::shared_ptr<IoCounters> counters) const = 0;
+  /// Throws DataError that names the first file that is missing or not the one that the table names.
+  virtual void check_all() const = 0;
 
  protected:
   StoredTable() = default;
@@ -68,18 +73,6 @@ class StoredTable {
   std::string split_;
   SampleSpec spec_;
   std::vector<std::int64_t> firsts_ = {0};  // [files + 1]
-};
-
-/// A table, and what its kind of file needs.
-struct StoredFiles {
-  std::shared_ptr<const StoredTable> table;
-  /// Opens a file of the table; open_bytes() is that file, or a copy of it. Throws DataError unless it is the one that
-  /// the table names.
-  std::function<std::shared_ptr<const StoredFile>(std::size_t file, const std::function<File()>& open_bytes,
-                                                  std::shared_ptr<IoCounters>)>
-      open;
-  /// Throws DataError that names the first file that is missing or not the one that the table names.
-  std::function<void()> check;
 };
 
 }  // namespace mn::data
