@@ -21,29 +21,19 @@ struct Output {
   std::size_t shards = 0;  ///< known after Conversion::open()
 };
 
-/// Where the shards of a unit go to.
-class ShardSink {
- public:
-  virtual ~ShardSink() = default;
-  /// False if an earlier run made the shard.
-  [[nodiscard]] virtual bool wants(std::size_t shard) = 0;
-  /// Each shard that is wanted, once.
-  virtual void write(std::size_t shard, const ShardContent& content) = 0;
-  /// So many steps of the unit are done. Throws if the conversion is to end.
-  virtual void advance(std::int64_t steps) = 0;
-};
+class ConversionPart;
 
 /// Work on a plan that processes share: tasks in any order, each of which leaves what it makes in the scratch folder.
-struct Stage {
+struct PlanRound {
   std::size_t tasks;
   std::function<void(std::size_t task)> run;  ///< thread-safe
 };
 
 /// A shard file that is there already: to be kept, to be made again, or of other samples.
-enum class Found { kWhole, kUnusable, kForeign };
+enum class ShardState { kWhole, kUnusable, kForeign };
 
 /// What a converter makes. Shards are numbered through its outputs, and made in units of one or several. Calls come in
-/// the order of the members; those from look_at() to convert() from several threads.
+/// the order of the members; those from state_of() to convert() from several threads.
 class Conversion {
  public:
   Conversion() = default;
@@ -54,12 +44,12 @@ class Conversion {
   /// All that the bits of the shards depend on: a conversion resumes only one with an equal request.
   [[nodiscard]] virtual nlohmann::json request() const = 0;
   [[nodiscard]] virtual const std::vector<Output>& outputs() const = 0;
-  /// Looks at the sources, on one rank, and leaves in `scratch` what stages() and open() need. Throws if there is
+  /// Looks at the sources, on one rank, and leaves in `scratch` what plan_rounds() and open() need. Throws if there is
   /// nothing to convert.
   virtual void plan(const std::filesystem::path& scratch) = 0;
-  /// Ends the plan, on all ranks: one stage after another, each when all ranks have finished the one before. Task t is
-  /// rank t mod size's.
-  [[nodiscard]] virtual std::vector<Stage> stages(const std::filesystem::path& /*scratch*/) { return {}; }
+  /// Ends the plan, on all ranks: a round begins when all ranks have finished the round before. Rank t mod size runs
+  /// task t.
+  [[nodiscard]] virtual std::vector<PlanRound> plan_rounds(const std::filesystem::path& /*scratch*/) { return {}; }
   /// On every rank, and in a run that resumes another without plan().
   virtual void open(const std::filesystem::path& scratch) = 0;
   [[nodiscard]] virtual std::size_t units() const = 0;
@@ -68,9 +58,9 @@ class Conversion {
   /// For progress: files, samples, … of the unit.
   [[nodiscard]] virtual std::int64_t steps(std::size_t unit) const = 0;
   /// What a shard from an earlier run is. May throw DataError for a damaged one.
-  [[nodiscard]] virtual Found look_at(std::size_t shard, const ShardReader& found) const = 0;
-  /// Makes the shards of a unit that the sink wants. `sink.write` gets equal contents whatever process calls this.
-  virtual void convert(std::size_t unit, ShardSink& sink) = 0;
+  [[nodiscard]] virtual ShardState state_of(std::size_t shard, const ShardReader& existing) const = 0;
+  /// Makes the shards of a unit that `part` wants. `part.write` gets equal contents whatever process calls this.
+  virtual void convert(std::size_t unit, ConversionPart& part) = 0;
   /// What the samples of an output are. `most`: the largest label in its shards.
   [[nodiscard]] virtual SampleSpec spec(std::size_t output, std::int64_t most) const = 0;
   /// The last process calls it before it writes a manifest. Throws if the dataset makes no sense.

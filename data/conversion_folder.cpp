@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 std::string obstacle_in(const fs::path& folder) {
   constexpr const char* kElsewhere = ", or choose another folder with --out";
   std::error_code error;
-  if (fs::exists(folder / kManifestName, error)) {
+  if (fs::exists(folder / kDatasetManifest, error)) {
     return folder.string() + " holds a dataset already: remove it" + kElsewhere;
   }
   if (!fs::exists(folder, error)) return "";
@@ -87,7 +87,7 @@ void ConversionFolder::claim() const { write_file(mark_, request_); }
 bool ConversionFolder::is_complete(const Conversion& conversion) const {
   std::error_code error;
   return std::ranges::all_of(conversion.outputs(),
-                             [&](const Output& output) { return fs::exists(output.folder / kManifestName, error); });
+                             [&](const Output& output) { return fs::exists(output.folder / kDatasetManifest, error); });
 }
 
 void ConversionFolder::leave() const {

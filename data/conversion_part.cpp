@@ -58,7 +58,7 @@ std::size_t Outputs::of_shard(std::size_t shard) const {
 
 std::string Outputs::file(std::size_t shard) const {
   const std::size_t i = of_shard(shard);
-  return shard_name(outputs_[i].split, shard - firsts_[i], outputs_[i].shards);
+  return shard_file_name(outputs_[i].split, shard - firsts_[i], outputs_[i].shards);
 }
 
 fs::path Outputs::path(std::size_t shard) const { return outputs_[of_shard(shard)].folder / file(shard); }
@@ -87,11 +87,11 @@ json ConversionPart::result() const {
 bool ConversionPart::wants(std::size_t shard) {
   const fs::path path = outputs_.path(shard);
   if (!fs::exists(path)) return true;
-  const Found found = look_at(shard, path);
-  if (found == Found::kForeign) {
+  const ShardState state = state_of(shard, path);
+  if (state == ShardState::kForeign) {
     throw DataError(path.string() + " holds other samples than belong there: remove it and start again");
   }
-  return found == Found::kUnusable;
+  return state == ShardState::kUnusable;
 }
 
 void ConversionPart::write(std::size_t shard, const ShardContent& content) {
@@ -107,19 +107,18 @@ void ConversionPart::advance(std::int64_t steps) {
   if (options_.progress) options_.progress(done_, total_);
 }
 
-/// Notes a shard that can be kept.
-Found ConversionPart::look_at(std::size_t shard, const fs::path& path) {
+ShardState ConversionPart::state_of(std::size_t shard, const fs::path& path) {
   try {
     const ShardReader reader(open_shard(path), std::make_shared<IoCounters>());
-    const Found found = conversion_.look_at(shard, reader);
-    if (found != Found::kWhole) return found;
+    const ShardState state = conversion_.state_of(shard, reader);
+    if (state != ShardState::kWhole) return state;
     note(shard, describe_shard(path), largest_label(reader));
   } catch (const DataError&) {  // truncated or damaged
-    return Found::kUnusable;
+    return ShardState::kUnusable;
   }
   const std::lock_guard lock(mutex_);
   ++kept_;
-  return Found::kWhole;
+  return ShardState::kWhole;
 }
 
 void ConversionPart::note(std::size_t shard, ShardInfo info, std::int64_t most) {
@@ -129,8 +128,8 @@ void ConversionPart::note(std::size_t shard, ShardInfo info, std::int64_t most) 
   all = std::max(all, most);
 }
 
-MadeShards made_shards(const Outputs& outputs, std::size_t i, const std::vector<json>& results) {
-  MadeShards all{.shards = std::vector<ShardInfo>(outputs[i].shards)};
+OutputShards shards_of_output(const Outputs& outputs, std::size_t i, const std::vector<json>& results) {
+  OutputShards all{.shards = std::vector<ShardInfo>(outputs[i].shards)};
   for (const json& result : results) {
     all.most = std::max(all.most, result.at("most").at(i).get<std::int64_t>());
     for (const json& sign : result.at("shards")) {

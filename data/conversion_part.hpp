@@ -35,29 +35,33 @@ class Outputs {
 };
 
 /// The shards of an output, and its largest class, from what all parts have made.
-struct MadeShards {
+struct OutputShards {
   std::vector<ShardInfo> shards;  ///< by number in the output; a missing one has no file
   std::int64_t most = -1;         ///< −1: no class
 };
 
 /// The units that this process converts: those whose number modulo the number of processes is its own.
-class ConversionPart final : public ShardSink {
+class ConversionPart {
  public:
   ConversionPart(Conversion& conversion, const ConvertOptions& options);
 
   /// Makes the shards that are not there yet. Throws the first failure of a thread.
   void run();
 
-  /// What made_shards() and kept_shards() take, on any process.
+  /// The JSON that shards_of_output() and kept_shards() take, on any process.
   [[nodiscard]] nlohmann::json result() const;
   [[nodiscard]] std::int64_t shards() const noexcept { return shards_; }
 
-  bool wants(std::size_t shard) override;
-  void write(std::size_t shard, const ShardContent& content) override;
-  void advance(std::int64_t steps) override;
+  /// False if an earlier run made the shard.
+  [[nodiscard]] bool wants(std::size_t shard);
+  /// Publishes a shard that is wanted; to be called once for each.
+  void write(std::size_t shard, const ShardContent& content);
+  /// Adds to the progress of the process. Throws if the conversion is to end.
+  void advance(std::int64_t steps);
 
  private:
-  Found look_at(std::size_t shard, const std::filesystem::path& path);
+  /// The state of a shard file; takes note of a shard that is kept.
+  ShardState state_of(std::size_t shard, const std::filesystem::path& path);
   void note(std::size_t shard, ShardInfo info, std::int64_t most);
 
   Conversion& conversion_;
@@ -76,7 +80,8 @@ class ConversionPart final : public ShardSink {
 };
 
 /// What the parts with these results have made of output `i`.
-[[nodiscard]] MadeShards made_shards(const Outputs& outputs, std::size_t i, const std::vector<nlohmann::json>& results);
+[[nodiscard]] OutputShards shards_of_output(const Outputs& outputs, std::size_t i,
+                                            const std::vector<nlohmann::json>& results);
 /// Shards that an earlier run had made.
 [[nodiscard]] std::int64_t kept_shards(const std::vector<nlohmann::json>& results);
 

@@ -8,6 +8,7 @@
 #include <mn/core/file.hpp>
 #include <mn/data/retry.hpp>
 
+#include "data/conversion_part.hpp"
 #include "data/image_list.hpp"
 #include "data/image_plan.hpp"
 #include "data/locked_folder.hpp"
@@ -111,15 +112,15 @@ class ImagesConversion final : public Conversion {
   [[nodiscard]] std::size_t first_shard(std::size_t unit) const override { return unit; }
   [[nodiscard]] std::int64_t steps(std::size_t unit) const override { return plan_->images_in(unit); }
 
-  [[nodiscard]] Found look_at(std::size_t shard, const ShardReader& found) const override {
+  [[nodiscard]] ShardState state_of(std::size_t shard, const ShardReader& existing) const override {
     const auto planned = plan_->images_of(shard);
-    const auto keys = found.read_keys();
-    if (!holds(found, keys, planned)) return Found::kForeign;
-    return keys.size() == planned.size() || options_.images.skip_bad ? Found::kWhole : Found::kUnusable;
+    const auto keys = existing.read_keys();
+    if (!holds(existing, keys, planned)) return ShardState::kForeign;
+    return keys.size() == planned.size() || options_.images.skip_bad ? ShardState::kWhole : ShardState::kUnusable;
   }
 
-  void convert(std::size_t unit, ShardSink& sink) override {
-    if (!sink.wants(unit)) return sink.advance(plan_->images_in(unit));
+  void convert(std::size_t unit, ConversionPart& part) override {
+    if (!part.wants(unit)) return part.advance(plan_->images_in(unit));
     ShardContent content = encoded_content(division_.shard_bytes);
     content.attributes = {{"split", outputs_[0].split},
                           {"converter", "mnshard images"},
@@ -128,9 +129,9 @@ class ImagesConversion final : public Conversion {
     ImageIntake intake(options_.images);
     for (const ImageFile& file : plan_->images_of(unit)) {
       add(file, intake, content);
-      sink.advance(1);
+      part.advance(1);
     }
-    sink.write(unit, content);
+    part.write(unit, content);
   }
 
   [[nodiscard]] SampleSpec spec(std::size_t, std::int64_t) const override { return spec_; }

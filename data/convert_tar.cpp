@@ -10,6 +10,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 
+#include "data/conversion_part.hpp"
 #include "data/convert_images.hpp"
 #include "data/image_list.hpp"
 #include "data/locked_folder.hpp"
@@ -90,15 +91,15 @@ class TarConversion final : public Conversion {
     return static_cast<std::int64_t>(firsts_[unit + 1] - firsts_[unit]);
   }
 
-  [[nodiscard]] Found look_at(std::size_t shard, const ShardReader& found) const override {
-    if (!found.header().has_images) return Found::kForeign;
-    return options_.images.skip_bad || !fs::exists(note_of(shard)) ? Found::kWhole : Found::kUnusable;
+  [[nodiscard]] ShardState state_of(std::size_t shard, const ShardReader& existing) const override {
+    if (!existing.header().has_images) return ShardState::kForeign;
+    return options_.images.skip_bad || !fs::exists(note_of(shard)) ? ShardState::kWhole : ShardState::kUnusable;
   }
 
-  void convert(std::size_t unit, ShardSink& sink) override {
+  void convert(std::size_t unit, ConversionPart& part) override {
     const std::size_t shards = firsts_[unit + 1] - firsts_[unit];
     std::vector<bool> wanted(shards);
-    for (std::size_t i = 0; i < shards; ++i) wanted[i] = sink.wants(firsts_[unit] + i);
+    for (std::size_t i = 0; i < shards; ++i) wanted[i] = part.wants(firsts_[unit] + i);
     const auto end = static_cast<std::size_t>(std::find(wanted.rbegin(), wanted.rend(), true).base() - wanted.begin());
 
     WebReader reader(tars_[unit]);
@@ -112,8 +113,8 @@ class TarConversion final : public Conversion {
         if (wanted[i] && !add(unit, sample, intake, content)) ++left_out;
       }
       if (left_out > 0) write_file(note_of(firsts_[unit] + i), std::to_string(left_out));
-      if (wanted[i]) sink.write(firsts_[unit] + i, content);
-      sink.advance(1);
+      if (wanted[i]) part.write(firsts_[unit] + i, content);
+      part.advance(1);
     }
   }
 

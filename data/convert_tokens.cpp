@@ -71,14 +71,14 @@ class TokenConversion final : public FixedConversion {
     write_file(scratch / kPieces, pieces.dump());
   }
 
-  std::vector<Stage> stages(const fs::path& scratch) override {
+  std::vector<PlanRound> plan_rounds(const fs::path& scratch) override {
     const TokenScratch tokens = plan_in(scratch);
-    std::vector<Stage> stages;
-    if (makes_vocabulary()) stages.push_back({tokens.pieces.size(), [=, this](std::size_t p) { count(tokens, p); }});
-    stages.push_back({1, [=, this](std::size_t) { write_vocabulary(tokens); }});
-    stages.push_back({tokens.pieces.size(), [=, this](std::size_t p) { encode(tokens, p); }});
-    stages.push_back({1, [=, this](std::size_t) { FixedConversion::plan(tokens.folder); }});
-    return stages;
+    std::vector<PlanRound> rounds;
+    if (makes_vocabulary()) rounds.push_back({tokens.pieces.size(), [=, this](std::size_t p) { count(tokens, p); }});
+    rounds.push_back({1, [=, this](std::size_t) { write_vocabulary(tokens); }});
+    rounds.push_back({tokens.pieces.size(), [=, this](std::size_t p) { encode(tokens, p); }});
+    rounds.push_back({1, [=, this](std::size_t) { FixedConversion::plan(tokens.folder); }});
+    return rounds;
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include <mn/core/error.hpp>
 
+#include "data/conversion_part.hpp"
 #include "data/convert.hpp"
 #include "data/locked_folder.hpp"
 
@@ -63,19 +64,19 @@ void FixedConversion::open(const std::filesystem::path& scratch) {
 
 std::int64_t FixedConversion::steps(std::size_t unit) const { return pieces_[unit].last - pieces_[unit].first; }
 
-Found FixedConversion::look_at(std::size_t shard, const ShardReader& found) const {
+ShardState FixedConversion::state_of(std::size_t shard, const ShardReader& existing) const {
   const Piece& piece = pieces_[shard];
   const SampleSpec& spec = sources_[piece.split]->spec();
   // What a shard of the same request must have, whatever its samples.
-  const bool same = found.header().spec == without_classes(spec) &&
-                    found.header().block_samples == default_block_samples(spec) &&
-                    found.size() == piece.last - piece.first;
-  return same ? Found::kWhole : Found::kForeign;
+  const bool same = existing.header().spec == without_classes(spec) &&
+                    existing.header().block_samples == default_block_samples(spec) &&
+                    existing.size() == piece.last - piece.first;
+  return same ? ShardState::kWhole : ShardState::kForeign;
 }
 
-void FixedConversion::convert(std::size_t unit, ShardSink& sink) {
+void FixedConversion::convert(std::size_t unit, ConversionPart& part) {
   const Piece& piece = pieces_[unit];
-  if (sink.wants(unit)) {
+  if (part.wants(unit)) {
     const SampleSource& source = *sources_[piece.split];
     ShardContent content(source.spec());
     source.read(piece.first, piece.last, content.samples);
@@ -84,9 +85,9 @@ void FixedConversion::convert(std::size_t unit, ShardSink& sink) {
     }
     content.attributes = splits_[piece.split].attributes;
     content.attributes["split"] = outputs_[piece.split].split;
-    sink.write(unit, content);
+    part.write(unit, content);
   }
-  sink.advance(piece.last - piece.first);
+  part.advance(piece.last - piece.first);
 }
 
 SampleSpec FixedConversion::spec(std::size_t output, std::int64_t most) const {

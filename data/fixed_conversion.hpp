@@ -66,8 +66,8 @@ class FixedConversion : public Conversion {
   [[nodiscard]] std::size_t units() const override { return pieces_.size(); }
   [[nodiscard]] std::size_t first_shard(std::size_t unit) const override { return unit; }
   [[nodiscard]] std::int64_t steps(std::size_t unit) const override;
-  [[nodiscard]] Found look_at(std::size_t shard, const ShardReader& found) const override;
-  void convert(std::size_t unit, ShardSink& sink) override;
+  [[nodiscard]] ShardState state_of(std::size_t shard, const ShardReader& existing) const override;
+  void convert(std::size_t unit, ConversionPart& part) override;
   [[nodiscard]] SampleSpec spec(std::size_t output, std::int64_t most) const override;
   void check(const ShardTable&) override {}
 

@@ -49,7 +49,7 @@ std::string external_file(hid_t file, const std::string& path) {
   return std::string(target) + " (" + object + ")";
 }
 
-struct FoundDatasets {
+struct DatasetNames {
   Names names;
   std::size_t links = 0;
 };
@@ -58,7 +58,7 @@ struct FoundDatasets {
 Names datasets_of(hid_t file) {
   const auto take = [](hid_t group, const char* name, const H5L_info_t* info, void* out) -> herr_t {
     constexpr std::size_t kMaxLinks = 1000;
-    auto& found = *static_cast<FoundDatasets*>(out);
+    auto& found = *static_cast<DatasetNames*>(out);
     if (info->type == H5L_TYPE_HARD) {
       const hid_t object = H5Oopen(group, name, H5P_DEFAULT);
       if (object >= 0 && H5Iget_type(object) == H5I_DATASET) found.names.push_back(std::string("/") + name);
@@ -66,7 +66,7 @@ Names datasets_of(hid_t file) {
     }
     return ++found.links == kMaxLinks || found.names.size() > kMaxNamed ? 1 : 0;
   };
-  FoundDatasets found;
+  DatasetNames found;
   (void)H5Lvisit(file, H5_INDEX_NAME, H5_ITER_NATIVE, take, &found);
   if (found.names.size() > kMaxNamed) found.names.back() = "…";
   return std::move(found.names);

@@ -69,7 +69,7 @@ int run_index(Arguments arguments, const Settings& settings) {
   if (job_rank_of_environment(environment).rank > 0) return 0;  // an index is one process's work
   if (settings.out.empty()) throw UsageError("--out DIR is missing: where shall the manifest go?");
   if (settings.fields.empty()) throw UsageError("--field NAME=/PATH/IN/FILE is missing: what is a sample?");
-  if (std::filesystem::exists(std::filesystem::path(settings.out) / kManifestName)) {
+  if (std::filesystem::exists(std::filesystem::path(settings.out) / kDatasetManifest)) {
     throw UsageError(settings.out + " holds a dataset already");
   }
   std::vector<IndexField> fields;

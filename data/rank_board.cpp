@@ -36,9 +36,9 @@ constexpr std::chrono::microseconds kShortestPause{2'000};
 constexpr std::chrono::microseconds kLongestPause{200'000};
 
 /// What another rank threw.
-class PassedOn final : public Error {
+class RelayedError final : public Error {
  public:
-  PassedOn(const std::string& what, int exit_code) : Error(what), exit_code_(exit_code) {}
+  RelayedError(const std::string& what, int exit_code) : Error(what), exit_code_(exit_code) {}
   [[nodiscard]] int exit_code() const noexcept override { return exit_code_; }
   [[nodiscard]] bool on_all_ranks() const noexcept override { return true; }
 
@@ -49,7 +49,7 @@ class PassedOn final : public Error {
 bool has_failed(const json& sign) { return !sign.is_null() && sign.value("state", "") == "failed"; }
 
 void pass_on_failure(const json& sign) {
-  if (has_failed(sign)) throw PassedOn(sign.at("what"), sign.at("exit_code"));
+  if (has_failed(sign)) throw RelayedError(sign.at("what"), sign.at("exit_code"));
 }
 
 /// Calls `sign(0)`, `sign(1)`, … each second until destroyed. A sign that can't be given is left out.
@@ -149,7 +149,7 @@ void RankBoard::work(const std::function<void()>& part) {
       pass_on_failure(sign);
     }
     // Rank 0 finds the sign and speaks.
-    if (fail(error.what(), error.exit_code()) && me_.rank > 0) throw PassedOn(error.what(), error.exit_code());
+    if (fail(error.what(), error.exit_code()) && me_.rank > 0) throw RelayedError(error.what(), error.exit_code());
     throw;
   } catch (const std::exception& error) {
     fail(error.what(), 1);

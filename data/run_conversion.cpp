@@ -32,15 +32,15 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// This process's part of the stages that end a plan, with all ranks.
+/// This process's tasks of the rounds that end a plan, with all ranks.
 void end_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board, const ConvertOptions& options) {
   const auto rank = static_cast<std::size_t>(options.me.rank);
   const auto size = static_cast<std::size_t>(options.me.size);
-  for (const Stage& stage : conversion.stages(folder.scratch())) {
+  for (const PlanRound& round : conversion.plan_rounds(folder.scratch())) {
     board.work_together([&] {
       std::atomic<bool> stop = false;
-      const std::size_t own = stage.tasks > rank ? (stage.tasks - rank - 1) / size + 1 : 0;
-      run_tasks(own, options.threads, stop, [&](std::size_t i) { stage.run(rank + i * size); });
+      const std::size_t own = round.tasks > rank ? (round.tasks - rank - 1) / size + 1 : 0;
+      run_tasks(own, options.threads, stop, [&](std::size_t i) { round.run(rank + i * size); });
     });
   }
 }
@@ -72,7 +72,7 @@ std::vector<ShardTable> make_tables(const Conversion& conversion, const std::vec
   const Outputs outputs(conversion.outputs());
   std::vector<ShardTable> tables;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    MadeShards all = made_shards(outputs, i, results);
+    OutputShards all = shards_of_output(outputs, i, results);
     tables.emplace_back(fs::absolute(outputs[i].folder).string(), outputs[i].split, conversion.spec(i, all.most),
                         std::move(all.shards));
   }

@@ -179,13 +179,13 @@ void make_many_shards(const std::filesystem::path& folder) {
     data::ShardContent content(spec);
     content.samples =
         labeled_samples(ByteBuffer(1300 * 4), std::vector<std::int64_t>(1300, static_cast<std::int64_t>(i)));
-    shards.push_back(data::write_shard(folder / data::shard_name("train", i, 1000), content));
+    shards.push_back(data::write_shard(folder / data::shard_file_name("train", i, 1000), content));
   }
   data::write_manifest(data::ShardTable(std::filesystem::absolute(folder).string(), "train", spec, shards));
 }
 
 void run_index(const std::filesystem::path& folder) {
-  if (!std::filesystem::exists(folder / data::kManifestName)) make_many_shards(folder);
+  if (!std::filesystem::exists(folder / data::kDatasetManifest)) make_many_shards(folder);
   const auto begin = Clock::now();
   const auto dataset = open_dataset(folder.string());
   const std::int64_t n = dataset->size();

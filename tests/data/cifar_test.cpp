@@ -71,10 +71,10 @@ TEST_F(Cifar, NamesWhatIsWrong) {
   test::write_text(folder_.path() / "train.bin", content(10, 2, 100));
   test::write_text(folder_.path() / "test.bin", content(3, 2, 100));
   std::filesystem::create_directories(out_ / "val");
-  test::write_text(out_ / "val" / kManifestName, "");
+  test::write_text(out_ / "val" / kDatasetManifest, "");
   EXPECT_THAT(message_of<UsageError>([&] { convert_cifar(folder_.path(), {.out = out_, .split = {}}); }),
               HasSubstr("holds a dataset already"));
-  EXPECT_FALSE(std::filesystem::exists(out_ / "train" / kManifestName));
+  EXPECT_FALSE(std::filesystem::exists(out_ / "train" / kDatasetManifest));
 }
 
 }  // namespace

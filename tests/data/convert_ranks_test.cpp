@@ -42,7 +42,7 @@ class RanksOfImages : public Images {
 
 TEST_F(RanksOfImages, AnyNumberMakesTheSameBits) {
   const auto expected = whole();
-  EXPECT_EQ(expected.count(kManifestName), 1u);
+  EXPECT_EQ(expected.count(kDatasetManifest), 1u);
   for (const int size : {2, 3, 4, 20}) {  // the last: more than shards
     const auto results = convert_by(size);
     EXPECT_GE(std::ranges::count_if(results, [](const auto& result) { return result.conversion.complete; }), 1);
@@ -56,7 +56,7 @@ TEST_F(RanksOfImages, TheLastToFinishWritesTheManifest) {
   const auto first = convert_as({0, 3, "a"});
   EXPECT_FALSE(first.conversion.complete);
   EXPECT_FALSE(convert_as({2, 3, "a"}).conversion.complete);
-  EXPECT_FALSE(fs::exists(out_ / kManifestName));
+  EXPECT_FALSE(fs::exists(out_ / kDatasetManifest));
   const auto last = convert_as({1, 3, "a"});
   EXPECT_TRUE(last.conversion.complete);
   EXPECT_EQ(last.conversion.kept_shards, 0);
@@ -79,7 +79,7 @@ TEST_F(RanksOfImages, ALostRanksPartIsMadeByTheNextRun) {
 TEST_F(RanksOfImages, SignsOfAnotherJobOfTheSameSizeDoNotCount) {
   convert_as({0, 2, "a"});
   EXPECT_FALSE(convert_as({1, 2, "b"}).conversion.complete);
-  EXPECT_FALSE(fs::exists(out_ / kManifestName));
+  EXPECT_FALSE(fs::exists(out_ / kDatasetManifest));
   EXPECT_TRUE(convert_as({0, 2, "b"}).conversion.complete);
 }
 
@@ -94,7 +94,7 @@ TEST_F(RanksOfImages, AFailedRankLeavesNoManifest) {
     return message_of<DataError>([&] { convert_images(source_, own); });
   });
   EXPECT_THAT(errors, testing::ElementsAre("", "killed", ""));
-  EXPECT_FALSE(fs::exists(out_ / kManifestName));
+  EXPECT_FALSE(fs::exists(out_ / kDatasetManifest));
   EXPECT_TRUE(convert().conversion.complete);
   EXPECT_EQ(files_below(out_), expected);
 }
@@ -114,7 +114,7 @@ TEST_F(RanksOfImages, WhatRankZeroCannotPlanFailsOnAll) {
   for (const std::string& error : errors) EXPECT_THAT(error, AllOf(HasSubstr("class c9"), HasSubstr("empty")));
   fs::remove(source_ / "c9");
   EXPECT_GE(convert_by(2).size(), 2u) << "what is left of the failure is in nobody's way";
-  EXPECT_TRUE(fs::exists(out_ / kManifestName));
+  EXPECT_TRUE(fs::exists(out_ / kDatasetManifest));
 }
 
 TEST_F(RanksOfImages, AnotherJobIsKeptOut) {

@@ -28,7 +28,7 @@ TEST_F(Images, GoesOnAfterAnInterruption) {
     if (done == 25) throw DataError("killed");
   };
   EXPECT_EQ(message_of<DataError>([&] { convert_images(source_, stopped); }), "killed");
-  EXPECT_FALSE(fs::exists(out_ / kManifestName));
+  EXPECT_FALSE(fs::exists(out_ / kDatasetManifest));
   const auto begun = snapshot();
   EXPECT_GT(begun.size(), 1u);
   const fs::path half = out_ / ".train-00005-of-00006.h5.other-host.1.0123456789abcdef.tmp";
@@ -105,7 +105,7 @@ TEST_F(StoppedImages, AShardOfOtherImagesIsNamed) {
 
 TEST_F(Images, ShardsOfAnotherConversionAreNotTakenOver) {
   fs::remove(convert().table().path(1));
-  fs::remove(out_ / kManifestName);
+  fs::remove(out_ / kDatasetManifest);
   const auto before = snapshot();
   EXPECT_THAT(message_of<UsageError>([&] { convert(); }), AllOf(HasSubstr("holds shards"), HasSubstr(out_.string())));
   EXPECT_EQ(snapshot(), before);

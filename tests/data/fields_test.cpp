@@ -83,7 +83,7 @@ TEST_F(Fields, ComeBackFromShards) {
     EXPECT_GT(table.shards().size(), 1u);
     EXPECT_EQ(table.spec(), kind.spec);
     for (const ShardInfo& shard : table.shards()) EXPECT_EQ(version_of(folder / shard.file), kShardVersion);
-    EXPECT_EQ(version_of(folder / kManifestName), 2U);
+    EXPECT_EQ(version_of(folder / kDatasetManifest), 2U);
     const ShardTable parsed = ShardTable::parse(table.serialize());
     EXPECT_EQ(parsed.hash(), table.hash());
     EXPECT_EQ(parsed.spec(), table.spec());

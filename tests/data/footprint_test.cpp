@@ -98,7 +98,7 @@ class Footprint : public testing::Test {
         bytes.assign(length_of(sample), static_cast<std::byte>(sample));
         content.add_encoded(bytes, 0, {1, 1, 3}, "");
       }
-      shards.push_back(data::write_shard(fs::path(folder) / data::shard_name("train", i, kShards), content));
+      shards.push_back(data::write_shard(fs::path(folder) / data::shard_file_name("train", i, kShards), content));
     }
     data::write_manifest(data::ShardTable(folder, "train", spec, shards));
   }
@@ -179,7 +179,7 @@ TEST_F(Footprint, ARankOpensItsOwnShardsAndReadsItsOwnBytes) {
     part->shared()->read(step->indices, out);
     for (const std::int64_t sample : step->indices) {
       bytes += length_of(sample);
-      shards.insert(data::shard_name("train", sample / kPerShard, kShards));
+      shards.insert(data::shard_file_name("train", sample / kPerShard, kShards));
     }
   }
   const std::int64_t read = bytes_read() - before;

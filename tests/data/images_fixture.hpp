@@ -69,7 +69,7 @@ class Images : public ::testing::Test {
       }
     };
     convert_images(source_, options);
-    fs::remove(out_ / kManifestName);
+    fs::remove(out_ / kDatasetManifest);
     fs::copy(kept, out_, fs::copy_options::recursive);
   }
 
@@ -77,7 +77,7 @@ class Images : public ::testing::Test {
   std::map<std::string, std::string> snapshot() const {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::directory_iterator(out_)) {
-      if (entry.is_regular_file() && entry.path().filename() != kManifestName) {
+      if (entry.is_regular_file() && entry.path().filename() != kDatasetManifest) {
         files[entry.path().filename()] = read_file(entry.path());
       }
     }

@@ -13,7 +13,7 @@
 namespace mn::data {
 namespace {
 
-/// Made-up files of samples x in chunks of so many, and of contiguous labels.
+/// NewValue-up files of samples x in chunks of so many, and of contiguous labels.
 Hdf5Table chunked_files(const std::vector<std::int64_t>& lengths, std::int64_t chunk, std::int64_t sample_bytes) {
   const SampleSpec spec{
       {{.name = "x", .dtype = DType::kUInt8, .shape = {sample_bytes}}, {.name = "y", .dtype = DType::kInt64}}};
@@ -44,7 +44,7 @@ double read_ratio(const Hdf5Table& table, const OrderOptions& order, int ranks, 
                           std::int64_t sample_bytes, std::int64_t& counter) {
       const std::int64_t first = sample / in_block * in_block;
       const std::int64_t samples = std::min(in_block, table.files()[file].num_samples - first);
-      (void)cache.get(file << 46 | field << 40 | static_cast<std::uint64_t>(first), [&]() -> LruCache<int>::Made {
+      (void)cache.get(file << 46 | field << 40 | static_cast<std::uint64_t>(first), [&]() -> LruCache<int>::NewValue {
         counter += samples;
         return {std::make_shared<const int>(0), samples * sample_bytes, samples};
       });

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 TEST_F(Shards, DamagedManifestsAreNamed) {
   make_fixed_shards(path_, 300);
-  const auto file = path_ / kManifestName;
+  const auto file = path_ / kDatasetManifest;
   const std::string good = read_file(file);
   const auto use = [&] { return message_of<DataError>([&] { (void)read_manifest(path_); }); };
   EXPECT_EQ(use(), "");
@@ -41,10 +41,10 @@ TEST_F(Shards, DamagedManifestsAreNamed) {
 
 TEST_F(Shards, EqualTablesAreEqualFiles) {
   const ShardTable table = make_fixed_shards(path_, 300);
-  const std::string first = read_file(path_ / kManifestName);
+  const std::string first = read_file(path_ / kDatasetManifest);
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // HDF5's times are in seconds
   write_manifest(table);
-  EXPECT_EQ(read_file(path_ / kManifestName), first);
+  EXPECT_EQ(read_file(path_ / kDatasetManifest), first);
 }
 
 TEST_F(Shards, ATableSurvivesTheWireAndGarbageDoesNot) {

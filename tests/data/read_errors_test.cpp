@@ -154,7 +154,7 @@ TEST_F(Shards, OtherErrorsAreNotWaitedFor) {
   std::vector<SampleError> damaged;
   EXPECT_THROW(dataset->read(std::span(&index, 1), out_, &damaged), DataError);
   EXPECT_EQ(bad_reads, 0) << "one attempt";
-  std::filesystem::remove(path_ / shard_name("train", 1, 3));
+  std::filesystem::remove(path_ / shard_file_name("train", 1, 3));
   const std::int64_t in_removed = 130;
   EXPECT_THROW(dataset->read(std::span(&in_removed, 1), out_, &damaged), DataError);
 }
@@ -169,7 +169,7 @@ TEST_F(Shards, NeedNoFileLocks) {
 
 TEST_F(Shards, ReadsMayWait) {
   make_fixed_shards(path_, 10);
-  const File file(path_ / kManifestName, File::Mode::kRead);
+  const File file(path_ / kDatasetManifest, File::Mode::kRead);
   int open_files = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;

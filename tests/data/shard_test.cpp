@@ -59,7 +59,7 @@ TEST_F(Shards, EncodedSamplesComeBackThroughATable) {
 TEST_F(Shards, EqualContentGivesEqualFiles) {
   make_fixed_shards(folder_.path() / "a", 200);
   make_fixed_shards(folder_.path() / "b", 200);
-  const std::string name = shard_name("train", 0, 2);
+  const std::string name = shard_file_name("train", 0, 2);
   EXPECT_EQ(read_file(folder_.path() / "a" / name), read_file(folder_.path() / "b" / name));
 }
 
@@ -132,7 +132,7 @@ void make_copies(const std::filesystem::path& folder, int shards) {
   const ShardTable one = write_fixed_dataset(*make_fixed(1), {.out = folder, .split = "train", .shard_bytes = 23}, {});
   std::vector<ShardInfo> copies(shards, one.shards()[0]);
   for (int i = 0; i < shards; ++i) {
-    copies[i].file = shard_name("copy", i, shards);
+    copies[i].file = shard_file_name("copy", i, shards);
     std::filesystem::copy(one.path(0), folder / copies[i].file);
   }
   write_manifest(ShardTable(folder.string(), "train", one.spec(), copies, one.block_samples()));
@@ -183,7 +183,7 @@ TEST_F(Shards, HdfToolsReadThem) {
   std::filesystem::create_directories(path_);
   make_encoded(path_);
   if (std::system("command -v h5dump >/dev/null") != 0) GTEST_SKIP() << "h5dump is not installed: cmake/setup --tests";
-  const std::string file = (path_ / shard_name("train", 2, 3)).string();
+  const std::string file = (path_ / shard_file_name("train", 2, 3)).string();
   const std::string out = (folder_.path() / "dump").string();
   ASSERT_EQ(std::system(("h5dump -d /data/image -b LE -o " + out + " " + file + " >/dev/null").c_str()), 0);
   std::string expected;
@@ -194,7 +194,7 @@ TEST_F(Shards, HdfToolsReadThem) {
   EXPECT_EQ(read_file(out), expected);
   ASSERT_EQ(std::system(("h5dump -d /data/label -y -w 0 " + file + " > " + out).c_str()), 0);
   EXPECT_THAT(read_file(out), HasSubstr("21, 22, 23"));
-  EXPECT_EQ(std::system(("h5dump -H " + (path_ / kManifestName).string() + " >/dev/null").c_str()), 0);
+  EXPECT_EQ(std::system(("h5dump -H " + (path_ / kDatasetManifest).string() + " >/dev/null").c_str()), 0);
 }
 
 TEST_F(Shards, WritesNothingIntoAnExistingDataset) {
@@ -241,7 +241,7 @@ TEST(LargeShard, SamplesBeyond2GiBComeBack) {
     images.offsets.back() = std::ssize(images.bytes);
   }
   content.add_encoded(encoded_sample(40), 6, {1, 1, 3}, "last");
-  ShardInfo info = write_shard(folder.path() / shard_name("train", 0, 1), content);
+  ShardInfo info = write_shard(folder.path() / shard_file_name("train", 0, 1), content);
   EXPECT_GT(info.bytes, std::int64_t{1} << 31);
   write_manifest(ShardTable(folder.path().string(), "train", spec, {info}));
   content = ShardContent();

@@ -31,7 +31,7 @@ TEST_F(ShardWriterTest, FixedSamplesComeBackInOrder) {
   ShardWriter writer(out_, pairs(), {.split = "val", .shard_bytes = 8 * 128});
   for (std::int32_t i = 0; i < 300; ++i) add_pair(writer, i);
   EXPECT_EQ(writer.size(), 300);
-  EXPECT_FALSE(std::filesystem::exists(out_ / data::kManifestName));
+  EXPECT_FALSE(std::filesystem::exists(out_ / data::kDatasetManifest));
   writer.finish();
   const data::ShardTable table = data::read_manifest(out_);
   EXPECT_GT(table.shards().size(), 1u);
@@ -99,7 +99,7 @@ TEST_F(ShardWriterTest, WithoutFinishThereIsNoDataset) {
     ShardWriter writer(out_, pairs());
     add_pair(writer, 1);
   }
-  EXPECT_FALSE(std::filesystem::exists(out_ / data::kManifestName));
+  EXPECT_FALSE(std::filesystem::exists(out_ / data::kDatasetManifest));
   EXPECT_THAT(message_of<DataError>([&] { ShardWriter(out_, pairs()).finish(); }), HasSubstr("no samples"));
 }
 

@@ -70,7 +70,7 @@ inline ShardTable make_encoded(const std::filesystem::path& folder) {
     for (std::int64_t i = 0; i < count; ++i, ++sample) {
       content.add_encoded(encoded_sample(sample), sample, {10, 20, 3}, "key-" + std::to_string(sample));
     }
-    shards.push_back(write_shard(folder / shard_name("train", shards.size(), 3), content));
+    shards.push_back(write_shard(folder / shard_file_name("train", shards.size(), 3), content));
   }
   ShardTable table(folder.string(), "train", spec, shards);
   write_manifest(table);

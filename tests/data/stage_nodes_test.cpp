@@ -162,11 +162,11 @@ TEST_F(StageNodesTest, WithoutTheJobsKeyNothingIsGiven) {
   make_nodes(2);
   want_all(0);
   ASSERT_TRUE(has_all(0));
-  for (const auto call : {StageRequest::Call::kGet, StageRequest::Call::kAsk}) {
+  for (const auto kind : {StageRequest::Kind::kGet, StageRequest::Kind::kAsk}) {
     const Fd stranger =
         connect_until("127.0.0.1", port_of(nodes_[0]->listener), Clock::now() + std::chrono::seconds(9));
     ASSERT_TRUE(stranger);
-    const StageRequest request{.key = {std::byte{7}}, .call = call};
+    const StageRequest request{.key = {std::byte{7}}, .kind = kind};
     EXPECT_TRUE(send_bytes(stranger, std::as_bytes(std::span(&request, 1))));
     std::byte answer{};
     EXPECT_FALSE(receive_until(stranger, {&answer, 1}, Clock::now() + std::chrono::seconds(9)));

@@ -54,7 +54,7 @@ class Tar : public testing::Test {
     write("a.tar", content);
     const std::string error = message_of<DataError>([&] { convert(); });
     EXPECT_EQ(std::ranges::count(error, '\n'), 0) << error;
-    EXPECT_FALSE(fs::exists(out_ / kManifestName));
+    EXPECT_FALSE(fs::exists(out_ / kDatasetManifest));
     return error;
   }
   /// Number of shards among these files.
@@ -249,7 +249,7 @@ TEST_F(Tar, ALostRanksPartIsMadeByTheNextRun) {
   const auto expected = files_below(out_);
   fs::remove_all(out_);
   convert_tar({tars_.string()}, options({0, 2, "a"}));
-  fs::remove(out_ / shard_name("train", 0, shards_in(expected)));  // the first of a tar file with several
+  fs::remove(out_ / shard_file_name("train", 0, shards_in(expected)));  // the first of a tar file with several
   EXPECT_GT(convert().conversion.kept_shards, 0);
   EXPECT_EQ(files_below(out_), expected);
 }

@@ -33,6 +33,7 @@
 #include <mn/core/error.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/sampler.hpp>
+#include <mn/data/shard_content.hpp>
 #include <mn/data/stored_dataset.hpp>
 #include <mn/data/sub_dataset.hpp>
 
@@ -77,10 +78,7 @@ data::ShardTable table_of(const Case& data) {
   const SampleSpec spec = labeled({.kind = data.kind, .shape = shape}, 1000);
   std::vector<data::ShardInfo> shards(data.shards);
   for (std::int64_t i = 0; i < data.shards; ++i) {
-    char name[64];
-    std::snprintf(name, sizeof name, "train-%05lld-of-%05lld.h5", static_cast<long long>(i),
-                  static_cast<long long>(data.shards));
-    shards[i].file = name;
+    shards[i].file = data::shard_file_name("train", i, data.shards);
     shards[i].num_samples = data.samples * (i + 1) / data.shards - data.samples * i / data.shards;
     shards[i].bytes = shards[i].num_samples * data.sample_bytes;
   }

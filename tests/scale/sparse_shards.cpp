@@ -76,8 +76,8 @@ data::ShardTable make_sparse_shards(const std::string& folder, FieldKind kind, s
   std::vector<data::ShardInfo> infos;
   for (std::int64_t i = 0; i < shards; ++i) {
     const std::int64_t count = samples * (i + 1) / shards - samples * i / shards;
-    infos.push_back(
-        make_shard(std::filesystem::path(folder) / data::shard_name("train", i, shards), spec, count, sample_bytes));
+    infos.push_back(make_shard(std::filesystem::path(folder) / data::shard_file_name("train", i, shards), spec, count,
+                               sample_bytes));
   }
   return {folder, "train", spec, std::move(infos)};
 }

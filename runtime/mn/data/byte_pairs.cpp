@@ -65,7 +65,7 @@ class PairCounts {
     std::vector<std::int32_t> tokens;
     std::int64_t weight;
   };
-  struct Places {
+  struct PairUse {
     std::int64_t weight = 0;
     std::vector<std::size_t> words;
   };
@@ -125,7 +125,7 @@ class PairCounts {
   }
 
   std::vector<Word> words_;
-  std::unordered_map<Merge, Places, Vocabulary::MergeHash> pairs_;
+  std::unordered_map<Merge, PairUse, Vocabulary::MergeHash> pairs_;
   std::vector<Merge> new_;  // pairs without an entry in the queue
   std::priority_queue<Entry> queue_;
 };

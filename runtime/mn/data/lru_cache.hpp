@@ -30,7 +30,7 @@ class LruCache {
   static constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
   /// What get() makes where there is none.
-  struct Made {
+  struct NewValue {
     std::shared_ptr<const Value> value;  ///< null: is returned, but not kept
     std::int64_t cost = 0;
     std::int64_t uses = kUnlimited;  ///< so many get()s (with the one that made it) and find()s return it
@@ -39,7 +39,7 @@ class LruCache {
   /// Keeps values up to a total cost of `capacity`, and the last one whatever it costs.
   explicit LruCache(std::int64_t capacity) : capacity_(capacity) {}
 
-  /// The value of that key, by `make()` → Made if there is none. Throws what make() throws.
+  /// The value of that key, by `make()` → NewValue if there is none. Throws what make() throws.
   template <class Make>
   [[nodiscard]] std::shared_ptr<const Value> get(std::uint64_t key, const Make& make) {
     std::unique_lock lock(mutex_);
@@ -47,7 +47,7 @@ class LruCache {
     if (auto found = use(key)) return found;
     making_.insert(key);
     lock.unlock();
-    Made made;
+    NewValue made;
     try {
       made = make();
     } catch (...) {
@@ -110,7 +110,7 @@ class LruCache {
  private:
   struct Entry {
     std::uint64_t key;
-    Made made;
+    NewValue made;
     Time used_at;
   };
   using At = typename std::list<Entry>::iterator;
@@ -128,7 +128,7 @@ class LruCache {
     return value;
   }
 
-  void insert(std::uint64_t key, Made made) {
+  void insert(std::uint64_t key, NewValue made) {
     ++values_made_;
     if (--made.uses == 0) return;
     entries_.push_front({key, std::move(made), std::chrono::steady_clock::now()});

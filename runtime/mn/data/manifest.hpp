@@ -18,7 +18,7 @@
 
 namespace mn::data {
 
-inline constexpr const char* kManifestName = "manifest.h5";
+inline constexpr const char* kDatasetManifest = "manifest.h5";
 
 /// The shards of a dataset, in order: samples are numbered through them.
 class ShardTable : public StoredTable {

@@ -118,7 +118,7 @@ void write_table(hid_t file, const ShardTable& table) {
 /// Publishes a manifest: `write(file)` fills the HDF5 file.
 template <class Write>
 void publish_manifest(const std::string& folder, std::uint32_t version, const Write& write) {
-  TemporaryFile temporary(std::filesystem::path(folder) / kManifestName);
+  TemporaryFile temporary(std::filesystem::path(folder) / kDatasetManifest);
   {
     const H5Lock lock;
     const std::string what = "cannot create " + temporary.path().string();
@@ -136,10 +136,10 @@ void publish_manifest(const std::string& folder, std::uint32_t version, const Wr
 /// What read(bytes of the manifest) returns.
 template <class Read>
 auto read_sealed(const std::filesystem::path& folder, const char* remedy, const Read& read) {
-  const std::filesystem::path path = folder / kManifestName;
+  const std::filesystem::path path = folder / kDatasetManifest;
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
-    throw DataError("there are no shards in " + folder.string() + " (no " + kManifestName +
+    throw DataError("there are no shards in " + folder.string() + " (no " + kDatasetManifest +
                     "): make them with mnshard, e.g. `mnshard idx data/mnist --out DIR`");
   }
   try {
@@ -174,7 +174,7 @@ void write_hdf5_manifest(const Hdf5Table& table) {
 }
 
 bool has_hdf5_manifest(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / kManifestName;
+  const std::filesystem::path path = folder / kDatasetManifest;
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return false;
   Seal seal;

@@ -28,7 +28,7 @@ OpenFiles::OpenFiles(std::shared_ptr<const StoredTable> table, const StoredDatas
 
 std::shared_ptr<const StoredFile> OpenFiles::get(std::size_t key, std::size_t file,
                                                  const std::function<File()>& open_bytes) {
-  return open_.get(key, [&]() -> LruCache<StoredFile>::Made {
+  return open_.get(key, [&]() -> LruCache<StoredFile>::NewValue {
     auto opened = budget_.with_room([&] { return table_->open(file, open_bytes(), counters_); });
     // One limit for both: a file costs its share of the handles, or of the memory.
     const std::int64_t cost = std::max(opened->index_bytes(), options_.index_bytes / options_.open_files);
@@ -73,7 +73,7 @@ std::uint64_t OpenFiles::key_of(std::size_t file, std::size_t field, std::int64_
 
 std::shared_ptr<const ByteBuffer> OpenFiles::block(const StoredFile& from, std::size_t file, std::size_t field,
                                                    std::int64_t number) {
-  return blocks_.get(key_of(file, field, number), [&]() -> LruCache<ByteBuffer>::Made {
+  return blocks_.get(key_of(file, field, number), [&]() -> LruCache<ByteBuffer>::NewValue {
     warn_of_little_room();
     auto made = from.load_block(field, number);
     const std::int64_t bytes = std::ssize(*made);

@@ -234,7 +234,7 @@ void ShardContent::add_info(std::array<std::uint16_t, 3> height_width_channels, 
   key_offsets.push_back(key_bytes.size());
 }
 
-std::string shard_name(const std::string& split, std::size_t index, std::size_t count) {
+std::string shard_file_name(const std::string& split, std::size_t index, std::size_t count) {
   char numbers[48];
   std::snprintf(numbers, sizeof numbers, "-%05zu-of-%05zu.h5", index, count);
   return split + numbers;

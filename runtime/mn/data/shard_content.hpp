@@ -38,7 +38,7 @@ struct ShardContent {
 };
 
 /// "train-00042-of-01000.h5".
-[[nodiscard]] std::string shard_name(const std::string& split, std::size_t index, std::size_t count);
+[[nodiscard]] std::string shard_file_name(const std::string& split, std::size_t index, std::size_t count);
 
 /// Fixed samples that go into one shard of about `shard_bytes`: whole blocks, if it holds several.
 [[nodiscard]] std::int64_t samples_per_shard(const SampleSpec& spec, std::int64_t shard_bytes);

@@ -34,19 +34,19 @@ StagePeers::StagePeers(StageNodes nodes)
 
 StageSource StagePeers::ask(std::uint64_t file) {
   StageSource source;
-  if (homes_.empty() || !request(home_of(file), StageRequest::Call::kAsk, file, nodes_.self, source)) return {};
+  if (homes_.empty() || !request(home_of(file), StageRequest::Kind::kAsk, file, nodes_.self, source)) return {};
   return source.node < nodes_.servers.size() ? source : StageSource();
 }
 
-void StagePeers::tell(StageRequest::Call call, std::uint64_t file, std::uint32_t about) {
+void StagePeers::tell(StageRequest::Kind kind, std::uint64_t file, std::uint32_t about) {
   StageAnswer answer;
-  if (!homes_.empty()) (void)request(home_of(file), call, file, about, answer);
+  if (!homes_.empty()) (void)request(home_of(file), kind, file, about, answer);
 }
 
 StageAnswer StagePeers::get(std::uint64_t file, std::uint32_t node, std::int64_t bytes,
                             const std::function<void(std::uint32_t, std::span<const std::byte>)>& take) {
   StageAnswer answer = StageAnswer::kNo;
-  const Fd from = request(node, StageRequest::Call::kGet, file, nodes_.self, answer);
+  const Fd from = request(node, StageRequest::Kind::kGet, file, nodes_.self, answer);
   if (!from || answer != StageAnswer::kYes) return answer;
   ByteBuffer piece;
   for (std::int64_t at = 0; at < bytes; at += std::ssize(piece)) {
@@ -62,10 +62,10 @@ StageAnswer StagePeers::get(std::uint64_t file, std::uint32_t node, std::int64_t
 }
 
 template <class Answer>
-Fd StagePeers::request(std::uint32_t node, StageRequest::Call call, std::uint64_t file, std::uint32_t about,
+Fd StagePeers::request(std::uint32_t node, StageRequest::Kind kind, std::uint64_t file, std::uint32_t about,
                        Answer& answer) {
   if (is_lost_[node]) return {};
-  Fd connection = connect(node, {nodes_.key, call, about, file});
+  Fd connection = connect(node, {nodes_.key, kind, about, file});
   const bool is_reached = static_cast<bool>(connection);
   if (is_reached && receive(connection, answer, kAnswerTime)) {
     was_reached_[node] = true;

@@ -33,9 +33,9 @@ inline constexpr std::chrono::seconds kStagePieceTime{60};
 
 /// How a connection begins; one request each.
 struct StageRequest {
-  enum class Call : std::uint32_t { kAsk, kAdd, kRemove, kGet };
+  enum class Kind : std::uint32_t { kAsk, kAdd, kRemove, kGet };
   StageKey key = {};
-  Call call = Call::kAsk;
+  Kind kind = Kind::kAsk;
   std::uint32_t node = 0;
   std::uint64_t file = 0;
 };
@@ -55,10 +55,10 @@ class StagePeers {
   [[nodiscard]] StageSource ask(std::uint64_t file);
   /// This node has a copy, which others may get if it has a server.
   void add(std::uint64_t file) {
-    if (!homes_.empty() && !nodes_.servers[nodes_.self].empty()) tell(StageRequest::Call::kAdd, file, nodes_.self);
+    if (!homes_.empty() && !nodes_.servers[nodes_.self].empty()) tell(StageRequest::Kind::kAdd, file, nodes_.self);
   }
   /// `node` has none.
-  void remove(std::uint64_t file, std::uint32_t node) { tell(StageRequest::Call::kRemove, file, node); }
+  void remove(std::uint64_t file, std::uint32_t node) { tell(StageRequest::Kind::kRemove, file, node); }
   void give_up(std::uint64_t file) { remove(file, nodes_.self); }
 
   /// Gets `bytes` of a copy in pieces: take(checksum, piece). kNo if there is no such copy, or a damaged one.
@@ -69,10 +69,10 @@ class StagePeers {
   [[nodiscard]] std::uint32_t home_of(std::uint64_t file) const { return homes_[file % homes_.size()]; }
   /// A connection on which the answer to a request has come, which `answer` gets; empty if there is none.
   template <class Answer>
-  [[nodiscard]] Fd request(std::uint32_t node, StageRequest::Call call, std::uint64_t file, std::uint32_t about,
+  [[nodiscard]] Fd request(std::uint32_t node, StageRequest::Kind kind, std::uint64_t file, std::uint32_t about,
                            Answer& answer);
   [[nodiscard]] Fd connect(std::uint32_t node, const StageRequest& request);
-  void tell(StageRequest::Call call, std::uint64_t file, std::uint32_t about);
+  void tell(StageRequest::Kind kind, std::uint64_t file, std::uint32_t about);
 
   StageNodes nodes_;
   std::vector<std::uint32_t> homes_;                    // nodes with servers; empty: this is the only node

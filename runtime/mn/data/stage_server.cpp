@@ -54,27 +54,27 @@ void StageServer::answer(const Fd& connection, const std::stop_token& stop) {
   const auto bytes = std::as_writable_bytes(std::span(&request, 1));
   // (1): without the job's key no answer.
   if (!receive_until(connection, bytes, Clock::now() + kRequestTime) || !is_same(request.key, key_)) return;
-  if (request.call == StageRequest::Call::kGet) return give(request.file, connection, stop);
+  if (request.kind == StageRequest::Kind::kGet) return give(request.file, connection, stop);
   std::unique_lock lock(mutex_);
-  if (request.call == StageRequest::Call::kAsk) {
+  if (request.kind == StageRequest::Kind::kAsk) {
     const StageSource source = directory_.ask(request.file, request.node, Clock::now());
     lock.unlock();
     reply(connection, source);
     return;
   }
-  if (request.call == StageRequest::Call::kAdd) directory_.add(request.file, request.node);
-  if (request.call == StageRequest::Call::kRemove) directory_.remove(request.file, request.node);
+  if (request.kind == StageRequest::Kind::kAdd) directory_.add(request.file, request.node);
+  if (request.kind == StageRequest::Kind::kRemove) directory_.remove(request.file, request.node);
   lock.unlock();
   reply(connection, StageAnswer::kYes);
 }
 
 void StageServer::give(std::uint64_t file, const Fd& connection, const std::stop_token& stop) {
-  struct Given {
+  struct CopyCounter {
     std::atomic<int>& count;
     int before = count++;
-    ~Given() { --count; }
-  } const given{given_};
-  if (given.before >= kMaxGiven) {
+    ~CopyCounter() { --count; }
+  } const counter{given_};
+  if (counter.before >= kMaxGiven) {
     reply(connection, StageAnswer::kBusy);
     return;
   }

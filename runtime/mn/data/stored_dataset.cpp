@@ -37,10 +37,10 @@ std::filesystem::path find_dataset(const std::string& name_or_path, const std::f
   const auto folders = candidates(name_or_path, installed);
   for (const auto& folder : folders) {
     std::error_code error;
-    if (std::filesystem::exists(folder / kManifestName, error)) return std::filesystem::absolute(folder);
+    if (std::filesystem::exists(folder / kDatasetManifest, error)) return std::filesystem::absolute(folder);
   }
   const std::string looked = join(folders, ", ", [](const std::filesystem::path& folder) { return folder.string(); });
-  throw DataError("no dataset \"" + name_or_path + "\" (looked for " + kManifestName + " in " + looked +
+  throw DataError("no dataset \"" + name_or_path + "\" (looked for " + kDatasetManifest + " in " + looked +
                   "): give its folder, set MN_DATA, or make it with mnshard, e.g. `mnshard idx data/mnist --out DIR`");
 }
 

@@ -43,8 +43,8 @@ std::int64_t bytes_of(const std::vector<BatchField>& fields) {
 BatchMaker::BatchMaker(std::shared_ptr<const Dataset> source, const LoaderOptions& options, int threads)
     : source_(std::move(source)), options_(&options), copier_(options.device), team_(threads) {}
 
-MadeBatch BatchMaker::make(const SamplerStep& step, std::int64_t order, RawSamples& raw) const {
-  MadeBatch made;
+LoadedBatch BatchMaker::make(const SamplerStep& step, std::int64_t order, RawSamples& raw) const {
+  LoadedBatch made;
   made.times.begun = std::chrono::steady_clock::now();
   std::vector<std::int64_t> indices = step.indices;
   std::vector<BatchField> fields = read(step, order, indices, raw, made);
@@ -61,7 +61,7 @@ MadeBatch BatchMaker::make(const SamplerStep& step, std::int64_t order, RawSampl
 }
 
 std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::int64_t order,
-                                         std::vector<std::int64_t>& indices, RawSamples& raw, MadeBatch& made) const {
+                                         std::vector<std::int64_t>& indices, RawSamples& raw, LoadedBatch& made) const {
   std::vector<SampleError>& first_damaged = made.damaged;
   for (int round = 0;; ++round) {
     std::vector<SampleError> damaged;

@@ -24,7 +24,7 @@ struct BatchTimes {
   Time transformed = {};
 };
 
-struct MadeBatch {
+struct LoadedBatch {
   Batch batch;
   CopyTicket copied;
   BatchBytes bytes;
@@ -40,7 +40,7 @@ class BatchMaker {
 
   /// `raw` gets the samples; it keeps its memory for the next one. Of several batches, that of the lowest `order` is
   /// transformed first. Throws what reading and transforming throw.
-  [[nodiscard]] MadeBatch make(const SamplerStep& step, std::int64_t order, RawSamples& raw) const;
+  [[nodiscard]] LoadedBatch make(const SamplerStep& step, std::int64_t order, RawSamples& raw) const;
   /// From now on nothing is transformed.
   void end() { ends_ = true; }
   /// What to throw where so many samples of an epoch were damaged, `damaged` the last of them.
@@ -50,7 +50,7 @@ class BatchMaker {
   /// Reads and transforms; replaces damaged samples by others until none is left.
   [[nodiscard]] std::vector<BatchField> read(const SamplerStep& step, std::int64_t order,
                                              std::vector<std::int64_t>& indices, RawSamples& raw,
-                                             MadeBatch& made) const;
+                                             LoadedBatch& made) const;
   [[nodiscard]] Transformed transform(RawBatch& batch, std::int64_t order, std::vector<SampleError>& damaged) const;
 
   std::shared_ptr<const Dataset> source_;

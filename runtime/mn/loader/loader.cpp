@@ -46,7 +46,7 @@ struct Slot {
   std::int64_t order = 0;           // slots before it
   bool ready = false;
   bool wanted = true;  // false once load_state() has gone elsewhere
-  MadeBatch made;
+  LoadedBatch made;
   std::exception_ptr error;
 };
 
