@@ -8,7 +8,6 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/data/hdf5_table.hpp>
 #include <mn/data/stored_dataset.hpp>
@@ -113,14 +112,6 @@ void print_fields(const ShardTable& table) {
 
 ShardTable table_of(const std::string& name) { return read_manifest(find_dataset(name)); }
 
-std::size_t field_of(const SampleSpec& spec, const std::string& name) {
-  try {
-    return spec.position(name);
-  } catch (const ArgumentError& error) {
-    throw UsageError(std::string("--field: ") + error.what());
-  }
-}
-
 }  // namespace
 
 int run_idx(Arguments arguments, const Settings& settings) {
@@ -197,16 +188,11 @@ int run_extract(Arguments arguments, const Settings& settings) {
     return extract_index(folder, index, settings);
   }
   const ShardTable table = table_of(arguments[0]);
-  const std::size_t field = settings.fields.empty() ? 0 : field_of(table.spec(), settings.fields.back());
+  const std::size_t field =
+      settings.fields.empty() ? 0 : field_position(table.spec(), settings.fields.back(), "--field");
   const auto sample = extract_sample(table, index, field);
-  const std::string_view bytes(reinterpret_cast<const char*>(sample.bytes.data()), sample.bytes.size());
-  if (settings.out.empty()) {
-    std::cout.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
-    if (!std::cout) throw DataError("cannot write the sample to standard output");
-  } else {
-    write_file(settings.out, bytes);
-  }
-  std::cerr << "sample " << index << ": " << bytes.size() << " bytes"
+  write_sample(sample.bytes, settings.out);
+  std::cerr << "sample " << index << ": " << sample.bytes.size() << " bytes"
             << (sample.label < 0 ? " of " + table.spec()[field].name : ", label " + std::to_string(sample.label))
             << (sample.key.empty() ? "" : ", from " + sample.key) << "\n";
   return 0;

@@ -2,9 +2,8 @@
 
 #include <cstring>
 
-#include <sys/stat.h>
-
 #include <mn/core/error.hpp>
+#include <mn/data/hdf5_table.hpp>
 
 namespace mn::data {
 
@@ -20,10 +19,12 @@ std::int64_t label_of(const ShardReader& shard, std::int64_t sample) {
 }
 
 nlohmann::json source_facts(const std::filesystem::path& file) {
-  struct stat facts = {};
-  if (::stat(file.c_str(), &facts) != 0) return nullptr;
-  const std::int64_t changed = std::int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec;
-  return {{"path", std::filesystem::absolute(file).string()}, {"bytes", facts.st_size}, {"changed", changed}};
+  try {
+    const auto [changed, bytes] = modified_and_bytes(file);
+    return {{"path", std::filesystem::absolute(file).string()}, {"bytes", bytes}, {"changed", changed}};
+  } catch (const FileError&) {
+    return nullptr;
+  }
 }
 
 }  // namespace mn::data

@@ -1,7 +1,6 @@
 #include "data/image_list.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <fstream>
@@ -9,7 +8,6 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <thread>
 
 #include <sys/stat.h>
 
@@ -18,6 +16,7 @@
 #include <mn/core/text.hpp>
 
 #include "data/folder_names.hpp"
+#include "data/run_tasks.hpp"
 
 namespace mn::data {
 namespace {
@@ -46,16 +45,8 @@ class SizeLookup {
   /// Needed at the end.
   void flush() {
     std::vector<std::int64_t> sizes(pending_.size());
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&] {
-      for (std::size_t i = next++; i < sizes.size(); i = next++) sizes[i] = look_up(pending_[i].key);
-    };
-    {
-      std::vector<std::jthread> workers;
-      const std::size_t count = std::min<std::size_t>(threads_, sizes.size() / kEach);
-      for (std::size_t t = 1; t < count; ++t) workers.emplace_back(work);
-      work();
-    }
+    const int threads = std::min(threads_, static_cast<int>(sizes.size() / kEach));
+    run_tasks(sizes.size(), threads, [&](std::size_t i) { sizes[i] = look_up(pending_[i].key); });
     for (std::size_t i = 0; i < sizes.size(); ++i) add_to_plan(pending_[i], sizes[i]);
     pending_.clear();
   }

@@ -7,6 +7,7 @@
 #include <mn/data/hdf5_reader.hpp>
 
 #include "data/index_files.hpp"
+#include "data/inspect.hpp"
 
 namespace mn::data {
 namespace {
@@ -21,25 +22,17 @@ ClassRange range_in(const Hdf5Table& table, std::size_t file, std::size_t f) {
     range.most = std::max(range.most, own.most);
     if (own.is_in(kMaxClasses)) continue;
     throw DataError(table.path(file).string() + ": field " + field.name + " has the value " +
-                    std::to_string(own.least < 0 ? own.least : own.most) + ", but classes are 0 to " +
-                    std::to_string(kMaxClasses - 1) + ": number them, or leave --class-field out");
+                    std::to_string(own.outlier()) + ", but classes are 0 to " + std::to_string(kMaxClasses - 1) +
+                    ": number them, or leave --class-field out");
   }
   return range;
-}
-
-std::size_t position_of(const SampleSpec& spec, const std::string& name) {
-  try {
-    return spec.position(name);
-  } catch (const ArgumentError& error) {
-    throw UsageError(std::string("--class-field: ") + error.what());
-  }
 }
 
 }  // namespace
 
 Hdf5Table with_classes(const Hdf5Table& table, const std::string& name) {
   SampleSpec spec = table.spec();
-  const std::size_t f = position_of(spec, name);
+  const std::size_t f = field_position(spec, name, "--class-field");
   FieldSpec& field = spec.fields[f];
   field.num_classes = 1;
   if (const std::string problem = problem_of(spec); !problem.empty()) {

@@ -1,15 +1,16 @@
 #include "data/inspect.hpp"
 
 #include <algorithm>
-#include <atomic>
+#include <iostream>
 #include <mutex>
-#include <thread>
 
 #include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
 #include <mn/data/classes.hpp>
 #include <mn/data/shard_reader.hpp>
 
 #include "data/conversion.hpp"
+#include "data/run_tasks.hpp"
 
 namespace mn::data {
 namespace {
@@ -33,8 +34,8 @@ void judge_classes(const ShardReader& reader, std::size_t field, const FieldSpec
     const ClassRange range = range_of(spec.dtype, values.subspan(at, length));
     at += length;
     if (range.is_in(spec.num_classes)) continue;
-    const std::int64_t bad = range.least < 0 ? range.least : range.most;
-    result.damage.push_back({reader.path(), i, "its " + spec.name + " " + std::to_string(bad) + " is not a class"});
+    result.damage.push_back(
+        {reader.path(), i, "its " + spec.name + " " + std::to_string(range.outlier()) + " is not a class"});
   }
 }
 
@@ -100,21 +101,14 @@ VerifyReport verify_dataset(const ShardTable& table, int threads,
                             const std::function<void(std::int64_t, std::int64_t)>& progress) {
   const std::size_t shards = table.shards().size();
   std::vector<Verified> results(shards);
-  std::atomic<std::size_t> next = 0;
   std::int64_t done = 0;
   std::mutex mutex;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < shards; i = next++) {
-      results[i] = verify_shard(table, i);
-      const std::lock_guard lock(mutex);
-      ++done;
-      if (progress) progress(done, static_cast<std::int64_t>(shards));
-    }
-  };
-  std::vector<std::jthread> workers;
-  for (int t = 1; t < threads; ++t) workers.emplace_back(work);
-  work();
-  workers.clear();  // joins
+  run_tasks(shards, threads, [&](std::size_t i) {
+    results[i] = verify_shard(table, i);
+    const std::lock_guard lock(mutex);
+    ++done;
+    if (progress) progress(done, static_cast<std::int64_t>(shards));
+  });
 
   VerifyReport report;
   report.shards = static_cast<std::int64_t>(shards);
@@ -126,11 +120,29 @@ VerifyReport verify_dataset(const ShardTable& table, int threads,
   return report;
 }
 
-ExtractedSample extract_sample(const ShardTable& table, std::int64_t index, std::size_t field) {
-  if (index < 0 || index >= table.num_samples()) {
-    throw UsageError("there is no sample " + std::to_string(index) + ": the dataset has " +
-                     std::to_string(table.num_samples()) + ", counted from 0");
+void check_sample_number(std::int64_t index, std::int64_t samples) {
+  if (index >= 0 && index < samples) return;
+  throw UsageError("there is no sample " + std::to_string(index) + ": the dataset has " + std::to_string(samples) +
+                   ", counted from 0");
+}
+
+std::size_t field_position(const SampleSpec& spec, const std::string& name, const std::string& option) {
+  try {
+    return spec.position(name);
+  } catch (const ArgumentError& error) {
+    throw UsageError(option + ": " + error.what());
   }
+}
+
+void write_sample(std::span<const std::byte> sample, const std::string& out) {
+  const std::string_view bytes(reinterpret_cast<const char*>(sample.data()), sample.size());
+  if (!out.empty()) return write_file(out, bytes);
+  std::cout.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
+  if (!std::cout) throw DataError("cannot write the sample to standard output");
+}
+
+ExtractedSample extract_sample(const ShardTable& table, std::int64_t index, std::size_t field) {
+  check_sample_number(index, table.num_samples());
   const auto [shard, sample] = table.locate(index);
   const ShardReader reader(open_shard(table, shard), std::make_shared<IoCounters>());
   ExtractedSample result;

@@ -16,6 +16,7 @@
 #include <mn/data/stored_dataset.hpp>
 
 #include "data/index_files.hpp"
+#include "data/inspect.hpp"
 
 namespace mn::data {
 namespace {
@@ -60,7 +61,7 @@ void judge_classes(const Hdf5Reader& reader, const Hdf5Table& table, const Block
   const std::int64_t first = block.number * reader.block_samples(block.field);
   throw DataError(table.path(block.file).string() + ": among samples " + std::to_string(first) + " to " +
                   std::to_string(first + reader.samples_in(block.field, block.number) - 1) + " a " + field.name +
-                  " is " + std::to_string(range.least < 0 ? range.least : range.most) + ", which is not a class");
+                  " is " + std::to_string(range.outlier()) + ", which is not a class");
 }
 
 }  // namespace
@@ -126,21 +127,13 @@ int verify_index(const std::filesystem::path& folder, int threads) {
 
 int extract_index(const std::filesystem::path& folder, std::int64_t sample, const Settings& settings) {
   const StoredDataset dataset(std::make_shared<const Hdf5Table>(open_index(folder)));
-  if (sample < 0 || sample >= dataset.size()) {
-    throw UsageError("there is no sample " + std::to_string(sample) + ": the dataset has " +
-                     std::to_string(dataset.size()) + ", counted from 0");
-  }
-  const std::size_t field = settings.fields.empty() ? 0 : dataset.spec().position(settings.fields.back());
+  check_sample_number(sample, dataset.size());
+  const std::size_t field =
+      settings.fields.empty() ? 0 : field_position(dataset.spec(), settings.fields.back(), "--field");
   RawSamples out;
   dataset.read(std::span(&sample, 1), out);
-  const std::string_view bytes(reinterpret_cast<const char*>(out.columns[field].bytes.data()),
-                               out.columns[field].bytes.size());
-  if (settings.out.empty()) {
-    std::cout.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
-    if (!std::cout) throw DataError("cannot write the sample to standard output");
-  } else {
-    write_file(settings.out, bytes);
-  }
+  const auto& bytes = out.columns[field].bytes;
+  write_sample(bytes, settings.out);
   std::cerr << "sample " << sample << ": " << bytes.size() << " bytes of " << dataset.spec()[field].name << "\n";
   return 0;
 }

@@ -14,7 +14,6 @@
 // Cost: memory of one shard a thread, and 100 bytes for each shard on the last rank.
 #include "data/run_conversion.hpp"
 
-#include <atomic>
 #include <string>
 #include <utility>
 
@@ -38,9 +37,8 @@ void end_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard&
   const auto size = static_cast<std::size_t>(options.me.size);
   for (const PlanRound& round : conversion.plan_rounds(folder.scratch())) {
     board.work_together([&] {
-      std::atomic<bool> stop = false;
       const std::size_t own = round.tasks > rank ? (round.tasks - rank - 1) / size + 1 : 0;
-      run_tasks(own, options.threads, stop, [&](std::size_t i) { round.run(rank + i * size); });
+      run_tasks(own, options.threads, [&](std::size_t i) { round.run(rank + i * size); });
     });
   }
 }

@@ -47,7 +47,7 @@ class Ranks {
     return step;
   }
 
-  nlohmann::json state() const { return samplers_[0]->state(samplers_[0]->epoch(), samplers_[0]->consumed()); }
+  nlohmann::json state() const { return samplers_[0]->state(samplers_[0]->position()); }
   void load(const nlohmann::json& state) {
     for (auto& sampler : samplers_) sampler->load_state(state);
   }

@@ -16,6 +16,8 @@ struct ClassRange {
   std::int64_t most = -1;
   /// Whether all values are classes.
   [[nodiscard]] bool is_in(std::int64_t num_classes) const noexcept { return least >= 0 && most < num_classes; }
+  /// The value to name in an error if is_in() is false.
+  [[nodiscard]] std::int64_t outlier() const noexcept { return least < 0 ? least : most; }
 };
 
 /// The smallest and the largest of these integers; ClassRange() of none. Those beyond an int64 count as its largest.

@@ -144,24 +144,6 @@ H5 h5_element_type(DType dtype, bool is_unsigned) {
   return type;
 }
 
-hid_t h5_native_type(DType dtype) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return H5T_NATIVE_UINT8;
-    case DType::kInt32:
-      return H5T_NATIVE_INT32;
-    case DType::kInt64:
-      return H5T_NATIVE_INT64;
-    case DType::kFloat32:
-      return H5T_NATIVE_FLOAT;
-    case DType::kFloat64:
-      return H5T_NATIVE_DOUBLE;
-    default:
-      break;
-  }
-  return h5_stored_type(dtype);  // throws
-}
-
 DType h5_dtype(hid_t type, const std::string& what) {
   for (const DType dtype : {DType::kUInt8, DType::kInt32, DType::kInt64, DType::kFloat32, DType::kFloat64}) {
     if (H5Tequal(type, h5_stored_type(dtype)) > 0) return dtype;
@@ -273,7 +255,7 @@ void h5_write_array(hid_t group, const char* name, ConstBufferView data, std::sp
   const H5 out(
       H5Dcreate2(group, name, h5_stored_type(data.dtype), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), what);
   if (data.count == 0) return;
-  h5_check(H5Dwrite(out.get(), h5_native_type(data.dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT, data.data), what);
+  h5_check(H5Dwrite(out.get(), h5_stored_type(data.dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT, data.data), what);
 }
 
 void h5_read_array(hid_t group, const char* name, BufferView data) {
@@ -285,7 +267,7 @@ void h5_read_array(hid_t group, const char* name, BufferView data) {
     throw DataError(std::string(name) + " has another type or length than it should");
   }
   if (data.count == 0) return;
-  h5_check(H5Dread(source.get(), h5_native_type(data.dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT, data.data), what);
+  h5_check(H5Dread(source.get(), h5_stored_type(data.dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT, data.data), what);
 }
 
 std::int64_t h5_count(hid_t group, const char* name) {

@@ -56,13 +56,12 @@ class H5Lock {
   unsigned plugins_ = 0;  // which kinds the program lets it load
 };
 
-/// HDF5's little-endian type for stored integers and floats of 32 and 64 bits. ArgumentError for other ones.
+/// HDF5's little-endian type for integers and floats of 32 and 64 bits, in files and, as this machine is little endian, in
+/// memory. Throws ArgumentError for all others.
 [[nodiscard]] hid_t h5_stored_type(DType dtype);
 /// A type of one's own for any dtype: 16-bit floats as numpy reads them (bfloat16 as its bits, uint16), bool as h5py
 /// does. `is_unsigned`: for the unsigned integer of the same size.
 [[nodiscard]] H5 h5_element_type(DType dtype, bool is_unsigned = false);
-/// The same in this machine's byte order.
-[[nodiscard]] hid_t h5_native_type(DType dtype);
 /// The dtype of a stored type; DataError that names `what` for any other type.
 [[nodiscard]] DType h5_dtype(hid_t type, const std::string& what);
 

@@ -18,31 +18,16 @@ class MemoryDataset final : public Dataset {
  public:
   /// Takes `samples` over. Throws ArgumentError unless they are such samples (check_samples()); counts classes.
   MemoryDataset(SampleSpec spec, RawSamples samples);
-
- private:
-  std::int64_t do_size() const override { return samples_.size(); }
-  const SampleSpec& do_spec() const override { return spec_; }
-  void do_read(std::span<const std::int64_t> indices, RawSamples& out,
-               std::vector<SampleError>* damaged) const override;
-  std::uint64_t do_fingerprint() const override;
-  StorageLayout do_layout() const override { return {.bytes = samples_.bytes()}; }
-
-  SampleSpec spec_;
-  RawSamples samples_;
-};
-
-/// As a MemoryDataset of all pieces one after another, but they stay where they are: to join them would take their
-/// memory twice.
-class PiecesDataset final : public Dataset {
- public:
-  /// Throws ArgumentError unless the pieces' columns match the spec.
-  PiecesDataset(SampleSpec spec, std::vector<RawSamples> pieces);
+  /// Takes over pieces that follow one another: to join them would take their memory twice. Classes must be counted
+  /// already. Throws ArgumentError unless the pieces are such samples.
+  MemoryDataset(SampleSpec spec, std::vector<RawSamples> pieces);
 
  private:
   std::int64_t do_size() const override { return firsts_.back(); }
   const SampleSpec& do_spec() const override { return spec_; }
   void do_read(std::span<const std::int64_t> indices, RawSamples& out,
                std::vector<SampleError>* damaged) const override;
+  std::uint64_t do_fingerprint() const override;
   StorageLayout do_layout() const override;
   /// The piece of a sample, and its number there.
   [[nodiscard]] std::pair<const RawSamples*, std::int64_t> locate(std::int64_t index) const;

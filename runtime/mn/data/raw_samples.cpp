@@ -104,9 +104,9 @@ void check_classes(const RawColumn& column, FieldSpec& field) {
   std::int64_t sample = 0;  // the first one that is wrong
   while (data::range_of(field.dtype, column.sample(sample)).is_in(field.num_classes)) ++sample;
   const data::ClassRange own = data::range_of(field.dtype, column.sample(sample));
-  throw ArgumentError("sample " + std::to_string(sample) + " has " + field.name + " " +
-                      std::to_string(own.least < 0 ? own.least : own.most) + ": classes are 0 to " +
-                      std::to_string(field.num_classes - 1) + "; a field of num_classes 0 holds any numbers");
+  throw ArgumentError("sample " + std::to_string(sample) + " has " + field.name + " " + std::to_string(own.outlier()) +
+                      ": classes are 0 to " + std::to_string(field.num_classes - 1) +
+                      "; a field of num_classes 0 holds any numbers");
 }
 
 }  // namespace

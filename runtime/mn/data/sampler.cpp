@@ -51,26 +51,25 @@ Sampler::Sampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOpti
 std::optional<SamplerStep> Sampler::next() {
   auto step = do_next();
   if (step) {
-    consumed_ = step->consumed;
+    position_.consumed = step->consumed;
   } else {
-    set_epoch(epoch_ + 1);
+    set_epoch(position_.epoch + 1);
   }
   return step;
 }
 
 void Sampler::set_epoch(std::int64_t epoch) {
-  epoch_ = epoch;
-  consumed_ = 0;
+  position_ = {.epoch = epoch};
   do_reorder();
 }
 
-nlohmann::json Sampler::state(std::int64_t epoch, std::int64_t consumed) const {
+nlohmann::json Sampler::state(const EpochPosition& position) const {
   const data::OrderOptions& order = options_.order;
   return {{"dataset", to_hex(fingerprint_)},
           {"samples", size_},
           {"seed", options_.seed},
-          {"epoch", epoch},
-          {"consumed", consumed},
+          {"epoch", position.epoch},
+          {"consumed", position.consumed},
           {"ranks", options_.ranks},
           {"batchsize", options_.batchsize},
           {"shuffle", order.shuffle},
@@ -112,7 +111,7 @@ void Sampler::load_state(const nlohmann::json& state) {
     options_.order = order_from(state);
     options_.seed = whole_number<decltype(options_.seed)>(state.at("seed"));
     set_epoch(epoch);
-    consumed_ = consumed;
+    position_.consumed = consumed;
   } catch (const nlohmann::json::exception& e) {
     throw DataError(std::string("the sampler's state to resume from is damaged: ") + e.what());
   }

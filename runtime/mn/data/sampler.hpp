@@ -33,6 +33,22 @@ struct SamplerStep {
   std::vector<std::int64_t> indices;  ///< this rank's samples; may be empty in the last steps
 };
 
+/// How much of its epochs a loader has handed out.
+struct EpochPosition {
+  std::int64_t epoch = 0;     ///< completed epochs
+  std::int64_t consumed = 0;  ///< samples of the current epoch, over all ranks
+
+  /// The step was handed out.
+  void pass(const SamplerStep& step) {
+    epoch = step.epoch + (step.ends_epoch ? 1 : 0);
+    consumed = step.ends_epoch ? 0 : step.consumed;
+  }
+  /// Epochs, with the fraction of the current epoch of `samples`.
+  [[nodiscard]] double detail(std::int64_t samples) const {
+    return static_cast<double>(epoch) + static_cast<double>(consumed) / static_cast<double>(samples);
+  }
+};
+
 /// Which samples this rank takes, step after step. Every rank has the same steps, and each sample comes exactly once an
 /// epoch. Steps are numbers alone: no data is touched.
 class Sampler {
@@ -48,13 +64,14 @@ class Sampler {
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
   [[nodiscard]] std::uint64_t seed() const noexcept { return options_.seed; }
-  [[nodiscard]] std::int64_t epoch() const noexcept { return epoch_; }
-  [[nodiscard]] std::int64_t consumed() const noexcept { return consumed_; }
+  [[nodiscard]] std::int64_t epoch() const noexcept { return position_.epoch; }
+  [[nodiscard]] std::int64_t consumed() const noexcept { return position_.consumed; }
+  [[nodiscard]] const EpochPosition& position() const noexcept { return position_; }
   /// Steps of a whole epoch, the same on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const { return do_steps_per_epoch(); }
 
-  /// One small record, equal on all ranks: what follows once `consumed` samples of `epoch` have been used.
-  [[nodiscard]] nlohmann::json state(std::int64_t epoch, std::int64_t consumed) const;
+  /// A small record, equal on all ranks, from which load_state() continues at `position`.
+  [[nodiscard]] nlohmann::json state(const EpochPosition& position) const;
   /// Continues from a state; seed and order come from it. Throws DataError if it belongs to another dataset, is not
   /// such a record, or cannot be continued here.
   void load_state(const nlohmann::json& state);
@@ -79,8 +96,7 @@ class Sampler {
   std::int64_t size_;
   std::uint64_t fingerprint_;
   SamplerOptions options_;
-  std::int64_t epoch_ = 0;
-  std::int64_t consumed_ = 0;
+  EpochPosition position_;
 };
 
 /// For data that every rank can read. Step k of an epoch (but for the last two) takes positions [k·G, (k +

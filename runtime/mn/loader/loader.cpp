@@ -99,15 +99,13 @@ class DataLoader::Impl {
     const SamplerStep& step = *slot->step;
     count_damaged(slot->made.damaged, step.epoch);
     slot->made.copied.wait(slot->made.batch.fields);
-    epoch_ = step.epoch + (step.ends_epoch ? 1 : 0);
-    consumed_ = step.ends_epoch ? 0 : step.consumed;
+    position_.pass(step);
     return std::move(slot->made.batch);
   }
 
   void load_state(const nlohmann::json& state) {
     sampler_->load_state(state);
-    epoch_ = sampler_->epoch();
-    consumed_ = sampler_->consumed();
+    position_ = sampler_->position();
     const std::lock_guard lock(mutex_);
     todo_.clear();
     for (const auto& slot : queue_) {  // a worker finishes the slot that it holds; nobody else does then
@@ -119,8 +117,7 @@ class DataLoader::Impl {
 
   const SubDataset& dataset() const { return *dataset_; }
   const Sampler& sampler() const { return *sampler_; }
-  std::int64_t epoch() const { return epoch_; }
-  std::int64_t consumed() const { return consumed_; }
+  const EpochPosition& position() const { return position_; }
   std::int64_t corrupt() const { return corrupt_; }
   double data_wait_s() const {
     return waits_for_.queue_s + waits_for_.storage_s + waits_for_.transform_s + waits_for_.copy_s;
@@ -244,8 +241,7 @@ class DataLoader::Impl {
   int workers_count_;
   int prefetch_;
   BatchMaker maker_;
-  std::int64_t epoch_ = 0;
-  std::int64_t consumed_ = 0;
+  EpochPosition position_;    // after the batch handed out last
   std::int64_t corrupt_ = 0;  // damaged samples in corrupt_epoch_
   std::int64_t corrupt_epoch_ = 0;
   LoaderStats waits_for_;                    // seconds alone
@@ -274,18 +270,13 @@ DataLoader::~DataLoader() = default;
 std::optional<Batch> DataLoader::next() { return impl_->next(); }
 std::int64_t DataLoader::dataset_size() const noexcept { return impl_->dataset().global_size(); }
 std::int64_t DataLoader::steps_per_epoch() const { return impl_->sampler().steps_per_epoch(); }
-std::int64_t DataLoader::epoch() const { return impl_->epoch(); }
-
-double DataLoader::epoch_detail() const {
-  return static_cast<double>(impl_->epoch()) +
-         static_cast<double>(impl_->consumed()) / static_cast<double>(dataset_size());
-}
-
+std::int64_t DataLoader::epoch() const { return impl_->position().epoch; }
+double DataLoader::epoch_detail() const { return impl_->position().detail(dataset_size()); }
 double DataLoader::data_wait_s() const { return impl_->data_wait_s(); }
 LoaderStats DataLoader::stats() const { return impl_->stats(); }
 int DataLoader::ranks() const { return impl_->dataset().ranks(); }
 std::int64_t DataLoader::corrupt() const noexcept { return impl_->corrupt(); }
-nlohmann::json DataLoader::state() const { return impl_->sampler().state(impl_->epoch(), impl_->consumed()); }
+nlohmann::json DataLoader::state() const { return impl_->sampler().state(impl_->position()); }
 void DataLoader::load_state(const nlohmann::json& state) { impl_->load_state(state); }
 
 }  // namespace mn

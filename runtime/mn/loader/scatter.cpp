@@ -214,7 +214,7 @@ std::shared_ptr<const Dataset> scatter_parts(const Dataset* dataset, const Sampl
     part = receive_part(spec, comm, options.root);
   }
   throw_if_failed(comm.bcast_obj(outcome, options.root));
-  return std::make_shared<PiecesDataset>(spec, std::move(part));
+  return std::make_shared<MemoryDataset>(spec, std::move(part));
 }
 
 }  // namespace

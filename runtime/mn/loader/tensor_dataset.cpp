@@ -112,8 +112,7 @@ class TensorLoader::Impl {
   std::optional<Batch> next() {
     const auto step = sampler_->next();
     if (!step) return std::nullopt;
-    epoch_ = step->epoch + (step->ends_epoch ? 1 : 0);
-    consumed_ = step->ends_epoch ? 0 : step->consumed;
+    position_.pass(*step);
     Batch batch;
     batch.samples = static_cast<std::int64_t>(step->indices.size());
     const at::Tensor indices = at::tensor(step->indices, at::kLong);
@@ -129,13 +128,11 @@ class TensorLoader::Impl {
 
   void load_state(const nlohmann::json& state) {
     sampler_->load_state(state);
-    epoch_ = sampler_->epoch();
-    consumed_ = sampler_->consumed();
+    position_ = sampler_->position();
   }
 
   const Sampler& sampler() const { return *sampler_; }
-  std::int64_t epoch() const { return epoch_; }
-  std::int64_t consumed() const { return consumed_; }
+  const EpochPosition& position() const { return position_; }
   int ranks() const { return ranks_; }
 
  private:
@@ -153,8 +150,7 @@ class TensorLoader::Impl {
   std::unique_ptr<GlobalSampler> sampler_;
   c10::Device device_;
   int ranks_;
-  std::int64_t epoch_ = 0;
-  std::int64_t consumed_ = 0;
+  EpochPosition position_;
 };
 
 TensorLoader::TensorLoader(TensorDataset dataset, const std::shared_ptr<Communicator>& comm,
@@ -164,15 +160,10 @@ TensorLoader::TensorLoader(TensorDataset dataset, const std::shared_ptr<Communic
 TensorLoader::~TensorLoader() = default;
 
 std::optional<Batch> TensorLoader::next() { return impl_->next(); }
-std::int64_t TensorLoader::epoch() const { return impl_->epoch(); }
-
-double TensorLoader::epoch_detail() const {
-  const auto size = static_cast<double>(impl_->sampler().size());
-  return static_cast<double>(impl_->epoch()) + static_cast<double>(impl_->consumed()) / size;
-}
-
+std::int64_t TensorLoader::epoch() const { return impl_->position().epoch; }
+double TensorLoader::epoch_detail() const { return impl_->position().detail(impl_->sampler().size()); }
 std::int64_t TensorLoader::steps_per_epoch() const { return impl_->sampler().steps_per_epoch(); }
-nlohmann::json TensorLoader::state() const { return impl_->sampler().state(impl_->epoch(), impl_->consumed()); }
+nlohmann::json TensorLoader::state() const { return impl_->sampler().state(impl_->position()); }
 void TensorLoader::load_state(const nlohmann::json& state) { impl_->load_state(state); }
 int TensorLoader::ranks() const { return impl_->ranks(); }
 
