@@ -1,3 +1,5 @@
+#include "data/convert.hpp"
+
 #include <algorithm>
 #include <fstream>
 #include <numeric>
@@ -7,7 +9,6 @@
 #include <mn/core/file_kind.hpp>
 #include <mn/core/json.hpp>
 
-#include "data/convert.hpp"
 #include "data/fixed_conversion.hpp"
 
 namespace mn::data {

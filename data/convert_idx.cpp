@@ -1,8 +1,9 @@
+#include "data/convert.hpp"
+
 #include <mn/core/error.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/data/memory_dataset.hpp>
 
-#include "data/convert.hpp"
 #include "data/fixed_conversion.hpp"
 
 namespace mn::data {

@@ -1,3 +1,5 @@
+#include "data/convert.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -5,7 +7,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
 
-#include "data/convert.hpp"
 #include "data/fixed_conversion.hpp"
 #include "data/npy.hpp"
 #include "data/unzip.hpp"

@@ -3,6 +3,8 @@
 // A tar file becomes as many shards as its images call for: its length, times the part that images take of the first
 // MiBs of the first tar file, as headers may take more than small images. Shard i of n holds the samples that begin in
 // the i-th of n equal parts of the file. Each tar file is a unit, read once, from its beginning to its end.
+#include "data/convert_images.hpp"
+
 #include <algorithm>
 
 #include <mn/core/checksum.hpp>
@@ -11,7 +13,6 @@
 #include <mn/core/json.hpp>
 
 #include "data/conversion_part.hpp"
-#include "data/convert_images.hpp"
 #include "data/image_list.hpp"
 #include "data/locked_folder.hpp"
 #include "data/webdataset.hpp"

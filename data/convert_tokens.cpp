@@ -7,6 +7,8 @@
 //     texts, the token "end of text" follows each one's part.
 // (2) Pieces, vocabulary and tokens are functions of the files and options alone: not of ranks and threads.
 // (3) The conversion is claimed, and so resumable, only when all files of tokens are on stable storage.
+#include "data/convert.hpp"
+
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -17,7 +19,6 @@
 #include <mn/core/file.hpp>
 #include <mn/data/vocabulary.hpp>
 
-#include "data/convert.hpp"
 #include "data/fixed_conversion.hpp"
 #include "data/text_files.hpp"
 #include "data/token_file.hpp"

@@ -1,12 +1,13 @@
 // A field of indexed files whose numbers are classes: HDF5 does not say so, and how many there are is in the data
 // alone.
+#include "data/index_files.hpp"
+
 #include <algorithm>
 
 #include <mn/core/error.hpp>
 #include <mn/data/classes.hpp>
 #include <mn/data/hdf5_reader.hpp>
 
-#include "data/index_files.hpp"
 #include "data/inspect.hpp"
 
 namespace mn::data {

@@ -1,3 +1,5 @@
+#include "data/mncheck/commands.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <iostream>
@@ -6,8 +8,6 @@
 
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
-
-#include "data/mncheck/commands.hpp"
 
 namespace mn::check {
 namespace {

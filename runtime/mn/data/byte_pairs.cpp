@@ -6,10 +6,10 @@
 // (2) A pair gains weight only in the round that makes the later of its tokens, and loses some in later ones. So
 //     queue_ has one entry for each pair but those dropped, of the pair's weight or more: best() corrects the top.
 // Cost: the words' bytes in memory, times about 20; time in proportion to what the merges change.
+#include <mn/data/vocabulary.hpp>
+
 #include <queue>
 #include <unordered_map>
-
-#include <mn/data/vocabulary.hpp>
 
 namespace mn {
 namespace {

@@ -5,13 +5,14 @@
 //
 // Sources: the HDF5 File Format Specification 3.0, IV.A.2.l (filter pipeline); RFC 1950 (zlib); LibLZF's format, which
 // h5py stores.
+#include <mn/data/chunk_filters.hpp>
+
 #include <cstring>
 #include <limits>
 
 #include <isa-l/igzip_lib.h>
 
 #include <mn/core/error.hpp>
-#include <mn/data/chunk_filters.hpp>
 
 namespace mn::data {
 namespace {

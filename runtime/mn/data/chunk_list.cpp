@@ -4,10 +4,11 @@
 //   kSkipping the same, and the filters that were skipped
 //   kAbsent   nothing: it was never written, and has 0 bytes
 // Numbers have 7 bits a byte, the lowest first; the highest bit says that more follow.
+#include <mn/data/chunk_list.hpp>
+
 #include <utility>
 
 #include <mn/core/error.hpp>
-#include <mn/data/chunk_list.hpp>
 
 namespace mn::data {
 namespace {

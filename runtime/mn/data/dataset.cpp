@@ -1,9 +1,10 @@
+#include <mn/data/dataset.hpp>
+
 #include <algorithm>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/data/dataset.hpp>
 
 namespace mn {
 namespace {

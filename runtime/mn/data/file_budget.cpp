@@ -1,10 +1,10 @@
+#include <mn/data/file_budget.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <vector>
 
 #include <sys/resource.h>
-
-#include <mn/data/file_budget.hpp>
 
 namespace mn::data {
 namespace {

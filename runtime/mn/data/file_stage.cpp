@@ -1,3 +1,5 @@
+#include <mn/data/file_stage.hpp>
+
 #include <algorithm>
 
 #include <fcntl.h>
@@ -10,7 +12,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/uninitialized.hpp>
-#include <mn/data/file_stage.hpp>
 #include <mn/data/retry.hpp>
 
 namespace mn::data {

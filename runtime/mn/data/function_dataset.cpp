@@ -1,8 +1,9 @@
+#include <mn/data/function_dataset.hpp>
+
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/classes.hpp>
-#include <mn/data/function_dataset.hpp>
 
 namespace mn {
 namespace {

@@ -1,9 +1,10 @@
+#include <mn/data/hdf5.hpp>
+
 #include <algorithm>
 
 #include <string.h>  // strnlen
 
 #include <mn/core/error.hpp>
-#include <mn/data/hdf5.hpp>
 
 namespace mn::data {
 namespace {

@@ -6,12 +6,13 @@
 //
 // (1) Addresses were compared with the file's length (Hdf5Table), and the file has that length still.
 // (2) What lies beyond the samples' shape in the chunks at its border is left out.
+#include <mn/data/hdf5_reader.hpp>
+
 #include <algorithm>
 #include <cstring>
 
 #include <mn/core/error.hpp>
 #include <mn/data/chunk_filters.hpp>
-#include <mn/data/hdf5_reader.hpp>
 
 namespace mn::data {
 namespace {

@@ -5,6 +5,8 @@
 // (2) hash() is the dataset's fingerprint in checkpoints: neither keys nor their encoding may change.
 //
 // Cost: one byte a chunk, four to six where chunks are compressed, read by one rank and sent to all.
+#include <mn/data/hdf5_table.hpp>
+
 #include <algorithm>
 
 #include <sys/stat.h>
@@ -14,7 +16,6 @@
 #include <mn/core/json.hpp>
 #include <mn/data/chunk_filters.hpp>
 #include <mn/data/hdf5_reader.hpp>
-#include <mn/data/hdf5_table.hpp>
 
 namespace mn::data {
 namespace {

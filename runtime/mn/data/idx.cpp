@@ -1,3 +1,5 @@
+#include <mn/data/idx.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <memory>
@@ -7,7 +9,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file_kind.hpp>
 #include <mn/data/dataset.hpp>
-#include <mn/data/idx.hpp>
 #include <mn/data/memory_dataset.hpp>
 
 namespace mn {

@@ -5,6 +5,8 @@
 // (2) A table that parses has columns of one length, counts that can't overflow, and file names without a folder.
 //
 // Cost: about 100 bytes a shard, read by one rank; locate() is a binary search.
+#include <mn/data/manifest.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -14,7 +16,6 @@
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/data/manifest.hpp>
 #include <mn/data/read_pool.hpp>
 #include <mn/data/retry.hpp>
 #include <mn/data/shard_reader.hpp>

@@ -3,6 +3,8 @@
 //
 // (1) No damaged byte reaches libhdf5, which is not made for it: the seal covers the whole file.
 // (2) A manifest is published by rename(2), after all shards: where there is one, the dataset is complete.
+#include <mn/data/manifest.hpp>
+
 #include <cstring>
 
 #include <mn/core/checksum.hpp>
@@ -12,7 +14,6 @@
 #include <mn/core/json.hpp>
 #include <mn/data/hdf5.hpp>
 #include <mn/data/hdf5_table.hpp>
-#include <mn/data/manifest.hpp>
 #include <mn/data/retry.hpp>
 
 namespace mn::data {

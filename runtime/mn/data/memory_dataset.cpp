@@ -1,9 +1,10 @@
+#include <mn/data/memory_dataset.hpp>
+
 #include <algorithm>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/gather.hpp>
-#include <mn/data/memory_dataset.hpp>
 
 namespace mn {
 

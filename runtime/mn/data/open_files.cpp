@@ -1,9 +1,10 @@
+#include <mn/data/open_files.hpp>
+
 #include <algorithm>
 
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/memory.hpp>
-#include <mn/data/open_files.hpp>
 
 namespace mn::data {
 

@@ -32,11 +32,12 @@
 // chunk, to know where windows begin. Memory: 8 bytes a window, and 24 bytes for each chunk of a window in use.
 //
 // Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, method 3.
+#include <mn/data/order.hpp>
+
 #include <algorithm>
 #include <bit>
 
 #include <mn/core/random.hpp>
-#include <mn/data/order.hpp>
 
 namespace mn::data {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/data/raw_samples.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -5,7 +7,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/data/classes.hpp>
-#include <mn/data/raw_samples.hpp>
 
 namespace mn {
 namespace data {

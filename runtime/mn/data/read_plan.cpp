@@ -1,6 +1,6 @@
-#include <algorithm>
-
 #include <mn/data/read_plan.hpp>
+
+#include <algorithm>
 
 namespace mn::data {
 

@@ -1,7 +1,7 @@
+#include <mn/data/read_pool.hpp>
+
 #include <algorithm>
 #include <system_error>
-
-#include <mn/data/read_pool.hpp>
 
 namespace mn::data {
 

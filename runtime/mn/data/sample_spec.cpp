@@ -2,6 +2,8 @@
 //
 // (1) A spec from a file is used only after problem_of() found nothing: products of its numbers cannot overflow then,
 //     and names can be names of HDF5 datasets.
+#include <mn/data/sample_spec.hpp>
+
 #include <algorithm>
 #include <set>
 
@@ -9,7 +11,6 @@
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 #include <mn/data/classes.hpp>
-#include <mn/data/sample_spec.hpp>
 
 namespace mn {
 namespace {

@@ -10,6 +10,8 @@
 // (6) A state of another dataset (by fingerprint and size) is rejected.
 //
 // Cost: batchsize evaluations of the order for each step, and StepDivision's; no messages, no table of samples.
+#include <mn/data/sampler.hpp>
+
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -18,7 +20,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
-#include <mn/data/sampler.hpp>
 
 namespace mn {
 namespace {

@@ -9,6 +9,8 @@
 // (4) Any failure removes the temporary file.
 //
 // Cost: each byte is read once for its checksum and written once; sections are aligned to 4 KiB.
+#include <mn/data/shard_content.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -20,7 +22,6 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/hdf5.hpp>
-#include <mn/data/shard_content.hpp>
 #include <mn/data/shard_header.hpp>
 
 namespace mn::data {

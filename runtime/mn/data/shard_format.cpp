@@ -1,7 +1,8 @@
+#include <mn/data/shard_format.hpp>
+
 #include <algorithm>
 
 #include <mn/core/text.hpp>
-#include <mn/data/shard_format.hpp>
 
 namespace mn::data {
 namespace {

@@ -13,6 +13,8 @@
 // (2) Numbers are little endian and lie at fixed offsets.
 // (3) What a shard holds is in the user block alone: HDF5's own structures are for other programs.
 // Cost: one pread of 4 KiB opens a shard.
+#include <mn/data/shard_header.hpp>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -21,7 +23,6 @@
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/data/shard_header.hpp>
 
 namespace mn::data {
 namespace {

@@ -7,6 +7,8 @@
 //
 // Cost: opening reads 4 KiB, the small fields (a label: 4 bytes a sample), for each varying field 8 bytes a sample, and
 // 4 for each block of a field; then one pread for each run of blocks.
+#include <mn/data/shard_reader.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -15,7 +17,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file_kind.hpp>
 #include <mn/data/shard_header.hpp>
-#include <mn/data/shard_reader.hpp>
 
 namespace mn::data {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/data/shard_writer.hpp>
+
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -9,7 +11,6 @@
 #include <mn/data/manifest.hpp>
 #include <mn/data/shard_content.hpp>
 #include <mn/data/shard_header.hpp>
-#include <mn/data/shard_writer.hpp>
 
 namespace mn {
 namespace {

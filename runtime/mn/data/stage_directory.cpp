@@ -1,6 +1,6 @@
-#include <algorithm>
-
 #include <mn/data/stage_directory.hpp>
+
+#include <algorithm>
 
 namespace mn::data {
 

@@ -1,6 +1,8 @@
 // O_TMPFILE makes a file that never has a name. Where the file system lacks it, mkostemp makes one under a random name
 // (O_EXCL, mode 0600), which is removed at once. Other processes of the node open it through /proc, as only the same
 // user may.
+#include <mn/data/stage_file.hpp>
+
 #include <cerrno>
 
 #include <fcntl.h>
@@ -11,7 +13,6 @@
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
-#include <mn/data/stage_file.hpp>
 
 namespace mn::data {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/data/stage_peers.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -6,7 +8,6 @@
 #include <mn/core/checksum.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/uninitialized.hpp>
-#include <mn/data/stage_peers.hpp>
 
 namespace mn::data {
 namespace {

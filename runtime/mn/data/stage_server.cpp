@@ -1,10 +1,11 @@
+#include <mn/data/stage_server.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
-#include <mn/data/stage_server.hpp>
 
 namespace mn::data {
 namespace {

@@ -23,10 +23,10 @@
 //     R / lanes more blocks than there are.
 //
 // Cost: O(lanes + ranks) additions a step; memory: the chunks of the windows that the step touches.
+#include <mn/data/step_division.hpp>
+
 #include <algorithm>
 #include <numeric>
-
-#include <mn/data/step_division.hpp>
 
 namespace mn::data {
 namespace {

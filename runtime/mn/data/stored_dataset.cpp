@@ -1,10 +1,11 @@
 // Datasets in files by name, table or description: open_dataset() and open_table().
+#include <mn/data/stored_dataset.hpp>
+
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
 #include <mn/data/hdf5_table.hpp>
 #include <mn/data/manifest.hpp>
-#include <mn/data/stored_dataset.hpp>
 
 namespace mn {
 namespace data {

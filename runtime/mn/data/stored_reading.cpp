@@ -11,6 +11,8 @@
 // (4) What is damaged in a copy on the node is read from the file itself (ReadAttempts).
 //
 // Cost: a binary search and a look into the caches for each sample; a pread for each run of neighbors or block.
+#include <mn/data/stored_reading.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -19,7 +21,6 @@
 #include <mn/core/error.hpp>
 #include <mn/data/read_attempts.hpp>
 #include <mn/data/read_plan.hpp>
-#include <mn/data/stored_reading.hpp>
 
 namespace mn::data {
 namespace {

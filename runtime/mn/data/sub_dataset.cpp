@@ -1,9 +1,10 @@
+#include <mn/data/sub_dataset.hpp>
+
 #include <algorithm>
 #include <tuple>
 
 #include <mn/core/error.hpp>
 #include <mn/data/order.hpp>
-#include <mn/data/sub_dataset.hpp>
 
 namespace mn {
 namespace {

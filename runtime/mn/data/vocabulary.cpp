@@ -5,6 +5,8 @@
 // (3) A document from outside can name no token that is not there, and no text of more than kMaxBytes.
 // Cost: encoding merges takes a pass over a word for each of its merges, once for each different word of a text; words
 // are short.
+#include <mn/data/vocabulary.hpp>
+
 #include <algorithm>
 #include <limits>
 
@@ -12,7 +14,6 @@
 #include <mn/core/file.hpp>
 #include <mn/core/file_kind.hpp>
 #include <mn/core/json.hpp>
-#include <mn/data/vocabulary.hpp>
 
 namespace mn {
 namespace {

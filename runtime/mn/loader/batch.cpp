@@ -1,3 +1,5 @@
+#include <mn/loader/batch.hpp>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -8,7 +10,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
-#include <mn/loader/batch.hpp>
 
 namespace mn {
 

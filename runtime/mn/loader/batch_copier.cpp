@@ -1,8 +1,9 @@
+#include <mn/loader/batch_copier.hpp>
+
 #include <ATen/core/Tensor.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <mn/loader/batch_copier.hpp>
 #include <mn/tensor/tensor.hpp>
 
 // Streams and events through c10's device-independent interface: one source for builds with and without CUDA.

@@ -1,3 +1,5 @@
+#include <mn/loader/batch_maker.hpp>
+
 #include <algorithm>
 #include <optional>
 
@@ -5,7 +7,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/random.hpp>
-#include <mn/loader/batch_maker.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/loader/loader_options.hpp>
+
 #include <algorithm>
 #include <cstring>
 
@@ -5,7 +7,6 @@
 #include <ATen/ops/empty.h>
 
 #include <mn/core/error.hpp>
-#include <mn/loader/loader_options.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/loader/function_iterator.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -8,7 +10,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/loader/function_iterator.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/loader/image_transform.hpp>
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -12,7 +14,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/image/augment.hpp>
-#include <mn/loader/image_transform.hpp>
 
 namespace mn {
 namespace {

@@ -18,6 +18,8 @@
 //
 // Cost: prefetch + 1 batches in memory, as far as prefetch_bytes allows beside what the dataset holds, by the largest
 // batch so far; no messages.
+#include <mn/loader/loader.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -33,7 +35,6 @@
 #include <mn/core/log.hpp>
 #include <mn/loader/batch_budget.hpp>
 #include <mn/loader/batch_maker.hpp>
-#include <mn/loader/loader.hpp>
 #include <mn/loader/loader_defaults.hpp>
 #include <mn/loader/make_sampler.hpp>
 

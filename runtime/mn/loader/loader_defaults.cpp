@@ -1,9 +1,10 @@
+#include <mn/loader/loader_defaults.hpp>
+
 #include <algorithm>
 #include <cstddef>
 
 #include <mn/core/cpus.hpp>
 #include <mn/core/memory.hpp>
-#include <mn/loader/loader_defaults.hpp>
 
 namespace mn {
 

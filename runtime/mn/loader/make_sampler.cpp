@@ -1,8 +1,9 @@
+#include <mn/loader/make_sampler.hpp>
+
 #include <vector>
 
 #include <mn/core/error.hpp>
 #include <mn/data/order.hpp>
-#include <mn/loader/make_sampler.hpp>
 
 namespace mn {
 

@@ -1,3 +1,5 @@
+#include <mn/loader/mix_images.hpp>
+
 #include <vector>
 
 #include <ATen/Parallel.h>
@@ -11,7 +13,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/image/float_operations.hpp>
-#include <mn/loader/mix_images.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/loader/mixed_batches.hpp>
+
 #include <string>
 #include <utility>
 
@@ -6,7 +8,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/loader/mix_images.hpp>
-#include <mn/loader/mixed_batches.hpp>
 
 namespace mn {
 namespace {

@@ -1,6 +1,8 @@
 // (1) The root says in one document what comes: an error, the end of an epoch, or which tensors a minibatch has; the
 //     tensors follow in that order.
 // (2) Every document carries the root's position, so that all ranks tell the same epoch.
+#include <mn/loader/multi_node_iterator.hpp>
+
 #include <chrono>
 #include <exception>
 #include <string>
@@ -10,7 +12,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/loader/multi_node_iterator.hpp>
 #include <mn/tensor/messages.hpp>
 
 namespace mn {

@@ -14,6 +14,8 @@
 // (4) A CommError leaves at once: the communicator is of no use any more.
 //
 // Cost: the table is about 100 bytes a shard; from memory, each sample is sent once, to the one rank that uses it.
+#include <mn/loader/scatter.hpp>
+
 #include <algorithm>
 #include <exception>
 
@@ -22,7 +24,6 @@
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/data/memory_dataset.hpp>
-#include <mn/loader/scatter.hpp>
 #include <mn/loader/share_stage.hpp>
 
 namespace mn {

@@ -1,3 +1,5 @@
+#include <mn/loader/share_stage.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -11,7 +13,6 @@
 #include <mn/core/log.hpp>
 #include <mn/core/net/interfaces.hpp>
 #include <mn/core/text.hpp>
-#include <mn/loader/share_stage.hpp>
 
 namespace mn {
 namespace {

@@ -4,6 +4,8 @@
 // (2) Steps are GlobalSampler's, so batches do not depend on the number of ranks.
 //
 // Cost: at the start a hash of the samples and one allreduce, or one broadcast of the samples; no messages later.
+#include <mn/loader/tensor_dataset.hpp>
+
 #include <sstream>
 #include <utility>
 
@@ -16,7 +18,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/sampler.hpp>
-#include <mn/loader/tensor_dataset.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {

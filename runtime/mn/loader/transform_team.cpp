@@ -1,6 +1,6 @@
-#include <system_error>
-
 #include <mn/loader/transform_team.hpp>
+
+#include <system_error>
 
 namespace mn {
 
