@@ -1,11 +1,12 @@
-// Byte pair encoding's training (Gage 1994; Sennrich et al. 2016, arXiv:1508.07909).
+// Trains byte pair encoding (Gage 1994; Sennrich et al. 2016, arXiv:1508.07909).
 //
-// Each round merges the pair of tokens that occurs most often in all words; of several the one with the least tokens.
-// (1) pairs_ holds every pair that a word has, with its weight over all words and the words that have it, and perhaps
-//     words that no longer do. Only these change when the pair is merged.
-// (2) A pair gains weight only in the round that makes the later of its tokens, and loses some in later ones. So
-//     queue_ has one entry for each pair but those dropped, of the pair's weight or more: best() corrects the top.
-// Cost: the words' bytes in memory, times about 20; time in proportion to what the merges change.
+// Each round merges the pair of tokens that is most frequent in all words; of equally frequent pairs, the pair with the
+// smallest tokens.
+// (1) pairs_ holds every pair of the words, with its weight over all words and a list of the words with the pair. The
+//     list may also name words that have lost the pair; a merge looks only at the listed words.
+// (2) A pair gains weight only in the round that makes the later of its two tokens; later rounds only lower the weight.
+//     So queue_ has one entry for each pair not dropped, with at least the pair's weight: best() corrects the top.
+// Cost: about 20 times the words' bytes in memory; time proportional to the tokens that merges change.
 #include <mn/data/vocabulary.hpp>
 
 #include <queue>
@@ -17,7 +18,7 @@ namespace {
 using Merge = Vocabulary::Merge;
 
 constexpr std::int32_t kFirstMerged = 256;
-constexpr std::size_t kLongest = 256;  // bytes of a token, as Vocabulary::of_merges() takes them
+constexpr std::size_t kLongest = 256;  // bytes of a token, the limit of Vocabulary::of_merges()
 
 class PairCounts {
  public:
@@ -49,7 +50,7 @@ class PairCounts {
     return {0, {}};
   }
 
-  /// The pair that best() gave last.
+  /// Merges the pair that best() returned last.
   void merge(Merge pair, std::int32_t token) {
     const auto merged = pairs_.extract(pair);
     queue_.pop();
@@ -57,7 +58,7 @@ class PairCounts {
     enqueue_new();
   }
 
-  /// The pair that best() gave last is never merged.
+  /// Excludes the pair that best() returned last.
   void drop() { queue_.pop(); }
 
  private:
@@ -72,7 +73,7 @@ class PairCounts {
   struct Entry {
     std::int64_t weight;
     Merge pair;
-    /// The heaviest pair is on top; if several are, the least of them.
+    /// Puts the heaviest pair on top; of equally heavy pairs, the smallest.
     bool operator<(const Entry& other) const {
       return weight != other.weight ? weight < other.weight : pair > other.pair;
     }
@@ -85,7 +86,7 @@ class PairCounts {
         tokens[to] = tokens[from++];
         continue;
       }
-      if (to > 0) {  // the token before may be a merged one, of this round too
+      if (to > 0) {  // the token before may be merged in this round, too
         lose({tokens[to - 1], pair.first}, weight);
         gain({tokens[to - 1], token}, weight, i);
       }
@@ -109,7 +110,7 @@ class PairCounts {
 
   void lose(Merge pair, std::int64_t weight) {
     const auto found = pairs_.find(pair);
-    if (found != pairs_.end()) found->second.weight -= weight;  // else it is the one that is being merged
+    if (found != pairs_.end()) found->second.weight -= weight;  // a missing pair is being merged
   }
 
   void enqueue_new() {

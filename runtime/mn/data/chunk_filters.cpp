@@ -1,10 +1,10 @@
-// HDF5's filters, undone in the reverse of the order in which they were applied.
+// Undoes HDF5's filters, the last applied first.
 //
-// (1) No filter writes or reads outside of its buffers, whatever the stored bytes are.
-// (2) No buffer grows beyond the chunk's own length and its checksums.
+// (1) No filter writes or reads outside its buffers, for any stored bytes.
+// (2) No buffer grows beyond the chunk's length plus its checksums.
 //
-// Sources: the HDF5 File Format Specification 3.0, IV.A.2.l (filter pipeline); RFC 1950 (zlib); LibLZF's format, which
-// h5py stores.
+// Sources: the HDF5 File Format Specification 3.0, IV.A.2.l (filter pipeline); RFC 1950 (zlib); LibLZF's format, stored
+// by h5py.
 #include <mn/data/chunk_filters.hpp>
 
 #include <cstring>
@@ -23,7 +23,7 @@ constexpr std::size_t kChecksumBytes = 4;
 ByteBuffer inflated(const ByteBuffer& stored, std::size_t most) {
   constexpr std::size_t kMax = std::numeric_limits<std::uint32_t>::max();
   if (most >= kMax || stored.size() > kMax) throw DataError("its gzip data are too long");
-  ByteBuffer out(most + 1);  // the last one is not used: it tells what is longer
+  ByteBuffer out(most + 1);  // the last byte is a probe: longer data fill it
   inflate_state state;
   isal_inflate_init(&state);
   state.crc_flag = ISAL_ZLIB;
@@ -46,8 +46,8 @@ void unshuffle_elements(const std::byte* from, std::byte* to, std::size_t elemen
   }
 }
 
-/// Byte b of all elements lies before byte b + 1 of them; what is left over stays at the end. Elements have 2, 4 or 8
-/// bytes.
+/// Byte b of all elements is stored before byte b + 1 of all elements; leftover bytes stay at the end. Elements have 2,
+/// 4 or 8 bytes.
 ByteBuffer unshuffled(const ByteBuffer& stored, std::size_t element_bytes) {
   if (element_bytes <= 1 || stored.size() < element_bytes) return stored;
   const std::size_t elements = stored.size() / element_bytes;
@@ -61,7 +61,7 @@ ByteBuffer unshuffled(const ByteBuffer& stored, std::size_t element_bytes) {
   return out;
 }
 
-/// LZF: a byte below 32 begins a run of so many literals and one; others begin a copy of earlier bytes.
+/// LZF: a byte n < 32 begins a run of n + 1 literals; larger bytes begin a copy of earlier bytes.
 ByteBuffer unpacked_lzf(const ByteBuffer& stored, std::size_t most) {
   const auto damaged = [] { return DataError("its lzf data are damaged"); };
   ByteBuffer out;
@@ -86,7 +86,7 @@ ByteBuffer unpacked_lzf(const ByteBuffer& stored, std::size_t most) {
     count += 2;
     const std::size_t back = ((control & 31) << 8 | next()) + 1;
     if (back > out.size() || count > most - out.size()) throw damaged();
-    for (std::size_t i = 0; i < count; ++i) out.push_back(out[out.size() - back]);  // may overlap what it writes
+    for (std::size_t i = 0; i < count; ++i) out.push_back(out[out.size() - back]);  // source and target may overlap
   }
   return out;
 }
@@ -131,7 +131,7 @@ std::string filter_name(std::int32_t filter) {
 }
 
 std::uint32_t fletcher32(std::span<const std::byte> bytes) {
-  constexpr std::size_t kWords = 360;  // so many fit into 32 bits before they must be reduced
+  constexpr std::size_t kWords = 360;  // words until 32-bit sums must be reduced
   const auto fold = [](std::uint32_t sum) { return (sum & 0xffff) + (sum >> 16); };
   std::uint32_t low = 0;
   std::uint32_t high = 0;

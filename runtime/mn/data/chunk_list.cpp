@@ -1,9 +1,9 @@
-// A chunk's code: the number 4 · zigzag(its bytes − those of the last stored one) + kind, then by kind
-//   kNext     nothing: it begins where the last one ends
-//   kMoved    zigzag(its address − where the last one ends)
-//   kSkipping the same, and the filters that were skipped
-//   kAbsent   nothing: it was never written, and has 0 bytes
-// Numbers have 7 bits a byte, the lowest first; the highest bit says that more follow.
+// The code of a chunk: the number 4 · zigzag(bytes − bytes of the last stored chunk) + kind, then by kind
+//   kNext     no more: the chunk begins at the end of the last stored chunk
+//   kMoved    zigzag(address − end of the last stored chunk)
+//   kSkipping the number of kMoved, and the skipped filters
+//   kAbsent   no more: the chunk was never written, and has 0 bytes
+// Numbers have 7 bits a byte, lowest first; the highest bit of a byte is set if more bytes follow.
 #include <mn/data/chunk_list.hpp>
 
 #include <utility>

@@ -1,4 +1,4 @@
-/// Where the chunks of an HDF5 dataset lie, in about one byte each, or four to six where they are compressed.
+/// Addresses of the chunks of an HDF5 dataset: about one byte a chunk, or four to six if the chunks are compressed.
 #pragma once
 
 #include <cstdint>
@@ -6,23 +6,23 @@
 
 namespace mn::data {
 
-/// Address of what was never written: it reads as the fill value.
+/// Address of a chunk that was never written; its elements are the fill value.
 inline constexpr std::uint64_t kNotStored = ~std::uint64_t{0};
 
-/// Where a chunk lies in its file.
+/// The address of a chunk in its file.
 struct StoredChunk {
   std::uint64_t address = kNotStored;
   std::uint32_t bytes = 0;    ///< as stored
-  std::uint32_t skipped = 0;  ///< filters that were not applied to it, one bit each
+  std::uint32_t skipped = 0;  ///< filters that were not applied to the chunk, one bit each
   bool operator==(const StoredChunk&) const = default;
 };
 
-/// A list that only grows. Each chunk is coded by how it differs from the one before: as a rule it begins where that
-/// one ends. Reading one decodes at most 64.
+/// A list that only grows. Each chunk is coded by the difference from its predecessor, as most chunks begin where the
+/// predecessor ends. Reading one chunk decodes at most 64.
 class ChunkList {
  public:
   ChunkList() = default;
-  /// `count` chunks from another list's `code`. Throws DataError if that is not such a code.
+  /// Decodes `count` chunks from the code() of another list. Throws DataError if `code` is malformed.
   ChunkList(std::int64_t count, std::vector<std::uint8_t> code);
 
   void add(const StoredChunk& chunk);
@@ -44,7 +44,7 @@ class ChunkList {
   /// Before a chunk's code.
   struct At {
     std::uint64_t offset = 0;   // in code_
-    std::uint64_t address = 0;  // where the last stored chunk ends
+    std::uint64_t address = 0;  // end of the last stored chunk
     std::uint32_t bytes = 0;    // its length
   };
 

@@ -1,4 +1,4 @@
-/// Values of fields that are classes.
+/// Values of class fields.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct ClassRange {
   [[nodiscard]] std::int64_t outlier() const noexcept { return least < 0 ? least : most; }
 };
 
-/// The smallest and the largest of these integers; ClassRange() of none. Those beyond an int64 count as its largest.
+/// The smallest and the largest integer of `bytes`; ClassRange() if empty. Values beyond int64 count as its maximum.
 [[nodiscard]] ClassRange range_of(DType dtype, std::span<const std::byte> bytes);
 
 }  // namespace mn::data

@@ -23,7 +23,7 @@ struct Budget {
   std::int64_t opening = 0;
   std::int64_t most = 0;  // files
 
-  /// Raises the system's limit for all that members want.
+  /// Raises the system's limit to the sum of all members' wishes.
   void resize() {
     std::int64_t wanted = 0;
     for (const Member& member : members) wanted += member.wanted;

@@ -11,24 +11,24 @@
 
 namespace mn::data {
 
-/// One cache's membership in the budget of the process.
+/// The membership of one cache of open files in the budget of the process.
 ///
-/// (1) The files in all caches and those that are being opened are at most as many as the system's limit leaves beside
-///     the program's own; the file that has been unused for longest goes first, whichever dataset it is of.
-/// (2) Where the system has no file left all the same, caches close theirs, and the file is opened again.
-/// (3) The budget's lock is taken before a cache's, never while one is held.
+/// (1) All caches, and files being opened, hold at most the system's limit less the program's own files. The file that
+///     was unused for longest, of any dataset, is closed first.
+/// (2) If the system still has no file left, caches close half of their files, and the open is repeated.
+/// (3) Lock order: the budget's lock, then a cache's lock.
 ///
-/// Cost: one lock a file opened; nothing where a file is open.
+/// Cost: one lock for each file that is opened.
 class FileBudget {
  public:
-  /// Raises the system's limit for `wanted` files more, as far as the system lets it. `cache` must outlive this.
+  /// Raises the system's limit by `wanted` files, as far as the system permits. `cache` must outlive the budget.
   FileBudget(LruCache<StoredFile>& cache, std::int64_t wanted);
   ~FileBudget();
   FileBudget(const FileBudget&) = delete;
   FileBudget& operator=(const FileBudget&) = delete;
 
-  /// What open() returns, once there is room for one file. Throws what it throws; a FileError that says what to do
-  /// where the system has no file left and no cache has one to close.
+  /// Returns the result of open() as soon as there is room for a file. Throws the errors of open(); if the system has
+  /// no file left and no cache has one to close, the FileError names the remedy.
   template <class Open>
   [[nodiscard]] auto with_room(const Open& open) {
     const Room room;
@@ -42,11 +42,11 @@ class FileBudget {
     }
   }
 
-  /// Whether that is what went wrong: nothing is wrong with the file.
+  /// Whether the process or the system had no file left; the file itself is not at fault.
   [[nodiscard]] static bool is_exhausted(const FileError& error) noexcept;
 
  private:
-  /// Room for a file that is being opened.
+  /// Holds room for a file during its opening.
   struct Room {
     Room();
     ~Room();

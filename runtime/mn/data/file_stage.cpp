@@ -18,20 +18,21 @@ namespace mn::data {
 namespace {
 
 constexpr std::int64_t kPageBytes = 4096;
-// Between two questions whether a file that another node copies is there.
+// Pauses between questions about a file that another node is copying.
 constexpr auto kFirstPause = std::chrono::milliseconds(200);
 constexpr auto kLongestPause = std::chrono::milliseconds(5000);
 
 std::int64_t whole_pages(std::int64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
-/// Room for these bytes, so that no write lacks it. File systems that can't promise room are written to all the same.
+/// Allocates room, so that no later write fails for lack of room. On file systems without allocation, writes may still
+/// fail.
 void reserve(const StageFile& file, std::int64_t offset, std::int64_t bytes) {
-  // In memory (tmpfs) a signal interrupts it.
+  // On tmpfs a signal interrupts fallocate().
   if (TEMP_FAILURE_RETRY(::fallocate(file.get(), 0, offset, bytes)) == 0 || errno == EOPNOTSUPP) return;
   throw FileError(with_errno("no room in " + file.folder().string(), errno), errno);
 }
 
-/// Calls use(offset, piece) for the file's pieces, in order, until that returns false.
+/// Calls use(offset, piece) for the pieces of the file, in order, until use() returns false.
 template <class Use>
 void for_each_piece(const File& file, const Use& use) {
   const auto bytes = static_cast<std::int64_t>(file.size());
@@ -95,7 +96,7 @@ File FileStage::copy_of(std::size_t file) const {
 }
 
 void FileStage::want(std::size_t file) {
-  // Without the lock: most calls are for files whose copy is under way or there.
+  // Without the lock: most calls are for files that are copied or being copied.
   if (state(file) != State::kAbsent) return;
   const std::lock_guard lock(mutex_);
   if (wanted_[file]) return;
@@ -154,7 +155,7 @@ std::optional<FileStage::Work> FileStage::next(const std::stop_token& stop) {
 
 bool FileStage::claim(std::size_t file) {
   State expected = State::kAbsent;
-  // One process of the node copies a file: whose exchange succeeds.
+  // The process whose exchange succeeds copies the file for the node.
   if (!states_[file].compare_exchange_strong(expected, State::kClaimed)) return false;  // another process's
   const std::int64_t bytes = table_.file_bytes(file);
   if (options_.bytes > 0 && (*claimed_bytes_ += bytes) > options_.bytes) {
@@ -183,7 +184,7 @@ bool FileStage::copy(std::size_t file, const std::stop_token& stop) {
   const StageSource source = peers_.ask(file);
   if (source.kind == StageSource::Kind::kWait) return false;
   try {
-    // Before and after the copy: a file that is written to meanwhile has no copy that is of one moment.
+    // The file is checked before and after the copy: a file that was written to meanwhile has no consistent copy.
     table_.check_unchanged(file);
     const bool from_node = source.kind == StageSource::Kind::kNode;
     const StageAnswer answer = from_node ? copy_from_node(file, source.node, stop) : StageAnswer::kNo;
@@ -226,7 +227,7 @@ void FileStage::copy_from_storage(std::size_t file, const std::stop_token& stop)
           if (from.path().empty()) from = File(table_.path(file), File::Mode::kRead);
           from.read_at(at, piece);
         },
-        // A handle that fails (ESTALE) is never good again: the next try opens the file again.
+        // A stale handle (ESTALE) stays stale: the next attempt opens the file again.
         [&] { from = File(); });
     checksum(file, at) = crc32c(std::span(piece));
     to.write_at(at, piece);
@@ -234,7 +235,7 @@ void FileStage::copy_from_storage(std::size_t file, const std::stop_token& stop)
   }
 }
 
-/// Waits as long as these bytes take at this process's part of the node's rate. Throws if the job ends.
+/// Waits for the time that `bytes` take at this process's share of the node's rate. Throws if the job ends.
 void FileStage::keep_rate(std::int64_t bytes, const std::stop_token& stop) {
   const double rate = static_cast<double>(options_.bytes_per_second) / node_->parts;
   const std::chrono::duration<double> pause(rate > 0 ? static_cast<double>(bytes) / rate : 0);

@@ -23,17 +23,18 @@
 
 namespace mn::data {
 
-/// Copies files that are read here in a thread of its own, which is ended at any time without harm: from another node
-/// that has a copy (StagePeers), else from shared storage.
+/// Copies the files that this process reads, in a thread that may end at any time: from a node that has a copy
+/// (StagePeers), else from shared storage.
 ///
-/// All copies lie in one file, each at the offset that it would have if all were copied; the file begins with a board
-/// of their states and of the checksums of their pieces, which every process of the node maps.
+/// All copies of a node lie in one file, each at the offset that it would have if all files were copied. The file
+/// begins with a board, which every process of the node maps: the states of the copies and the checksums of their
+/// pieces.
 ///
-/// (1) A copy is in use, here and by other nodes, only when it is whole, reads back with the checksums of what was read
-///     from shared storage, and its file is still the one of the table.
-/// (2) A process claims a file on the board before it copies it: each is copied once a node, on first use.
-/// (3) Whoever opens a copy compares it with the table, as with any file, and drop()s what it cannot use.
-/// (4) What can't be copied is a warning, and the end of this process's copying. Thread-safe.
+/// (1) A copy is used, here and by other nodes, only after three checks: the copy is whole, its bytes on disk have the
+///     checksums of the bytes read from storage, and its file is unchanged.
+/// (2) A process claims a file on the board before copying: a node copies each file once, on first use.
+/// (3) Readers check a copy against the table, as they check the file, and drop() a copy that fails.
+/// (4) A failure to copy is a warning, and ends this process's copying. Thread-safe.
 class FileStage {
  public:
   FileStage(const StoredTable& table, std::shared_ptr<const StageNode> node, const StageOptions& options);
@@ -45,13 +46,13 @@ class FileStage {
   [[nodiscard]] bool has_copy(std::size_t file) const noexcept { return state(file) == State::kReady; }
   /// That copy.
   [[nodiscard]] File copy_of(std::size_t file) const;
-  /// The file is read from here: it will be copied, if there is room.
+  /// Announces a read of the file, which is copied if there is room.
   void want(std::size_t file);
   /// The copy is not used any more; the first time a warning says `why`.
   void drop(std::size_t file, const std::string& why);
-  /// Files whose copies are in use: for tests and reports.
+  /// Number of copies in use; for tests and reports.
   [[nodiscard]] std::size_t copies() const;
-  /// Bytes that this process has copied from shared storage, and from other nodes.
+  /// Bytes that this process has copied from shared storage and from nodes.
   [[nodiscard]] std::int64_t bytes_from_storage() const noexcept { return from_storage_; }
   [[nodiscard]] std::int64_t bytes_from_nodes() const noexcept { return from_nodes_; }
 
@@ -60,15 +61,15 @@ class FileStage {
   using SharedState = std::atomic<State>;
   using SharedBytes = std::atomic<std::int64_t>;
   using Checksum = std::uint32_t;
-  /// A file to be copied; after `pause`, which grows, if another node copies it at present.
+  /// A file to copy. `pause` grows while another node copies the file.
   struct Work {
     std::size_t file;
-    std::chrono::milliseconds pause;  // 0: it is not claimed yet
+    std::chrono::milliseconds pause;  // 0: the file is not claimed yet
   };
   static_assert(SharedState::is_always_lock_free && SharedBytes::is_always_lock_free);
 
   [[nodiscard]] State state(std::size_t file) const noexcept { return states_[file]; }
-  /// Bytes of states on the board: whole checksums, which follow them.
+  /// Bytes of the states on the board, rounded up to whole checksums, which follow.
   [[nodiscard]] std::size_t state_bytes() const {
     return (table_.num_files() * sizeof(SharedState) + sizeof(Checksum) - 1) / sizeof(Checksum) * sizeof(Checksum);
   }
@@ -77,17 +78,17 @@ class FileStage {
     return checksums_[first_pieces_[file] + at / kStagePieceBytes];
   }
   void work(const std::stop_token& stop);
-  /// What is to be done next; no value at the end.
+  /// The next file to copy; no value at the end.
   [[nodiscard]] std::optional<Work> next(const std::stop_token& stop);
   /// False if there is no room.
   bool claim(std::size_t file);
   void check_room(std::int64_t bytes) const;
-  /// False if another node copies it at present.
+  /// False if another node is copying the file.
   [[nodiscard]] bool copy(std::size_t file, const std::stop_token& stop);
   void copy_from_storage(std::size_t file, const std::stop_token& stop);
   [[nodiscard]] StageAnswer copy_from_node(std::size_t file, std::uint32_t node, const std::stop_token& stop);
   void keep_rate(std::int64_t bytes, const std::stop_token& stop);
-  /// Reads the copy back. Throws DataError if that does not give its checksums.
+  /// Reads the copy back. Throws DataError if a checksum differs.
   void verify(std::size_t file) const;
   bool read_copy(std::uint64_t file, const StageServer::Send& send) const;
 
@@ -109,8 +110,8 @@ class FileStage {
   std::vector<bool> wanted_;
   std::deque<Work> queue_;
   std::multimap<Clock::time_point, Work> later_;
-  std::optional<StageServer> server_;  // on the process that has the listener
-  std::jthread thread_;                // last: ended before what it uses
+  std::optional<StageServer> server_;  // in the process that has the listener
+  std::jthread thread_;                // last: ends before the members that it uses
 };
 
 }  // namespace mn::data

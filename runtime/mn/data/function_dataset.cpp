@@ -42,7 +42,7 @@ class FunctionDataset final : public Dataset {
     writer.finish();
   }
 
-  /// In place of a sample of which some fields may be there.
+  /// Replaces the current sample, of which some fields may be set, by an empty sample.
   void add_empty(RawSamples& out) const {
     for (RawColumn& column : out.columns) {
       if (column.offsets.empty()) {

@@ -16,7 +16,7 @@ std::mutex& library_mutex() {
   return mutex;
 }
 
-/// The description at the bottom of HDF5's error stack: where the trouble began.
+/// The description at the bottom of HDF5's error stack: the first error.
 std::string reason() {
   std::string text;
   const auto keep = [](unsigned, const H5E_error2_t* error, void* out) -> herr_t {
@@ -24,7 +24,7 @@ std::string reason() {
     return 0;
   };
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep, &text);
-  std::replace(text.begin(), text.end(), '\n', ' ');  // the time in it ends with one
+  std::replace(text.begin(), text.end(), '\n', ' ');  // the time in a description ends with a newline
   return text.empty() ? "no reason given by HDF5" : text;
 }
 
@@ -46,7 +46,7 @@ std::int64_t elements(const H5& space, const std::string& what) {
   return count;
 }
 
-/// Length of a fixed-length string type; DataError for any other type.
+/// Length of a fixed-length string type. Throws DataError for other types.
 std::size_t string_length(const H5& type, const std::string& what) {
   if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0) {
     throw DataError(what + " does not hold strings of fixed length");
@@ -58,7 +58,7 @@ std::string trimmed(const char* text, std::size_t length) { return {text, strnle
 
 herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
 
-/// A dataset whose elements lie in this file.
+/// Opens a dataset whose elements lie in the file itself.
 H5 open_within(hid_t group, const char* name) {
   const std::string what = std::string("cannot read ") + name;
   H5 dataset = h5_open_dataset(group, name, what);
@@ -89,10 +89,10 @@ void h5_check(herr_t status, const std::string& what) {
 }
 
 H5Lock::H5Lock() : lock_(library_mutex()) {
-  // A file that could not be flushed (a full disk) is flushed again at exit, and that crashes in HDF5 1.10. Everything
-  // here is closed long before.
+  // At exit HDF5 1.10 flushes an unflushed file (of a full disk) again, and crashes. mn closes all files long before
+  // exit.
   [[maybe_unused]] static const herr_t once = H5dont_atexit();
-  // Errors become exceptions; HDF5 would print its stack of them as well.
+  // Errors become exceptions; HDF5 would also print its error stack.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLget_loading_state(&plugins_);
   H5PLset_loading_state(0);
@@ -154,8 +154,9 @@ DType h5_dtype(hid_t type, const std::string& what) {
 
 H5 h5_file_access(const std::string& what) {
   H5 access(H5Pcreate(H5P_FILE_ACCESS), what);
-#if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)  // in others a variable switches them off
-  // Network file systems often have no locks, and files that are read here do not change.
+// other versions have only an environment variable
+#if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
+  // Network file systems often have no locks, and files do not change while mn reads them.
   h5_check(H5Pset_file_locking(access.get(), false, true), what);
 #endif
   return access;
@@ -165,7 +166,7 @@ H5 h5_open_bytes(std::string_view bytes, const std::string& what) {
   constexpr std::size_t kIncrement = 64 << 10;
   const H5 access(H5Pcreate(H5P_FILE_ACCESS), what);
   h5_check(H5Pset_fapl_core(access.get(), kIncrement, false), what);
-  std::string copy(bytes);  // HDF5 asks for a pointer that it may write to, and makes a copy of its own
+  std::string copy(bytes);  // HDF5 wants a writable pointer, and copies the bytes
   h5_check(H5Pset_file_image(access.get(), copy.data(), copy.size()), what);
   return {H5Fopen("bytes in memory", H5F_ACC_RDONLY, access.get()), what};
 }
@@ -214,7 +215,7 @@ std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name) {
 
 H5 h5_dataset_creation(const std::string& what) {
   H5 creation(H5Pcreate(H5P_DATASET_CREATE), what);
-  // Without times the same samples make the same bytes.
+  // Without times, equal samples make equal bytes.
   h5_check(H5Pset_obj_track_times(creation.get(), false), what);
   return creation;
 }
@@ -240,7 +241,7 @@ std::vector<std::string> h5_read_strings(hid_t group, const char* name) {
   const H5 space(H5Dget_space(source.get()), name);
   const std::size_t width = string_length(type, name);
   const std::int64_t count = elements(space, name);
-  // Checked before memory is taken for them, as the count is in elements().
+  // Checked before the allocation; elements() has checked the count.
   if (width > 4096) throw DataError(std::string(name) + " has strings of impossible length");
   std::vector<char> packed(width * count);
   if (count > 0) h5_check(H5Dread(source.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.data()), name);

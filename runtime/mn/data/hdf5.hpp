@@ -1,4 +1,4 @@
-/// An owner for HDF5 handles, and the few calls that shards and manifests need.
+/// An owner of HDF5 handles, and the few HDF5 calls of shards and manifests.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ namespace mn::data {
 class H5 {
  public:
   H5() noexcept = default;
-  /// Takes `id` over; throws DataError "what: HDF5's own reason" if it is negative.
+  /// Takes ownership of `id`. Throws DataError "what: HDF5's reason" if `id` is negative.
   H5(hid_t id, const std::string& what);
   ~H5() { reset(); }
   H5(H5&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
@@ -32,18 +32,18 @@ class H5 {
   }
   [[nodiscard]] hid_t get() const noexcept { return id_; }
   void reset() noexcept;
-  /// Closes it now; throws DataError "what: HDF5's own reason" if what was written can't reach the file.
+  /// Closes the object now. Throws DataError "what: HDF5's reason" if the data can't reach the file.
   void close(const std::string& what);
 
  private:
   hid_t id_ = H5I_INVALID_HID;
 };
 
-/// Throws DataError "what: HDF5's own reason" if `status` is negative.
+/// Throws DataError "what: HDF5's reason" if `status` is negative.
 void h5_check(herr_t status, const std::string& what);
 
-/// Held around every use of libhdf5, which is built without threads on most systems. Silences its own error printing,
-/// and keeps it from loading plug-ins, whose code a file could ask for.
+/// Held around every use of libhdf5, which most systems build without threads. Silences HDF5's error printing, and
+/// forbids plug-ins, as a file could ask for a plug-in's code.
 class H5Lock {
  public:
   H5Lock();
@@ -53,25 +53,25 @@ class H5Lock {
 
  private:
   std::lock_guard<std::mutex> lock_;
-  unsigned plugins_ = 0;  // which kinds the program lets it load
+  unsigned plugins_ = 0;  // kinds of plug-ins that the program permits
 };
 
-/// HDF5's little-endian type for integers and floats of 32 and 64 bits, in files and, as this machine is little endian, in
-/// memory. Throws ArgumentError for all others.
+/// HDF5's little-endian type for integers and floats of 32 and 64 bits, in files and in memory (mn runs on
+/// little-endian machines). Throws ArgumentError for all other dtypes.
 [[nodiscard]] hid_t h5_stored_type(DType dtype);
-/// A type of one's own for any dtype: 16-bit floats as numpy reads them (bfloat16 as its bits, uint16), bool as h5py
-/// does. `is_unsigned`: for the unsigned integer of the same size.
+/// A new type for any dtype: 16-bit floats as numpy reads them (bfloat16 as the uint16 of its bits), bool as h5py
+/// stores it. `is_unsigned`: the unsigned integer of equal size.
 [[nodiscard]] H5 h5_element_type(DType dtype, bool is_unsigned = false);
-/// The dtype of a stored type; DataError that names `what` for any other type.
+/// The dtype of a stored type. Throws DataError that names `what` for a type that has none.
 [[nodiscard]] DType h5_dtype(hid_t type, const std::string& what);
 
-/// Settings to open a file with: no locks of HDF5's own, which some network file systems do not have. The files here
-/// have one writer each, and appear by rename(2).
+/// Settings to open a file without HDF5's locks, which some network file systems lack. Files here have one writer each,
+/// and appear by rename(2).
 [[nodiscard]] H5 h5_file_access(const std::string& what);
-/// A file whose bytes are in memory, to read from.
+/// Opens the bytes of a file in memory for reading.
 [[nodiscard]] H5 h5_open_bytes(std::string_view bytes, const std::string& what);
 
-/// A dataset of this file; links to other files are errors. Throws DataError "what: HDF5's own reason".
+/// Opens a dataset of the file itself, not through a link to another file. Throws DataError "what: HDF5's reason".
 [[nodiscard]] H5 h5_open_dataset(hid_t group, const char* name, const std::string& what);
 
 /// Attributes of `object`.
@@ -80,7 +80,7 @@ void h5_write_attribute(hid_t object, const char* name, std::span<const std::int
 [[nodiscard]] std::string h5_read_text(hid_t object, const char* name);
 [[nodiscard]] std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name);
 
-/// Settings to create a dataset with: no times, so that equal content gives equal files.
+/// Settings to create a dataset without times, so that equal content gives equal files.
 [[nodiscard]] H5 h5_dataset_creation(const std::string& what);
 
 /// A whole dataset of strings of one fixed length; variable-length strings are slow and unsafe with threads.
@@ -89,7 +89,7 @@ void h5_write_strings(hid_t group, const char* name, const std::vector<std::stri
 
 /// A whole dataset of numbers; `shape` in elements.
 void h5_write_array(hid_t group, const char* name, ConstBufferView data, std::span<const hsize_t> shape);
-/// Throws DataError unless it has the dtype of `data` and `data.count` elements.
+/// Throws DataError unless the dataset has the dtype of `data` and `data.count` elements.
 void h5_read_array(hid_t group, const char* name, BufferView data);
 [[nodiscard]] std::int64_t h5_count(hid_t group, const char* name);
 

@@ -1,4 +1,4 @@
-/// Where the samples of an indexed HDF5 file lie in it.
+/// Positions of the samples in an indexed HDF5 file.
 #pragma once
 
 #include <algorithm>
@@ -11,25 +11,25 @@
 
 namespace mn::data {
 
-/// One field in one file: an HDF5 dataset whose first dimension counts the samples.
+/// A field in one file: an HDF5 dataset whose first dimension counts samples.
 struct Hdf5Array {
-  bool is_swapped = false;             ///< its elements are big-endian
+  bool is_swapped = false;             ///< the elements are big-endian
   std::uint64_t address = kNotStored;  ///< contiguous: of the first sample
-  std::vector<std::int64_t> chunk;     ///< [dims] its shape with the samples first; empty: contiguous
+  std::vector<std::int64_t> chunk;     ///< [dims] shape of a chunk, samples first; empty: contiguous
   std::vector<std::int32_t> filters;   ///< in the order of their application
   std::vector<std::uint8_t> fill;      ///< an element, as stored
-  ChunkList chunks;                    ///< row by row of the grid that chunks make
+  ChunkList chunks;                    ///< row by row of the grid of chunks
   bool operator==(const Hdf5Array&) const = default;
 
-  /// Samples that are read together: a chunk's, or about 64 KiB of contiguous ones.
+  /// Samples read together: the samples of a chunk, or about 64 KiB of contiguous samples.
   [[nodiscard]] std::int64_t block_samples(const FieldSpec& field) const {
     constexpr std::int64_t kContiguousBlockBytes = 64 << 10;
-    constexpr std::int64_t kAloneBytes = 32 << 10;  // a block of such samples would hold but one or two
+    constexpr std::int64_t kAloneBytes = 32 << 10;  // a block would hold only one or two such samples
     if (!chunk.empty()) return chunk[0];
     if (field.sample_bytes() >= kAloneBytes) return 1;
     return std::max<std::int64_t>(kContiguousBlockBytes / std::max<std::int64_t>(field.sample_bytes(), 1), 1);
   }
-  /// Chunks along each dimension but the first, for samples of that shape.
+  /// Number of chunks along each dimension except the first, for samples of the field's shape.
   [[nodiscard]] std::vector<std::int64_t> grid(const FieldSpec& field) const {
     std::vector<std::int64_t> counts;
     for (std::size_t d = 1; d < chunk.size(); ++d) counts.push_back((field.shape[d - 1] + chunk[d] - 1) / chunk[d]);
@@ -38,12 +38,12 @@ struct Hdf5Array {
 };
 
 struct Hdf5File {
-  std::string path;  ///< as the manifest has it: from its folder, or absolute
+  std::string path;  ///< relative to the manifest's folder, or absolute
   std::int64_t num_samples = 0;
   std::int64_t bytes = 0;              ///< size of the file when it was indexed
-  std::int64_t modified_ns = 0;        ///< when it was last written, since 1970
-  std::uint64_t digest = 0;            ///< a hash of some values: tells other data of the same name and length
-  std::vector<Hdf5Array> arrays = {};  ///< one for each field
+  std::int64_t modified_ns = 0;        ///< time of the last write, in ns since 1970
+  std::uint64_t digest = 0;            ///< hash of some values: tells apart files of equal name and length
+  std::vector<Hdf5Array> arrays = {};  ///< [fields]
   bool operator==(const Hdf5File&) const = default;
 };
 

@@ -1,11 +1,10 @@
-// Reads an indexed HDF5 file at the addresses that its index names; libhdf5 and its global lock are not involved.
+// Reads an indexed HDF5 file at the addresses of its index, without libhdf5 and its global lock.
 //
-// A block of a chunked field is a row of the grid of chunks: all chunks that hold parts of the same samples. Each is
-// read by one pread, its filters are undone in the calling thread, and its part of each sample is copied into the
-// block.
+// A block of a chunked field is a row of the grid of chunks: all chunks with parts of a range of samples. For each
+// chunk the calling thread does one pread, undoes the filters, and copies the part of each sample into the block.
 //
-// (1) Addresses were compared with the file's length (Hdf5Table), and the file has that length still.
-// (2) What lies beyond the samples' shape in the chunks at its border is left out.
+// (1) Hdf5Table has compared all addresses with the file's length, and check_unchanged() has compared the length.
+// (2) Chunks at the border may reach beyond the samples' shape; the excess is left out.
 #include <mn/data/hdf5_reader.hpp>
 
 #include <algorithm>
@@ -24,7 +23,7 @@ void reverse_each(std::span<std::byte> bytes) {
   }
 }
 
-/// Each element in the other byte order.
+/// Reverses the bytes of each element.
 void swap_elements(std::span<std::byte> bytes, std::size_t element_bytes) {
   if (element_bytes == 2) reverse_each<2>(bytes);
   if (element_bytes == 4) reverse_each<4>(bytes);
@@ -37,8 +36,8 @@ void fill(std::span<std::byte> bytes, std::span<const std::uint8_t> element) {
   }
 }
 
-/// Copies a chunk into the block that it is a part of. `block` and `chunk`: their shapes; `corner`: the first element's
-/// indices in the block.
+/// Copies a chunk into its block. `block` and `chunk` are shapes; `corner` has the block indices of the chunk's first
+/// element.
 void copy_chunk(std::span<const std::byte> from, std::span<const std::int64_t> chunk, std::span<std::byte> to,
                 std::span<const std::int64_t> block, std::span<const std::int64_t> corner, std::int64_t element_bytes) {
   const std::int64_t extent = std::min(chunk[0], block[0] - corner[0]);

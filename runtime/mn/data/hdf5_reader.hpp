@@ -14,7 +14,7 @@ namespace mn::data {
 /// An open file of a table. A block is a row of the grid of chunks, or about 64 KiB of contiguous samples. Thread-safe.
 class Hdf5Reader final : public StoredFile {
  public:
-  /// `bytes` are those of the file that `facts` describes, or of a copy; `spec` and `facts` must outlive the reader.
+  /// `bytes`: the file that `facts` describes, or a copy. `spec` and `facts` must outlive the reader.
   Hdf5Reader(const SampleSpec& spec, const Hdf5File& facts, File bytes, std::shared_ptr<IoCounters> counters);
 
   [[nodiscard]] std::int64_t size() const noexcept override { return facts_->num_samples; }
@@ -23,7 +23,7 @@ class Hdf5Reader final : public StoredFile {
   }
   [[nodiscard]] bool is_small(std::size_t) const noexcept override { return false; }
   void copy_small(std::size_t, std::int64_t, std::byte*) const override {}
-  /// The table holds where chunks lie.
+  /// 0: the table holds the positions of the chunks.
   [[nodiscard]] std::int64_t index_bytes() const noexcept override { return 0; }
 
   [[nodiscard]] std::int64_t block_samples(std::size_t field) const {

@@ -1,10 +1,10 @@
 // The table of indexed files in memory and on the wire: a magic, then CBOR.
 //
-// (1) A table that parses names bytes that its files had when they were indexed, chunks that hold just the samples, and
-//     filters that can be undone: readers need no further checks of it.
-// (2) hash() is the dataset's fingerprint in checkpoints: neither keys nor their encoding may change.
+// (1) A parsed table names only bytes that the files had when they were indexed, chunks that cover exactly the samples,
+//     and filters that mn undoes: readers need no further checks.
+// (2) hash() is the dataset's fingerprint in checkpoints: neither keys nor encoding may change.
 //
-// Cost: one byte a chunk, four to six where chunks are compressed, read by one rank and sent to all.
+// Cost: one byte a chunk, or four to six if chunks are compressed; one rank reads the table and sends it to all.
 #include <mn/data/hdf5_table.hpp>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ bool is_inside(std::uint64_t address, std::uint64_t bytes, const Hdf5File& file)
   return address <= length && bytes <= length - address;
 }
 
-/// Why the chunks can't be those of n samples; "" if they can.
+/// Why the chunks can't cover n samples; "" if they can.
 std::string chunk_problem(const Hdf5Array& array, const FieldSpec& field, const Hdf5File& file) {
   if (array.chunk.size() != field.shape.size() + 1) return "chunks of other dimensions";
   std::int64_t bytes = static_cast<std::int64_t>(size_of(field.dtype));
@@ -57,7 +57,7 @@ std::string chunk_problem(const Hdf5Array& array, const FieldSpec& field, const 
     if (extent < 1 || extent > kMaxChunkBytes / bytes) return "chunks of impossible size";
     bytes *= extent;
   }
-  // Chunks hold at least one element each, and a sample's bytes are limited: nothing here overflows.
+  // No product overflows: a chunk has at least one element, and a sample's bytes are limited.
   std::int64_t count = (file.num_samples + array.chunk[0] - 1) / array.chunk[0];
   for (const std::int64_t extent : array.grid(field)) {
     if (__builtin_mul_overflow(count, extent, &count)) return "too many chunks";
@@ -120,7 +120,7 @@ StorageLayout Hdf5Table::layout() const {
     std::int64_t longest = 1;
     bool has_chunks = false;
     for (const Hdf5File& file : files_) {
-      // A chunk that is longer than its file has the file's samples.
+      // A chunk longer than its file has the file's number of samples.
       const std::int64_t own = file.arrays[f].block_samples(spec().fields[f]);
       longest = std::max(longest, std::min(own, std::max<std::int64_t>(file.num_samples, 1)));
       has_chunks = has_chunks || !file.arrays[f].chunk.empty();

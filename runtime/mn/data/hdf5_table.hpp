@@ -1,5 +1,5 @@
-/// The table of a dataset in ordinary HDF5 files: which of their bytes hold which samples. `mnshard index` makes it. In
-/// a file it is manifest.h5, as a ShardTable is (see manifest_file.cpp), on the wire a CBOR document.
+/// The table of a dataset in ordinary HDF5 files, made by `mnshard index`: which bytes of the files hold which samples.
+/// On disk the table is manifest.h5 (manifest_file.cpp), on the wire a CBOR document.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@
 
 namespace mn::data {
 
-/// The files of a dataset, in order: samples are numbered through them.
+/// The files of a dataset, in order; samples are numbered through all files.
 class Hdf5Table final : public StoredTable {
  public:
-  /// Throws DataError if that can't be: more than a file has, fields that are not fixed, …
+  /// Throws DataError if the table is impossible: more samples than a file has, fields that are not fixed, …
   Hdf5Table(std::string folder, std::string split, SampleSpec spec, std::vector<Hdf5File> files);
 
   [[nodiscard]] const std::vector<Hdf5File>& files() const noexcept { return files_; }
@@ -28,15 +28,15 @@ class Hdf5Table final : public StoredTable {
   [[nodiscard]] std::int64_t file_bytes(std::size_t file) const override { return files_[file].bytes; }
   [[nodiscard]] StorageLayout layout() const override;
 
-  /// Hash of what the samples are, the files' names, lengths and digests: equal for equal data wherever it lies.
+  /// Hash of the spec and of the files' names, lengths and digests: equal for equal data in any folder.
   [[nodiscard]] std::uint64_t hash() const override;
   [[nodiscard]] std::string serialize() const override;
-  /// Whether `bytes` are such a table, and not a ShardTable.
+  /// Whether `bytes` is an Hdf5Table, not a ShardTable.
   [[nodiscard]] static bool is_table(std::string_view bytes);
-  /// Throws DataError if `bytes` is not a table. `folder`: in place of the one in it, unless empty.
+  /// Throws DataError if `bytes` is not a table. `folder`, unless empty, replaces the folder in `bytes`.
   [[nodiscard]] static Hdf5Table parse(std::string_view bytes, const std::string& folder = {});
 
-  /// Throws DataError if the file is not there, or was changed since it was indexed.
+  /// Throws DataError if the file is missing, or was changed after it was indexed.
   void check_unchanged(std::size_t file) const override;
   void check_all() const override;
   [[nodiscard]] std::shared_ptr<const StoredFile> open(std::size_t file, File bytes,
@@ -47,18 +47,18 @@ class Hdf5Table final : public StoredTable {
 };
 
 class Hdf5Reader;
-/// Opens a file of the table, which must outlive the result. Throws DataError if the file is not there, or was changed
-/// since it was indexed.
+/// Opens a file of the table, which must outlive the reader. Throws DataError if the file is missing, or was changed
+/// after it was indexed.
 [[nodiscard]] std::shared_ptr<const Hdf5Reader> open_indexed(const Hdf5Table& table, std::size_t file);
 
 /// Publishes FOLDER/manifest.h5 at once.
 void write_hdf5_manifest(const Hdf5Table& table);
-/// Whether the folder's manifest is one of indexed files. DataError if it can't be read.
+/// Whether the folder's manifest is of indexed files. Throws DataError if it can't be read.
 [[nodiscard]] bool has_hdf5_manifest(const std::filesystem::path& folder);
-/// Throws DataError that names the folder if it is damaged.
+/// Throws DataError that names the folder if the manifest is damaged.
 [[nodiscard]] Hdf5Table read_hdf5_manifest(const std::filesystem::path& folder);
 
-/// When a file was last written, in ns since 1970, and its length. Throws FileError.
+/// Time of a file's last write, in ns since 1970, and its length. Throws FileError.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> modified_and_bytes(const std::filesystem::path& path);
 
 }  // namespace mn::data

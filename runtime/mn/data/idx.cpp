@@ -78,7 +78,7 @@ std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path) {
     const int n = gzread(file.get(), content.data() + begin, kPiece);
     content.resize(begin + std::max(n, 0));
     int code = Z_OK;
-    const std::string reason = gzerror(file.get(), &code);  // also set where the stream ends too early
+    const std::string reason = gzerror(file.get(), &code);  // also set if the stream ends too early
     if (n < 0 || code != Z_OK) {
       throw DataError(path.string() + " is damaged or truncated (" +
                       (code == Z_ERRNO ? with_errno("read", errno) : reason) + "): fetch it again");

@@ -15,11 +15,11 @@ struct IdxArray {
   std::span<const std::byte> bytes;  ///< the elements; points into the parsed bytes
 };
 
-/// Throws DataError that begins with `file` unless `content` is one whole array of unsigned bytes of `dims` dimensions
-/// or more.
+/// Throws DataError that begins with `file` unless `content` is a whole array of unsigned bytes with at least `dims`
+/// dimensions (exactly 1 if `dims` is 1).
 [[nodiscard]] IdxArray parse_idx(std::span<const std::byte> content, std::size_t dims, const std::string& file);
 
-/// A whole file, unpacked if it is gzip. Throws DataError if it is unreadable, or damaged in the middle.
+/// A whole file, unpacked if it is gzip. Throws DataError if the file can't be read or is damaged.
 [[nodiscard]] std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path);
 
 }  // namespace mn::data

@@ -1,13 +1,12 @@
-/// A thread-safe cache that drops what was used least recently.
+/// A thread-safe cache that drops the least recently used value: a list in order of use, and an index from key to list
+/// entry.
 ///
-/// A list in order of use, and an index from key to list entry.
+/// (1) index_ and entries_ hold equal keys, each once.
+/// (2) used_ is the sum of the entries' costs. It exceeds capacity_ only if there is a single entry.
+/// (3) A dropped value lives on with its holders.
+/// (4) A key is in making_ while one thread makes its value; other threads that want the value wait.
 ///
-/// (1) index_ and entries_ hold the same keys, each once.
-/// (2) used_ is the sum of the entries' costs; it exceeds capacity_ only while there is one entry.
-/// (3) A value that is dropped lives on with those who hold it.
-/// (4) A key is in making_ while one thread makes its value; others that want it wait for that thread.
-///
-/// Cost: O(1) for each call, under one mutex; values are made outside of it.
+/// Cost: O(1) for each call, under one mutex. Values are made outside the mutex.
 #pragma once
 
 #include <chrono>
@@ -29,17 +28,17 @@ class LruCache {
  public:
   static constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-  /// What get() makes where there is none.
+  /// A value that get() has made, and its terms.
   struct NewValue {
     std::shared_ptr<const Value> value;  ///< null: is returned, but not kept
     std::int64_t cost = 0;
-    std::int64_t uses = kUnlimited;  ///< so many get()s (with the one that made it) and find()s return it
+    std::int64_t uses = kUnlimited;  ///< number of get()s (the first included) and find()s that return the value
   };
 
-  /// Keeps values up to a total cost of `capacity`, and the last one whatever it costs.
+  /// Keeps values up to a total cost of `capacity`, and the last value at any cost.
   explicit LruCache(std::int64_t capacity) : capacity_(capacity) {}
 
-  /// The value of that key, by `make()` → NewValue if there is none. Throws what make() throws.
+  /// The value of `key`, made by `make()` → NewValue if there is none. Throws the errors of make().
   template <class Make>
   [[nodiscard]] std::shared_ptr<const Value> get(std::uint64_t key, const Make& make) {
     std::unique_lock lock(mutex_);
@@ -61,13 +60,13 @@ class LruCache {
     return made.value;
   }
 
-  /// The value of that key, null if there is none yet.
+  /// The value of `key`; null if there is none.
   [[nodiscard]] std::shared_ptr<const Value> find(std::uint64_t key) {
     const std::lock_guard lock(mutex_);
     return use(key);
   }
 
-  /// Drops it, if it is there.
+  /// Drops the value of `key`, if there is one.
   void erase(std::uint64_t key) {
     const std::lock_guard lock(mutex_);
     if (const auto at = index_.find(key); at != index_.end()) remove(at->second);
@@ -80,12 +79,12 @@ class LruCache {
   }
 
   using Time = std::chrono::steady_clock::time_point;
-  /// When the value that has been unused for longest was used; Time::max() if there is none.
+  /// Last use of the value that was unused for longest; Time::max() if the cache is empty.
   [[nodiscard]] Time oldest_use() const {
     const std::lock_guard lock(mutex_);
     return entries_.empty() ? Time::max() : entries_.back().used_at;
   }
-  /// Drops that value, if there is one.
+  /// Drops the value that was unused for longest, if there is one.
   void drop_oldest() {
     const std::lock_guard lock(mutex_);
     if (!entries_.empty()) remove(std::prev(entries_.end()));
@@ -96,12 +95,12 @@ class LruCache {
     const std::lock_guard lock(mutex_);
     return static_cast<std::int64_t>(entries_.size());
   }
-  /// Values made so far, and those of them that had to make room for others.
+  /// Number of values made so far, and of values dropped to make room.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> made_and_dropped() const {
     const std::lock_guard lock(mutex_);
     return {values_made_, values_dropped_};
   }
-  /// Cost of what is kept.
+  /// Total cost of the values in the cache.
   [[nodiscard]] std::int64_t used() const {
     const std::lock_guard lock(mutex_);
     return used_;

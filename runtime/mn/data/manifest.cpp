@@ -1,8 +1,8 @@
 // The shard table in memory and on the wire: CBOR of the spec's keys, the columns and the folder.
 //
-// (1) hash() covers everything but the folder. It is the dataset's fingerprint in checkpoints: neither keys nor their
+// (1) hash() covers everything except the folder. It is the dataset's fingerprint in checkpoints: neither keys nor
 //     encoding may change.
-// (2) A table that parses has columns of one length, counts that can't overflow, and file names without a folder.
+// (2) A parsed table has columns of one length, counts that can't overflow, and file names without a folder.
 //
 // Cost: about 100 bytes a shard, read by one rank; locate() is a binary search.
 #include <mn/data/manifest.hpp>
@@ -27,7 +27,7 @@ using nlohmann::json;
 
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 40;
 
-/// The table but for its folder.
+/// The table without its folder.
 json content(const ShardTable& table) {
   Columns columns = columns_of(table.shards());
   json document = to_json(table.spec());
@@ -55,7 +55,7 @@ ShardTable::ShardTable(std::string folder, std::string split, SampleSpec spec, s
 }
 
 StorageLayout ShardTable::layout() const {
-  // The small fields of each sample, where each varying one begins, and the checksums of each block.
+  // The index has each sample's small fields and offsets of varying fields, and each block's checksums.
   std::int64_t sample = 0;
   std::int64_t block = 0;
   for (std::size_t f = 0; f < spec().fields.size(); ++f) {

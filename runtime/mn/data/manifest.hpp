@@ -20,7 +20,7 @@ namespace mn::data {
 
 inline constexpr const char* kDatasetManifest = "manifest.h5";
 
-/// The shards of a dataset, in order: samples are numbered through them.
+/// The shards of a dataset, in order; samples are numbered through all shards.
 class ShardTable : public StoredTable {
  public:
   ShardTable() = default;
@@ -30,7 +30,7 @@ class ShardTable : public StoredTable {
              std::int64_t block_samples);
 
   [[nodiscard]] const std::vector<ShardInfo>& shards() const noexcept { return shards_; }
-  /// Samples in a block of every shard, about where blocks are cut by bytes.
+  /// Samples in a block of every shard; an average if blocks are cut by bytes.
   [[nodiscard]] std::int64_t block_samples() const noexcept { return block_samples_; }
   [[nodiscard]] std::filesystem::path path(std::size_t shard) const override;
   [[nodiscard]] std::int64_t file_bytes(std::size_t shard) const override { return shards_[shard].bytes; }
@@ -39,7 +39,7 @@ class ShardTable : public StoredTable {
   }
   [[nodiscard]] StorageLayout layout() const override;
 
-  /// A hash of everything but the folder: equal for equal data wherever it lies.
+  /// A hash of everything except the folder: equal for equal data in any folder.
   [[nodiscard]] std::uint64_t hash() const override;
   [[nodiscard]] std::string serialize() const override;
   [[nodiscard]] std::shared_ptr<const StoredFile> open(std::size_t shard, File bytes,
@@ -55,20 +55,20 @@ class ShardTable : public StoredTable {
 };
 
 struct OpenShard;
-/// Opens a shard of the table. Throws DataError that names the shard if it is missing, truncated, changed or damaged.
+/// Opens a shard of the table. Throws DataError that names a shard that is missing, truncated, changed or damaged.
 [[nodiscard]] OpenShard open_shard(const ShardTable& table, std::size_t shard);
 
 /// Publishes FOLDER/manifest.h5 at once; the dataset is complete from then on.
 void write_manifest(const ShardTable& table);
-/// Throws DataError that names the folder and mnshard if there is none, or if it is damaged.
+/// Throws DataError that names the folder and mnshard if the manifest is missing or damaged.
 [[nodiscard]] ShardTable read_manifest(const std::filesystem::path& folder);
 
-// The shard table as its file and the wire have it.
+// The shard table in its file and on the wire.
 
 inline constexpr const char* kTableName = "a shard table";     // in messages
 inline constexpr const char* kBlockSamples = "block_samples";  // the attribute
 
-/// The shards by columns, as both the file and the wire keep them.
+/// The shards by columns, as in the file and on the wire.
 struct Columns {
   std::vector<std::string> files;
   std::vector<std::int64_t> num_samples;
@@ -78,12 +78,12 @@ struct Columns {
 };
 
 [[nodiscard]] Columns columns_of(const std::vector<ShardInfo>& shards);
-/// Throws DataError unless they are of one length, with counts and names that can be.
+/// Throws DataError unless all columns have one length, and counts and names are possible.
 [[nodiscard]] std::vector<ShardInfo> shards_of(const Columns& columns);
 
-/// The spec in a table's JSON. Throws DataError unless shards can hold such samples.
+/// The spec in a table's JSON. Throws DataError if shards can't hold the samples.
 [[nodiscard]] SampleSpec spec_of_table(const nlohmann::json& document);
-/// Returns the number if a block can have so many samples. Throws DataError otherwise.
+/// Returns `block_samples`. Throws DataError if no block can have this number of samples.
 [[nodiscard]] std::int64_t checked_block_samples(std::int64_t block_samples);
 
 }  // namespace mn::data

@@ -1,8 +1,8 @@
-// manifest.h5: 512 bytes of seal (magic, version, CRC32C and length of the rest), then HDF5: the spec, one dataset for
-// each column, and `fields`, a dataset of JSON text.
+// manifest.h5: a seal of 512 bytes (magic, version, CRC32C and length of the rest), then HDF5: the spec, one dataset
+// for each column, and `fields`, a dataset of JSON text.
 //
-// (1) No damaged byte reaches libhdf5, which is not made for it: the seal covers the whole file.
-// (2) A manifest is published by rename(2), after all shards: where there is one, the dataset is complete.
+// (1) No damaged byte reaches libhdf5, which is not robust against damage: the seal covers the whole file.
+// (2) A manifest is published by rename(2), after all shards: a dataset with a manifest is complete.
 #include <mn/data/manifest.hpp>
 
 #include <cstring>
@@ -23,16 +23,16 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "mn-manifest";
 constexpr std::uint32_t kShardManifest = 2;  // version of a manifest of shards
-constexpr std::uint32_t kIndexManifest = 3;  // version of a manifest of other HDF5 files
+constexpr std::uint32_t kIndexManifest = 3;  // version of a manifest of indexed HDF5 files
 constexpr const char* kIndex = "index";      // the dataset with an Hdf5Table
 constexpr std::size_t kSealBytes = 512;      // the smallest user block
 constexpr const char* kFields = "fields";    // the dataset with the spec's JSON
 
-/// The user block before the HDF5 file: libhdf5 is not made for damaged files, so none may reach it.
+/// The user block before the HDF5 file (1).
 struct Seal {
   char magic[8] = {'M', 'N', 'M', 'A', 'N', 'I', 'F', '\n'};
   std::uint32_t version = kShardManifest;
-  std::uint32_t crc = 0;  // CRC-32C of all that follows the block
+  std::uint32_t crc = 0;  // CRC-32C of all bytes after the block
   std::uint64_t file_bytes = 0;
   bool operator==(const Seal&) const = default;
 };
@@ -45,7 +45,7 @@ Seal seal_of(std::string_view file, std::uint32_t version) {
   return seal;
 }
 
-/// Throws DataError unless `file` is a whole manifest of this version.
+/// Throws DataError unless `file` is a whole manifest of `version`.
 void check_seal(const std::string& file, std::uint32_t version) {
   Seal seal;
   if (const auto kind = kind_of_file(file)) throw DataError("it is " + kind->name + ": " + kind->remedy);
@@ -134,7 +134,7 @@ void publish_manifest(const std::string& folder, std::uint32_t version, const Wr
   temporary.publish();
 }
 
-/// What read(bytes of the manifest) returns.
+/// Returns the result of read(bytes of the manifest).
 template <class Read>
 auto read_sealed(const std::filesystem::path& folder, const char* remedy, const Read& read) {
   const std::filesystem::path path = folder / kDatasetManifest;

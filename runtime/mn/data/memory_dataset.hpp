@@ -1,5 +1,4 @@
-/// Datasets whose samples lie in this process's memory: as one array for each field, or in the pieces in which they
-/// arrived.
+/// Datasets in this process's memory: an array for each field, or the pieces in which the samples arrived.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +15,10 @@ namespace mn {
 /// Samples in this process's memory.
 class MemoryDataset final : public Dataset {
  public:
-  /// Takes `samples` over. Throws ArgumentError unless they are such samples (check_samples()); counts classes.
+  /// Takes ownership of `samples`, and counts classes. Throws ArgumentError unless check_samples() accepts them.
   MemoryDataset(SampleSpec spec, RawSamples samples);
-  /// Takes over pieces that follow one another: to join them would take their memory twice. Classes must be counted
-  /// already. Throws ArgumentError unless the pieces are such samples.
+  /// Takes ownership of pieces that follow one another; joining the pieces would take twice their memory. Classes must
+  /// be counted already. Throws ArgumentError unless check_samples() accepts each piece.
   MemoryDataset(SampleSpec spec, std::vector<RawSamples> pieces);
 
  private:
@@ -29,7 +28,7 @@ class MemoryDataset final : public Dataset {
                std::vector<SampleError>* damaged) const override;
   std::uint64_t do_fingerprint() const override;
   StorageLayout do_layout() const override;
-  /// The piece of a sample, and its number there.
+  /// The piece that holds a sample, and the sample's number in the piece.
   [[nodiscard]] std::pair<const RawSamples*, std::int64_t> locate(std::int64_t index) const;
 
   SampleSpec spec_;
@@ -38,7 +37,7 @@ class MemoryDataset final : public Dataset {
 };
 
 /// A pair of IDX files (MNIST's format), raw or gzip: images (or any array of N × shape, unsigned byte) and labels.
-/// Throws DataError that names the file if one is unreadable, truncated, has a wrong magic or another count.
+/// Throws DataError that names a file that is unreadable, truncated, has a wrong magic, or a wrong count.
 [[nodiscard]] std::shared_ptr<MemoryDataset> read_idx_dataset(const std::filesystem::path& images,
                                                               const std::filesystem::path& labels);
 

@@ -31,7 +31,7 @@ std::shared_ptr<const StoredFile> OpenFiles::get(std::size_t key, std::size_t fi
                                                  const std::function<File()>& open_bytes) {
   return open_.get(key, [&]() -> LruCache<StoredFile>::NewValue {
     auto opened = budget_.with_room([&] { return table_->open(file, open_bytes(), counters_); });
-    // One limit for both: a file costs its share of the handles, or of the memory.
+    // One limit for handles and memory: a file costs its share of the larger of the two.
     const std::int64_t cost = std::max(opened->index_bytes(), options_.index_bytes / options_.open_files);
     return {std::move(opened), cost};
   });
@@ -94,7 +94,7 @@ void OpenFiles::warn_of_little_room() {
 }
 
 void OpenFiles::share(int ranks) {
-  if (layout_.bytes <= kFullShuffleBytes) return;  // it is kept whole
+  if (layout_.bytes <= kFullShuffleBytes) return;  // such a dataset stays in memory whole
   hold_at_most(block_room(layout_, options_, ranks));
 }
 

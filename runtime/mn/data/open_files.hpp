@@ -1,4 +1,4 @@
-/// What a rank keeps of the files that it reads: open files with their indexes, blocks of samples, copies on the node.
+/// What a rank keeps in memory between reads: open files with their indexes, blocks of samples, copies on the node.
 #pragma once
 
 #include <algorithm>
@@ -19,25 +19,25 @@
 
 namespace mn::data {
 
-/// Room for kMaxLiveBytes, and for what the ends of lanes cut.
+/// Room for kMaxLiveBytes and for blocks that the ends of lanes cut.
 inline constexpr std::int64_t kMaxCacheBytes = kMaxLiveBytes / 2 * 3;
-/// That, or a quarter of this process's memory.
+/// kMaxCacheBytes, or a quarter of this process's memory if that is less.
 [[nodiscard]] std::int64_t default_cache_bytes();
 
-/// What reading may hold open and in memory, for each process. The defaults have room for what default_order() reads
-/// from at a time, unless there is little memory.
+/// Limits of one process on open files and memory. The defaults have room for everything that default_order() reads
+/// from at a time, unless memory is short.
 struct StoredDatasetOptions {
   std::int64_t open_files = kMaxOpenFiles;
   std::int64_t index_bytes = kMaxIndexBytes + (std::int64_t{8} << 20);  ///< memory for the indexes of open files
-  std::int64_t cache_bytes = default_cache_bytes();                     ///< memory for blocks that are not used up
+  std::int64_t cache_bytes = default_cache_bytes();                     ///< memory for blocks with unread samples
   std::filesystem::path installed = {};                                 ///< open_dataset's argument
 };
 
-/// Memory for blocks on one of `ranks` ranks that read about equally much: for those that default_order() has in use,
-/// at least for two of each field.
+/// Memory for blocks on one of `ranks` ranks that read equally much: room for the blocks that default_order() has in
+/// use, and for at least two blocks of each field.
 [[nodiscard]] std::int64_t block_room(const StorageLayout& layout, const StoredDatasetOptions& options, int ranks);
 
-/// 128 reads of 64 KiB at a time are 4 GB/s from storage that takes 2 ms for each, and keep a fast one busy meanwhile.
+/// 128 reads of 64 KiB at a time: 4 GB/s from storage that takes 2 ms for a read; fast storage stays busy, too.
 inline constexpr int kReadsAtATime = 128;
 
 /// Thread-safe, once stage() and share() were called.
@@ -58,28 +58,28 @@ class OpenFiles {
     std::shared_ptr<const StoredFile> file;
     bool is_copy = false;  ///< on the node
   };
-  /// The file, opened unless it is open: its copy on the node, if there is one that is good. Throws as opening does.
+  /// Opens the file, unless it is open: its copy on the node if the copy is good. Throws the errors of opening.
   [[nodiscard]] Opened open(std::size_t file);
-  /// Whether open() need not open it.
+  /// Whether open() finds the file open.
   [[nodiscard]] bool is_open(std::size_t file) {
     return open_.find(file) != nullptr || open_.find(key_of_copy(file)) != nullptr;
   }
-  /// Closes it, so that the next open() opens it again.
+  /// Closes the file, so that the next open() opens it again.
   void close(std::size_t file);
-  /// Its copy is read no more.
+  /// Stops reading the file's copy.
   void drop_copy(std::size_t file, const std::string& why);
 
-  /// The block of a field, for one of its samples. Where all blocks of the dataset have room, all stay; else a block
-  /// goes when each of its samples has been asked for.
+  /// The block of a field, for one of its samples. If all blocks of the dataset have room, all stay in memory;
+  /// otherwise a block leaves memory when each of its samples has been asked for.
   [[nodiscard]] std::shared_ptr<const ByteBuffer> block(const StoredFile& from, std::size_t file, std::size_t field,
                                                         std::int64_t number);
-  /// The same if the block is in memory, else null.
+  /// The block if it is in memory, else null.
   [[nodiscard]] std::shared_ptr<const ByteBuffer> find_block(std::size_t file, std::size_t field, std::int64_t number) {
     return blocks_.find(key_of(file, field, number));
   }
 
-  /// Whether the system is to read neighbors ahead. They wait in the page cache, as many as there are blocks in use:
-  /// where memory is short they would be gone before they are asked for.
+  /// Whether the system reads neighbors ahead into the page cache: as many as blocks are in use. If memory is short,
+  /// they would leave the page cache before their use.
   [[nodiscard]] bool reads_ahead() const noexcept { return options_.cache_bytes >= kMaxCacheBytes; }
 
   /// As Dataset::share(), hold_at_most() and stage().

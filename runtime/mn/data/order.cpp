@@ -1,35 +1,36 @@
-// Orders computed for one position at a time, so that no rank stores or sends a permutation.
+// Orders that compute one position at a time, so that no rank stores or sends a permutation.
 //
-// A full shuffle reads a file or a block of samples for every sample once data is larger than memory. An order of lanes
-// reads neighbors one after another, yet mixes samples from many random parts of the dataset.
+// A full shuffle of data larger than memory reads a file or a block for every sample. An order of lanes reads neighbors
+// one after another, yet mixes samples from many random parts of the dataset.
 //
 //   chunk    a run of neighboring samples; windows × lanes / adjacent equal chunks (± 1) make the dataset
-//   window   a part of the epoch: lanes / adjacent chunks, a random choice, each cut into `adjacent` equal lanes (± 1)
-//   lane     a run of neighbors, which gives one sample a round: from its beginning to its end, as these come from one
-//            block after another, or in random order where each sample is read by itself anyway
+//   window   a part of the epoch: lanes / adjacent random chunks, each cut into `adjacent` equal lanes (± 1)
+//   lane     a run of neighbors, which gives one sample a round: in storage order, so that blocks are used up one by
+//            one, or in random order (`mixed`) if each sample is a read of its own anyway
 //   round    one sample of each lane, lane 0 first
 //
-// Lane i of a window lies in chunk i mod V of it (V = lanes / adjacent), as that chunk's part i div V: lanes next to
-// each other in a round lie in different chunks. A chunk is walked cyclically from a random phase on, so that other
-// samples of two chunks meet in each epoch. Phases may be restricted to the beginnings of blocks (`aligned`).
+// Lane i of a window is part i div V of chunk i mod V, V = lanes / adjacent: adjacent lanes of a round lie in different
+// chunks. A chunk is walked cyclically from a random phase on, so that two chunks align differently in each epoch.
+// `aligned` restricts phases to the beginnings of blocks.
 //
-// Packed data whose blocks are so long that R ranks would share lanes has as many lanes as a rank has room for, times
-// R: an epoch then reads about one block more than there are for each lane, or window of it.
+// Packed data with blocks so long that R ranks would share lanes gets R times as many lanes as one rank has room for:
+// an epoch then reads about one block more than the dataset has for each lane of each window.
 //
 // (1) An order is a bijection, for every n and all options: chunks and lanes cut [0, n) without gap or overlap, every
 //     lane gives each of its samples once, and the permutations of samples or chunks are bijections (Permutation).
-// (2) It is a function of n, options, seed and epoch alone: not of ranks, batch size, thread or time.
-// (3) Lanes of a window differ by at most one sample: all rounds but the window's last are complete.
+// (2) An order is a function of n, options, seed and epoch alone: not of ranks, batch size, thread or time.
+// (3) Lanes of a window differ by at most one sample: only the window's last round may be incomplete.
 // (4) Permutations for different purposes have unrelated keys (enum Purpose).
-// (5) No version changes what a position means: checkpoints hold positions, and the options that they depend on.
+// (5) Positions keep their meaning in all versions: checkpoints hold positions and OrderOptions.
 //
-// Permutation: the halves of a Feistel network may differ by a bit: even rounds change the left one, odd rounds the
-// right one, neither swaps. Its rounds are invertible whatever the round function, and cycle walking restricts a
-// bijection to [0, n).
+// Permutation: the two halves of the Feistel network may differ by one bit, so even rounds change the left half, odd
+// rounds the right half, and halves are not swapped. The rounds are invertible for any round function, and cycle
+// walking restricts the bijection to [0, n).
 //
-// Cost: a position takes one permutation of six rounds, walked twice at most on average; within an OrderWindow, which
-// looks its chunks up once, none, or one where lanes are mixed. An epoch's beginning takes one permutation for each
-// chunk, to know where windows begin. Memory: 8 bytes a window, and 24 bytes for each chunk of a window in use.
+// Cost: a position takes one permutation of six rounds, walked at most twice on average. An OrderWindow looks up its
+// chunks once; a position in it then takes no permutation, or one with `mixed`. The beginning of an epoch takes one
+// permutation for each chunk, to find the beginnings of windows. Memory: 8 bytes a window, and 24 bytes for each chunk
+// of a window in use.
 //
 // Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, method 3.
 #include <mn/data/order.hpp>
@@ -48,21 +49,21 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return mix(mix(a) ^ b); }
 
 std::uint64_t low_bits(int bits) { return (std::uint64_t{1} << bits) - 1; }
 
-// Which permutation a key belongs to, so that no two of them are related.
+// The purpose of a permutation's key; keys of two purposes are unrelated (4).
 enum Purpose : std::uint64_t { kStream = 1, kSamples, kChunks, kPhase, kLane, kFixedChunks };
 
-// Lanes are 3 · 2^k: such numbers of ranks, and powers of two, divide them.
+// Lanes are 3 · 2^k: divisible by powers of two and by 3 times powers of two, the usual numbers of ranks.
 constexpr std::int64_t kMaxLanes = 3072;
 constexpr std::int64_t kLeastLanes = 3;
-// A lane's ends may cut a block, which is then read twice: 1/16 more bytes.
+// The ends of a lane may cut a block, which is read twice: 1/16 more bytes.
 constexpr std::int64_t kLaneBlocks = 16;
-// A lane may be the only one that a rank reads from a file: 1/192 files opened for each sample.
+// A lane may be the only lane of a rank in a file: 1/192 files opened for each sample.
 constexpr std::int64_t kLaneSamples = 192;
-constexpr std::int64_t kLongLaneSamples = 1024;  // longer ones would mix less and save nothing
-// Data of this size is read again at little cost: shorter lanes, and so more of them, mix it better.
+constexpr std::int64_t kLongLaneSamples = 1024;  // longer lanes would mix less and save no reads
+// Rereading data of this size costs little: more and shorter lanes mix it better.
 constexpr std::int64_t kMediumBytes = std::int64_t{8} << 30;
 constexpr std::int64_t kMediumLanes = 768;
-// Ranks that do not divide the lanes read one lane in so many twice.
+// If the number of ranks does not divide the lanes, ranks read one lane of kOwnLanes twice.
 constexpr std::int64_t kOwnLanes = 32;
 
 /// How long lanes must be at least.
@@ -72,8 +73,8 @@ std::int64_t least_lane_samples(std::int64_t lanes, const StorageLayout& layout)
   return std::max(kLaneBlocks * layout.block_samples, kLaneSamples);
 }
 
-/// Files that one rank reads from at a time, about: each chunk ends in another file than it begins if it is long, and
-/// each lane is in one file or passes from one to the next.
+/// Number of files that one rank reads from at a time, approximately: a long chunk begins and ends in different files,
+/// and a lane crosses from file to file.
 double files_in_use(std::int64_t lanes, std::int64_t adjacent, std::int64_t lane_samples, double file_samples) {
   const double borders = static_cast<double>(lanes * lane_samples) / file_samples;
   return std::min(static_cast<double>(lanes / adjacent) + borders, 2.0 * static_cast<double>(lanes));
@@ -98,7 +99,7 @@ OrderOptions order_for_any_ranks(std::int64_t n, const StorageLayout& layout, bo
   for (; order.lanes > kLeastLanes; order.lanes /= 2) {
     std::int64_t samples = least_lane_samples(order.lanes, layout);
     if (order.lanes * samples > n) continue;
-    // A block of one sample is used up at once.
+    // A block of one sample leaves memory at once.
     if (layout.block_samples > 1 && static_cast<double>(order.lanes) * block_bytes > kMaxLiveBytes) continue;
     const bool all_open = static_cast<double>(layout.files) <= open_files;
     if (all_open) samples = std::max(samples, kLongLaneSamples);
@@ -113,14 +114,14 @@ OrderOptions order_for_any_ranks(std::int64_t n, const StorageLayout& layout, bo
   return order;
 }
 
-/// Whether so many ranks can divide the lanes: with hardly a block that two of them read, and room for those in use.
+/// Whether `ranks` ranks divide the lanes well: few blocks are read by two ranks, and the blocks in use have room.
 bool is_divided_well(const OrderOptions& order, double live_bytes, int ranks) {
   const std::int64_t own = (order.lanes + ranks - 1) / ranks;
   return (order.lanes % ranks == 0 || own >= kOwnLanes) &&
          static_cast<double>(own) * live_bytes <= static_cast<double>(rank_live_bytes(ranks));
 }
 
-/// Equally many lanes for each rank: as many as it has room for, at least one.
+/// An equal number of lanes for each rank: as many as one rank has room for, at least one.
 OrderOptions order_for_ranks(std::int64_t n, const StorageLayout& layout, int ranks) {
   OrderOptions order{.shuffle = true, .aligned = layout.block_samples};
   const double live_bytes = live_bytes_of(n, layout);
@@ -216,7 +217,7 @@ EpochOrder::Chunk EpochOrder::chunk(std::int64_t window, std::int64_t number) co
   const std::int64_t length = chunk_samples_ + (at < longer_chunks_ ? 1 : 0);
   const std::int64_t begin = at * chunk_samples_ + std::min(at, longer_chunks_);
   const std::uint64_t random = mix(phase_key_, static_cast<std::uint64_t>(at));
-  // Phases are first, first + aligned, …: a walk that begins within a block would read that one twice.
+  // Phases are first, first + aligned, …: a walk that begins within a block would read the block twice.
   const std::int64_t first = (begin + options_.aligned - 1) / options_.aligned * options_.aligned - begin;
   const std::int64_t phases = std::max<std::int64_t>((length - first + options_.aligned - 1) / options_.aligned, 0);
   const auto chosen = static_cast<std::int64_t>(random % static_cast<std::uint64_t>(std::max<std::int64_t>(phases, 1)));
@@ -262,7 +263,7 @@ std::vector<OrderWindow::Rounds> OrderWindow::rounds(std::int64_t first, std::in
   const std::int64_t lanes = order_->lanes();
   if (!order_->has_lanes()) return {{first, last}};
   const std::int64_t full = order_->full_rounds();
-  // The last round is not complete: its positions are those of the lanes that have a sample left.
+  // In the last round only lanes with a sample left have positions.
   const std::int64_t regular_first = std::min(first, full * lanes);
   const std::int64_t regular_last = std::min(last, full * lanes);
   std::vector<Rounds> found(lanes);

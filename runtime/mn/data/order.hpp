@@ -29,41 +29,41 @@ class Permutation {
   std::uint64_t round_keys_[kRounds] = {};
 };
 
-/// How an order is made; with (seed, epoch) it is all that the order depends on. Stored with a sampler's state.
+/// All that an order depends on besides (seed, epoch). A sampler's state holds it.
 struct OrderOptions {
   bool shuffle = false;  ///< false: the stored order, whatever the rest says
-  bool sticky = false;   ///< lanes get the same chunks in every epoch, so page caches stay warm
-  /// Positions take from so many lanes in turn, each a run of neighboring samples. One lane in one window is a shuffle
-  /// of all samples at once.
+  bool sticky = false;   ///< a lane gets equal chunks in every epoch, so page caches stay warm
+  /// Number of lanes, runs of neighboring samples, from which positions take in turn. One lane in one window is a
+  /// shuffle of all samples at once.
   std::int64_t lanes = 1;
-  std::int64_t adjacent = 1;  ///< so many lanes lie side by side in storage (a chunk); divides `lanes`
-  std::int64_t windows = 1;   ///< parts of an epoch; in each one the lanes lie in other chunks
-  bool mixed = false;         ///< a lane gives its samples in random order, not one neighbor after another
-  std::int64_t aligned = 1;   ///< walks of chunks begin at multiples of so many samples
+  std::int64_t adjacent = 1;  ///< lanes side by side in storage (a chunk); divides `lanes`
+  std::int64_t windows = 1;   ///< parts of an epoch; each window has other chunks
+  bool mixed = false;         ///< a lane gives its samples in random order, not neighbor after neighbor
+  std::int64_t aligned = 1;   ///< walks of chunks begin at multiples of this number of samples
   bool operator==(const OrderOptions&) const = default;
 };
 
-/// Datasets up to this size are shuffled in full, since every rank can keep them in memory.
+/// Datasets up to this size are shuffled in full, since every rank can keep all samples in memory.
 inline constexpr std::int64_t kFullShuffleBytes = std::int64_t{128} << 20;
-/// Samples of this size are read one by one at little more cost than neighbors together: lanes of default_order() mix
-/// them.
+/// Reading samples of this size one by one costs little more than reading neighbors together: lanes of default_order()
+/// mix large samples.
 inline constexpr std::int64_t kLargeSampleBytes = std::int64_t{32} << 10;
-/// Orders by default_order() read from at most so many files at a time on one rank, …
+/// default_order(): files that one rank reads from at a time, at most.
 inline constexpr std::int64_t kMaxOpenFiles = 640;
-/// … have at most so many bytes of half used blocks in memory, …
+/// default_order(): bytes of partly used blocks in memory, at most.
 inline constexpr std::int64_t kMaxLiveBytes = std::int64_t{256} << 20;
 /// … and indexes of open files.
 inline constexpr std::int64_t kMaxIndexBytes = std::int64_t{40} << 20;
 
-/// Blocks that are in use on one of so many ranks have at most so many bytes, or are those of one lane. A cache of half
-/// as much again, or of two blocks of each field, has room for them.
+/// Upper bound, in bytes, of the blocks that one of `ranks` ranks has in use (never less than one lane's blocks). A
+/// cache of 1.5 times this size, or of two blocks of each field, has room for the blocks.
 [[nodiscard]] constexpr std::int64_t rank_live_bytes(int ranks) {
   return std::min(kMaxLiveBytes, (std::int64_t{40} << 20) + kMaxLiveBytes / ranks);
 }
 
-/// A good order for n samples: a full shuffle of data in memory or of small data, else lanes, as many as one rank can
-/// read from within the limits above. Only packed data whose blocks are so long that `ranks` ranks could not divide
-/// these lanes get lanes by the number of ranks.
+/// A good order for n samples: a full shuffle of data in memory or of small data, else as many lanes as one rank can
+/// read from within the limits above. Packed data with blocks too long for `ranks` ranks to divide the lanes gets a
+/// number of lanes that depends on `ranks`.
 [[nodiscard]] OrderOptions default_order(std::int64_t n, const StorageLayout& layout, bool shuffle, int ranks = 1);
 
 /// One epoch: a bijection position → sample.
@@ -72,7 +72,7 @@ class EpochOrder {
   EpochOrder(std::int64_t n, const OrderOptions& options, std::uint64_t seed, std::int64_t epoch);
   [[nodiscard]] std::int64_t operator()(std::int64_t position) const;
   [[nodiscard]] std::int64_t lanes() const noexcept { return options_.lanes; }
-  /// Otherwise it is the stored order, or a shuffle of all samples at once.
+  /// False: the order is the stored order, or a shuffle of all samples at once.
   [[nodiscard]] bool has_lanes() const noexcept { return !window_firsts_.empty(); }
 
   /// Positions [first, last) of one window, counted from its beginning.
@@ -87,7 +87,7 @@ class EpochOrder {
  private:
   friend class OrderWindow;
 
-  /// Samples that lie side by side, walked cyclically from `phase` on.
+  /// Neighboring samples, walked cyclically from `phase` on.
   struct Chunk {
     std::int64_t begin;
     std::int64_t length;
@@ -95,7 +95,7 @@ class EpochOrder {
   };
   [[nodiscard]] std::int64_t chunks_per_window() const noexcept { return options_.lanes / options_.adjacent; }
   [[nodiscard]] Chunk chunk(std::int64_t window, std::int64_t number) const;
-  /// Rounds of a window in which every lane has a sample.
+  /// Rounds of a window in which every lane gives a sample.
   [[nodiscard]] std::int64_t full_rounds() const noexcept { return chunk_samples_ / options_.adjacent; }
 
   std::int64_t n_;
@@ -104,15 +104,15 @@ class EpochOrder {
   std::uint64_t lane_key_ = 0;
   Permutation permutation_;                       // of chunks; without lanes of samples
   std::int64_t chunk_samples_ = 0;                // of each chunk, but for …
-  std::int64_t longer_chunks_ = 0;                // … the first few, which have one more
+  std::int64_t longer_chunks_ = 0;                // … the first few, which have one sample more
   std::vector<std::int64_t> window_firsts_ = {};  // [windows + 1] in positions; empty without lanes
 };
 
-/// One window of an order: which samples its lanes hold. Each lane gives one sample a round, in the order of lanes; in
-/// a last round some lanes may have none left. An order without lanes is a window of one lane.
+/// One window of an order: the samples of its lanes. In a round each lane gives one sample, lane 0 first; in the last
+/// round some lanes may be empty. An order without lanes is a window of one lane.
 class OrderWindow {
  public:
-  /// `order` must outlive it.
+  /// `order` must outlive the window.
   OrderWindow(const EpochOrder& order, std::int64_t number);
 
   /// Rounds [first, last) of one lane.
@@ -121,7 +121,7 @@ class OrderWindow {
     std::int64_t last = 0;
     [[nodiscard]] std::int64_t count() const noexcept { return last - first; }
   };
-  /// By lane: the rounds in which positions [first, last) of the window take from it.
+  /// By lane: the rounds that positions [first, last) of the window take.
   [[nodiscard]] std::vector<Rounds> rounds(std::int64_t first, std::int64_t last) const;
   [[nodiscard]] std::int64_t sample(std::int64_t lane, std::int64_t round) const;
   [[nodiscard]] std::int64_t number() const noexcept { return number_; }

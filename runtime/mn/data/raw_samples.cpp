@@ -67,7 +67,7 @@ std::string length_problem(const FieldSpec& field, const ConstBufferView& values
          (field.kind == FieldKind::kFixed ? " bytes, not " : " bytes a row, but these values ") + std::to_string(bytes);
 }
 
-/// Throws unless these can be a field of sample `number`.
+/// Throws ArgumentError unless `values` can be the field's values in sample `number`.
 void check_values(const FieldSpec& field, const ConstBufferView& values, std::int64_t number) {
   const std::string problem = length_problem(field, values);
   if (problem.empty()) return;
@@ -102,7 +102,7 @@ void check_classes(const RawColumn& column, FieldSpec& field) {
     field.num_classes = std::clamp<std::int64_t>(range.most, 0, data::kMaxClasses - 1) + 1;
   if (range.is_in(field.num_classes)) return;
   // Only the message needs the sample: the check itself goes over the column as a whole.
-  std::int64_t sample = 0;  // the first one that is wrong
+  std::int64_t sample = 0;  // becomes the first wrong sample
   while (data::range_of(field.dtype, column.sample(sample)).is_in(field.num_classes)) ++sample;
   const data::ClassRange own = data::range_of(field.dtype, column.sample(sample));
   throw ArgumentError("sample " + std::to_string(sample) + " has " + field.name + " " + std::to_string(own.outlier()) +
@@ -134,7 +134,7 @@ void RawSamples::add(const SampleSpec& spec, std::span<const ConstBufferView> fi
     throw ArgumentError("sample " + std::to_string(count) + " has " + std::to_string(fields.size()) + " fields, not " +
                         std::to_string(spec.fields.size()));
   }
-  // All fields are checked before one is appended: a sample that is wrong leaves the columns equally long.
+  // All fields are checked before the first is appended: a wrong sample leaves the columns equally long.
   for (std::size_t f = 0; f < fields.size(); ++f) check_values(spec.fields[f], fields[f], count);
   for (std::size_t f = 0; f < fields.size(); ++f) append(columns[f], fields[f]);
   ++count;

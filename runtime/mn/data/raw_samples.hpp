@@ -31,14 +31,14 @@ struct RawColumn {
   }
 };
 
-/// The samples of one read, in the order asked for. Reuse one object from read to read: it keeps its memory.
+/// The samples of one read, in the order asked for. Reuse the object for the next read: it keeps its memory.
 struct RawSamples {
   std::int64_t count = 0;          ///< samples
-  std::vector<RawColumn> columns;  ///< one for each field, in the spec's order
+  std::vector<RawColumn> columns;  ///< [fields] in the spec's order
 
   /// None, with no columns.
   RawSamples() = default;
-  /// None, with the columns that add() fills.
+  /// No samples; the columns are ready for add().
   explicit RawSamples(const SampleSpec& spec) { reset(spec, 0); }
 
   /// Their number.
@@ -50,15 +50,15 @@ struct RawSamples {
     return columns[field].sample(i);
   }
 
-  /// n samples whose bytes are to be written: columns of fixed fields have their length, the others are empty, with
-  /// the first of their offsets.
+  /// Makes room for n samples: columns of fixed fields have their full length, the others are empty, with a first
+  /// offset of 0.
   void reset(const SampleSpec& spec, std::int64_t n);
   /// Adds a sample: the values of each field, in C order and the machine's byte order. Throws ArgumentError that names
-  /// the field if dtype or length mismatch it; then nothing is added.
+  /// a field whose dtype or length mismatches, and adds nothing then.
   void add(const SampleSpec& spec, std::span<const ConstBufferView> fields);
-  /// Adds the values of one field; whoever has added those of all raises `count`. Throws likewise.
+  /// Adds the values of one field. The caller raises `count` after the last field. Throws ArgumentError as add() does.
   void add_values(const SampleSpec& spec, std::size_t field, const ConstBufferView& values);
-  /// The same as the first for a list in place.
+  /// add() for an initializer list.
   void add(const SampleSpec& spec, std::initializer_list<ConstBufferView> fields) {
     add(spec, std::span(fields.begin(), fields.size()));
   }
@@ -68,8 +68,8 @@ struct RawSamples {
 [[nodiscard]] RawSamples labeled_samples(ByteBuffer data, std::span<const std::int64_t> labels,
                                          std::vector<std::int64_t> offsets = {});
 
-/// Throws ArgumentError unless these are the columns of such samples: lengths match, and values of classes are classes.
-/// Where classes are to be counted (kCountClasses), `spec` gets their number.
+/// Throws ArgumentError unless `samples` has the columns of `spec`: lengths match, and values of class fields are
+/// classes. Sets the number of classes in `spec` if it is kCountClasses.
 void check_samples(const RawSamples& samples, SampleSpec& spec);
 
 }  // namespace mn

@@ -1,12 +1,12 @@
-/// What one read of samples does about file servers in trouble and copies that fail: many files at once as long as all
-/// is well, and one by one with retries after an error.
+/// How one read of samples copes with file servers in trouble and with copies that fail: many files at once as long as
+/// all is well, then one by one with retries.
 ///
-/// (1) Where a copy on the node fails or is damaged, the file itself is read.
-/// (2) What fails in try_all() is left to attempt(), which does it again and reports the error.
+/// (1) If a copy on the node fails or is damaged, the read uses the file itself.
+/// (2) try_all() drops errors: attempt() repeats the work and reports the error.
 /// (3) An error that may pass is retried, each time with the file opened again, as a stale handle stays stale.
-/// (4) However many files fail, they share the pauses of one: after these a file that failed in try_all() is given up
+/// (4) All files together wait for the pauses of one file. Afterwards a file that failed in try_all() is given up
 ///     without another attempt, which could take a minute until it times out.
-/// (5) A file that was given up is not tried again in this read.
+/// (5) A read does not try a file again after it was given up.
 #pragma once
 
 #include <cassert>
@@ -21,7 +21,7 @@
 
 namespace mn::data {
 
-/// The attempts of one read. One thread at a time calls its members.
+/// The attempts of one read. Only one thread at a time calls members.
 class ReadAttempts {
  public:
   explicit ReadAttempts(OpenFiles& files) : files_(files) {}
@@ -38,13 +38,13 @@ class ReadAttempts {
       } catch (const FileError& error) {
         const std::lock_guard lock(mutex);
         if (may_pass(error)) failed_.insert_or_assign(file_of(i), error);
-      } catch (...) {  // (2): attempt() meets it again
+      } catch (...) {  // (2): attempt() repeats it
       }
     });
   }
 
-  /// Calls use(the file, whether it is a copy on the node) until it does not fail with an error that may pass. Returns
-  /// that error if the file is given up. Throws all other errors of `use`.
+  /// Calls use(the file, whether the file is a copy on the node) until there is no error that may pass. Returns the
+  /// last error if the file is given up. Throws all other errors of `use`.
   template <class Use>
   [[nodiscard]] std::optional<FileError> attempt(std::size_t file, const Use& use) {
     if (const auto error = given_up_.find(file); error != given_up_.end()) return error->second;
@@ -93,8 +93,8 @@ class ReadAttempts {
   OpenFiles& files_;
   std::map<std::size_t, FileError> failed_;    // in try_all()
   std::map<std::size_t, FileError> given_up_;  // by attempt()
-  std::size_t pauses_ = 0;                     // number of kRetryPauses that have passed
-  OpenFiles::Opened last_;                     // the file that was used last
+  std::size_t pauses_ = 0;                     // number of kRetryPauses taken
+  OpenFiles::Opened last_;                     // the file used last
   std::size_t last_number_ = 0;
 };
 

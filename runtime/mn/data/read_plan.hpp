@@ -1,4 +1,4 @@
-/// Which blocks of which files a read of samples takes, and in how many reads. Planning reads nothing.
+/// Which blocks of which files a read of samples needs, and in how many requests. Planning reads nothing.
 #pragma once
 
 #include <cstddef>
@@ -10,44 +10,44 @@
 
 namespace mn::data {
 
-/// Samples [first, first + count) of a read, which one request takes: of one block, or neighbors that are blocks by
-/// themselves.
+/// Samples [first, first + count) of a read that one request reads: samples of one block, or neighbors that are each a
+/// block.
 struct ReadRun {
   std::size_t first;
   std::size_t count;
 };
 
-/// Where a field of a sample lies.
+/// The position of one field of a sample.
 struct BlockExtent {
   std::int64_t block = 0;
   std::int64_t offset = 0;  ///< the sample's, within the block
   std::int64_t bytes = 0;
-  bool is_alone = false;  ///< it is the whole block, which is read straight into the result
-  bool has_runs = false;  ///< neighboring blocks can be read with it
+  bool is_alone = false;  ///< the sample is the whole block: it is read straight into the result
+  bool has_runs = false;  ///< a request can read neighboring blocks, too
 };
 
 /// The samples of a read, in the order asked for.
 class ReadPlan {
  public:
-  /// For n samples with so many fields, all of them unreadable as yet.
+  /// For n samples with `fields` fields. All samples are unreadable until locate_fields().
   ReadPlan(std::size_t fields, std::size_t n) : samples_(n), extents_(fields) {}
 
   /// Sample k lies there.
   void locate(std::size_t k, std::size_t file, std::int64_t sample) { samples_[k] = {file, sample}; }
-  /// Its file is open: where its fields lie that are not in memory.
+  /// Notes where the fields of sample k lie that are not in memory; `file` is the sample's open file.
   void locate_fields(std::size_t k, const StoredFile& file);
 
   [[nodiscard]] std::size_t size() const noexcept { return samples_.size(); }
   [[nodiscard]] std::size_t file(std::size_t k) const { return samples_[k].file; }
   [[nodiscard]] std::int64_t sample(std::size_t k) const { return samples_[k].sample; }
-  /// Whether locate_fields() was called for it.
+  /// Whether locate_fields() was called for sample k.
   [[nodiscard]] bool is_readable(std::size_t k) const { return samples_[k].is_readable; }
   [[nodiscard]] const BlockExtent& at(std::size_t field, std::size_t k) const { return extents_[field][k]; }
-  /// The files that have a sample, each once, in order.
+  /// The files of the samples, each once, in order.
   [[nodiscard]] std::vector<std::size_t> files() const;
 
-  /// Where each sample of a field goes if all are good, and where they end. `unreadable_bytes`: room for one that is
-  /// not readable.
+  /// Offsets of a field's samples in the result, and the end, if all samples are good. `unreadable_bytes`: room for a
+  /// sample that is not readable.
   [[nodiscard]] std::vector<std::int64_t> offsets(std::size_t field, std::int64_t unreadable_bytes) const;
   /// The runs of the samples for which is_wanted(k), in order.
   template <class IsWanted>
@@ -68,7 +68,7 @@ class ReadPlan {
     bool is_readable = false;
   };
 
-  /// Whether one request takes sample k with the one before it.
+  /// Whether one request reads sample k − 1 and sample k.
   [[nodiscard]] bool joins(std::size_t field, std::size_t k) const;
 
   std::vector<Sample> samples_;

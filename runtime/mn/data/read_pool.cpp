@@ -31,7 +31,7 @@ void ReadPool::start_thread() {
     threads_.emplace_back([this] { work(); });
     ++idle_;
   } catch (const std::system_error&) {
-    // The system gives no more threads: those that are there do the work.
+    // The system permits no more threads: the existing threads do the work.
   }
 }
 
@@ -46,7 +46,7 @@ void ReadPool::work() {
   }
 }
 
-/// Whoever starts a call wakes or starts one thread more: many soon, but few where calls end at once.
+/// Each begun task wakes or starts one more thread: long tasks soon run on many threads, short tasks on few.
 void ReadPool::call_next(Job& job, std::unique_lock<std::mutex>& lock) {
   const std::size_t i = job.next++;
   if (job.next == job.count) std::erase(jobs_, &job);

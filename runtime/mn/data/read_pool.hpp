@@ -14,7 +14,7 @@ namespace mn::data {
 /// Reads many places at once: a distant file server answers each call late, but many at a time. Thread-safe.
 class ReadPool {
  public:
-  /// Starts a thread when a call finds all others busy, up to so many.
+  /// Starts a thread when a call finds all threads busy, up to `threads`.
   explicit ReadPool(int threads) : most_threads_(threads) {}
   /// Nobody may be in run().
   ~ReadPool();
@@ -38,13 +38,13 @@ class ReadPool {
   void call_next(Job& job, std::unique_lock<std::mutex>& lock);
 
   int most_threads_;
-  std::mutex mutex_;  // guards all that follows, and the jobs
+  std::mutex mutex_;  // guards all members below, and the jobs
   std::condition_variable wake_;
   std::condition_variable done_;
-  std::deque<Job*> jobs_;  // those with calls to be made
+  std::deque<Job*> jobs_;  // jobs with tasks that have not begun
   std::size_t idle_ = 0;
   bool stop_ = false;
-  std::vector<std::jthread> threads_;  // last: joined before what they use is destroyed
+  std::vector<std::jthread> threads_;  // last: joined before the members that the threads use
 };
 
 }  // namespace mn::data

@@ -1,4 +1,4 @@
-/// Reading from a file server that may be in trouble for a while.
+/// Reading from a file server that may have trouble for a while.
 #pragma once
 
 #include <array>
@@ -15,13 +15,14 @@ namespace mn::data {
 inline constexpr std::array kRetryPauses = {std::chrono::milliseconds(100), std::chrono::milliseconds(500),
                                             std::chrono::milliseconds(2000)};
 
-/// Whether the error is one that a file server gives for a while, when it or the network has trouble.
+/// Whether the error is one of a file server or network in temporary trouble.
 [[nodiscard]] inline bool may_pass(const FileError& error) noexcept {
   return error.error_number() == EIO || error.error_number() == ESTALE || error.error_number() == ETIMEDOUT;
 }
 
-/// What read() returns. Where it throws an error that may pass, calls recover() and read() again, after each of the
-/// pauses; then throws that error. `pauses`: those that have been taken, for several reads that wait for one server.
+/// Returns the result of read(). After an error that may pass, waits for the next of kRetryPauses, calls recover(), and
+/// reads again; after the last pause throws the error. `pauses`: number of pauses taken, which reads of one server may
+/// share.
 template <class Read, class Recover>
 decltype(auto) with_retries(const Read& read, const Recover& recover, std::size_t& pauses) {
   while (true) {
@@ -39,7 +40,7 @@ decltype(auto) with_retries(const Read& read, const Recover& recover, std::size_
   }
 }
 
-/// The same for a read by itself.
+/// with_retries() for a single read.
 template <class Read, class Recover>
 decltype(auto) with_retries(const Read& read, const Recover& recover) {
   std::size_t pauses = 0;

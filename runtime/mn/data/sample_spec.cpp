@@ -1,7 +1,7 @@
-// What samples are: their fields, which of them can be, and their JSON form.
+// The fields of samples: which specs are valid, and the JSON form.
 //
-// (1) A spec from a file is used only after problem_of() found nothing: products of its numbers cannot overflow then,
-//     and names can be names of HDF5 datasets.
+// (1) A spec from a file is used only after problem_of() has accepted it: products of its numbers cannot overflow, and
+//     names can name HDF5 datasets.
 #include <mn/data/sample_spec.hpp>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kMaxSampleBytes = std::int64_t{1} << 40;  // later products of it can't overflow
+constexpr std::int64_t kMaxSampleBytes = std::int64_t{1} << 40;  // products with other factors can't overflow later
 constexpr std::size_t kMaxNameBytes = 64;
 constexpr std::size_t kMaxFields = 64;
 constexpr std::string_view kKindNames[] = {"fixed", "encoded", "variable"};
@@ -33,7 +33,7 @@ std::string problem_of_name(const std::string& name) {
     return "the field's name " + json_quoted(name) +
            " is not of 1 to 64 letters, digits, '_', '-' and '.', or begins with '.'";
   }
-  for (const char* ending : {"_offsets", "_crc32c"}) {  // what else HDF5 files of shards hold
+  for (const char* ending : {"_offsets", "_crc32c"}) {  // names of other datasets in shards
     if (name.ends_with(ending)) return "the field's name " + name + " ends with " + ending;
   }
   return {};
@@ -47,7 +47,7 @@ std::string problem_of_shape(const FieldSpec& field) {
     if (extent > 0 && bytes > kMaxSampleBytes / extent) return "more than 1 TiB each";
     bytes *= extent;
   }
-  // How many rows a sample has is told by its bytes.
+  // The number of rows follows from the bytes of a sample.
   if (field.kind == FieldKind::kVariable && bytes == 0) return "rows without elements";
   const bool is_bytes = field.dtype == DType::kUInt8 && field.shape.empty();
   return field.kind == FieldKind::kEncoded && !is_bytes ? "encoded, but not uint8 without a shape" : "";
@@ -166,7 +166,7 @@ SampleSpec sample_spec_from_json(const json& document, std::string_view what) {
     return read;
   });
   if (const std::string problem = problem_of(spec); !problem.empty()) fail_spec(what, problem);
-  // kCountClasses asks to count them; whoever wrote the document has.
+  // kCountClasses means that classes are still to be counted; a document must have their number.
   for (const FieldSpec& field : spec.fields) {
     if (field.num_classes < 0) fail_spec(what, "field " + field.name + ": classes that are not counted");
   }

@@ -1,15 +1,14 @@
 // Which samples a rank takes in a step.
 //
-// (1) In every step counts of two ranks differ by at most one, and all ranks have the same number of steps.
-// (2) Over the ranks an epoch contains each sample exactly once; drop_last may leave out samples at its end.
-// (3) GlobalSampler: step k holds the same samples for any number of ranks with the same batchsize × ranks. A state
-//     taken in mid-epoch resumes with any ranks and batch size, as (seed, epoch, consumed) name a position in one
-//     order.
-// (4) GlobalSampler: which rank takes which sample of a step may depend on the number of ranks, nothing else does.
+// (1) In every step the counts of two ranks differ by at most one, and all ranks have an equal number of steps.
+// (2) Over all ranks an epoch has each sample exactly once; drop_last may leave out samples at the end.
+// (3) GlobalSampler: with equal batchsize × ranks, step k has equal samples for any number of ranks. A state in
+//     mid-epoch resumes with any ranks and batch size, as (seed, epoch, consumed) is a position in one order.
+// (4) GlobalSampler: the number of ranks affects only which rank takes which sample of a step.
 // (5) PartSampler: each rank has an order of its own part, so a resume in mid-epoch needs equal ranks and batch size.
 // (6) A state of another dataset (by fingerprint and size) is rejected.
 //
-// Cost: batchsize evaluations of the order for each step, and StepDivision's; no messages, no table of samples.
+// Cost: a step takes batchsize evaluations of the order, and StepDivision's cost; no messages, no table of samples.
 #include <mn/data/sampler.hpp>
 
 #include <algorithm>

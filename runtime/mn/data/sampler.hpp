@@ -1,4 +1,5 @@
-/// Which samples each rank takes in each step: the same for any number of ranks, resumable at any step.
+/// Which samples each rank takes in each step: the union is independent of the number of ranks, and any step can
+/// resume.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ struct SamplerOptions {
   int ranks = 1;
   std::uint64_t seed = 0;
   bool drop_last = false;  ///< leave the samples of a last, short step out
-  /// Else the last two steps share what is left evenly: none is much shorter than half, and every rank has a sample if
-  /// its batch size is 2 at least.
+  /// Without drop_last: the last two steps share the remaining samples evenly, so no step is much shorter than half,
+  /// and with a batch size of at least 2 every rank has a sample. False: the last step is short.
   bool even_last = true;
   data::OrderOptions order;
 };
@@ -27,13 +28,13 @@ struct SamplerOptions {
 /// One step of one rank.
 struct SamplerStep {
   std::int64_t epoch = 0;
-  std::int64_t consumed = 0;          ///< samples of the epoch that have been used after this step, over all ranks
+  std::int64_t consumed = 0;          ///< samples of the epoch used after this step, over all ranks
   bool ends_epoch = false;            ///< the last step of its epoch
   std::uint64_t seed = 0;             ///< seed of the order, for augmentation too
   std::vector<std::int64_t> indices;  ///< this rank's samples; may be empty in the last steps
 };
 
-/// How much of its epochs a loader has handed out.
+/// The part of its epochs that a loader has handed out.
 struct EpochPosition {
   std::int64_t epoch = 0;     ///< completed epochs
   std::int64_t consumed = 0;  ///< samples of the current epoch, over all ranks
@@ -49,8 +50,8 @@ struct EpochPosition {
   }
 };
 
-/// Which samples this rank takes, step after step. Every rank has the same steps, and each sample comes exactly once an
-/// epoch. Steps are numbers alone: no data is touched.
+/// The samples of this rank, step after step. Every rank has an equal number of steps, and an epoch has each sample
+/// exactly once. A sampler touches no data.
 class Sampler {
  public:
   virtual ~Sampler() = default;
@@ -67,13 +68,13 @@ class Sampler {
   [[nodiscard]] std::int64_t epoch() const noexcept { return position_.epoch; }
   [[nodiscard]] std::int64_t consumed() const noexcept { return position_.consumed; }
   [[nodiscard]] const EpochPosition& position() const noexcept { return position_; }
-  /// Steps of a whole epoch, the same on all ranks.
+  /// Steps of a whole epoch, equal on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const { return do_steps_per_epoch(); }
 
-  /// A small record, equal on all ranks, from which load_state() continues at `position`.
+  /// A small record, equal on all ranks; load_state() continues at `position`.
   [[nodiscard]] nlohmann::json state(const EpochPosition& position) const;
-  /// Continues from a state; seed and order come from it. Throws DataError if it belongs to another dataset, is not
-  /// such a record, or cannot be continued here.
+  /// Continues from a state, with its seed and order. Throws DataError if the state is of another dataset, is
+  /// malformed, or can't continue here.
   void load_state(const nlohmann::json& state);
 
  protected:
@@ -88,7 +89,7 @@ class Sampler {
   [[nodiscard]] virtual std::int64_t do_steps_per_epoch() const = 0;
   /// The order for the current epoch, seed and options.
   virtual void do_reorder() = 0;
-  /// Throws unless a state taken with other ranks or another batch size can resume here in mid-epoch.
+  /// Throws unless a state with other ranks or batch size can resume here in mid-epoch.
   virtual void do_check_mid_epoch(const nlohmann::json& state) const = 0;
   /// The order of a state, checked.
   [[nodiscard]] data::OrderOptions order_from(const nlohmann::json& state) const;
@@ -99,11 +100,10 @@ class Sampler {
   EpochPosition position_;
 };
 
-/// For data that every rank can read. Step k of an epoch (but for the last two) takes positions [k·G, (k +
-/// 1)·G) of its order, G = batchsize × ranks, and divides them so that counts of ranks differ by at most one and a rank
-/// reads from few places (StepDivision). The order is a function of (seed, epoch) alone: with G the same, a step holds
-/// the same samples for any number of ranks; and a state taken in mid-epoch resumes with any number of ranks and any
-/// batch size.
+/// For data that every rank can read. Step k of an epoch (but for the last two steps) takes positions [k·G, (k + 1)·G)
+/// of the order, G = batchsize × ranks. StepDivision gives ranks equal counts (± 1) and few places to read from. The
+/// order is a function of (seed, epoch) alone: with equal G, a step has equal samples for any number of ranks, and a
+/// state in mid-epoch resumes with any number of ranks and any batch size.
 class GlobalSampler final : public Sampler {
  public:
   GlobalSampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options);
@@ -117,11 +117,11 @@ class GlobalSampler final : public Sampler {
   std::optional<data::StepDivision> division_;
 };
 
-/// For ranks that each walk a part of their own: step k (likewise) takes samples [k·b, (k + 1)·b) of an order of this
-/// rank's part. A state taken in mid-epoch resumes only with the same number of ranks and batch size.
+/// For ranks that each walk their own part. Step k (but for the last two steps) takes samples [k·b, (k + 1)·b) of an
+/// order of this rank's part. A state in mid-epoch resumes only with an equal number of ranks and batch size.
 class PartSampler final : public Sampler {
  public:
-  /// part_sizes[r] samples are rank r's; they differ by at most one.
+  /// Rank r has part_sizes[r] samples; the sizes differ by at most one.
   PartSampler(std::vector<std::int64_t> part_sizes, std::uint64_t fingerprint, const SamplerOptions& options);
 
  private:

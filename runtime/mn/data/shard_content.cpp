@@ -29,12 +29,12 @@ namespace {
 
 constexpr hsize_t kAlignment = 4096;
 
-/// One part of the file: what HDF5 must make room for, and what is to lie there.
+/// A part of the file: the room that HDF5 allocates, and the bytes for it.
 struct Part {
   std::vector<hsize_t> shape;
   std::span<const std::byte> bytes;
   DType dtype;
-  bool is_unsigned = false;  ///< the type is that of dtype without a sign
+  bool is_unsigned = false;  ///< the type is dtype's unsigned counterpart
 };
 
 /// Unsigned integers.
@@ -45,7 +45,7 @@ Part unsigned_part(const Values& values) {
   return {{std::size(values)}, std::as_bytes(std::span(values)), kTypes[std::bit_width(kSize) - 1], true};
 }
 
-/// What a shard holds beside the samples' own bytes.
+/// The parts of a shard that are computed from the samples.
 struct Derived {
   std::vector<std::vector<std::uint64_t>> offsets;  // [fields] in rows; of varying fields
   std::vector<std::vector<std::uint32_t>> crcs;     // [fields] by block
@@ -65,7 +65,7 @@ std::vector<std::uint64_t> blocks_of_samples(std::int64_t samples, std::int64_t 
   return begins;
 }
 
-/// Blocks of kBlockBytes to twice that, or of one longer sample.
+/// Begins of blocks of kBlockBytes to 2 · kBlockBytes, or of one longer sample.
 std::vector<std::uint64_t> blocks_of_bytes(const ShardContent& content, const ShardHeader& header) {
   std::vector<std::uint64_t> begins = {0};
   std::int64_t bytes = 0;
@@ -108,7 +108,7 @@ Derived derive(const ShardContent& content, const ShardHeader& header) {
   return derived;
 }
 
-/// 128 bits of hash of everything that readers get.
+/// A 128-bit hash of all content that readers get.
 Uuid uuid_of(const ShardContent& content, const ShardHeader& header, const Derived& derived) {
   const auto of_fields = [&](std::uint64_t seed) {
     std::uint64_t hash = hash64(json_text(to_json(header.spec)), seed + header.num_samples);
@@ -167,7 +167,7 @@ H5 create_file(const std::filesystem::path& path) {
   return {H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), what};
 }
 
-/// A contiguous dataset whose room is allocated now and filled later, by pwrite. Returns its address in the file.
+/// Allocates a contiguous dataset, which pwrite fills later. Returns its address in the file.
 std::uint64_t allocate(hid_t file, const std::string& name, const Part& part) {
   const std::string what = "cannot make room for " + name;
   const H5 creation = h5_dataset_creation(what);
@@ -196,7 +196,7 @@ void write_attributes(hid_t file, const ShardContent& content, const ShardHeader
   for (const auto& [name, value] : content.attributes) h5_write_attribute(file, name.c_str(), value);
 }
 
-/// The file as HDF5 sees it, its datasets still without content; their extents go into `header`.
+/// Makes the HDF5 file with empty datasets, and writes their extents into `header`.
 void lay_out(const std::filesystem::path& path, const ShardContent& content, const std::vector<Part>& parts,
              ShardHeader& header) {
   const H5Lock lock;

@@ -22,7 +22,7 @@ struct ShardContent {
 
   SampleSpec spec;
   RawSamples samples;
-  // Encoded images with a class; add_encoded() fills them.
+  // Of encoded images with a class; add_encoded() fills these members.
   std::vector<std::uint16_t> hwc;
   std::string key_bytes;
   std::vector<std::uint64_t> key_offsets = {0};
@@ -33,18 +33,18 @@ struct ShardContent {
   /// To samples of an encoded image and a label.
   void add_encoded(std::span<const std::byte> sample, std::int64_t label,
                    std::array<std::uint16_t, 3> height_width_channels, std::string_view key);
-  /// The half of it that is not in `samples`.
+  /// The part of add_encoded() beside `samples`.
   void add_info(std::array<std::uint16_t, 3> height_width_channels, std::string_view key);
 };
 
 /// "train-00042-of-01000.h5".
 [[nodiscard]] std::string shard_file_name(const std::string& split, std::size_t index, std::size_t count);
 
-/// Fixed samples that go into one shard of about `shard_bytes`: whole blocks, if it holds several.
+/// Number of fixed samples in a shard of about `shard_bytes`; whole blocks if the shard holds several.
 [[nodiscard]] std::int64_t samples_per_shard(const SampleSpec& spec, std::int64_t shard_bytes);
 
-/// Writes `file` and publishes it at once: a reader sees all of it or none. Its uuid is a function of the content.
-/// Thread-safe. Throws DataError with the system's reason (a full disk, …), and leaves no file behind.
+/// Writes `file` and publishes it atomically. The uuid is a function of the content. Thread-safe. Throws DataError with
+/// the system's reason (a full disk, …), and leaves no file behind.
 ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content, std::int64_t block_samples);
 /// In blocks of default_block_samples() of the spec alone.
 ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content);

@@ -1,4 +1,4 @@
-/// The first 4 KiB of a shard: HDF5's user block, which says where everything lies, so that one pread opens the shard.
+/// The format of shards. The first 4 KiB, HDF5's user block, hold the positions of all parts: one pread opens a shard.
 ///
 /// A shard is an HDF5 file whose datasets are contiguous and unfiltered; any HDF5 ≥ 1.8 reads it. Schema (N samples in
 /// blocks of B, ⌈N/B⌉ of them; all numbers little endian).
@@ -25,20 +25,20 @@
 namespace mn::data {
 
 inline constexpr std::size_t kUserBlockBytes = 4096;
-inline constexpr std::uint32_t kShardVersion = 4;      ///< the version of the format that mn reads and writes
-inline constexpr std::int64_t kBlockBytes = 64 << 10;  ///< a block has at least so many, but for the last one
+inline constexpr std::uint32_t kShardVersion = 4;      ///< version of the format that mn reads and writes
+inline constexpr std::int64_t kBlockBytes = 64 << 10;  ///< least size of a block, except for the last
 inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 
-/// Samples in a block of a new shard: as many as make 64 to 128 KiB, or one larger sample; one encoded image with a
-/// label. `varying_bytes`: bytes of one sample in its fields that vary in length, about.
+/// Samples in a block of a new shard: 64 to 128 KiB of samples, or one larger sample; one encoded image with a label.
+/// `varying_bytes`: bytes of a sample's fields of varying length, on average.
 [[nodiscard]] std::int64_t default_block_samples(const SampleSpec& spec, std::int64_t varying_bytes = 0);
 
-/// Whether they are data of the usual name and a class, as labeled() makes them.
+/// Whether the spec is data of the usual name and a class, as labeled() makes it.
 [[nodiscard]] bool is_labeled(const SampleSpec& spec);
-/// Whether they are encoded images with a class: shards tell their sizes and where each came from.
+/// Whether samples are encoded images with a class; shards then record sizes and sources.
 [[nodiscard]] bool are_images(const SampleSpec& spec);
 
-/// Why shards can't hold such samples; "" if they can.
+/// Why shards can't hold samples of this spec; "" if they can.
 [[nodiscard]] std::string storage_problem(const SampleSpec& spec);
 
 /// Whether opening a shard reads the whole field: a fixed field whose blocks would hardly be worth a read.
@@ -47,17 +47,17 @@ inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 /// Whether a shard lists where its blocks begin: samples of varying length, several in a block.
 [[nodiscard]] bool has_block_table(const SampleSpec& spec, std::int64_t block_samples) noexcept;
 
-/// Without what shards do not tell of their samples: classes.
+/// The spec without classes, which shards do not record.
 [[nodiscard]] SampleSpec without_classes(SampleSpec spec);
 
 using Uuid = std::array<std::byte, 16>;
 [[nodiscard]] std::string to_string(const Uuid& uuid);
 
-/// Where a part lies in the file; absent ones are all 0.
+/// The position of a part in the file; absent parts are all 0.
 struct Extent {
   std::uint64_t address = 0;  ///< from the start of the file
   std::uint64_t bytes = 0;
-  std::uint32_t crc = 0;  ///< CRC32C of the part; 0 and unused for values that have checksums of their own
+  std::uint32_t crc = 0;  ///< CRC32C of the part; 0 and unused for values with checksums of their own
   bool operator==(const Extent&) const = default;
 };
 
@@ -69,7 +69,7 @@ struct FieldExtents {
   bool operator==(const FieldExtents&) const = default;
 };
 
-/// Where encoded images came from, and their sizes.
+/// Sources and sizes of encoded images.
 struct ImageExtents {
   Extent hwc = {};
   Extent key_bytes = {};
@@ -78,15 +78,15 @@ struct ImageExtents {
 };
 
 struct ShardHeader {
-  /// Samples under one checksum, the least that can be read; about, where blocks are cut by bytes.
+  /// Samples under one checksum, the least that can be read; an average if blocks are cut by bytes.
   std::int64_t block_samples = 1;
   SampleSpec spec = {};  ///< without classes
   std::uint64_t num_samples = 0;
   std::uint64_t file_bytes = 0;
   Uuid uuid = {};
   std::vector<FieldExtents> fields = {};
-  Extent block_begins = {};  ///< the table of blocks, where a shard has one
-  bool has_images = false;   ///< whether it has these:
+  Extent block_begins = {};  ///< the table of blocks, if the shard has one
+  bool has_images = false;   ///< whether the shard has `images`
   ImageExtents images = {};
 
   [[nodiscard]] std::uint64_t num_blocks() const noexcept;
@@ -94,15 +94,15 @@ struct ShardHeader {
   bool operator==(const ShardHeader&) const = default;
 };
 
-/// A part of the file, its HDF5 name, and the bytes that it must have.
+/// A part of the file, its HDF5 name, and its required length.
 struct NamedExtent {
   std::string name;
   Extent* extent;
   std::uint64_t bytes;         ///< must be equal if `multiple_of` is 0
-  std::uint64_t multiple_of;   ///< else the length is the part's own, a multiple of this
-  bool has_checksums = false;  ///< whether its blocks have checksums
+  std::uint64_t multiple_of;   ///< if not 0: the length is any multiple of it
+  bool has_checksums = false;  ///< whether the blocks of the part have checksums
 };
-/// All parts that a shard with this spec, these blocks and this number of samples has: values, checksums, offsets, then the rest.
+/// All parts of a shard with this spec, block_samples and num_samples: values, checksums, offsets, then the rest.
 [[nodiscard]] std::vector<NamedExtent> parts_of(ShardHeader& header);
 
 using UserBlock = std::array<std::byte, kUserBlockBytes>;

@@ -7,11 +7,11 @@
 //   [.., .. + bytes)     to_json() of the spec, without classes, as text; zeros after it
 //   [4092, 4096)         CRC32C of all before it
 //
-// (1) decode_header accepts only what passes, in this order: magic, version, checksum, sizes, extents. After that
-//     products of its numbers can't overflow, and every extent lies inside the file and has the length that spec, blocks
-//     and N call for.
+// (1) decode_header() checks magic, version, checksum, sizes and extents, in this order. After the checks, products of
+//     the header's numbers can't overflow, and every extent lies inside the file and has the length that spec,
+//     block_samples and N require.
 // (2) Numbers are little endian and lie at fixed offsets.
-// (3) What a shard holds is in the user block alone: HDF5's own structures are for other programs.
+// (3) The user block alone describes the shard to mn; HDF5's own structures are for other programs.
 // Cost: one pread of 4 KiB opens a shard.
 #include <mn/data/shard_header.hpp>
 
@@ -48,7 +48,7 @@ struct StoredExtent {
 StoredExtent stored(const Extent& extent) { return {extent.address, extent.bytes, extent.crc, 0}; }
 Extent loaded(const StoredExtent& extent) { return {extent.address, extent.bytes, extent.crc}; }
 
-/// Throws DataError: `what` can't be.
+/// Throws DataError: `what` is impossible.
 [[noreturn]] void contradiction(const std::string& file, const std::string& what) {
   throw DataError(file + ": its header contradicts itself (" + what + "): make the shard again with mnshard");
 }

@@ -1,4 +1,4 @@
-/// The first 4 KiB of a shard, from which mn opens it.
+/// The first 4 KiB of a shard, all that mn needs to open it.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ namespace mn::data {
 
 /// Throws UsageError if the description of the fields does not fit.
 [[nodiscard]] UserBlock encode_header(const ShardHeader& header);
-/// CRC32C of an encoded header: what a manifest keeps of a shard.
+/// CRC32C of an encoded header; a manifest records it for each shard.
 [[nodiscard]] std::uint32_t header_crc(std::span<const std::byte, kUserBlockBytes> block);
-/// Throws DataError that begins with `file` if the block is not one of ours, is damaged, or contradicts itself: every
-/// extent lies inside file_bytes and has the length that spec, blocks and N call for.
+/// Throws DataError that begins with `file` if the block is not a shard's, is damaged, or contradicts itself. On return
+/// every extent lies inside file_bytes and has the length that spec, block_samples and N require.
 [[nodiscard]] ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, const std::string& file);
 
 }  // namespace mn::data

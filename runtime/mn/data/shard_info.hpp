@@ -1,4 +1,4 @@
-/// What a table of shards knows of each.
+/// A shard's entry in a table.
 #pragma once
 
 #include <cstdint>

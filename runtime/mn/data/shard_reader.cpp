@@ -1,12 +1,14 @@
-// Reads a shard by pread at the addresses that its user block names; libhdf5 and its global lock are not involved.
+// Reads a shard by pread at the addresses of its user block, without libhdf5 and its global lock.
 //
-// (1) A header is used only if it passes decode_header; one that a manifest names must also have its CRC and uuid.
-// (2) Small fields, checksums and offsets are read once, when the reader is made, and checked against their own CRC.
-// (3) Whoever reads a block compares its bytes with its CRC.
-// (4) Offsets begin with 0, rise, and end with the length of the values: reads stay inside them. So do blocks.
+// (1) A header is used only after decode_header() accepts it; a shard of a manifest must also have the manifest's CRC
+//     and uuid.
+// (2) The constructor reads small fields, checksums and offsets, and checks each against its CRC.
+// (3) Every reader of a block compares the bytes with the block's CRC.
+// (4) Offsets begin with 0, never fall, and end with the length of the values; block_begins rises from 0 to N. So reads
+//     stay inside the values.
 //
-// Cost: opening reads 4 KiB, the small fields (a label: 4 bytes a sample), for each varying field 8 bytes a sample, and
-// 4 for each block of a field; then one pread for each run of blocks.
+// Cost: opening reads 4 KiB, the small fields (a label: 8 bytes a sample), 8 bytes a sample for each varying field, and
+// 4 bytes a block for each field; then one pread reads a run of blocks.
 #include <mn/data/shard_reader.hpp>
 
 #include <algorithm>
@@ -28,7 +30,8 @@ struct Opened {
 
 Opened open_and_decode(File file) {
   const std::filesystem::path path = file.path();
-  // Orders read here and there: what the system would read beside it may be dropped before its turn, and read again.
+  // An order reads here and there: the system could drop bytes that it read ahead before their turn, and read them
+  // again.
   file.read_nothing_ahead();
   const std::uint64_t bytes = file.size();
   if (bytes < kUserBlockBytes) {

@@ -22,10 +22,10 @@ struct OpenShard {
   ShardHeader header;
 };
 
-/// One pread of 4 KiB. Throws DataError that names the shard if it is truncated or damaged.
+/// Costs one pread of 4 KiB. Throws DataError that names a shard that is truncated or damaged.
 [[nodiscard]] OpenShard open_shard(const std::filesystem::path& path);
-/// A shard, or a copy of it, that `expected` describes. Throws DataError also if the shard was changed since the manifest
-/// was written.
+/// Opens a shard, or a copy, with the entry `expected` in a table. Throws DataError also if the shard was changed after
+/// the manifest was written.
 [[nodiscard]] OpenShard open_shard(File bytes, const ShardInfo& expected);
 
 /// A shard file as a table's entry. Throws as open_shard() does.
@@ -47,8 +47,8 @@ class ShardReader final : public StoredFile {
   [[nodiscard]] bool is_small(std::size_t field) const noexcept override { return fields_[field].is_small; }
   void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const override;
 
-  /// Blocks are samples under one checksum, the same of all fields; they are cut by bytes, or by a number of samples of
-  /// which the last one may have fewer.
+  /// A block is the samples under one checksum, equal for all fields. Blocks are cut by bytes, or by a number of
+  /// samples, of which the last block may have fewer.
   [[nodiscard]] std::int64_t num_blocks() const noexcept { return static_cast<std::int64_t>(header_.num_blocks()); }
   [[nodiscard]] std::int64_t block_of(std::size_t field, std::int64_t sample) const override;
   /// The first sample of a block; size() for num_blocks().
@@ -74,18 +74,18 @@ class ShardReader final : public StoredFile {
   [[nodiscard]] std::string source_text(std::int64_t sample) const override;
   [[nodiscard]] std::int64_t index_bytes() const noexcept override;
 
-  /// The bytes of a field of one sample. Throws DataError if they are damaged.
+  /// The bytes of one field of a sample. Throws DataError if they are damaged.
   [[nodiscard]] std::vector<std::byte> read_sample(std::size_t field, std::int64_t sample) const;
-  /// A part that only tools look at, checked against its checksum.
+  /// A part that only tools read. Throws DataError if its checksum differs.
   [[nodiscard]] std::vector<std::byte> read_part(const Extent& extent, const std::string& name) const;
-  /// Where sample i came from; empty for other samples than images with a class.
+  /// The sources of all samples; empty unless the samples are images with a class.
   [[nodiscard]] std::vector<std::string> read_keys() const;
 
  private:
-  /// What is in memory of a field.
+  /// The part of a field that is in memory.
   struct Field {
     bool is_small = false;
-    std::int64_t sample_bytes = 0;      // fixed, as it is read
+    std::int64_t sample_bytes = 0;      // of a fixed field
     std::vector<std::byte> values;      // small
     std::vector<std::uint64_t> begins;  // varying: [N + 1] in bytes
     std::vector<std::uint32_t> crcs;    // in blocks
@@ -95,7 +95,7 @@ class ShardReader final : public StoredFile {
   [[nodiscard]] std::vector<T> read_array(const Extent& extent, const std::string& name) const;
   [[nodiscard]] std::vector<std::uint64_t> read_block_begins() const;
   [[nodiscard]] Field read_field(std::size_t field) const;
-  /// Where a sample begins among the field's values.
+  /// The offset of a sample in the field's values.
   [[nodiscard]] std::int64_t begin_of(std::size_t field, std::int64_t sample) const {
     const Field& f = fields_[field];
     return f.begins.empty() ? sample * f.sample_bytes : static_cast<std::int64_t>(f.begins[sample]);
@@ -105,7 +105,7 @@ class ShardReader final : public StoredFile {
   File file_;
   ShardHeader header_;
   std::shared_ptr<IoCounters> counters_;
-  std::vector<std::uint64_t> block_begins_;  // [blocks + 1]; empty where blocks are cut by a number of samples
+  std::vector<std::uint64_t> block_begins_;  // [blocks + 1]; empty if blocks are cut by a number of samples
   std::vector<Field> fields_;
 };
 

@@ -57,7 +57,7 @@ class ShardWriter::Impl {
     check_classes(fields);
     std::int64_t bytes = 0;
     for (const ConstBufferView& field : fields) bytes += static_cast<std::int64_t>(field.bytes());
-    // Before the sample is added: a shard does not exceed its size, but for a single sample that is larger.
+    // Written before the sample is added: a shard exceeds its size only by a single larger sample.
     if (is_full(bytes)) write();
     try {
       content_.samples.add(spec_, fields);

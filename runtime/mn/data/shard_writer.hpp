@@ -21,9 +21,9 @@ struct ShardWriterOptions {
   std::int64_t shard_bytes = std::int64_t{256} << 20;  ///< size of a shard's samples, about; a whole shard is in memory
 };
 
-/// What other programs want to know of an encoded image; mn itself reads it from the image.
+/// Facts about an encoded image for other programs; mn reads them from the image itself.
 struct EncodedInfo {
-  std::string_view key = {};   ///< where the image came from, for messages
+  std::string_view key = {};   ///< source of the image, for messages
   std::uint16_t height = 0;    ///< pixels
   std::uint16_t width = 0;     ///< pixels
   std::uint16_t channels = 0;  ///< as encoded
@@ -42,22 +42,22 @@ class ShardWriter {
   /// Throws UsageError if the folder holds shards or a dataset already, or if the spec or the split's name can't be;
   /// DataError if the folder can't be made.
   ShardWriter(std::filesystem::path folder, SampleSpec spec, ShardWriterOptions options = {});
-  /// Without finish() shards may be there, but no manifest, so no dataset.
+  /// Without finish() the folder may hold shards, but no manifest, so no dataset.
   ~ShardWriter();
-  /// The other one may only be destroyed or assigned to.
+  /// Only destroy or assign to a writer that was moved from.
   ShardWriter(ShardWriter&&) noexcept;
-  /// What was written by the one that is replaced stays without a manifest.
+  /// The samples of the replaced writer stay without a manifest.
   ShardWriter& operator=(ShardWriter&&) noexcept;
 
   /// The values of each field, in C order and this machine's byte order. Throws ArgumentError that names the field if
   /// dtype or length mismatch the spec, or if a number is not a class; DataError if a shard can't be written.
   void add(std::span<const ConstBufferView> fields);
-  /// The same for a list in place.
+  /// add() for an initializer list.
   void add(std::initializer_list<ConstBufferView> fields) { add(std::span(fields.begin(), fields.size())); }
   /// To samples of a labeled() spec: the bytes of an array, or an encoded image, and the class. `info` is kept for
   /// images. Throws likewise, also for a label beyond 2147483647.
   void add(std::span<const std::byte> sample, std::int64_t label, const EncodedInfo& info = {});
-  /// Samples that were added.
+  /// Number of samples added.
   [[nodiscard]] std::int64_t size() const noexcept;
   /// Publishes the last shard and the manifest: the dataset is complete, and nothing more can be added. Throws
   /// DataError if they can't be written, or if there are no samples.

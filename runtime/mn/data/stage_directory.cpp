@@ -6,7 +6,7 @@ namespace mn::data {
 
 StageSource StageDirectory::ask(std::uint64_t file, std::uint32_t node, Time now) {
   Entry& entry = files_[file];
-  std::erase(entry.nodes, node);  // it would not ask
+  std::erase(entry.nodes, node);  // a node with a copy would not ask
   if (!entry.nodes.empty()) return {StageSource::Kind::kNode, entry.nodes[entry.turn++ % entry.nodes.size()]};
   if (entry.copier != node && now < entry.until) return {StageSource::Kind::kWait};
   entry.copier = node;

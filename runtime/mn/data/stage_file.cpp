@@ -1,6 +1,6 @@
-// O_TMPFILE makes a file that never has a name. Where the file system lacks it, mkostemp makes one under a random name
-// (O_EXCL, mode 0600), which is removed at once. Other processes of the node open it through /proc, as only the same
-// user may.
+// O_TMPFILE makes a file that never has a name. On file systems without O_TMPFILE, mkostemp makes a file under a random
+// name (O_EXCL, mode 0600), which is removed at once. Other processes of the node open the file through /proc, which
+// permits only the same user.
 #include <mn/data/stage_file.hpp>
 
 #include <cerrno>

@@ -9,13 +9,13 @@
 
 namespace mn::data {
 
-/// (1) It has no name that another user could foresee, replace or follow, and no other user can open it.
-/// (2) The system takes its room back when the last process that has it open ends, whatever ends it.
+/// (1) The file has no name that another user could foresee, replace or follow, and no other user can open it.
+/// (2) The system frees its room when the last process with the file open ends, however that process ends.
 class StageFile {
  public:
-  /// Makes one in `folder`, which is made where there is none. Throws FileError or DataError.
+  /// Makes a file in `folder`, and the folder if it is missing. Throws FileError or DataError.
   [[nodiscard]] static StageFile make(const std::filesystem::path& folder);
-  /// Opens the file of another process of this node by its handle(), while that process has it. Throws as make().
+  /// Opens the file of another process of this node by its handle(); that process must still hold it. Throws as make().
   [[nodiscard]] static StageFile open(const std::string& handle);
 
   [[nodiscard]] std::string handle() const;

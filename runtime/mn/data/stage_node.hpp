@@ -1,4 +1,4 @@
-/// What the processes of a node need to keep copies of a dataset's files together.
+/// What the processes of a node share to keep copies of a dataset's files.
 #pragma once
 
 #include <utility>
@@ -13,9 +13,9 @@ struct StageNode {
   explicit StageNode(StageFile copies, int processes = 1) : file(std::move(copies)), parts(processes) {}
 
   StageFile file;         ///< for all copies of the node
-  int parts;              ///< processes of the node that share it
+  int parts;              ///< processes of the node that share the file
   StageNodes nodes = {};  ///< the job's
-  Fd listener = {};       ///< where one process gives the node's copies to other nodes
+  Fd listener = {};       ///< in one process: serves the node's copies to other nodes
 };
 
 }  // namespace mn::data

@@ -72,7 +72,7 @@ Fd StagePeers::request(std::uint32_t node, StageRequest::Kind kind, std::uint64_
     was_reached_[node] = true;
     return connection;
   }
-  // One that was reached before has ended its part of the job.
+  // A node that was reached before has only ended its part of the job: no warning.
   if (!is_lost_[node].exchange(true) && !was_reached_[node] && !warned_.exchange(true)) {
     log_warning("node " + std::to_string(node) + (is_reached ? " does not serve its copies" : " can't be reached") +
                 ": files are read from shared storage");

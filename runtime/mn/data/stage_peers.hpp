@@ -1,4 +1,4 @@
-/// The other nodes of a job that copy the same files: who has one, and getting it from there.
+/// Asks the nodes of a job for copies of files, and gets copies from them.
 #pragma once
 
 #include <array>
@@ -16,22 +16,22 @@
 
 namespace mn::data {
 
-/// Shared by the job's processes, so that no other takes part.
+/// A secret of the job's processes: no stranger gets an answer.
 using StageKey = std::array<std::byte, 16>;
 
-/// The nodes of a job, as all of its processes know them.
+/// The nodes of a job; equal in all processes but for `self`.
 struct StageNodes {
   StageKey key = {};
   std::uint32_t self = 0;                           ///< this process's
-  std::vector<std::vector<Endpoint>> servers = {};  ///< by node: how to reach its StageServer; empty: it has none
+  std::vector<std::vector<Endpoint>> servers = {};  ///< by node: addresses of its StageServer; empty: no server
 };
 
-/// Copies travel in pieces of this size, each with its checksum.
+/// Size of the pieces in which copies travel, each with a checksum.
 inline constexpr std::int64_t kStagePieceBytes = 4 << 20;
-/// A node that takes longer for one is not asked again.
+/// A node that takes longer for a piece is not asked again.
 inline constexpr std::chrono::seconds kStagePieceTime{60};
 
-/// How a connection begins; one request each.
+/// The beginning of a connection; each connection has one request.
 struct StageRequest {
   enum class Kind : std::uint32_t { kAsk, kAdd, kRemove, kGet };
   StageKey key = {};
@@ -40,20 +40,20 @@ struct StageRequest {
   std::uint64_t file = 0;
 };
 
-/// What comes back. To kGet: whether the pieces follow, each a checksum and its bytes.
+/// The answer to a request. kYes to kGet: the pieces follow, each a checksum and its bytes.
 enum class StageAnswer : std::uint32_t { kYes, kNo, kBusy };
 
-/// Asks the homes of files (StageDirectory) who has copies, and those nodes for them. Thread-safe.
+/// Asks the homes of files (StageDirectory) for nodes with copies, and these nodes for the copies. Thread-safe.
 ///
-/// (1) What was received has the checksums of what the first node read from shared storage.
-/// (2) A node that can't be reached, or does not answer, is not asked again: files are read from shared storage then.
+/// (1) A received copy has the checksums of the bytes that the first node read from shared storage.
+/// (2) A node that can't be reached, or does not answer, is not asked again: files come from shared storage instead.
 class StagePeers {
  public:
   explicit StagePeers(StageNodes nodes);
 
-  /// Where to copy the file from.
+  /// The source from which to copy the file.
   [[nodiscard]] StageSource ask(std::uint64_t file);
-  /// This node has a copy, which others may get if it has a server.
+  /// Reports this node's copy to the file's home, if this node has a server to give the copy to other nodes.
   void add(std::uint64_t file) {
     if (!homes_.empty() && !nodes_.servers[nodes_.self].empty()) tell(StageRequest::Kind::kAdd, file, nodes_.self);
   }
@@ -61,13 +61,13 @@ class StagePeers {
   void remove(std::uint64_t file, std::uint32_t node) { tell(StageRequest::Kind::kRemove, file, node); }
   void give_up(std::uint64_t file) { remove(file, nodes_.self); }
 
-  /// Gets `bytes` of a copy in pieces: take(checksum, piece). kNo if there is no such copy, or a damaged one.
+  /// Gets `bytes` of a copy in pieces: take(checksum, piece). Returns kNo if the node has no copy, or a damaged copy.
   [[nodiscard]] StageAnswer get(std::uint64_t file, std::uint32_t node, std::int64_t bytes,
                                 const std::function<void(std::uint32_t, std::span<const std::byte>)>& take);
 
  private:
   [[nodiscard]] std::uint32_t home_of(std::uint64_t file) const { return homes_[file % homes_.size()]; }
-  /// A connection on which the answer to a request has come, which `answer` gets; empty if there is none.
+  /// A connection on which the answer has arrived, stored in `answer`; empty if no answer came.
   template <class Answer>
   [[nodiscard]] Fd request(std::uint32_t node, StageRequest::Kind kind, std::uint64_t file, std::uint32_t about,
                            Answer& answer);
@@ -75,8 +75,8 @@ class StagePeers {
   void tell(StageRequest::Kind kind, std::uint64_t file, std::uint32_t about);
 
   StageNodes nodes_;
-  std::vector<std::uint32_t> homes_;                    // nodes with servers; empty: this is the only node
-  std::vector<std::atomic<std::size_t>> good_address_;  // by node: of its servers, the one that answered last
+  std::vector<std::uint32_t> homes_;                    // nodes with servers; empty: this node is the only one
+  std::vector<std::atomic<std::size_t>> good_address_;  // by node: index of the server address that answered last
   std::vector<std::atomic<bool>> was_reached_;
   std::vector<std::atomic<bool>> is_lost_;
   std::atomic<bool> warned_ = false;

@@ -11,7 +11,7 @@ namespace mn::data {
 namespace {
 
 constexpr int kThreads = StageServer::kMaxGiven + 2;
-constexpr auto kStopTime = std::chrono::milliseconds(100);  // after which a thread looks whether it is to end
+constexpr auto kStopTime = std::chrono::milliseconds(100);  // longest time until a thread notices a stop
 constexpr std::size_t kSentBytes = 256 << 10;
 constexpr auto kRequestTime = std::chrono::seconds(2);
 
@@ -20,7 +20,7 @@ bool reply(const Fd& to, const Value& value) {
   return send_until(to, std::as_bytes(std::span(&value, 1)), Clock::now() + kRequestTime);
 }
 
-/// Equal, in a time that does not tell how much of them is.
+/// Compares keys in a time that is independent of their content.
 bool is_same(const StageKey& a, const StageKey& b) {
   std::byte difference{};
   for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
@@ -83,7 +83,7 @@ void StageServer::give(std::uint64_t file, const Fd& connection, const std::stop
   const bool has_copy = read_copy_(file, [&](std::uint32_t checksum, std::span<const std::byte> piece) {
     if (!std::exchange(begun, true) && !reply(connection, StageAnswer::kYes)) return false;
     bool sent = send_until(connection, std::as_bytes(std::span(&checksum, 1)), Clock::now() + kStagePieceTime);
-    while (sent && !piece.empty() && !stop.stop_requested()) {  // a node may take them slowly, as its rate is
+    while (sent && !piece.empty() && !stop.stop_requested()) {  // the receiver may limit its rate
       const auto some = piece.first(std::min(kSentBytes, piece.size()));
       sent = send_until(connection, some, Clock::now() + kStagePieceTime);
       piece = piece.subspan(some.size());

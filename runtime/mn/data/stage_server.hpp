@@ -1,4 +1,4 @@
-/// Gives this node's copies to other nodes, and tells them who has copies of the files whose home this one is.
+/// Serves this node's copies to other nodes, and answers which nodes have copies of the files at home here.
 #pragma once
 
 #include <atomic>
@@ -15,19 +15,19 @@
 namespace mn::data {
 
 /// (1) A connection without the job's key gets no answer.
-/// (2) At most kMaxGiven copies are given at a time, so that a node's own reading has room; others are answered kBusy
-///     and ask again. The other threads answer questions.
+/// (2) At most kMaxGiven copies are sent at a time, so that the node's own reading has room. Further requests get kBusy
+///     and come again later. Two threads stay free for questions.
 class StageServer {
  public:
   static constexpr int kMaxGiven = 4;
-  /// Calls send(checksum, piece) for the pieces of this node's copy, in order, until that returns false. False, without
-  /// a call, if there is no copy.
+  /// Calls send(checksum, piece) for the pieces of this node's copy, in order, until send() returns false. Returns
+  /// false, without a call, if there is no copy.
   using Send = std::function<bool(std::uint32_t checksum, std::span<const std::byte> piece)>;
   using ReadCopy = std::function<bool(std::uint64_t file, const Send& send)>;
 
-  /// `listener` and what `read_copy` uses must outlive it.
+  /// `listener` and the captures of `read_copy` must outlive the server.
   StageServer(const Fd& listener, const StageKey& key, ReadCopy read_copy);
-  /// Ends what is being given after its next 256 KiB, or the time that a stopped node may take for them.
+  /// Ends each transfer after its next 256 KiB, or after kStagePieceTime if the receiver has stopped.
   ~StageServer();
   StageServer(const StageServer&) = delete;
   StageServer& operator=(const StageServer&) = delete;
@@ -43,7 +43,7 @@ class StageServer {
   std::atomic<int> given_ = 0;
   std::mutex mutex_;
   StageDirectory directory_;           // under mutex_
-  std::vector<std::jthread> threads_;  // last: ended before what they use
+  std::vector<std::jthread> threads_;  // last: joined before the members that the threads use
 };
 
 }  // namespace mn::data

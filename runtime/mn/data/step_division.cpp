@@ -1,8 +1,8 @@
 // Divides the samples of a step between ranks, so that a rank keeps to its lanes.
 //
-// A rank reads few bytes in vain and opens few files if it takes, step after step, the samples of the same lanes: it
-// then uses up the blocks that it reads and the files that it opens. But every rank must take equally many of each
-// step, and R ranks divide the lanes only sometimes. Let a = lanes div R and c = lanes mod R.
+// A rank that takes samples of the same lanes, step after step, uses up the blocks it reads and the files it opens. But
+// each rank must take an equal share of each step, and R ranks rarely divide the lanes evenly. Let a = lanes div R and
+// c = lanes mod R.
 //
 //   own lanes     lane i < a·R belongs to rank i mod R
 //   shared lanes  lane a·R + j serves the ranks r with r mod c = j, as far as their own lanes leave them short
@@ -10,17 +10,16 @@
 //
 // With more ranks than lanes (a = 0) all samples are leftovers: sorted by lane, cut into equal parts.
 //
-// (1) Rank r takes ⌈(r + 1)·G/R⌉ − ⌈r·G/R⌉ samples of a step of G: those who take one more are spread evenly, so that
-//     a short step is cut where the others are.
-// (2) The division is a function of the counts of the lanes alone: every rank computes the same one, and no message is
-//     needed.
-// (3) If R divides G and the step lies within one window's complete rounds, a rank's own lanes never give it more than
-//     its share. Proof: of G neighboring positions, those in own lanes take whole runs of R residues equally often;
-//     what is left is one run at the end of a round, residues [R − u, R), and one at the beginning of the next, [0, v),
-//     where u + v ≡ −c mod R. So ranks differ by one, and for each end of a round within the step c neighboring ranks
-//     lack one, which are c different residues mod c unless they reach over rank R − 1.
-// (4) So a shared lane serves about R / c ranks, again and again the same ones, and all ranks together read about
-//     R / lanes more blocks than there are.
+// (1) Rank r takes ⌈(r + 1)·G/R⌉ − ⌈r·G/R⌉ samples of a step of G: the ranks with one sample more are spread evenly, so
+//     a short step is cut at the positions of a full step.
+// (2) The division is a function of the lanes' counts alone: every rank computes an equal division, without messages.
+// (3) If R divides G and the step lies within one window's complete rounds, a rank's own lanes never give more than the
+//     rank's share. Proof: of G neighboring positions, the positions in own lanes take whole runs of R residues equally
+//     often; the rest is one run at the end of a round, residues [R − u, R), and one at the beginning of the next
+//     round, [0, v), with u + v ≡ −c mod R. So ranks differ by one, and for each end of a round within the step c
+//     neighboring ranks lack one sample; these ranks are c different residues mod c unless they reach over rank R − 1.
+// (4) So a shared lane serves about R / c ranks, the same ranks in all steps, and all ranks together read about R /
+//     lanes more blocks than the data has.
 //
 // Cost: O(lanes + ranks) additions a step; memory: the chunks of the windows that the step touches.
 #include <mn/data/step_division.hpp>
@@ -31,7 +30,7 @@
 namespace mn::data {
 namespace {
 
-/// Hands the samples of lanes to ranks and remembers what one of them got.
+/// Hands the samples of lanes to ranks, and records the pieces of one rank.
 class Dealer {
  public:
   Dealer(std::span<const std::int64_t> counts, int rank, int ranks)
@@ -41,7 +40,7 @@ class Dealer {
     for (int r = 0; r < ranks; ++r) left_[r] = begin(r + 1) - begin(r);
   }
 
-  /// As many samples of the lane as it has and the rank needs.
+  /// Hands over as many samples of the lane as it has and the rank needs.
   void deal(std::int64_t lane, std::int64_t rank) {
     const std::int64_t count = std::min(counts_[lane] - taken_[lane], left_[rank]);
     if (count == 0) return;
@@ -66,7 +65,7 @@ class Dealer {
   std::span<const std::int64_t> counts_;
   std::vector<std::int64_t> taken_;
   std::int64_t rank_;
-  std::vector<std::int64_t> left_;  // by rank: how many it still gets
+  std::vector<std::int64_t> left_;  // by rank: samples still to take
   std::vector<LanePiece> pieces_;
 };
 

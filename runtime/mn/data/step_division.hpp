@@ -1,4 +1,4 @@
-/// Which samples of a step each rank takes: as many as the others, and from as few places as can be.
+/// Divides the samples of a step: equal counts for all ranks, and few places in storage for each rank.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace mn::data {
 
-/// Samples [first, first + count) of those that a step takes from one lane.
+/// Samples [first, first + count) of the samples that a step takes from one lane.
 struct LanePiece {
   std::int64_t lane;
   std::int64_t first;
   std::int64_t count;
 };
 
-/// The pieces of `rank`; counts[l] is the number of samples that the step takes from lane l. Over the ranks each sample
-/// is in one piece, and the numbers of samples of two ranks differ by at most one.
+/// The pieces of `rank`; a step takes counts[l] samples from lane l. Over all ranks each sample is in exactly one
+/// piece, and two ranks' numbers of samples differ by at most one.
 [[nodiscard]] std::vector<LanePiece> divide_lanes(std::span<const std::int64_t> counts, int rank, int ranks);
 
 /// The steps of one epoch, divided between ranks.
@@ -28,7 +28,7 @@ class StepDivision {
   StepDivision(const StepDivision&) = delete;
   StepDivision& operator=(const StepDivision&) = delete;
 
-  /// What `rank` takes of positions [first, last): lane by lane, neighbors in storage one after another.
+  /// The samples of `rank` in positions [first, last): lane by lane, neighbors in storage one after another.
   [[nodiscard]] std::vector<std::int64_t> samples(std::int64_t first, std::int64_t last, int rank, int ranks);
 
  private:

@@ -17,13 +17,13 @@ std::vector<std::filesystem::path> candidates(const std::filesystem::path& name,
   if (name.is_absolute()) return folders;
   if (const auto root = environment("MN_DATA")) folders.push_back(std::filesystem::path(*root) / name);
   folders.push_back("data" / name);
-  // Executables lie in BUILD or BUILD/jobs, installed ones in PREFIX/bin or PREFIX/bin/jobs.
+  // Executables lie in BUILD or BUILD/jobs; installed executables in PREFIX/bin or PREFIX/bin/jobs.
   std::filesystem::path beside = executable_path().parent_path();
   for (int up = 0; up < 3; ++up, beside = beside.parent_path()) {
     folders.push_back(beside / "data" / name);
     folders.push_back(beside / "share/mn/data" / name);
   }
-  if (!installed.empty()) folders.push_back(installed / name);  // for programs that lie elsewhere
+  if (!installed.empty()) folders.push_back(installed / name);  // for programs outside the installation
   return folders;
 }
 
@@ -68,7 +68,7 @@ std::string StoredDataset::do_where(std::int64_t index) const {
   const std::string text = stored_table().path(file).string() + ": sample " + std::to_string(sample);
   try {
     return text + opened().open(file).file->source_text(sample);
-  } catch (const DataError&) {  // the sample's own error is to be reported, not this one
+  } catch (const DataError&) {  // report the sample's own error instead
     return text;
   }
 }

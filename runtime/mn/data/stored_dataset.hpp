@@ -1,4 +1,4 @@
-/// A dataset in files: shards, or HDF5 files as they are.
+/// Datasets in files: shards, or ordinary HDF5 files.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,15 @@
 
 namespace mn::data {
 
-/// Opens a file when one of its samples is read, and reads what is asked for: whole blocks, which it keeps until they
-/// are used up. Where the system says EIO, ESTALE or ETIMEDOUT, it opens the file again and tries again, with pauses;
-/// if that does not help, the samples count as damaged.
+/// Opens a file at the first read from it, and reads whole blocks, which stay in memory until all their samples are
+/// used. After EIO, ESTALE or ETIMEDOUT it pauses, opens the file again, and retries; if retries fail, the samples
+/// count as damaged.
 class StoredDataset final : public Dataset {
  public:
   /// Reads the manifest of `name_or_path` (see open_dataset) and compares the files with it, both at first use.
   explicit StoredDataset(std::string name_or_path, const StoredDatasetOptions& options = {})
       : name_(std::move(name_or_path)), options_(options) {}
-  /// A dataset whose files are described already.
+  /// A dataset with a table of its files.
   explicit StoredDataset(std::shared_ptr<const StoredTable> table, const StoredDatasetOptions& options = {});
 
   [[nodiscard]] const StoredTable& stored_table() const { return opened().table(); }
@@ -52,7 +52,7 @@ class StoredDataset final : public Dataset {
   mutable std::unique_ptr<OpenFiles> opened_;  // made at first use, never replaced
 };
 
-/// The folder of the dataset NAME; the search of open_dataset. Throws DataError that lists where it looked.
+/// Searches the folder of a dataset as open_dataset() describes. Throws DataError that lists the folders searched.
 [[nodiscard]] std::filesystem::path find_dataset(const std::string& name_or_path,
                                                  const std::filesystem::path& installed = {});
 

@@ -1,4 +1,4 @@
-/// A file of a dataset, as reading sees it: a shard, or an HDF5 file as it is.
+/// A file of a dataset: a shard, or an ordinary HDF5 file.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,13 @@
 
 namespace mn::data {
 
-/// What reading has cost so far; shared by the files of a dataset.
+/// Cost of reading so far; the files of a dataset share one object.
 struct IoCounters {
   std::atomic<std::int64_t> opens = 0;
   std::atomic<std::int64_t> bytes = 0;
 };
 
-/// Samples of some fields. Those of a field are in memory, or lie in blocks, which are read and checked as a whole.
-/// Thread-safe.
+/// Samples of some fields. A field is in memory, or lies in blocks, each read and checked as a whole. Thread-safe.
 class StoredFile {
  public:
   virtual ~StoredFile() = default;
@@ -31,37 +30,37 @@ class StoredFile {
   [[nodiscard]] virtual std::int64_t size() const noexcept = 0;
   /// Bytes of a field of a sample.
   [[nodiscard]] virtual std::int64_t length(std::size_t field, std::int64_t sample) const = 0;
-  /// Whether the field is in memory: copy_small() has its samples. All others are in blocks.
+  /// Whether the field is in memory, for copy_small(). All other fields are in blocks.
   [[nodiscard]] virtual bool is_small(std::size_t field) const noexcept = 0;
   /// Writes length(field, sample) bytes.
   virtual void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const = 0;
-  /// Memory that the open file takes.
+  /// Memory of the open file.
   [[nodiscard]] virtual std::int64_t index_bytes() const noexcept = 0;
 
-  /// The block that a sample is in.
+  /// The block that holds a sample.
   [[nodiscard]] virtual std::int64_t block_of(std::size_t field, std::int64_t sample) const = 0;
   [[nodiscard]] virtual std::int64_t samples_in(std::size_t field, std::int64_t block) const = 0;
   [[nodiscard]] virtual std::int64_t block_bytes(std::size_t field, std::int64_t block) const = 0;
-  /// Where a sample begins within its block.
+  /// The offset of a sample in its block.
   [[nodiscard]] virtual std::int64_t offset_in_block(std::size_t field, std::int64_t sample) const = 0;
-  /// Whether one read takes several blocks that follow one another.
+  /// Whether one read can take several consecutive blocks.
   [[nodiscard]] virtual bool has_runs(std::size_t field) const noexcept = 0;
 
-  /// Blocks [first, first + count), one unless has_runs(), into `out`, which has their length. Their checksums are not
-  /// compared yet; what can't be decoded is a DataError that says so.
+  /// Reads blocks [first, first + count) (one block unless has_runs()) into `out`, which has their length. Does not
+  /// compare checksums; throws DataError for a block that can't be decoded.
   virtual void read_blocks(std::size_t field, std::int64_t first, std::int64_t count,
                            std::span<std::byte> out) const = 0;
-  /// Whether these are the block's bytes, by its checksum; true where it has none.
+  /// Whether `bytes` has the block's checksum; true if the file has no checksums.
   [[nodiscard]] virtual bool is_good(std::size_t field, std::int64_t block, std::span<const std::byte> bytes) const = 0;
-  /// What to say when a block is not good: it names file, samples and remedy.
+  /// Text of the error for a block that is not good: names file, samples and remedy.
   [[nodiscard]] virtual std::string damage(std::size_t field, std::int64_t block) const = 0;
-  /// " from NAME", the image or member that a sample was made of, for messages; empty where the file does not say, or
-  /// can't be read.
+  /// " from NAME", the image or member that a sample was made from, for messages; empty if the file does not record it
+  /// or can't be read.
   [[nodiscard]] virtual std::string source_text(std::int64_t /*sample*/) const { return {}; }
   /// Has the system read blocks [first, first + count) soon, as far as they exist; returns at once.
   virtual void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept = 0;
 
-  /// One block. Throws DataError if it is damaged.
+  /// Reads and checks one block. Throws DataError if the block is damaged.
   [[nodiscard]] std::shared_ptr<const ByteBuffer> load_block(std::size_t field, std::int64_t block) const {
     auto bytes = std::make_shared<ByteBuffer>(block_bytes(field, block));
     read_blocks(field, block, 1, *bytes);

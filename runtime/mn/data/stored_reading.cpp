@@ -1,14 +1,15 @@
-// Reads samples from the files of a dataset: shards, or HDF5 files as they are.
+// Reads samples from the files of a dataset.
 //
-// A read opens the files of its samples, takes the fields that are in memory, and plans where the others lie
-// (ReadPlan). Then it reads one field after another: from blocks of several samples by way of the cached block, from
-// blocks of one straight into the result, neighbors by one request. Files that are to be opened, and blocks that are
-// not in memory, are read many at a time; what fails there is read again by itself, which says why.
+// A read opens the files of its samples, copies the fields that are in memory, and plans the blocks of the other fields
+// (ReadPlan). Then it reads field by field: a block of several samples into the cache, a block of one sample straight
+// into the result, and neighbors by one request. Closed files, and blocks that are not in memory, are read many at a
+// time. Failed reads are repeated one by one, to retry them and to report the error.
 //
-// (1) A damaged sample leaves the others of the read whole: varying fields close up, fixed ones keep their room.
-// (2) A file that the server does not give makes its samples damaged. All other errors are thrown.
-// (3) Each damaged sample is reported once, whatever number of its fields is damaged.
-// (4) What is damaged in a copy on the node is read from the file itself (ReadAttempts).
+// (1) A damaged sample leaves the other samples of the read whole: varying fields close the gap, fixed fields keep
+//     their room.
+// (2) A file that its server does not deliver makes its samples damaged. All other errors are thrown.
+// (3) Each damaged sample is reported once, for any number of damaged fields.
+// (4) A sample damaged in a copy on the node is read from the file itself (ReadAttempts).
 //
 // Cost: a binary search and a look into the caches for each sample; a pread for each run of neighbors or block.
 #include <mn/data/stored_reading.hpp>
@@ -25,7 +26,7 @@
 namespace mn::data {
 namespace {
 
-/// A field while it is read.
+/// A field during its read.
 struct FieldRead {
   std::size_t field;
   RawColumn& column;
@@ -38,7 +39,7 @@ struct FieldRead {
   [[nodiscard]] bool is_good(const ReadRun& run) const {
     return std::all_of(&good[run.first], &good[run.first] + run.count, [](char each) { return each != 0; });
   }
-  /// Sample k from the block that it is in.
+  /// Copies sample k from its block.
   void take(std::size_t k, const ByteBuffer& block, const BlockExtent& at) {
     const auto to = room({k, 1});
     if (!to.empty()) std::memcpy(to.data(), block.data() + at.offset, to.size());
@@ -46,7 +47,7 @@ struct FieldRead {
   }
 };
 
-/// One call of read_samples(), for its own samples; runs of a field are loaded by several threads.
+/// One call of read_samples(). Several threads load the runs of a field.
 class Reading {
  public:
   Reading(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged)
@@ -81,7 +82,7 @@ class Reading {
         closed.size(), [&](std::size_t i) { return closed[i]; }, [&](std::size_t i) { (void)files_.open(closed[i]); });
   }
 
-  /// Takes the fields of a sample that are in memory, and plans for the others.
+  /// Copies a sample's fields that are in memory, and plans the reads of the others.
   void locate_fields(std::size_t k) {
     const auto small = [&](std::size_t f) {
       RawColumn& column = out_.columns[f];
@@ -102,7 +103,7 @@ class Reading {
     FieldRead read{field, out_.columns[field],
                    plan_.offsets(field, is_fixed(field) ? out_.columns[field].sample_bytes : 0),
                    std::vector<char>(plan_.size())};
-    read.column.bytes.resize(read.offsets.back());  // at once: a vector that grows copies itself again and again
+    read.column.bytes.resize(read.offsets.back());  // at once: a vector that grows copies itself repeatedly
     for (std::size_t k = 0; k < plan_.size(); ++k) {
       if (!plan_.is_readable(k) || plan_.at(field, k).is_alone) continue;
       const auto block = files_.find_block(plan_.file(k), field, plan_.at(field, k).block);
@@ -129,7 +130,7 @@ class Reading {
       }
       return;
     }
-    for (std::size_t k = run.first; k < end; ++k) {  // each is one of the block's uses
+    for (std::size_t k = run.first; k < end; ++k) {  // each sample counts as a use of the block
       const auto block = files_.block(from, plan_.file(k), read.field, first.block);
       read.take(k, *block, plan_.at(read.field, k));
     }
@@ -146,7 +147,7 @@ class Reading {
     if (!is_large && files_.reads_ahead()) from->will_read(read.field, at.block + blocks, blocks);
   }
 
-  /// Reads a run with retries, and reports the samples that are not good then.
+  /// Reads a run with retries, and reports its damaged samples.
   void load_alone(FieldRead& read, const ReadRun& run) {
     (void)attempt(run, [&](const StoredFile& from, bool is_copy) {
       std::string problem;
@@ -166,7 +167,7 @@ class Reading {
     });
   }
 
-  /// Samples that are not good leave their room in a varying field, and zeros in a fixed one.
+  /// Closes the gap of a damaged sample in a varying field, and fills it with zeros in a fixed field.
   void close_up(FieldRead& read) const {
     RawColumn& column = read.column;
     std::int64_t end = 0;

@@ -10,7 +10,7 @@
 
 namespace mn::data {
 
-/// Dataset::read() of samples of these files. Thread-safe.
+/// Dataset::read() for the samples of `files`. Thread-safe.
 void read_samples(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out,
                   std::vector<SampleError>* damaged);
 

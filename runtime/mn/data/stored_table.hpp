@@ -1,4 +1,4 @@
-/// Which files make a dataset, as one rank reads it and sends it to the others.
+/// The table of a dataset's files: one rank reads it and sends it to all ranks.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace mn::data {
 
-/// Files of samples, in order: samples are numbered through them.
+/// Files of samples, in order; samples are numbered through all files.
 class StoredTable {
  public:
   virtual ~StoredTable() = default;
@@ -27,7 +27,7 @@ class StoredTable {
   [[nodiscard]] std::size_t num_files() const noexcept { return firsts_.size() - 1; }
   /// Number of the first sample of a file.
   [[nodiscard]] std::int64_t first(std::size_t file) const { return firsts_[file]; }
-  /// File and sample within it.
+  /// The file of a sample, and the sample's number in the file.
   [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t sample) const {
     const auto next = std::upper_bound(firsts_.begin(), firsts_.end(), sample);
     const auto file = static_cast<std::size_t>(next - firsts_.begin()) - 1;
@@ -45,17 +45,17 @@ class StoredTable {
   /// Whether open files have the field in memory (StoredFile::is_small()).
   [[nodiscard]] virtual bool is_small(std::size_t) const { return false; }
   [[nodiscard]] virtual StorageLayout layout() const = 0;
-  /// Equal for equal data wherever it lies.
+  /// Equal for equal data in any folder.
   [[nodiscard]] virtual std::uint64_t hash() const = 0;
-  /// What parse() of its class takes.
+  /// The bytes for parse() of the class.
   [[nodiscard]] virtual std::string serialize() const = 0;
-  /// Throws DataError if the system knows that the file is not the one of the table; opening it tells the rest.
+  /// Throws DataError if the file's status shows a change since the table was made; opening the file checks the rest.
   virtual void check_unchanged(std::size_t) const {}
-  /// Opens a file of the table; `bytes` is that file, or a copy of it. Throws DataError unless it is the file that the
-  /// table names. The table must outlive the result.
+  /// Opens a file of the table; `bytes` is the file or a copy. Throws DataError if the content is not the table's. The
+  /// table must outlive the result.
   [[nodiscard]] virtual std::shared_ptr<const StoredFile> open(std::size_t file, File bytes,
                                                                std::shared_ptr<IoCounters> counters) const = 0;
-  /// Throws DataError that names the first file that is missing or not the one that the table names.
+  /// Throws DataError that names the first file that is missing or changed.
   virtual void check_all() const = 0;
 
  protected:

@@ -57,7 +57,7 @@ SubDataset::SubDataset(ScatteredPart part, int rank, int ranks, const ScatterOpt
 }
 
 std::int64_t SubDataset::unique_size(int rank) const {
-  // Parts of equal length begin at ⌊n·rank/size⌋: each one's own samples end where the next begins.
+  // Parts of equal length begin at ⌊n·rank/size⌋: a part's unique samples end at the beginning of the next part.
   if (options_.force_equal_length) return global_size_ * (rank + 1) / ranks_ - global_size_ * rank / ranks_;
   const auto [first, last] = scatter_index(global_size_, rank, ranks_, false);
   return last - first;

@@ -1,4 +1,4 @@
-/// One rank's part of a dataset, and which samples belong to it.
+/// One rank's part of a dataset, and which samples it has.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace mn {
 
 /// How a dataset is divided between ranks.
 struct ScatterOptions {
-  bool shuffle = false;    ///< parts are taken from a random order, the same on all ranks
-  std::uint64_t seed = 0;  ///< seed of that order; a DataLoader takes it and `shuffle` as its defaults
-  int root = 0;            ///< the rank that reads the metadata, or holds the data
+  bool shuffle = false;    ///< takes parts from a random order, equal on all ranks
+  std::uint64_t seed = 0;  ///< seed of the order; a DataLoader takes seed and `shuffle` as its defaults
+  int root = 0;            ///< rank that reads the metadata, or holds the data
   /// Parts of equal length, border samples in two of them; false: lengths differ by at most 1.
   bool force_equal_length = true;
   StageOptions stage = {};  ///< copies of shards on each node
@@ -25,7 +25,7 @@ struct ScatterOptions {
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, int rank, int size,
                                                                   bool force_equal_length = true);
 
-/// The samples of that part, by their numbers in the dataset, in order.
+/// The samples of rank's part, in order, by their numbers in the dataset.
 [[nodiscard]] std::vector<std::int64_t> part_indices(std::int64_t n, int rank, int size, const ScatterOptions& options);
 
 /// Samples that the root sent from its memory: one rank's part of a dataset, in order.
@@ -35,12 +35,12 @@ struct ScatteredPart {
   std::uint64_t fingerprint = 0;           ///< number of samples of the whole dataset
 };
 
-/// One rank's part of a dataset; as a Dataset it holds that part alone.
+/// One rank's part of a dataset; as a Dataset it has only the part's samples.
 class SubDataset final : public Dataset {
  public:
   /// Part `rank` of `ranks` of a dataset that every rank can read.
   SubDataset(std::shared_ptr<const Dataset> shared, int rank, int ranks, const ScatterOptions& options);
-  /// Part `rank` of `ranks`, whose samples are in this process's memory.
+  /// Part `rank` of `ranks`, with samples in this process's memory.
   SubDataset(ScatteredPart part, int rank, int ranks, const ScatterOptions& options);
 
   /// Samples over all ranks, each counted once.
@@ -49,10 +49,10 @@ class SubDataset final : public Dataset {
   [[nodiscard]] std::int64_t unique_size() const noexcept { return unique_size_; }
   /// unique_size() of another rank.
   [[nodiscard]] std::int64_t unique_size(int rank) const;
-  /// The dataset of which any rank can read any sample; null where the samples were sent from the root's memory.
+  /// The dataset from which any rank can read any sample; null if the root sent the samples from its memory.
   [[nodiscard]] const std::shared_ptr<const Dataset>& shared() const noexcept { return shared_; }
 
-  /// Whose part it is.
+  /// The rank of the part.
   [[nodiscard]] int rank() const noexcept { return rank_; }
   /// Number of parts.
   [[nodiscard]] int ranks() const noexcept { return ranks_; }
@@ -69,14 +69,14 @@ class SubDataset final : public Dataset {
   void do_hold_at_most(std::int64_t bytes) const override { (shared_ ? shared_ : part_)->hold_at_most(bytes); }
   std::string do_where(std::int64_t index) const override;
 
-  std::shared_ptr<const Dataset> shared_;  // one of these two
+  std::shared_ptr<const Dataset> shared_;  // either shared_ or part_ is set
   std::shared_ptr<const Dataset> part_;
   ScatterOptions options_;
   int rank_;
   int ranks_;
   std::int64_t global_size_;
   std::uint64_t fingerprint_;
-  std::int64_t first_ = 0;  // of this part, in the order
+  std::int64_t first_ = 0;  // of the part, in the order
   std::int64_t last_ = 0;
   std::int64_t unique_size_ = 0;
 };

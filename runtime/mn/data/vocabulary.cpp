@@ -29,7 +29,7 @@ std::vector<std::string> byte_texts() {
   return texts;
 }
 
-/// Takes whole numbers alone: a conversion of others may be undefined.
+/// Accepts whole numbers only: other numbers may have no defined conversion.
 std::vector<Vocabulary::Merge> merges_of(const json& list) {
   std::vector<Vocabulary::Merge> merges;
   for (const json& pair : list) {
@@ -59,7 +59,7 @@ std::size_t first_word(std::string_view text) noexcept {
   std::size_t end = leads ? 1 : 0;
   const Class kind = class_of(text[end]);
   while (end < text.size() && end < kMaxBytes && class_of(text[end]) == kind) ++end;
-  // The last of several blanks belongs to the word after them.
+  // The last of several blanks belongs to the word that follows.
   const bool gives = kind == Class::kBlank && end > 1 && end < text.size() && text[end - 1] == ' ' &&
                      class_of(text[end]) != Class::kBlank;
   return gives ? end - 1 : end;
@@ -254,7 +254,7 @@ std::size_t Vocabulary::complete(std::string_view text) const {
   if (kind_ == Kind::kBytes) return text.size();
   std::size_t end = 0;
   if (kind_ == Kind::kMerges) {
-    // What follows may lengthen the last word, or take the last blank of the one before.
+    // Text that follows may lengthen the last word, or take the last blank before it.
     std::size_t before = 0;
     for (std::size_t at = 0; at < text.size(); at += data::first_word(text.substr(at))) {
       end = std::exchange(before, at);

@@ -21,7 +21,7 @@ namespace mn {
 /// does). decode(encode(text)) is the text. Immutable: any thread may use it.
 class Vocabulary {
  public:
-  /// A merge makes one token of two in a row.
+  /// A merge joins two adjacent tokens into one.
   using Merge = std::pair<std::int32_t, std::int32_t>;
   /// For tables by merge.
   struct MergeHash {
@@ -34,37 +34,38 @@ class Vocabulary {
 
   /// Token i is byte i.
   [[nodiscard]] static Vocabulary of_bytes();
-  /// Token i is character i. Throws ArgumentError unless all are different, and one character each.
+  /// Token i is character i. Throws ArgumentError unless all entries are different, and one character each.
   [[nodiscard]] static Vocabulary of_characters(std::vector<std::string> characters);
-  /// Token 256 + i is what merge i makes of earlier tokens. Throws ArgumentError if a merge names later ones, comes
-  /// twice, or makes a text of more than 256 bytes.
+  /// Token 256 + i is the text of merge i. Throws ArgumentError if a merge uses later tokens, is repeated, or has a
+  /// text of more than 256 bytes.
   [[nodiscard]] static Vocabulary of_merges(std::vector<Merge> merges);
-  /// The same vocabulary with one token more, the last, which ends a text. It stands for no bytes: encode() never gives
-  /// it, and decode() leaves it out.
+  /// This vocabulary with a last token that ends a text. The token stands for no bytes: encode() never returns it, and
+  /// decode() leaves it out.
   [[nodiscard]] Vocabulary with_end_of_text() &&;
-  /// That token, in vocabularies that have one.
+  /// The end-of-text token, if the vocabulary has one.
   [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept {
     return ends_texts_ ? std::optional(size() - 1) : std::nullopt;
   }
-  /// The JSON file that `mnshard tokens` writes. Throws DataError that names the file.
+  /// Reads the JSON file that `mnshard tokens` writes. Throws DataError that names the file.
   [[nodiscard]] static Vocabulary load(const std::filesystem::path& path);
-  /// What to_json() gives. Throws DataError that begins with `source`.
+  /// The vocabulary in the JSON of to_json(). Throws DataError that begins with `source`.
   [[nodiscard]] static Vocabulary from_json(const nlohmann::json& document, const std::string& source);
   /// The file's content.
   [[nodiscard]] nlohmann::json to_json() const;
 
   /// Number of tokens.
   [[nodiscard]] std::int32_t size() const noexcept { return static_cast<std::int32_t>(texts_.size()); }
-  /// What a token stands for. Throws ArgumentError if there is no such token.
+  /// The text of a token. Throws ArgumentError if the number is not a token.
   [[nodiscard]] const std::string& text(std::int32_t token) const;
-  /// The tokens of a text. Throws ArgumentError for a character that the vocabulary lacks, and, with characters, for
-  /// what is not UTF-8.
+  /// The tokens of a text. Throws ArgumentError for a character that the vocabulary lacks; a vocabulary of characters
+  /// also rejects text that is not UTF-8.
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
   /// The text of tokens. Throws ArgumentError if a number is not a token.
   [[nodiscard]] std::string decode(std::span<const std::int32_t> tokens) const;
-  /// How many bytes of `text` can be encoded whatever follows them: the rest is to be encoded with what follows.
+  /// Number of bytes of `text` whose tokens do not depend on the bytes that follow `text`. Encode the rest together
+  /// with these.
   [[nodiscard]] std::size_t complete(std::string_view text) const;
-  /// The same text gives the same vocabularies.
+  /// Equal vocabularies encode every text to equal tokens.
   bool operator==(const Vocabulary& other) const { return kind_ == other.kind_ && texts_ == other.texts_; }
 
  private:
@@ -78,7 +79,7 @@ class Vocabulary {
   bool ends_texts_ = false;                                    // whether there is an end of a text
   std::unordered_map<std::string, std::int32_t> characters_;   // kCharacters: the tokens
   std::vector<Merge> merges_;                                  // kMerges
-  std::unordered_map<Merge, std::int32_t, MergeHash> merged_;  // the token that a merge makes
+  std::unordered_map<Merge, std::int32_t, MergeHash> merged_;  // the token of each merge
 };
 
 /// The merges of words and how often each occurs, most frequent pair first, until there are `size` tokens or no pair
@@ -92,8 +93,8 @@ namespace data {
 /// or signs belongs to them. Merges never cross words. Bytes outside ASCII are letters. 0 for no text.
 [[nodiscard]] std::size_t first_word(std::string_view text) noexcept;
 
-/// Length in bytes of the character (UTF-8) that a text begins with: 0 for no text, −1 if it is not UTF-8, and −2 if
-/// the text ends within it.
+/// Length in bytes of the first character (UTF-8) of a text: 0 for no text, −1 if the text is not UTF-8, −2 if it ends
+/// within the character.
 [[nodiscard]] int first_character(std::string_view text) noexcept;
 
 }  // namespace data
