@@ -32,7 +32,7 @@ struct ScatterOptions {
 struct ScatteredPart {
   std::shared_ptr<const Dataset> samples;  ///< the part alone
   std::int64_t global_size = 0;            ///< number of samples of the whole dataset
-  std::uint64_t fingerprint = 0;           ///< number of samples of the whole dataset
+  std::uint64_t fingerprint = 0;           ///< fingerprint of the whole dataset
 };
 
 /// One rank's part of a dataset; as a Dataset it has only the part's samples.

@@ -1,4 +1,4 @@
-/// How many batches a loader may make ahead within its bytes.
+/// Limits the batches that a loader makes ahead to its bytes.
 #pragma once
 
 #include <algorithm>
@@ -10,26 +10,27 @@
 
 namespace mn {
 
-/// What a batch took, in bytes.
+/// Memory of a batch, in bytes.
 struct BatchBytes {
-  std::int64_t raw = 0;   ///< samples as they were read
-  std::int64_t made = 0;  ///< most of tensors while it was made, on the host and the device
-  std::int64_t kept = 0;  ///< tensors that are handed out
+  std::int64_t raw = 0;   ///< samples as read
+  std::int64_t made = 0;  ///< peak of the tensors during making, on host and device
+  std::int64_t kept = 0;  ///< tensors of the finished batch
 };
 
-/// Accounts for all that a loader holds: raw samples, batches in work, those that are ready, and the one that the
-/// caller has, beside what its dataset holds. One lock of the loader's guards it.
+/// Accounts for the loader's memory: raw samples, batches in work, ready batches, the caller's batch, and the dataset's
+/// blocks. The loader's mutex guards it.
 ///
-/// (1) A batch in work counts as the largest so far; before the first is made, as kFirstGuess times its samples.
-/// (2) Where not even one more has room, a batch is made while the caller waits for it.
-/// (3) Raw samples are kept for the next batch only while all fits.
+/// (1) A batch in work counts as the largest batch so far; before the first is finished, as kFirstGuess times its
+///     samples.
+/// (2) If not even one more batch has room, the loader makes a batch while the caller waits.
+/// (3) Memory of raw samples is kept for the next batch only while the budget suffices.
 class BatchBudget {
  public:
   /// `raw_guess`: bytes of a batch's samples, about; 0: not known, so the first batch is made alone.
   BatchBudget(std::int64_t bytes, std::int64_t raw_guess)
       : bytes_(bytes), largest_{.raw = raw_guess, .made = kFirstGuess * raw_guess} {}
 
-  /// Whether a batch may be begun. `waits`: the caller has none and waits for one. `held`: what the dataset holds.
+  /// Whether a batch may begin. `waits`: the caller has no batch and waits. `held`: bytes in the dataset's blocks.
   [[nodiscard]] bool has_room(bool waits, std::int64_t held) {
     if (waits && in_work_ == 0 && ready_ == 0) return true;
     if (largest_.raw == 0) return false;
@@ -37,7 +38,7 @@ class BatchBudget {
     while (spare_.size() > 1 && held + used() + cost() > bytes_) spare_.pop_back();
     return held + used() + cost() <= bytes_;
   }
-  /// A batch is begun: room for its samples.
+  /// A batch begins; returns memory for its samples.
   [[nodiscard]] RawSamples begin() {
     ++in_work_;
     if (spare_.empty()) return {};
@@ -45,7 +46,7 @@ class BatchBudget {
     spare_.pop_back();
     return raw;
   }
-  /// It is ready, or no longer wanted.
+  /// A batch is ready, or no longer wanted.
   void end(RawSamples raw, const BatchBytes& took, bool wanted) {
     if (std::exchange(is_guess_, false)) largest_ = {};
     largest_.raw = std::max(largest_.raw, took.raw);
@@ -66,14 +67,14 @@ class BatchBudget {
     drop(kept);
     handed_out_ = kept;
   }
-  /// The caller has done with the batch that it got.
+  /// The caller is done with its batch.
   void take_back() { handed_out_ = 0; }
 
-  /// All that the loader may hold.
+  /// Limit for the whole loader.
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
-  /// How much of that the dataset may hold: it holds more only where a single block has more.
+  /// The dataset's share of the limit, exceeded only by a single block that is larger.
   [[nodiscard]] std::int64_t for_dataset() const noexcept { return bytes_ / 4 * 3; }
-  /// What one batch in work and the one before it take together, with what the dataset holds.
+  /// Bytes of a batch in work, the batch before it, and the dataset's blocks together.
   [[nodiscard]] std::int64_t needed(std::int64_t held) const {
     return std::min(held, for_dataset()) + largest_.raw + largest_.made + largest_.kept;
   }

@@ -6,12 +6,12 @@
 
 #include <mn/tensor/tensor.hpp>
 
-// Streams and events through c10's device-independent interface: one source for builds with and without CUDA.
+// Uses c10's device-independent streams and events: one source for builds with and without CUDA.
 namespace mn {
 
 namespace {
 
-/// use(tensor) of all that a minibatch has.
+/// Calls use(tensor) for all tensors of a minibatch.
 template <class Fields, class Use>
 void for_each_tensor(Fields& fields, const Use& use) {
   for (auto& field : fields) {
@@ -43,8 +43,8 @@ void BatchCopier::copy(std::vector<BatchField>& fields, const std::function<void
     return;
   }
   const c10::StreamGuard guard(*stream_);
-  // A transform of the user's may have taken other memory. Pinned memory is given back only when the stream has passed
-  // the copy: libtorch's host allocator sees to that.
+  // A user's transform may have taken other memory. libtorch's host allocator frees pinned memory only after the stream
+  // has passed the copy.
   for_each_tensor(fields, [&](at::Tensor& tensor) { tensor = tensor.pin_memory().to(device_, /*non_blocking=*/true); });
   if (finish) finish(fields);
   auto done = std::make_unique<c10::Event>(device_.type());

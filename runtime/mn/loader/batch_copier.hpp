@@ -15,7 +15,7 @@
 
 namespace mn {
 
-/// A copy under way. Made on a worker, waited for where the batch is used.
+/// A copy under way: a worker starts it, the user of the batch waits for it.
 class CopyTicket {
  public:
   CopyTicket() = default;
@@ -32,10 +32,10 @@ class CopyTicket {
 class BatchCopier {
  public:
   explicit BatchCopier(Device device);
-  /// What batches are best made in: page-locked memory where they go to a GPU.
+  /// Options for a batch's memory: page-locked if the batch goes to a GPU.
   [[nodiscard]] at::TensorOptions memory() const { return at::TensorOptions().pinned_memory(stream_.has_value()); }
-  /// All tensors to the device, unchanged if that is the CPU; then `finish`, unless it is empty, for which the copy
-  /// does not wait on the host.
+  /// Copies all tensors to the device (not if that is the CPU), then calls `finish`, unless it is empty. The host does
+  /// not wait for the copy.
   void copy(std::vector<BatchField>& fields, const std::function<void(std::vector<BatchField>&)>& finish,
             CopyTicket& ticket) const;
 

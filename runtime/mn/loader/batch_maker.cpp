@@ -78,7 +78,7 @@ std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::int64_t o
     if (damaged.empty()) return all_fields(std::move(transformed), batch);
     if (round == 0) first_damaged = damaged;
     if (options_->max_corrupt == 0 || round == kMaxStandIns) throw DataError(damaged.front().what);
-    // Where a file server is down, its stand-ins would keep everybody waiting.
+    // With a file server down, waiting for stand-ins would keep everybody waiting.
     if (std::ssize(first_damaged) > options_->max_corrupt) throw too_many(std::ssize(first_damaged), first_damaged);
     for (const SampleError& error : damaged) {
       indices[error.position] = stand_in(indices[error.position], source_->size());
@@ -89,7 +89,7 @@ std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::int64_t o
 Transformed BatchMaker::transform(RawBatch& batch, std::int64_t order, std::vector<SampleError>& damaged) const {
   std::optional<Transformed> made;
   team_.run(order, [&](const ForEach& for_each) {
-    if (ends_) throw DataError("the loader has ended");  // its batch is not handed out
+    if (ends_) throw DataError("the loader has ended");  // nobody gets this batch
     batch.for_each = for_each;
     made = options_->transform(batch, damaged);
   });

@@ -1,4 +1,4 @@
-/// From a step's indices to a batch: read, transformed, on its way to the device.
+/// Makes a step's batch: reads, transforms, copies to the device.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace mn {
 
-/// When a batch came to its next stage.
+/// The times at which a batch finished its phases.
 struct BatchTimes {
   using Time = std::chrono::steady_clock::time_point;
   Time begun = {};
@@ -35,19 +35,19 @@ struct LoadedBatch {
 /// Thread-safe.
 class BatchMaker {
  public:
-  /// `threads`: those that transform at a time. `options` must outlive it.
+  /// At most `threads` threads transform at a time. `options` must outlive the object.
   BatchMaker(std::shared_ptr<const Dataset> source, const LoaderOptions& options, int threads);
 
-  /// `raw` gets the samples; it keeps its memory for the next one. Of several batches, that of the lowest `order` is
-  /// transformed first. Throws what reading and transforming throw.
+  /// Reads the samples into `raw`; reuse `raw` for the next batch, as it keeps its memory. Of several batches, the
+  /// batch with the lowest `order` is transformed first. Throws the errors of reading and transforming.
   [[nodiscard]] LoadedBatch make(const SamplerStep& step, std::int64_t order, RawSamples& raw) const;
   /// From now on nothing is transformed.
   void end() { ends_ = true; }
-  /// What to throw where so many samples of an epoch were damaged, `damaged` the last of them.
+  /// The error for `count` damaged samples in an epoch; the last of `damaged` is the most recent.
   [[nodiscard]] DataError too_many(std::int64_t count, const std::vector<SampleError>& damaged) const;
 
  private:
-  /// Reads and transforms; replaces damaged samples by others until none is left.
+  /// Reads and transforms; replaces damaged samples until all are good.
   [[nodiscard]] std::vector<BatchField> read(const SamplerStep& step, std::int64_t order,
                                              std::vector<std::int64_t>& indices, RawSamples& raw,
                                              LoadedBatch& made) const;

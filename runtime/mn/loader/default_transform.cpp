@@ -39,7 +39,7 @@ at::ScalarType scalar_type(DType dtype) {
   throw ArgumentError("a tensor of an unknown dtype");
 }
 
-/// The column's bytes as a tensor of that shape.
+/// The column's bytes as a tensor of `shape`.
 at::Tensor tensor_of(const RawColumn& column, DType dtype, const std::vector<std::int64_t>& shape,
                      const at::TensorOptions& memory) {
   at::Tensor result = at::empty(shape, memory.dtype(scalar_type(dtype)));

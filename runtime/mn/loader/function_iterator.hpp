@@ -1,4 +1,4 @@
-/// Iterators of one's own: a function from a step to its minibatch.
+/// Iterators made from a function: step → minibatch.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace mn {
 
-/// Returns this rank's minibatch of step 0 … steps_per_epoch − 1 of an epoch (both counted from 0). Batch::samples may
-/// be left 0: then it is the first dimension of Batch::data.
+/// Returns this rank's minibatch of step 0 … steps_per_epoch − 1 of an epoch (both counted from 0). If Batch::samples
+/// is 0, the iterator takes the first dimension of Batch::data.
 using MakeBatch = std::function<Batch(std::int64_t epoch, std::int64_t step)>;
 
-/// An iterator that asks `make_batch` for each step; every rank gives the same `steps_per_epoch`. It resumes where a
-/// checkpoint was taken; with another number of steps an epoch, at the same fraction of the epoch. The minibatches are
-/// then the same as without the interruption if they are a function of epoch and step (and of the rank): draw random
-/// numbers from a generator that these seed. Throws ArgumentError if steps_per_epoch < 1 or the function is empty.
+/// An iterator that calls `make_batch` for each step; `steps_per_epoch` must be equal on all ranks. It resumes at the
+/// checkpoint's step, or at the same fraction of the epoch if steps_per_epoch has changed. To make equal minibatches
+/// after an interruption, `make_batch` must be a function of epoch and step (and of the rank): seed random generators
+/// with both. Throws ArgumentError if steps_per_epoch < 1 or the function is empty.
 [[nodiscard]] std::shared_ptr<Iterator> create_iterator(std::int64_t steps_per_epoch, MakeBatch make_batch);
 
 }  // namespace mn

@@ -18,18 +18,18 @@
 namespace mn {
 namespace {
 
-/// Reading it failed, and says so already.
+/// Whether reading has already reported the sample as damaged.
 bool is_listed(const std::vector<SampleError>& damaged, std::int64_t position) {
   return std::any_of(damaged.begin(), damaged.end(), [&](const auto& error) { return error.position == position; });
 }
 
-/// Augmenters with their memory, one for each thread that is at work.
+/// Augmenters with their memory, one for each busy thread.
 class Augmenters {
  public:
   using Augmenter = std::unique_ptr<data::ImageAugmenter>;
   explicit Augmenters(std::function<Augmenter()> make) : make_(std::move(make)) {}
 
-  /// use(an augmenter that nobody else has).
+  /// Calls use(an augmenter of its own).
   template <class Use>
   void lend(const Use& use) {
     Augmenter own = take();
@@ -52,8 +52,8 @@ class Augmenters {
   std::vector<Augmenter> spare_;
 };
 
-/// Calls make(augmenter, encoded, index, room) for each sample, where room is its `values` in `out`. Those that can't
-/// be decoded become 0 and are listed, in order.
+/// Calls make(augmenter, encoded, index, room) for each sample; room is the sample's `values` numbers in `out`. A
+/// sample that can't be decoded becomes 0 and is listed, in order.
 template <class Value, class Make>
 void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, Augmenters& augmenters,
                     std::size_t values, Value* out, const Make& make) {
@@ -74,7 +74,7 @@ void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, Au
   for (const auto& [position, what] : failed) damaged.push_back({position, what});
 }
 
-constexpr std::int64_t kErasedChannel = 3;  // as bytes travel to the device: 1 where the pixel is erased
+constexpr std::int64_t kErasedChannel = 3;  // of bytes for the device: 1 if the pixel is erased
 
 /// RGB, and with random erasing kErasedChannel, as bytes: {N, size, size, 3 or 4}.
 Transform bytes_transform(const data::CropOptions& crop, const data::AugmentOptions& augment) {
@@ -106,7 +106,7 @@ Transform bytes_transform(const data::CropOptions& crop, const data::AugmentOpti
   };
 }
 
-/// Those bytes as normalized float32, {N, 3, size, size}.
+/// The bytes of bytes_transform() as normalized float32, {N, 3, size, size}.
 at::Tensor normalize_bytes(const at::Tensor& bytes, const data::Normalization& normalization,
                            data::PixelLayout layout) {
   const at::Tensor planes = bytes.permute({0, 3, 1, 2});
@@ -128,7 +128,7 @@ at::Tensor normalize_bytes(const at::Tensor& bytes, const data::Normalization& n
 
 Transform image_transform(const data::CropOptions& crop, const data::Normalization& normalization,
                           data::PixelLayout layout, const data::AugmentOptions& augment) {
-  (void)data::ImageAugmenter(crop, normalization, layout, augment);  // says now what is wrong with the options
+  (void)data::ImageAugmenter(crop, normalization, layout, augment);  // throws now if the options are wrong
   return [=](const RawBatch& batch, std::vector<SampleError>& damaged) {
     Augmenters augmenters([&] { return std::make_unique<data::ImageAugmenter>(crop, normalization, layout, augment); });
     const bool planes = layout == data::PixelLayout::kNchw;

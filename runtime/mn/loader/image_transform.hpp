@@ -12,15 +12,15 @@ namespace mn {
 [[nodiscard]] Transform image_transform(const data::CropOptions& crop, const data::Normalization& normalization,
                                         data::PixelLayout layout, const data::AugmentOptions& augment = {});
 
-/// Two members of LoaderOptions that do together what image_transform() does alone.
+/// Two members of LoaderOptions that together do the work of image_transform().
 struct ImagePipeline {
   Transform transform;      ///< to what travels
   OnDevice on_device = {};  ///< from there to float32
 };
 
-/// For a loader of this device. To a GPU travel bytes, a quarter of the floats, and the GPU normalizes and erases them;
-/// the values are those of image_transform() to float32's rounding. For the CPU, and where a mean image is subtracted,
-/// the pipeline is image_transform(). Throws likewise.
+/// A pipeline for a loader's device. A GPU gets bytes, a quarter of the floats' size, and normalizes and erases there;
+/// the values equal image_transform()'s to float32's rounding. On the CPU, and with a mean image, the pipeline is
+/// image_transform(). Throws as image_transform() does.
 [[nodiscard]] ImagePipeline image_pipeline(const data::CropOptions& crop, const data::Normalization& normalization,
                                            data::PixelLayout layout, const data::AugmentOptions& augment,
                                            Device device);

@@ -1,23 +1,23 @@
-// Batches made ahead by worker threads and handed out in the order of the sampler's steps.
+// Worker threads make batches ahead; next() hands them out in the order of the sampler's steps.
 //
-// The calling thread asks the sampler for steps and queues a slot for each. Workers take slots from todo_ and have
-// maker_ make their batches; next() waits for the front slot.
+// The calling thread asks the sampler for steps and queues a slot for each. Workers take slots from todo_, and maker_
+// makes their batches; next() waits for the front slot.
 //
 // (1) A batch is a function of its step alone: the number of workers and the prefetch depth change no bit.
-// (2) The sampler runs on the calling thread only, ahead of what was handed out; state() therefore takes epoch and
-//     consumed from the last batch handed out, not from the sampler.
-// (3) queue_ holds slots in step order; todo_ holds those that no worker has taken. mutex_ guards todo_, budget_ and
-//     every Slot::ready and wanted; all else in a slot belongs to its worker until ready, and to the caller after.
-// (4) A damaged sample is replaced by another one, which its index names: the same in every run. More than max_corrupt
-//     of them in an epoch are an error.
-// (5) An error in a worker is thrown by the next() that would have handed out the batch.
+// (2) The sampler runs on the calling thread only, ahead of the batches handed out; state() therefore uses the position
+//     of the last batch handed out, not the sampler's.
+// (3) queue_ has slots in step order; todo_ has the slots that no worker has taken. mutex_ guards todo_, budget_ and
+//     every Slot::ready and wanted; the rest of a slot belongs to its worker until ready, and to the caller afterwards.
+// (4) A damaged sample's index determines the sample that replaces it, so runs are reproducible. More than max_corrupt
+//     replacements in an epoch are an error.
+// (5) The next() that would hand out a batch throws the error of its worker.
 // (6) Once the destructor has begun, no worker takes a slot.
-// (7) Workers take slots in step order, while budget_ has room: the front slot is always the first one begun.
-// (8) A loader that does not shuffle is for evaluation: it makes nothing of an epoch before it is asked for its first
-//     batch, as what is made would be held all through training.
+// (7) Workers take slots in step order, while budget_ has room: the front slot is always begun first.
+// (8) A loader that does not shuffle is for evaluation: it makes no batch of an epoch before the first is asked for, as
+//     batches made early would stay in memory during training.
 //
-// Cost: prefetch + 1 batches in memory, as far as prefetch_bytes allows beside what the dataset holds, by the largest
-// batch so far; no messages.
+// Cost: prefetch + 1 batches in memory, limited by prefetch_bytes less the dataset's blocks, with the largest batch so
+// far as the estimate; no messages.
 #include <mn/loader/loader.hpp>
 
 #include <algorithm>
@@ -41,7 +41,7 @@
 namespace mn {
 namespace {
 
-/// One step: made by a worker, handed out in order.
+/// A step: a worker makes its batch, next() hands it out in order.
 struct Slot {
   std::optional<SamplerStep> step;  // no value: the end of an epoch
   std::int64_t order = 0;           // slots before it
@@ -93,7 +93,7 @@ class DataLoader::Impl {
     fill(1);
     const auto slot = std::move(queue_.front());
     queue_.pop_front();
-    if (slot->step || is_endless_) fill(prefetch_);  // workers continue while the caller computes, and while it waits
+    if (slot->step || is_endless_) fill(prefetch_);  // workers continue while the caller waits or computes
     wait(*slot);
     if (slot->error) std::rethrow_exception(slot->error);
     if (!slot->step) return std::nullopt;
@@ -109,7 +109,7 @@ class DataLoader::Impl {
     position_ = sampler_->position();
     const std::lock_guard lock(mutex_);
     todo_.clear();
-    for (const auto& slot : queue_) {  // a worker finishes the slot that it holds; nobody else does then
+    for (const auto& slot : queue_) {  // only the worker of a slot still holds it then
       slot->wanted = false;
       if (slot->step && slot->ready) budget_.drop(slot->made.bytes.kept);
     }
@@ -132,14 +132,14 @@ class DataLoader::Impl {
   }
 
  private:
-  /// The batch that was handed out is the caller's no more.
+  /// The caller is done with the batch handed out last.
   void take_back() {
     const std::lock_guard lock(mutex_);
     budget_.take_back();
   }
 
-  /// Queues slots until there are `count`, or the last one is the end of an epoch that nothing follows yet, and hands
-  /// them to the workers.
+  /// Queues slots and hands them to the workers until the queue has `count`, or ends with an end of epoch after which
+  /// nothing may be made yet.
   void fill(int count) {
     while (static_cast<int>(queue_.size()) < count) {
       if (!is_endless_ && !queue_.empty() && !queue_.back()->step) return;
@@ -165,7 +165,7 @@ class DataLoader::Impl {
     count_wait(slot.made.times, begin);
   }
 
-  /// What has been waited for since `begin`: each stage up to its end.
+  /// Adds the waiting since `begin`, divided by the ends of the phases.
   void count_wait(const BatchTimes& times, BatchTimes::Time begin) {
     const auto until = [&](BatchTimes::Time end) {
       const BatchTimes::Time from = begin;
@@ -205,7 +205,7 @@ class DataLoader::Impl {
         todo_.pop_front();
         raw = budget_.begin();
       }
-      wake_.notify_one();  // there may be room for one more
+      wake_.notify_one();  // there may be room for another batch
       make(*slot, raw);
       {
         const std::lock_guard lock(mutex_);
@@ -235,10 +235,10 @@ class DataLoader::Impl {
   }
 
   std::shared_ptr<const SubDataset> dataset_;
-  std::shared_ptr<const Dataset> source_;  // what the sampler's indices count
+  std::shared_ptr<const Dataset> source_;  // the dataset of the sampler's indices
   LoaderOptions options_;
   std::unique_ptr<Sampler> sampler_;
-  bool is_endless_;  // one epoch follows the other at once
+  bool is_endless_;  // the next epoch's batches may be made at once
   int workers_count_;
   int prefetch_;
   BatchMaker maker_;
@@ -250,14 +250,14 @@ class DataLoader::Impl {
   RawSamples raw_;                           // without workers
   std::deque<std::shared_ptr<Slot>> queue_;  // in the order of steps
 
-  std::mutex mutex_;     // guards what follows, and every Slot::ready and wanted
+  std::mutex mutex_;     // guards the members below, and every Slot::ready and wanted
   bool waits_ = false;   // next() does
-  bool warned_ = false;  // that the budget is too small
+  bool warned_ = false;  // whether the warning of a small budget was logged
   BatchBudget budget_;
   std::condition_variable_any wake_;
   std::condition_variable ready_;
   std::deque<std::shared_ptr<Slot>> todo_;
-  std::vector<std::jthread> workers_;  // last: joined before what they use is destroyed
+  std::vector<std::jthread> workers_;  // last: joined before the members that the threads use
 };
 
 DataLoader::DataLoader(std::shared_ptr<const SubDataset> dataset, LoaderOptions options)

@@ -14,7 +14,7 @@ int default_workers() {
   return static_cast<int>(std::clamp<std::size_t>(cpu_count() - 1, 1, kMaxWorkers));
 }
 
-// Two for each worker: one in work, and one that is ready when a slow one holds the others up.
+// Two for each worker: one in work, and one ready in case a slow batch holds up the others.
 int default_prefetch(int workers) { return std::max(2 * workers, kReadAhead + 1); }
 
 std::int64_t default_prefetch_bytes() { return std::min(std::int64_t{1} << 30, memory_of_rank() / 3); }

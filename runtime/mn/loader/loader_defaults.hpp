@@ -1,11 +1,11 @@
-/// What a DataLoader takes where LoaderOptions do not say.
+/// Defaults of LoaderOptions.
 #pragma once
 
 #include <cstdint>
 
 namespace mn {
 
-/// Threads beside the workers that wait for files, a batch each.
+/// Threads besides the workers, each waiting for the files of a batch.
 inline constexpr int kReadAhead = 7;
 
 [[nodiscard]] int default_workers();

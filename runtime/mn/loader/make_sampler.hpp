@@ -1,4 +1,4 @@
-/// Which sampler a loader's steps come from.
+/// The sampler of a loader's steps.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace mn {
 
-/// A sampler of the whole dataset, or of this rank's part where it is read by part or lies in memory. Throws
+/// A sampler of the whole dataset, or of this rank's part if the loader reads by part or the part is in memory. Throws
 /// UsageError.
 [[nodiscard]] std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOptions& options);
 

@@ -19,7 +19,7 @@ namespace {
 
 bool is_blended(const data::Mix& mix) { return mix.pasted.width <= 0 || mix.pasted.height <= 0; }
 
-/// {N, 5} on the device: left, top, right and bottom of what is pasted, and the share where images are blended, else 1.
+/// {N, 5} on the device: left, top, right and bottom of the pasted part, and the share of a blended image, else 1.
 at::Tensor numbers_of(std::span<const data::Mix> mixes, const at::Device& device) {
   std::vector<float> numbers;
   for (const data::Mix& mix : mixes) {

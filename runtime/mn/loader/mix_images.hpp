@@ -13,7 +13,7 @@ namespace mn {
 /// float32 (N, 3, H, W), contiguous or with channels_last strides, which the result has too.
 [[nodiscard]] at::Tensor mix_images(const at::Tensor& images, std::span<const data::Mix> mixes);
 
-/// The same by libtorch's operators, on any device; what mix_images() does on a GPU.
+/// mix_images() by libtorch's operators, for any device; mix_images() uses it on a GPU.
 [[nodiscard]] at::Tensor mix_images_by_operators(const at::Tensor& images, std::span<const data::Mix> mixes);
 
 /// {N, num_classes} float32, from labels {N} int64: each sample's own label and its partner's, by their shares.

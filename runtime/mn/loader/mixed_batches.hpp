@@ -10,18 +10,18 @@
 
 namespace mn {
 
-/// Wraps another iterator: data stays (N, 3, H, W), target becomes (N, num_classes) float32, which cross_entropy takes
-/// as it takes labels: each sample's own label and its partner's, by their shares.
+/// Wraps another iterator: data stays (N, 3, H, W), target becomes (N, num_classes) float32 for cross_entropy: each
+/// sample's label and its partner's label, by their shares.
 ///
-/// (1) What is drawn for a sample (its share, mixup or CutMix, the part that is pasted) is a function of (seed, epoch,
-///     the sample's number in the dataset) alone: of neither ranks, batch size nor workers.
-/// (2) Its partner is a sample of the same rank's minibatch, half a minibatch further on, so that no pixels travel
-///     between ranks. Which one that is follows from the step's order (seed, epoch, step) and from how ranks divide it:
-///     the result of a step depends on the number of ranks and on their batch size too, on nothing else. An interrupted
-///     job that resumes with as many ranks and the same batch size takes the same steps, bit for bit on CPUs.
-/// (3) A minibatch of one image stays as it is.
+/// (1) The random choices for a sample (share, mixup or CutMix, pasted part) are a function of (seed, epoch, the
+///     sample's number in the dataset) alone: not of ranks, batch size or workers.
+/// (2) A sample's partner is half a minibatch further on in the rank's minibatch, so that no pixels travel between
+///     ranks. The partner follows from the step's order (seed, epoch, step) and its division between ranks: a step's
+///     result also depends on the number of ranks and the batch size, and on nothing else. A job that resumes with
+///     equal ranks and batch size repeats its steps, bit for bit on CPUs.
+/// (3) A minibatch of one image stays unchanged.
 ///
-/// Batches come on any device, with float32 images and int64 labels, and know their indices. Use from one thread.
+/// Batches come on any device, with float32 images, int64 labels and indices. Use from one thread.
 class MixedBatches final : public Iterator {
  public:
   /// Throws ArgumentError if an α is negative, or if there is no class.
@@ -36,7 +36,7 @@ class MixedBatches final : public Iterator {
   [[nodiscard]] std::int64_t steps_per_epoch() const override { return batches_->steps_per_epoch(); }
   [[nodiscard]] double data_wait_s() const override { return batches_->data_wait_s(); }
   [[nodiscard]] LoaderStats stats() const override { return batches_->stats(); }
-  /// With the seed: a job that resumes mixes as before.
+  /// The wrapped iterator's state, and the seed: a job that resumes repeats its random choices.
   [[nodiscard]] nlohmann::json state() const override;
   /// Also takes a state of the wrapped iterator alone.
   void load_state(const nlohmann::json& state) override;

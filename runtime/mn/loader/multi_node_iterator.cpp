@@ -1,6 +1,6 @@
-// (1) The root says in one document what comes: an error, the end of an epoch, or which tensors a minibatch has; the
-//     tensors follow in that order.
-// (2) Every document carries the root's position, so that all ranks tell the same epoch.
+// (1) The root announces each call's result in one document: an error, the end of an epoch, or the tensors of a
+//     minibatch, which follow in the announced order.
+// (2) Every document has the root's position, so that all ranks report equal epochs.
 #include <mn/loader/multi_node_iterator.hpp>
 
 #include <chrono>
@@ -81,7 +81,7 @@ class MultiNodeIterator final : public Iterator {
 
   static constexpr int kAbsent = -2, kOwn = -1;
 
-  /// The field whose values the tensor is, which travel once.
+  /// The field with the tensor as its values, so that the tensor travels once.
   static int source_of(const Batch& batch, const at::Tensor& tensor) {
     if (!tensor.defined()) return kAbsent;
     for (std::size_t i = 0; i < batch.fields.size(); ++i) {

@@ -1,19 +1,18 @@
-// Divides a dataset between ranks: as a table that each can read by itself, else as samples from the root's memory.
+// Divides a dataset between ranks: as a table that each rank opens, or as samples from the root's memory.
 //
-// Every rank calls scatter_dataset at once. The root broadcasts what it knows of the dataset, or its error: 1
-// broadcast.
-//   table:  the facts include it, and the name of its format. Each rank opens it; those that did by an opener of the
-//           user's exchange the outcome (1 allgather). All compare a hash of the data (1 allreduce). No sample is sent.
+// Every rank calls scatter_dataset at once. The root broadcasts the dataset's facts, or its error: 1 broadcast.
+//   table:  the facts include the table and its format. Each rank opens the table; ranks with a user's opener exchange
+//           the outcome (1 allgather). All ranks compare a hash of the data (1 allreduce). No sample is sent.
 //   memory: the facts include the samples' spec; the root sends each rank its part in pieces (a header and one or two
-//           messages for each field), an end mark, and then broadcasts the outcome.
+//           messages for each field) and an end mark, and then broadcasts the outcome.
 //
-// (1) Every rank throws the same error, or none does: any exception on the root travels in the next broadcast.
-// (2) After an error in the middle the root still sends every end mark, so no rank is left in a receive.
-// (3) A piece has about 64 MiB, or one sample, and stays where it was received: a rank holds its part once, and the
-//     root one piece more.
-// (4) A CommError leaves at once: the communicator is of no use any more.
+// (1) Either every rank throws the root's error, or none does: the next broadcast carries any exception of the root.
+// (2) After an error in the middle the root still sends every end mark, so no rank stays in a receive.
+// (3) A piece has about 64 MiB, or one sample, and stays at the place of its arrival: a rank has its part in memory
+//     once, and the root has one piece more.
+// (4) A CommError is thrown at once: the communicator is unusable.
 //
-// Cost: the table is about 100 bytes a shard; from memory, each sample is sent once, to the one rank that uses it.
+// Cost: the table is about 100 bytes a shard; from memory, each sample is sent once, to the rank that uses it.
 #include <mn/loader/scatter.hpp>
 
 #include <algorithm>
@@ -34,7 +33,7 @@ using nlohmann::json;
 constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;  // samples in one message
 constexpr int kTag = 7101;
 
-/// What work() returns; if it throws, what went wrong, as every rank must throw it.
+/// Returns the result of work(), or its error as JSON for throw_if_failed() on every rank.
 template <class Work>
 json outcome_of(const Work& work) {
   try {
@@ -56,7 +55,7 @@ void throw_if_failed(const json& message) {
   throw DataError(message.at("error").get<std::string>(), true);
 }
 
-/// What root knows of the dataset, or what went wrong there; the same on every rank.
+/// The root's facts about the dataset, or the root's error, on every rank.
 json agree(const Dataset* dataset, Communicator& comm, int root) {
   json facts;
   if (comm.rank() == root) {
@@ -78,14 +77,14 @@ json agree(const Dataset* dataset, Communicator& comm, int root) {
   return facts;
 }
 
-/// Throws on every rank unless all hold the same data.
+/// Throws on every rank unless all ranks have equal data.
 void check_equal(const Dataset& mine, Communicator& comm) {
   if (!same_on_all_ranks(mine.fingerprint(), comm)) {
     throw DataError("the ranks do not hold the same data: do all nodes run the same build of this program?", true);
   }
 }
 
-/// The table by the user's opener of that format.
+/// Opens the table with the user's opener for `format`.
 std::shared_ptr<Dataset> open_with(const TableOpeners& openers, const std::string& format, const std::string& table) {
   const auto opener = openers.find(format);
   if (opener == openers.end() || !opener->second) {
@@ -114,13 +113,13 @@ std::shared_ptr<Dataset> share_table(const std::shared_ptr<Dataset>& dataset, co
   return mine;
 }
 
-/// Without copies, and with a warning, where a node has no room for them.
+/// A node without room works without copies, after a warning.
 void stage(Dataset& dataset, const StageOptions& options, Communicator& comm) {
   auto node = share_stage_node(options.folder, comm);
   if (!node) return;
   try {
     dataset.stage(options, std::move(node));
-  } catch (const std::exception& error) {  // this rank's alone: all calls of the communicator are done
+  } catch (const std::exception& error) {  // only this rank's error: all collective calls are done
     log_warning("files are not copied to " + options.folder.string() + ": " + error.what());
   }
 }
@@ -148,7 +147,7 @@ void send_piece(const RawSamples& piece, Communicator& comm, int dest) {
 /// Reads a part in pieces and hands each to `take`.
 template <class Take>
 void read_part(const Dataset& dataset, const std::vector<std::int64_t>& indices, Take take) {
-  constexpr std::int64_t kFirst = 16;  // samples of the first piece, which tells how large varying ones are
+  constexpr std::int64_t kFirst = 16;  // samples of the first piece, to learn the size of varying samples
   SampleSpec spec = dataset.spec();
   const bool fixed = spec.is_fixed();
   std::int64_t step = fixed ? kPieceBytes / std::max<std::int64_t>(spec.sample_bytes(), 1) : kFirst;
@@ -164,7 +163,7 @@ void read_part(const Dataset& dataset, const std::vector<std::int64_t>& indices,
   }
 }
 
-/// Root: sends every other rank its part, and keeps its own in `own`. Returns the outcome, which the others must know.
+/// Root: sends every other rank its part, and keeps its own in `own`. Returns the outcome for all ranks.
 json send_parts(const Dataset& dataset, Communicator& comm, const ScatterOptions& options,
                 std::vector<RawSamples>& own) {
   json outcome = outcome_of([&]() -> json {
@@ -230,7 +229,7 @@ std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset, co
     throw ArgumentError("scatter_dataset from rank " + std::to_string(options.root) + " of " +
                         std::to_string(comm->size()));
   }
-  // Ranks with different orders would repeat some samples and leave others out.
+  // Different orders would repeat some samples and leave out others.
   prove_equal({{"root", options.root},
                {"shuffle", options.shuffle},
                {"seed", options.seed},

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What open() returns; no value, with a warning, if it throws.
+/// Returns the result of open(); no value, with a warning, after a DataError.
 template <class Open>
 std::optional<data::StageFile> attempt(const std::filesystem::path& folder, const Open& open) {
   try {
@@ -30,7 +30,7 @@ std::optional<data::StageFile> attempt(const std::filesystem::path& folder, cons
   }
 }
 
-/// Empty, with a warning, where no port is free.
+/// Empty, with a warning, if no port is free.
 Fd listen_for_nodes() {
   std::string why = "no TCP port is free";
   try {
@@ -49,7 +49,7 @@ std::string random_key() {
   return to_hex(half);
 }
 
-/// How the nodes reach each other, by what all ranks say.
+/// The addresses of the nodes' servers, from the messages of all ranks.
 data::StageNodes nodes_of(const std::vector<json>& all, const Communicator& comm) {
   data::StageNodes nodes{.self = static_cast<std::uint32_t>(comm.inter_rank())};
   const auto key = all.front().at("key").get<std::string>();
@@ -83,7 +83,7 @@ std::shared_ptr<const data::StageNode> share_stage_node(const std::filesystem::p
     if (is_first || each.at("node") != comm.inter_rank() || each.at("file").is_null()) continue;
     file = attempt(folder, [&] { return data::StageFile::open(each.at("file").get<std::string>()); });
   }
-  comm.barrier();  // a file is there as long as a process has it: the first one waits for the others
+  comm.barrier();  // the file exists while a process holds it: the maker waits
   if (!file) return nullptr;
   auto node = std::make_shared<data::StageNode>(std::move(*file), comm.intra_size());
   node->nodes = nodes_of(all, comm);

@@ -10,7 +10,7 @@
 namespace mn {
 
 /// Collective. The first rank of each node makes the file for copies in `folder`, and listens for other nodes if there
-/// are any. Null, with a warning, on a node where there is no such file.
+/// are any. Returns null, with a warning, on a node that can't make or open its file.
 [[nodiscard]] std::shared_ptr<const data::StageNode> share_stage_node(const std::filesystem::path& folder,
                                                                       Communicator& comm);
 

@@ -1,6 +1,6 @@
-// Batches from tensors in memory: the sampler's steps, by index_select.
+// Batches from tensors in memory: index_select by the sampler's steps.
 //
-// (1) The samples are the same on every rank: compared by fingerprint, or sent by rank 0.
+// (1) All ranks have equal samples: either their fingerprints are compared, or rank 0 sends the samples.
 // (2) Steps are GlobalSampler's, so batches do not depend on the number of ranks.
 //
 // Cost: at the start a hash of the samples and one allreduce, or one broadcast of the samples; no messages later.
@@ -23,7 +23,7 @@
 namespace mn {
 namespace {
 
-/// What the others need to make room for rank 0's fields.
+/// Dtypes and shapes, from which other ranks make room for rank 0's fields.
 nlohmann::json forms_of(const TensorDataset& dataset) {
   nlohmann::json forms = nlohmann::json::array();
   for (const at::Tensor& field : dataset.fields()) {
@@ -48,7 +48,7 @@ TensorDataset broadcast_samples(const TensorDataset& dataset, Communicator& comm
   return TensorDataset(std::move(fields), std::move(names));
 }
 
-/// The same samples on every rank.
+/// Returns samples that are equal on every rank.
 TensorDataset agreed(TensorDataset dataset, Communicator& comm) {
   std::int64_t have[] = {dataset.size() > 0 ? 1 : 0, comm.rank() == 0 || dataset.size() == 0 ? 1 : 0};
   comm.allreduce(have, ReduceOp::kMin);
@@ -137,7 +137,7 @@ class TensorLoader::Impl {
   int ranks() const { return ranks_; }
 
  private:
-  /// Through page-locked memory to a GPU, so that the host does not wait for the copy.
+  /// Selects through page-locked memory to a GPU, so that the host does not wait for the copy.
   at::Tensor select(const at::Tensor& field, const at::Tensor& indices) const {
     if (device_.is_cpu()) return field.index_select(0, indices);
     std::vector<std::int64_t> sizes = field.sizes().vec();

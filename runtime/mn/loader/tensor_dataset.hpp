@@ -1,4 +1,4 @@
-/// Samples that lie in tensors: any number of fields, of any dtypes and shapes.
+/// Samples in tensors: any number of fields, of any dtypes and shapes.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace mn {
 
-/// Tensors whose first dimension counts the same samples: inputs and targets of any kind (regression, sequences,
-/// pairs).
+/// Tensors with samples as their first dimension: inputs and targets of any kind (regression, sequences, pairs).
 class TensorDataset {
  public:
-  /// None: for ranks to which rank 0 sends its own.
+  /// No samples: for ranks that receive rank 0's samples.
   TensorDataset() = default;
-  /// Shares the tensors' memory where they are contiguous and on the CPU. Throws ArgumentError if there is none, if one
-  /// has no first dimension, or if they differ in it. Fields without a name are called "data", "target", "2", "3", …
+  /// Shares the memory of tensors that are contiguous and on the CPU. Throws ArgumentError if there is no tensor, a
+  /// tensor has no first dimension, or first dimensions differ. Fields without a name are called "data", "target", "2",
+  /// "3", …
   explicit TensorDataset(std::vector<at::Tensor> fields, std::vector<std::string> names = {});
   /// The fields are {data, target}.
   TensorDataset(at::Tensor data, at::Tensor target)
@@ -32,7 +32,7 @@ class TensorDataset {
   [[nodiscard]] std::int64_t size() const { return fields_.empty() ? 0 : fields_.front().size(0); }
   /// Contiguous, on the CPU.
   [[nodiscard]] const std::vector<at::Tensor>& fields() const noexcept { return fields_; }
-  /// The tensor of each field.
+  /// Name of each field.
   [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
   /// A hash of dtypes, shapes and bytes, not of names.
   [[nodiscard]] std::uint64_t fingerprint() const;
@@ -46,9 +46,9 @@ class TensorDataset {
 struct TensorLoaderOptions {
   std::int64_t batchsize = 1;  ///< samples of a minibatch on each rank
   bool shuffle = false;        ///< a new order each epoch
-  std::uint64_t seed = 0;      ///< seed of that order
+  std::uint64_t seed = 0;      ///< seed of the order
   bool drop_last = false;      ///< leaves a last, short step out
-  bool even_last = true;       ///< else the last two steps share what is left evenly, so that none is much shorter
+  bool even_last = true;       ///< the last two steps share the remaining samples evenly; false: the last step is short
 };
 
 /// Steps over a TensorDataset, epoch after epoch: step k holds the same samples for any number of ranks (where
@@ -60,8 +60,8 @@ struct TensorLoaderOptions {
 /// (mnshard).
 class TensorLoader final : public Iterator {
  public:
-  /// Collective. Either every rank gives the same samples, or rank 0 alone has some, which it sends to the others.
-  /// Throws the same ArgumentError on every rank if the ranks' samples differ, UsageError as Sampler does.
+  /// Collective. Either every rank gives equal samples, or rank 0 alone gives samples, which it sends to all ranks.
+  /// Throws an equal ArgumentError on every rank if the samples differ; UsageError as Sampler does.
   TensorLoader(TensorDataset dataset, const std::shared_ptr<Communicator>& comm, const TensorLoaderOptions& options);
   ~TensorLoader() override;
 
@@ -73,7 +73,7 @@ class TensorLoader final : public Iterator {
   [[nodiscard]] double epoch_detail() const override;
   /// Equal on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const override;
-  /// What load_state() takes to continue after the last batch; equal on all ranks.
+  /// The state for load_state() to continue after the last batch; equal on all ranks.
   [[nodiscard]] nlohmann::json state() const override;
   /// Throws DataError if the state is of other samples.
   void load_state(const nlohmann::json& state) override;

@@ -20,7 +20,7 @@ void TransformTeam::run(std::int64_t order, const std::function<void(const ForEa
     waiting_.erase(order);
     ++active_;
   }
-  changed_.notify_all();  // another one may be the first now
+  changed_.notify_all();  // another thread may be first now
   const auto leave = [&] {
     {
       const std::lock_guard lock(mutex_);
