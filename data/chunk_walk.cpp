@@ -1,11 +1,12 @@
 // HDF5 1.10 has no call that lists the chunks of a dataset: H5Dget_chunk_info and H5Dget_chunk_info_by_coord walk all
-// chunks for each one, which is quadratic. H5Dread_chunk finds a chunk through the dataset's index, whatever kind that
-// is, and then asks the file's driver for its bytes. So the file is opened with a driver of our own, which notes what
-// is asked for in place of reading it.
+// chunks for each chunk, which is quadratic. H5Dread_chunk finds a chunk through the dataset's index, of any kind, and
+// then asks the file's driver for the bytes. So mn opens the file with a driver of its own, which notes the address and
+// length instead of reading.
 //
-// (1) Addresses are those of the file, with its user block: libhdf5 adds it before it calls a driver.
-// (2) Only raw data is noted while a chunk is looked up; the index itself is read.
-// (3) libhdf5 rejects a file that its writer has left open only if the driver has locks and the feature SWMR.
+// (1) Addresses count from the file's beginning, user block included: libhdf5 adds the user block before it calls a
+//     driver.
+// (2) During a lookup the driver notes reads of raw data only; it reads the index.
+// (3) libhdf5 rejects a file left open by its writer only if the driver has locks and the feature SWMR.
 #include "data/chunk_walk.hpp"
 
 #include <algorithm>
@@ -33,13 +34,13 @@ struct DriverInfo {
   Notes* notes;
 };
 
-/// libhdf5 fills the base in; the driver makes and frees it.
+/// libhdf5 fills in the base; the driver makes and frees the object.
 struct OpenFile : H5FD_t {
   OpenFile(File opened, Notes* taken) : H5FD_t(), file(std::move(opened)), bytes(file.size()), notes(taken) {}
   File file;
   haddr_t bytes;
   Notes* notes;
-  haddr_t end = 0;  // end of what libhdf5 has allocated
+  haddr_t end = 0;  // end of libhdf5's allocations
 };
 
 OpenFile& open_file(H5FD_t* file) { return *static_cast<OpenFile*>(file); }
@@ -83,7 +84,7 @@ const H5FD_class_t& driver_class() {
     H5FD_class_t driver = {};
 #ifdef H5FD_CLASS_VERSION
     driver.version = H5FD_CLASS_VERSION;
-    driver.value = static_cast<H5FD_class_value_t>(512);  // the first that HDF5 does not reserve
+    driver.value = static_cast<H5FD_class_value_t>(512);  // the first value not reserved by HDF5
 #endif
     driver.name = "mn_chunks";
     driver.maxaddr = (haddr_t{1} << 63) - 1;
@@ -116,7 +117,7 @@ const H5FD_class_t& driver_class() {
 
 ChunkedFile::ChunkedFile(const std::filesystem::path& path) {
   const std::string what = path.string() + " can't be opened as an HDF5 file";
-  (void)File(path, File::Mode::kRead);  // says why it can't be read
+  (void)File(path, File::Mode::kRead);  // throws an error with the reason if the file can't be read
   driver_ = H5(H5FDregister(&driver_class()), what);
   const H5 access = h5_file_access(what);
   const DriverInfo info{notes_.get()};

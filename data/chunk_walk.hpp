@@ -1,4 +1,4 @@
-/// A file opened in libhdf5 that tells where the chunks of its datasets lie.
+/// A file opened in libhdf5 that reports the addresses of its datasets' chunks.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ class ChunkedFile {
   ChunkedFile& operator=(const ChunkedFile&) = delete;
 
   [[nodiscard]] hid_t get() const noexcept { return file_.get(); }
-  /// Where the chunk lies that begins at these indices of one of the file's datasets; looks it up in the dataset's
-  /// index, in O(log chunks). kNotStored for a chunk that was never written, or can't be found.
+  /// The address of the chunk that begins at these indices of a dataset, looked up in the dataset's index in O(log
+  /// chunks). kNotStored if the chunk was never written, or can't be found.
   [[nodiscard]] StoredChunk chunk_at(hid_t dataset, const std::vector<hsize_t>& corner);
 
-  /// What the driver of this file notes.
+  /// The notes of the file's driver.
   struct Notes {
     bool is_noting = false;  ///< reads of raw data are noted and not done
     std::uint64_t address = kNotStored;

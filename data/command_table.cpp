@@ -55,7 +55,7 @@ const std::vector<Command>& all_commands() {
 
 using Names = std::vector<std::string>;
 
-/// Options that the same commands take.
+/// Options shared by some commands.
 struct OptionRow {
   Names commands;
   /// `whose` begins the help: "" or "images: ".
@@ -139,7 +139,7 @@ std::string call_of(const Command& command, const CommandForm& form) {
   return std::string("mnshard ") + command.name + " " + form.arguments;
 }
 
-/// A line for each form: how to call it, and what for.
+/// A line for each form: the call and its purpose.
 std::string form_lines(const Command& command, const std::string& indent) {
   constexpr std::size_t kColumn = 43;
   std::string text;

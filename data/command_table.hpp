@@ -27,13 +27,13 @@ struct Command {
 /// Null if there is no such command.
 [[nodiscard]] const Command* find_command(const std::string& name);
 
-/// Throws UsageError that lists all commands, or says how this one is called.
+/// Throws UsageError that lists all commands, or the forms of the command.
 [[nodiscard]] const Command& checked_command(const std::string& name, std::size_t arguments);
 
-/// Throws UsageError if `words` have an option that other commands take, but this one does not.
+/// Throws UsageError if `words` has an option of other commands only.
 void check_options_of(const Command& command, const std::vector<const char*>& words);
 
-/// The options that a command takes; with null those of all commands.
+/// The options of a command, or of all commands if null.
 [[nodiscard]] Options options_for(const Command* command, Settings& settings);
 
 /// mnshard(1).

@@ -20,7 +20,7 @@
 namespace mn::data {
 namespace {
 
-/// A bar on standard error, where that is a terminal.
+/// A progress bar on standard error, if it is a terminal.
 void show_progress(std::int64_t done, std::int64_t total) {
   if (isatty(STDERR_FILENO) == 0) return;
   constexpr std::int64_t kWidth = 40;
@@ -57,7 +57,7 @@ void print_summary(const ShardTable& table) {
             << (table.shards().size() == 1 ? " shard, " : " shards, ") << table.total_bytes() << " bytes\n";
 }
 
-/// The last rank speaks for all; rank 0 says so if it is another.
+/// The last rank prints the result; rank 0, unless it is the last, says so.
 void print_result(const std::vector<ShardTable>& tables, std::int64_t shards, std::int64_t kept) {
   if (tables.empty()) {
     const JobRank me = job_rank_of_environment(environment);

@@ -1,4 +1,4 @@
-/// What mnshard's commands do.
+/// The commands of mnshard.
 #pragma once
 
 #include "data/settings.hpp"

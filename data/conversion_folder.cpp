@@ -1,10 +1,10 @@
-// A conversion's files beside its shards, and their order:
+// The files of a conversion besides its shards, in the order of their creation and removal:
 //
 //   scratch folder   plan   mark   shards   signs of ranks   manifests   − scratch folder   − mark
 //
-// (1) Whatever is stopped after any of these steps resumes: without the mark from the plan on, with it from the shards.
-// (2) Shards and manifests are there only with the mark, or after the end.
-// (3) What another conversion made is never touched.
+// (1) A conversion stopped after any step resumes: from the plan without the mark, from the shards with it.
+// (2) Shards and manifests exist only with the mark, or after the end.
+// (3) Files of another conversion are never touched.
 #include "data/conversion_folder.hpp"
 
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What keeps a conversion out of the folder; empty if nothing does.
+/// The reason why a conversion can't use the folder; empty if it can.
 std::string obstacle_in(const fs::path& folder) {
   constexpr const char* kElsewhere = ", or choose another folder with --out";
   std::error_code error;
@@ -60,7 +60,7 @@ bool ConversionFolder::is_claimed() const {
 }
 
 void ConversionFolder::check_free(const Conversion& conversion) const {
-  if (is_claimed()) {  // what a killed run has left of it
+  if (is_claimed()) {  // remove a killed run's leftovers
     for (const Output& output : conversion.outputs()) remove_abandoned_files(output.folder);
     return;
   }
@@ -73,7 +73,7 @@ void ConversionFolder::check_free(const Conversion& conversion) const {
   for (const Output& output : conversion.outputs()) {
     if (obstacle.empty()) obstacle = obstacle_in(output.folder);
   }
-  // What was found may be what other ranks of this conversion have just begun.
+  // The obstacle may be files that other ranks of this conversion have just made.
   if (!obstacle.empty() && !is_claimed()) throw UsageError(obstacle);
 }
 

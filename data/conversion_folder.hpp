@@ -1,4 +1,4 @@
-/// What lies in a conversion's output folder while the conversion is under way.
+/// The output folder of a conversion under way.
 #pragma once
 
 #include <filesystem>
@@ -8,27 +8,27 @@
 
 namespace mn::data {
 
-/// OUT/conversion.json is the mark: the request of the conversion, there from its plan to its end. OUT/.conversion
-/// is for the plan and the signs of ranks.
+/// OUT/conversion.json, the mark, is the request of the conversion; it exists from the plan to the end.
+/// OUT/.conversion, the scratch folder, has the plan and the signs of ranks.
 class ConversionFolder {
  public:
   /// Makes the scratch folder.
   ConversionFolder(const std::filesystem::path& out, const Conversion& conversion);
-  /// Removes it if it is empty.
+  /// Removes the scratch folder if it is empty.
   ~ConversionFolder();
   ConversionFolder(const ConversionFolder&) = delete;
   ConversionFolder& operator=(const ConversionFolder&) = delete;
 
   [[nodiscard]] const std::filesystem::path& scratch() const noexcept { return scratch_; }
-  /// Whether this conversion is under way: planned by this run or an earlier one.
+  /// Whether this conversion is under way, planned by this run or an earlier run.
   [[nodiscard]] bool is_claimed() const;
-  /// Throws UsageError unless it is, or nothing else is there.
+  /// Throws UsageError unless this conversion is under way, or the folders are free.
   void check_free(const Conversion& conversion) const;
-  /// Begins its plan in an empty scratch folder.
+  /// Makes the plan in an empty scratch folder.
   void plan(Conversion& conversion) const;
   /// Leaves the mark.
   void claim() const;
-  /// Removes a plan that failed.
+  /// Removes a failed plan.
   void abandon() const { clear_scratch(); }
   /// Whether all manifests are there, and only leave() is to be done.
   [[nodiscard]] bool is_complete(const Conversion& conversion) const;

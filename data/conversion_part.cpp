@@ -1,5 +1,5 @@
-// (1) A result names each shard that this process has made or found whole, once.
-// (2) A shard is noted only when it is published: a result promises files that are there.
+// (1) A result names each shard that this process has made or kept, once.
+// (2) A shard is noted only after it is published: a result promises existing files.
 #include "data/conversion_part.hpp"
 
 #include <algorithm>
@@ -30,12 +30,12 @@ ShardInfo from_sign(const json& sign, std::string file) {
   return info;
 }
 
-/// The largest class of the second field; −1 if that is not a class.
+/// The largest class of the second field; −1 without classes.
 std::int64_t largest_class(const SampleSpec& spec, const std::vector<RawColumn>& columns) {
   return spec.num_classes() == 0 ? -1 : range_of(spec[1].dtype, columns[1].bytes).most;
 }
 
-/// The same of a shard.
+/// The largest label in a shard; −1 without labels.
 std::int64_t largest_label(const ShardReader& reader) {
   std::int64_t most = -1;
   if (!has_label(reader.header().spec)) return most;
@@ -95,12 +95,12 @@ bool ConversionPart::wants(std::size_t shard) {
 }
 
 void ConversionPart::write(std::size_t shard, const ShardContent& content) {
-  // (2): write_shard() returns when the file has its name.
+  // (2): write_shard() returns after the file has its name.
   note(shard, write_shard(outputs_.path(shard), content), largest_class(content.spec, content.samples.columns));
 }
 
 void ConversionPart::advance(std::int64_t steps) {
-  // Another thread's failure is the one that is reported.
+  // The failure of another thread is reported.
   if (stop_) throw DataError("stopped");
   const std::lock_guard lock(mutex_);
   done_ += steps;

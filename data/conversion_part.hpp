@@ -1,4 +1,4 @@
-/// One process's part of a conversion: which shards it makes, and what it tells the other processes of them.
+/// One process's part of a conversion: the shards that it makes, and its result for the other processes.
 #pragma once
 
 #include <atomic>
@@ -34,33 +34,33 @@ class Outputs {
   std::vector<std::size_t> firsts_ = {0};
 };
 
-/// The shards of an output, and its largest class, from what all parts have made.
+/// The shards of an output, and its largest class, combined from all processes' results.
 struct OutputShards {
-  std::vector<ShardInfo> shards;  ///< by number in the output; a missing one has no file
+  std::vector<ShardInfo> shards;  ///< by number in the output; a missing shard has no file
   std::int64_t most = -1;         ///< −1: no class
 };
 
-/// The units that this process converts: those whose number modulo the number of processes is its own.
+/// The units of this process: unit mod number of processes is its rank.
 class ConversionPart {
  public:
   ConversionPart(Conversion& conversion, const ConvertOptions& options);
 
-  /// Makes the shards that are not there yet. Throws the first failure of a thread.
+  /// Makes the missing shards. Throws the first failure of a thread.
   void run();
 
-  /// The JSON that shards_of_output() and kept_shards() take, on any process.
+  /// The JSON for shards_of_output() and kept_shards() in any process.
   [[nodiscard]] nlohmann::json result() const;
   [[nodiscard]] std::int64_t shards() const noexcept { return shards_; }
 
   /// False if an earlier run made the shard.
   [[nodiscard]] bool wants(std::size_t shard);
-  /// Publishes a shard that is wanted; to be called once for each.
+  /// Publishes a wanted shard. Call it once for each.
   void write(std::size_t shard, const ShardContent& content);
   /// Adds to the progress of the process. Throws if the conversion is to end.
   void advance(std::int64_t steps);
 
  private:
-  /// The state of a shard file; takes note of a shard that is kept.
+  /// The state of a shard file; notes a shard that is kept.
   ShardState state_of(std::size_t shard, const std::filesystem::path& path);
   void note(std::size_t shard, ShardInfo info, std::int64_t most);
 
@@ -79,10 +79,10 @@ class ConversionPart {
   std::int64_t done_ = 0;
 };
 
-/// What the parts with these results have made of output `i`.
+/// The shards of output `i`, from the results of all processes.
 [[nodiscard]] OutputShards shards_of_output(const Outputs& outputs, std::size_t i,
                                             const std::vector<nlohmann::json>& results);
-/// Shards that an earlier run had made.
+/// Number of shards that an earlier run made.
 [[nodiscard]] std::int64_t kept_shards(const std::vector<nlohmann::json>& results);
 
 }  // namespace mn::data

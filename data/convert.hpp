@@ -1,5 +1,5 @@
-/// Converters: other formats → a folder of shards with a manifest. Those that take options.me are called by all
-/// processes of the job, as run_conversion() says.
+/// Converters: other formats → a folder of shards with a manifest. All processes of the job call a converter with
+/// options.me, as run_conversion() says.
 #pragma once
 
 #include <filesystem>
@@ -13,8 +13,8 @@
 
 namespace mn::data {
 
-/// Writes a dataset of fixed samples as shards, in order, and then its manifest, by this process alone. `attributes` go
-/// into every shard. Throws as run_conversion() does.
+/// Writes a dataset of fixed samples as shards, in order, and then its manifest, in this process alone. Every shard
+/// gets `attributes`. Throws as run_conversion() does.
 ShardTable write_fixed_dataset(const Dataset& dataset, const ConvertOptions& options,
                                std::map<std::string, std::string> attributes);
 
@@ -23,7 +23,7 @@ ConversionResult convert_idx(const std::filesystem::path& images, const std::fil
                              const ConvertOptions& options);
 
 /// MNIST's four files in `folder`, train-images-idx3-ubyte[.gz], …, → options.out/train and options.out/val (t10k-…).
-/// Throws DataError that names what is missing.
+/// Throws DataError that names a missing file.
 ConversionResult convert_idx_folder(const std::filesystem::path& folder, const ConvertOptions& options);
 
 /// CIFAR-10 or CIFAR-100, binary version, in `folder` → options.out/train and options.out/val; samples {3, 32, 32}.
@@ -41,16 +41,16 @@ ConversionResult convert_npz(const std::filesystem::path& file, const std::strin
 struct TokenOptions {
   std::string vocabulary = "bpe";       ///< characters, bytes
   std::int64_t vocabulary_size = 8192;  ///< tokens of a byte pair vocabulary
-  std::string vocabulary_file;          ///< take this vocabulary; empty: make one of the texts
-  std::int64_t context = 256;           ///< a sample has so many tokens and the one that follows
+  std::string vocabulary_file;          ///< a vocabulary to use; empty: make one from the texts
+  std::int64_t context = 256;           ///< tokens of a sample, besides the token that follows
   bool any_bytes = false;               ///< files need not begin as text in UTF-8
-  double val_part = 0.1;                ///< part of each file's tokens, the last ones, for validation
+  double val_part = 0.1;                ///< part of each file's tokens, at its end, for validation
 };
 
 /// Text files, also of gzip, each a text → options.out/train, options.out/val (unless val_part is 0) and
-/// options.out/vocabulary.json. Texts follow one another; where there are several, a token ends each one. Samples
-/// follow each other without a gap: the last token of one is the first of the next. All processes read pieces of the
-/// files, twice where a vocabulary is made of them; rank 0 holds their different words.
+/// options.out/vocabulary.json. Texts follow one another; with several texts, a token ends each text. Samples follow
+/// each other without a gap: the last token of a sample is the first of the next. All processes read pieces of the
+/// files, twice if a vocabulary is made; rank 0 holds the different words in memory.
 ConversionResult convert_tokens(const std::vector<std::filesystem::path>& files, const TokenOptions& tokens,
                                 const ConvertOptions& options);
 

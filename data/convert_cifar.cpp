@@ -23,7 +23,7 @@ struct Variant {
   std::vector<std::string> train;
   std::vector<std::string> val;
   std::string names;
-  std::int64_t label_bytes;  // the last one counts: CIFAR-100's first is the superclass
+  std::int64_t label_bytes;  // the last byte counts: CIFAR-100's first is the superclass
   std::int64_t classes;
 
   [[nodiscard]] std::int64_t record_bytes() const { return label_bytes + kImageBytes; }
@@ -52,11 +52,11 @@ std::vector<std::string> read_names(const fs::path& path, std::int64_t classes) 
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (!line.empty()) names.push_back(utf8_text(line));
   }
-  if (static_cast<std::int64_t>(names.size()) != classes) names.clear();  // they are only for show
+  if (static_cast<std::int64_t>(names.size()) != classes) names.clear();  // names are only for display
   return names;
 }
 
-/// The records of several files, one file after another.
+/// The records of several files in order.
 class CifarFiles final : public SampleSource {
  public:
   CifarFiles(const fs::path& folder, const std::vector<std::string>& files, const Variant& variant)
@@ -91,7 +91,7 @@ class CifarFiles final : public SampleSource {
     }
   }
 
-  /// Reads all, so that a damaged file is found before anything is written.
+  /// Reads all records, to find a damaged file before anything is written.
   void check_labels() const {
     constexpr std::int64_t kAtOnce = 10000;
     for (std::int64_t first = 0; first < size(); first += kAtOnce) {

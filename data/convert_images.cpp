@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// In the scratch folder: what ImageList says. CBOR, as names of classes need not be UTF-8.
+/// File in the scratch folder with the ImageList. CBOR, as class names need not be UTF-8.
 constexpr const char* kListName = "list";
 
 bool is_folder(const fs::path& path) {
@@ -27,7 +27,7 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-/// What the keys of a source are relative to.
+/// The folder to which the keys of a source are relative.
 fs::path root_of(const fs::path& source) {
   if (is_folder(source)) return source;
   return source.has_parent_path() ? source.parent_path() : ".";
@@ -141,7 +141,7 @@ class ImagesConversion final : public Conversion {
     throw DataError("none of the " + std::to_string(plan_->size()) + " files is a usable image");
   }
 
-  /// Files that are in none of the shards; 0 if an earlier run wrote the manifest and only this one is left to say so.
+  /// Number of files in no shard; 0 if an earlier run wrote the manifest.
   [[nodiscard]] std::int64_t missing_in(const ShardTable& table) const {
     return plan_ ? plan_->size() - table.num_samples() : 0;
   }
@@ -154,7 +154,7 @@ class ImagesConversion final : public Conversion {
       const std::string bytes = with_retries([&] { return read_file(path); }, [] {});
       intake.add(std::as_bytes(std::span(bytes)), file.label, file.key, content);
     } catch (const FileError& error) {
-      // All other errors are the system's: the image may be good, and leaving it out would lose it.
+      // All other errors are the system's: leaving the image out could lose a good image.
       if (error.error_number() != ENOENT && error.error_number() != EACCES) throw;
       const std::string began = ": it was listed when the conversion began; to list again, remove ";
       left_out_.add(error.what() + (error.error_number() == ENOENT ? began + outputs_[0].folder.string() : ""));

@@ -14,17 +14,17 @@ namespace mn::data {
 struct ImageConvertOptions {
   ConvertOptions output;
   ImageOptions images = {};
-  std::uint64_t seed = 0;  ///< seed of the one shuffle that decides which images share a shard
+  std::uint64_t seed = 0;  ///< seed of the shuffle that decides which images share a shard
   bool shuffle = true;
 };
 
 struct ImageConversion {
   ConversionResult conversion;
-  std::int64_t left_out = 0;        ///< files that are in no shard, of all processes and earlier runs, if complete
-  std::vector<std::string> errors;  ///< one for each file that this call left out
-  std::vector<std::string> empty_classes;  ///< which have no sample, as files were left out
+  std::int64_t left_out = 0;               ///< files in no shard, of all processes and earlier runs, if complete
+  std::vector<std::string> errors;         ///< a line for each file that this call left out
+  std::vector<std::string> empty_classes;  ///< classes without a sample, as files were left out
 
-  /// What was made, if it is complete.
+  /// The table of the dataset, if it is complete.
   [[nodiscard]] const ShardTable& table() const { return conversion.tables.at(0); }
 };
 
@@ -35,9 +35,9 @@ struct ImageConversion {
 /// no image to convert, an empty class, an unusable file.
 ImageConversion convert_images(const std::filesystem::path& source, const ImageConvertOptions& options);
 
-/// WebDataset: tar files, or a folder with tar files, whose members NAME.jpg, .jpeg or .png and NAME.cls follow one
-/// another; .cls holds the label as text, other members are left alone. Samples keep their order and NAME, no shard
-/// has samples of two tar files. Throws as convert_images() does; a damaged tar file is named.
+/// WebDataset: tar files, or a folder with tar files, with consecutive members NAME.jpg, .jpeg or .png and NAME.cls;
+/// .cls holds the label as text, other members are ignored. Samples keep their order and NAME; no shard has samples of
+/// two tar files. Throws as convert_images() does; names a damaged tar file.
 ImageConversion convert_tar(const std::vector<std::string>& sources, const ImageConvertOptions& options);
 
 }  // namespace mn::data

@@ -46,7 +46,7 @@ std::int64_t integer_at(const std::byte* at, const NpyHeader& header) {
   }
 }
 
-/// An array of samples and one of labels.
+/// Samples from two arrays: data and labels.
 class NpySamples final : public SampleSource {
  public:
   NpySamples(NpyArray samples, NpyArray labels) : samples_(std::move(samples)), labels_(std::move(labels)) {
@@ -76,7 +76,7 @@ class NpySamples final : public SampleSource {
     samples = labeled_samples(std::move(bytes), read_labels(first, last));
   }
 
-  /// Reads all labels, so that one that does not fit is found before anything is written.
+  /// Reads all labels, to find a wrong label before anything is written.
   void check_labels() const {
     constexpr std::int64_t kAtOnce = 1 << 16;
     for (std::int64_t first = 0; first < size(); first += kAtOnce) {

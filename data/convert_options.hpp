@@ -1,4 +1,4 @@
-/// What all converters are told.
+/// Options of all converters.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace mn::data {
 struct ConvertOptions {
   std::filesystem::path out;  ///< the dataset's folder; made if absent
   std::string split = "train";
-  std::int64_t shard_bytes = std::int64_t{256} << 20;  ///< samples go into shards of about this size
+  std::int64_t shard_bytes = std::int64_t{256} << 20;  ///< size of a shard's samples, about
   int threads = 1;                                     ///< threads of this process; each holds one shard in memory
-  JobRank me = {};                                     ///< which of the processes that call this at once
-  /// Progress of this process; one call at a time.
+  JobRank me = {};                                     ///< this process's rank among the processes of the conversion
+  /// Called with the progress of this process, one call at a time.
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};
 };
 

@@ -1,8 +1,9 @@
 // WebDataset → shards.
 //
-// A tar file becomes as many shards as its images call for: its length, times the part that images take of the first
-// MiBs of the first tar file, as headers may take more than small images. Shard i of n holds the samples that begin in
-// the i-th of n equal parts of the file. Each tar file is a unit, read once, from its beginning to its end.
+// The number of shards of a tar file follows from the size of its images: the file's length times the fraction of
+// images in the first MiBs of the first tar file (headers may be larger than small images). Shard i of n has the
+// samples that begin in the i-th of n equal parts of the file. Each tar file is a unit, read once, from beginning to
+// end.
 #include "data/convert_images.hpp"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// Files as they are given, and the tar files of folders, sorted.
+/// The given files, and the tar files of given folders, sorted.
 std::vector<fs::path> list_tars(const std::vector<std::string>& sources) {
   std::vector<fs::path> tars;
   for (const std::string& source : sources) {
@@ -139,8 +140,8 @@ class TarConversion final : public Conversion {
   static constexpr const char* kFillName = "fill";
   static constexpr std::int64_t kWhole = 1000;
 
-  /// How much of a tar file are images, in thousandths, by its first MiBs. No less than a quarter: images that follow
-  /// may be larger, and their shard would take so much more memory.
+  /// The fraction of images in a tar file, in thousandths, from its first MiBs; at least a quarter: later images may be
+  /// larger, and their shard would need that much more memory.
   static std::int64_t fill_of(const fs::path& tar) {
     constexpr std::uint64_t kLookedAt = 4 << 20;
     WebReader reader(tar);
@@ -157,7 +158,7 @@ class TarConversion final : public Conversion {
     return std::clamp<std::int64_t>(images * kWhole / static_cast<std::int64_t>(end), kWhole / 4, kWhole);
   }
 
-  /// Which of `parts` equal parts of the file the sample begins in.
+  /// The number of the equal part of the file in which the sample begins.
   static std::size_t part_of(const WebSample& sample, std::uint64_t file_bytes, std::size_t parts) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::size_t>(Wide{sample.at} * parts / file_bytes);

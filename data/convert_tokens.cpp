@@ -1,12 +1,12 @@
-// Texts → tokens → samples of so many tokens.
+// Texts → tokens → samples of `context` tokens.
 //
 // Files are cut into pieces. All processes and threads count the words of pieces; rank 0 makes the vocabulary; all
-// encode pieces, each to a file of the scratch folder; then they make shards of ranges of these.
+// processes encode pieces, each to a file of the scratch folder, and then make shards from these files.
 //
-// (1) Each file is a text. Its last tokens are for validation, so every text has a part in it. Where there are several
-//     texts, the token "end of text" follows each one's part.
+// (1) Each file is a text. Its last tokens are for validation, so every text has a validation part. With several texts,
+//     the token "end of text" follows each text's part.
 // (2) Pieces, vocabulary and tokens are functions of the files and options alone: not of ranks and threads.
-// (3) The conversion is claimed, and so resumable, only when all files of tokens are on stable storage.
+// (3) The conversion is claimed, and so resumable, only after all files of tokens are on stable storage.
 #include "data/convert.hpp"
 
 #include <algorithm>
@@ -34,7 +34,8 @@ using Files = std::vector<fs::path>;
 
 constexpr std::int64_t kMaxPieces = 1 << 14;  // pieces of all files together, about
 
-/// Ranks have as many pieces as others, or one more: of a small text there are so many that this matters little.
+/// Numbers of pieces differ by at most one between ranks; even a small text has enough pieces to make the difference
+/// small.
 std::int64_t piece_bytes(std::int64_t bytes) {
   constexpr std::int64_t kEnoughPieces = 256;
   return std::max(std::clamp<std::int64_t>(bytes / kEnoughPieces, 1 << 20, 4 << 20), bytes / kMaxPieces);
@@ -166,7 +167,7 @@ class TokenConversion final : public FixedConversion {
     return Vocabulary::of_characters(std::move(characters));
   }
 
-  /// What write_vocabulary() has written, on this or another rank.
+  /// The vocabulary written by write_vocabulary(), here or on another rank.
   [[nodiscard]] const Vocabulary& vocabulary() const {
     std::call_once(is_loaded_, [&] { vocabulary_ = std::make_unique<Vocabulary>(Vocabulary::load(vocabulary_path_)); });
     return *vocabulary_;

@@ -13,7 +13,7 @@
 
 namespace mn::data {
 
-/// Samples of fixed fields that can be read in any order. All members are thread-safe.
+/// Samples of fixed fields, readable in any order. All members are thread-safe.
 class SampleSource {
  public:
   SampleSource() = default;
@@ -29,7 +29,7 @@ class SampleSource {
   [[nodiscard]] virtual std::string name() const = 0;
 };
 
-/// Throws DataError, which begins with `source`, if one can't be a class; `first` is the number of the first label's
+/// Throws DataError that begins with `source` if a label can't be a class; `first` is the number of the first label's
 /// sample.
 void check_labels(std::span<const std::int64_t> labels, std::int64_t first, const std::string& source);
 
@@ -46,10 +46,10 @@ class DatasetSource final : public SampleSource {
   std::shared_ptr<const Dataset> dataset_;
 };
 
-/// One of the datasets that are made together.
+/// One of the datasets that a conversion makes.
 struct FixedSplit {
   Output output;
-  nlohmann::json request;                         ///< what the samples depend on
+  nlohmann::json request;                         ///< facts that determine the samples
   std::map<std::string, std::string> attributes;  ///< attributes of every shard
   /// Opens the samples. `planning`: for the first time, so `scratch` is to be filled and the sources to be checked.
   std::function<std::shared_ptr<const SampleSource>(const std::filesystem::path& scratch, bool planning)> open;

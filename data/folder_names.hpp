@@ -9,9 +9,9 @@
 
 namespace mn::data {
 
-/// The names of a folder's files and folders, each sorted by bytes, so that an order never depends on the file system.
-/// What is hidden is left out; links are what they lead to. Memory: a name's bytes and 9 more, so that tens of millions
-/// fit.
+/// The names of a folder's files and subfolders, each sorted by bytes, so that the order does not depend on the file
+/// system. Hidden names are left out; links count as their targets. Memory: 9 bytes more than a name's bytes, so tens
+/// of millions of names fit.
 class FolderNames {
  public:
   /// Throws std::filesystem::filesystem_error if the folder can't be read.

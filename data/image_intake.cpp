@@ -8,7 +8,7 @@
 namespace mn::data {
 namespace {
 
-/// High: these images are encoded a second time.
+/// High, because these images are encoded a second time.
 constexpr int kStoredQuality = 95;
 constexpr int kStoredComponents = 3;
 
@@ -28,7 +28,7 @@ void ImageIntake::add(std::span<const std::byte> bytes, std::int32_t label, std:
                         hwc_of(image.height, image.width, kStoredComponents), key);
     return;
   }
-  // Stored as it is, but decoded once: an image that cannot be decoded would be found in the middle of a training.
+  // Stored unchanged, but decoded once: otherwise training would stop at an image that can't be decoded.
   if (!options_.check_headers_only) (void)decoder_.decode({0, 0, header.width, header.height}, 1, 1, decoded_);
   content.add_encoded(bytes, label, hwc_of(header.height, header.width, header.components), key);
 }
@@ -38,7 +38,7 @@ bool ImageIntake::is_longer(const ImageHeader& header) const {
 }
 
 const Image& ImageIntake::resized(const ImageHeader& header) {
-  // The decoder gives the smallest size that it makes at little cost and that is not below: the rest is interpolated.
+  // The decoder makes the smallest cheap size that is large enough; the resizer interpolates the rest.
   const double scale = double(options_.resize) / std::min(header.width, header.height);
   const int width = std::max(options_.resize, static_cast<int>(header.width * scale + 0.5));
   const int height = std::max(options_.resize, static_cast<int>(header.height * scale + 0.5));
@@ -77,7 +77,7 @@ void LeftOut::add(const std::string& what) {
 std::vector<std::string> LeftOut::errors() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> sorted = errors_;
-  // Threads add them in any order.
+  // Threads add errors in any order.
   std::sort(sorted.begin(), sorted.end());
   return sorted;
 }

@@ -1,4 +1,4 @@
-/// What becomes of an image before it is stored.
+/// Checks and resizes images before they are stored.
 #pragma once
 
 #include <array>
@@ -21,12 +21,12 @@ namespace mn::data {
 struct ImageOptions {
   bool skip_bad = false;            ///< leave unusable images out, instead of ending with the first
   bool check_headers_only = false;  ///< instead of decoding every image once
-  int resize = 0;                   ///< pixels of the short side: longer ones are resized and stored as JPEG; 0: none
+  int resize = 0;                   ///< pixels of the short side: larger images are resized and stored as JPEG; 0: none
   std::filesystem::path classes = {};                         ///< names of the classes, one a line, label 0 first
   std::function<void(const std::string& warning)> warn = {};  ///< before any shard is written, on rank 0
 };
 
-/// Checks images, and makes them smaller if asked to. Keeps its memory; one thread at a time.
+/// Checks images, and resizes them if asked to. Keeps its memory; one thread at a time.
 class ImageIntake {
  public:
   explicit ImageIntake(const ImageOptions& options) : options_(options) {}
@@ -50,16 +50,16 @@ class ImageIntake {
 /// would hold the samples twice.
 [[nodiscard]] ShardContent encoded_content(std::int64_t bytes);
 
-/// Names, or numbers, of the classes that no sample has. Reads the labels of all shards.
+/// Names, or numbers, of the classes without a sample. Reads the labels of all shards.
 [[nodiscard]] std::vector<std::string> empty_classes(const ShardTable& table);
 
-/// The images that this process leaves out. Thread-safe.
+/// The images that this process left out. Thread-safe.
 class LeftOut {
  public:
   explicit LeftOut(bool skip_bad) : skip_bad_(skip_bad) {}
   /// Throws DataError unless bad images are to be left out.
   void add(const std::string& what);
-  /// One line for each, sorted.
+  /// One line for each image, sorted.
   [[nodiscard]] std::vector<std::string> errors() const;
 
  private:

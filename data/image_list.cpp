@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An image whose size is not known yet.
+/// An image of unknown size.
 struct Candidate {
   std::string key;
   std::int32_t label;
@@ -55,7 +55,7 @@ class SizeLookup {
   static constexpr std::size_t kAtOnce = 1 << 16;  // candidates
   static constexpr std::size_t kEach = 1 << 8;     // are worth a thread
 
-  /// −errno if there is no such file, 0 if it is none that has a size.
+  /// The file's size; −errno if there is no such file, 0 if it is not a regular file.
   std::int64_t look_up(const std::string& key) const {
     struct stat facts = {};
     if (::stat((root_ / key).c_str(), &facts) != 0) return -errno;
@@ -78,7 +78,7 @@ class SizeLookup {
   std::vector<Candidate> pending_;
 };
 
-/// torchvision's ImageFolder takes the same.
+/// The extensions of torchvision's ImageFolder.
 bool named_as_image(const fs::path& path) {
   const std::string extension = to_lower(path.extension().string());
   constexpr const char* kExtensions[] = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
@@ -89,8 +89,8 @@ void pass_over(const fs::path& file, ImageList& list) {
   if (list.passed_over++ == 0) list.first_passed_over = file;
 }
 
-/// The images in root/folder, then those of the folders in it; their number. Links to folders are followed, but into
-/// none of `seen`: they may lead back up.
+/// Adds the images in root/folder, then of its subfolders; returns their number. Follows links to folders, except into
+/// folders of `seen`, as links may lead back up.
 std::int64_t add_images(const fs::path& folder, std::int32_t label, std::set<fs::path>& seen, ImageList& list,
                         SizeLookup& images) {
   if (!seen.insert(fs::canonical(list.root / folder)).second) return 0;
@@ -123,7 +123,7 @@ ImageList list_folder(const fs::path& source, int threads, ImagePlanWriter& plan
   for (const char* name : names.files()) pass_over(source / name, list);
   for (const char* name : names.folders()) {
     std::set<fs::path> seen = {fs::canonical(source)};
-    ImageList own{.root = list.root};  // to tell what else the class has
+    ImageList own{.root = list.root};  // to describe the class in an error
     if (add_images(name, static_cast<std::int32_t>(list.class_names.size()), seen, own, images) == 0) {
       throw DataError(std::string("class ") + name + " in " + source.string() + empty_class_text(own));
     }
@@ -158,7 +158,7 @@ Candidate parse_line(const std::string& line, std::int64_t number, const std::st
   return {line.substr(0, line.find_last_not_of(" \t", space) + 1), static_cast<std::int32_t>(label), number};
 }
 
-/// Calls use(line, number, "FILE:NUMBER") for each line: without what is blank at its end, or the byte order mark of
+/// Calls use(line, number, "FILE:NUMBER") for each line, without trailing blanks and without the byte order mark of
 /// some editors.
 template <class Use>
 void for_each_line(const fs::path& path, Use use) {

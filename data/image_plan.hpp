@@ -1,4 +1,4 @@
-/// Which image goes into which shard. The list of images lies in files: 100 M of them do not fit memory.
+/// Which image goes into which shard. The list of images lies in files, as 100 M images do not fit into memory.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct ImageDivision {
   std::int64_t shard_bytes = std::int64_t{256} << 20;
 };
 
-/// Writes to a file from its beginning to its end, a MiB at a time.
+/// Writes a file from beginning to end, a MiB at a time.
 class FileAppender {
  public:
   explicit FileAppender(std::filesystem::path path) : file_(std::move(path), File::Mode::kReplace) {}
@@ -42,13 +42,13 @@ class FileAppender {
   std::vector<std::byte> pending_;
 };
 
-/// Takes the images one by one.
+/// Collects the images one by one.
 class ImagePlanWriter {
  public:
   explicit ImagePlanWriter(std::filesystem::path folder);
   void add(std::string_view key, std::int32_t label, std::int64_t bytes);
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
-  /// Divides what was added. Memory: 4 bytes an image.
+  /// Divides the images into shards. Memory: 4 bytes an image.
   void finish(const ImageDivision& division);
 
  private:
@@ -59,7 +59,7 @@ class ImagePlanWriter {
   std::int64_t size_ = 0;
 };
 
-/// What a writer left in a folder. Thread-safe; memory: 8 bytes a shard.
+/// Reads the files of an ImagePlanWriter. Thread-safe; memory: 8 bytes a shard.
 class ImagePlan {
  public:
   /// Throws DataError if the folder's files are absent or damaged.

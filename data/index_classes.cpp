@@ -1,5 +1,5 @@
-// A field of indexed files whose numbers are classes: HDF5 does not say so, and how many there are is in the data
-// alone.
+// Class fields of indexed files: HDF5 does not record that numbers are classes, and only the data tells how many
+// classes there are.
 #include "data/index_files.hpp"
 
 #include <algorithm>

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An HDF5 dataset as far as an index needs it.
+/// The facts about an HDF5 dataset that an index needs.
 struct Source {
   ChunkedFile* file;
   hid_t id;
@@ -76,7 +76,7 @@ std::vector<std::int32_t> filters_of(hid_t creation, const std::string& name) {
   return filters;
 }
 
-/// Whether there is a next corner of a chunk: moves to it, row by row.
+/// Moves to the next corner of a chunk, row by row; false at the end.
 bool next_corner(const Source& source, const Hdf5Array& array, std::vector<hsize_t>& corner) {
   for (std::size_t d = corner.size(); d-- > 0;) {
     corner[d] += static_cast<hsize_t>(array.chunk[d]);
@@ -125,7 +125,8 @@ void add_layout(const Source& source, const fs::path& file, hid_t creation, Hdf5
     throw DataError(source.name + " is stored as " + (layout == H5D_COMPACT ? "a compact dataset" : "external files") +
                     ": repack it with `h5repack -l CONTI OLD NEW`");
   }
-  // HDF5 1.10 adds the user block to the address of what has none: the room that is taken tells.
+  // For a dataset without storage HDF5 1.10 returns the user block's size as the address: check the storage size
+  // instead.
   if (H5Dget_storage_size(source.id) > 0) array.address = H5Dget_offset(source.id);
 }
 
@@ -146,7 +147,7 @@ H5 open_array(ChunkedFile& file, const IndexField& wanted, const std::string& na
   }
 }
 
-/// The first file sets `field`; others are compared with it.
+/// The first file sets `field`; later files must match it.
 Hdf5Array index_array(ChunkedFile& file, const fs::path& path, const IndexField& wanted, bool is_first,
                       FieldSpec& field, std::int64_t& samples) {
   const std::string name = path.string() + ": " + wanted.path;
@@ -184,14 +185,14 @@ Hdf5File index_file(const fs::path& path, const std::vector<IndexField>& wanted,
   return indexed;
 }
 
-/// As a manifest in that folder can name it: both may move together.
+/// The file's path for a manifest in `folder`, relative if possible, as both may move together.
 std::string stored_path(const fs::path& file, const fs::path& folder) {
   std::error_code error;
   const fs::path relative = fs::relative(file, folder, error);
   return error || relative.empty() ? fs::absolute(file).string() : relative.string();
 }
 
-/// A hash of the values of the file's first and last sample: the same however they are stored.
+/// A hash of the values of the file's first and last sample, independent of their storage.
 std::uint64_t digest_of(const Hdf5Table& table, std::size_t file) {
   const auto reader = open_indexed(table, file);
   const std::int64_t last = table.files()[file].num_samples - 1;
@@ -220,7 +221,7 @@ std::string with_commas(std::int64_t number) {
 
 constexpr const char* kNeverWritten = " never written: fill values are read";
 
-/// What would be better; empty if nothing would be by much.
+/// A better layout; empty if the layout is about as good.
 std::string advice(const FieldSpec& field, const Hdf5Array& array, std::int64_t samples, std::int64_t parts) {
   constexpr std::int64_t kGoodBytes = 1 << 20;
   constexpr std::int64_t kMuchBytes = 16 << 20;

@@ -34,7 +34,7 @@ Names members_of(hid_t type) {
   return names;
 }
 
-/// The file that an external link leads to, or an empty text for other links.
+/// The target file of an external link; empty for other links.
 std::string external_file(hid_t file, const std::string& path) {
   H5L_info_t info;
   if (H5Lget_info(file, path.c_str(), &info, H5P_DEFAULT) < 0 || info.type != H5L_TYPE_EXTERNAL) return {};
@@ -72,7 +72,7 @@ Names datasets_of(hid_t file) {
   return std::move(found.names);
 }
 
-/// A text that HDF5 copies to where it is told to.
+/// A text that HDF5 copies into a buffer.
 template <class Get>
 std::string text_by(const Get& get) {
   std::string text(static_cast<std::size_t>(std::max<ssize_t>(get(nullptr, 0), 0)), '\0');
@@ -115,7 +115,7 @@ std::string why_not_opened(hid_t file, const std::string& dataset) {
   const auto refuse = [](const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) -> herr_t {
     return -1;
   };
-  h5_check(H5Pset_elink_cb(access.get(), refuse, nullptr), dataset);  // a soft link may lead to one
+  h5_check(H5Pset_elink_cb(access.get(), refuse, nullptr), dataset);  // a soft link may lead to an external link
   const hid_t object = H5Oopen(file, dataset.c_str(), access.get());
   const bool is_group = object >= 0 && H5Iget_type(object) == H5I_GROUP;
   if (object >= 0) (void)H5Oclose(object);

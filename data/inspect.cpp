@@ -25,7 +25,7 @@ std::string samples_text(std::int64_t first, std::int64_t last) {
   return first == last ? "" : " of samples " + std::to_string(first) + " to " + std::to_string(last);
 }
 
-/// Lists the samples of [first, last) with values that are not classes.
+/// Reports the samples of [first, last) with values that are not classes.
 void judge_classes(const ShardReader& reader, std::size_t field, const FieldSpec& spec,
                    std::span<const std::byte> values, std::int64_t first, std::int64_t last, Verified& result) {
   if (range_of(spec.dtype, values).is_in(spec.num_classes)) return;

@@ -30,11 +30,11 @@ struct VerifyReport {
 [[nodiscard]] VerifyReport verify_dataset(const ShardTable& table, int threads,
                                           const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
-/// Throws UsageError unless a dataset of so many samples has this one.
+/// Throws UsageError unless a dataset of `samples` samples has sample `index`.
 void check_sample_number(std::int64_t index, std::int64_t samples);
-/// The position of a field that an option names. Throws UsageError that begins with the option if there is none.
+/// The position of a field named by an option. Throws UsageError that begins with the option if there is no such field.
 [[nodiscard]] std::size_t field_position(const SampleSpec& spec, const std::string& name, const std::string& option);
-/// Writes a sample's bytes to the file `out`, or to standard output if that is empty.
+/// Writes a sample's bytes to the file `out`, or to standard output if `out` is empty.
 void write_sample(std::span<const std::byte> sample, const std::string& out);
 
 /// The bytes of a field of a sample as stored; of a sample and a label also the latter, and where an image came from.

@@ -33,7 +33,7 @@ Hdf5Table open_index(const std::filesystem::path& folder) {
   return table;
 }
 
-/// What is read at once.
+/// A block of samples, read at once.
 struct Block {
   std::size_t file;
   std::size_t field;
@@ -51,7 +51,7 @@ std::vector<Block> blocks_of(const Hdf5Table& table) {
   return blocks;
 }
 
-/// Reads the block. Throws DataError if it can't be read, or holds numbers that should be classes and are not.
+/// Throws DataError if the block can't be read, or has numbers that are not classes in a class field.
 void judge_classes(const Hdf5Reader& reader, const Hdf5Table& table, const Block& block) {
   const auto values = reader.load_block(block.field, block.number);
   const FieldSpec& field = table.spec()[block.field];
@@ -67,7 +67,7 @@ void judge_classes(const Hdf5Reader& reader, const Hdf5Table& table, const Block
 }  // namespace
 
 int run_index(Arguments arguments, const Settings& settings) {
-  if (job_rank_of_environment(environment).rank > 0) return 0;  // an index is one process's work
+  if (job_rank_of_environment(environment).rank > 0) return 0;  // one process makes an index
   if (settings.out.empty()) throw UsageError("--out DIR is missing: where shall the manifest go?");
   if (settings.fields.empty()) throw UsageError("--field NAME=/PATH/IN/FILE is missing: what is a sample?");
   if (std::filesystem::exists(std::filesystem::path(settings.out) / kDatasetManifest)) {
@@ -104,7 +104,7 @@ int verify_index(const std::filesystem::path& folder, int threads) {
     std::size_t open_file = 0;
     for (std::size_t i = next++; i < blocks.size(); i = next++) {
       try {
-        // Blocks are listed file by file: a thread mostly stays in one.
+        // Blocks are listed file by file, so a thread mostly stays in one file.
         if (!reader || open_file != blocks[i].file) reader = open_indexed(table, open_file = blocks[i].file);
         judge_classes(*reader, table, blocks[i]);
       } catch (const DataError& error) {

@@ -1,4 +1,4 @@
-/// `mnshard index`, and what info, verify and extract do with what it makes.
+/// `mnshard index`, and the commands info, verify and extract for indexed files.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ int run_index(Arguments arguments, const Settings& settings);
 
 /// Each for the folder of a manifest of indexed files; returns the exit status.
 int info_index(const std::filesystem::path& folder);
-/// Reads all of it: what filters check and whether it can be decoded.
+/// Reads and decodes all blocks, and checks the filters' checksums.
 int verify_index(const std::filesystem::path& folder, int threads);
 /// Writes a field of a sample to settings.out, or to standard output.
 int extract_index(const std::filesystem::path& folder, std::int64_t sample, const Settings& settings);

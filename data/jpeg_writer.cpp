@@ -15,7 +15,7 @@ namespace mn::data {
 namespace {
 
 struct WriterErrors {
-  jpeg_error_mgr base;  // first, as libjpeg knows only a pointer to it
+  jpeg_error_mgr base;  // first, as libjpeg has only a pointer to it
   CJump jump;
 };
 
@@ -46,7 +46,7 @@ class JpegWriter::Impl {
     size_ = 0;
     if (!guarded(errors_.jump, [&] { write(image, quality); })) {
       jpeg_abort_compress(&info_);
-      bytes_ = nullptr;  // libjpeg may have freed it to grow
+      bytes_ = nullptr;  // libjpeg may have freed it while growing
       fail();
     }
     return std::as_bytes(std::span(bytes_, size_));
@@ -65,7 +65,7 @@ class JpegWriter::Impl {
     jpeg_set_quality(&info_, quality, TRUE);
     jpeg_start_compress(&info_, TRUE);
     for (int y = 0; y < image.height; ++y) {
-      auto* row = const_cast<JSAMPROW>(image.row(y));  // libjpeg only reads it
+      auto* row = const_cast<JSAMPROW>(image.row(y));  // libjpeg only reads the row
       (void)jpeg_write_scanlines(&info_, &row, 1);
     }
     jpeg_finish_compress(&info_);

@@ -9,8 +9,8 @@
 
 namespace mn::data {
 
-/// Encodes one image after another: baseline, color at half the resolution (4:2:0). Equal pixels give equal bytes with
-/// one libjpeg-turbo. Keeps its memory; one thread at a time.
+/// Encodes images one after another: baseline, color at half the resolution (4:2:0). Equal pixels give equal bytes with
+/// an equal version of libjpeg-turbo. Keeps its memory; one thread at a time.
 class JpegWriter {
  public:
   JpegWriter();

@@ -1,14 +1,14 @@
-// The lock on a folder that is being written.
+// The lock on the folder of a conversion.
 //
-// A process alone locks the file exclusively. The ranks of a job share the lock: the first of them locks exclusively,
-// writes the job into the file, then shares.
+// A process alone locks the file exclusively. The ranks of a job share the lock: the first rank locks exclusively,
+// writes the job's name into the file, then shares.
 //
-// (1) flock(2) belongs to the open file, so a killed process leaves no lock behind, only a file.
-// (2) The last holder removes the file before it closes it. A process that locks a removed file compares inodes and
+// (1) flock(2) belongs to the open file, so a killed process leaves only a file, no lock.
+// (2) The last holder removes the file before closing it. A process that locks a removed file sees different inodes and
 //     tries again: two exclusive holders never coexist.
-// (3) A process that shares the lock reads the job in the file, which is of those who hold it or have just left. A job
-//     waits a moment for the latter; a process alone does not.
-// (4) Where the file system has no locks (ENOLCK, EOPNOTSUPP) there is no exclusion.
+// (3) A process that shares the lock reads the name of the job that holds the lock or has just left. A job waits a
+//     moment for another job to leave; a process alone does not wait.
+// (4) File systems without locks (ENOLCK, EOPNOTSUPP) give no exclusion.
 #include "data/locked_folder.hpp"
 
 #include <cerrno>
@@ -39,7 +39,7 @@ std::string text_of(const Fd& file) {
   return {text, static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
 }
 
-/// What the lock file of a job holds; empty for a process alone.
+/// The content of a job's lock file; empty for a process alone.
 std::string mark_of(const JobRank& me) {
   return me.size == 1 ? "" : std::to_string(me.size) + " ranks of " + me.job.substr(0, 256);
 }
@@ -52,11 +52,11 @@ Lock take(const Fd& file, const fs::path& path, const std::string& mark) {
   if (!is_file_at(path, file).value_or(false)) return Lock::kRemoved;
   if (mark.empty()) return Lock::kHeld;
   const bool written = ::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), mark.data(), mark.size(), 0) >= 0;
-  // Not atomic: another may lock it in between.
+  // Not atomic: another process may take the lock in between.
   return written && ::flock(file.get(), LOCK_SH | LOCK_NB) == 0 ? Lock::kHeld : Lock::kOthers;
 }
 
-/// What other ranks of this job hold.
+/// Shares the lock of other ranks of this job.
 Lock share(const Fd& file, const fs::path& path, const std::string& mark) {
   if (mark.empty() || ::flock(file.get(), LOCK_SH | LOCK_NB) != 0) return Lock::kOthers;
   if (!is_file_at(path, file).value_or(false)) return Lock::kRemoved;

@@ -1,4 +1,4 @@
-/// The folder that a conversion writes to, and that no other one may.
+/// The folder of a conversion, locked against other conversions.
 #pragma once
 
 #include <filesystem>
@@ -9,9 +9,9 @@
 
 namespace mn::data {
 
-/// Makes the folder if there is none, and keeps other conversions out of it until destroyed. Ranks of one job are in it
-/// together. The lock is flock(2)'s, on a file in the folder: a killed process leaves none behind. Where the file
-/// system knows no locks there is none.
+/// Makes the folder if it is missing, and locks out other conversions until destroyed. Ranks of one job share the
+/// folder. The lock is flock(2) on a file in the folder, so a killed process leaves no lock. On a file system without
+/// locks there is no exclusion.
 class LockedFolder {
  public:
   /// Throws UsageError if another conversion is in the folder.

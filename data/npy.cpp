@@ -17,7 +17,7 @@ constexpr std::string_view kNpyMagic = "\x93NUMPY";
 constexpr std::size_t kMaxNpyDims = 9;
 constexpr std::int64_t kMaxNpyBytes = std::int64_t{1} << 60;
 
-/// Reads the one form of dictionary that numpy writes.
+/// Reads numpy's dictionary syntax, which has one form only.
 class DictionaryReader {
  public:
   DictionaryReader(std::string_view text, const std::string& file) : rest_(text), file_(file) {}
@@ -132,7 +132,7 @@ void check_elements(const NpyHeader& header, std::uint64_t file_bytes, const std
   auto bytes = static_cast<std::int64_t>(header.item_bytes);
   for (const std::int64_t extent : header.shape) {
     if (extent == 0) continue;
-    // Extents come from the file: no product of them may overflow, whether or not another one is 0.
+    // Extents come from the file: no product may overflow, even if another extent is 0.
     if (bytes > kMaxNpyBytes / extent) throw DataError(file + ": its header is damaged (its shape)");
     bytes *= extent;
   }
@@ -182,7 +182,7 @@ NpyHeader parse_npy_header(std::span<const std::byte> begin, std::uint64_t file_
 
 NpyArray::NpyArray(std::shared_ptr<const File> file, std::uint64_t begin, std::uint64_t bytes, std::string name)
     : file_(std::move(file)), name_(std::move(name)) {
-  // One read: a header that is longer is damaged.
+  // One read: a longer header counts as damaged.
   std::vector<std::byte> head(std::min<std::uint64_t>(bytes, kMaxNpyHeaderBytes));
   file_->read_at(begin, head);
   header_ = parse_npy_header(head, bytes, name_);
@@ -198,7 +198,7 @@ void NpyArray::read_rows(std::int64_t first, std::int64_t last, std::span<std::b
   if (header_.big_endian) swap_bytes(out, header_.item_bytes);
 }
 
-// In the file an element's rows lie side by side: each is one read, of which every value goes to another row.
+// In Fortran order an element's values of all rows lie side by side: one read gives a value for each row.
 void NpyArray::read_fortran(std::int64_t first, std::int64_t last, std::span<std::byte> out) const {
   const auto& shape = header_.shape;
   const std::size_t item = header_.item_bytes;

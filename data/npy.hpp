@@ -24,15 +24,15 @@ struct NpyHeader {
   std::vector<std::int64_t> shape;
   std::size_t header_bytes = 0;  ///< the elements follow
 
-  /// As numpy calls it: "float32".
+  /// numpy's name of the dtype: "float32".
   [[nodiscard]] std::string dtype() const;
-  /// Elements of one row, i.e. with one value of the first index.
+  /// Elements of one row, the part of the array with one first index.
   [[nodiscard]] std::int64_t row_elements() const;
   [[nodiscard]] std::int64_t row_bytes() const { return row_elements() * static_cast<std::int64_t>(item_bytes); }
 };
 
-/// `begin`: the file's first bytes, kMaxNpyHeaderBytes or all of it. `file_bytes`: its length. Throws DataError that
-/// begins with `file` unless they are an array of numbers that are all there.
+/// `begin`: the first kMaxNpyHeaderBytes of the file, or all of it. `file_bytes`: its length. Throws DataError that
+/// begins with `file` unless the file is a whole array of numbers.
 [[nodiscard]] NpyHeader parse_npy_header(std::span<const std::byte> begin, std::uint64_t file_bytes,
                                          const std::string& file);
 

@@ -1,18 +1,18 @@
-// Ranks that know of each other by files.
+// Communication between ranks by files.
 //
-// File rank-R holds a JSON document: the job and its size, how many rounds of work_together() the rank has ended, for
-// rank 0 whether it has led, and
-//   {"state": "planning", "beat": N}                     at work on the plan, a new N each second
-//   {"state": "waiting"}                                 for others that work on the plan
+// File rank-R has a JSON document, the sign of rank R: the job and its size, the number of rounds of work_together()
+// that the rank has finished, whether rank 0 has led, and
+//   {"state": "planning", "beat": N}                     working on the plan, a new N each second
+//   {"state": "waiting"}                                 waiting for ranks that work on the plan
 //   {"state": "failed", "what": TEXT, "exit_code": N}    its part of the plan failed
 //   {"state": "finished", "result": …}                   this rank's part is done
 //
-// (1) A file is replaced by rename(2): readers see one document or another, never a part.
-// (2) A file of another job, or of a job of another size, counts as none: a killed run leaves no wrong sign.
-// (3) finish() first writes, then reads. Of two ranks at least the later one sees the other, so the last rank sees all.
-//     Of several that see all, the one that removes the file rank-last, which rank 0 made at the start, is the last.
-//     (NFS: the rename changes the folder, which makes the client look up again what it thought absent.)
-// (4) No rank waits for another but in follow(), and there only as long as that one gives signs.
+// (1) rename(2) replaces a file: readers see a whole document.
+// (2) A sign of another job, or of a job of another size, is ignored: a killed run leaves no wrong sign.
+// (3) finish() first writes, then reads. Of two ranks at least the later rank sees the earlier rank's sign, so the last
+//     rank sees all signs. Of several ranks that see all, the rank that removes the file rank-last, made by rank 0 at
+//     the start, counts as the last. (NFS: the rename changes the folder, so the client looks up absent names again.)
+// (4) A rank waits for another rank only in follow(), and only while that rank gives signs.
 #include "data/rank_board.hpp"
 
 #include <condition_variable>
@@ -31,11 +31,11 @@ using std::chrono::steady_clock;
 
 constexpr const char* kLast = "rank-last";
 constexpr auto kBeat = std::chrono::seconds(1);
-// A wait ends late by an eighth of its length at most, which matters to short stages.
+// The pause grows by an eighth each time, so that a wait for a short round does not end much too late.
 constexpr std::chrono::microseconds kShortestPause{2'000};
 constexpr std::chrono::microseconds kLongestPause{200'000};
 
-/// What another rank threw.
+/// The error of another rank.
 class RelayedError final : public Error {
  public:
   RelayedError(const std::string& what, int exit_code) : Error(what), exit_code_(exit_code) {}
@@ -70,7 +70,7 @@ class Heartbeat {
  private:
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;  // last: uses the other members
 };
 
 }  // namespace
@@ -92,7 +92,7 @@ void RankBoard::post(json sign) const {
   write_file(path_of(me_.rank), json_text(sign));
 }
 
-/// Null if there is none of this job.
+/// The rank's sign; null if there is none of this job.
 json RankBoard::sign_of(int rank) const {
   try {
     json sign = parse_json(read_file(path_of(rank)), "a sign of a rank");
@@ -142,7 +142,7 @@ void RankBoard::work(const std::function<void()>& part) {
     const Heartbeat heartbeat([this](std::int64_t beat) { post({{"state", "planning"}, {"beat", beat}}); });
     part();
   } catch (const Error& error) {
-    // What fails after another rank may do so because rank 0 has removed the plan.
+    // This error may only follow from the failure of another rank, after which rank 0 removed the plan.
     for (int rank = 0; rank < me_.size; ++rank) {
       const json sign = rank == me_.rank ? json() : sign_of(rank);
       if (has_failed(sign)) fail(sign.at("what"), sign.at("exit_code"));

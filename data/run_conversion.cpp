@@ -1,17 +1,17 @@
 // Shards by any number of processes, resumable.
 //
-// Rank 0 plans, some conversions with the help of all; then each process takes its units, and its threads take them
-// from a counter. A shard is published as soon as it is made. Each rank leaves a sign when it has finished; the rank
-// that finds the signs of all writes the manifests.
+// Rank 0 makes the plan, for some conversions with the help of all ranks; then each process makes its units, on several
+// threads. A shard is published as soon as it is made. Each rank posts a sign when it has finished; the rank that sees
+// the signs of all ranks writes the manifests.
 //
 // (1) Shards and manifests depend on the request and the sources alone: not on processes, threads or interruptions.
-// (2) A published shard is complete. After a kill only missing, damaged or incomplete shards are made again; what is
-//     there of another conversion is never touched.
-// (3) A manifest exists only where all its shards do.
-// (4) In each process the first failure stops all threads and is the one that is thrown. Other processes finish their
+// (2) A published shard is complete. After a kill only missing, damaged or incomplete shards are made again; files of
+//     another conversion are never touched.
+// (3) A manifest exists only if all its shards do.
+// (4) In each process the first failure stops all threads, and run_conversion() throws it. Other processes finish their
 //     parts, and no manifest appears.
 //
-// Cost: memory of one shard a thread, and 100 bytes for each shard on the last rank.
+// Cost: memory of one shard a thread, and 100 bytes a shard on the last rank.
 #include "data/run_conversion.hpp"
 
 #include <string>
@@ -31,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// This process's tasks of the rounds that end a plan, with all ranks.
+/// Runs this process's tasks of the rounds that end a plan.
 void end_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board, const ConvertOptions& options) {
   const auto rank = static_cast<std::size_t>(options.me.rank);
   const auto size = static_cast<std::size_t>(options.me.size);
@@ -56,7 +56,7 @@ void make_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard
   }
 }
 
-/// On the other ranks: until the conversion is claimed.
+/// Other ranks follow rank 0 until the conversion is claimed.
 void follow_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board,
                  const ConvertOptions& options) {
   board.follow(0, [&] { return folder.is_claimed() || board.has_led(); });
@@ -65,7 +65,7 @@ void follow_plan(Conversion& conversion, const ConversionFolder& folder, RankBoa
   board.follow(0, [&] { return folder.is_claimed(); });
 }
 
-/// The datasets that all ranks' results make.
+/// The tables of the outputs, from the results of all ranks.
 std::vector<ShardTable> make_tables(const Conversion& conversion, const std::vector<json>& results) {
   const Outputs outputs(conversion.outputs());
   std::vector<ShardTable> tables;

@@ -24,7 +24,7 @@ void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop, const std::f
   };
   {
     std::vector<std::jthread> workers;
-    // This thread works too, so that one thread needs no other.
+    // The calling thread works, too.
     for (std::size_t t = 1; t < std::min(static_cast<std::size_t>(std::max(threads, 0)), n); ++t)
       workers.emplace_back(work);
     work();

@@ -1,4 +1,4 @@
-/// What mnshard's options say.
+/// Values of mnshard's options.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Settings {
   std::string check = "decode";
 };
 
-/// Arguments after the command's name, as many as its forms allow.
+/// The arguments after the command's name.
 using Arguments = std::span<const std::string>;
 
 }  // namespace mn::data

@@ -70,7 +70,7 @@ std::optional<std::uint64_t> number(const char (&text)[N]) {
   return value;
 }
 
-/// Sums all bytes, those of the checksum itself as blanks; early tars summed signed bytes.
+/// The checksum sums all bytes, with blanks for the checksum itself; early tars summed signed bytes.
 bool sum_is_right(const TarHeader& header) {
   TarHeader copy = header;
   std::fill(std::begin(copy.checksum), std::end(copy.checksum), ' ');
@@ -118,7 +118,7 @@ std::optional<std::uint64_t> content_bytes(const TarHeader& header) {
 
 }  // namespace
 
-/// What comes before a member.
+/// Long name and size from the members before a member.
 struct TarReader::Extension {
   std::string name;
   std::optional<std::uint64_t> size;
@@ -239,7 +239,7 @@ std::optional<TarMember> TarReader::next() {
   }
 }
 
-// Writers pad with zeros, to 10 KiB as a rule. What else follows is another tar file, which other readers may overlook.
+// Writers pad with zeros, usually to 10 KiB. Other content is a second tar file, which some readers would overlook.
 void TarReader::check_end() {
   while (at_ < file_bytes_) {
     const auto bytes = bytes_at(at_, std::min(file_bytes_ - at_, kTarWindow));

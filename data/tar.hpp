@@ -15,18 +15,18 @@ namespace mn::data {
 
 struct TarMember {
   std::string name;
-  std::uint64_t header_at = 0;  ///< where the member begins in the file, with its long name if it has one
-  std::uint64_t begin = 0;      ///< where its content begins
+  std::uint64_t header_at = 0;  ///< beginning of the member in the file, long name included
+  std::uint64_t begin = 0;      ///< beginning of its content
   std::uint64_t bytes = 0;
-  bool is_link = false;  ///< its content is elsewhere
+  bool is_link = false;  ///< the content is in another member
 };
 
 struct TarHeader;
 
-/// Goes through the regular files and links of a tar file, in order. Folders and all else are skipped.
+/// Walks through the regular files and links of a tar file, in order, and skips folders and special files.
 ///
-/// Errors are DataError that names the tar file and what is wrong: damaged headers, an end that is missing, content
-/// after the end, sparse files, other kinds of files.
+/// Throws DataError that names the tar file and the problem: a damaged header, a missing end, content after the end, a
+/// sparse file, another kind of file.
 class TarReader {
  public:
   explicit TarReader(const std::filesystem::path& path);
@@ -45,7 +45,7 @@ class TarReader {
   [[noreturn]] void reject_sparse(const std::string& name) const;
   std::span<const std::byte> bytes_at(std::uint64_t begin, std::uint64_t bytes);
   std::string text_at(std::uint64_t begin, std::uint64_t bytes);
-  /// Whether the member tells of the next one.
+  /// Whether the member describes the next member.
   bool take_extension(const TarHeader& header, const TarMember& member, Extension& extension);
   void take_pax(std::string_view records, Extension& extension) const;
   void check_end();

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kReadBytes = 4 << 20;
-constexpr std::int64_t kHeadBytes = 64 << 10;  // bytes of a file by which it counts as text
+constexpr std::int64_t kHeadBytes = 64 << 10;  // bytes that are checked to be text
 
 std::string text_at(const File& file, std::int64_t begin, std::int64_t bytes) {
   std::string text(static_cast<std::size_t>(bytes), '\0');
@@ -26,7 +26,7 @@ std::string text_at(const File& file, std::int64_t begin, std::int64_t bytes) {
   return text;
 }
 
-/// Where a piece may begin, from `at` on.
+/// The first position from `at` on at which a piece may begin.
 std::int64_t cut_after(const File& file, std::int64_t at, std::int64_t size) {
   constexpr std::int64_t kSearched = 1 << 16;
   const auto is_blank = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
@@ -45,12 +45,12 @@ class GzipFile {
     file_.reset(gzopen(path_.c_str(), "rb"));
     if (!file_) throw DataError(with_errno("cannot open " + path_.string(), errno), true);
   }
-  /// What comes next, valid until the next call: empty at the end.
+  /// The next part of the text, valid until the next call; empty at the end.
   std::string_view next(std::int64_t bytes) {
     piece_.resize(static_cast<std::size_t>(bytes));
     const int read = gzread(file_.get(), piece_.data(), static_cast<unsigned>(bytes));
     int status = Z_OK;
-    const char* what = gzerror(file_.get(), &status);  // also of a file that is cut off
+    const char* what = gzerror(file_.get(), &status);  // also reports a truncated file
     if (read < 0 || (status != Z_OK && status != Z_STREAM_END)) {
       throw DataError("cannot read " + path_.string() + " to its end: " + what, true);
     }
@@ -63,7 +63,7 @@ class GzipFile {
   std::string piece_;
 };
 
-/// Throws unless a text in UTF-8 begins so.
+/// Throws unless `head` is the beginning of a UTF-8 text.
 void check_text(const fs::path& file, std::string_view head) {
   constexpr const char* kForce = "; --encoding any takes any bytes";
   if (const auto kind = kind_of_file(head); kind && !kind->is_text) {

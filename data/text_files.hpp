@@ -1,4 +1,4 @@
-/// Texts in files, raw or gzip, in pieces that different threads read.
+/// Texts in files, raw or gzip, in pieces for different threads.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace mn::data {
 
-/// Bytes [begin, end) of a file; of a gzip file all that it unpacks to.
+/// Bytes [begin, end) of a file; for a gzip file, its whole unpacked text.
 struct TextPiece {
   std::size_t file = 0;  ///< its number
   std::int64_t begin = 0;
@@ -17,19 +17,19 @@ struct TextPiece {
   bool is_packed = false;
 };
 
-/// Pieces of about that many bytes, in order; a gzip file is one piece. Pieces begin before a blank that follows
-/// another character, where words of any vocabulary begin, or, in texts without blanks, where a character does. Throws
-/// DataError that names a file that is not there, or, unless `any_bytes`, whose first 64 KiB are not UTF-8.
+/// Pieces of about `piece_bytes`, in order; a gzip file is one piece. A piece begins before a blank that follows
+/// another character, where words of any vocabulary begin, or, in a text without blanks, at a character. Throws
+/// DataError that names a missing file or, unless `any_bytes`, a file with a first 64 KiB that is not UTF-8.
 [[nodiscard]] std::vector<TextPiece> cut_texts(const std::vector<std::filesystem::path>& files,
                                                std::int64_t piece_bytes, bool any_bytes);
 
-/// Calls use(text) for texts of some MiB, one after another. Throws DataError that names a file that can't be read to
-/// the piece's end.
+/// Calls use(text) for consecutive texts of some MiB. Throws DataError that names a file that can't be read to the
+/// piece's end.
 void read_text(const std::filesystem::path& file, const TextPiece& piece,
                const std::function<void(std::string_view)>& use);
 
-/// The same with texts that end where tokens may: complete(text) is the length of such a beginning of a text. Only the
-/// last text of the piece may end elsewhere.
+/// read_text() with texts that end between tokens: complete(text) is the length of the beginning of `text` that can be
+/// encoded alone. Only the last text of the piece may end elsewhere.
 void read_complete_text(const std::filesystem::path& file, const TextPiece& piece,
                         const std::function<std::size_t(std::string_view)>& complete,
                         const std::function<void(std::string_view)>& use);

@@ -16,7 +16,7 @@ constexpr std::size_t kCrcBytes = sizeof(std::uint32_t);
 
 void TokenWriter::add(std::span<const std::int32_t> tokens) {
   for (const std::int32_t& token : tokens) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(&token);  // little endian: the first ones
+    const auto* bytes = reinterpret_cast<const std::byte*>(&token);  // little endian: the low bytes come first
     block_.insert(block_.end(), bytes, bytes + width_);
     if (++count_ % kBlockTokens == 0) write_block();
   }

@@ -1,4 +1,4 @@
-/// Tokens between the two passes of a conversion: files in its scratch folder.
+/// Files of tokens in the scratch folder, between the two passes of a conversion.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class TokenWriter {
   std::int64_t count_ = 0;
 };
 
-/// Tokens [first, first + n) of such a file with `count` tokens; `out` has n × width bytes. Throws DataError that names
-/// the file if it is not what was written.
+/// Reads tokens [first, first + n) of a file of `count` tokens into `out`, which has n × width bytes. Throws DataError
+/// that names a damaged file.
 void read_tokens(const std::filesystem::path& path, std::size_t width, std::int64_t count, std::int64_t first,
                  std::span<std::byte> out);
 

@@ -41,7 +41,7 @@ void TokenSamples::add(std::size_t piece, std::int64_t first, std::int64_t count
   begins_.push_back(begins_.back() + count);
 }
 
-/// The part of the text that piece p begins; returns the piece after it.
+/// Adds the part of the text that begins with piece p; returns the first piece of the next text.
 std::size_t TokenSamples::add_text(std::size_t p, double first, double last) {
   const auto is_same = [&](const TextPiece& piece) { return piece.file == scratch_.pieces[p].file; };
   const auto end = static_cast<std::size_t>(

@@ -32,11 +32,11 @@ struct TokenScratch {
   }
 };
 
-/// The smallest dtype that holds the tokens of a vocabulary of that size.
+/// The smallest dtype for the tokens of a vocabulary of `vocabulary` tokens.
 [[nodiscard]] DType token_dtype(std::int32_t vocabulary);
 
-/// The first or the last tokens of all texts as one stream, one text after another. A sample has `context` tokens of it
-/// and the one that follows, which the next sample begins with.
+/// The first or the last tokens of all texts as one stream, text after text. A sample has `context` tokens of the
+/// stream and the token that follows, the first token of the next sample.
 class TokenSamples final : public SampleSource {
  public:
   /// The tokens of each text from part `first` to part `last`.
@@ -48,7 +48,7 @@ class TokenSamples final : public SampleSource {
 
  private:
   static constexpr std::size_t kEndOfText = std::numeric_limits<std::size_t>::max();
-  /// Tokens [first, …) of a piece that follow one another in the stream.
+  /// Consecutive tokens of the stream: tokens [first, …) of a piece.
   struct Stretch {
     std::size_t piece;
     std::int64_t first;

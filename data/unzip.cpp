@@ -16,7 +16,7 @@
 namespace mn::data {
 namespace {
 
-/// By ISA-L, which is faster than zlib: only one thread can unpack an array.
+/// ISA-L's inflate, faster than zlib's: only one thread can unpack an array.
 class Inflater {
  public:
   Inflater() { isal_inflate_init(&state_); }
@@ -27,7 +27,7 @@ class Inflater {
   }
   [[nodiscard]] bool needs_input() const { return state_.avail_in == 0; }
   [[nodiscard]] bool has_ended() const { return state_.block_state == ISAL_BLOCK_FINISH; }
-  /// Fills a part of `out`; its length, no value if the data are damaged.
+  /// Unpacks into the beginning of `out`; returns the length, or no value if the data are damaged.
   std::optional<std::size_t> take(std::span<std::byte> out) {
     state_.next_out = reinterpret_cast<std::uint8_t*>(out.data());
     state_.avail_out = static_cast<std::uint32_t>(out.size());

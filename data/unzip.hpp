@@ -1,4 +1,4 @@
-/// Unpacks what ZIP archives hold compressed.
+/// Unpacks compressed members of ZIP archives.
 #pragma once
 
 #include <filesystem>

@@ -30,7 +30,7 @@ bool is_image(const std::string& extension) {
   return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
 }
 
-/// A whole number, perhaps with blanks around it.
+/// A whole number, with optional blanks around it.
 std::optional<std::int64_t> parse_label(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
@@ -50,7 +50,7 @@ bool WebReader::next(WebSample& sample) {
   if (!ahead_) return false;
   sample = {.key = split_name(ahead_->name).key, .at = ahead_->header_at, .image = std::move(sample.image)};
   has_image_ = has_label_ = false;
-  // A sample is a run of members with one key. The member that ends it begins the next one, so the reader is one ahead.
+  // A sample is a run of members with one key. The reader must read one member ahead to find the end of the run.
   for (; ahead_; ahead_ = tar_.next()) {
     const WebName name = split_name(ahead_->name);
     if (hidden(*ahead_)) continue;

@@ -1,4 +1,4 @@
-// A file of counts holds for each word the number of its bytes, the bytes, and its count. Numbers are int64.
+// A file of counts has for each word its length, its bytes, and its count; numbers are int64.
 #include "data/word_counts.hpp"
 
 #include <algorithm>

@@ -12,13 +12,13 @@ namespace mn::data {
 
 using WordCounts = std::map<std::string, std::int64_t>;
 
-/// Throws DataError that names the byte where the text is not UTF-8.
+/// Throws DataError that names the first byte that is not UTF-8.
 [[nodiscard]] WordCounts count_characters(const std::filesystem::path& file, const TextPiece& piece);
-/// Words as vocabularies of merges cut them.
+/// Counts words as vocabularies of merges cut them.
 [[nodiscard]] WordCounts count_words(const std::filesystem::path& file, const TextPiece& piece);
 
 void write_counts(const std::filesystem::path& path, const WordCounts& counts);
-/// Adds what write_counts() has written.
+/// Adds the counts of a file of write_counts().
 void add_counts(const std::filesystem::path& path, WordCounts& counts);
 
 }  // namespace mn::data

@@ -9,8 +9,8 @@
 namespace mn::check {
 
 struct Settings {
-  std::string output;     ///< file that merge writes
-  std::int64_t keep = 3;  ///< checkpoints that prune leaves
+  std::string output;     ///< output file of merge
+  std::int64_t keep = 3;  ///< checkpoints kept by prune
   bool all = false;       ///< merge: all tensors, not the model's alone
 };
 

@@ -43,8 +43,8 @@ void print_row(const fs::path& path) {
 /// An absolute path without a slash or a dot at its end.
 fs::path tidy(const fs::path& path) { return (fs::absolute(path) / "").lexically_normal().parent_path(); }
 
-/// The output folder that holds the checkpoints at `path`: itself, or the folder above. What is kept as the best and
-/// who writes there is known in it alone.
+/// The output folder with the checkpoints at `path`: `path` itself, or the folder above. Only the output folder has the
+/// lock and the record of the best checkpoints.
 fs::path output_folder_at(const fs::path& path) {
   const fs::path newest = checkpoints_at(path).front();
   fs::path out = tidy(path);
@@ -54,7 +54,7 @@ fs::path output_folder_at(const fs::path& path) {
   throw UsageError(path.string() + " is not the output folder of a job, which has its checkpoints in ckpt");
 }
 
-/// How many of the newest checkpoints hold `whole` undamaged ones; all, if there are not so many.
+/// Number of the newest checkpoints among which `whole` are undamaged; all checkpoints if fewer are undamaged.
 std::size_t count_of_newest(const fs::path& out, std::size_t whole) {
   const std::vector<fs::path> found = find_checkpoints(out);
   std::size_t count = 0;
@@ -69,7 +69,8 @@ std::size_t count_of_newest(const fs::path& out, std::size_t whole) {
   return count;
 }
 
-/// Held, so that no job begins: what one is saving looks like what a stopped one has left. Empty: no job has been here.
+/// Locks out jobs: an unfinished save of a running job looks like the leftovers of a stopped job. Empty if no job has
+/// run here.
 Fd lock_of_jobs(const fs::path& out) {
   const fs::path path = out / ".lock";  // mn/trainer/output_folder.hpp
   Fd lock = open_lock_file(path, 0, 0);
@@ -80,7 +81,7 @@ Fd lock_of_jobs(const fs::path& out) {
   return lock;
 }
 
-/// The names of the tensors that go into a merged file, and those that they have there.
+/// The names of the tensors for a merged file: in the checkpoint, and in the file.
 std::vector<std::pair<std::string, std::string>> names_to_merge(const Manifest& manifest, bool all) {
   const std::string prefix = all ? "" : kModelPrefix;
   std::vector<std::pair<std::string, std::string>> names;
@@ -118,7 +119,7 @@ int verify(const fs::path& path) {
       (void)read_checkpoint_info(each);
       std::cout << each.string() << ": whole" << std::endl;
     } catch (const DataError& error) {
-      const bool is_there = is_committed(each);  // a job removes old ones
+      const bool is_there = is_committed(each);  // a job removes old checkpoints
       std::cout << each.string() << ": " << (is_there ? error.what() : "removed meanwhile") << std::endl;
       if (is_there) status = 1;
     }

@@ -20,7 +20,7 @@ std::vector<std::byte> bytes_of(SavedCheckpoint& checkpoint, const std::string& 
 
 std::string form(const SavedTensor& tensor) { return tensor.dtype + " " + nlohmann::json(tensor.shape).dump(); }
 
-/// What differs in a tensor; empty if nothing does. Tensors cut into other pieces may be equal.
+/// The difference between two checkpoints' tensors; empty if equal. Tensors in different pieces may be equal.
 std::string difference(SavedCheckpoint& a, SavedCheckpoint& b, const std::string& name) {
   const auto& in_a = a.manifest().tensors;
   const auto& in_b = b.manifest().tensors;

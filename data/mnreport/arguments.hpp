@@ -9,7 +9,7 @@ namespace mn::report {
 
 struct Settings {
   std::string output;  ///< empty: OUT/report.html of one run, ./report.html of several
-  bool calls = false;  ///< say who waits for whom instead
+  bool calls = false;  ///< say which ranks wait for which, and make no page
 };
 
 inline Options make_options(Settings& settings) {
