@@ -38,14 +38,14 @@ const std::vector<Command>& all_commands() {
        1 << 20,
        run_tokens},
       {"index",
-       {{"FILES --field NAME=/PATH … --out OUT", "HDF5 files that stay where they are: OUT gets their manifest"}},
+       {{"FILES --field NAME=/PATH … --out OUT", "HDF5 files that stay unchanged → a manifest in OUT"}},
        1,
        1 << 20,
        run_index},
-      {"info", {{"DIR", "what a dataset holds"}}, 1, 1, run_info},
-      {"verify", {{"DIR", "read all of it and compare checksums"}}, 1, 1, run_verify},
+      {"info", {{"DIR", "describe a dataset"}}, 1, 1, run_info},
+      {"verify", {{"DIR", "read the whole dataset and compare checksums"}}, 1, 1, run_verify},
       {"extract",
-       {{"DIR N [--out FILE]", "a field of sample N as stored (to FILE, else to standard output)"}},
+       {{"DIR N [--out FILE]", "write a field of sample N, as stored, to FILE or standard output"}},
        2,
        2,
        run_extract},
@@ -66,11 +66,11 @@ void add_image_options(Options& options, Settings& settings, const std::string& 
   options.add("classes", settings.classes, "FILE",
               whose + "names of the classes, one a line, label 0 first (a folder's are its folders' names)");
   options.add("resize", settings.resize,
-              whose + "pixels of the short side: images with a longer one are resized and stored as JPEG; 0: none", 0,
+              whose + "pixels of the short side: larger images are resized and stored as JPEG; 0: no resizing", 0,
               65500);
-  options.add("on-error", settings.on_error, "WHAT", whose + "a file that is not a valid image ends it, or is left out",
+  options.add("on-error", settings.on_error, "WHAT", whose + "an invalid image ends the conversion, or is left out",
               {"fail", "skip"});
-  options.add("check", settings.check, "HOW", whose + "decode every image once, or read its header",
+  options.add("check", settings.check, "HOW", whose + "decode every image once, or read only headers",
               {"decode", "header"});
 }
 
@@ -80,23 +80,23 @@ void add_token_options(Options& options, Settings& settings, const std::string& 
   options.add("vocabulary-size", settings.vocabulary_size, whose + "tokens of a vocabulary of byte pairs, at most", 256,
               1 << 20);
   options.add("vocabulary-file", settings.vocabulary_file, "FILE",
-              whose + "a vocabulary.json to take, in place of one that is made of the texts");
-  options.add("encoding", settings.encoding, "WHAT", whose + "what texts have to be: UTF-8, or any bytes",
+              whose + "a vocabulary.json to use, instead of making one from the texts");
+  options.add("encoding", settings.encoding, "WHAT", whose + "the texts' encoding: UTF-8, or any bytes",
               {"utf-8", "any"});
-  options.add("context", settings.context, whose + "tokens of a sample, beside the one that follows", 1, 1 << 20);
-  options.add("val-part", settings.val_part,
-              whose + "part of the tokens of each file, the last ones, for OUT/val; 0: none", 0, 0.99);
+  options.add("context", settings.context, whose + "tokens of a sample, besides the token that follows", 1, 1 << 20);
+  options.add("val-part", settings.val_part, whose + "part of each file's tokens, at its end, for OUT/val; 0: none", 0,
+              0.99);
 }
 
 const std::vector<OptionRow>& option_rows() {
   static const std::vector<OptionRow> kRows = {
       {{"idx", "images", "tar", "npy", "npz", "cifar", "tokens", "index", "extract"},
        [](Options& options, Settings& settings, const std::string& whose) {
-         options.add("out", settings.out, "DIR", whose + "where to write");
+         options.add("out", settings.out, "DIR", whose + "output folder; extract: output file");
        }},
       {{"idx", "images", "tar", "npy", "npz", "index"},
        [](Options& options, Settings& settings, const std::string& whose) {
-         options.add("split", settings.split, "NAME", whose + "name of the split, where only one is made");
+         options.add("split", settings.split, "NAME", whose + "name of the split, if the command makes only one");
        }},
       {{"idx", "images", "tar", "npy", "npz", "cifar", "tokens"},
        [](Options& options, Settings& settings, const std::string& whose) {
@@ -115,21 +115,21 @@ const std::vector<OptionRow>& option_rows() {
       {{"images", "tar"}, add_image_options},
       {{"npz"},
        [](Options& options, Settings& settings, const std::string& whose) {
-         options.add("x", settings.x, "NAME", whose + "the array of samples, the first index counts them");
+         options.add("x", settings.x, "NAME", whose + "the array of samples; its first index counts samples");
          options.add("y", settings.y, "NAME", whose + "the array of labels");
        }},
       {{"tokens"}, add_token_options},
       {{"index"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add_list("class-field", settings.class_fields, "NAME",
-                          whose + "a field whose numbers are classes, such as the label's; all of it is read once");
+                          whose + "a field with classes, such as the label; mnshard reads the whole field once");
        }},
       {{"index", "extract"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add_list("field", settings.fields, "NAME",
                           whose +
-                              "index: NAME=/PATH/IN/FILE, once for each field; extract: the field to write (the "
-                              "first one)");
+                              "index: NAME=/PATH/IN/FILE, once for each field; extract: the field to write "
+                              "(default: the first)");
        }},
   };
   return kRows;

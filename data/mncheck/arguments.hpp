@@ -18,12 +18,13 @@ inline Options make_options(Settings& settings) {
   Options options(
       "usage: mncheck list DIR | verify DIR | diff A B | prune OUT --keep N | merge DIR --output FILE\n"
       "Looks at the checkpoints of training jobs. DIR is a job's output folder (--out), or one checkpoint:\n"
-      "  list    the checkpoints, with iteration, ranks, size, and which are kept as the best or pinned\n"
-      "  verify  reads every byte and compares the checksums; exit status 1 if something is damaged\n"
-      "  diff    the tensors that differ between two checkpoints; exit status 1 if any does\n"
-      "  prune   removes what is older than the newest N undamaged ones and neither the best nor pinned, and what\n"
-      "          stopped saves have left\n"
-      "  merge   one safetensors file with the model's weights");
+      "  list    prints the checkpoints with iteration, ranks and size; \"kept\" marks the best and pinned "
+      "checkpoints\n"
+      "  verify  reads every byte and compares the checksums; exit status 1 if a checkpoint is damaged\n"
+      "  diff    prints the tensors that differ between two checkpoints; exit status 1 if a tensor differs\n"
+      "  prune   keeps the newest N undamaged checkpoints, the best and the pinned; removes older checkpoints and the\n"
+      "          leftovers of stopped saves\n"
+      "  merge   writes a safetensors file with the model's weights");
   options.add("output", settings.output, "FILE", "merge: the file to write");
   options.add("keep", settings.keep, "prune: how many of the newest to keep", 1);
   options.add_flag("all", settings.all,

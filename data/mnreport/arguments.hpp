@@ -18,9 +18,10 @@ inline Options make_options(Settings& settings) {
       "--out: "
       "of one its curves, times by rank\nand options, of several a comparison.");
   options.add("output", settings.output, "FILE", "default: OUT/report.html of one run, report.html here of several");
-  options.add_flag("calls", settings.calls,
-                   "make no page; say which rank is in which call of a communicator, and who lacks it, from what the "
-                   "ranks wrote to OUT/calls (or MN_CALLS) when the job ended badly or got SIGUSR2");
+  options.add_flag(
+      "calls", settings.calls,
+      "make no page; say which rank is in which call of a communicator, and which ranks lack the call, from "
+      "the files that the ranks wrote to OUT/calls (or MN_CALLS) when the job failed or got SIGUSR2");
   return options;
 }
 
