@@ -3,6 +3,7 @@
 #include "data/conversion_part.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <memory>
 
@@ -123,6 +124,7 @@ ShardState ConversionPart::state_of(std::size_t shard, const fs::path& path) {
 
 void ConversionPart::note(std::size_t shard, ShardInfo info, std::int64_t most) {
   const std::lock_guard lock(mutex_);
+  assert(!made_.contains(shard));  // (1)
   made_[shard] = std::move(info);
   std::int64_t& all = most_[outputs_.of_shard(shard)];
   all = std::max(all, most);

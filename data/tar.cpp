@@ -10,6 +10,7 @@
 #include "data/tar.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 #include <cstring>
 #include <utility>
@@ -228,6 +229,7 @@ std::optional<TarMember> TarReader::next() {
     const auto size = is_file && extension.size ? extension.size : content_bytes(header);
     if (!size || *size > file_bytes_ - member.begin) damaged("\"" + member.name + "\" is longer than the file");
     member.bytes = *size;
+    assert(member.begin + member.bytes <= file_bytes_);  // (1)
     const std::uint64_t next_at = std::min(member.begin + padded(member.bytes), file_bytes_);
     if (is_file || member.is_link) {
       at_ = next_at;

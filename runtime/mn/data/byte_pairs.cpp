@@ -9,6 +9,7 @@
 // Cost: about 20 times the words' bytes in memory; time proportional to the tokens that merges change.
 #include <mn/data/vocabulary.hpp>
 
+#include <cassert>
 #include <queue>
 #include <unordered_map>
 
@@ -39,6 +40,7 @@ class PairCounts {
     while (!queue_.empty()) {
       const Entry top = queue_.top();
       const auto found = pairs_.find(top.pair);
+      assert(found != pairs_.end() && found->second.weight <= top.weight);  // (2)
       if (found->second.weight == top.weight) return {top.weight, top.pair};
       queue_.pop();
       if (found->second.weight > 0) {

@@ -1,6 +1,7 @@
 #include <mn/data/file_stage.hpp>
 
 #include <algorithm>
+#include <cassert>
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -197,7 +198,8 @@ bool FileStage::copy(std::size_t file, const std::stop_token& stop) {
     if (!stop.stop_requested()) peers_.give_up(file);
     throw;
   }
-  states_[file] = State::kReady;  // (1): only now, whole and checked
+  assert(state(file) == State::kClaimed);  // (2)
+  states_[file] = State::kReady;           // (1): only now, whole and checked
   peers_.add(file);
   return true;
 }

@@ -9,6 +9,7 @@
 /// Cost: O(1) for each call, under one mutex. Values are made outside the mutex.
 #pragma once
 
+#include <cassert>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -44,6 +45,7 @@ class LruCache {
     std::unique_lock lock(mutex_);
     made_.wait(lock, [&] { return !making_.contains(key); });
     if (auto found = use(key)) return found;
+    assert(!making_.contains(key));  // (4)
     making_.insert(key);
     lock.unlock();
     NewValue made;
@@ -138,12 +140,14 @@ class LruCache {
 
   void shrink() {
     for (; used_ > capacity_ && entries_.size() > 1; ++values_dropped_) remove(std::prev(entries_.end()));
+    assert(used_ <= capacity_ || entries_.size() <= 1);  // (2)
   }
 
   void remove(At at) {
     used_ -= at->made.cost;
     index_.erase(at->key);
     entries_.erase(at);
+    assert(index_.size() == entries_.size());  // (1)
   }
 
   void finish(std::uint64_t key) {

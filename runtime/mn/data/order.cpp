@@ -37,6 +37,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
 #include <mn/core/random.hpp>
 
@@ -210,6 +211,7 @@ EpochOrder::EpochOrder(std::int64_t n, const OrderOptions& options, std::uint64_
     }
     window_firsts_.push_back(window_firsts_.back() + samples);
   }
+  assert(window_firsts_.back() == n);  // (1)
 }
 
 EpochOrder::Chunk EpochOrder::chunk(std::int64_t window, std::int64_t number) const {
@@ -256,7 +258,9 @@ std::int64_t OrderWindow::lane_length(std::int64_t lane) const {
   const auto chunks = static_cast<std::int64_t>(chunks_.size());
   const std::int64_t length = chunks_[lane % chunks].length;
   const std::int64_t adjacent = order_->options_.adjacent;
-  return length / adjacent + (lane / chunks < length % adjacent ? 1 : 0);
+  const std::int64_t samples = length / adjacent + (lane / chunks < length % adjacent ? 1 : 0);
+  assert(samples == order_->full_rounds() || samples == order_->full_rounds() + 1);  // (3)
+  return samples;
 }
 
 std::vector<OrderWindow::Rounds> OrderWindow::rounds(std::int64_t first, std::int64_t last) const {

@@ -1,6 +1,7 @@
 #include <mn/data/read_pool.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <system_error>
 
 namespace mn::data {
@@ -48,6 +49,7 @@ void ReadPool::work() {
 
 /// Each begun task wakes or starts one more thread: long tasks soon run on many threads, short tasks on few.
 void ReadPool::call_next(Job& job, std::unique_lock<std::mutex>& lock) {
+  assert(job.next < job.count && job.left > 0);
   const std::size_t i = job.next++;
   if (job.next == job.count) std::erase(jobs_, &job);
   if (!jobs_.empty() && idle_ == 0) start_thread();

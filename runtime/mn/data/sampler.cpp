@@ -12,7 +12,9 @@
 #include <mn/data/sampler.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cstdio>
+#include <cstdlib>
 #include <numeric>
 #include <string>
 
@@ -142,13 +144,16 @@ std::optional<SamplerStep> GlobalSampler::do_next() {
   step.consumed = last;
   step.ends_epoch = last == size() || (options().drop_last && size() - last < whole);
   step.indices = division_->samples(first, last, options().rank, options().ranks);
+  assert(std::abs(std::ssize(step.indices) * options().ranks - (last - first)) < options().ranks);  // (1)
   return step;
 }
 
 PartSampler::PartSampler(std::vector<std::int64_t> part_sizes, std::uint64_t fingerprint, const SamplerOptions& options)
     : Sampler(std::accumulate(part_sizes.begin(), part_sizes.end(), std::int64_t{0}), fingerprint, options),
       part_sizes_(std::move(part_sizes)),
-      order_(part_sizes_[options.rank], options.order, options.seed, 0) {}
+      order_(part_sizes_[options.rank], options.order, options.seed, 0) {
+  assert(std::ranges::max(part_sizes_) - std::ranges::min(part_sizes_) <= 1);  // (1)
+}
 
 std::int64_t PartSampler::do_steps_per_epoch() const {
   const std::int64_t b = options().batchsize;

@@ -25,6 +25,7 @@
 #include <mn/data/step_division.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
 
 namespace mn::data {
@@ -57,6 +58,7 @@ class Dealer {
         if (taken_[lane] == counts_[lane]) ++lane;
       }
     }
+    assert(taken_ == std::vector(counts_.begin(), counts_.end()));  // (1): no sample is left over
   }
 
   std::vector<LanePiece> pieces() && { return std::move(pieces_); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -53,6 +54,7 @@ class BatchBudget {
     largest_.made = std::max(largest_.made, took.made);
     largest_.kept = std::max(largest_.kept, took.kept);
     --in_work_;
+    assert(in_work_ >= 0);
     if (wanted) add_ready(took.kept);
     spare_.push_back(std::move(raw));
     if (used() > bytes_) spare_.pop_back();
@@ -61,6 +63,7 @@ class BatchBudget {
   void drop(std::int64_t kept) {
     --ready_;
     ready_bytes_ -= kept;
+    assert(ready_ >= 0 && ready_bytes_ >= 0);
   }
   /// The caller gets a ready batch.
   void hand_out(std::int64_t kept) {

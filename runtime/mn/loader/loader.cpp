@@ -21,6 +21,7 @@
 #include <mn/loader/loader.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -203,6 +204,7 @@ class DataLoader::Impl {
         if (!wake_.wait(lock, stop, [&] { return !todo_.empty() && has_room(); })) return;
         slot = std::move(todo_.front());
         todo_.pop_front();
+        assert(todo_.empty() || slot->order < todo_.front()->order);  // (7)
         raw = budget_.begin();
       }
       wake_.notify_one();  // there may be room for another batch

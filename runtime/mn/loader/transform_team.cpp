@@ -1,5 +1,6 @@
 #include <mn/loader/transform_team.hpp>
 
+#include <cassert>
 #include <system_error>
 
 namespace mn {
@@ -19,6 +20,7 @@ void TransformTeam::run(std::int64_t order, const std::function<void(const ForEa
     changed_.wait(lock, [&] { return may_begin(order); });
     waiting_.erase(order);
     ++active_;
+    assert(active_ <= threads_);  // (1)
   }
   changed_.notify_all();  // another thread may be first now
   const auto leave = [&] {
@@ -70,6 +72,7 @@ void TransformTeam::help() {
     changed_.wait(lock, [&] { return stop_ || may_help(); });
     if (stop_) return;
     ++active_;
+    assert(active_ <= threads_);  // (1)
     do do_next(lock);
     while (!jobs_.empty() && (waiting_.empty() || jobs_.begin()->first < *waiting_.begin()));
     --active_;
