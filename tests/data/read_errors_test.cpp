@@ -184,7 +184,7 @@ TEST_F(Shards, TheFirstOfManyBadShardsIsNamed) {
   const ShardTable table = make_fixed_shards(path_, 100 * 128);
   for (const std::size_t bad : {30u, 5u, 77u}) std::filesystem::remove(table.path(bad));
   for (int repeat = 0; repeat < 20; ++repeat) {
-    EXPECT_THAT(message_of<DataError>([&] { check_shards(table); }), HasSubstr("train-00005-of-00100.h5"));
+    EXPECT_THAT(message_of<DataError>([&] { table.check_all(); }), HasSubstr("train-00005-of-00100.h5"));
   }
 }
 
