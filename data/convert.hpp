@@ -3,20 +3,12 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
-
-#include <mn/data/dataset.hpp>
 
 #include "data/run_conversion.hpp"
 
 namespace mn::data {
-
-/// Writes a dataset of fixed samples as shards, in order, and then its manifest, in this process alone. Every shard
-/// gets `attributes`. Throws as run_conversion() does.
-ShardTable write_fixed_dataset(const Dataset& dataset, const ConvertOptions& options,
-                               std::map<std::string, std::string> attributes);
 
 /// A pair of IDX files, raw or gzip. Each process holds their content.
 ConversionResult convert_idx(const std::filesystem::path& images, const std::filesystem::path& labels,

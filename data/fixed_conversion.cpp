@@ -7,7 +7,6 @@
 #include <mn/core/error.hpp>
 
 #include "data/conversion_part.hpp"
-#include "data/convert.hpp"
 #include "data/locked_folder.hpp"
 
 namespace mn::data {
@@ -94,19 +93,6 @@ SampleSpec FixedConversion::spec(std::size_t output, std::int64_t most) const {
   SampleSpec spec = sources_[output]->spec();
   if (spec.num_classes() == kCountClasses) spec.fields[1].num_classes = most + 1;
   return spec;
-}
-
-ShardTable write_fixed_dataset(const Dataset& dataset, const ConvertOptions& options,
-                               std::map<std::string, std::string> attributes) {
-  const auto source = std::make_shared<DatasetSource>(std::shared_ptr<const Dataset>(&dataset, [](const Dataset*) {}));
-  FixedConversion conversion({{.output = {options.out, options.split},
-                               .request = {{"fingerprint", dataset.fingerprint()}},
-                               .attributes = std::move(attributes),
-                               .open = [&](const std::filesystem::path&, bool) { return source; }}},
-                             options.shard_bytes);
-  ConvertOptions alone = options;
-  alone.me = {};
-  return run_conversion(conversion, alone).tables.at(0);
 }
 
 }  // namespace mn::data

@@ -10,6 +10,7 @@
 
 #include "data/token_file.hpp"
 #include "images_fixture.hpp"
+#include "tests/data/write_fixed_dataset.hpp"
 
 namespace mn::data {
 namespace {

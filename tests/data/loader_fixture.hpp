@@ -13,7 +13,7 @@
 #include <mn/data/memory_dataset.hpp>
 #include <mn/loader/loader.hpp>
 
-#include "data/convert.hpp"
+#include "tests/data/write_fixed_dataset.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::test {

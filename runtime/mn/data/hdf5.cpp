@@ -145,13 +145,6 @@ H5 h5_element_type(DType dtype, bool is_unsigned) {
   return type;
 }
 
-DType h5_dtype(hid_t type, const std::string& what) {
-  for (const DType dtype : {DType::kUInt8, DType::kInt32, DType::kInt64, DType::kFloat32, DType::kFloat64}) {
-    if (H5Tequal(type, h5_stored_type(dtype)) > 0) return dtype;
-  }
-  throw DataError(what + " holds elements of another type than uint8, int32, int64, float32 and float64");
-}
-
 H5 h5_file_access(const std::string& what) {
   H5 access(H5Pcreate(H5P_FILE_ACCESS), what);
 // other versions have only an environment variable
@@ -265,7 +258,8 @@ void h5_read_array(hid_t group, const char* name, BufferView data) {
   const H5 source = open_within(group, name);
   const H5 type(H5Dget_type(source.get()), what);
   const H5 space(H5Dget_space(source.get()), what);
-  if (h5_dtype(type.get(), name) != data.dtype || elements(space, name) != static_cast<std::int64_t>(data.count)) {
+  if (H5Tequal(type.get(), h5_stored_type(data.dtype)) <= 0 ||
+      elements(space, name) != static_cast<std::int64_t>(data.count)) {
     throw DataError(std::string(name) + " has another type or length than it should");
   }
   if (data.count == 0) return;

@@ -62,8 +62,6 @@ class H5Lock {
 /// A new type for any dtype: 16-bit floats as numpy reads them (bfloat16 as the uint16 of its bits), bool as h5py
 /// stores it. `is_unsigned`: the unsigned integer of equal size.
 [[nodiscard]] H5 h5_element_type(DType dtype, bool is_unsigned = false);
-/// The dtype of a stored type. Throws DataError that names `what` for a type that has none.
-[[nodiscard]] DType h5_dtype(hid_t type, const std::string& what);
 
 /// Settings to open a file without HDF5's locks, which some network file systems lack. Files here have one writer each,
 /// and appear by rename(2).

@@ -5,16 +5,15 @@
 //
 //   chunk    a run of neighboring samples; windows × lanes / adjacent equal chunks (± 1) make the dataset
 //   window   a part of the epoch: lanes / adjacent random chunks, each cut into `adjacent` equal lanes (± 1)
-//   lane     a run of neighbors, which gives one sample a round: in storage order, so that blocks are used up one by
-//            one, or in random order (`mixed`) if each sample is a read of its own anyway
+//   lane     a run of neighbors, one sample a round: in storage order, or in random order (`mixed`) for large samples
 //   round    one sample of each lane, lane 0 first
 //
 // Lane i of a window is part i div V of chunk i mod V, V = lanes / adjacent: adjacent lanes of a round lie in different
 // chunks. A chunk is walked cyclically from a random phase on, so that two chunks align differently in each epoch.
 // `aligned` restricts phases to the beginnings of blocks.
 //
-// Packed data with blocks so long that R ranks would share lanes gets R times as many lanes as one rank has room for:
-// an epoch then reads about one block more than the dataset has for each lane of each window.
+// If blocks of packed data are so long that R ranks would share lanes, there are R times as many lanes as one rank has
+// room for: an epoch reads about one block more than the dataset has for each lane of each window.
 //
 // (1) An order is a bijection, for every n and all options: chunks and lanes cut [0, n) without gap or overlap, every
 //     lane gives each of its samples once, and the permutations of samples or chunks are bijections (Permutation).
@@ -27,10 +26,8 @@
 // rounds the right half, and halves are not swapped. The rounds are invertible for any round function, and cycle
 // walking restricts the bijection to [0, n).
 //
-// Cost: a position takes one permutation of six rounds, walked at most twice on average. An OrderWindow looks up its
-// chunks once; a position in it then takes no permutation, or one with `mixed`. The beginning of an epoch takes one
-// permutation for each chunk, to find the beginnings of windows. Memory: 8 bytes a window, and 24 bytes for each chunk
-// of a window in use.
+// Cost: a position takes one permutation of six rounds, walked at most twice on average; in an OrderWindow none, or one
+// with `mixed`. An epoch begins with one permutation a chunk. Memory: 8 bytes a window, 24 bytes a chunk of a window.
 //
 // Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, method 3.
 #include <mn/data/order.hpp>
