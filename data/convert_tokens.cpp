@@ -148,8 +148,7 @@ class TokenConversion final : public FixedConversion {
       Vocabulary given = Vocabulary::load(options_.vocabulary_file);
       if (files_.size() == 1 || given.end_of_text()) return given;
       throw DataError(options_.vocabulary_file +
-                          " has no token for the end of a text, which several texts need: it is of one text, make one "
-                          "of several",
+                          " has no end-of-text token, which several texts need: make a vocabulary from several texts",
                       true);
     }
     WordCounts words;

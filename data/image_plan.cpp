@@ -88,7 +88,7 @@ void ImagePlanWriter::finish(const ImageDivision& division) {
 
 void ImagePlan::damaged() const {
   throw DataError(records_.path().parent_path().string() +
-                  " is damaged: remove the folder that it is in, and start again");
+                  " is damaged: remove the output folder of the conversion, and start again");
 }
 
 ImagePlan::ImagePlan(const fs::path& folder, const ImageDivision& division)

@@ -49,7 +49,7 @@ void read_tokens(const std::filesystem::path& path, std::size_t width, std::int6
     std::uint32_t crc;
     std::memcpy(&crc, block.data() + values.size(), kCrcBytes);
     if (crc != crc32c(values)) {
-      throw DataError(path.string() + " is damaged: remove the folder that is converted to, and start again");
+      throw DataError(path.string() + " is damaged: remove the output folder of the conversion, and start again");
     }
     const auto found = values.subspan(static_cast<std::size_t>(at - number * kBlockTokens) * width);
     const std::size_t bytes = std::min(found.size(), out.size());

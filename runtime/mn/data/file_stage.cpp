@@ -135,7 +135,7 @@ void FileStage::work(const std::stop_token& stop) {
   } catch (const std::exception& error) {
     if (stop.stop_requested()) return;
     log_warning("no more files are copied to " + node_->file.folder().string() +
-                ", the others are read where they are: " + error.what());
+                ", further files are read from shared storage: " + error.what());
   }
 }
 
@@ -172,7 +172,7 @@ void FileStage::check_room(std::int64_t bytes) const {
   if (::fstatfs(node_->file.get(), &disk) != 0)
     throw DataError(with_errno("cannot see how full " + folder + " is", errno));
   if (options_.bytes == 0 && (disk.f_type == TMPFS_MAGIC || disk.f_type == RAMFS_MAGIC)) {
-    throw DataError(folder + " is memory: say how much of it copies may take (--stage-budget)");
+    throw DataError(folder + " is memory: give the copies a limit (--stage-budget)");
   }
   const auto block = static_cast<std::int64_t>(disk.f_bsize);
   const std::int64_t left = static_cast<std::int64_t>(disk.f_bavail) - bytes / block;

@@ -88,9 +88,9 @@ void OpenFiles::warn_of_little_room() {
   if (warned_) return;
   const auto [made, dropped] = blocks_.made_and_dropped();
   if (made < kFewBlocks || 2 * dropped < made || warned_.exchange(true)) return;
-  log_warning("blocks of " + table().folder() + " are read more than once: those in use have no room in " +
+  log_warning("blocks of " + table().folder() + " are read more than once: the blocks in use do not fit into " +
               std::to_string(block_room_ >> 20) +
-              " MiB; give the process more memory, or more of it to its loader (LoaderOptions::prefetch_bytes)");
+              " MiB; give the process, or its loader (LoaderOptions::prefetch_bytes), more memory");
 }
 
 void OpenFiles::share(int ranks) {

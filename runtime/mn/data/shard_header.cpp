@@ -157,7 +157,7 @@ UserBlock encode_header(const ShardHeader& given) {
     throw UsageError("samples of " + std::to_string(header.fields.size()) +
                      " fields do not fit into a shard: their description takes " +
                      std::to_string(spec_at + spec.size()) + " bytes of " + std::to_string(kHeaderCrcAt) +
-                     "; give them shorter names, or make one field of those of one dtype");
+                     "; shorten the names of fields, or join fields of one dtype");
   }
   StoredFields fields = {.begin = {},
                          .num_fields = static_cast<std::uint32_t>(header.fields.size()),

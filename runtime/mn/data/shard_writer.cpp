@@ -70,7 +70,8 @@ class ShardWriter::Impl {
   }
 
   void add(std::span<const std::byte> sample, std::int64_t label, const EncodedInfo& info) {
-    if (!is_labeled_) throw ArgumentError("a sample and a label for samples of other fields: give a list of all");
+    if (!is_labeled_)
+      throw ArgumentError("add(sample, label) is for samples of a labeled() spec: give add() a list of all fields");
     const std::size_t element = size_of(spec_[0].dtype);
     if (sample.size() % element != 0 || (spec_.is_fixed() && std::ssize(sample) != spec_[0].sample_bytes())) {
       throw ArgumentError("sample " + std::to_string(size_) + " has " + std::to_string(sample.size()) + " bytes, not " +

@@ -93,7 +93,7 @@ Vocabulary Vocabulary::of_characters(std::vector<std::string> characters) {
     const std::string& character = made.texts_[static_cast<std::size_t>(token)];
     const bool one = !character.empty() && data::first_character(character) == static_cast<int>(character.size());
     if (one && made.characters_.emplace(character, token).second) continue;
-    throw ArgumentError("a vocabulary's entry " + std::to_string(token) + " is not one character that is new");
+    throw ArgumentError("a vocabulary's entry " + std::to_string(token) + " is not a single new character");
   }
   if (made.texts_.empty()) throw ArgumentError("a vocabulary without characters");
   return made;
@@ -146,7 +146,7 @@ Vocabulary Vocabulary::from_json(const json& document, const std::string& source
     const bool is_tokenizer = document.is_object() && document.contains("added_tokens");
     throw DataError(source + " is not a vocabulary.json of `mnshard tokens`" +
                     (is_tokenizer ? " but a tokenizer of Hugging Face's" : "") +
-                    ": without a vocabulary file, one is made of the texts");
+                    ": without a vocabulary file, mnshard makes a vocabulary from the texts");
   }
   try {
     return read_json(source, read_whole);
