@@ -44,7 +44,7 @@ class FileStage {
 
   /// Whether there is a copy to use.
   [[nodiscard]] bool has_copy(std::size_t file) const noexcept { return state(file) == State::kReady; }
-  /// That copy.
+  /// The copy of a file; has_copy() must hold.
   [[nodiscard]] File copy_of(std::size_t file) const;
   /// Announces a read of the file, which is copied if there is room.
   void want(std::size_t file);

@@ -82,7 +82,7 @@ class OpenFiles {
   /// they would leave the page cache before their use.
   [[nodiscard]] bool reads_ahead() const noexcept { return options_.cache_bytes >= kMaxCacheBytes; }
 
-  /// As Dataset::share(), hold_at_most() and stage().
+  /// Implement Dataset::share(), hold_at_most() and stage().
   void share(int ranks);
   void hold_at_most(std::int64_t bytes);
   void stage(const StageOptions& options, std::shared_ptr<const StageNode> node);

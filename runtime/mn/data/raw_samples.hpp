@@ -36,12 +36,12 @@ struct RawSamples {
   std::int64_t count = 0;          ///< samples
   std::vector<RawColumn> columns;  ///< [fields] in the spec's order
 
-  /// None, with no columns.
+  /// No samples, no columns.
   RawSamples() = default;
   /// No samples; the columns are ready for add().
   explicit RawSamples(const SampleSpec& spec) { reset(spec, 0); }
 
-  /// Their number.
+  /// Number of samples.
   [[nodiscard]] std::int64_t size() const noexcept { return count; }
   /// Bytes of all columns.
   [[nodiscard]] std::int64_t bytes() const noexcept;

@@ -48,7 +48,7 @@ struct SampleSpec {
   [[nodiscard]] const FieldSpec& operator[](std::size_t position) const;
   /// The field called `name`. Throws ArgumentError that lists the names if there is none.
   [[nodiscard]] const FieldSpec& operator[](std::string_view name) const { return fields[position(name)]; }
-  /// Its position, likewise.
+  /// Position of the field called `name`. Throws ArgumentError that lists the names if there is none.
   [[nodiscard]] std::size_t position(std::string_view name) const;
 
   /// Whether all fields are.

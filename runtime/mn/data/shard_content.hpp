@@ -15,7 +15,7 @@
 
 namespace mn::data {
 
-/// All of one shard, in memory.
+/// The content of one shard, in memory.
 struct ShardContent {
   ShardContent() = default;
   explicit ShardContent(SampleSpec samples_spec) : spec(std::move(samples_spec)), samples(spec) {}

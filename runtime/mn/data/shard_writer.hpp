@@ -55,7 +55,7 @@ class ShardWriter {
   /// add() for an initializer list.
   void add(std::initializer_list<ConstBufferView> fields) { add(std::span(fields.begin(), fields.size())); }
   /// To samples of a labeled() spec: the bytes of an array, or an encoded image, and the class. `info` is kept for
-  /// images. Throws likewise, also for a label beyond 2147483647.
+  /// images. Throws the errors of add(fields), and ArgumentError for a label above 2147483647.
   void add(std::span<const std::byte> sample, std::int64_t label, const EncodedInfo& info = {});
   /// Number of samples added.
   [[nodiscard]] std::int64_t size() const noexcept;

@@ -56,7 +56,7 @@ class SubDataset final : public Dataset {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   /// Number of parts.
   [[nodiscard]] int ranks() const noexcept { return ranks_; }
-  /// As given.
+  /// The options given to the constructor.
   [[nodiscard]] const ScatterOptions& options() const noexcept { return options_; }
 
  private:
