@@ -14,9 +14,9 @@
 
 namespace mn {
 
-/// Minibatches of a dataset, epoch after epoch; each epoch has every sample exactly once. Shards: step k has equal samples
-/// for any number of ranks (GlobalSampler). Parts from a root's memory, or by_part: each rank walks its own part, and
-/// Batch::indices count in the part. Use from one thread.
+/// Minibatches of a dataset, epoch after epoch; each epoch has every sample exactly once. Shards: step k has equal
+/// samples for any number of ranks (GlobalSampler). Parts from a root's memory, or by_part: each rank walks its own
+/// part, and Batch::indices count in the part. Use from one thread.
 ///
 ///     auto train = mn::scatter_dataset(mn::open_dataset("mnist/train"), comm, {.shuffle = true});
 ///     mn::DataLoader loader(train, {.batchsize = 20, .device = comm->device()});
