@@ -11,6 +11,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/data/hdf5_reader.hpp>
+#include <mn/data/hdf5_table.hpp>
 
 namespace {
 
