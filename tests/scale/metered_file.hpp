@@ -88,7 +88,7 @@ class MeteredTable final : public data::ShardTable {
  public:
   MeteredTable(data::ShardTable table, std::int64_t sample_bytes, Meter& meter)
       : data::ShardTable(std::move(table)), sample_bytes_(sample_bytes), meter_(meter) {}
-  [[nodiscard]] std::filesystem::path path(std::size_t) const override { return "/dev/null"; }
+  [[nodiscard]] std::filesystem::path path(std::size_t) const override { return "/proc/self/exe"; }
   [[nodiscard]] std::shared_ptr<const data::StoredFile> open(std::size_t shard, File,
                                                              std::shared_ptr<data::IoCounters>) const override {
     return std::make_shared<const MeteredFile>(*this, shard, sample_bytes_, meter_);
