@@ -14,7 +14,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <mn/gradients/compression/flat_buffer.hpp>
+#include <mn/tensor/flat_buffer.hpp>
 
 namespace mn {
 

@@ -22,7 +22,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <mn/gradients/compression/flat_buffer.hpp>
+#include <mn/tensor/flat_buffer.hpp>
 #include <mn/gradients/gradient_watch.hpp>
 #include <mn/gradients/ready_hooks.hpp>
 #include <mn/gradients/sparse_gradients.hpp>

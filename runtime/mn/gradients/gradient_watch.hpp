@@ -17,7 +17,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <mn/gradients/compression/flat_buffer.hpp>
+#include <mn/tensor/flat_buffer.hpp>
 #include <mn/gradients/device_samples.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 

@@ -11,7 +11,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/trace.hpp>
-#include <mn/gradients/compression/flat_buffer.hpp>
+#include <mn/tensor/flat_buffer.hpp>
 #include <mn/tensor/device_times.hpp>
 #include <mn/tensor/modules.hpp>
 

@@ -12,16 +12,16 @@
 #include <ATen/ops/zeros.h>
 
 #include <mn/core/log.hpp>
-#include <mn/gradients/compression/flat_buffer.hpp>
+#include <mn/tensor/flat_buffer.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kGroupAlignment = 64;
 constexpr std::size_t kOwnTensors = 2;  // references to one storage by the buffer itself: the view and the message
 
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t aligned(std::size_t bytes) { return (bytes + kGroupAlignment - 1) / kGroupAlignment * kGroupAlignment; }
 
 /// The parameter's own memory order if its memory has no gaps, else the contiguous one.
 std::vector<std::int64_t> strides_for(const at::Tensor& parameter) {
