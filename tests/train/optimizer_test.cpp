@@ -16,6 +16,29 @@ using torch::optim::AdamOptions;
 using torch::optim::SGD;
 using torch::optim::SGDOptions;
 
+/// optimizer.hpp has these lines as its example. The ranks' minibatches differ in size.
+TEST_P(OptimizerTest, TheExampleInItsHeaderTrains) {
+  const auto& comm = comm_;
+  const auto model = std::make_shared<Net>();
+  const at::Tensor x = torch::sin(torch::arange(5 * (rank_ + 2))).view({-1, 5});
+  const std::vector<std::pair<at::Tensor, at::Tensor>> minibatches(3, {x, x.narrow(1, 0, 2)});
+  const at::Tensor before = model->second->weight.detach().clone();
+
+  auto optimizer = mn::create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(model->parameters(), 0.1), comm);
+  for (const auto& [inputs, targets] : minibatches) {
+    optimizer->zero_grad();
+    const at::Tensor loss = torch::mse_loss(model->forward(inputs), targets);
+    loss.backward();
+    mn::clip_grad_norm(*optimizer, 1.0, inputs.size(0));  // the norm of the mean gradient over all ranks
+    optimizer->step(inputs.size(0));                      // this rank's samples
+  }
+
+  EXPECT_FALSE(model->second->weight.equal(before));
+  at::Tensor mean = model->second->weight.detach().clone();
+  comm->allreduce(mean);
+  EXPECT_TRUE(torch::allclose(mean, model->second->weight * size_));
+}
+
 TEST_P(OptimizerTest, WrappingBroadcastsRankZerosParameters) {
   const at::Tensor p = parameter({3, 7}, rank_ + 4);
   const auto optimizer = sgd({p});

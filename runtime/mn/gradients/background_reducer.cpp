@@ -1,3 +1,5 @@
+#include <mn/gradients/background_reducer.hpp>
+
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>

@@ -1,6 +1,6 @@
-#include <algorithm>
-
 #include <mn/gradients/bucket_tuner.hpp>
+
+#include <algorithm>
 
 namespace mn {
 

@@ -1,8 +1,9 @@
+#include <mn/gradients/create_gradient_reduction.hpp>
+
 #include <mn/comm/communication_thread.hpp>
 #include <mn/comm/device/device_collectives.hpp>
 #include <mn/core/log.hpp>
 #include <mn/gradients/compression/create_gradient_averager.hpp>
-#include <mn/gradients/create_gradient_reduction.hpp>
 #include <mn/gradients/double_buffered_reduction.hpp>
 #include <mn/gradients/one_node_reduction.hpp>
 #include <mn/gradients/overlapped_reduction.hpp>
@@ -16,28 +17,22 @@ class DirectReduction : public GradientReduction {
  public:
   DirectReduction(GradientBuffer gradients, std::shared_ptr<Communicator> comm,
                   std::shared_ptr<GradientAverager> averager)
-      : GradientReduction(std::move(averager)), comm_(std::move(comm)), gradients_(std::move(gradients)) {}
+      : GradientReduction(std::move(comm), std::move(averager)) {
+    gradients_.emplace(std::move(gradients));
+  }
 
-  const GradientBuffer& gradients() const noexcept override { return gradients_; }
-  void train_only(const std::vector<bool>& parameters) override { gradients_.train_only(parameters); }
-  void clear() override { gradients_.clear(); }
-  bool reduce(const StepWeight& weight) override {
-    FlatBuffer& flat = gradients_.flat();
-    StepAgreement agreement = gradients_.collect(weight);
+  ReductionResult reduce(const StepWeight& weight, bool has_fault) override {
+    FlatBuffer& flat = gradients_->flat();
+    StepAgreement agreement = gradients_->collect(weight, {.fault = has_fault});
     agreement.agree(*comm_);  // first, while a device still runs backward
-    averager().allreduce(flat, 0, flat.messages().size(), weight.counted, *comm_);
+    averager().allreduce(flat, 0, flat.messages().size(), weight.divisor, *comm_);
     agreement.read(flat.tail());
-    return gradients_.finish(flat, agreement);
+    return gradients_->finish(flat, agreement);
   }
   void finish() override {
     if (auto* const device = comm_->device_collectives()) device->wait();
   }
   void watch_graph() override { watch_work_of(*comm_); }
-
- private:
-  GradientBuffer& buffer() noexcept override { return gradients_; }
-  std::shared_ptr<Communicator> comm_;
-  GradientBuffer gradients_;
 };
 
 GradientWatch::Depth watch_depth(const OptimizerOptions& options, const Communicator& comm) {

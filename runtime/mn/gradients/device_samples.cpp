@@ -1,3 +1,5 @@
+#include <mn/gradients/device_samples.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -9,8 +11,6 @@
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
-
-#include <mn/gradients/device_samples.hpp>
 
 namespace mn {
 namespace {

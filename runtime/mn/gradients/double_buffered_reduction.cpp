@@ -1,10 +1,11 @@
+#include <mn/gradients/double_buffered_reduction.hpp>
+
 #include <exception>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
 
 #include <mn/core/log.hpp>
-#include <mn/gradients/double_buffered_reduction.hpp>
 
 namespace mn {
 
@@ -12,16 +13,14 @@ DoubleBufferedReduction::DoubleBufferedReduction(std::vector<at::Tensor> paramet
                                                  const SparseGradients::Known& sparse,
                                                  std::shared_ptr<Communicator> comm,
                                                  std::shared_ptr<GradientAverager> averager, GradientWatch::Depth watch)
-    : GradientReduction(averager),
-      comm_(std::move(comm)),
-      background_(*comm_),
-      gradients_(std::move(parameters), sparse, background_.communicator(), watch) {
+    : GradientReduction(std::move(comm), averager) {
+  Communicator& background = background_.emplace(*comm_).communicator();
+  gradients_.emplace(std::move(parameters), sparse, background, watch);
   for (auto& shared : in_flight_) {
-    Communicator& background = background_.communicator();
-    auto buffer = std::make_unique<FlatBuffer>(gradients_.inside(), gradients_.flat().tail_count(), background);
+    auto buffer = std::make_unique<FlatBuffer>(gradients_->inside(), gradients_->flat().tail_count(), background);
     shared = std::make_shared<Shared>(std::move(buffer), averager);
   }
-  averager->lay_out({}, background_.communicator());
+  averager->lay_out({}, background);
 }
 
 DoubleBufferedReduction::~DoubleBufferedReduction() {
@@ -34,37 +33,37 @@ DoubleBufferedReduction::~DoubleBufferedReduction() {
 }
 
 void DoubleBufferedReduction::train_only(const std::vector<bool>& parameters) {
-  background_.wait();
-  gradients_.train_only(parameters);
+  background_->wait();
+  gradients_->train_only(parameters);
   for (const auto& shared : in_flight_) shared->buffer->send_only(parameters);
 }
 
-bool DoubleBufferedReduction::reduce(const StepWeight& weight) {
-  StepAgreement agreement = gradients_.collect(weight);
+ReductionResult DoubleBufferedReduction::reduce(const StepWeight& weight, bool has_fault) {
+  StepAgreement agreement = gradients_->collect(weight, {.fault = has_fault});
   agreement.agree(*comm_);
   const auto next = in_flight_[next_];  // free: the last flush() has waited for its reduction and applied its mean
   const std::size_t messages = next->buffer->messages().size();
   for (std::size_t m = 0; m < messages; ++m) next->buffer->let_go(m);  // where the program has kept a mean
-  next->buffer->copy_from(gradients_.flat());
+  next->buffer->copy_from(gradients_->flat());
   next->agreement = std::move(agreement);
   // The last step's mean is applied from the other buffer before this step's reduction can need it.
-  const bool any = flush();
-  background_.submit([next, messages, counted = weight.counted](Communicator& comm) {
-    next->averager->allreduce(*next->buffer, 0, messages, counted, comm);
+  const ReductionResult last = flush();
+  background_->submit([next, messages, divisor = weight.divisor](Communicator& comm) {
+    next->averager->allreduce(*next->buffer, 0, messages, divisor, comm);
   });
   next_ = 1 - next_;
   started_ = true;
-  return any;
+  return last;
 }
 
-bool DoubleBufferedReduction::flush() {
-  background_.wait();
-  if (!std::exchange(started_, false)) return false;
+ReductionResult DoubleBufferedReduction::flush() {
+  background_->wait();
+  if (!std::exchange(started_, false)) return {};
   Shared& last = *in_flight_[1 - next_];
   last.agreement.read(last.buffer->tail());
-  if (!gradients_.finish(*last.buffer, last.agreement)) return false;
-  averager().commit();
-  return true;
+  const ReductionResult result = gradients_->finish(*last.buffer, last.agreement);
+  if (result.has_mean) averager().commit();
+  return result;
 }
 
 }  // namespace mn

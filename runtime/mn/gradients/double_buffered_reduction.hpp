@@ -12,7 +12,6 @@
 #include <memory>
 #include <vector>
 
-#include <mn/gradients/background_reducer.hpp>
 #include <mn/gradients/gradient_reduction.hpp>
 
 namespace mn {
@@ -24,25 +23,19 @@ class DoubleBufferedReduction : public GradientReduction {
                           GradientWatch::Depth watch);
   ~DoubleBufferedReduction() override;
 
-  const GradientBuffer& gradients() const noexcept override { return gradients_; }
   void train_only(const std::vector<bool>& parameters) override;
-  void clear() override { gradients_.clear(); }
-  bool reduce(const StepWeight& weight) override;
-  bool flush() override;
-  void finish() override { background_.finish(); }
+  ReductionResult reduce(const StepWeight& weight, bool has_fault) override;
+  ReductionResult flush() override;
+  void finish() override { background_->finish(); }
   void commit() override {}  // flush() has, before the next reduction reads the residuals
 
  private:
-  GradientBuffer& buffer() noexcept override { return gradients_; }
   struct Shared {
     std::unique_ptr<FlatBuffer> buffer;
     std::shared_ptr<GradientAverager> averager;
     StepAgreement agreement = {};  // that of the step whose gradients the buffer has
   };
 
-  std::shared_ptr<Communicator> comm_;  // for the hosts' agreements
-  BackgroundReducer background_;
-  GradientBuffer gradients_;
   std::array<std::shared_ptr<Shared>, 2> in_flight_;
   std::size_t next_ = 0;  // the buffer that the next step fills
   bool started_ = false;  // the other one holds, or will hold, a mean that was not yielded

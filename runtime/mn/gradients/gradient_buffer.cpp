@@ -1,9 +1,9 @@
+#include <mn/gradients/gradient_buffer.hpp>
+
 #include <utility>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-
-#include <mn/gradients/gradient_buffer.hpp>
 
 namespace mn {
 namespace {
@@ -54,7 +54,6 @@ void GradientBuffer::train_only(std::vector<bool> parameters) {
 void GradientBuffer::clear() {
   for (const auto& parameter : parameters_) parameter.mutable_grad().reset();
   watch_->forget();
-  tells_fault_ = false;
 }
 
 void GradientBuffer::scale(double factor) {
@@ -110,7 +109,7 @@ void GradientBuffer::collect_one(std::size_t i, StepAgreement& own) {
   }
   if (stays_outside) {
     own.outside.gradients[i] = grad.is_same(flat_->view(i)) ? grad.clone() : grad;
-    if (!sparse_.known()[i]) own.show_sparse();
+    if (!sparse_.known()[i]) own.add_new_sparse();
   }
   flat_->let_go(flat_->message_index(i));  // (3): as in move_into()
   flat_->view(i).zero_();                  // adds nothing to the other ranks' sum
@@ -118,10 +117,8 @@ void GradientBuffer::collect_one(std::size_t i, StepAgreement& own) {
 
 StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreement::Signals& signals) {
   const at::NoGradGuard no_grad;
-  misweighed_ = false;
   StepAgreement own(weight, parameters_.size(), signals);
   own.outside.factor = weight.factor;
-  if (std::exchange(tells_fault_, false)) own.show_fault();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (is_trained_[i]) collect_one(i, own);
   }
@@ -131,15 +128,15 @@ StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreem
   return own;
 }
 
-bool GradientBuffer::finish(FlatBuffer& reduced, const StepAgreement& agreement) {
+ReductionResult GradientBuffer::finish(FlatBuffer& reduced, const StepAgreement& agreement) {
   const at::NoGradGuard no_grad;
-  const double weight = reduced.mean_weight(agreement.weight());
-  misweighed_ = agreement.misweighed(weight);
-  any_fault_ = agreement.shows_fault();
-  if (weight == 0) return false;
-  if (weight != 1) reduced.scale(1 / weight);
-  if (agreement.shows_sparse()) sparse_.learn(agreement.outside);
-  const auto outside = sparse_.mean(agreement.outside, weight);
+  const double divisor = reduced.without_rounding(agreement.divisor());
+  const ReductionResult result = {
+      .has_mean = divisor != 0, .any_fault = agreement.any_fault(), .misweighed = agreement.misweighed(divisor)};
+  if (!result.has_mean) return result;
+  if (divisor != 1) reduced.scale(1 / divisor);
+  if (agreement.any_new_sparse()) sparse_.learn(agreement.outside);
+  const auto outside = sparse_.mean(agreement.outside, divisor);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!is_trained_[i]) continue;
     // (2) None on every rank stays None, so that no rank's update touches the parameter.
@@ -149,7 +146,7 @@ bool GradientBuffer::finish(FlatBuffer& reduced, const StepAgreement& agreement)
     if (found == outside.end()) continue;
     grad = grad.defined() ? grad.add_(found->second) : found->second;
   }
-  return true;
+  return result;
 }
 
 }  // namespace mn

@@ -22,13 +22,20 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <mn/tensor/flat_buffer.hpp>
 #include <mn/gradients/gradient_watch.hpp>
 #include <mn/gradients/ready_hooks.hpp>
 #include <mn/gradients/sparse_gradients.hpp>
 #include <mn/gradients/step_agreement.hpp>
+#include <mn/tensor/flat_buffer.hpp>
 
 namespace mn {
+
+/// What a reduction has found; the same on all ranks but for `misweighed`.
+struct ReductionResult {
+  bool has_mean = false;    ///< the gradients are the mean now; false: all weights are 0, or none was under way
+  bool any_fault = false;   ///< a rank had found a fault, or may be misweighed
+  bool misweighed = false;  ///< this rank weighs otherwise than the mean, although its backward took all to be equal
+};
 
 class GradientBuffer {
  public:
@@ -43,13 +50,15 @@ class GradientBuffer {
   [[nodiscard]] bool is_outside(std::size_t i) const { return outside_[i]; }
   /// Whether it has room for gradients that have turned out to be sparse.
   [[nodiscard]] bool is_too_large() const { return outside_ != sparse_.known(); }
-  [[nodiscard]] FlatBuffer& flat() const noexcept { return *flat_; }
+  [[nodiscard]] FlatBuffer& flat() noexcept { return *flat_; }
+  [[nodiscard]] const FlatBuffer& flat() const noexcept { return *flat_; }
   /// What buffers of the same layout are made for.
   [[nodiscard]] std::vector<at::Tensor> inside() const { return without_sparse(parameters_, outside_); }
   /// For tasks that outlive this object.
-  [[nodiscard]] const std::shared_ptr<FlatBuffer>& shared_flat() const noexcept { return flat_; }
+  [[nodiscard]] const std::shared_ptr<FlatBuffer>& shared_flat() noexcept { return flat_; }
   /// Called by the gradients' hooks.
-  [[nodiscard]] GradientWatch& watch() const noexcept { return *watch_; }
+  [[nodiscard]] GradientWatch& watch() noexcept { return *watch_; }
+  [[nodiscard]] const GradientWatch& watch() const noexcept { return *watch_; }
 
   /// The first parameter whose gradient another living buffer takes, too.
   [[nodiscard]] std::optional<std::size_t> taken_twice() const { return hooks_->moved_twice(); }
@@ -78,22 +87,14 @@ class GradientBuffer {
   void weigh_early(std::size_t i, double factor);
   [[nodiscard]] bool weighed_early() const noexcept { return weighed_early_; }
 
-  /// The next collect() tells the other ranks of a fault that this one has found.
-  void tell_fault() noexcept { tells_fault_ = true; }
-  /// Whether any rank had told of one, or may be misweighed(), when collect() made what the last finish() ended.
-  [[nodiscard]] bool any_fault() const noexcept { return any_fault_; }
-
   /// Makes the buffer ready to be reduced: copies foreign gradients in, zeros where there are none, multiplies by the
   /// weight's factor if it is not 1, and fills the tail. Returns what this rank has to say.
   [[nodiscard]] StepAgreement collect(const StepWeight& weight, const StepAgreement::Signals& signals = {});
 
   /// Collective. Call after `reduced` (this buffer, or another of the same layout) became the mean over ranks of what
   /// collect() left, and `agreement` is what they agreed on. Gradients become the weighted mean, as views of `reduced`
-  /// or sparse, and None where no rank has one. False if all weights are 0: then there is no mean.
-  [[nodiscard]] bool finish(FlatBuffer& reduced, const StepAgreement& agreement);
-  /// Whether finish() found that the ranks' weights differ where a backward took them to be equal, since the last
-  /// collect().
-  [[nodiscard]] bool misweighed() const noexcept { return misweighed_; }
+  /// or sparse, and None where no rank has one.
+  [[nodiscard]] ReductionResult finish(FlatBuffer& reduced, const StepAgreement& agreement);
 
  private:
   void collect_one(std::size_t i, StepAgreement& own);
@@ -106,9 +107,6 @@ class GradientBuffer {
   std::vector<bool> is_trained_;
   std::vector<std::optional<std::uint32_t>> ready_version_;  // [parameters] of the view when it was marked
   bool weighed_early_ = false;                               // all that are ready are
-  bool misweighed_ = false;
-  bool tells_fault_ = false;
-  bool any_fault_ = false;
   std::shared_ptr<GradientWatch> watch_;
   std::unique_ptr<ReadyHooks> hooks_;  // they share flat_ and watch_, so this object can move
 };

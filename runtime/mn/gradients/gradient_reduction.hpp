@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/gradients/background_reducer.hpp>
 #include <mn/gradients/compression/gradient_averager.hpp>
 #include <mn/gradients/gradient_buffer.hpp>
 #include <mn/gradients/step_promise.hpp>
@@ -22,17 +23,14 @@ class GradientReduction {
   GradientReduction(const GradientReduction&) = delete;
   GradientReduction& operator=(const GradientReduction&) = delete;
 
-  [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return gradients().parameters(); }
+  [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return gradients_->parameters(); }
   /// Where they lie.
-  [[nodiscard]] virtual const GradientBuffer& gradients() const noexcept = 0;
-  /// The next reduce() tells the other ranks of a fault that this one has found: GradientBuffer::any_fault().
-  void tell_fault() { buffer().tell_fault(); }
+  [[nodiscard]] GradientBuffer& gradients() noexcept { return *gradients_; }
+  [[nodiscard]] const GradientBuffer& gradients() const noexcept { return *gradients_; }
   /// Collective, the same on every rank, and not within backward: the other parameters are frozen, and cost nothing.
-  virtual void train_only(const std::vector<bool>& parameters) = 0;
+  virtual void train_only(const std::vector<bool>& parameters) { gradients_->train_only(parameters); }
   /// Every gradient becomes None.
-  virtual void clear() = 0;
-  /// Multiplies this rank's gradients, before reduce(). Local.
-  void scale(double factor) { buffer().scale(factor); }
+  virtual void clear() { gradients_->clear(); }
   /// Promises that one backward follows and then reduce() with that factor, with nothing between them that changes
   /// gradients. Local.
   virtual void announce(StepPromise::Weight /*weight*/) {}
@@ -40,12 +38,13 @@ class GradientReduction {
   [[nodiscard]] virtual bool has_given_away() const { return false; }
   /// Local, before reduce(): throws UsageError if this rank has broken the promise and others have relied on it.
   virtual void check_promise(const StepWeight& /*weight*/) const {}
-  /// Makes the gradients the mean over ranks: Σ factorᵣ gᵣ / Σ countedᵣ. False if there is no mean to apply.
-  [[nodiscard]] virtual bool reduce(const StepWeight& weight) = 0;
+  /// Makes the gradients the mean over ranks: Σ factorᵣ gᵣ / Σ divisorᵣ. `has_fault`: this rank has found one, of which
+  /// all ranks learn.
+  [[nodiscard]] virtual ReductionResult reduce(const StepWeight& weight, bool has_fault) = 0;
   /// The mean that reduce() left is applied: the residuals of its compression are kept.
   virtual void commit() { averager_->commit(); }
-  /// Makes the gradients a mean that reduce() has not yielded yet. False if there is none.
-  [[nodiscard]] virtual bool flush() { return false; }
+  /// Makes the gradients a mean that reduce() has not yielded yet, if there is one.
+  [[nodiscard]] virtual ReductionResult flush() { return {}; }
   /// Waits for what reduce() has enqueued on a device, and throws what went wrong in it.
   virtual void finish() {}
   /// Whether it reduces the next step as it did the last one: nothing is left to be learned or tried. The same on all
@@ -60,14 +59,18 @@ class GradientReduction {
   [[nodiscard]] GradientAverager& averager() noexcept { return *averager_; }
   /// Bytes of gradients that this rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept {
-    return averager_->bytes_sent() + gradients().sparse().bytes_sent();
+    return averager_->bytes_sent() + gradients_->sparse().bytes_sent();
   }
 
  protected:
-  [[nodiscard]] virtual GradientBuffer& buffer() noexcept = 0;
-  /// `averager` is shared with the tasks of a communication thread.
-  explicit GradientReduction(std::shared_ptr<GradientAverager> averager) : averager_(std::move(averager)) {}
+  /// `averager` is shared with the tasks of a communication thread. The derived class makes the buffer.
+  GradientReduction(std::shared_ptr<Communicator> comm, std::shared_ptr<GradientAverager> averager)
+      : comm_(std::move(comm)), averager_(std::move(averager)) {}
   [[nodiscard]] bool paused() const noexcept { return !pause_.expired(); }
+
+  std::shared_ptr<Communicator> comm_;
+  std::optional<BackgroundReducer> background_;  // whose communicator has the buffer's memory; no value: comm_ has it
+  std::optional<GradientBuffer> gradients_;
 
  private:
   std::shared_ptr<GradientAverager> averager_;

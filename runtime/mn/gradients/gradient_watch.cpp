@@ -1,3 +1,5 @@
+#include <mn/gradients/gradient_watch.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -10,7 +12,6 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/random.hpp>
-#include <mn/gradients/gradient_watch.hpp>
 
 namespace mn {
 namespace {
@@ -133,7 +134,7 @@ std::optional<std::size_t> GradientWatch::changed_earlier() const {
   return samples_ ? samples_->found() : std::nullopt;
 }
 
-std::optional<std::size_t> GradientWatch::changed() {
+std::optional<std::size_t> GradientWatch::find_change() {
   // Before the comparison of this step, which some ranks' devices may have made at once: their peers would then wait
   // in a reduction that they never reach.
   const auto earlier = changed_earlier();

@@ -17,8 +17,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <mn/tensor/flat_buffer.hpp>
 #include <mn/gradients/device_samples.hpp>
+#include <mn/tensor/flat_buffer.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 
 namespace mn {
@@ -47,8 +47,8 @@ class GradientWatch {
 
   /// The first gradient that is not as its last backward left it, or was not in an earlier step (2). Gradients that
   /// were zeroed are new, not changed. Once a step.
-  [[nodiscard]] std::optional<std::size_t> changed();
-  /// Gradients that changed in earlier steps, as far as the device has compared them.
+  [[nodiscard]] std::optional<std::size_t> find_change();
+  /// A gradient that changed in an earlier step, as far as the device has compared them.
   [[nodiscard]] std::optional<std::size_t> changed_earlier() const;
 
   /// The gradients that are there have been reduced.

@@ -25,22 +25,18 @@ class OneNodeReduction : public GradientReduction {
   OneNodeReduction(GradientBuffer gradients, std::unique_ptr<SharedReducer> reducer, std::shared_ptr<Communicator> comm,
                    std::shared_ptr<GradientAverager> averager, std::shared_ptr<Trace> trace);
 
-  const GradientBuffer& gradients() const noexcept override { return gradients_; }
   void train_only(const std::vector<bool>& parameters) override;
   void clear() override;
   void announce(StepPromise::Weight weight) override;
   bool has_given_away() const override { return published_ > 0; }
-  void check_promise(const StepWeight& weight) const override { promise_.check(weight, gradients_, published_); }
-  bool reduce(const StepWeight& weight) override;
+  void check_promise(const StepWeight& weight) const override { promise_.check(weight, *gradients_, published_); }
+  ReductionResult reduce(const StepWeight& weight, bool has_fault) override;
 
  private:
-  GradientBuffer& buffer() noexcept override { return gradients_; }
   void ready(std::size_t i);
   [[nodiscard]] bool is_final(std::size_t message) const;
   void forget_published();
 
-  std::shared_ptr<Communicator> comm_;
-  GradientBuffer gradients_;
   std::unique_ptr<SharedReducer> reducer_;
   std::shared_ptr<Trace> trace_;
   StepPromise promise_;

@@ -1,7 +1,8 @@
+#include <mn/gradients/optimizer_options.hpp>
+
 #include <string>
 
 #include <mn/core/error.hpp>
-#include <mn/gradients/optimizer_options.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/gradients/overlapped_reduction.hpp>
+
 #include <algorithm>
 #include <exception>
 #include <span>
@@ -9,7 +11,6 @@
 
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/gradients/overlapped_reduction.hpp>
 #include <mn/tensor/stream_order.hpp>
 #include <mn/tensor/tensor.hpp>
 
@@ -26,13 +27,12 @@ std::vector<std::size_t> candidate_sizes(const OptimizerOptions& options) {
 OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, const SparseGradients::Known& sparse,
                                          std::shared_ptr<Communicator> comm, std::shared_ptr<GradientAverager> averager,
                                          GradientWatch::Depth watch, const OptimizerOptions& options)
-    : GradientReduction(averager),
-      comm_(std::move(comm)),
-      background_(*comm_),
+    : GradientReduction(std::move(comm), averager),
       watch_(watch),
       shared_(std::make_shared<Shared>()),
       learning_(!options.deterministic),
       tuner_(candidate_sizes(options), comm_->device()) {
+  background_.emplace(*comm_);
   shared_->averager = std::move(averager);
   parts_expected_.assign(parameters.size(), 1);
   is_trained_.assign(parameters.size(), true);
@@ -62,18 +62,18 @@ void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, const Spar
   shared_->own.reset();
   gradients_.reset();
   order_ = std::move(order);
-  gradients_.emplace(std::move(parameters), sparse, background_.communicator(), watch_, order_, std::move(noted));
+  gradients_.emplace(std::move(parameters), sparse, background_->communicator(), watch_, order_, std::move(noted));
   hooks_.emplace(this->parameters(), [this](std::size_t i) { ready(i); });  // after the buffer's own
   gradients_->train_only(is_trained_);
   shared_->own = gradients_->shared_flat();
   if (copies) make_copy();
-  averager().lay_out(order_, background_.communicator());
+  averager().lay_out(order_, background_->communicator());
   plan(tuner_.bucket_bytes());
 }
 
 void OverlappedReduction::make_copy() {
   shared_->copy = std::make_unique<FlatBuffer>(gradients_->inside(), shared_->own->tail_count(),
-                                               background_.communicator(), order_);
+                                               background_->communicator(), order_);
   shared_->copy->send_only(is_trained_);
 }
 
@@ -150,9 +150,9 @@ bool OverlappedReduction::may_launch() {
 
 void OverlappedReduction::launch_early() {
   // Without a promise: as the losses were weighed so far.
-  const StepWeight weight = promise_.weight().value_or(StepWeight{.counted = gradients_->watch().weight_so_far()});
+  const StepWeight weight = promise_.weight().value_or(StepWeight{.divisor = gradients_->watch().weight_so_far()});
   disturbed_ = disturbed_ || (launched_ > 0 && !in_place_ && weight.factor != weight_.factor);
-  if (launched_ == 0) weight_ = weight;                 // the averager takes `counted` of the first bucket for all
+  if (launched_ == 0) weight_ = weight;                 // the averager takes the divisor of the first bucket for all
   const double factor = in_place_ ? 1 : weight.factor;  // in place it is weighed already
   const std::size_t before = launched_ == 0 ? 0 : end_of(launched_ - 1);
   while (launched_ < buckets_.size() && missing_[launched_] == 0) launch(launched_, factor);
@@ -172,14 +172,14 @@ void OverlappedReduction::launch(std::size_t bucket, double factor) {
 }
 
 void OverlappedReduction::submit_messages(std::size_t first, std::size_t count, double factor) {
-  const auto part = std::make_shared<Part>(shared_, first, count, factor, weight_.counted, makes_copies());
+  const auto part = std::make_shared<Part>(shared_, first, count, factor, weight_.divisor, makes_copies());
   if (part->is_copy) {
     // Here, not in the background: the program may look at a mean that it has kept meanwhile.
     for (std::size_t m = first; m < first + count; ++m) shared_->copy->let_go(m);
     if (comm_->device().type != DeviceType::kCpu) part->copy();  // enqueued where the gradients were written
     parts_.push_back(part);
   }
-  background_.submit([part](Communicator& comm) { part->reduce(comm); });
+  background_->submit([part](Communicator& comm) { part->reduce(comm); });
 }
 
 void OverlappedReduction::Part::copy() {
@@ -192,7 +192,7 @@ void OverlappedReduction::Part::reduce(Communicator& comm) {
   // A compressor writes tensors. What a task writes in place must not count as a write by the program, which would have
   // broken its promise.
   const at::AutoDispatchBelowADInplaceOrView no_versions;
-  shared->averager->allreduce(is_copy ? *shared->copy : *shared->own, first, count, weight, comm);
+  shared->averager->allreduce(is_copy ? *shared->copy : *shared->own, first, count, divisor, comm);
 }
 
 /// From now on no task reads this rank's own gradients, unless they are reduced in place.
@@ -205,24 +205,24 @@ void OverlappedReduction::finish_copies() {
 bool OverlappedReduction::is_stale(const StepWeight& weight) const {
   if (launched_ == 0 || in_place_) return false;
   if (disturbed_ || weight.factor != weight_.factor) return true;
-  if (shared_->averager->uses_weight() && weight.counted != weight_.counted) return true;
+  if (shared_->averager->uses_divisor() && weight.divisor != weight_.divisor) return true;
   for (std::size_t i = 0; i < parameters().size(); ++i) {
     if (bucket_of_[i] < launched_ && !gradients_->unchanged_since_ready(i)) return true;
   }
   return false;
 }
 
-bool OverlappedReduction::reduce(const StepWeight& weight) {
+ReductionResult OverlappedReduction::reduce(const StepWeight& weight, bool has_fault) {
   finish_copies();
-  StepAgreement agreement =
-      gradients_->collect(weight, {.stale = is_stale(weight), .in_place = in_place_, .wants_copy = wants_copy_});
+  StepAgreement agreement = gradients_->collect(
+      weight, {.fault = has_fault, .stale = is_stale(weight), .in_place = in_place_, .wants_copy = wants_copy_});
   agreement.agree(*comm_);
   weight_ = weight;
   FlatBuffer& reduced = makes_copies() ? *shared_->copy : *shared_->own;
   while (launched_ < buckets_.size()) launch(launched_, 1);  // collect() has multiplied this rank's own
   const std::size_t all = reduced.messages().size();
   if (reduced.tail_count() > 0) submit_messages(all - 1, 1, 1);
-  background_.wait();
+  background_->wait();
   agreement.read(reduced.tail());
   launched_ = 0;  // also if this step throws below
   in_place_ = disturbed_ = wants_copy_ = false;
@@ -230,11 +230,11 @@ bool OverlappedReduction::reduce(const StepWeight& weight) {
     if (agreement.signals().in_place)
       StepPromise::fail("a rank that has not promised it changed its gradients or its samples");
     submit_messages(0, all, 1);
-    background_.wait();
+    background_->wait();
   }
-  const bool any = gradients_->finish(reduced, agreement);
+  const ReductionResult result = gradients_->finish(reduced, agreement);
   end_step(agreement);
-  return any;
+  return result;
 }
 
 void OverlappedReduction::end_step(const StepAgreement& agreement) {
@@ -248,7 +248,7 @@ void OverlappedReduction::end_step(const StepAgreement& agreement) {
   forget_gradients();
 }
 
-void OverlappedReduction::watch_graph() { watch_work_of(background_.communicator()); }
+void OverlappedReduction::watch_graph() { watch_work_of(background_->communicator()); }
 
 void OverlappedReduction::learn_order() {
   if (!std::exchange(learning_, false)) return;
@@ -291,7 +291,7 @@ void OverlappedReduction::drain() {
   const bool spoils_own = launched_ < static_cast<std::size_t>(most) && !shared_->copy && !in_place_;
   for (std::size_t m = 0; spoils_own && m < shared_->own->messages().size(); ++m) shared_->own->let_go(m);
   while (launched_ < static_cast<std::size_t>(most)) launch(launched_, 1);
-  background_.wait();
+  background_->wait();
   launched_ = 0;
   in_place_ = disturbed_ = false;
 }

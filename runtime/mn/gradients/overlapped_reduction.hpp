@@ -45,7 +45,6 @@ class OverlappedReduction : public GradientReduction {
                       GradientWatch::Depth watch, const OptimizerOptions& options);
   ~OverlappedReduction() override;
 
-  const GradientBuffer& gradients() const noexcept override { return *gradients_; }
   void train_only(const std::vector<bool>& parameters) override;
   void clear() override;
   void announce(StepPromise::Weight weight) override;
@@ -53,13 +52,12 @@ class OverlappedReduction : public GradientReduction {
   void check_promise(const StepWeight& weight) const override {
     promise_.check(weight, *gradients_, in_place_ ? end_of(launched_ - 1) : 0);
   }
-  bool reduce(const StepWeight& weight) override;
-  void finish() override { background_.finish(); }
+  ReductionResult reduce(const StepWeight& weight, bool has_fault) override;
+  void finish() override { background_->finish(); }
   bool is_settled() const override { return !learning_ && !order_to_come_ && tuner_.is_done(); }
   void watch_graph() override;
 
  private:
-  GradientBuffer& buffer() noexcept override { return *gradients_; }
   void lay_out(std::vector<at::Tensor> parameters, const SparseGradients::Known& sparse,
                std::vector<std::size_t> order);
   void make_copy();
@@ -94,17 +92,14 @@ class OverlappedReduction : public GradientReduction {
     std::shared_ptr<Shared> shared;
     std::size_t first;
     std::size_t count;
-    double factor;  // that the copy is multiplied by
-    double weight;  // StepWeight::counted
-    bool is_copy;   // else in place
+    double factor;   // that the copy is multiplied by
+    double divisor;  // StepWeight::divisor
+    bool is_copy;    // else in place
     std::once_flag copied = {};
   };
 
-  std::shared_ptr<Communicator> comm_;
   std::optional<ReadyHooks> hooks_;
-  BackgroundReducer background_;
   GradientWatch::Depth watch_;
-  std::optional<GradientBuffer> gradients_;
   std::shared_ptr<Shared> shared_;
   std::vector<std::shared_ptr<Part>> parts_;  // submitted since the last finish_copies()
   std::vector<Bucket> buckets_;

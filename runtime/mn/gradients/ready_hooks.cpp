@@ -1,11 +1,11 @@
+#include <mn/gradients/ready_hooks.hpp>
+
 #include <memory>
 #include <numeric>
 #include <utility>
 
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
-
-#include <mn/gradients/ready_hooks.hpp>
 
 namespace mn {
 namespace {

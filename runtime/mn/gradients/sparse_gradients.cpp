@@ -1,3 +1,5 @@
+#include <mn/gradients/sparse_gradients.hpp>
+
 #include <algorithm>
 #include <numeric>
 #include <span>
@@ -12,7 +14,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <mn/core/error.hpp>
-#include <mn/gradients/sparse_gradients.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -64,24 +65,24 @@ void SparseGradients::learn(const Own& own) {
   for (std::size_t i = 0; i < sparse.size(); ++i) known_[i] = known_[i] || sparse[i] != 0;
 }
 
-SparseGradients::Gradients SparseGradients::mean(const Own& own, double weight) {
+SparseGradients::Gradients SparseGradients::mean(const Own& own, double divisor) {
   Gradients means;
   if (comm_.size() == 1) {  // (4)
-    const double factor = own.factor / weight;
+    const double factor = own.factor / divisor;
     // Not in place: autograd may share the values with other tensors.
     for (const auto& [i, gradient] : own.gradients) means[i] = factor == 1 ? gradient : gradient.mul(factor);
     return means;
   }
   if (std::ranges::find(known_, true) == known_.end()) return means;
-  const double weights = weight * comm_.size();
+  const double sum_of_divisors = divisor * comm_.size();
   const Own rows = merged(own);
   Parts parts = agree(rows);
   for (const auto& [i, of_ranks] : parts) {
     const bool any_dense = std::ranges::find(of_ranks, Part::kDense, &Part::form) != of_ranks.end();
-    if (any_dense) means[i] = dense_mean(i, rows, weights);  // (3)
+    if (any_dense) means[i] = dense_mean(i, rows, sum_of_divisors);  // (3)
   }
   std::erase_if(parts, [&](const auto& part) { return means.contains(part.first); });
-  if (!parts.empty()) add_sparse_means(parts, rows.gradients, weights, means);
+  if (!parts.empty()) add_sparse_means(parts, rows.gradients, sum_of_divisors, means);
   return means;
 }
 
@@ -145,13 +146,13 @@ void SparseGradients::check(std::size_t i, const std::vector<Part>& parts) const
   }
 }
 
-at::Tensor SparseGradients::dense_mean(std::size_t i, const Own& own, double weights) {
+at::Tensor SparseGradients::dense_mean(std::size_t i, const Own& own, double sum_of_divisors) {
   const at::Tensor& parameter = parameters_[i];
   at::Tensor sum = at::zeros(parameter.sizes(), widened(at::empty({0}, parameter.options())).options());
   if (const auto found = own.gradients.find(i); found != own.gradients.end()) sum.add_(found->second).mul_(own.factor);
   comm_.allreduce(sum);
   bytes_sent_ += sum.nbytes();
-  return sum.mul_(1 / weights).to(parameter.scalar_type());
+  return sum.mul_(1 / sum_of_divisors).to(parameter.scalar_type());
 }
 
 /// The entries of all ranks: of each rank in turn, by parameter, indices and then values.
@@ -173,7 +174,8 @@ at::Tensor SparseGradients::gather(const Parts& parts, const Gradients& own) {
   return all;
 }
 
-void SparseGradients::add_sparse_means(const Parts& parts, const Gradients& own, double weights, Gradients& means) {
+void SparseGradients::add_sparse_means(const Parts& parts, const Gradients& own, double sum_of_divisors,
+                                       Gradients& means) {
   const at::Tensor message = gather(parts, own);
   std::map<std::size_t, std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>> rows;
   std::int64_t first = 0;
@@ -190,7 +192,7 @@ void SparseGradients::add_sparse_means(const Parts& parts, const Gradients& own,
     }
   }
   for (const auto& [i, all] : rows) {
-    means[i] = sum_rows(at::cat(all.first, 1), at::cat(all.second), parameters_[i], weights);  // (2)
+    means[i] = sum_rows(at::cat(all.first, 1), at::cat(all.second), parameters_[i], sum_of_divisors);  // (2)
   }
 }
 

@@ -36,9 +36,9 @@ class SparseGradients {
   [[nodiscard]] const Known& known() const noexcept { return known_; }
   /// Collective (1), after a rank had a sparse gradient of a parameter that is not known.
   void learn(const Own& own);
-  /// Collective: Σ factorᵣ gᵣ / Σ weightᵣ of the known parameters that any rank has a gradient of. `weight` is the mean
-  /// of the weights over ranks.
-  [[nodiscard]] Gradients mean(const Own& own, double weight);
+  /// Collective: Σ factorᵣ gᵣ / Σ divisorᵣ of the known parameters that any rank has a gradient of. `divisor` is the
+  /// mean of the divisors over ranks.
+  [[nodiscard]] Gradients mean(const Own& own, double divisor);
   /// Bytes of gradients that this rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
@@ -57,9 +57,9 @@ class SparseGradients {
   [[nodiscard]] Part part_of(std::size_t i, const Own& own) const;
   [[nodiscard]] Parts agree(const Own& own) const;
   void check(std::size_t i, const std::vector<Part>& parts) const;
-  [[nodiscard]] at::Tensor dense_mean(std::size_t i, const Own& own, double weights);
+  [[nodiscard]] at::Tensor dense_mean(std::size_t i, const Own& own, double sum_of_divisors);
   [[nodiscard]] at::Tensor gather(const Parts& parts, const Gradients& own);
-  void add_sparse_means(const Parts& parts, const Gradients& own, double weights, Gradients& means);
+  void add_sparse_means(const Parts& parts, const Gradients& own, double sum_of_divisors, Gradients& means);
 
   std::vector<at::Tensor> parameters_;
   Known known_;

@@ -1,3 +1,5 @@
+#include <mn/gradients/step_agreement.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -5,7 +7,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 
-#include <mn/gradients/step_agreement.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 
 namespace mn {
@@ -19,12 +20,13 @@ at::Tensor as_tensor(std::vector<double>& numbers) {
 
 StepAgreement::StepAgreement(const StepWeight& weight, std::size_t gradients, const Signals& signals)
     : numbers_(kNumbers + gradients), own_weight_(weight) {
-  numbers_[0] = weight.counted;
+  numbers_[0] = weight.divisor;
   numbers_[1] = signals.stale ? 1 : 0;
   numbers_[2] = signals.in_place ? 1 : 0;
   numbers_[3] = signals.wants_copy ? 1 : 0;
+  numbers_[5] = signals.fault ? 1 : 0;
   numbers_[6] = weight.assumed_equal ? 1 : 0;
-  numbers_[7] = weight.counted != 1 ? 1 : 0;
+  numbers_[7] = weight.divisor != 1 ? 1 : 0;
 }
 
 std::size_t StepAgreement::tail_count(std::size_t gradients, const Communicator& comm) {
@@ -44,7 +46,7 @@ void StepAgreement::agree(Communicator& comm) {
 }
 
 bool StepAgreement::misweighed(double mean) const {
-  return own_weight_.assumed_equal && !weighs_as_mean(own_weight_.counted, mean);
+  return own_weight_.assumed_equal && !weighs_as_mean(own_weight_.divisor, mean);
 }
 
 void StepAgreement::read(const at::Tensor& tail) {

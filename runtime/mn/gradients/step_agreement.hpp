@@ -22,6 +22,7 @@ class StepAgreement {
  public:
   /// What a rank tells the others of the reductions that it began during backward; agreed: whether any rank has.
   struct Signals {
+    bool fault = false;       ///< it has found a fault, for which all ranks are to throw
     bool stale = false;       ///< copies that it sent are not the step's gradients
     bool in_place = false;    ///< its gradients are gone, the ranks' mean is in their place
     bool wants_copy = false;  ///< it could have sent more, had it a buffer for copies
@@ -33,9 +34,7 @@ class StepAgreement {
   /// This rank has gradient i in its buffer.
   void add(std::size_t i) { numbers_[kNumbers + i] = 1; }
   /// This rank has a sparse gradient of a parameter that was not known for them.
-  void show_sparse() { numbers_[4] = 1; }
-  /// This rank has found a fault, for which all ranks are to throw.
-  void show_fault() { numbers_[5] = 1; }
+  void add_new_sparse() { numbers_[4] = 1; }
 
   /// Elements of the tail that buffers on the communicator's device need.
   [[nodiscard]] static std::size_t tail_count(std::size_t gradients, const Communicator& comm);
@@ -51,14 +50,16 @@ class StepAgreement {
 
   // Once agreed:
   /// Mean over ranks.
-  [[nodiscard]] double weight() const { return numbers_[0]; }
-  /// Whether this rank weighs otherwise than `mean`, which weight() is but for rounding, although it assumed not to.
+  [[nodiscard]] double divisor() const { return numbers_[0]; }
+  /// Whether this rank's part differs from `mean`, which divisor() is but for rounding, although it assumed not to.
   [[nodiscard]] bool misweighed(double mean) const;
-  [[nodiscard]] Signals signals() const { return {numbers_[1] != 0, numbers_[2] != 0, numbers_[3] != 0}; }
-  /// Whether any rank has said show_sparse().
-  [[nodiscard]] bool shows_sparse() const { return numbers_[4] != 0; }
-  /// Whether any rank has said show_fault(), or may be misweighed().
-  [[nodiscard]] bool shows_fault() const { return numbers_[5] != 0 || (numbers_[6] != 0 && numbers_[7] != 0); }
+  [[nodiscard]] Signals signals() const {
+    return {numbers_[5] != 0, numbers_[1] != 0, numbers_[2] != 0, numbers_[3] != 0};
+  }
+  /// Whether any rank has called add_new_sparse().
+  [[nodiscard]] bool any_new_sparse() const { return numbers_[4] != 0; }
+  /// Whether any rank has found a fault, or may be misweighed().
+  [[nodiscard]] bool any_fault() const { return numbers_[5] != 0 || (numbers_[6] != 0 && numbers_[7] != 0); }
   /// Whether any rank has gradient i in its buffer.
   [[nodiscard]] bool has(std::size_t i) const { return numbers_[kNumbers + i] != 0; }
 

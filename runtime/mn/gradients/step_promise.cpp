@@ -1,9 +1,10 @@
+#include <mn/gradients/step_promise.hpp>
+
 #include <utility>
 
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <mn/core/error.hpp>
-#include <mn/gradients/step_promise.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {

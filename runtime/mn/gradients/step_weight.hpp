@@ -3,10 +3,10 @@
 
 namespace mn {
 
-/// The mean gradient of the ranks is Σ factorᵣ gᵣ / Σ countedᵣ. All are in units that the ranks agreed on.
+/// The mean gradient of the ranks is Σ factorᵣ gᵣ / Σ divisorᵣ. All are in the unit that the ranks agreed on.
 struct StepWeight {
-  double own = 1;              ///< of this rank's loss: its samples / unit
-  double counted = 1;          ///< what the mean divides by; own, unless other ranks' losses count (loss_ranks)
+  double own = 1;              ///< weight of this rank's loss: its samples / unit
+  double divisor = 1;          ///< this rank's part of the sum that the mean divides by: own, but with loss_ranks
   double factor = 1;           ///< by which this rank's gradients are still to be multiplied
   bool assumed_equal = false;  ///< collective calls within backward took all ranks to weigh the same
 };

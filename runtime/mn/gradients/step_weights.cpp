@@ -1,3 +1,5 @@
+#include <mn/gradients/step_weights.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -7,7 +9,6 @@
 #include <mn/comm/mpi/rank_groups.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/gradients/step_weights.hpp>
 
 namespace mn {
 namespace {
@@ -30,7 +31,7 @@ StepWeights::StepWeights(std::shared_ptr<Communicator> comm, std::shared_ptr<Com
 
 LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
   check_samples(samples);
-  called_ += samples;
+  scaled_samples_ += samples;
   if (loss_unit_ == 0) {
     const double all = samples * static_cast<double>(losses);
     loss_unit_ = unit_ > 0 && all <= 2 * unit_ ? unit_ : all > 0 ? all : 1;  // (2)
@@ -39,7 +40,7 @@ LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
 }
 
 /// What the mean over the optimizer's ranks is to find: with loss_ranks their samples, divided among its ranks.
-double StepWeights::counted(double samples) const {
+double StepWeights::divisor_samples(double samples) const {
   if (!loss_ranks_) return samples;
   double sum = samples;
   loss_ranks_->allreduce(std::span(&sum, 1));
@@ -48,22 +49,22 @@ double StepWeights::counted(double samples) const {
 
 std::optional<StepWeight> StepWeights::of_step(double samples) {
   check_samples(samples);
-  const double count = counted(samples);
+  const double divisor = divisor_samples(samples);
   if (unit_ == 0) {
-    double most = count;
+    double most = divisor;
     comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
     unit_ = most;
   }
   if (unit_ == 0) return std::nullopt;
-  return StepWeight{.own = samples / unit_, .counted = count / unit_, .factor = samples / unit_};
+  return StepWeight{.own = samples / unit_, .divisor = divisor / unit_, .factor = samples / unit_};
 }
 
 StepWeight StepWeights::of_equal_step() const {
-  return {.counted = loss_ranks_ ? static_cast<double>(loss_ranks_->size()) / comm_->size() : 1};
+  return {.divisor = loss_ranks_ ? static_cast<double>(loss_ranks_->size()) / comm_->size() : 1};
 }
 
-StepWeights::Carried StepWeights::carried_by(const GradientWatch& watch) {
-  Carried all;
+StepWeights::LossTotal StepWeights::total_of_losses(const GradientWatch& watch) {
+  LossTotal all;
   for (const auto& backward : watch.backwards()) {
     for (const LossWeight& loss : backward->losses) {
       all.mixed = all.mixed || (all.unit > 0 && !is_same(loss.unit, all.unit));
@@ -76,33 +77,34 @@ StepWeights::Carried StepWeights::carried_by(const GradientWatch& watch) {
 
 /// Losses that have reached no parameter count among those of this process since the step began. Some programs call
 /// zero_grad() between scale_loss() and backward.
-bool StepWeights::agrees(const Carried& losses, double samples) const {
+bool StepWeights::agrees(const LossTotal& losses, double samples) const {
   const SamplesWeighed weighed = samples_weighed();
-  const double most = std::max({called_, weighed.made - weighed_before_.made, weighed.begun - weighed_before_.begun});
+  const double most =
+      std::max({scaled_samples_, weighed.made - weighed_before_.made, weighed.begun - weighed_before_.begun});
   const double rounding = 1e-12 * weighed.made;  // of differences between sums over the whole training
   return !losses.mixed && is_at_most(losses.samples, samples) && is_at_most(samples, most + rounding);
 }
 
-void StepWeights::carry(StepWeight& weight, const GradientWatch& watch) const {
+void StepWeights::add_losses(StepWeight& weight, const GradientWatch& watch) const {
   check_groups(watch);
   for (const auto& backward : watch.backwards()) {
     weight.assumed_equal = weight.assumed_equal || backward->assumed_equal;
   }
   if (loss_ranks_ && weight.assumed_equal &&
-      !weighs_as_mean(weight.own, weight.counted * comm_->size() / loss_ranks_->size()))
+      !weighs_as_mean(weight.own, weight.divisor * comm_->size() / loss_ranks_->size()))
     fail_assumed_weights();
-  const Carried losses = carried_by(watch);
-  if (losses.unit == 0 && called_ == 0) return;  // gradients that no loss has weighed
+  const LossTotal losses = total_of_losses(watch);
+  if (losses.unit == 0 && scaled_samples_ == 0) return;  // gradients that no loss has weighed
   if (unit_ == 0 || !agrees(losses, weight.own * unit_)) fail(losses, weight.own);
   if (losses.unit > 0) weight.factor = losses.unit / unit_;
 }
 
 std::optional<StepWeight> StepWeights::ahead(double samples, const GradientWatch& watch) const {
   if (unit_ == 0 || samples <= 0 || loss_ranks_) return std::nullopt;
-  const Carried losses = carried_by(watch);
+  const LossTotal losses = total_of_losses(watch);
   if (losses.mixed) return std::nullopt;
   const double own = samples / unit_;
-  return StepWeight{.own = own, .counted = own, .factor = losses.unit > 0 ? losses.unit / unit_ : own};
+  return StepWeight{.own = own, .divisor = own, .factor = losses.unit > 0 ? losses.unit / unit_ : own};
 }
 
 void StepWeights::check_same(const StepWeight& reduced, const StepWeight& step) const {
@@ -133,7 +135,7 @@ std::string StepWeights::text_of(double weight) const {
 }
 
 /// Throws: these losses were weighed otherwise than step() counts.
-void StepWeights::fail(const Carried& losses, double own) const {
+void StepWeights::fail(const LossTotal& losses, double own) const {
   if (losses.mixed) {
     throw ArgumentError(
         "the losses of this step were weighed by optimizers that count a sample differently: call scale_loss() of one "
@@ -142,12 +144,12 @@ void StepWeights::fail(const Carried& losses, double own) const {
   if (unit_ == 0)
     throw ArgumentError("scale_loss() has weighed the losses of this step by their samples: call step(samples)");
   throw ArgumentError("the losses of this step came with the weight of " +
-                      number_text(losses.unit > 0 ? losses.samples : called_) +
+                      number_text(losses.unit > 0 ? losses.samples : scaled_samples_) +
                       " to scale_loss(), but the step counts " + text_of(own) + ": give both the same samples");
 }
 
 void StepWeights::forget() {
-  called_ = 0;
+  scaled_samples_ = 0;
   loss_unit_ = 0;
   weighed_before_ = samples_weighed();
   if (is_narrow_) unit_ = 0;  // (3)

@@ -33,7 +33,7 @@ class StepWeights {
 
   /// Local. Of one of a step's `losses`. Throws ArgumentError if `samples` is negative or not finite.
   [[nodiscard]] LossWeight of_loss(double samples, std::int64_t losses);
-  /// Collective while there is no unit. Of a step that counts `samples`, before carry(). No value while no rank has
+  /// Collective while there is no unit. Of a step that counts `samples`, before add_losses(). No value while no rank has
   /// ever had a sample. Throws as of_loss().
   [[nodiscard]] std::optional<StepWeight> of_step(double samples);
   /// Of a step in which every rank weighs the same.
@@ -41,7 +41,7 @@ class StepWeights {
 
   /// Local. Sets `factor` and `assumed_equal` by the backwards that `watch` has seen. Throws ArgumentError if the
   /// losses came with other samples, UsageError if ranks that do not count have sent gradients within backward.
-  void carry(StepWeight& weight, const GradientWatch& watch) const;
+  void add_losses(StepWeight& weight, const GradientWatch& watch) const;
   /// What a step of `samples` will have. No value if it can't be known yet.
   [[nodiscard]] std::optional<StepWeight> ahead(double samples, const GradientWatch& watch) const;
 
@@ -57,23 +57,23 @@ class StepWeights {
 
  private:
   /// What the losses of a step have given their gradients.
-  struct Carried {
+  struct LossTotal {
     double samples = 0;
     double unit = 0;  // 0: no loss had a weight
     bool mixed = false;
   };
-  [[nodiscard]] static Carried carried_by(const GradientWatch& watch);
-  [[nodiscard]] bool agrees(const Carried& losses, double samples) const;
-  [[nodiscard]] double counted(double samples) const;
+  [[nodiscard]] static LossTotal total_of_losses(const GradientWatch& watch);
+  [[nodiscard]] bool agrees(const LossTotal& losses, double samples) const;
+  [[nodiscard]] double divisor_samples(double samples) const;
   void check_groups(const GradientWatch& watch) const;
-  [[noreturn]] void fail(const Carried& losses, double samples) const;
+  [[noreturn]] void fail(const LossTotal& losses, double samples) const;
   [[nodiscard]] std::string text_of(double weight) const;
 
   std::shared_ptr<Communicator> comm_, loss_ranks_;
   bool is_narrow_ = false;
   double unit_ = 0;                // agreed; 0: not yet
   double loss_unit_ = 0;           // of this step's losses; 0: none yet
-  double called_ = 0;              // samples of this step's of_loss()
+  double scaled_samples_ = 0;      // samples of this step's of_loss()
   SamplesWeighed weighed_before_;  // when the step began
 };
 

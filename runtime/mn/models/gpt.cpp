@@ -1,3 +1,5 @@
+#include <mn/models/gpt.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -6,7 +8,6 @@
 #include <torch/torch.h>
 
 #include <mn/core/error.hpp>
-#include <mn/models/gpt.hpp>
 #include <mn/nn/recompute.hpp>
 
 namespace mn::models {

@@ -1,3 +1,5 @@
+#include <mn/models/models.hpp>
+
 #include <algorithm>
 #include <iterator>
 
@@ -5,7 +7,6 @@
 #include <mn/core/text.hpp>
 #include <mn/models/alexnet.hpp>
 #include <mn/models/googlenet.hpp>
-#include <mn/models/models.hpp>
 #include <mn/models/nin.hpp>
 #include <mn/models/resnet.hpp>
 

@@ -1,6 +1,6 @@
-#include <torch/torch.h>
-
 #include <mn/models/nin.hpp>
+
+#include <torch/torch.h>
 
 namespace mn::models {
 namespace {

@@ -1,9 +1,9 @@
+#include <mn/models/resnet.hpp>
+
 #include <array>
 #include <string>
 
 #include <torch/torch.h>
-
-#include <mn/models/resnet.hpp>
 
 namespace mn::models {
 namespace {

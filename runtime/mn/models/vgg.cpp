@@ -1,8 +1,8 @@
+#include <mn/models/vgg.hpp>
+
 #include <array>
 
 #include <torch/torch.h>
-
-#include <mn/models/vgg.hpp>
 
 namespace mn::models {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/nn/batch_norm.hpp>
+
 #include <string>
 #include <utility>
 
@@ -6,7 +8,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
-#include <mn/nn/batch_norm.hpp>
 #include <mn/nn/functional_batch_norm.hpp>
 
 namespace mn {

@@ -4,6 +4,8 @@
 //     mismatch, and the node is recorded on every rank or on none: else some would wait in a backward of others.
 // (2) An input of the node's own stands for what may require no gradient on this rank.
 // (3) Parts of different lengths are padded to the longest: gather_rows() and sum_rows() are each other's adjoint.
+#include <mn/nn/collectives.hpp>
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -21,7 +23,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/nn/collectives.hpp>
 #include <mn/tensor/messages.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>

@@ -1,3 +1,5 @@
+#include <mn/nn/exported_module.hpp>
+
 #include <map>
 #include <tuple>
 
@@ -14,7 +16,6 @@
 #include <mn/nn/exported/program_reader.hpp>
 #include <mn/nn/exported/stored_tensor.hpp>
 #include <mn/nn/exported/training_switches.hpp>
-#include <mn/nn/exported_module.hpp>
 #include <mn/nn/graph_batch_norm.hpp>
 
 namespace mn {

@@ -7,6 +7,8 @@
 //     rank's part, as those of every other parameter: the optimizer takes their mean.
 // (4) The optimizer takes the mean of the ranks' gradients by weights vᵣ. In a weighted backward dy has its vᵣ already.
 //     Else vᵣ is rank r's samples, and what it sums is Σ vₛ Σdy / vᵣ: after the optimizer's vᵣ the sum over all ranks.
+#include <mn/nn/functional_batch_norm.hpp>
+
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -24,7 +26,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 
-#include <mn/nn/functional_batch_norm.hpp>
 #include <mn/tensor/stream_order.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>

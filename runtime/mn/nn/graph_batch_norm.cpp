@@ -1,3 +1,5 @@
+#include <mn/nn/graph_batch_norm.hpp>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -8,7 +10,6 @@
 
 #include <mn/nn/exported/training_switches.hpp>
 #include <mn/nn/functional_batch_norm.hpp>
-#include <mn/nn/graph_batch_norm.hpp>
 
 namespace mn {
 namespace {

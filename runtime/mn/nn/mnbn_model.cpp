@@ -1,3 +1,5 @@
+#include <mn/nn/mnbn_model.hpp>
+
 #include <string>
 #include <utility>
 
@@ -5,7 +7,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/nn/batch_norm.hpp>
-#include <mn/nn/mnbn_model.hpp>
 
 namespace mn {
 namespace {

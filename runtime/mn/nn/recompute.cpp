@@ -5,6 +5,8 @@
 // (2) Random numbers of the CPU, and of the GPU that the inputs are on, are those of the first run; afterwards the
 //     generators go on as if nothing had happened.
 // (3) The inner backward accumulates into the parameters' gradients as any other does.
+#include <mn/nn/recompute.hpp>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -17,7 +19,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <mn/core/error.hpp>
-#include <mn/nn/recompute.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 
 namespace mn {

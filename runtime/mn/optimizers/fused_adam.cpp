@@ -1,3 +1,5 @@
+#include <mn/optimizers/fused_adam.hpp>
+
 #include <map>
 #include <string>
 
@@ -8,7 +10,6 @@
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/full.h>
 
-#include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_check.hpp>
 #include <mn/optimizers/gradient_values.hpp>
 #include <mn/optimizers/step_groups.hpp>

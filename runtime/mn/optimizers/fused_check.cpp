@@ -1,3 +1,5 @@
+#include <mn/optimizers/fused_check.hpp>
+
 #include <map>
 #include <mutex>
 #include <string>
@@ -12,7 +14,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
-#include <mn/optimizers/fused_check.hpp>
 
 namespace mn {
 namespace {

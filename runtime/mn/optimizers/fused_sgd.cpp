@@ -1,3 +1,5 @@
+#include <mn/optimizers/fused_sgd.hpp>
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -9,7 +11,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/optimizers/fused_check.hpp>
-#include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/step_groups.hpp>
 
 namespace mn {

@@ -1,3 +1,5 @@
+#include <mn/optimizers/grad_scaler.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -11,7 +13,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/optimizers/grad_scaler.hpp>
 #include <mn/optimizers/gradient_values.hpp>
 
 namespace mn {

@@ -1,3 +1,5 @@
+#include <mn/optimizers/lamb.hpp>
+
 #include <cmath>
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +18,6 @@
 #include <mn/core/error.hpp>
 #include <mn/optimizers/fused_check.hpp>
 #include <mn/optimizers/gradient_values.hpp>
-#include <mn/optimizers/lamb.hpp>
 #include <mn/optimizers/step_groups.hpp>
 
 namespace mn {

@@ -1,3 +1,5 @@
+#include <mn/optimizers/lars.hpp>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_mul.h>
@@ -11,7 +13,6 @@
 #include <mn/core/error.hpp>
 #include <mn/optimizers/fused_check.hpp>
 #include <mn/optimizers/gradient_values.hpp>
-#include <mn/optimizers/lars.hpp>
 #include <mn/optimizers/step_groups.hpp>
 
 namespace mn {

@@ -1,9 +1,9 @@
+#include <mn/optimizers/schedules.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>
-
-#include <mn/optimizers/schedules.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/tensor/flat_buffer.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -12,7 +14,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <mn/core/log.hpp>
-#include <mn/tensor/flat_buffer.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -151,9 +152,9 @@ void FlatBuffer::add_tail(std::int64_t count, std::byte* data) {
   messages_.push_back(buffer_view(tail_));
 }
 
-double FlatBuffer::mean_weight(double in_tail) const {
+double FlatBuffer::without_rounding(double mean) const {
   const double rounding = tail_.scalar_type() == at::kDouble ? 1e-14 : 1e-6;
-  return std::abs(in_tail - 1) < rounding ? 1 : in_tail;
+  return std::abs(mean - 1) < rounding ? 1 : mean;
 }
 
 std::vector<std::string> FlatBuffer::names(std::size_t first, std::size_t count) const {

@@ -40,8 +40,8 @@ class FlatBuffer {
   [[nodiscard]] const std::vector<at::Tensor>& flats() const noexcept { return flats_; }
   [[nodiscard]] const at::Tensor& tail() const noexcept { return tail_; }
   [[nodiscard]] std::size_t tail_count() const { return static_cast<std::size_t>(tail_.numel()); }
-  /// A weight's mean over ranks as the reduced tail has it; 1 where it is 1 but for the rounding of 1/size.
-  [[nodiscard]] double mean_weight(double in_tail) const;
+  /// `mean`, a mean over ranks that was in the reduced tail; 1 if it is 1 but for the rounding of 1/size.
+  [[nodiscard]] double without_rounding(double mean) const;
   /// One for each parameter and one for the tail, in memory order.
   [[nodiscard]] std::span<const BufferView> messages() const noexcept { return messages_; }
   /// What a reduction takes of messages [first, first + count): those that are not left out.

@@ -1,4 +1,6 @@
 // What changes gradients between the reduction and the update: decay and clipping.
+#include <mn/trainer/optimizer.hpp>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -15,7 +17,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/optimizers/gradient_values.hpp>
-#include <mn/trainer/optimizer.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/trainer/graphed_step.hpp>
+
 #include <algorithm>
 #include <array>
 #include <span>
@@ -11,10 +13,14 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
+#include <mn/gradients/gradient_reduction.hpp>
+#include <mn/optimizers/capturable.hpp>
+#include <mn/optimizers/grad_scaler.hpp>
 #include <mn/tensor/device_graph.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/trainer/graphed_step.hpp>
 #include <mn/trainer/optimizer.hpp>
+#include <mn/trainer/parameter_check.hpp>
+#include <mn/trainer/parameter_set.hpp>
 
 namespace mn {
 namespace {
@@ -42,14 +48,49 @@ std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
-GraphedStep::GraphedStep(std::shared_ptr<MultiNodeOptimizer> optimizer) : optimizer_(std::move(optimizer)) {
-  optimizer_->stay_on_device();
+GraphedStep::GraphedStep(std::shared_ptr<MultiNodeOptimizer> optimizer)
+    : optimizer_(std::move(optimizer)), update_(dynamic_cast<Capturable*>(optimizer_->actual_.get())) {
+  if (const char* const why = why_no_graph())
+    throw UsageError(std::string("there can be no CUDA graph of a step (--cuda-graph): ") + why);
+  update_->stay_on_device();
 }
 
 GraphedStep::~GraphedStep() = default;
 
-GraphedStep::Kind GraphedStep::kind_of(const std::vector<at::Tensor>& inputs,
-                                       const std::vector<double>& numbers) const {
+/// Null if nothing forbids a graph.
+const char* GraphedStep::why_no_graph() const {
+  const Communicator& comm = *optimizer_->comm_;
+  const OptimizerOptions& options = optimizer_->options_;
+  if (comm.device().type == DeviceType::kCpu) return "the ranks compute on CPUs";
+  if (!DeviceGraph::is_available(comm.device())) return "this build of mn has no CUDA";
+  if (comm.debug()) return "debug mode reads the values of each call";
+  if (comm.size() > 1 && optimizer_->comm_->device_collectives() == nullptr)
+    return "this communicator reduces gradients through the host, pure_nccl does not";
+  if (options.double_buffering) return "double buffering applies the gradients of another step";
+  if (optimizer_->local_) return "local steps do not involve all ranks";
+  if (options.compression.kind != Compression::kNone)
+    return "compression keeps on the host which gradients it has sent";
+  if (options.loss_ranks) return "the hosts of loss_ranks add up their samples in each step";
+  if (options.trace) return "a profile waits for each phase of a step";
+  if (update_ == nullptr) return "the optimizer must be mn's FusedAdam, FusedAdamW or FusedSgd (sgd, adam, adamw)";
+  if (optimizer_->scaler_ && optimizer_->skips_ == nullptr)
+    return "the host decides whether a step with this optimizer overflowed";
+  return nullptr;
+}
+
+/// (3): what a graph holds as numbers, and which parameters, hooks and states it was recorded with. Learning rates lie
+/// on the device.
+std::vector<double> GraphedStep::settings() {
+  optimizer_->follow_parameter_set();
+  std::vector<double> all = update_->constants();
+  all.push_back(static_cast<double>(optimizer_->adoptions_));
+  for (const at::Tensor& parameter : optimizer_->set_->all()) {
+    all.push_back(static_cast<double>(reinterpret_cast<std::uintptr_t>(parameter.const_data_ptr())));
+  }
+  return all;
+}
+
+GraphedStep::Kind GraphedStep::kind_of(const std::vector<at::Tensor>& inputs, const std::vector<double>& numbers) {
   Kind kind{{}, numbers};
   for (const at::Tensor& input : inputs) {
     if (input.device() != c10::Device(optimizer_->communicator()->device()))
@@ -59,9 +100,8 @@ GraphedStep::Kind GraphedStep::kind_of(const std::vector<at::Tensor>& inputs,
     kind.shapes.insert(kind.shapes.end(), input.sizes().begin(), input.sizes().end());
     kind.shapes.insert(kind.shapes.end(), input.strides().begin(), input.strides().end());
   }
-  // (3): settings that are numbers in the graph; rates lie on the device.
-  const std::vector<double> settings = optimizer_->graph_constants();
-  kind.numbers.insert(kind.numbers.end(), settings.begin(), settings.end());
+  const std::vector<double> numbers_of_optimizer = settings();
+  kind.numbers.insert(kind.numbers.end(), numbers_of_optimizer.begin(), numbers_of_optimizer.end());
   return kind;
 }
 
@@ -70,7 +110,7 @@ GraphedStep::Way GraphedStep::agree(const Kind& kind) {
   Way way = Way::kAsItIs;
   if (graph_ && kind == recorded_) {
     way = Way::kLaunch;
-  } else if (alike_ >= kAlike && kind == last_ && optimizer_->is_settled()) {
+  } else if (alike_ >= kAlike && kind == last_ && optimizer_->reduction_->is_settled()) {
     way = Way::kRecord;
   }
   // Ways are ordered: a step that one rank makes as it is, or must record, all make so.
@@ -105,9 +145,22 @@ std::vector<at::Tensor> GraphedStep::run(const std::vector<at::Tensor>& inputs, 
     // The graph reads at the addresses that it was recorded with.
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs_[i].copy_(inputs[i], /*non_blocking=*/true);
   }
-  // Recording computed nothing, so the recorded step is launched, too. It counted its bytes already.
-  optimizer_->launch(*graph_, way == Way::kRecord ? 0 : bytes_);
-  return copies(results_);  // the next launch overwrites the graph's own
+  launch(way == Way::kRecord);  // also after recording, which computed nothing
+  return copies(results_);      // the next launch overwrites the graph's own
+}
+
+/// Launches the graph, and does what a step does on the host beside it. While the graph was recorded, the host has
+/// counted the first launch.
+void GraphedStep::launch(bool is_first) {
+  update_->show_rates(optimizer_->param_groups());
+  graph_->launch();
+  if (optimizer_->comm_->size() > 1) optimizer_->reduction_->watch_graph();
+  if (!is_first) {
+    update_->count_replay();
+    optimizer_->earlier_bytes_ += bytes_;
+  }
+  if (optimizer_->scaler_) optimizer_->watch_overflows();
+  optimizer_->check_->after_update(optimizer_->set_->all(), *optimizer_->comm_);
 }
 
 void GraphedStep::record(const std::vector<at::Tensor>& inputs, const Step& step) {
@@ -125,11 +178,11 @@ void GraphedStep::record(const std::vector<at::Tensor>& inputs, const Step& step
 }
 
 void GraphedStep::record_work(const Step& step) {
-  optimizer_->begin_recording();
-  is_recording_ = true;
+  update_->show_rates(optimizer_->param_groups());
+  is_recording_ = optimizer_->is_recording_ = true;
   const auto at_the_end = c10::make_scope_exit([this] {  // also where the step throws
-    is_recording_ = false;
-    optimizer_->end_recording();
+    is_recording_ = optimizer_->is_recording_ = false;
+    update_->keep_captured();
   });
   try {
     graph_ = std::make_unique<DeviceGraph>(optimizer_->communicator()->device(), [&] { results_ = step(inputs_); });

@@ -33,6 +33,7 @@
 
 namespace mn {
 
+class Capturable;
 class DeviceGraph;
 class MultiNodeOptimizer;
 
@@ -69,13 +70,17 @@ class GraphedStep {
     std::vector<double> numbers;
     bool operator==(const Kind&) const = default;
   };
-  [[nodiscard]] Kind kind_of(const std::vector<at::Tensor>& inputs, const std::vector<double>& numbers) const;
+  [[nodiscard]] const char* why_no_graph() const;
+  [[nodiscard]] std::vector<double> settings();
+  [[nodiscard]] Kind kind_of(const std::vector<at::Tensor>& inputs, const std::vector<double>& numbers);
   [[nodiscard]] Way agree(const Kind& kind);
   void record(const std::vector<at::Tensor>& inputs, const Step& step);
   void record_work(const Step& step);
   void note(const Kind& kind);
+  void launch(bool is_first);
 
   std::shared_ptr<MultiNodeOptimizer> optimizer_;
+  Capturable* update_;  // the optimizer's update; null: a graph cannot hold it
   std::int64_t steps_ = 0;
   std::int64_t alike_ = 0;  // the last so many steps were of the last kind
   Kind last_;

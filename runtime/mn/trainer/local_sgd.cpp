@@ -1,3 +1,5 @@
+#include <mn/trainer/local_sgd.hpp>
+
 #include <map>
 #include <string>
 
@@ -8,7 +10,6 @@
 
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
-#include <mn/trainer/local_sgd.hpp>
 
 namespace mn {
 namespace {
@@ -70,7 +71,7 @@ void LocalSgd::synchronize() {
   const double weight = weight_ / static_cast<double>(steps_);
   fill_change(weight);
   reduce_change();
-  const double mean = change_->mean_weight(change_->tail()[0].item<double>());
+  const double mean = change_->without_rounding(change_->tail()[0].item<double>());
   move_to_mean(mean);
   const bool misweighed = assumed_equal_ && !weighs_as_mean(weight, mean);
   restart();

@@ -16,8 +16,8 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/trace.hpp>
-#include <mn/tensor/flat_buffer.hpp>
 #include <mn/gradients/step_weight.hpp>
+#include <mn/tensor/flat_buffer.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/trainer/running_statistics.hpp>
 

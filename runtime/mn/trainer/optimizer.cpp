@@ -1,3 +1,5 @@
+#include <mn/trainer/optimizer.hpp>
+
 #include <algorithm>
 #include <chrono>
 
@@ -16,9 +18,10 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 #include <mn/trainer/local_sgd.hpp>
-#include <mn/trainer/optimizer.hpp>
 #include <mn/trainer/parameter_check.hpp>
+#include <mn/trainer/parameter_set.hpp>
 #include <mn/trainer/phase_end.hpp>
+#include <mn/trainer/step_faults.hpp>
 
 namespace mn {
 namespace {
@@ -39,6 +42,7 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
     : actual_(std::move(actual)),
       comm_(std::move(comm)),
       options_(options),
+      faults_(std::make_unique<StepFaults>()),
       weights_(std::make_unique<StepWeights>(comm_, options_.loss_ranks)) {
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
   // Checked before the first collective call: all ranks have the same options, so all throw.
@@ -50,8 +54,9 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
   if (comm_->device().type != DeviceType::kCpu && !options_.trace) {
     waits_ = std::make_unique<DeviceTimer>(comm_->device());
   }
-  remove_repeats();
-  adopt(parameters());
+  set_ = std::make_unique<ParameterSet>(*actual_);
+  set_->remove_repeats();
+  adopt(set_->listed());
   let_random_numbers_differ(*comm_);
 }
 
@@ -70,19 +75,19 @@ void MultiNodeOptimizer::keep_overflows_on_device() {
 void MultiNodeOptimizer::zero_grad() {
   follow_parameter_set();
   reduction_->clear();
-  for (const auto& parameter : frozen_) parameter.mutable_grad().reset();
+  for (const auto& parameter : set_->frozen()) parameter.mutable_grad().reset();
   reduced_.reset();
-  if (!options_.double_buffering) fault_ = {};  // its gradients are gone
+  if (!options_.double_buffering) faults_->forget();  // its gradients are gone
   weights_->forget();
   end_backward_record();
 }
 
 void MultiNodeOptimizer::announce_step(double samples) {
-  if (samples <= 0 || !is_same_set()) return;  // the reduction learns of another set in the step
+  if (samples <= 0 || !set_->is_current()) return;  // the reduction learns of another set in the step
   reduction_->announce([this, samples] { return weights_->ahead(samples, reduction_->gradients().watch()); });
 }
 
-void MultiNodeOptimizer::scale_gradients(double factor) { reduction_->scale(factor); }
+void MultiNodeOptimizer::scale_gradients(double factor) { reduction_->gradients().scale(factor); }
 
 void MultiNodeOptimizer::step() { step_weighted(weights_->of_equal_step()); }
 
@@ -107,9 +112,9 @@ void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
   const Reduced reduced = *std::exchange(reduced_, std::nullopt);
   weights_->forget();
   if (skips_ != nullptr) skips_->skip_where(scaler_->found());
-  if (reduced.any && reduced.finite) update();
+  if (reduced.has_mean && reduced.finite) update();
   // `finite` is of the reduced gradients, and so the same on all ranks: they skip the same steps and keep one scale.
-  if (scaler_ && reduced.any) {
+  if (scaler_ && reduced.has_mean) {
     scaler_->update(reduced.finite);
     reduction_->averager().set_scale(scaler_->scale());
     if (!is_recording_) watch_overflows();
@@ -120,18 +125,18 @@ void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
 
 void MultiNodeOptimizer::update() {
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
-  for (const auto& [name, hook] : hooks_) hook(trained_);
+  for (const auto& [name, hook] : hooks_) hook(set_->trained());
   actual_->step();
   end_phase(options_.trace.get(), comm_->device());
-  if (!local_ && !is_recording_) check_->after_update(known_, *comm_);
+  if (!local_ && !is_recording_) check_->after_update(set_->all(), *comm_);
 }
 
 /// Applies the mean that double buffering holds back.
 void MultiNodeOptimizer::apply_pending() {
-  bool any = false;
-  wait("wait for gradients", [&] { any = reduction_->flush(); });
-  check_faults();
-  if (any) update();
+  ReductionResult result;
+  wait("wait for gradients", [&] { result = reduction_->flush(); });
+  throw_faults(result);
+  if (result.has_mean) update();
 }
 
 void MultiNodeOptimizer::synchronize() {
@@ -162,7 +167,7 @@ std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
   return token;
 }
 
-const std::vector<at::Tensor>& MultiNodeOptimizer::trained_parameters() const noexcept { return trained_; }
+const std::vector<at::Tensor>& MultiNodeOptimizer::trained_parameters() const noexcept { return set_->trained(); }
 
 void MultiNodeOptimizer::add_hook(const std::string& name, GradientHook hook) {
   const bool taken = std::any_of(hooks_.begin(), hooks_.end(), [&](const auto& other) { return other.first == name; });
@@ -179,14 +184,14 @@ void MultiNodeOptimizer::remove_hook(const std::string& name) {
 }
 
 nlohmann::json MultiNodeOptimizer::state() const {
-  nlohmann::json state = {{"nominal_samples", weights_->unit()}};
+  nlohmann::json state = {{"unit", weights_->unit()}};
   if (scaler_) state["grad_scaler"] = scaler_->state();
   return state;
 }
 
 void MultiNodeOptimizer::load_state(const nlohmann::json& state) {
   ++adoptions_;
-  weights_->set_unit(state.at("nominal_samples").get<double>());
+  weights_->set_unit(state.at("unit").get<double>());
   if (scaler_ && state.contains("grad_scaler")) scaler_->load_state(state.at("grad_scaler"));
   if (scaler_) reduction_->averager().set_scale(scaler_->scale());
   if (local_) local_->restart();

@@ -20,16 +20,17 @@
 
 namespace mn {
 
-class Capturable;
-class DeviceGraph;
 class DeviceTimer;
 class GradScaler;
 class GradientReduction;
 class GraphedStep;
 class LocalSgd;
 class ParameterCheck;
+class ParameterSet;
 class SkipsOverflows;
+class StepFaults;
 class StepWeights;
+struct ReductionResult;
 
 /// Called between the reduction and the update, with the parameters whose gradients are now the mean. May change
 /// gradients in place, in the same way on every rank.
@@ -40,6 +41,15 @@ using LossClosure = std::function<at::Tensor()>;
 
 /// Wraps a torch optimizer but does not derive from it: learning-rate schedulers take actual(). Comments on step()
 /// describe the default options; OptimizerOptions has the others.
+///
+///   auto optimizer = mn::create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(model->parameters(), 0.1), comm);
+///   for (const auto& [inputs, targets] : minibatches) {
+///     optimizer->zero_grad();
+///     const at::Tensor loss = torch::mse_loss(model->forward(inputs), targets);
+///     loss.backward();
+///     mn::clip_grad_norm(*optimizer, 1.0, inputs.size(0));  // the norm of the mean gradient over all ranks
+///     optimizer->step(inputs.size(0));                      // this rank's samples
+///   }
 ///
 /// Until step(), gradients are this rank's own: they are reduced there, not during backward. Whoever clips, scales or
 /// logs them before sees one rank's part. For that there are hooks, clip_grad_norm() and reduce_gradients(). A change
@@ -176,19 +186,11 @@ class MultiNodeOptimizer {
  private:
   /// What reduce_gradients() leaves to the step.
   struct Reduced {
-    bool any;  // a mean to apply
+    bool has_mean;
     StepWeight weight;
     bool finite = true;  // for the scaler
   };
-  /// Why a step of this rank can't be made.
-  struct Fault {
-    std::string what;          // empty: it can
-    bool is_argument = false;  // an ArgumentError, else a UsageError
-  };
 
-  [[nodiscard]] std::vector<at::Tensor> parameters() const;
-  void remove_repeats();
-  [[nodiscard]] bool is_same_set() const;
   void follow_parameter_set();
   void adopt(std::vector<at::Tensor> parameters);
   [[nodiscard]] NamedTensors own_state() const;
@@ -203,26 +205,16 @@ class MultiNodeOptimizer {
   [[nodiscard]] std::string fault_of_frozen() const;
   void check_alone();
   void keep_overflows_on_device();
-  [[nodiscard]] std::string fault_of_gradients() const;
+  [[nodiscard]] std::string find_gradient_fault();
   [[nodiscard]] std::string change_of(std::size_t i) const;
-  void check_faults();
-  [[nodiscard]] bool is_reduced();
   void find_faults(StepWeight& weight);
-  void keep_fault_of(const std::function<void()>& check);
+  void throw_faults(const ReductionResult& reduced);
+  [[nodiscard]] bool is_reduced();
   void reduce_weighted(const StepWeight& weight);
   [[nodiscard]] at::Tensor evaluate(const LossClosure& closure, const StepWeight& weight);
   at::Tensor step_with(const LossClosure& closure, const StepWeight& weight);
 
-  // optimizer_graph.cpp
   friend class GraphedStep;
-  [[nodiscard]] const char* why_no_graph() const;
-  void stay_on_device();
-  [[nodiscard]] bool is_settled() const;
-  [[nodiscard]] std::vector<double> graph_constants();
-  void begin_recording();
-  void end_recording();
-  void launch(DeviceGraph& graph, std::uint64_t bytes);
-
   void step_weighted(const StepWeight& weight);
   void watch_overflows();
   void wait(const char* what, const std::function<void()>& work);
@@ -232,17 +224,13 @@ class MultiNodeOptimizer {
   std::shared_ptr<Communicator> comm_;
   std::shared_ptr<Communicator> alone_;  // this rank; null without local SGD
   OptimizerOptions options_;
-  std::vector<at::Tensor> known_;    // actual's parameters when adopt() was last called
-  std::vector<at::Tensor> trained_;  // those of them that needed a gradient when the set last changed
-  std::vector<at::Tensor> frozen_;   // and those that did not
-  std::optional<Reduced> reduced_;   // by reduce_gradients(), for the next step
-  Fault fault_;                      // of this rank, until all ranks throw
+  std::unique_ptr<ParameterSet> set_;
+  std::optional<Reduced> reduced_;  // by reduce_gradients(), for the next step
+  std::unique_ptr<StepFaults> faults_;
   std::unique_ptr<GradientReduction> reduction_;
   std::unique_ptr<GradScaler> scaler_;   // null: losses are not scaled
   SkipsOverflows* skips_ = nullptr;      // actual_, where overflows stay on the device
-  Capturable* capturable_ = nullptr;     // actual_, for a GraphedStep
-  bool is_recording_ = false;            // it records a step, which computes nothing now
-  bool is_first_launch_ = false;         // of what was recorded
+  bool is_recording_ = false;            // a GraphedStep records a step, which computes nothing now
   std::uint64_t adoptions_ = 0;          // of parameters, states and hooks
   bool has_looked_ = false;              // whether another optimizer has one of these parameters
   std::weak_ptr<void> no_sync_;          // what no_sync() returned, while somebody holds it

@@ -6,6 +6,8 @@
 // (4) What scale_loss(loss, samples) has weighed is not weighed again, whichever optimizer's it was.
 // (5) With a closure every call of it ends in a reduction and in the mean loss: an optimizer that decides by them
 //     decides alike on all ranks.
+#include <mn/trainer/optimizer.hpp>
+
 #include <array>
 
 #include <ATen/core/Tensor.h>
@@ -23,8 +25,9 @@
 #include <mn/optimizers/gradient_values.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
-#include <mn/trainer/optimizer.hpp>
 #include <mn/trainer/parameter_check.hpp>
+#include <mn/trainer/parameter_set.hpp>
+#include <mn/trainer/step_faults.hpp>
 
 namespace mn {
 
@@ -37,33 +40,34 @@ at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss, double samples
 
 bool MultiNodeOptimizer::reduce_gradients() {
   reduce_weighted(weights_->of_equal_step());
-  return reduced_->any;
+  return reduced_->has_mean;
 }
 
 bool MultiNodeOptimizer::reduce_gradients(double samples) {
   const auto weight = weights_->of_step(samples);
   if (!weight) return false;
   reduce_weighted(*weight);
-  return reduced_->any;
+  return reduced_->has_mean;
 }
 
 /// Empty if no frozen parameter has a gradient.
 std::string MultiNodeOptimizer::fault_of_frozen() const {
-  for (std::size_t i = 0; i < frozen_.size(); ++i) {
-    if (!frozen_[i].grad().defined()) continue;
-    return "the gradient of " + tensor_name(frozen_[i], i) +
+  const auto& frozen = set_->frozen();
+  for (std::size_t i = 0; i < frozen.size(); ++i) {
+    if (!frozen[i].grad().defined()) continue;
+    return "the gradient of " + tensor_name(frozen[i], i) +
            " is not reduced over the ranks, because that parameter does not require one: call requires_grad_() on it "
            "before the step, or zero_grad()";
   }
   return "";
 }
 
-/// Empty if gradients are as their backward left them.
-std::string MultiNodeOptimizer::fault_of_gradients() const {
+/// Empty if gradients are as their backward left them. Once a step: the watch begins another comparison.
+std::string MultiNodeOptimizer::find_gradient_fault() {
   if (scaler_ && !scaler_->has_scaled() && reduction_->gradients().watch().backward_ran()) {
     return "the optimizer has a GradScaler, but the loss was not scaled: call optimizer->scale_loss(loss).backward()";
   }
-  const auto changed = reduction_->gradients().watch().changed();
+  const auto changed = reduction_->gradients().watch().find_change();
   return changed ? change_of(*changed) : "";
 }
 
@@ -74,42 +78,21 @@ std::string MultiNodeOptimizer::change_of(std::size_t i) const {
          "or set OptimizerOptions::check_gradients to false";
 }
 
-/// Keeps what `check` throws for check_faults(). With double buffering the last step's fault may still be to be thrown.
-void MultiNodeOptimizer::keep_fault_of(const std::function<void()>& check) {
-  Fault fault;
-  try {
-    check();
-  } catch (const UsageError& error) {
-    fault = {error.what()};
-  } catch (const ArgumentError& error) {
-    fault = {error.what(), true};
-  }
-  if (fault_.what.empty()) fault_ = std::move(fault);
-}
-
-/// Before a reduction, which tells all ranks. Sets what the gradients' losses add to `weight`.
+/// Before a reduction, which tells all ranks. Sets what the gradients' losses add to `weight`. With double buffering a
+/// fault of the last step may still be kept.
 void MultiNodeOptimizer::find_faults(StepWeight& weight) {
-  if (fault_.what.empty()) fault_.what = fault_of_frozen();
-  if (fault_.what.empty()) fault_.what = fault_of_gradients();
-  keep_fault_of([&] { weights_->carry(weight, reduction_->gradients().watch()); });
-  keep_fault_of([&] { reduction_->check_promise(weight); });
-  if (!fault_.what.empty()) reduction_->tell_fault();
+  if (!faults_->any()) faults_->keep(fault_of_frozen());
+  if (!faults_->any()) faults_->keep(find_gradient_fault());
+  faults_->keep_error_of([&] { weights_->add_losses(weight, reduction_->gradients().watch()); });
+  faults_->keep_error_of([&] { reduction_->check_promise(weight); });
 }
 
-/// Once a reduction has told all ranks of a fault that some have found: they throw the same error.
-void MultiNodeOptimizer::check_faults() {
-  const GradientBuffer& gradients = reduction_->gradients();
-  if (!gradients.any_fault()) return;
-  if (gradients.misweighed()) keep_fault_of(fail_assumed_weights);
-  const Fault own = std::exchange(fault_, {});
-  const auto faults = group()->allgather_obj(nlohmann::json::array({own.what, own.is_argument}));
-  const auto first = std::ranges::find_if(faults, [](const auto& fault) { return fault[0] != ""; });
-  if (first == faults.end()) return;  // thrown before, or unequal weights that nobody took to be equal
-  const bool on_all = std::ranges::count(faults, *first) == std::ssize(faults);
-  const std::string what =
-      (on_all ? "" : "on rank " + std::to_string(first - faults.begin()) + ", ") + (*first)[0].get<std::string>();
-  if ((*first)[1].get<bool>()) throw ArgumentError(what, true);
-  throw UsageError(what);
+/// Once a reduction has told all ranks of a fault that some have found: they throw the same error. None is kept if the
+/// error was thrown before, or if weights differ that no rank took to be equal.
+void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced) {
+  if (!reduced.any_fault) return;
+  if (reduced.misweighed) faults_->keep_error_of(fail_assumed_weights);
+  faults_->throw_first(*group());
 }
 
 /// Whether the gradients are what reduce_gradients() has left.
@@ -121,7 +104,7 @@ bool MultiNodeOptimizer::is_reduced() {
         "a backward has added this rank's gradients to the mean that reduce_gradients() or clip_grad_norm() made: call "
         "them after the last backward of a step");
   }
-  if (reduced_->any ? watch.keeps_reduced() : !watch.backward_ran()) return true;
+  if (reduced_->has_mean ? watch.keeps_reduced() : !watch.backward_ran()) return true;
   reduced_.reset();  // the step was left out, and what it would have applied was dropped
   return false;
 }
@@ -132,14 +115,14 @@ void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
     weights_->check_same(reduced_->weight, weight);
     return;
   }
-  Reduced reduced{.any = false, .weight = weight};
+  Reduced reduced{.has_mean = false, .weight = weight};
   find_faults(reduced.weight);
-  wait("wait for gradients", [&] { reduced.any = reduction_->reduce(reduced.weight); });
-  check_faults();
-  if (scaler_ && reduced.any) {
-    reduced.finite = scaler_->unscale(trained_);
-  }
-  if (reduced.any && reduced.finite) reduction_->commit();
+  ReductionResult result;
+  wait("wait for gradients", [&] { result = reduction_->reduce(reduced.weight, faults_->any()); });
+  throw_faults(result);
+  reduced.has_mean = result.has_mean;
+  if (scaler_ && reduced.has_mean) reduced.finite = scaler_->unscale(set_->trained());
+  if (reduced.has_mean && reduced.finite) reduction_->commit();
   reduction_->gradients().watch().mark_reduced();
   reduced_ = reduced;
 }
@@ -170,8 +153,8 @@ at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, const StepWe
   if (!loss.defined() || loss.numel() != 1)
     throw ArgumentError("a closure must return a loss, a tensor of one element");
   reduce_weighted(weight);
-  if (std::exchange(reduced_, std::nullopt)->any) {
-    for (const auto& [name, hook] : hooks_) hook(trained_);
+  if (std::exchange(reduced_, std::nullopt)->has_mean) {
+    for (const auto& [name, hook] : hooks_) hook(set_->trained());
   }
   std::array<double, 2> sums = {weight.own > 0 ? weight.own * loss.item<double>() : 0, weight.own};
   comm_->allreduce(std::span(sums));
@@ -189,7 +172,7 @@ at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, const StepW
   const Trace::Scope scope(options_.trace.get(), "update", Trace::Lane::kCompute);
   const at::Tensor loss = actual_->step([&] { return evaluate(closure, weight); });
   weights_->forget();
-  check_->after_update(known_, *comm_);
+  check_->after_update(set_->all(), *comm_);
   leave_sparse_outside();
   return loss;
 }

@@ -3,10 +3,9 @@
 // (1) What is new to the optimizer is broadcast once. Parameters that stay keep their residuals and velocities.
 // (2) A parameter that was trained and is frozen keeps its place in the buffer of gradients: it is left out of the
 //     reduction, and comes back without a message. A new set makes another buffer.
+#include <mn/trainer/optimizer.hpp>
+
 #include <algorithm>
-#include <functional>
-#include <optional>
-#include <unordered_set>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -17,34 +16,11 @@
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/local_sgd.hpp>
-#include <mn/trainer/optimizer.hpp>
+#include <mn/trainer/parameter_set.hpp>
+#include <mn/trainer/step_faults.hpp>
 
 namespace mn {
 namespace {
-
-std::optional<std::size_t> index_in(const std::vector<at::Tensor>& all, const at::Tensor& one) {
-  const auto found = std::ranges::find_if(all, [&](const at::Tensor& each) { return each.is_same(one); });
-  if (found == all.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - all.begin());
-}
-
-/// Tensors called KIND.INDEX by the index of a parameter in `from`, by their index in `to`. Others are left out.
-NamedTensors renumbered(const NamedTensors& state, const std::vector<at::Tensor>& from,
-                        const std::vector<at::Tensor>& to) {
-  NamedTensors result;
-  for (const auto& [name, tensor] : state) {
-    const std::size_t dot = name.rfind('.'), number = std::stoul(name.substr(dot + 1));
-    const auto i = number < from.size() ? index_in(to, from[number]) : std::nullopt;
-    if (i) result.emplace_back(name.substr(0, dot + 1) + std::to_string(*i), tensor);
-  }
-  return result;
-}
-
-bool are_same(const std::vector<at::Tensor>& some, const std::vector<at::Tensor>& others) {
-  return std::ranges::equal(some, others, [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
-}
-
-bool needs_gradient(const at::Tensor& parameter) { return parameter.requires_grad(); }
 
 void check_devices(const std::vector<at::Tensor>& parameters, const Communicator& comm) {
   for (const at::Tensor& parameter : parameters) {
@@ -55,22 +31,6 @@ void check_devices(const std::vector<at::Tensor>& parameters, const Communicator
 }
 
 }  // namespace
-
-std::vector<at::Tensor> MultiNodeOptimizer::parameters() const {
-  std::vector<at::Tensor> all;
-  for (const auto& group : actual_->param_groups()) {
-    all.insert(all.end(), group.params().begin(), group.params().end());
-  }
-  return all;
-}
-
-/// libtorch's modules list a parameter that two of them share twice. The groups keep the first.
-void MultiNodeOptimizer::remove_repeats() {
-  std::unordered_set<const c10::TensorImpl*> seen;
-  for (auto& group : actual_->param_groups()) {
-    std::erase_if(group.params(), [&](const at::Tensor& p) { return !seen.insert(p.unsafeGetTensorImpl()).second; });
-  }
-}
 
 void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   // Those that stay have been the same on all ranks since they came.
@@ -86,7 +46,7 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   const std::vector<at::Tensor> sparse = sparse_parameters();
   NamedTensors kept = reduction_ ? renumbered(own_state(), before, parameters) : NamedTensors();
   // All parameters, frozen ones too: follow_parameter_set() compares with what the program's groups hold.
-  known_ = std::move(parameters);
+  set_->adopt(std::move(parameters));
   local_.reset();
   has_looked_ = false;
   if (options_.local_steps > 1) {
@@ -140,7 +100,7 @@ void MultiNodeOptimizer::leave_sparse_outside() {
   look_for_frozen();
 }
 
-/// What of the reduction's parameters is trained, and what of all is not.
+/// After a change of the set: the reduction leaves out the parameters that require no gradient.
 void MultiNodeOptimizer::look_for_frozen() {
   std::vector<bool> trained;
   bool changed = false;
@@ -148,42 +108,34 @@ void MultiNodeOptimizer::look_for_frozen() {
     changed = changed || reduction_->gradients().is_trained(trained.size()) != parameter.requires_grad();
     trained.push_back(parameter.requires_grad());
   }
-  trained_ = reduction_->parameters();
-  std::erase_if(trained_, std::not_fn(needs_gradient));
-  frozen_ = differentiable(known_);
-  std::erase_if(frozen_, needs_gradient);
+  set_->sort(reduction_->parameters());
   if (changed) reduction_->train_only(trained);
-}
-
-bool MultiNodeOptimizer::is_same_set() const {
-  return are_same(parameters(), known_) && std::ranges::none_of(frozen_, needs_gradient) &&
-         std::ranges::all_of(trained_, needs_gradient);
 }
 
 void MultiNodeOptimizer::follow_parameter_set() {
   check_alone();
-  if (is_same_set()) return;
+  if (set_->is_current()) return;
   if (reduction_->has_given_away()) {
-    keep_fault_of([] { StepPromise::fail("parameters were added, frozen or unfrozen before that step"); });
+    faults_->keep_error_of([] { StepPromise::fail("parameters were added, frozen or unfrozen before that step"); });
   }
-  std::vector<at::Tensor> now = parameters();
-  const bool same = are_same(now, known_);
+  std::vector<at::Tensor> now = set_->listed();
+  const bool same = are_same(now, set_->all());
   if (!same) {
-    remove_repeats();
-    now = parameters();
+    set_->remove_repeats();
+    now = set_->listed();
   }
   // Gradients that no step has used stay; those that are under way are applied.
   const std::vector<at::Tensor> trained = differentiable(now);
   std::vector<at::Tensor> unused;
   for (const auto& parameter : trained) unused.push_back(std::exchange(parameter.mutable_grad(), {}));
-  const bool has_buffers = same && !local_ && std::ranges::all_of(frozen_, [&](const at::Tensor& parameter) {
+  const bool has_buffers = same && !local_ && std::ranges::all_of(set_->frozen(), [&](const at::Tensor& parameter) {
                              return !parameter.requires_grad() || index_in(reduction_->parameters(), parameter);
                            });
-  known_.clear();  // if the new set can't be adopted, the next call tries again
+  set_->forget();  // if the new set can't be adopted, the next call tries again
   synchronize();
   for (std::size_t i = 0; i < trained.size(); ++i) trained[i].mutable_grad() = unused[i];
   if (!has_buffers) return adopt(std::move(now));
-  known_ = std::move(now);
+  set_->adopt(std::move(now));
   ++adoptions_;
   look_for_frozen();
 }
@@ -202,11 +154,11 @@ NamedTensors MultiNodeOptimizer::own_state() const { return local_ ? local_->sta
 
 /// By the index in the groups, whatever is frozen now.
 NamedTensors MultiNodeOptimizer::rank_state() const {
-  return renumbered(own_state(), reduction_->parameters(), known_);
+  return renumbered(own_state(), reduction_->parameters(), set_->all());
 }
 
 void MultiNodeOptimizer::load_rank_state(const NamedTensors& state) {
-  const NamedTensors own = renumbered(state, known_, reduction_->parameters());
+  const NamedTensors own = renumbered(state, set_->all(), reduction_->parameters());
   if (local_) {
     local_->load_state(own);
   } else {

@@ -1,3 +1,5 @@
+#include <mn/trainer/parameter_check.hpp>
+
 #include <algorithm>
 #include <map>
 #include <span>
@@ -10,7 +12,6 @@
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/trainer/parameter_check.hpp>
 
 namespace mn {
 namespace {

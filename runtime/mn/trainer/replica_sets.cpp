@@ -1,3 +1,5 @@
+#include <mn/trainer/replica_sets.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -7,7 +9,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/trainer/replica_sets.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn {

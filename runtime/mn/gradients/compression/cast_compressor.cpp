@@ -1,9 +1,9 @@
+#include <mn/gradients/compression/cast_compressor.hpp>
+
 #include <limits>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-
-#include <mn/gradients/compression/cast_compressor.hpp>
 
 namespace mn {
 

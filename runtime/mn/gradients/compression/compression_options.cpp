@@ -1,8 +1,9 @@
+#include <mn/gradients/compression/compression_options.hpp>
+
 #include <algorithm>
 #include <array>
 
 #include <mn/core/error.hpp>
-#include <mn/gradients/compression/compression_options.hpp>
 
 namespace mn {
 namespace {

@@ -1,8 +1,9 @@
+#include <mn/gradients/compression/create_gradient_averager.hpp>
+
 #include <ATen/core/Tensor.h>
 
 #include <mn/core/log.hpp>
 #include <mn/gradients/compression/cast_compressor.hpp>
-#include <mn/gradients/compression/create_gradient_averager.hpp>
 #include <mn/gradients/compression/power_sgd.hpp>
 #include <mn/gradients/compression/top_k_compressor.hpp>
 
@@ -14,7 +15,7 @@ class PlainAverager final : public GradientAverager {
   explicit PlainAverager(std::shared_ptr<Trace> trace) : GradientAverager(std::move(trace)) {}
 
  private:
-  void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double /*weight*/,
+  void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double /*divisor*/,
                     Communicator& comm) override {
     average(gradients.sent(first, count), comm);
   }

@@ -1,3 +1,5 @@
+#include <mn/gradients/compression/error_feedback.hpp>
+
 #include <algorithm>
 #include <iomanip>
 #include <map>
@@ -13,7 +15,6 @@
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
-#include <mn/gradients/compression/error_feedback.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -40,7 +41,7 @@ ErrorFeedback::ErrorFeedback(std::vector<at::Tensor> parameters, std::vector<boo
   }
 }
 
-void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double weight,
+void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double divisor,
                                  Communicator& comm) {
   std::vector<std::size_t> members;
   std::vector<BufferView> plain;
@@ -54,8 +55,8 @@ void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::
     }
   }
   if (first == 0) {
-    weight_ = at::full({1}, weight, at::TensorOptions(at::kDouble).device(gradients.tail().device()));
-    plain.push_back(buffer_view(weight_));
+    divisor_ = at::full({1}, divisor, at::TensorOptions(at::kDouble).device(gradients.tail().device()));
+    plain.push_back(buffer_view(divisor_));
   }
   average(plain, comm);
   for (const std::size_t i : members) add_residual(i, gradient(gradients, i));
@@ -65,9 +66,9 @@ void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::
 /// What earlier steps did not send is added, in this step's units. (1): the residual itself stays.
 void ErrorFeedback::add_residual(std::size_t i, const at::Tensor& gradient) {
   if (gradient.is_cpu()) {
-    at::add_out(next_residuals_[i], gradient, residuals_[i], scale_ * weight_.item<double>());
-  } else {  // where the host would wait for the weight
-    at::addcmul_out(next_residuals_[i], gradient, residuals_[i], weight_.to(at::kFloat), scale_);
+    at::add_out(next_residuals_[i], gradient, residuals_[i], scale_ * divisor_.item<double>());
+  } else {  // the host would have to wait for the divisor
+    at::addcmul_out(next_residuals_[i], gradient, residuals_[i], divisor_.to(at::kFloat), scale_);
   }
 }
 
@@ -75,9 +76,9 @@ void ErrorFeedback::commit() {
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
     if (!used(i)) continue;  // (2): keeps its residual
     std::swap(residuals_[i], next_residuals_[i]);
-    if (!weight_.is_cpu()) {
-      residuals_[i].div_(weight_.to(at::kFloat).mul_(scale_));
-    } else if (const double unit = scale_ * weight_.item<double>(); unit != 1) {
+    if (!divisor_.is_cpu()) {
+      residuals_[i].div_(divisor_.to(at::kFloat).mul_(scale_));
+    } else if (const double unit = scale_ * divisor_.item<double>(); unit != 1) {
       residuals_[i].div_(unit);
     }
   }

@@ -32,7 +32,7 @@ class ErrorFeedback : public GradientAverager {
   }
   /// "3 of 12 gradients (1.5 % of the elements)": those that are not compressed; empty if all are.
   [[nodiscard]] std::string whole_gradients() const;
-  [[nodiscard]] bool uses_weight() const noexcept override { return true; }
+  [[nodiscard]] bool uses_divisor() const noexcept override { return true; }
 
  protected:
   /// `compressed` has one entry for each parameter.
@@ -55,7 +55,7 @@ class ErrorFeedback : public GradientAverager {
   }
 
  private:
-  void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double weight,
+  void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double divisor,
                     Communicator& comm) final;
   void add_residual(std::size_t i, const at::Tensor& gradient);
 
@@ -63,7 +63,7 @@ class ErrorFeedback : public GradientAverager {
   std::vector<bool> compressed_;
   std::vector<at::Tensor> residuals_;       // sum over the steps so far
   std::vector<at::Tensor> next_residuals_;  // become residuals_ with the step
-  at::Tensor weight_;                       // this step's mean over ranks: one float64 on their device
+  at::Tensor divisor_;                      // this step's mean over ranks: one float64 on their device
   double scale_ = 1;                        // factor of the gradients, a GradScaler's
   bool scaled_ = false;
 };

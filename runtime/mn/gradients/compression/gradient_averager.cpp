@@ -1,13 +1,14 @@
+#include <mn/gradients/compression/gradient_averager.hpp>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
-#include <mn/gradients/compression/gradient_averager.hpp>
 #include <mn/tensor/stream_order.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
 
-void GradientAverager::allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double weight,
+void GradientAverager::allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double divisor,
                                  Communicator& comm) {
   const at::NoGradGuard no_grad;
   TracedWork::Scope scope(traced_, comm.device(), "reduce gradients", Trace::Lane::kCommunication);
@@ -16,7 +17,7 @@ void GradientAverager::allreduce(FlatBuffer& gradients, std::size_t first, std::
     comm.check_grad(messages, 1.0 / comm.size(), gradients.names(first, count));
   }
   const std::uint64_t before = bytes_sent_;
-  do_allreduce(gradients, first, count, weight, comm);
+  do_allreduce(gradients, first, count, divisor, comm);
   scope.set_bytes(bytes_sent_ - before);
 }
 

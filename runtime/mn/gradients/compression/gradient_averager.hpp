@@ -11,8 +11,8 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/trace.hpp>
-#include <mn/tensor/flat_buffer.hpp>
 #include <mn/tensor/device_times.hpp>
+#include <mn/tensor/flat_buffer.hpp>
 #include <mn/tensor/modules.hpp>
 
 namespace mn {
@@ -30,13 +30,13 @@ class GradientAverager {
   /// Collective, before the first reduction and whenever the order of the gradients in memory changes.
   virtual void lay_out(std::span<const std::size_t> /*order*/, Communicator& /*comm*/) {}
 
-  /// Collective, in place: messages [first, first + count) become their mean over ranks, approximately. `weight` is
-  /// StepWeight::counted, which uses_weight() needs of the call with the first message. Calls before commit() replace
+  /// Collective, in place: messages [first, first + count) become their mean over ranks, approximately. `divisor` is
+  /// StepWeight::divisor, which uses_divisor() needs of the call with the first message. Calls before commit() replace
   /// each other: the last one counts. On a GPU the work is enqueued on the caller's current stream,
   /// and the call may return before it is done: `gradients` must live on.
-  void allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double weight, Communicator& comm);
-  /// Whether the result depends on the weight.
-  [[nodiscard]] virtual bool uses_weight() const noexcept { return false; }
+  void allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double divisor, Communicator& comm);
+  /// Whether the result depends on the divisor.
+  [[nodiscard]] virtual bool uses_divisor() const noexcept { return false; }
 
   /// The step uses what was reduced, for the parameters whose gradient is not None: their residuals are kept.
   virtual void commit() {}
@@ -61,7 +61,7 @@ class GradientAverager {
 
  protected:
   explicit GradientAverager(std::shared_ptr<Trace> trace) : traced_(std::move(trace)) {}
-  virtual void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double weight,
+  virtual void do_allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double divisor,
                             Communicator& comm) = 0;
   /// Collective, in place: the mean of these buffers over ranks.
   void average(std::span<const BufferView> buffers, Communicator& comm);

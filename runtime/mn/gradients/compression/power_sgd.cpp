@@ -1,3 +1,5 @@
+#include <mn/gradients/compression/power_sgd.hpp>
+
 #include <map>
 #include <string>
 
@@ -11,7 +13,6 @@
 #include <ATen/ops/where.h>
 
 #include <mn/core/error.hpp>
-#include <mn/gradients/compression/power_sgd.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {

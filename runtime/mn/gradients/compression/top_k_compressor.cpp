@@ -1,10 +1,11 @@
+#include <mn/gradients/compression/top_k_compressor.hpp>
+
 #include <cmath>
 #include <limits>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
-#include <mn/gradients/compression/top_k_compressor.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {

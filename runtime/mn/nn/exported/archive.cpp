@@ -1,9 +1,10 @@
+#include <mn/nn/exported/archive.hpp>
+
 #include <span>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/nn/exported/archive.hpp>
 
 namespace mn::exported {
 

@@ -1,9 +1,10 @@
+#include <mn/nn/exported/argument.hpp>
+
 #include <limits>
 #include <string_view>
 #include <utility>
 
 #include <mn/core/json.hpp>
-#include <mn/nn/exported/argument.hpp>
 
 namespace mn::exported {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/nn/exported/bound_graph.hpp>
+
 #include <algorithm>
 
 #include <ATen/ScalarOps.h>
@@ -8,7 +10,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
-#include <mn/nn/exported/bound_graph.hpp>
 #include <mn/nn/exported/enumerations.hpp>
 #include <mn/nn/exported/evaluation_graph.hpp>
 

@@ -1,3 +1,5 @@
+#include <mn/nn/exported/call_arguments.hpp>
+
 #include <optional>
 
 #include <ATen/ScalarOps.h>
@@ -6,7 +8,6 @@
 #include <ATen/core/jit_type.h>
 
 #include <mn/core/json.hpp>
-#include <mn/nn/exported/call_arguments.hpp>
 #include <mn/nn/exported/enumerations.hpp>
 
 namespace mn::exported {

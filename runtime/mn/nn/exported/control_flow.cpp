@@ -1,6 +1,8 @@
 // What torch/_higher_order_ops has as cond.py, while_loop.py, map.py and scan.py, run eagerly: a branch or a loop's
 // turns go through autograd as any other operators, so no backward of their own is needed.
 
+#include <mn/nn/exported/control_flow.hpp>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -9,7 +11,6 @@
 #include <ATen/ops/stack.h>
 
 #include <mn/nn/exported/argument.hpp>
-#include <mn/nn/exported/control_flow.hpp>
 
 namespace mn::exported {
 namespace {

@@ -1,10 +1,10 @@
+#include <mn/nn/exported/enumerations.hpp>
+
 #include <string>
 #include <utility>
 
 #include <c10/core/Layout.h>
 #include <c10/core/MemoryFormat.h>
-
-#include <mn/nn/exported/enumerations.hpp>
 
 namespace mn::exported {
 namespace {

@@ -7,6 +7,8 @@
 // (3) So all nodes that remain compute what they compute in both modes. An output that (2) takes away is an error.
 // (4) Writes of kInBothModes are part of what the operator computes, whatever the mode.
 
+#include <mn/nn/exported/evaluation_graph.hpp>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -16,7 +18,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/nn/exported/enumerations.hpp>
-#include <mn/nn/exported/evaluation_graph.hpp>
 #include <mn/nn/exported/operators.hpp>
 #include <mn/nn/exported/storages.hpp>
 #include <mn/nn/exported/training_switches.hpp>

@@ -6,6 +6,8 @@
 // (1) Values lie in slots, numbered as they are made; the inputs come first.
 // (2) A value is released after the last step that reads it, so memory is what autograd keeps and what is still needed.
 
+#include <mn/nn/exported/graph_runner.hpp>
+
 #include <optional>
 #include <unordered_set>
 
@@ -18,7 +20,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/nn/exported/control_flow.hpp>
-#include <mn/nn/exported/graph_runner.hpp>
 #include <mn/nn/exported/number_operators.hpp>
 #include <mn/nn/exported/operators.hpp>
 

@@ -1,3 +1,5 @@
+#include <mn/nn/exported/number_operators.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -5,7 +7,6 @@
 #include <iterator>
 
 #include <mn/nn/exported/argument.hpp>
-#include <mn/nn/exported/number_operators.hpp>
 
 namespace mn::exported {
 namespace {

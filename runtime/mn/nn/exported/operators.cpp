@@ -1,8 +1,8 @@
+#include <mn/nn/exported/operators.hpp>
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
-
-#include <mn/nn/exported/operators.hpp>
 
 namespace mn::exported {
 namespace {

@@ -3,12 +3,13 @@
 // list of its fields and that of those which are None. A namedtuple's is the name of its type, without quotes. A leaf's
 // type is null.
 
+#include <mn/nn/exported/output_names.hpp>
+
 #include <algorithm>
 #include <string>
 
 #include <mn/core/json.hpp>
 #include <mn/nn/exported/argument.hpp>
-#include <mn/nn/exported/output_names.hpp>
 
 namespace mn::exported {
 namespace {

@@ -9,11 +9,12 @@
 // (2) all other inner values get the inner graph's name as a prefix, because both graphs may use a name.
 // All other operators that run graphs (torch.cond, …) keep them in Node::graphs, with names of their own.
 
+#include <mn/nn/exported/program_reader.hpp>
+
 #include <type_traits>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/nn/exported/program_reader.hpp>
 #include <mn/nn/exported/signature.hpp>
 #include <mn/nn/exported/write_back.hpp>
 

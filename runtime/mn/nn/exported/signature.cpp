@@ -1,7 +1,8 @@
+#include <mn/nn/exported/signature.hpp>
+
 #include <algorithm>
 
 #include <mn/nn/exported/output_names.hpp>
-#include <mn/nn/exported/signature.hpp>
 
 namespace mn::exported {
 namespace {

@@ -1,10 +1,11 @@
+#include <mn/nn/exported/storages.hpp>
+
 #include <algorithm>
 
 #include <ATen/core/alias_info.h>
 #include <ATen/core/function_schema.h>
 
 #include <mn/nn/exported/operators.hpp>
-#include <mn/nn/exported/storages.hpp>
 #include <mn/nn/exported/training_switches.hpp>
 
 namespace mn::exported {

@@ -1,3 +1,5 @@
+#include <mn/nn/exported/stored_tensor.hpp>
+
 #include <cstring>
 
 #include <ATen/core/Tensor.h>
@@ -6,7 +8,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/nn/exported/enumerations.hpp>
-#include <mn/nn/exported/stored_tensor.hpp>
 
 namespace mn::exported {
 namespace {

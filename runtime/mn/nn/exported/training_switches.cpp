@@ -1,9 +1,9 @@
+#include <mn/nn/exported/training_switches.hpp>
+
 #include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
-
-#include <mn/nn/exported/training_switches.hpp>
 
 namespace mn::exported {
 namespace {

@@ -1,10 +1,11 @@
+#include <mn/nn/exported/write_back.hpp>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <utility>
 
 #include <mn/core/json.hpp>
-#include <mn/nn/exported/write_back.hpp>
 
 namespace mn::exported {
 namespace {

@@ -1,0 +1,65 @@
+#include <mn/trainer/parameter_set.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <unordered_set>
+
+#include <mn/tensor/tensor.hpp>
+
+namespace mn {
+namespace {
+
+bool needs_gradient(const at::Tensor& parameter) { return parameter.requires_grad(); }
+
+}  // namespace
+
+std::vector<at::Tensor> ParameterSet::listed() const {
+  std::vector<at::Tensor> all;
+  for (const auto& group : optimizer_.param_groups()) {
+    all.insert(all.end(), group.params().begin(), group.params().end());
+  }
+  return all;
+}
+
+void ParameterSet::remove_repeats() {
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (auto& group : optimizer_.param_groups()) {
+    std::erase_if(group.params(), [&](const at::Tensor& p) { return !seen.insert(p.unsafeGetTensorImpl()).second; });
+  }
+}
+
+bool ParameterSet::is_current() const {
+  return are_same(listed(), all_) && std::ranges::none_of(frozen_, needs_gradient) &&
+         std::ranges::all_of(trained_, needs_gradient);
+}
+
+void ParameterSet::sort(const std::vector<at::Tensor>& reduced) {
+  trained_ = reduced;
+  std::erase_if(trained_, std::not_fn(needs_gradient));
+  frozen_ = differentiable(all_);
+  std::erase_if(frozen_, needs_gradient);
+}
+
+bool are_same(const std::vector<at::Tensor>& some, const std::vector<at::Tensor>& others) {
+  return std::ranges::equal(some, others, [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
+}
+
+std::optional<std::size_t> index_in(const std::vector<at::Tensor>& all, const at::Tensor& tensor) {
+  const auto found = std::ranges::find_if(all, [&](const at::Tensor& each) { return each.is_same(tensor); });
+  if (found == all.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - all.begin());
+}
+
+NamedTensors renumbered(const NamedTensors& state, const std::vector<at::Tensor>& from,
+                        const std::vector<at::Tensor>& to) {
+  NamedTensors result;
+  for (const auto& [name, tensor] : state) {
+    const std::size_t dot = name.rfind('.'), number = std::stoul(name.substr(dot + 1));
+    const auto i = number < from.size() ? index_in(to, from[number]) : std::nullopt;
+    if (i) result.emplace_back(name.substr(0, dot + 1) + std::to_string(*i), tensor);
+  }
+  return result;
+}
+
+}  // namespace mn

@@ -1,0 +1,58 @@
+/// The parameters of a torch optimizer's groups, which a program may change between steps.
+///
+/// (1) all() is what the groups listed at the last adopt(); is_current() compares it with the groups of now.
+/// (2) Of the parameters that require a gradient, those whose gradients are reduced are trained(); the differentiable
+///     ones that require none are frozen().
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <torch/optim/optimizer.h>
+
+#include <mn/tensor/modules.hpp>
+
+namespace mn {
+
+class ParameterSet {
+ public:
+  /// `optimizer` outlives this object.
+  explicit ParameterSet(torch::optim::Optimizer& optimizer) noexcept : optimizer_(optimizer) {}
+
+  /// The parameters that the groups list now.
+  [[nodiscard]] std::vector<at::Tensor> listed() const;
+  /// Leaves each parameter in the first group that lists it: libtorch's modules list a shared parameter twice.
+  void remove_repeats();
+  /// True if the groups list all(), and each parameter requires a gradient as it did at the last sort().
+  [[nodiscard]] bool is_current() const;
+
+  /// From now on `parameters` are all().
+  void adopt(std::vector<at::Tensor> parameters) { all_ = std::move(parameters); }
+  /// No parameter is known, so that is_current() is false.
+  void forget() noexcept { all_.clear(); }
+  /// Sorts all() into trained() and frozen(). `reduced` are the parameters that have a place in the reduction.
+  void sort(const std::vector<at::Tensor>& reduced);
+
+  [[nodiscard]] const std::vector<at::Tensor>& all() const noexcept { return all_; }
+  [[nodiscard]] const std::vector<at::Tensor>& trained() const noexcept { return trained_; }
+  [[nodiscard]] const std::vector<at::Tensor>& frozen() const noexcept { return frozen_; }
+
+ private:
+  torch::optim::Optimizer& optimizer_;
+  std::vector<at::Tensor> all_, trained_, frozen_;
+};
+
+/// True if both lists have the same tensors in the same order.
+[[nodiscard]] bool are_same(const std::vector<at::Tensor>& some, const std::vector<at::Tensor>& others);
+
+/// The index of `tensor` in `all`, if `all` has it.
+[[nodiscard]] std::optional<std::size_t> index_in(const std::vector<at::Tensor>& all, const at::Tensor& tensor);
+
+/// `state`, whose tensors are called KIND.INDEX by a parameter's index in `from`, renamed to the parameter's index in
+/// `to`. Tensors of parameters that `to` does not have are left out.
+[[nodiscard]] NamedTensors renumbered(const NamedTensors& state, const std::vector<at::Tensor>& from,
+                                      const std::vector<at::Tensor>& to);
+
+}  // namespace mn
