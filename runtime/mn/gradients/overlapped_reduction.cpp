@@ -24,17 +24,17 @@ std::vector<std::size_t> candidate_sizes(const OptimizerOptions& options) {
 
 }  // namespace
 
-OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, const SparseGradients::Known& sparse,
+OverlappedReduction::OverlappedReduction(std::vector<at::Tensor> parameters, const SparseGradients::Flags& sparse,
                                          std::shared_ptr<Communicator> comm, std::shared_ptr<GradientAverager> averager,
                                          GradientWatch::Depth watch, const OptimizerOptions& options)
     : GradientReduction(std::move(comm), averager),
       watch_(watch),
       shared_(std::make_shared<Shared>()),
+      buckets_(parameters.size()),
       learning_(!options.deterministic),
       tuner_(candidate_sizes(options), comm_->device()) {
   background_.emplace(*comm_);
   shared_->averager = std::move(averager);
-  parts_expected_.assign(parameters.size(), 1);
   is_trained_.assign(parameters.size(), true);
   auto order = backward_order(parameters.size());
   lay_out(std::move(parameters), sparse, std::move(order));
@@ -51,19 +51,19 @@ OverlappedReduction::~OverlappedReduction() {
   }
 }
 
-void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, const SparseGradients::Known& sparse,
+void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, const SparseGradients::Flags& sparse,
                                   std::vector<std::size_t> order) {
   const bool copies = shared_->copy != nullptr;
-  // The old buffers go first: there is never more than what one layout needs.
-  DeviceSamples::Noted noted = gradients_ ? gradients_->watch().noted() : DeviceSamples::Noted();
+  // The old buffers go first: memory never holds two layouts.
+  DeviceSamples::ChangeNote note = gradients_ ? gradients_->watch().change_note() : DeviceSamples::ChangeNote();
   if (gradients_) averager().count_bytes(gradients_->sparse().bytes_sent());
   hooks_.reset();
   shared_->copy.reset();
   shared_->own.reset();
   gradients_.reset();
   order_ = std::move(order);
-  gradients_.emplace(std::move(parameters), sparse, background_->communicator(), watch_, order_, std::move(noted));
-  hooks_.emplace(this->parameters(), [this](std::size_t i) { ready(i); });  // after the buffer's own
+  gradients_.emplace(std::move(parameters), sparse, background_->communicator(), watch_, order_, std::move(note));
+  hooks_.emplace(this->parameters(), [this](std::size_t i) { ready(i); });  // run after the buffer's hooks
   gradients_->train_only(is_trained_);
   shared_->own = gradients_->shared_flat();
   if (copies) make_copy();
@@ -78,37 +78,24 @@ void OverlappedReduction::make_copy() {
 }
 
 void OverlappedReduction::plan(std::size_t bucket_bytes) {
-  const auto messages = gradients_->flat().messages();
-  std::vector<std::size_t> sizes;
-  for (const auto& message : messages.first(messages.size() - 1)) sizes.push_back(message.bytes());  // not the tail
-  buckets_ = plan_buckets(sizes, bucket_bytes, bucket_bytes / 4);
-  bucket_of_.resize(parameters().size());
-  for (std::size_t i = 0; i < parameters().size(); ++i) {
-    const std::size_t message = gradients_->flat().message_index(i);
-    const auto after = std::upper_bound(buckets_.begin(), buckets_.end(), message,
-                                        [](std::size_t m, const Bucket& bucket) { return m < bucket.first; });
-    bucket_of_[i] = static_cast<std::size_t>(after - buckets_.begin()) - 1;
-  }
+  buckets_.plan(gradients_->flat(), bucket_bytes);
   forget_gradients();
 }
 
 void OverlappedReduction::forget_gradients() {
   gradients_->forget_ready();
-  missing_.assign(buckets_.size(), 0);
-  for (std::size_t i = 0; i < parameters().size(); ++i) missing_[bucket_of_[i]] += gradients_->is_ready(i) ? 0 : 1;
-  parts_seen_.assign(parameters().size(), 0);
-  order_seen_.clear();
+  buckets_.begin_step(*gradients_);
   hook_stream_.reset();
   streams_differ_ = false;
 }
 
 void OverlappedReduction::announce(StepPromise::Weight weight) {
   promise_.announce(std::move(weight));
-  // A backward before the promise was not weighed by it.
-  is_first_backward_ = order_seen_.empty() && launched_ == 0;
+  // The promise has not weighed the gradients of an earlier backward.
+  is_first_backward_ = buckets_.order().empty() && launched_ == 0;
 }
 
-/// The factor of a step whose gradients may be reduced in place (4).
+/// The factor of the announced step, if its gradients may be reduced in place (4).
 std::optional<double> OverlappedReduction::binding() const {
   return is_first_backward_ ? promise_.binding() : std::nullopt;
 }
@@ -118,19 +105,18 @@ void OverlappedReduction::ready(std::size_t i) {
   promise_.watch_backward(i, *gradients_);
   if (gradients_->is_outside(i)) return;
   look_at_stream();
-  if (++parts_seen_[i] < parts_expected_[i]) return;
+  if (!buckets_.add_part(i)) return;
   if (!gradients_->mark_ready(i)) {  // an unexpected part, or a gradient outside the buffer
     disturbed_ = true;
-    if (in_place_) gradients_->watch().forget(i);  // the promise's check finds it
+    if (in_place_) gradients_->watch().forget(i);  // check_promise() finds the part
     return;
   }
   if (binding().value_or(1) != 1) gradients_->weigh_early(i, *binding());
-  order_seen_.push_back(i);
-  --missing_[bucket_of_[i]];
+  buckets_.add_ready(i);
   if (may_launch()) launch_early();
 }
 
-/// On a GPU a bucket is taken on the stream of its last gradient, so all must be written on one stream.
+/// On a GPU a bucket is read on the stream of its last gradient, so all gradients must be written on one stream.
 void OverlappedReduction::look_at_stream() {
   if (comm_->device().type == DeviceType::kCpu) return;
   const c10::Stream stream = current_stream(comm_->device());
@@ -138,9 +124,9 @@ void OverlappedReduction::look_at_stream() {
   hook_stream_ = stream;
 }
 
-/// Whether the next bucket is complete and may go. The first one of a step decides between (2) and (4).
+/// True if the next bucket is complete and may be launched. The first bucket of a step decides between (2) and (4).
 bool OverlappedReduction::may_launch() {
-  if (launched_ == buckets_.size() || missing_[launched_] > 0 || streams_differ_) return false;
+  if (launched_ == buckets_.count() || !buckets_.is_complete(launched_) || streams_differ_) return false;
   if (launched_ > 0) return true;
   in_place_ = binding().has_value();
   if (in_place_ || shared_->copy) return true;
@@ -149,16 +135,16 @@ bool OverlappedReduction::may_launch() {
 }
 
 void OverlappedReduction::launch_early() {
-  // Without a promise: as the losses were weighed so far.
+  // Without a promise: the weight of the losses so far.
   const StepWeight weight = promise_.weight().value_or(StepWeight{.divisor = gradients_->watch().weight_so_far()});
   disturbed_ = disturbed_ || (launched_ > 0 && !in_place_ && weight.factor != weight_.factor);
-  if (launched_ == 0) weight_ = weight;                 // the averager takes the divisor of the first bucket for all
-  const double factor = in_place_ ? 1 : weight.factor;  // in place it is weighed already
-  const std::size_t before = launched_ == 0 ? 0 : end_of(launched_ - 1);
-  while (launched_ < buckets_.size() && missing_[launched_] == 0) launch(launched_, factor);
+  if (launched_ == 0) weight_ = weight;                 // the averager takes one divisor for all buckets
+  const double factor = in_place_ ? 1 : weight.factor;  // in place: weigh_early() has multiplied
+  const std::size_t before = launched_ == 0 ? 0 : buckets_.end_of(launched_ - 1);
+  while (launched_ < buckets_.count() && buckets_.is_complete(launched_)) launch(launched_, factor);
   if (in_place_) {
-    for (std::size_t m = before; m < end_of(launched_ - 1); ++m) {
-      gradients_->watch().forget(*shared_->own->parameter_of(m));  // the mean takes its place
+    for (std::size_t m = before; m < buckets_.end_of(launched_ - 1); ++m) {
+      gradients_->watch().forget(*shared_->own->parameter_of(m));  // the mean overwrites the gradient
     }
   } else {
     torch::autograd::Engine::get_default_engine().queue_callback(
@@ -167,14 +153,14 @@ void OverlappedReduction::launch_early() {
 }
 
 void OverlappedReduction::launch(std::size_t bucket, double factor) {
-  submit_messages(buckets_[bucket].first, buckets_[bucket].count, factor);
+  submit_messages(buckets_.bucket(bucket).first, buckets_.bucket(bucket).count, factor);
   launched_ = bucket + 1;
 }
 
 void OverlappedReduction::submit_messages(std::size_t first, std::size_t count, double factor) {
   const auto part = std::make_shared<Part>(shared_, first, count, factor, weight_.divisor, makes_copies());
   if (part->is_copy) {
-    // Here, not in the background: the program may look at a mean that it has kept meanwhile.
+    // Not in the background: the program may read a kept mean meanwhile.
     for (std::size_t m = first; m < first + count; ++m) shared_->copy->let_go(m);
     if (comm_->device().type != DeviceType::kCpu) part->copy();  // enqueued where the gradients were written
     parts_.push_back(part);
@@ -189,25 +175,25 @@ void OverlappedReduction::Part::copy() {
 
 void OverlappedReduction::Part::reduce(Communicator& comm) {
   copy();
-  // A compressor writes tensors. What a task writes in place must not count as a write by the program, which would have
-  // broken its promise.
+  // A compressor writes tensors. Its writes in place must raise no version, or they would look like writes of the
+  // program.
   const at::AutoDispatchBelowADInplaceOrView no_versions;
   shared->averager->allreduce(is_copy ? *shared->copy : *shared->own, first, count, divisor, comm);
 }
 
-/// From now on no task reads this rank's own gradients, unless they are reduced in place.
+/// From now on no task reads this rank's gradients, unless they are reduced in place.
 void OverlappedReduction::finish_copies() {
   for (const auto& part : parts_) part->copy();
   parts_.clear();
 }
 
-/// Whether copies that were sent early are not this step's gradients.
+/// True if copies were sent early and differ from this step's gradients.
 bool OverlappedReduction::is_stale(const StepWeight& weight) const {
   if (launched_ == 0 || in_place_) return false;
   if (disturbed_ || weight.factor != weight_.factor) return true;
   if (shared_->averager->uses_divisor() && weight.divisor != weight_.divisor) return true;
   for (std::size_t i = 0; i < parameters().size(); ++i) {
-    if (bucket_of_[i] < launched_ && !gradients_->unchanged_since_ready(i)) return true;
+    if (buckets_.bucket_of(i) < launched_ && !gradients_->unchanged_since_ready(i)) return true;
   }
   return false;
 }
@@ -219,14 +205,14 @@ ReductionResult OverlappedReduction::reduce(const StepWeight& weight, bool has_f
   agreement.agree(*comm_);
   weight_ = weight;
   FlatBuffer& reduced = makes_copies() ? *shared_->copy : *shared_->own;
-  while (launched_ < buckets_.size()) launch(launched_, 1);  // collect() has multiplied this rank's own
+  while (launched_ < buckets_.count()) launch(launched_, 1);  // collect() has multiplied the gradients
   const std::size_t all = reduced.messages().size();
   if (reduced.tail_count() > 0) submit_messages(all - 1, 1, 1);
   background_->wait();
   agreement.read(reduced.tail());
   launched_ = 0;  // also if this step throws below
   in_place_ = disturbed_ = wants_copy_ = false;
-  if (agreement.signals().stale) {  // on any rank: all reduce again, or none
+  if (agreement.signals().stale) {  // on any rank, so all ranks reduce again
     if (agreement.signals().in_place)
       StepPromise::fail("a rank that has not promised it changed its gradients or its samples");
     submit_messages(0, all, 1);
@@ -239,9 +225,7 @@ ReductionResult OverlappedReduction::reduce(const StepWeight& weight, bool has_f
 
 void OverlappedReduction::end_step(const StepAgreement& agreement) {
   promise_.keep();
-  for (std::size_t i = 0; i < parts_seen_.size(); ++i) {
-    if (parts_seen_[i] > 0) parts_expected_[i] = parts_seen_[i];
-  }
+  buckets_.expect_parts();
   learn_order();
   if (agreement.signals().wants_copy && !shared_->copy) make_copy();
   if (const auto bucket_bytes = tuner_.step(*comm_)) plan(*bucket_bytes);
@@ -252,10 +236,10 @@ void OverlappedReduction::watch_graph() { watch_work_of(background_->communicato
 
 void OverlappedReduction::learn_order() {
   if (!std::exchange(learning_, false)) return;
-  const nlohmann::json seen = comm_->bcast_obj(nlohmann::json(order_seen_), 0);
+  const nlohmann::json seen = comm_->bcast_obj(nlohmann::json(buckets_.order()), 0);
   auto order = seen.get<std::vector<std::size_t>>();
   for (const std::size_t i : backward_order(parameters().size())) {
-    if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);  // unused so far: last
+    if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);  // unused so far
   }
   if (order != order_) order_to_come_ = std::move(order);
 }
@@ -269,21 +253,21 @@ void OverlappedReduction::train_only(const std::vector<bool>& parameters) {
 
 void OverlappedReduction::clear() {
   if (has_given_away()) StepPromise::fail("zero_grad() came before that step");
-  // After a backward without a step, buckets are under way that other ranks may not have launched. They count as this
-  // step's, which keeps invariant (1), and their result is not used.
+  // After a backward without a step, this rank may have launched buckets that another rank has not. (1): they count as
+  // this step's buckets, and their result is not used.
   disturbed_ = launched_ > 0;
   finish_copies();  // after a backward that threw
   gradients_->clear();
   promise_.forget();
   forget_gradients();
-  if (!order_to_come_ || gradients_->is_too_large()) return;  // for which another reduction takes this one's place
+  if (!order_to_come_ || gradients_->is_too_large()) return;  // too large: the optimizer will make a new reduction
   drain();
-  const SparseGradients::Known sparse = gradients_->sparse().known();
-  lay_out(parameters(), sparse, *std::exchange(order_to_come_, std::nullopt));  // (6): no gradient has to move now
+  const SparseGradients::Flags sparse = gradients_->sparse().flags();
+  lay_out(parameters(), sparse, *std::exchange(order_to_come_, std::nullopt));  // (6)
   tuner_.start_over();
 }
 
-/// Collective: ends what is under way, of which some ranks may have launched more than others.
+/// Collective: launches on each rank the buckets that any rank has launched, and waits for all.
 void OverlappedReduction::drain() {
   finish_copies();
   auto most = static_cast<std::int64_t>(launched_);

@@ -1,26 +1,24 @@
 /// Reduces gradients while backward continues.
 ///
 /// Gradients lie in buckets, in the order in which backward finishes them (Li et al. 2020, PyTorch Distributed,
-/// arXiv:2006.15704). When the last gradient of a bucket is there, the bucket is reduced in the background: in place if
-/// the step was announced, else as a copy. At the step only the buckets that are still under way cost time.
-/// (1) Buckets are submitted in the plan's order, the same on every rank; a bucket that is complete early waits for the
-///     ones before it. All ranks so make the same collective calls in the same order.
-/// (2) Without a promise this rank's own gradients stay as they are until the step. What a copy could not foresee - a
-///     second backward, another factor, a gradient changed by hand - is found at the step ("stale"); all ranks learn of
-///     it, and everything is reduced again. A gradient that the last step made in several parts (a block that
-///     recompute_activations() runs several times, or several backwards) is there with the last of as many.
-/// (3) Copies are complete before backward returns, so a write to gradients after it, such as a second backward, need
-///     not wait.
-/// (4) A step whose promise binds (step_promise.hpp) needs no copy: its buckets are reduced where they lie, and a
-///     broken promise throws UsageError.
-/// (5) The buffer for copies comes after the first step in which a rank wanted one. Until then nothing is sent early
-///     without a promise.
-/// (6) The order that rank 0 saw in the first step becomes the order in memory, at the zero_grad() that follows, when
-///     there are no gradients that would have to move. The first steps also try bucket sizes (bucket_tuner.hpp).
-///     Deterministic options switch both off.
-/// The result is the direct reduction's, bit for bit on backends that sum in rank order.
-/// Cost of a step: one collective for each bucket; without a promise a copy of the gradients too, and twice that if
-/// stale. Memory: that of the gradients, twice that without a promise. A CUDA graph can hold a step once is_settled().
+/// arXiv:2006.15704). A complete bucket (ready_buckets.hpp) is reduced in the background: in place if the step was
+/// announced, else as a copy. At the step only the buckets that are still under way cost time.
+/// (1) Buckets are submitted in the plan's order, which all ranks share; a bucket that is complete early waits for the
+///     buckets before it. So all ranks make equal collective calls in equal order.
+/// (2) Without a promise this rank's gradients keep their values until the step. If a gradient changes after its copy
+///     was sent (a second backward, a changed factor, a write by hand), the step finds the copy stale; all ranks learn
+///     of it, and reduce everything again.
+/// (3) Copies are complete before backward returns, so later writes to gradients need not wait.
+/// (4) If the step's promise binds (step_promise.hpp), buckets are reduced in place, without a copy, and a broken
+///     promise throws UsageError.
+/// (5) The buffer for copies is made after the first step in which any rank wanted it. Until then no bucket is sent
+///     early without a promise.
+/// (6) Rank 0's order of the first step becomes the order in memory, at the next zero_grad(), when no gradient exists
+///     that would have to move. The first steps also try bucket sizes (bucket_tuner.hpp). Deterministic options switch
+///     both off.
+/// The result is the direct reduction's, bit for bit on backends that sum in rank order. Cost of a step: one collective
+/// for each bucket; without a promise also a copy of the gradients; twice both if stale. Memory: the gradients; without
+/// a promise twice the gradients. A CUDA graph can hold a step once is_settled().
 #pragma once
 
 #include <memory>
@@ -33,6 +31,7 @@
 #include <mn/gradients/bucket_tuner.hpp>
 #include <mn/gradients/gradient_reduction.hpp>
 #include <mn/gradients/optimizer_options.hpp>
+#include <mn/gradients/ready_buckets.hpp>
 #include <mn/gradients/ready_hooks.hpp>
 #include <mn/gradients/step_promise.hpp>
 
@@ -40,7 +39,7 @@ namespace mn {
 
 class OverlappedReduction : public GradientReduction {
  public:
-  OverlappedReduction(std::vector<at::Tensor> parameters, const SparseGradients::Known& sparse,
+  OverlappedReduction(std::vector<at::Tensor> parameters, const SparseGradients::Flags& sparse,
                       std::shared_ptr<Communicator> comm, std::shared_ptr<GradientAverager> averager,
                       GradientWatch::Depth watch, const OptimizerOptions& options);
   ~OverlappedReduction() override;
@@ -50,7 +49,7 @@ class OverlappedReduction : public GradientReduction {
   void announce(StepPromise::Weight weight) override;
   bool has_given_away() const override { return in_place_; }
   void check_promise(const StepWeight& weight) const override {
-    promise_.check(weight, *gradients_, in_place_ ? end_of(launched_ - 1) : 0);
+    promise_.check(weight, *gradients_, in_place_ ? buckets_.end_of(launched_ - 1) : 0);
   }
   ReductionResult reduce(const StepWeight& weight, bool has_fault) override;
   void finish() override { background_->finish(); }
@@ -58,7 +57,7 @@ class OverlappedReduction : public GradientReduction {
   void watch_graph() override;
 
  private:
-  void lay_out(std::vector<at::Tensor> parameters, const SparseGradients::Known& sparse,
+  void lay_out(std::vector<at::Tensor> parameters, const SparseGradients::Flags& sparse,
                std::vector<std::size_t> order);
   void make_copy();
   void plan(std::size_t bucket_bytes);
@@ -71,20 +70,20 @@ class OverlappedReduction : public GradientReduction {
   void launch(std::size_t bucket, double factor);
   void submit_messages(std::size_t first, std::size_t count, double factor);
   [[nodiscard]] bool makes_copies() const noexcept { return shared_->copy && !in_place_; }
-  [[nodiscard]] std::size_t end_of(std::size_t bucket) const { return buckets_[bucket].first + buckets_[bucket].count; }
   void finish_copies();
   [[nodiscard]] bool is_stale(const StepWeight& weight) const;
   void end_step(const StepAgreement& agreement);
   void learn_order();
   void drain();
 
-  /// What reductions use, and keep alive.
+  /// The memory of reductions, which tasks keep alive.
   struct Shared {
     std::shared_ptr<FlatBuffer> own;        // this rank's gradients
-    std::unique_ptr<FlatBuffer> copy = {};  // null until a rank wants it (5)
+    std::unique_ptr<FlatBuffer> copy = {};  // null until (5)
     std::shared_ptr<GradientAverager> averager;
   };
-  /// Messages [first, first + count) under way. The background copies them, or who cannot wait for it.
+  /// Messages [first, first + count) under way. The first caller of copy() copies them: the background's task, or a
+  /// function that cannot wait for the task.
   struct Part {
     void copy();
     void reduce(Communicator& comm);
@@ -92,9 +91,9 @@ class OverlappedReduction : public GradientReduction {
     std::shared_ptr<Shared> shared;
     std::size_t first;
     std::size_t count;
-    double factor;   // that the copy is multiplied by
+    double factor;   // multiplies the copy
     double divisor;  // StepWeight::divisor
-    bool is_copy;    // else in place
+    bool is_copy;    // false: in place
     std::once_flag copied = {};
   };
 
@@ -102,22 +101,17 @@ class OverlappedReduction : public GradientReduction {
   GradientWatch::Depth watch_;
   std::shared_ptr<Shared> shared_;
   std::vector<std::shared_ptr<Part>> parts_;  // submitted since the last finish_copies()
-  std::vector<Bucket> buckets_;
-  std::vector<std::size_t> bucket_of_;      // [parameters]
-  std::vector<std::size_t> missing_;        // [buckets] gradients that are not there yet
-  std::vector<int> parts_seen_;             // [parameters] of its gradient in this step
-  std::vector<int> parts_expected_;         // [parameters] as many as in the last step that made it
-  std::vector<std::size_t> order_seen_;     // parameters as they became ready in this step
-  std::size_t launched_ = 0;                // buckets submitted in this step: the first so many
-  std::optional<c10::Stream> hook_stream_;  // on a GPU: of this step's gradients
+  ReadyBuckets buckets_;
+  std::size_t launched_ = 0;                // buckets [0, launched_) are submitted
+  std::optional<c10::Stream> hook_stream_;  // on a GPU: stream of this step's gradients
   bool streams_differ_ = false;
   StepPromise promise_;
-  bool is_first_backward_ = true;  // what was promised has no gradients of before
-  StepWeight weight_;              // of what is launched
-  bool in_place_ = false;          // buckets were launched early in this step, and are not copies
-  bool disturbed_ = false;         // a gradient came that early copies do not have
-  bool wants_copy_ = false;        // a bucket could have been launched
-  bool learning_ = true;
+  bool is_first_backward_ = true;                          // no backward ran before announce()
+  StepWeight weight_;                                      // of the launched buckets
+  bool in_place_ = false;                                  // the launched buckets are reduced in place
+  bool disturbed_ = false;                                 // early copies lack a part of a gradient
+  bool wants_copy_ = false;                                // with a buffer for copies a bucket would have been launched
+  bool learning_ = true;                                   // the order of the first step is not known yet
   std::vector<bool> is_trained_;                           // [parameters]
   std::vector<std::size_t> order_;                         // [parameters] in memory
   std::optional<std::vector<std::size_t>> order_to_come_;  // (6): rank 0's, until the next zero_grad()

@@ -1,0 +1,52 @@
+/// The buckets of a flat buffer, and which of them backward has completed in this step.
+///
+/// (1) A bucket is complete if all its gradients are ready: each has had as many parts as in the last step that made
+///     it. A block that recompute_activations() runs several times makes a gradient in several parts, as several
+///     backwards do.
+/// (2) Gradients outside the buffer and of frozen parameters are always ready.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include <mn/comm/bucket.hpp>
+#include <mn/gradients/gradient_buffer.hpp>
+
+namespace mn {
+
+class ReadyBuckets {
+ public:
+  explicit ReadyBuckets(std::size_t parameters) : parts_expected_(parameters, 1) {}
+
+  /// Cuts the messages of `flat`, without the tail, into buckets of `bucket_bytes`. begin_step() must follow.
+  void plan(const FlatBuffer& flat, std::size_t bucket_bytes);
+  /// A new step: no gradient in the buffer is ready.
+  void begin_step(const GradientBuffer& gradients);
+
+  /// Counts a part of gradient i. Returns true if the gradient has as many parts as expected, or more.
+  bool add_part(std::size_t i) { return ++parts_seen_[i] >= parts_expected_[i]; }
+  /// Gradient i is ready. Call it once a step for each gradient in the buffer.
+  void add_ready(std::size_t i);
+  /// The parts of this step are the parts that the next step expects.
+  void expect_parts();
+
+  [[nodiscard]] std::size_t count() const noexcept { return buckets_.size(); }
+  [[nodiscard]] const Bucket& bucket(std::size_t b) const { return buckets_[b]; }
+  /// The end of the messages of bucket b.
+  [[nodiscard]] std::size_t end_of(std::size_t b) const { return buckets_[b].first + buckets_[b].count; }
+  /// The bucket of gradient i.
+  [[nodiscard]] std::size_t bucket_of(std::size_t i) const { return bucket_of_[i]; }
+  [[nodiscard]] bool is_complete(std::size_t b) const { return missing_[b] == 0; }
+  /// The parameters in the order in which their gradients became ready in this step.
+  [[nodiscard]] const std::vector<std::size_t>& order() const noexcept { return order_; }
+
+ private:
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;  // [parameters]
+  std::vector<std::size_t> missing_;    // [buckets] gradients that are not ready
+  std::vector<int> parts_seen_;         // [parameters] in this step
+  std::vector<int> parts_expected_;     // [parameters] (1)
+  std::vector<std::size_t> order_;
+};
+
+}  // namespace mn
