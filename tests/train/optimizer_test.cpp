@@ -24,7 +24,8 @@ TEST_P(OptimizerTest, TheExampleInItsHeaderTrains) {
   const std::vector<std::pair<at::Tensor, at::Tensor>> minibatches(3, {x, x.narrow(1, 0, 2)});
   const at::Tensor before = model->second->weight.detach().clone();
 
-  auto optimizer = mn::create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(model->parameters(), 0.1), comm);
+  auto sgd = std::make_unique<torch::optim::SGD>(model->parameters(), 0.1);
+  auto optimizer = mn::create_multi_node_optimizer(std::move(sgd), comm);
   for (const auto& [inputs, targets] : minibatches) {
     optimizer->zero_grad();
     const at::Tensor loss = torch::mse_loss(model->forward(inputs), targets);

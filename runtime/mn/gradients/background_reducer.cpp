@@ -26,7 +26,7 @@ BackgroundReducer::BackgroundReducer(Communicator& comm) {
 void BackgroundReducer::submit(Task task) {
   if (stream_) {
     auto ready = std::make_shared<c10::Event>(stream_->device_type());
-    ready->record(current_stream(communicator().device()));  // after what the caller has enqueued so far
+    ready->record(current_stream(communicator().device()));  // after the caller's work so far
     task = [task = std::move(task), ready = std::move(ready), stream = *stream_](Communicator& comm) {
       const c10::StreamGuard guard(stream);
       ready->block(stream);
@@ -43,7 +43,7 @@ void BackgroundReducer::submit(Task task) {
 void BackgroundReducer::wait() {
   if (thread_) thread_->wait();
   if (!stream_) return;
-  // The caller's stream waits for the tasks', not the host.
+  // The caller's stream waits for the tasks' stream; the host does not wait.
   c10::Event done(stream_->device_type());
   done.record(*stream_);
   done.block(current_stream(communicator().device()));

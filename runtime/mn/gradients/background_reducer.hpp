@@ -1,4 +1,4 @@
-/// Where gradients are reduced while the program computes.
+/// Runs reductions of gradients while the program computes.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace mn {
 
-/// Runs tasks in the order submitted, with a communicator of their own (the same ranks and backend): on a thread, or,
-/// where the communicator enqueues on a GPU (device_collectives()), at once. The host continues in either case. On a
-/// GPU the work of a task runs on a stream of its own, after what the submitter's current stream held. All ranks submit
-/// the same collectives in the same order; one thread at a time.
+/// Runs tasks in the order submitted, with a second communicator of the same ranks and backend. A communicator that
+/// enqueues on a GPU (device_collectives()) runs a task at once, any other on a thread; the host goes on in either
+/// case. On a GPU tasks work on a stream of their own, after the work that the submitter's current stream held. All
+/// ranks submit equal collectives in equal order. One thread at a time may call.
 class BackgroundReducer {
  public:
   using Task = CommunicationThread::Task;
@@ -21,21 +21,22 @@ class BackgroundReducer {
   /// Collective. Throws UsageError if a thread is needed and MPI has no MPI_THREAD_MULTIPLE.
   explicit BackgroundReducer(Communicator& comm);
 
-  /// For allocations and other collective set-up, while no task is under way.
+  /// The tasks' communicator, for allocations and other collective set-up while no task is under way.
   [[nodiscard]] Communicator& communicator() noexcept { return thread_ ? thread_->communicator() : *comm_; }
-  /// The task must own what it uses, until wait() or longer.
+  /// The memory that the task uses must live until wait().
   void submit(Task task);
-  /// Returns when all tasks have run. On a GPU the caller's current stream continues after what they enqueued, and the
-  /// host goes on. Throws the first error of a task. Afterwards memory that tasks used may be freed in the order of
-  /// that stream.
+  /// Returns when all tasks have run. On a GPU the caller's current stream waits for the work that tasks enqueued, and
+  /// the host goes on: the tasks' memory may then be freed in the order of the caller's stream. Throws the first error
+  /// of a task.
   void wait();
-  /// The same; and returns when what they enqueued is done. Throws errors of the device's collectives too.
+  /// Returns when all tasks and the work that they enqueued on a device are done. Throws the first error of a task or
+  /// of the device's collectives.
   void finish();
 
  private:
   std::optional<CommunicationThread> thread_;
-  std::shared_ptr<Communicator> comm_;  // null where there is a thread
-  std::optional<c10::Stream> stream_;   // on a GPU: where the tasks run
+  std::shared_ptr<Communicator> comm_;  // null if there is a thread
+  std::optional<c10::Stream> stream_;   // of the tasks, on a GPU
 };
 
 }  // namespace mn

@@ -1,11 +1,11 @@
 /// Finds the bucket size with the shortest step by trying candidates during the first steps.
 ///
-/// Each candidate serves kSteps steps, of which the first is not timed because it still carries the change; then the
+/// Each candidate serves kSteps steps. The first is not timed, because it includes the change of the size. Then the
 /// candidate with the least total time stays.
-/// (1) Rank 0's times decide, so that all ranks choose the same.
-/// (2) Every rank counts the same steps: sizes change at the same step everywhere.
-/// (3) On a device the times are those of its work: the host waits for it once, when all candidates have been tried.
-/// Cost: two clock readings for each candidate, or two events, and one broadcast of a number for each.
+/// (1) Rank 0's times decide, so all ranks choose alike.
+/// (2) Every rank counts every step, so sizes change at equal steps on all ranks.
+/// (3) On a device the device's work is timed; the host waits for the device once, after all candidates.
+/// Cost of a candidate: two clock readings or device events, and a broadcast of one number.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,9 @@ class BucketTuner {
   explicit BucketTuner(std::vector<std::size_t> candidates, Device device = {});
   [[nodiscard]] std::size_t bucket_bytes() const { return candidates_[current_]; }
   [[nodiscard]] bool is_done() const noexcept { return done_; }
-  /// This step takes longer than the size is to blame for: the current candidate begins again. Collective, as step().
+  /// Collective. Times the current candidate anew, because this step takes longer for a reason beside the size.
   void start_over();
-  /// Collective, at the end of each step. The new size when it changes, else std::nullopt.
+  /// Collective, at the end of each step. Returns the new size if the size changes, else std::nullopt.
   std::optional<std::size_t> step(Communicator& comm);
 
  private:
@@ -39,9 +39,9 @@ class BucketTuner {
 
   std::vector<std::size_t> candidates_;
   Device device_;
-  std::vector<Span> spans_;  // [candidates] from the end of the first step to that of the last
+  std::vector<Span> spans_;  // [candidates] from the end of the first step to the end of the last
   std::size_t current_ = 0;
-  int steps_ = 0;  // with the current candidate
+  int steps_ = 0;  // steps with the current candidate
   bool done_ = false;
 };
 

@@ -12,7 +12,7 @@
 namespace mn {
 namespace {
 
-/// Reduces everything at the step, in place.
+/// Reduces all gradients at the step, in place.
 class DirectReduction : public GradientReduction {
  public:
   DirectReduction(GradientBuffer gradients, std::shared_ptr<Communicator> comm,
@@ -48,8 +48,8 @@ bool overlaps(const OptimizerOptions& options, Communicator& comm) {
   if (comm.device_collectives() != nullptr || CommunicationThread::is_possible()) return true;
   if (comm.rank() == 0) {
     log_info(
-        "gradients are reduced after backward, not during it: this MPI has no MPI_THREAD_MULTIPLE, which overlap "
-        "needs");
+        "gradients are reduced after backward, not during backward: overlap needs MPI_THREAD_MULTIPLE, and this MPI "
+        "does not provide it");
   }
   return false;
 }
@@ -57,7 +57,7 @@ bool overlaps(const OptimizerOptions& options, Communicator& comm) {
 }  // namespace
 
 std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Tensor> parameters,
-                                                             const SparseGradients::Known& sparse,
+                                                             const SparseGradients::Flags& sparse,
                                                              const std::shared_ptr<Communicator>& comm,
                                                              const OptimizerOptions& options) {
   std::shared_ptr<GradientAverager> averager =

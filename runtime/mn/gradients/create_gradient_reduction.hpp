@@ -1,4 +1,4 @@
-/// Chooses the way in which gradients become their mean over ranks.
+/// Chooses how gradients become their mean over ranks.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace mn {
 
-/// Collective. `options` are consistent; their local_steps are ignored.
+/// Collective. `options` have passed check_options(); local_steps are ignored.
 [[nodiscard]] std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Tensor> parameters,
-                                                                           const SparseGradients::Known& sparse,
+                                                                           const SparseGradients::Flags& sparse,
                                                                            const std::shared_ptr<Communicator>& comm,
                                                                            const OptimizerOptions& options);
 

@@ -15,7 +15,7 @@
 namespace mn {
 namespace {
 
-constexpr std::int64_t kSamples = 8;  // of each gradient, evenly distributed
+constexpr std::int64_t kSamples = 8;  // in each gradient, evenly distributed
 
 at::ScalarType integers_like(const at::Tensor& floats) {
   return floats.element_size() == 2 ? at::kShort : floats.element_size() == 4 ? at::kInt : at::kLong;
@@ -23,8 +23,8 @@ at::ScalarType integers_like(const at::Tensor& floats) {
 
 }  // namespace
 
-DeviceSamples::DeviceSamples(const FlatBuffer& gradients, std::size_t parameters, Noted earlier)
-    : parameters_(parameters), noted_(std::move(earlier)) {
+DeviceSamples::DeviceSamples(const FlatBuffer& gradients, std::size_t parameters, ChangeNote earlier)
+    : parameters_(parameters), note_(std::move(earlier)) {
   for (const at::Tensor& flat : gradients.flats()) {
     std::vector<std::int64_t> positions, codes;
     for (std::size_t i = 0; i < parameters; ++i) {
@@ -42,9 +42,9 @@ DeviceSamples::DeviceSamples(const FlatBuffer& gradients, std::size_t parameters
     const auto there = [&](const std::vector<std::int64_t>& numbers) { return at::tensor(numbers).to(flat.device()); };
     parts_.push_back({flat.view(integers_like(flat)), there(positions), there(codes), {}});
   }
-  if (noted_.on_host.defined()) return;
-  noted_.on_device = at::zeros({1}, gradients.tail().options().dtype(at::kLong));
-  noted_.on_host = at::zeros({1}, at::TensorOptions(at::kLong).pinned_memory(true));
+  if (note_.on_host.defined()) return;
+  note_.on_device = at::zeros({1}, gradients.tail().options().dtype(at::kLong));
+  note_.on_host = at::zeros({1}, at::TensorOptions(at::kLong).pinned_memory(true));
 }
 
 void DeviceSamples::record() {
@@ -60,17 +60,17 @@ void DeviceSamples::compare() {
   const at::NoGradGuard no_grad;
   for (const Part& part : parts_) {
     const at::Tensor now = at::index_select(part.bits, 0, part.positions);
-    const at::Tensor changed = now.ne(part.recorded).logical_and(now.ne(0));  // (3): 0 is new, not changed
-    at::maximum_out(noted_.on_device, noted_.on_device,
-                    changed.mul(part.codes).max());  // a CUDA graph knows where it is
+    const at::Tensor changed = now.ne(part.recorded).logical_and(now.ne(0));  // (3)
+    at::maximum_out(note_.on_device, note_.on_device,
+                    changed.mul(part.codes).max());  // in place: a CUDA graph keeps the address
   }
-  noted_.on_host.copy_(noted_.on_device, /*non_blocking=*/true);
+  note_.on_host.copy_(note_.on_device, /*non_blocking=*/true);
 }
 
-std::optional<std::size_t> DeviceSamples::found() const {
-  // The device writes it when it comes to the copy (2).
+std::optional<std::size_t> DeviceSamples::changed_parameter() const {
+  // (2): the device may be writing the note now.
   const std::int64_t code =
-      std::atomic_ref(*noted_.on_host.mutable_data_ptr<std::int64_t>()).load(std::memory_order_relaxed);
+      std::atomic_ref(*note_.on_host.mutable_data_ptr<std::int64_t>()).load(std::memory_order_relaxed);
   if (code == 0) return std::nullopt;
   return parameters_ - static_cast<std::size_t>(code);
 }

@@ -1,10 +1,10 @@
-/// A few elements of each gradient on a device, which are compared there: the host waits for nothing.
+/// Compares a few elements (samples) of each gradient on a device, without making the host wait.
 ///
-/// (1) record() keeps the samples' bits, compare() notes a parameter whose samples differ from them, both in the order
-///     of the current stream.
-/// (2) What was noted travels to page-locked memory. The host reads it without asking whether it is there yet: it
-///     learns of a change one step late, or later still.
-/// (3) A sample that became 0 belongs to a gradient that was zeroed, which is new and not changed.
+/// (1) record() keeps the samples' bits; compare() notes a parameter whose samples have changed since. Both work in the
+///     order of the current stream.
+/// (2) The device copies its note to page-locked memory. The host reads the memory without waiting for the copy, so
+///     the host learns of a change at least one step late.
+/// (3) A sample that became 0 is in a gradient that was zeroed: the gradient is new, not changed.
 /// Cost of a step: one small kernel to record, seven to compare for each dtype, and a copy of 8 bytes.
 #pragma once
 
@@ -20,38 +20,39 @@ namespace mn {
 
 class DeviceSamples {
  public:
-  /// What comparisons have found.
-  struct Noted {
-    at::Tensor on_device;  // the largest code so far; 0: none
-    at::Tensor on_host;    // page-locked
+  /// The note of a changed parameter: the largest code (Part::codes) of all comparisons so far; 0: no change.
+  struct ChangeNote {
+    at::Tensor on_device;
+    at::Tensor on_host;  // page-locked
   };
 
-  /// `earlier` is what was noted of the same parameters while their gradients lay elsewhere, if that is defined.
-  DeviceSamples(const FlatBuffer& gradients, std::size_t parameters, Noted earlier);
+  /// `earlier` is the note of an object before, whose gradients of these parameters lay in another buffer; undefined
+  /// tensors: there was none.
+  DeviceSamples(const FlatBuffer& gradients, std::size_t parameters, ChangeNote earlier);
 
-  /// From now on the gradients are to stay as they are.
+  /// From now on a change of a gradient is found.
   void record();
-  /// They may change: what was recorded does not count, nor does record() until begin().
+  /// Gradients may change: drops the recorded samples and ignores record() until begin().
   void forget() noexcept { is_forgotten_ = true; }
-  /// Nothing is recorded.
+  /// A new step: no samples are recorded.
   void begin() noexcept { is_forgotten_ = is_recorded_ = false; }
-  /// Once for each record().
+  /// Enqueues the comparison with the recorded samples. Call it once for each record().
   void compare();
-  /// A parameter whose gradient had changed in a comparison that the device has made.
-  [[nodiscard]] std::optional<std::size_t> found() const;
-  [[nodiscard]] const Noted& noted() const noexcept { return noted_; }
+  /// The first parameter whose gradient has changed, as far as the host knows (2).
+  [[nodiscard]] std::optional<std::size_t> changed_parameter() const;
+  [[nodiscard]] const ChangeNote& note() const noexcept { return note_; }
 
  private:
   /// The samples of one dtype.
   struct Part {
-    at::Tensor bits;       // the whole memory, as integers
-    at::Tensor positions;  // [samples] in it
-    at::Tensor codes;      // [samples] parameters - i for parameter i: the largest is that of the first one
-    at::Tensor recorded;   // [samples]
+    at::Tensor bits;       // the dtype's memory, as integers
+    at::Tensor positions;  // [samples] indices into `bits`
+    at::Tensor codes;      // [samples] parameters - i for parameter i, so the first parameter has the largest code
+    at::Tensor recorded;   // [samples] bits at the last record()
   };
   std::size_t parameters_;
   std::vector<Part> parts_;
-  Noted noted_;
+  ChangeNote note_;
   bool is_recorded_ = false;
   bool is_forgotten_ = false;
 };

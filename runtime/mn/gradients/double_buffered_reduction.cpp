@@ -10,7 +10,7 @@
 namespace mn {
 
 DoubleBufferedReduction::DoubleBufferedReduction(std::vector<at::Tensor> parameters,
-                                                 const SparseGradients::Known& sparse,
+                                                 const SparseGradients::Flags& sparse,
                                                  std::shared_ptr<Communicator> comm,
                                                  std::shared_ptr<GradientAverager> averager, GradientWatch::Depth watch)
     : GradientReduction(std::move(comm), averager) {
@@ -26,7 +26,7 @@ DoubleBufferedReduction::DoubleBufferedReduction(std::vector<at::Tensor> paramet
 DoubleBufferedReduction::~DoubleBufferedReduction() {
   if (std::uncaught_exceptions() > 0) return;
   try {
-    finish();  // memory that all ranks free together must not be freed by a task
+    finish();  // else a task might free memory that all ranks must free together
   } catch (const std::exception& error) {
     log_error(std::string("cannot end double buffering: ") + error.what());
   }
@@ -41,12 +41,12 @@ void DoubleBufferedReduction::train_only(const std::vector<bool>& parameters) {
 ReductionResult DoubleBufferedReduction::reduce(const StepWeight& weight, bool has_fault) {
   StepAgreement agreement = gradients_->collect(weight, {.fault = has_fault});
   agreement.agree(*comm_);
-  const auto next = in_flight_[next_];  // free: the last flush() has waited for its reduction and applied its mean
+  const auto next = in_flight_[next_];  // free: its mean was applied before the last submit
   const std::size_t messages = next->buffer->messages().size();
-  for (std::size_t m = 0; m < messages; ++m) next->buffer->let_go(m);  // where the program has kept a mean
+  for (std::size_t m = 0; m < messages; ++m) next->buffer->let_go(m);  // the program may have kept a mean
   next->buffer->copy_from(gradients_->flat());
   next->agreement = std::move(agreement);
-  // The last step's mean is applied from the other buffer before this step's reduction can need it.
+  // (2)
   const ReductionResult last = flush();
   background_->submit([next, messages, divisor = weight.divisor](Communicator& comm) {
     next->averager->allreduce(*next->buffer, 0, messages, divisor, comm);

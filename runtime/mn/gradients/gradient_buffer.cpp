@@ -15,11 +15,11 @@ void move_into(FlatBuffer& flat, std::size_t i, at::Tensor& grad) {
   grad = flat.view(i);
 }
 
-/// Moves what a backward has just made into the buffer, unless it is sparse or has a graph of its own, or there is no
-/// room.
+/// Moves a gradient that backward has just made into the buffer, unless the gradient is sparse, has a graph or does not
+/// fit.
 void take_in(const at::Tensor& parameter, FlatBuffer& flat, std::size_t i) {
   auto& grad = parameter.mutable_grad();
-  // A gradient with a graph (create_graph) must stay the tensor that the graph knows.
+  // The graph of a gradient (create_graph) refers to the tensor, which must therefore stay.
   if (!grad.defined() || grad.is_sparse() || grad.requires_grad() || grad.sizes() != flat.view(i).sizes()) return;
   const at::NoGradGuard no_grad;
   move_into(flat, i, grad);
@@ -27,16 +27,16 @@ void take_in(const at::Tensor& parameter, FlatBuffer& flat, std::size_t i) {
 
 }  // namespace
 
-GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Known sparse, Communicator& comm,
+GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Flags sparse, Communicator& comm,
                                GradientWatch::Depth watch, std::span<const std::size_t> order,
-                               DeviceSamples::Noted noted)
+                               DeviceSamples::ChangeNote note)
     : parameters_(std::move(parameters)),
       sparse_(parameters_, std::move(sparse), comm),
-      outside_(sparse_.known()),
+      outside_(sparse_.flags()),
       is_trained_(parameters_.size(), true),
       watch_(std::make_shared<GradientWatch>(parameters_, watch)) {
   flat_ = std::make_shared<FlatBuffer>(inside(), StepAgreement::tail_count(parameters_.size(), comm), comm, order);
-  watch_->look_at(*flat_, std::move(noted));
+  watch_->look_at(*flat_, std::move(note));
   forget_ready();
   const auto arrive = [all = parameters_, flat = flat_, watch = watch_](std::size_t i) {
     watch->arrived(i);
@@ -60,7 +60,7 @@ void GradientBuffer::scale(double factor) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& grad = parameters_[i].mutable_grad();
-    // Not in place where autograd may share the values with other tensors.
+    // A sparse gradient may share its values with the graph: not in place.
     if (grad.defined()) grad = grad.is_sparse() ? grad.mul(factor) : grad.mul_(factor);
   }
   watch_->record();
@@ -76,7 +76,7 @@ bool GradientBuffer::mark_ready(std::size_t i) {
 bool GradientBuffer::unchanged_since_ready(std::size_t i) const {
   if (is_outside(i) || !is_trained_[i]) return true;
   const at::Tensor& view = flat_->view(i);
-  // A hook of the user's may have written to it after it was ready, in place or by another tensor.
+  // A hook of the program may have written to the gradient or replaced it.
   return parameters_[i].grad().is_same(view) && ready_version_[i] == view._version();
 }
 
@@ -96,23 +96,23 @@ void GradientBuffer::weigh_early(std::size_t i, double factor) {
 void GradientBuffer::multiply(double factor) {
   if (!weighed_early_) return flat_->scale(factor);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!is_ready(i)) flat_->view(i).mul_(factor);  // the others have it from weigh_early()
+    if (!is_ready(i)) flat_->view(i).mul_(factor);  // weigh_early() has multiplied the ready gradients
   }
 }
 
 void GradientBuffer::collect_one(std::size_t i, StepAgreement& own) {
   auto& grad = parameters_[i].mutable_grad();
-  const bool stays_outside = grad.defined() && (grad.is_sparse() || sparse_.known()[i]);
+  const bool stays_outside = grad.defined() && (grad.is_sparse() || sparse_.flags()[i]);
   if (grad.defined() && !stays_outside) {
     move_into(*flat_, i, grad);
     return own.add(i);
   }
   if (stays_outside) {
     own.outside.gradients[i] = grad.is_same(flat_->view(i)) ? grad.clone() : grad;
-    if (!sparse_.known()[i]) own.add_new_sparse();
+    if (!sparse_.flags()[i]) own.add_new_sparse();
   }
   flat_->let_go(flat_->message_index(i));  // (3): as in move_into()
-  flat_->view(i).zero_();                  // adds nothing to the other ranks' sum
+  flat_->view(i).zero_();                  // adds 0 to the sum over ranks
 }
 
 StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreement::Signals& signals) {
@@ -123,7 +123,7 @@ StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreem
     if (is_trained_[i]) collect_one(i, own);
   }
   if (weight.factor != 1) multiply(weight.factor);
-  // The agreement travels behind the gradients in the same buffer: a step needs no message more.
+  // The agreement travels in the buffer's tail, which costs no message.
   own.write(flat_->tail());
   return own;
 }
@@ -139,7 +139,7 @@ ReductionResult GradientBuffer::finish(FlatBuffer& reduced, const StepAgreement&
   const auto outside = sparse_.mean(agreement.outside, divisor);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!is_trained_[i]) continue;
-    // (2) None on every rank stays None, so that no rank's update touches the parameter.
+    // (2): a gradient that no rank has stays None, so no rank's update touches the parameter.
     at::Tensor& grad = parameters_[i].mutable_grad();
     grad = agreement.has(i) ? reduced.view(i) : at::Tensor();
     const auto found = outside.find(i);

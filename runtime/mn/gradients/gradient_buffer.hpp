@@ -1,16 +1,15 @@
 /// The gradients of a list of parameters in one flat buffer, from the backward that makes them to the reduced mean.
 ///
-/// A backward that finds no gradient makes one of its own. A hook copies it into the buffer at once, while the cache
-/// still holds it, and the parameter's gradient is a view of the buffer from then on: no zeroing pass is needed.
-/// (1) A gradient is None, the buffer's view, or a foreign tensor (with a graph, set by hand); collect() copies the
-///     foreign ones in. Sparse ones stay outside (sparse_gradients.hpp). The buffer has no room for those of parameters
-///     that are known for them when it is made.
-/// (2) Every rank learns which gradients the others have (StepAgreement), so that all update the same parameters.
-/// (3) A gradient that the program keeps when its parameter has none any more (after zero_grad()) keeps its values:
-///     before a new one takes its memory, the kept one moves out (FlatBuffer::let_go()). So does every gradient when
-///     the buffer goes.
-/// Cost of a step: one copy of each gradient, and one pass more on a rank whose weight is not 1. Memory: that of the
-/// gradients, and while backward runs the one that it has just made.
+/// If a parameter has no gradient, backward makes a new tensor. A hook copies the tensor into the buffer while the
+/// cache still holds it, and makes the buffer's view the parameter's gradient: no pass over the buffer zeroes it.
+/// (1) A gradient is None, the buffer's view, or a foreign tensor (with a graph, or set by hand), which collect()
+///     copies into the buffer. Sparse gradients stay outside (sparse_gradients.hpp); the buffer has no room for
+///     gradients of parameters that were known as sparse when the buffer was made.
+/// (2) Every rank learns which gradients exist on any rank (StepAgreement), so all ranks update equal parameters.
+/// (3) A gradient that the program keeps beyond zero_grad() keeps its values: before a new gradient takes the memory,
+///     the kept tensor moves out (FlatBuffer::let_go()). All gradients move out when the buffer is destroyed.
+/// Cost of a step: one copy of each gradient, and a pass over the buffer on a rank whose weight is not 1. Memory: the
+/// gradients, and one gradient more during backward.
 #pragma once
 
 #include <cstddef>
@@ -30,70 +29,73 @@
 
 namespace mn {
 
-/// What a reduction has found; the same on all ranks but for `misweighed`.
+/// The result of a reduction. Ranks differ in `misweighed` alone.
 struct ReductionResult {
-  bool has_mean = false;    ///< the gradients are the mean now; false: all weights are 0, or none was under way
-  bool any_fault = false;   ///< a rank had found a fault, or may be misweighed
-  bool misweighed = false;  ///< this rank weighs otherwise than the mean, although its backward took all to be equal
+  bool has_mean = false;    ///< the gradients are the mean now; false: all weights are 0, or no mean was under way
+  bool any_fault = false;   ///< a rank has found a fault, or may be misweighed
+  bool misweighed = false;  ///< this rank's weight is not the mean weight, although its backward assumed equal weights
 };
 
 class GradientBuffer {
  public:
-  /// Collective. Gradients that exist already count as this step's. `comm`, on whose device the parameters are, must
-  /// outlive this object. `noted` is that of the watch of the same parameters' buffer before, if there was one.
-  GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Known sparse, Communicator& comm,
-                 GradientWatch::Depth watch, std::span<const std::size_t> order = {}, DeviceSamples::Noted noted = {});
+  /// Collective. Gradients that exist already count as this step's. The parameters are on the device of `comm`, which
+  /// must outlive this object. `note` is the change_note() of the watch of these parameters' buffer before, if any.
+  GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Flags sparse, Communicator& comm,
+                 GradientWatch::Depth watch, std::span<const std::size_t> order = {},
+                 DeviceSamples::ChangeNote note = {});
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
   [[nodiscard]] const SparseGradients& sparse() const noexcept { return sparse_; }
-  /// Whether the buffer has no room for gradient i.
+  /// True if the buffer has no room for gradient i.
   [[nodiscard]] bool is_outside(std::size_t i) const { return outside_[i]; }
-  /// Whether it has room for gradients that have turned out to be sparse.
-  [[nodiscard]] bool is_too_large() const { return outside_ != sparse_.known(); }
+  /// True if the buffer has room for gradients that have turned out to be sparse.
+  [[nodiscard]] bool is_too_large() const { return outside_ != sparse_.flags(); }
   [[nodiscard]] FlatBuffer& flat() noexcept { return *flat_; }
   [[nodiscard]] const FlatBuffer& flat() const noexcept { return *flat_; }
-  /// What buffers of the same layout are made for.
+  /// The tensors from which a FlatBuffer of equal layout is made.
   [[nodiscard]] std::vector<at::Tensor> inside() const { return without_sparse(parameters_, outside_); }
   /// For tasks that outlive this object.
   [[nodiscard]] const std::shared_ptr<FlatBuffer>& shared_flat() noexcept { return flat_; }
-  /// Called by the gradients' hooks.
+  /// The watch over changes of these gradients.
   [[nodiscard]] GradientWatch& watch() noexcept { return *watch_; }
   [[nodiscard]] const GradientWatch& watch() const noexcept { return *watch_; }
 
-  /// The first parameter whose gradient another living buffer takes, too.
+  /// The first parameter whose gradient a second living buffer also moves.
   [[nodiscard]] std::optional<std::size_t> taken_twice() const { return hooks_->moved_twice(); }
-  /// The others are frozen: they are neither sent nor touched. Call between steps, as on every other rank.
+  /// Freezes all parameters whose flag is false: their gradients are neither sent nor touched. Call it between steps,
+  /// with equal flags on all ranks.
   void train_only(std::vector<bool> parameters);
   [[nodiscard]] bool is_trained(std::size_t i) const { return is_trained_[i]; }
 
   /// Every gradient becomes None.
   void clear();
-  /// Multiplies the gradients, as this rank means to: the watch sees no change.
+  /// Multiplies the gradients by `factor`; the watch counts this as no change.
   void scale(double factor);
 
-  /// Records that a backward has finished gradient i. False if it was ready before (a second backward) or is not the
-  /// buffer's view: then nothing is recorded. Gradients outside and of frozen parameters are always ready.
+  /// Records that a backward has finished gradient i. Returns false and records nothing if the gradient was ready
+  /// before (a second backward) or is not the buffer's view. Gradients outside and of frozen parameters are always
+  /// ready.
   bool mark_ready(std::size_t i);
   [[nodiscard]] bool is_ready(std::size_t i) const {
     return is_outside(i) || !is_trained_[i] || ready_version_[i].has_value();
   }
-  /// True if gradient i was marked ready and still is the same tensor with the same version: torch has seen no write.
-  /// Also of a frozen parameter.
+  /// True if gradient i is the tensor of mark_ready() and torch has counted no write since, or if parameter i is
+  /// frozen.
   [[nodiscard]] bool unchanged_since_ready(std::size_t i) const;
-  /// No gradient is ready.
+  /// From now on no gradient is ready.
   void forget_ready();
 
-  /// Multiplies gradient i, which is ready, by the factor that collect() will get, which then leaves it alone.
+  /// Multiplies gradient i, which is ready, by the factor that collect() will get; collect() then skips it.
   void weigh_early(std::size_t i, double factor);
   [[nodiscard]] bool weighed_early() const noexcept { return weighed_early_; }
 
-  /// Makes the buffer ready to be reduced: copies foreign gradients in, zeros where there are none, multiplies by the
-  /// weight's factor if it is not 1, and fills the tail. Returns what this rank has to say.
+  /// Prepares the buffer for the reduction: copies foreign gradients in, writes zeros for missing gradients, multiplies
+  /// by the weight's factor, and fills the tail. Returns this rank's part of the agreement.
   [[nodiscard]] StepAgreement collect(const StepWeight& weight, const StepAgreement::Signals& signals = {});
 
-  /// Collective. Call after `reduced` (this buffer, or another of the same layout) became the mean over ranks of what
-  /// collect() left, and `agreement` is what they agreed on. Gradients become the weighted mean, as views of `reduced`
-  /// or sparse, and None where no rank has one.
+  /// Collective. Ends a reduction: `reduced` (this buffer or a copy) is the mean over ranks of the collected gradients,
+  /// and the ranks have agreed on `agreement`. Gradients become the weighted mean, as views of `reduced` or as sparse
+  /// tensors; a gradient that no rank has becomes None.
   [[nodiscard]] ReductionResult finish(FlatBuffer& reduced, const StepAgreement& agreement);
 
  private:
@@ -102,13 +104,13 @@ class GradientBuffer {
 
   std::vector<at::Tensor> parameters_;
   SparseGradients sparse_;
-  SparseGradients::Known outside_;  // those that sparse_ knew at first
+  SparseGradients::Flags outside_;  // the parameters that sparse_ knew at first
   std::shared_ptr<FlatBuffer> flat_;
   std::vector<bool> is_trained_;
-  std::vector<std::optional<std::uint32_t>> ready_version_;  // [parameters] of the view when it was marked
-  bool weighed_early_ = false;                               // all that are ready are
+  std::vector<std::optional<std::uint32_t>> ready_version_;  // [parameters] version of the view at mark_ready()
+  bool weighed_early_ = false;                               // all ready gradients have had weigh_early()
   std::shared_ptr<GradientWatch> watch_;
-  std::unique_ptr<ReadyHooks> hooks_;  // they share flat_ and watch_, so this object can move
+  std::unique_ptr<ReadyHooks> hooks_;  // refer to flat_ and watch_, not to this object, which can move
 };
 
 }  // namespace mn

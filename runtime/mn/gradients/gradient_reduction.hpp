@@ -1,4 +1,5 @@
-/// How and when gradients become their mean over ranks: at the step, during backward, or one step late.
+/// The interface of reductions, which make gradients their mean over ranks: at the step, during backward or a step
+/// late.
 #pragma once
 
 #include <memory>
@@ -14,48 +15,48 @@
 
 namespace mn {
 
-/// Holds the gradients of a list of parameters between clear() and reduce(). Every rank makes the same calls in the
-/// same order.
+/// Holds the gradients of a list of parameters between clear() and reduce(). All ranks make equal calls in equal order.
 class GradientReduction {
  public:
-  /// Gradients stay with their parameters, in memory of their own.
+  /// The gradients of this object's buffer move to memory of their own and stay with their parameters.
   virtual ~GradientReduction() = default;
   GradientReduction(const GradientReduction&) = delete;
   GradientReduction& operator=(const GradientReduction&) = delete;
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return gradients_->parameters(); }
-  /// Where they lie.
+  /// The buffer of the parameters' gradients.
   [[nodiscard]] GradientBuffer& gradients() noexcept { return *gradients_; }
   [[nodiscard]] const GradientBuffer& gradients() const noexcept { return *gradients_; }
-  /// Collective, the same on every rank, and not within backward: the other parameters are frozen, and cost nothing.
+  /// Collective, outside backward, with equal flags on all ranks. Parameters whose flag is false are frozen and cost
+  /// nothing.
   virtual void train_only(const std::vector<bool>& parameters) { gradients_->train_only(parameters); }
   /// Every gradient becomes None.
   virtual void clear() { gradients_->clear(); }
-  /// Promises that one backward follows and then reduce() with that factor, with nothing between them that changes
-  /// gradients. Local.
+  /// Local. Promises that one backward follows and then reduce() with the weight that `weight` returns, and that no
+  /// gradient changes in between.
   virtual void announce(StepPromise::Weight /*weight*/) {}
-  /// Local. Whether gradients of an announced step are no longer this rank's own.
+  /// Local. True if the ranks may have overwritten gradients of an announced step with their mean.
   [[nodiscard]] virtual bool has_given_away() const { return false; }
-  /// Local, before reduce(): throws UsageError if this rank has broken the promise and others have relied on it.
+  /// Local, before reduce(). Throws UsageError if this rank has broken its promise after ranks have relied on it.
   virtual void check_promise(const StepWeight& /*weight*/) const {}
-  /// Makes the gradients the mean over ranks: Σ factorᵣ gᵣ / Σ divisorᵣ. `has_fault`: this rank has found one, of which
-  /// all ranks learn.
+  /// Makes the gradients the mean over ranks: Σ factorᵣ gᵣ / Σ divisorᵣ. `has_fault` tells all ranks that this rank has
+  /// found a fault.
   [[nodiscard]] virtual ReductionResult reduce(const StepWeight& weight, bool has_fault) = 0;
-  /// The mean that reduce() left is applied: the residuals of its compression are kept.
+  /// Keeps the residuals of compression, because the step applies the mean of the last reduce().
   virtual void commit() { averager_->commit(); }
-  /// Makes the gradients a mean that reduce() has not yielded yet, if there is one.
+  /// Makes the gradients the mean that reduce() has not yielded yet, if there is such a mean.
   [[nodiscard]] virtual ReductionResult flush() { return {}; }
-  /// Waits for what reduce() has enqueued on a device, and throws what went wrong in it.
+  /// Waits for the work that reduce() has enqueued on a device, and throws its errors.
   virtual void finish() {}
-  /// Whether it reduces the next step as it did the last one: nothing is left to be learned or tried. The same on all
+  /// True if the next step is reduced exactly as the last one: the order and the bucket size are final. Equal on all
   /// ranks.
   [[nodiscard]] virtual bool is_settled() const { return true; }
-  /// A CUDA graph that holds a reduction was launched on the current stream: its errors are watched for.
+  /// Watches for errors of a CUDA graph that holds a reduction and was just launched on the current stream.
   virtual void watch_graph() {}
-  /// While `token` lives, a backward only accumulates: nothing is sent before reduce().
+  /// While `token` lives, backward sends no gradients; reduce() sends them.
   void pause_while(std::weak_ptr<const void> token) noexcept { pause_ = std::move(token); }
 
-  /// Counts bytes, and keeps the residuals of compression.
+  /// The averager, which counts bytes and keeps the residuals of compression.
   [[nodiscard]] GradientAverager& averager() noexcept { return *averager_; }
   /// Bytes of gradients that this rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept {
@@ -69,7 +70,7 @@ class GradientReduction {
   [[nodiscard]] bool paused() const noexcept { return !pause_.expired(); }
 
   std::shared_ptr<Communicator> comm_;
-  std::optional<BackgroundReducer> background_;  // whose communicator has the buffer's memory; no value: comm_ has it
+  std::optional<BackgroundReducer> background_;  // if there is one, its communicator allocates the buffer
   std::optional<GradientBuffer> gradients_;
 
  private:

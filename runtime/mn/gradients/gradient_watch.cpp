@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kComparedElements = 8;  // in each gradient, evenly distributed
 
-/// A few elements of a gradient that lies in host memory without gaps.
+/// A hash of a few elements of a gradient that lies in host memory without gaps.
 std::uint64_t mark_of_some(const at::Tensor& gradient) {
   const auto* data = static_cast<const std::byte*>(gradient.const_data_ptr());
   const std::size_t element_bytes = gradient.element_size();
@@ -27,7 +27,7 @@ std::uint64_t mark_of_some(const at::Tensor& gradient) {
   for (std::int64_t i = 0; i < gradient.numel(); i += stride) {
     std::uint64_t bits = 0;
     std::memcpy(&bits, data + static_cast<std::size_t>(i) * element_bytes, std::min(element_bytes, sizeof bits));
-    // "+ 1": a zero, which mix_bits() keeps, counts too.
+    // "+ 1": mix_bits() maps 0 to 0, and a zero must count too.
     mark = mix_bits(mark + bits + 1);
   }
   return mark;
@@ -48,48 +48,48 @@ GradientWatch::GradientWatch(std::vector<at::Tensor> parameters, Depth depth)
       arrived_(parameters_.size()),
       reduced_(parameters_.size()) {}
 
-void GradientWatch::look_at(const FlatBuffer& gradients, DeviceSamples::Noted earlier) {
+void GradientWatch::look_at(const FlatBuffer& gradients, DeviceSamples::ChangeNote earlier) {
   if (depth_ != Depth::kSome || parameters_.empty() || parameters_[0].is_cpu()) return;
   samples_ = std::make_shared<DeviceSamples>(gradients, parameters_.size(), std::move(earlier));
 }
 
-/// Once for each backward: its end comes in the order of the stream that the program goes on with.
+/// Records samples when backward ends, in the order of the program's stream. Call it once in each backward.
 void GradientWatch::sample_after_backward() {
   torch::autograd::Engine::get_default_engine().queue_callback([samples = samples_] { samples->record(); });
 }
 
 void GradientWatch::arrived(std::size_t i) {
   backward_ran_ = true;
-  // The first gradient of another backward: model->zero_grad() may have dropped those of the ones before.
+  // This is the first gradient of a backward: model->zero_grad() may have dropped the gradients before.
   if (const int task = torch::autograd::get_current_graph_task_id(); task != task_) {
     task_ = task;
     if (!backwards_.empty() && !keeps(arrived_)) backwards_.clear();
     if (samples_) sample_after_backward();
   }
   if (auto record = backward_record()) {
-    if (!backwards_.empty() && backwards_.back()->task == record->task) backwards_.pop_back();  // had fewer entries
+    if (!backwards_.empty() && backwards_.back()->task == record->task) backwards_.pop_back();  // an earlier state
     backwards_.push_back(std::move(record));
   }
-  // The same tensor as after the last reduction: autograd has added to the mean, where zero_grad() was forgotten.
+  // A reduced gradient: without zero_grad() autograd has added to the mean.
   if (reduced_[i].is(parameters_[i].grad())) {
     added_to_reduced_ = true;
   } else {
-    reduced_[i] = {};  // dropped: the buffer may use the same tensor for the new gradient
+    reduced_[i] = {};  // the buffer may use this tensor for a new gradient
   }
 }
 
 void GradientWatch::take_over(Backwards backwards, bool ran) {
   backwards_ = std::move(backwards);
   backward_ran_ = ran;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) arrived_[i] = Known(parameters_[i].grad());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) arrived_[i] = TensorIdentity(parameters_[i].grad());
 }
 
 void GradientWatch::record(std::size_t i) {
-  arrived_[i] = Known(parameters_[i].grad());
+  arrived_[i] = TensorIdentity(parameters_[i].grad());
   if (depth_ == Depth::kOff) return;
   const at::Tensor& gradient = parameters_[i].grad();
   if (!gradient.defined()) return;
-  entries_[i] = {true, Known(gradient), static_cast<std::uint32_t>(gradient._version()), mark_of(gradient)};
+  entries_[i] = {true, TensorIdentity(gradient), static_cast<std::uint32_t>(gradient._version()), mark_of(gradient)};
 }
 
 void GradientWatch::record() {
@@ -121,7 +121,7 @@ double GradientWatch::weight_so_far() const {
 }
 
 std::uint64_t GradientWatch::mark_of(const at::Tensor& gradient) const {
-  // Where elements cannot be read cheaply, the tensor's identity and version have to do.
+  // 0: reading elements would cost too much, so identity and version must suffice.
   if (gradient.is_sparse() || !gradient.is_non_overlapping_and_dense() || gradient.numel() == 0) return 0;
   if (depth_ == Depth::kAll) {
     const at::Tensor host = gradient.detach().contiguous().cpu();
@@ -131,22 +131,22 @@ std::uint64_t GradientWatch::mark_of(const at::Tensor& gradient) const {
 }
 
 std::optional<std::size_t> GradientWatch::changed_earlier() const {
-  return samples_ ? samples_->found() : std::nullopt;
+  return samples_ ? samples_->changed_parameter() : std::nullopt;
 }
 
 std::optional<std::size_t> GradientWatch::find_change() {
-  // Before the comparison of this step, which some ranks' devices may have made at once: their peers would then wait
-  // in a reduction that they never reach.
+  // Read before this step's comparison: else a rank with a fast device would throw now, while the peers wait for it in
+  // the reduction.
   const auto earlier = changed_earlier();
   if (samples_) samples_->compare();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Entry& entry = entries_[i];
     const at::Tensor& gradient = parameters_[i].grad();
     if (!entry.recorded || !gradient.defined()) continue;
-    // Writes through data_ptr() or .data do not raise the version: the mark of some elements finds most of them.
+    // The mark finds most writes through data_ptr() or .data, which do not raise the version.
     const bool same = entry.tensor.is(gradient) && static_cast<std::uint32_t>(gradient._version()) == entry.version &&
                       mark_of(gradient) == entry.mark;
-    // zero_grad(set_to_none = false) changes a gradient too, and is allowed.
+    // zero_grad(set_to_none = false) may zero gradients.
     if (!same && !is_zero(gradient)) return i;
   }
   return earlier;
@@ -154,10 +154,10 @@ std::optional<std::size_t> GradientWatch::find_change() {
 
 void GradientWatch::mark_reduced() {
   forget();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) reduced_[i] = Known(parameters_[i].grad());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) reduced_[i] = TensorIdentity(parameters_[i].grad());
 }
 
-bool GradientWatch::keeps(const std::vector<Known>& gradients) const {
+bool GradientWatch::keeps(const std::vector<TensorIdentity>& gradients) const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (gradients[i].is(parameters_[i].grad())) return true;
   }

@@ -1,11 +1,11 @@
-/// Notices what changes gradients between a backward and the step.
+/// Notices changes of gradients between backward and the step.
 ///
-/// Until the step, gradients are this rank's own. What clips or scales them there trains otherwise than one rank would,
-/// and nothing else would say so.
-/// (1) Each gradient is recorded in its hook, when a backward has accumulated it, and compared before the reduction.
-/// (2) Found always: another tensor, and writes that torch counts (the tensor's version). Writes past that count, as
-///     libtorch's clip_grad_norm_ makes them (`grad().data()`), are found where they change one of a few elements; on a
-///     device one step late (device_samples.hpp). kAll compares a hash of all elements, and waits for a device.
+/// Until the step, a gradient is one rank's own. Clipping or scaling it then gives a wrong mean, silently.
+/// (1) Each gradient is recorded in its hook, after backward has accumulated it, and compared before the reduction.
+/// (2) A replaced tensor and a write that torch counts (the tensor's version) are always found. A write that torch does
+///     not count, such as libtorch's clip_grad_norm_ makes (`grad().data()`), is found if it changes one of a few
+///     compared elements; on a device it is found a step late (device_samples.hpp). kAll compares a hash of all
+///     elements, and waits for a device.
 /// Cost: kSome reads a few elements of each gradient twice a step; kAll passes over all gradients twice.
 #pragma once
 
@@ -29,50 +29,52 @@ class GradientWatch {
   using Backwards = std::vector<std::shared_ptr<const BackwardRecord>>;
 
   GradientWatch(std::vector<at::Tensor> parameters, Depth depth);
-  /// The gradients that are going to be compared lie there. `earlier`: noted() of the watch before, if there was one.
-  void look_at(const FlatBuffer& gradients, DeviceSamples::Noted earlier);
-  /// What was found on a device and may not have been told.
-  [[nodiscard]] DeviceSamples::Noted noted() const { return samples_ ? samples_->noted() : DeviceSamples::Noted(); }
+  /// Compares samples of a device's gradients, which lie in this buffer. `earlier` is the change_note() of the watch
+  /// before, if any.
+  void look_at(const FlatBuffer& gradients, DeviceSamples::ChangeNote earlier);
+  /// The note of a change on a device, which may not have been reported yet.
+  [[nodiscard]] DeviceSamples::ChangeNote note() const {
+    return samples_ ? samples_->note() : DeviceSamples::ChangeNote();
+  }
 
-  /// From the hook of gradient i: first, before the gradient moves anywhere.
+  /// Call it in the hook of gradient i, before the gradient moves into the buffer.
   void arrived(std::size_t i);
-  /// Then: from now on the gradient is to stay as it is.
+  /// From now on a change of gradient i is found.
   void record(std::size_t i);
-  /// The same for all gradients, after a change that is meant.
+  /// From now on a change of any gradient is found: call it after an intended change of all gradients.
   void record();
-  /// Gradient i may change: it is not compared.
+  /// Gradient i may change: find_change() skips it.
   void forget(std::size_t i);
-  /// No backward has run.
+  /// Starts over, as if no backward had run.
   void forget();
 
-  /// The first gradient that is not as its last backward left it, or was not in an earlier step (2). Gradients that
-  /// were zeroed are new, not changed. Once a step.
+  /// Call it once a step. Returns the first gradient that has changed since its last backward, or in an earlier step
+  /// (2). A gradient that was zeroed counts as new, not as changed.
   [[nodiscard]] std::optional<std::size_t> find_change();
   /// A gradient that changed in an earlier step, as far as the device has compared them.
   [[nodiscard]] std::optional<std::size_t> changed_earlier() const;
 
-  /// The gradients that are there have been reduced.
+  /// Records that the parameters' gradients are the mean over ranks.
   void mark_reduced();
-  /// Whether one of them still is its parameter's gradient.
+  /// True if a gradient of the last mark_reduced() still is its parameter's gradient.
   [[nodiscard]] bool keeps_reduced() const { return keeps(reduced_); }
-  /// Whether a backward has run since forget().
+  /// True if a backward has run since forget().
   [[nodiscard]] bool backward_ran() const noexcept { return backward_ran_; }
-  /// What was recorded of them, but for those whose gradients were all dropped before the next.
+  /// The backwards since forget(), without a backward whose gradients were all dropped before the next one.
   [[nodiscard]] const Backwards& backwards() const noexcept { return backwards_; }
-  /// The gradients that the parameters have come from these backwards, which another watch has seen; `ran`: its
-  /// backward_ran().
+  /// Takes over backwards() and backward_ran() of the watch before, whose backwards made the parameters' gradients.
   void take_over(Backwards backwards, bool ran);
-  /// The sum of the weights that their losses came with; 1 if none had one.
+  /// The sum of the weights of the backwards' losses; 1 if no loss had a weight.
   [[nodiscard]] double weight_so_far() const;
-  /// Whether it has added to a gradient that was reduced.
+  /// True if a backward has added to a reduced gradient.
   [[nodiscard]] bool added_to_reduced() const noexcept { return added_to_reduced_; }
 
  private:
-  /// Knows a tensor again also when it was freed: no other tensor takes its address meanwhile.
-  class Known {
+  /// Recognizes a tensor, even a freed one: the reference keeps its address from being used again.
+  class TensorIdentity {
    public:
-    Known() : tensor_(at::Tensor().getIntrusivePtr()) {}
-    explicit Known(const at::Tensor& tensor) : tensor_(tensor.getIntrusivePtr()) {}
+    TensorIdentity() : tensor_(at::Tensor().getIntrusivePtr()) {}
+    explicit TensorIdentity(const at::Tensor& tensor) : tensor_(tensor.getIntrusivePtr()) {}
     [[nodiscard]] bool is(const at::Tensor& other) const {
       return other.defined() && tensor_._unsafe_get_target() == other.unsafeGetTensorImpl();
     }
@@ -82,23 +84,23 @@ class GradientWatch {
   };
   struct Entry {
     bool recorded = false;
-    Known tensor;
+    TensorIdentity tensor;
     std::uint32_t version = 0;
-    std::uint64_t mark = 0;  // hash of its elements
+    std::uint64_t mark = 0;  // hash of some or all elements
   };
-  /// Whether one of them still is its parameter's gradient.
-  [[nodiscard]] bool keeps(const std::vector<Known>& gradients) const;
+  /// True if one of `gradients` still is its parameter's gradient.
+  [[nodiscard]] bool keeps(const std::vector<TensorIdentity>& gradients) const;
   [[nodiscard]] std::uint64_t mark_of(const at::Tensor& gradient) const;
   void sample_after_backward();
 
   std::vector<at::Tensor> parameters_;
   Depth depth_;
   std::vector<Entry> entries_;
-  std::shared_ptr<DeviceSamples> samples_;  // null on the CPU; shared with the ends of backwards
-  std::vector<Known> arrived_;
-  std::vector<Known> reduced_;
+  std::shared_ptr<DeviceSamples> samples_;  // null on the CPU; shared with the callbacks at the ends of backwards
+  std::vector<TensorIdentity> arrived_;
+  std::vector<TensorIdentity> reduced_;
   Backwards backwards_;
-  int task_ = -1;  // the engine's, of the last gradient that arrived
+  int task_ = -1;  // the autograd engine's task of the last gradient that arrived
   bool backward_ran_ = false;
   bool added_to_reduced_ = false;
 };

@@ -12,7 +12,7 @@ OneNodeReduction::OneNodeReduction(GradientBuffer gradients, std::unique_ptr<Sha
 }
 
 void OneNodeReduction::announce(StepPromise::Weight weight) {
-  if (!hooks_) hooks_.emplace(parameters(), [this](std::size_t i) { ready(i); });  // after the buffer's own
+  if (!hooks_) hooks_.emplace(parameters(), [this](std::size_t i) { ready(i); });  // run after the buffer's hooks
   promise_.announce(std::move(weight));
 }
 
@@ -39,7 +39,7 @@ void OneNodeReduction::ready(std::size_t i) {
   if (paused()) return;
   promise_.watch_backward(i, *gradients_);
   if (gradients_->is_outside(i)) return;
-  if (gradients_->flat().message_index(i) < published_) {  // the promise's check finds a second backward
+  if (gradients_->flat().message_index(i) < published_) {  // a second backward, which check_promise() finds
     gradients_->watch().forget(i);
     return;
   }
@@ -47,12 +47,12 @@ void OneNodeReduction::ready(std::size_t i) {
   if (!factor || !gradients_->mark_ready(i)) return;
   if (*factor != 1) gradients_->weigh_early(i, *factor);
   const std::size_t before = published_;
-  // (2) Others may overwrite what is published.
+  // (2): any rank may overwrite a published gradient.
   for (; is_final(published_); ++published_) gradients_->watch().forget(*gradients_->flat().parameter_of(published_));
   if (published_ > before) reducer_->publish(published_);
 }
 
-/// The tail never is (3): it ends the loop above.
+/// False for the tail (3), so the loop of ready() ends there.
 bool OneNodeReduction::is_final(std::size_t message) const {
   const auto i = gradients_->flat().parameter_of(message);
   return i && gradients_->is_ready(*i);

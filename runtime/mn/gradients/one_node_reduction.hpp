@@ -1,12 +1,12 @@
-/// Reduces gradients within a node while the slower ranks are still in backward.
+/// Reduces gradients within a node while slower ranks are still in backward.
 ///
-/// Works in place, where the gradients of all ranks lie in shared memory (comm/shared_reducer.hpp). If the step was
-/// announced, backward publishes gradients as they become final; ranks that have finished their own backward reduce
-/// what all have published. So the time that a rank would wait for slower ones is used, without a thread.
-/// (1) Messages are published in memory order, the order of backward: a prefix, which never shrinks before the step.
-/// (2) A published gradient is final: other ranks may already have overwritten it with the mean (StepPromise).
-/// (3) The tail is published by reduce() alone.
-/// The result has the same bits as the direct reduction's.
+/// Works in place on the gradients of all ranks, which lie in shared memory (comm/shared_reducer.hpp). In an announced
+/// step backward publishes each final gradient; a rank that has finished its backward reduces the gradients that all
+/// ranks have published. So a fast rank works instead of waiting, without a thread.
+/// (1) Messages are published in memory order, which is the order of backward: a prefix, which grows until the step.
+/// (2) A published gradient is final: any rank may already have overwritten it with the mean (StepPromise).
+/// (3) reduce() alone publishes the tail.
+/// The result is the direct reduction's, bit for bit.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +40,8 @@ class OneNodeReduction : public GradientReduction {
   std::unique_ptr<SharedReducer> reducer_;
   std::shared_ptr<Trace> trace_;
   StepPromise promise_;
-  std::size_t published_ = 0;        // messages
-  std::optional<ReadyHooks> hooks_;  // from the first announcement on
+  std::size_t published_ = 0;        // messages published in this step
+  std::optional<ReadyHooks> hooks_;  // set by the first announcement
 };
 
 }  // namespace mn

@@ -16,7 +16,7 @@ void check_compression(const CompressionOptions& options) {
     throw UsageError("the rank of PowerSGD's matrices must be at least 1, got " + std::to_string(options.rank));
 }
 
-/// What a step that overflowed must not leave a trace in.
+/// Rejects options that keep gradients for later steps: a step that overflowed must leave no trace.
 void check_scaling(const OptimizerOptions& options) {
   if (!options.grad_scaler) return;
   const char* other = options.double_buffering                             ? "double buffering"

@@ -14,28 +14,28 @@ namespace mn {
 class Communicator;
 class Trace;
 
-/// By default gradients are averaged in each step. Overlap or double buffering changes when, compression what travels.
-/// Local SGD averages parameters instead; it combines with none of the others.
+/// By default the step averages the gradients of all ranks. Overlap or double buffering changes the time of the
+/// reduction, compression its messages. Local SGD averages parameters instead, and excludes all three.
 struct OptimizerOptions {
-  /// Reduce buckets of gradients while backward continues; same result. Without a value: where it pays, that is between
-  /// nodes and on GPUs, unless double buffering, local steps or an MPI without threads exclude it.
+  /// Reduce buckets of gradients while backward continues, with an equal result. No value: overlap between nodes and on
+  /// GPUs, unless double buffering, local steps or an MPI without threads exclude it.
   std::optional<bool> overlap = {};
   bool double_buffering = false;  ///< apply the previous step's mean while this step's gradients are reduced
-  /// The ranks whose losses train these parameters, where that is not the optimizer's communicator: experts of a
-  /// mixture, say, to which mn::alltoall() brings samples of all ranks, averaged over one rank or a few. All of them
+  /// The ranks whose losses train these parameters, if they are not the ranks that average the gradients:
+  /// mn::alltoall() brings samples of all ranks to an expert whose gradient one rank or a few average. All loss_ranks
   /// make each step. Not with local steps.
   std::shared_ptr<Communicator> loss_ranks = {};
-  CompressionOptions compression = {};  ///< what travels of the gradients
-  std::int64_t local_steps = 1;         ///< updates of each rank between averages of the parameters; 1: none are local
-  double outer_momentum = 0;            ///< momentum of those averages, in [0, 1)
-  /// For float16: losses go through scale_loss(), and a step whose gradients overflow is left out on all ranks. Not
-  /// with double buffering, local steps, topk or powersgd.
+  CompressionOptions compression = {};  ///< how messages are compressed
+  std::int64_t local_steps = 1;         ///< updates of each rank between averages of the parameters; 1: no local SGD
+  double outer_momentum = 0;            ///< momentum of the averages of local SGD, in [0, 1)
+  /// For float16: scale_loss() scales losses, and all ranks leave out a step whose gradients overflow. Not with double
+  /// buffering, local steps, topk or powersgd.
   std::optional<GradScalerOptions> grad_scaler = {};
-  bool check_gradients = true;  ///< an error where gradients change between backward and step()
-  /// Updates between two comparisons of the ranks' parameters, a pass over them and 8 bytes; 0: never. In debug mode
-  /// each update compares. Not with local steps.
+  bool check_gradients = true;  ///< throw if a gradient changes between backward and step()
+  /// Updates between two comparisons of the ranks' parameters, each a pass over the parameters and 8 bytes; 0: never.
+  /// In debug mode each update compares. Not with local steps.
   std::int64_t check_parameters = 1000;
-  bool deterministic = false;  ///< overlap: keep `bucket_bytes` and the order in memory, do not tune them
+  bool deterministic = false;                       ///< overlap: do not tune `bucket_bytes` and the order in memory
   std::size_t bucket_bytes = std::size_t{4} << 20;  ///< overlap: bytes of a bucket before tuning
   std::shared_ptr<Trace> trace = {};                ///< records communication and updates, if not null
 };

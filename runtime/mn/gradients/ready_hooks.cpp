@@ -20,7 +20,7 @@ class ReadyHook : public torch::autograd::PostAccumulateGradHook {
     if (before_) (*before_)(variable);
     ready_();
   }
-  /// How many hooks of the chain that ends with `last` move the gradient.
+  /// Number of hooks that move the gradient, in the chain that ends with `last`.
   static int movers(const Hook& last) {
     const auto* const hook = dynamic_cast<const ReadyHook*>(last.get());
     return hook == nullptr ? 0 : (hook->moves_ ? 1 : 0) + movers(hook->before_);

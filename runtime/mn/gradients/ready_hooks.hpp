@@ -10,17 +10,17 @@
 
 namespace mn {
 
-/// A post-accumulate hook on each parameter, frozen ones too: they may require a gradient later. libtorch has one such
-/// slot for each parameter: a hook that was there before is called first, and the destructor restores it.
+/// A post-accumulate hook on each parameter, also on a frozen one, which may require a gradient later. libtorch has one
+/// slot for such a hook in each parameter: the new hook calls the earlier hook first, and the destructor restores it.
 class ReadyHooks {
  public:
-  /// `ready(i)` runs on the backward's thread. `moves`: it moves gradients, as one object alone may.
+  /// `ready(i)` runs on backward's thread. `moves`: `ready` moves gradients, which only one living object may do.
   ReadyHooks(const std::vector<at::Tensor>& parameters, std::function<void(std::size_t i)> ready, bool moves = false);
   ~ReadyHooks();
   ReadyHooks(const ReadyHooks&) = delete;
   ReadyHooks& operator=(const ReadyHooks&) = delete;
 
-  /// The first parameter whose gradient another living object moves too.
+  /// The first parameter whose gradient two living objects move.
   [[nodiscard]] std::optional<std::size_t> moved_twice() const;
 
  private:

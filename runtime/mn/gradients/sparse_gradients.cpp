@@ -33,7 +33,7 @@ at::Tensor sum_rows(const at::Tensor& indices, const at::Tensor& values, const a
 
 at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.contiguous().flatten().view(at::kByte); }
 
-/// The next tensor of a message; `first` moves behind it. A copy: any dtype may begin at any byte.
+/// Copies the next tensor out of a message, where it may begin at any byte, and moves `first` to its end.
 at::Tensor next_in(const at::Tensor& message, std::int64_t& first, at::IntArrayRef shape, at::ScalarType dtype) {
   const std::int64_t bytes = c10::multiply_integers(shape) * static_cast<std::int64_t>(c10::elementSize(dtype));
   return message.narrow(0, std::exchange(first, first + bytes), bytes).clone().view(dtype).view(shape);
@@ -42,7 +42,7 @@ at::Tensor next_in(const at::Tensor& message, std::int64_t& first, at::IntArrayR
 }  // namespace
 
 std::vector<std::int64_t> SparseGradients::Part::shape_of_values(const at::Tensor& parameter) const {
-  std::vector<std::int64_t> shape = {entries};  // an entry has the dimensions that are not sparse
+  std::vector<std::int64_t> shape = {entries};  // then the dense dimensions
   shape.insert(shape.end(), parameter.sizes().begin() + sparse_dims, parameter.sizes().end());
   return shape;
 }
@@ -53,27 +53,27 @@ std::size_t SparseGradients::Part::bytes(const at::Tensor& parameter) const {
          static_cast<std::size_t>(elements) * parameter.element_size();
 }
 
-SparseGradients::SparseGradients(std::vector<at::Tensor> parameters, Known known, Communicator& comm)
-    : parameters_(std::move(parameters)), known_(std::move(known)), comm_(comm) {
-  known_.resize(parameters_.size());
+SparseGradients::SparseGradients(std::vector<at::Tensor> parameters, Flags flags, Communicator& comm)
+    : parameters_(std::move(parameters)), flags_(std::move(flags)), comm_(comm) {
+  flags_.resize(parameters_.size());
 }
 
 void SparseGradients::learn(const Own& own) {
   std::vector<std::uint8_t> sparse(parameters_.size());
   for (const auto& [i, gradient] : own.gradients) sparse[i] = gradient.is_sparse() ? 1 : 0;
   comm_.allreduce(std::span(sparse), ReduceOp::kMax);
-  for (std::size_t i = 0; i < sparse.size(); ++i) known_[i] = known_[i] || sparse[i] != 0;
+  for (std::size_t i = 0; i < sparse.size(); ++i) flags_[i] = flags_[i] || sparse[i] != 0;
 }
 
 SparseGradients::Gradients SparseGradients::mean(const Own& own, double divisor) {
   Gradients means;
   if (comm_.size() == 1) {  // (4)
     const double factor = own.factor / divisor;
-    // Not in place: autograd may share the values with other tensors.
+    // Not in place: the gradient may share its values with the graph.
     for (const auto& [i, gradient] : own.gradients) means[i] = factor == 1 ? gradient : gradient.mul(factor);
     return means;
   }
-  if (std::ranges::find(known_, true) == known_.end()) return means;
+  if (std::ranges::find(flags_, true) == flags_.end()) return means;
   const double sum_of_divisors = divisor * comm_.size();
   const Own rows = merged(own);
   Parts parts = agree(rows);
@@ -102,7 +102,7 @@ SparseGradients::Part SparseGradients::part_of(std::size_t i, const Own& own) co
   const at::Tensor& gradient = found->second;
   if (gradient.sizes() != parameters_[i].sizes()) return {.form = Part::kMisshapen};
   if (!gradient.is_sparse()) return {.form = Part::kDense, .factor = own.factor};
-  // Debug mode searches gradients for such values (Communicator).
+  // Debug mode searches gradients for nan and inf (Communicator).
   if (comm_.debug() && !gradient._values().isfinite().all().item<bool>()) return {.form = Part::kNotFinite};
   return {Part::kSparse, gradient._nnz(), gradient.sparse_dim(), own.factor};
 }
@@ -110,8 +110,8 @@ SparseGradients::Part SparseGradients::part_of(std::size_t i, const Own& own) co
 SparseGradients::Parts SparseGradients::agree(const Own& own) const {
   std::vector<std::size_t> members;
   std::vector<Part> mine;
-  for (std::size_t i = 0; i < known_.size(); ++i) {
-    if (!known_[i]) continue;
+  for (std::size_t i = 0; i < flags_.size(); ++i) {
+    if (!flags_[i]) continue;
     members.push_back(i);
     mine.push_back(part_of(i, own));
   }
@@ -155,7 +155,7 @@ at::Tensor SparseGradients::dense_mean(std::size_t i, const Own& own, double sum
   return sum.mul_(1 / sum_of_divisors).to(parameter.scalar_type());
 }
 
-/// The entries of all ranks: of each rank in turn, by parameter, indices and then values.
+/// The entries of all ranks: rank by rank, parameter by parameter, first indices and then values.
 at::Tensor SparseGradients::gather(const Parts& parts, const Gradients& own) {
   const auto options = at::TensorOptions(at::kByte).device(c10::Device(comm_.device()));
   std::vector<at::Tensor> pieces = {at::empty({0}, options)};
@@ -196,9 +196,9 @@ void SparseGradients::add_sparse_means(const Parts& parts, const Gradients& own,
   }
 }
 
-std::vector<at::Tensor> without_sparse(std::vector<at::Tensor> parameters, const SparseGradients::Known& known) {
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    if (known[i]) parameters[i] = at::empty({0}, parameters[i].options());
+std::vector<at::Tensor> without_sparse(std::vector<at::Tensor> parameters, const SparseGradients::Flags& flags) {
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if (flags[i]) parameters[i] = at::empty({0}, parameters[i].options());
   }
   return parameters;
 }

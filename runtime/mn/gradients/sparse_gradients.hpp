@@ -1,12 +1,11 @@
-/// The mean of sparse gradients (torch::nn::EmbeddingOptions::sparse(true)), which is sparse too.
+/// The mean of sparse gradients (torch::nn::EmbeddingOptions::sparse(true)), as a sparse gradient.
 ///
-/// Such a gradient stays out of the flat buffer: of a table of words only the rows of this step's words travel.
-/// (1) A parameter is known from the first step on in which any rank has a sparse gradient of it: for good, and on all
-///     ranks.
-/// (2) Rows are summed in rank order, in float32 where they have 16 bits: equal bits on all ranks, each row once.
-/// (3) Where a rank has a dense gradient of a known parameter, the mean is dense in that step.
-/// (4) One rank alone keeps its gradient as it is.
-/// Cost of a step with known parameters: an allgather of a few numbers, and one of all rows.
+/// A sparse gradient stays out of the flat buffer: only the rows of this step's words travel, not the table of words.
+/// (1) Once any rank has a sparse gradient of a parameter, all ranks know the parameter as sparse forever.
+/// (2) Rows are summed in rank order, rows of 16 bits in float32: all ranks end with equal bits, each row once.
+/// (3) If any rank has a dense gradient of a known parameter, the mean is dense in this step.
+/// (4) One rank alone keeps its gradient.
+/// Cost of a step with known parameters: an allgather of a few numbers, and an allgather of all rows.
 #pragma once
 
 #include <cstddef>
@@ -22,28 +21,28 @@ namespace mn {
 
 class SparseGradients {
  public:
-  using Known = std::vector<bool>;                      // [parameters]
+  using Flags = std::vector<bool>;                      // [parameters] true: known as sparse (1)
   using Gradients = std::map<std::size_t, at::Tensor>;  // by parameter
-  /// A rank's gradients of a step that stay out of the buffer, and their factor in the mean.
+  /// A rank's gradients of a step that stay out of the buffer, and StepWeight::factor.
   struct Own {
     Gradients gradients;
     double factor = 1;
   };
 
-  /// `known` may be empty: no parameter. `comm` must outlive this object.
-  SparseGradients(std::vector<at::Tensor> parameters, Known known, Communicator& comm);
+  /// Empty `flags`: no parameter is known as sparse. `comm` must outlive this object.
+  SparseGradients(std::vector<at::Tensor> parameters, Flags flags, Communicator& comm);
 
-  [[nodiscard]] const Known& known() const noexcept { return known_; }
-  /// Collective (1), after a rank had a sparse gradient of a parameter that is not known.
+  [[nodiscard]] const Flags& flags() const noexcept { return flags_; }
+  /// Collective (1): call it after any rank had a sparse gradient of an unknown parameter.
   void learn(const Own& own);
-  /// Collective: Σ factorᵣ gᵣ / Σ divisorᵣ of the known parameters that any rank has a gradient of. `divisor` is the
-  /// mean of the divisors over ranks.
+  /// Collective: Σ factorᵣ gᵣ / Σ divisorᵣ for the known parameters of which any rank has a gradient. `divisor` is
+  /// the mean over ranks.
   [[nodiscard]] Gradients mean(const Own& own, double divisor);
   /// Bytes of gradients that this rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
  private:
-  /// What a rank has of a parameter, as it travels.
+  /// A rank's description of its gradient of one parameter, as the ranks exchange it.
   struct Part {
     enum Form : std::int64_t { kNone, kSparse, kDense, kMisshapen, kNotFinite } form = kNone;
     std::int64_t entries = 0, sparse_dims = 0;
@@ -51,7 +50,7 @@ class SparseGradients {
     [[nodiscard]] std::vector<std::int64_t> shape_of_values(const at::Tensor& parameter) const;
     [[nodiscard]] std::size_t bytes(const at::Tensor& parameter) const;
   };
-  using Parts = std::map<std::size_t, std::vector<Part>>;  // by parameter that any rank has a gradient of: [ranks]
+  using Parts = std::map<std::size_t, std::vector<Part>>;  // [ranks] for each parameter of which a rank has a gradient
 
   [[nodiscard]] Own merged(const Own& own) const;
   [[nodiscard]] Part part_of(std::size_t i, const Own& own) const;
@@ -62,13 +61,13 @@ class SparseGradients {
   void add_sparse_means(const Parts& parts, const Gradients& own, double sum_of_divisors, Gradients& means);
 
   std::vector<at::Tensor> parameters_;
-  Known known_;
+  Flags flags_;
   Communicator& comm_;
   std::uint64_t bytes_sent_ = 0;
 };
 
-/// The parameters with an empty tensor in place of each known one: those whose gradients lie in a flat buffer.
+/// The parameters whose gradients lie in a flat buffer: each known sparse parameter is replaced by an empty tensor.
 [[nodiscard]] std::vector<at::Tensor> without_sparse(std::vector<at::Tensor> parameters,
-                                                     const SparseGradients::Known& known);
+                                                     const SparseGradients::Flags& flags);
 
 }  // namespace mn

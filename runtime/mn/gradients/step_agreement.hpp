@@ -1,10 +1,10 @@
-/// What the ranks must agree on in a step, beside the gradients.
+/// The numbers, beside the gradients, on which the ranks must agree in a step.
 ///
-/// Each rank says what it has; the mean over ranks tells all of them the same.
+/// Each rank fills in its own numbers; their mean over ranks is the agreement.
 /// (1) On CPUs the numbers travel in the tail of the gradients' buffer, which costs no message.
-/// (2) On a device that would cost a wait: a host that reads the tail waits for all work before it. There the buffer
-///     has no tail, and the numbers travel between the hosts, while the device still runs backward.
-/// Cost on a device: one reduction of 8 bytes for each gradient on the hosts.
+/// (2) On a device, reading a tail would make the host wait for all work before. So the buffer has no tail, and the
+///     hosts exchange the numbers while the device still runs backward.
+/// Cost on a device: one reduction between hosts of 8 bytes for each gradient.
 #pragma once
 
 #include <cstddef>
@@ -20,51 +20,53 @@ namespace mn {
 
 class StepAgreement {
  public:
-  /// What a rank tells the others of the reductions that it began during backward; agreed: whether any rank has.
+  /// Flags of one rank; once agreed, a flag is set if any rank has set it. All but `fault` tell of buckets that
+  /// backward has sent early.
   struct Signals {
-    bool fault = false;       ///< it has found a fault, for which all ranks are to throw
-    bool stale = false;       ///< copies that it sent are not the step's gradients
-    bool in_place = false;    ///< its gradients are gone, the ranks' mean is in their place
-    bool wants_copy = false;  ///< it could have sent more, had it a buffer for copies
+    bool fault = false;       ///< the rank has found a fault: all ranks throw
+    bool stale = false;       ///< the gradients have changed since the rank sent copies of them
+    bool in_place = false;    ///< the ranks' mean has overwritten the rank's gradients
+    bool wants_copy = false;  ///< with a buffer for copies the rank would have sent more
   };
 
   StepAgreement() = default;
-  /// What this rank has to say; its gradients are still to be added.
+  /// This rank's numbers. add() then adds its gradients.
   StepAgreement(const StepWeight& weight, std::size_t gradients, const Signals& signals);
   /// This rank has gradient i in its buffer.
   void add(std::size_t i) { numbers_[kNumbers + i] = 1; }
-  /// This rank has a sparse gradient of a parameter that was not known for them.
+  /// This rank has a sparse gradient of a parameter that was not known as sparse.
   void add_new_sparse() { numbers_[4] = 1; }
 
   /// Elements of the tail that buffers on the communicator's device need.
   [[nodiscard]] static std::size_t tail_count(std::size_t gradients, const Communicator& comm);
-  /// Puts this rank's numbers there, if there is a tail.
+  /// Copies this rank's numbers to the tail, if there is a tail.
   void write(const at::Tensor& tail) const;
-  /// Collective. On a device: the hosts agree.
+  /// Collective. Agrees between the hosts if the ranks compute on a device; on CPUs it does nothing.
   void agree(Communicator& comm);
-  /// Takes what was agreed from a tail that has been reduced, if there is a tail.
+  /// Reads the agreed numbers from the reduced tail, if there is a tail.
   void read(const at::Tensor& tail);
 
-  /// This rank's gradients outside the buffer. They stay here until the mean is asked for.
+  /// This rank's gradients outside the buffer, until their mean is computed.
   SparseGradients::Own outside;
 
-  // Once agreed:
-  /// Mean over ranks.
+  // The functions below may be called once the ranks have agreed.
+  /// Mean over ranks of StepWeight::divisor.
   [[nodiscard]] double divisor() const { return numbers_[0]; }
-  /// Whether this rank's part differs from `mean`, which divisor() is but for rounding, although it assumed not to.
+  /// True if this rank's divisor differs from `mean` although its backward assumed equal weights. `mean` is divisor()
+  /// without the rounding of the reduction.
   [[nodiscard]] bool misweighed(double mean) const;
   [[nodiscard]] Signals signals() const {
     return {numbers_[5] != 0, numbers_[1] != 0, numbers_[2] != 0, numbers_[3] != 0};
   }
-  /// Whether any rank has called add_new_sparse().
+  /// True if any rank has called add_new_sparse().
   [[nodiscard]] bool any_new_sparse() const { return numbers_[4] != 0; }
-  /// Whether any rank has found a fault, or may be misweighed().
+  /// True if any rank has found a fault, or may be misweighed().
   [[nodiscard]] bool any_fault() const { return numbers_[5] != 0 || (numbers_[6] != 0 && numbers_[7] != 0); }
-  /// Whether any rank has gradient i in its buffer.
+  /// True if any rank has gradient i in its buffer.
   [[nodiscard]] bool has(std::size_t i) const { return numbers_[kNumbers + i] != 0; }
 
  private:
-  static constexpr std::size_t kNumbers = 8;  // the weight and the signals; then 1 for each gradient that is there
+  static constexpr std::size_t kNumbers = 8;  // divisor and flags, before a number for each gradient: 1 if it exists
 
   std::vector<double> numbers_;
   StepWeight own_weight_;

@@ -18,7 +18,8 @@ void StepPromise::watch_backward(std::size_t i, const GradientBuffer& gradients)
   if (!is_announced_) return;
   if (find_weight_) weight_ = std::exchange(find_weight_, nullptr)();
   const int task = torch::autograd::get_current_graph_task_id();
-  runs_inner_backwards_ = runs_inner_backwards_ || task_.value_or(task) != task;  // (1) each is a task of its own
+  runs_inner_backwards_ =
+      runs_inner_backwards_ || task_.value_or(task) != task;  // (1): an inner backward is a task of its own
   task_ = task;
   twice_ = twice_ || (gradients.weighed_early() && gradients.is_ready(i) && !gradients.is_outside(i));
 }

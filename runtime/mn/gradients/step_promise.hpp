@@ -1,10 +1,11 @@
-/// What MultiNodeOptimizer::announce_step() promises, and what it allows: gradients that one backward has finished may
-/// be reduced in place before the step.
+/// The promise of MultiNodeOptimizer::announce_step(): one backward, then the step. It allows the ranks to reduce a
+/// finished gradient in place before the step; the rank has then given the gradient away.
 ///
-/// (1) A backward that runs others inside (recompute_activations() does) may come to a parameter once more in each. The
-///     first announced step changes nothing in place and looks for them; once seen, the promise binds no rank any more.
-/// (2) Nothing can be taken back. A second backward, another factor or a write by hand after a gradient was given away
-///     throws UsageError.
+/// (1) A backward may run inner backwards (recompute_activations() does), each of which may add to a parameter again.
+///     The first announced step changes no gradient in place and looks for inner backwards; if it sees one, promises
+///     never bind.
+/// (2) A given gradient cannot be recovered. A second backward, a changed weight or a write to a given gradient throws
+///     UsageError.
 #pragma once
 
 #include <functional>
@@ -17,36 +18,36 @@ namespace mn {
 
 class StepPromise {
  public:
-  /// The weight that the step will have, which the first hook of the backward asks for: by then it is known which
-  /// losses carry one. No value: it is not known yet.
+  /// Returns the weight that the step will have; no value if the weight is not known yet. The first hook of backward
+  /// calls it, when the weights of the losses are known.
   using Weight = std::function<std::optional<StepWeight>()>;
   void announce(Weight weight);
-  /// From the hook of gradient i, after the buffer's own.
+  /// Call it in the hook of gradient i, after the buffer's hook.
   void watch_backward(std::size_t i, const GradientBuffer& gradients);
-  /// The weight's factor, if gradients may be changed in place (1).
+  /// The factor of the announced weight, if gradients may be changed in place (1).
   [[nodiscard]] std::optional<double> binding() const;
-  /// Whether no rank is bound in this step, but will be in later ones that are announced.
+  /// True if promises do not bind in this step, but will bind in later announced steps.
   [[nodiscard]] bool will_bind() const noexcept { return is_announced_ && !runs_inner_backwards_ && !has_looked_; }
-  /// As announced, whether it binds or not.
+  /// The announced weight, whether the promise binds or not.
   [[nodiscard]] const std::optional<StepWeight>& weight() const noexcept { return weight_; }
 
-  /// At the step, before anything else: throws UsageError if the promise was broken (2). Messages [0, given_away) of
-  /// the gradients were given away.
+  /// Call it first at the step. Throws UsageError if the promise was broken (2). Messages [0, given_away) of the
+  /// gradients were given away.
   void check(const StepWeight& weight, const GradientBuffer& gradients, std::size_t given_away) const;
-  /// The step was made.
+  /// The step was made as promised.
   void keep();
-  /// Nothing is announced.
+  /// From now on no step is announced.
   void forget();
   [[noreturn]] static void fail(const std::string& what);
 
  private:
   bool is_announced_ = false;
-  Weight find_weight_;  // until it has been asked
+  Weight find_weight_;  // null once it was called
   std::optional<StepWeight> weight_;
-  std::optional<int> task_;  // autograd's, of this step's backward
-  bool has_looked_ = false;  // in an announced step
+  std::optional<int> task_;  // autograd's task of this step's backward
+  bool has_looked_ = false;  // for inner backwards, in an announced step
   bool runs_inner_backwards_ = false;
-  bool twice_ = false;  // a second backward added to a gradient that was multiplied
+  bool twice_ = false;  // a second backward added to a multiplied gradient
 };
 
 }  // namespace mn

@@ -1,14 +1,14 @@
-/// What a rank weighs in a step, as StepWeights (step_weights.hpp) has found it.
+/// A rank's weight in a step, which StepWeights (step_weights.hpp) computes.
 #pragma once
 
 namespace mn {
 
-/// The mean gradient of the ranks is Σ factorᵣ gᵣ / Σ divisorᵣ. All are in the unit that the ranks agreed on.
+/// The mean gradient of the ranks is Σ factorᵣ gᵣ / Σ divisorᵣ. All numbers are in the unit that the ranks agreed on.
 struct StepWeight {
   double own = 1;              ///< weight of this rank's loss: its samples / unit
-  double divisor = 1;          ///< this rank's part of the sum that the mean divides by: own, but with loss_ranks
-  double factor = 1;           ///< by which this rank's gradients are still to be multiplied
-  bool assumed_equal = false;  ///< collective calls within backward took all ranks to weigh the same
+  double divisor = 1;          ///< this rank's part of Σ divisorᵣ: equals `own`, except with loss_ranks
+  double factor = 1;           ///< multiplies this rank's gradients at the step; losses may have had a weight before
+  bool assumed_equal = false;  ///< collective calls within backward assumed that all ranks weigh the same
 };
 
 }  // namespace mn

@@ -13,7 +13,7 @@
 namespace mn {
 namespace {
 
-/// But for the rounding of a sum of parts.
+/// Equal, except for the rounding of a sum.
 bool is_same(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
 bool is_at_most(double a, double b) { return a <= b || is_same(a, b); }
 
@@ -39,7 +39,7 @@ LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
   return unit_ > 0 ? LossWeight{samples, loss_unit_, unit_, comm_.get()} : LossWeight{samples, loss_unit_};
 }
 
-/// What the mean over the optimizer's ranks is to find: with loss_ranks their samples, divided among its ranks.
+/// This rank's samples; with loss_ranks their samples, divided evenly among the optimizer's ranks.
 double StepWeights::divisor_samples(double samples) const {
   if (!loss_ranks_) return samples;
   double sum = samples;
@@ -75,13 +75,14 @@ StepWeights::LossTotal StepWeights::total_of_losses(const GradientWatch& watch) 
   return all;
 }
 
-/// Losses that have reached no parameter count among those of this process since the step began. Some programs call
-/// zero_grad() between scale_loss() and backward.
+/// True if `samples` may be the samples of the step's losses. A loss that reaches none of the parameters is not in
+/// `losses`, so the upper bound is the samples of all losses of this process since the step began. Three counts are
+/// needed, because some programs call zero_grad() between scale_loss() and backward.
 bool StepWeights::agrees(const LossTotal& losses, double samples) const {
   const SamplesWeighed weighed = samples_weighed();
   const double most =
       std::max({scaled_samples_, weighed.made - weighed_before_.made, weighed.begun - weighed_before_.begun});
-  const double rounding = 1e-12 * weighed.made;  // of differences between sums over the whole training
+  const double rounding = 1e-12 * weighed.made;  // of a difference of sums over the whole training
   return !losses.mixed && is_at_most(losses.samples, samples) && is_at_most(samples, most + rounding);
 }
 
@@ -94,7 +95,7 @@ void StepWeights::add_losses(StepWeight& weight, const GradientWatch& watch) con
       !weighs_as_mean(weight.own, weight.divisor * comm_->size() / loss_ranks_->size()))
     fail_assumed_weights();
   const LossTotal losses = total_of_losses(watch);
-  if (losses.unit == 0 && scaled_samples_ == 0) return;  // gradients that no loss has weighed
+  if (losses.unit == 0 && scaled_samples_ == 0) return;  // no loss had a weight
   if (unit_ == 0 || !agrees(losses, weight.own * unit_)) fail(losses, weight.own);
   if (losses.unit > 0) weight.factor = losses.unit / unit_;
 }
@@ -134,7 +135,7 @@ std::string StepWeights::text_of(double weight) const {
   return "the weight of " + number_text(weight * unit_);
 }
 
-/// Throws: these losses were weighed otherwise than step() counts.
+/// Throws the ArgumentError of losses whose samples are not the step's.
 void StepWeights::fail(const LossTotal& losses, double own) const {
   if (losses.mixed) {
     throw ArgumentError(

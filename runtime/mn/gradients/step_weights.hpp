@@ -1,16 +1,16 @@
-/// What a rank weighs in a step: the one owner of samples, of their unit, and of weights.
+/// The weight of a rank in a step: the one owner of samples, of their unit, and of weights.
 ///
-/// The mean gradient of the ranks is Σ nᵣ gᵣ / Σ nᵣ, where rank r's loss is a mean over nᵣ samples (or tokens: what
-/// step(samples) counts). A weight is samples / unit.
-/// (1) The unit is the largest number of samples that a rank had in the first step, where the ranks agree on it: a rank
-///     with as many weighs 1, and no pass over its gradients is needed.
-/// (2) Before that, and where a rank suddenly has many more samples, its losses have a unit of the rank's own: so
-///     scale_loss() waits for no rank, and no loss makes a float16 overflow. A gradient that travels within backward is
-///     converted (pass_gradients_over()), and the step multiplies the rest.
-/// (3) float16 gradients have a unit for each step: no weight is above 1, so none makes a gradient overflow.
-/// (4) A loss may be weighed by another optimizer, and one of several losses may reach none of the parameters. What the
-///     gradients carry differs from what the step wants by the ratio of the units, whatever losses have reached them.
-/// Cost: one reduction of 8 bytes in the first step; of float16 gradients, or with loss_ranks, in each.
+/// The mean gradient of the ranks is Σ nᵣ gᵣ / Σ nᵣ, where rank r's loss is a mean over nᵣ samples (images, tokens:
+/// whatever step(samples) counts). A weight is samples / unit.
+/// (1) In the first step the ranks agree on the unit, the largest number of samples of any rank. A rank with as many
+///     samples weighs 1 and needs no pass over its gradients.
+/// (2) Before the first step, and if a rank suddenly has many more samples, scale_loss() takes a unit of the rank's
+///     own: so it waits for no rank, and no float16 loss overflows. Gradients that travel within backward are converted
+///     to the agreed unit (pass_gradients_over()); the step converts the rest (StepWeight::factor).
+/// (3) The unit of float16 gradients is agreed in each step: no weight is above 1, so no gradient overflows.
+/// (4) Another optimizer may have weighed a loss, and a loss may reach none of the parameters. In any case the
+///     gradients have the losses' unit, and the ratio of the units converts them.
+/// Cost: one reduction of 8 bytes in the first step; with float16 gradients or loss_ranks, in each step.
 #pragma once
 
 #include <cstdint>
@@ -28,39 +28,40 @@ class StepWeights {
  public:
   /// `loss_ranks` is OptimizerOptions::loss_ranks, or null.
   StepWeights(std::shared_ptr<Communicator> comm, std::shared_ptr<Communicator> loss_ranks);
-  /// Whether any gradient is a float16 (3).
+  /// `narrow`: some gradients are float16 (3).
   void set_narrow(bool narrow) noexcept { is_narrow_ = narrow; }
 
-  /// Local. Of one of a step's `losses`. Throws ArgumentError if `samples` is negative or not finite.
+  /// Local. The weight of one of the `losses` of a step. Throws ArgumentError if `samples` is negative or not finite.
   [[nodiscard]] LossWeight of_loss(double samples, std::int64_t losses);
-  /// Collective while there is no unit. Of a step that counts `samples`, before add_losses(). No value while no rank has
-  /// ever had a sample. Throws as of_loss().
+  /// The weight of a step with `samples`, before add_losses(). Collective while there is no unit. No value if no rank
+  /// has ever had a sample. Throws ArgumentError if `samples` is negative or not finite.
   [[nodiscard]] std::optional<StepWeight> of_step(double samples);
-  /// Of a step in which every rank weighs the same.
+  /// The weight of a step in which all ranks weigh the same.
   [[nodiscard]] StepWeight of_equal_step() const;
 
-  /// Local. Sets `factor` and `assumed_equal` by the backwards that `watch` has seen. Throws ArgumentError if the
-  /// losses came with other samples, UsageError if ranks that do not count have sent gradients within backward.
+  /// Local. Sets `factor` and `assumed_equal` from the losses of the backwards that `watch` has seen. Throws
+  /// ArgumentError if scale_loss() had other samples than the step, UsageError if gradients came within backward from
+  /// ranks whose losses the step does not count.
   void add_losses(StepWeight& weight, const GradientWatch& watch) const;
-  /// What a step of `samples` will have. No value if it can't be known yet.
+  /// Predicts the weight of a step with `samples`. No value if the weight is not known yet.
   [[nodiscard]] std::optional<StepWeight> ahead(double samples, const GradientWatch& watch) const;
 
-  /// Throws ArgumentError unless a step has the weight that its gradients were reduced with.
+  /// Throws ArgumentError if reduce_gradients() had other samples (`reduced`) than the step.
   void check_same(const StepWeight& reduced, const StepWeight& step) const;
 
-  /// The step was made, or its gradients are gone.
+  /// Call it after a step, or when zero_grad() drops the gradients.
   void forget();
 
-  /// 0: none yet.
+  /// Samples of weight 1; 0 before the ranks agree.
   [[nodiscard]] double unit() const noexcept { return unit_; }
   void set_unit(double unit) noexcept { unit_ = unit; }
 
  private:
-  /// What the losses of a step have given their gradients.
+  /// The weighted losses of a step, together.
   struct LossTotal {
     double samples = 0;
-    double unit = 0;  // 0: no loss had a weight
-    bool mixed = false;
+    double unit = 0;     // 0: no loss had a weight
+    bool mixed = false;  // losses have different units
   };
   [[nodiscard]] static LossTotal total_of_losses(const GradientWatch& watch);
   [[nodiscard]] bool agrees(const LossTotal& losses, double samples) const;

@@ -20,7 +20,7 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kGroupAlignment = 64;
-constexpr std::size_t kOwnTensors = 2;  // references to one storage by the buffer itself: the view and the message
+constexpr std::size_t kOwnTensors = 2;  // the buffer's references to one storage: view and message
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kGroupAlignment - 1) / kGroupAlignment * kGroupAlignment; }
 
@@ -30,8 +30,8 @@ std::vector<std::int64_t> strides_for(const at::Tensor& parameter) {
   return at::empty(parameter.sizes(), at::TensorOptions(at::kMeta)).strides().vec();
 }
 
-/// Over memory that others own. libtorch would ask CUDA whose the memory is, which knows none that ends there: an empty
-/// tail may begin where the memory ends.
+/// A tensor over memory that it does not own. The device is given, because libtorch would ask CUDA for the owner of
+/// `data`, and CUDA knows no owner of an empty tail at the end of the memory.
 at::Tensor tensor_at(std::byte* data, at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype,
                      c10::Device device) {
   return at::for_blob(data, sizes)
@@ -41,20 +41,20 @@ at::Tensor tensor_at(std::byte* data, at::IntArrayRef sizes, at::IntArrayRef str
       .make_tensor();
 }
 
-/// One dimension, elements in memory order, whatever the strides.
+/// `view` in one dimension, elements in memory order.
 at::Tensor flattened(const at::Tensor& view) {
-  // To autograd it would be a view, which holds its base: let_go() would find each gradient held.
+  // Autograd would make a view that holds its base, and let_go() would find each gradient held.
   const at::AutoDispatchBelowADInplaceOrView no_base;
   return view.as_strided({view.numel()}, {1});
 }
 
-/// The tail's numbers scale gradients, and must be as precise as they are.
+/// The tail's numbers scale gradients, and must be as precise as the gradients.
 at::ScalarType tail_dtype(const std::vector<at::Tensor>& parameters) {
   const auto is_wide = [](const at::Tensor& parameter) { return parameter.scalar_type() == at::kDouble; };
   return std::ranges::any_of(parameters, is_wide) ? at::kDouble : at::kFloat;
 }
 
-/// Parameters by dtype; the tail's sorts last, so that the tail follows it.
+/// Parameters by dtype. The key's bool is true for the tail's dtype, which so comes last.
 using Groups = std::map<std::pair<bool, at::ScalarType>, std::vector<std::size_t>>;
 
 Groups group_by_dtype(const std::vector<at::Tensor>& parameters, std::span<const std::size_t> order) {
@@ -107,7 +107,7 @@ std::byte* FlatBuffer::add_flat(std::int64_t count, at::ScalarType dtype, std::b
 /// The tensor of parameter i, with a storage of its own at `data`.
 at::Tensor FlatBuffer::view_at(std::size_t i, std::byte* data) const {
   const at::Tensor& parameter = parameters_[i];
-  // (2) Not narrow(): tensors that it makes share one version counter, and (4) one storage.
+  // Not narrow(): its tensors would share a version counter (2) and a storage (4).
   return tensor_at(data, parameter.sizes(), strides_for(parameter), parameter.scalar_type(), device_);
 }
 
@@ -126,7 +126,7 @@ FlatBuffer::~FlatBuffer() {
     for (std::size_t m = 0; m < messages_.size(); ++m) let_go(m);
   } catch (const std::exception& error) {
     log_error(std::string("gradients that the program still holds keep their buffer's memory: ") + error.what());
-    static_cast<void>(new std::pair(host_memory_, flats_));  // forever: how long they hold it is not known
+    static_cast<void>(new std::pair(host_memory_, flats_));  // leaked: the program's tensors use it
   }
 }
 
@@ -139,7 +139,7 @@ void FlatBuffer::let_go(std::size_t m) {
   const at::NoGradGuard no_grad;
   auto* const data = static_cast<std::byte*>(view.mutable_data_ptr());
   const at::Tensor kept = view.clone();
-  // All that others hold shares this storage: with other memory behind it, each of them keeps what it sees.
+  // Give the old storage a private copy, so tensors that the program still holds keep their values.
   view.storage().set_data_ptr_noswap(kept.storage().set_data_ptr(c10::DataPtr(nullptr, device_)));
   view = view_at(*i, data);
   message_tensors_[m] = flattened(view);

@@ -42,7 +42,8 @@ using LossClosure = std::function<at::Tensor()>;
 /// Wraps a torch optimizer but does not derive from it: learning-rate schedulers take actual(). Comments on step()
 /// describe the default options; OptimizerOptions has the others.
 ///
-///   auto optimizer = mn::create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(model->parameters(), 0.1), comm);
+///   auto sgd = std::make_unique<torch::optim::SGD>(model->parameters(), 0.1);
+///   auto optimizer = mn::create_multi_node_optimizer(std::move(sgd), comm);
 ///   for (const auto& [inputs, targets] : minibatches) {
 ///     optimizer->zero_grad();
 ///     const at::Tensor loss = torch::mse_loss(model->forward(inputs), targets);

@@ -62,7 +62,7 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
 }
 
 void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse) {
-  SparseGradients::Known known;
+  SparseGradients::Flags known;
   for (const at::Tensor& parameter : parameters) known.push_back(index_in(sparse, parameter).has_value());
   // Gradients that no step has used carry what their losses weigh.
   GradientWatch::Backwards backwards;
@@ -83,7 +83,7 @@ void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, cons
 std::vector<at::Tensor> MultiNodeOptimizer::sparse_parameters() const {
   std::vector<at::Tensor> sparse;
   for (std::size_t i = 0; reduction_ && i < reduction_->parameters().size(); ++i) {
-    if (reduction_->gradients().sparse().known()[i]) sparse.push_back(reduction_->parameters()[i]);
+    if (reduction_->gradients().sparse().flags()[i]) sparse.push_back(reduction_->parameters()[i]);
   }
   return sparse;
 }

@@ -2,9 +2,10 @@
 ///
 /// Each rank rounds its gradients to float16 or bfloat16; the ranks sum them in float32, in rank order, and round the
 /// mean once.
-/// (1) Of an element beyond the type's range (65,504 for float16; bfloat16 has float32's) the largest finite value
-///     travels; the rest stays for later steps. With a GradScaler it travels as infinity: the step is left out.
-/// (2) An infinite or NaN element does not arrive as a finite one, and leaves no residual.
+/// (1) An element beyond the type's range (65,504 for float16; bfloat16 has float32's range) travels as the largest
+///     finite value; the rest stays for later steps. With a GradScaler it travels as infinity, and the step is left
+///     out.
+/// (2) An infinite or NaN element does not arrive as a finite number, and leaves no residual.
 /// Cost: half of the bytes, and the memory of the 16-bit copy.
 #pragma once
 
@@ -21,7 +22,7 @@ class CastCompressor final : public ErrorFeedback {
   void reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) override;
 
   at::ScalarType type_;
-  std::optional<FlatBuffer> wire_;  // what travels
+  std::optional<FlatBuffer> wire_;  // the 16-bit copy
 };
 
 }  // namespace mn

@@ -8,7 +8,7 @@
 namespace mn {
 namespace {
 
-// In the order of the enumeration.
+// [Compression]
 constexpr std::array<std::string_view, 5> kCompressionNames = {"none", "fp16", "bf16", "topk", "powersgd"};
 
 }  // namespace

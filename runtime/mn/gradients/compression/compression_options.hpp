@@ -8,19 +8,19 @@
 
 namespace mn {
 
-/// What the ranks send of each gradient; what a lossy kind leaves out is added to the rank's next gradient (error
-/// feedback: Karimireddy et al. 2019, arXiv:1901.09847).
+/// The form in which a rank sends each gradient. A lossy form adds the part that it left out to the rank's next
+/// gradient (error feedback: Karimireddy et al. 2019, arXiv:1901.09847).
 enum class Compression : std::uint8_t {
-  kNone,      ///< "none": all of it
+  kNone,      ///< "none": the whole gradient
   kFp16,      ///< "fp16": each element as a float16
   kBf16,      ///< "bf16": each element as a bfloat16
   kTopK,      ///< "topk": the elements of largest magnitude, with their indices
-  kPowerSgd,  ///< "powersgd": two thin matrices whose product approximates it
+  kPowerSgd,  ///< "powersgd": two thin matrices whose product approximates the gradient
 };
 
 /// The names that parse_compression() knows, in the order of the enumeration.
 [[nodiscard]] std::vector<std::string> compression_names();
-/// Throws UsageError that lists the names for any other name.
+/// The kind with this name. Throws UsageError that lists the names if there is no such kind.
 [[nodiscard]] Compression parse_compression(std::string_view name);
 
 /// A kind of compression and its parameters.

@@ -21,7 +21,7 @@ class PlainAverager final : public GradientAverager {
   }
 };
 
-/// Says on rank 0 what a sparse way to send leaves as it is, which bounds what it saves.
+/// Logs on rank 0 how many gradients travel whole, which limits the bytes that compression saves.
 std::unique_ptr<GradientAverager> announced(std::unique_ptr<ErrorFeedback> averager, const Communicator& comm,
                                             Compression kind, const std::string& which) {
   const std::string whole = averager->whole_gradients();

@@ -63,7 +63,7 @@ void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::
   if (!members.empty()) reduce(members, gradients, comm);
 }
 
-/// What earlier steps did not send is added, in this step's units. (1): the residual itself stays.
+/// next_residual = gradient + residual in this step's units. (1): the residual stays.
 void ErrorFeedback::add_residual(std::size_t i, const at::Tensor& gradient) {
   if (gradient.is_cpu()) {
     at::add_out(next_residuals_[i], gradient, residuals_[i], scale_ * divisor_.item<double>());
@@ -74,7 +74,7 @@ void ErrorFeedback::add_residual(std::size_t i, const at::Tensor& gradient) {
 
 void ErrorFeedback::commit() {
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
-    if (!used(i)) continue;  // (2): keeps its residual
+    if (!used(i)) continue;  // (2)
     std::swap(residuals_[i], next_residuals_[i]);
     if (!divisor_.is_cpu()) {
       residuals_[i].div_(divisor_.to(at::kFloat).mul_(scale_));
@@ -87,7 +87,7 @@ void ErrorFeedback::commit() {
 std::string ErrorFeedback::whole_gradients() const {
   std::int64_t gradients = 0, whole = 0, elements = 0, all = 0;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].numel() == 0) continue;  // also in place of those with sparse gradients
+    if (parameters_[i].numel() == 0) continue;  // also the stand-in of a parameter with sparse gradients
     ++gradients;
     all += parameters_[i].numel();
     if (compressed_[i]) continue;

@@ -1,15 +1,15 @@
-/// What the lossy compressors share: error feedback (Karimireddy et al. 2019, arXiv:1901.09847).
+/// Error feedback, the base of the lossy compressors (Karimireddy et al. 2019, arXiv:1901.09847).
 ///
-/// Each rank sends a compressed form of gradient + residual, and keeps what it did not send as the next residual:
-/// nothing is dropped, only delayed. Residuals are in units of the mean gradient: a step's scale and mean weight, which
-/// the ranks agree on with the first message, multiply them when they travel, and what is kept is divided.
-/// (1) A residual changes in commit() alone. A reduction that is repeated, or whose step applies nothing, starts from
-///     the same residual.
+/// Each rank sends a compressed form of gradient + residual, and keeps the part that it did not send as the next
+/// residual: no part is dropped, only delayed. Residuals are in units of the mean gradient: a residual is multiplied by
+/// the step's loss scale and mean divisor before it travels, and divided by both before it is kept. The ranks agree on
+/// the divisor with the first message.
+/// (1) Only commit() changes a residual, so a repeated reduction starts from an equal residual, and so does the next
+///     step after a step that applied no mean.
 /// (2) A parameter without a gradient in a step keeps its residual.
-/// (3) Only float32 gradients for which the derived class says so are compressed; all others and the flat buffer's tail
-///     travel as they are.
-/// Cost: 8 bytes a step, with the messages that are not compressed. Memory: two more float32 numbers for each
-/// compressed element.
+/// (3) float32 gradients of the parameters that the derived class names are compressed; all others and the flat
+///     buffer's tail travel whole.
+/// Cost: 8 bytes a step, among the messages that travel whole. Memory: two float32 numbers for each compressed element.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class ErrorFeedback : public GradientAverager {
     scale_ = scale;
     scaled_ = true;
   }
-  /// "3 of 12 gradients (1.5 % of the elements)": those that are not compressed; empty if all are.
+  /// The gradients that are not compressed: "3 of 12 gradients (1.5 % of the elements)". Empty if all are compressed.
   [[nodiscard]] std::string whole_gradients() const;
   [[nodiscard]] bool uses_divisor() const noexcept override { return true; }
 
@@ -38,17 +38,17 @@ class ErrorFeedback : public GradientAverager {
   /// `compressed` has one entry for each parameter.
   ErrorFeedback(std::vector<at::Tensor> parameters, std::vector<bool> compressed, std::shared_ptr<Trace> trace);
 
-  /// Collective. For each parameter in `members`: reads next_residual(i), which holds gradient plus residual, writes
-  /// the mean over ranks of what was sent into gradient(i), and leaves in next_residual(i) what was not sent.
+  /// Collective. For each parameter i in `members` next_residual(i) holds gradient plus residual. Sends a part of it,
+  /// writes the mean over ranks of the sent parts to gradient(i), and leaves the rest in next_residual(i).
   virtual void reduce(const std::vector<std::size_t>& members, FlatBuffer& gradients, Communicator& comm) = 0;
   [[nodiscard]] bool compressed(std::size_t i) const { return compressed_[i]; }
   /// True if a GradScaler scales the gradients.
   [[nodiscard]] bool scaled() const noexcept { return scaled_; }
-  /// True if the step that commit() ends uses what was reduced of parameter i.
+  /// For commit(): true if the step uses the reduced gradient of parameter i.
   [[nodiscard]] bool used(std::size_t i) const { return compressed_[i] && parameters_[i].grad().defined(); }
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
-  /// Gradient plus residual, then what was not sent: one dimension, elements in memory order.
+  /// One dimension, elements in memory order: gradient plus residual, and after reduce() the part that was not sent.
   [[nodiscard]] at::Tensor& next_residual(std::size_t i) { return next_residuals_[i]; }
   [[nodiscard]] static const at::Tensor& gradient(const FlatBuffer& gradients, std::size_t i) {
     return gradients.message(gradients.message_index(i));
@@ -62,9 +62,9 @@ class ErrorFeedback : public GradientAverager {
   std::vector<at::Tensor> parameters_;
   std::vector<bool> compressed_;
   std::vector<at::Tensor> residuals_;       // sum over the steps so far
-  std::vector<at::Tensor> next_residuals_;  // become residuals_ with the step
-  at::Tensor divisor_;                      // this step's mean over ranks: one float64 on their device
-  double scale_ = 1;                        // factor of the gradients, a GradScaler's
+  std::vector<at::Tensor> next_residuals_;  // become residuals_ at commit()
+  at::Tensor divisor_;                      // mean over ranks in this step: one float64 on the gradients' device
+  double scale_ = 1;                        // loss scale of a GradScaler
   bool scaled_ = false;
 };
 

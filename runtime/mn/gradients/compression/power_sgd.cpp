@@ -18,7 +18,7 @@
 namespace mn {
 namespace {
 
-/// Matrices whose two factors of rank `rank` have at most half of their elements.
+/// True for each matrix whose two factors of rank `rank` have at most half of its elements.
 std::vector<bool> worth_factoring(const std::vector<at::Tensor>& parameters, std::int64_t rank) {
   std::vector<bool> compressed;
   for (const auto& parameter : parameters) {
@@ -31,7 +31,7 @@ std::vector<bool> worth_factoring(const std::vector<at::Tensor>& parameters, std
 
 std::string q_name(std::size_t i) { return "q." + std::to_string(i); }
 
-/// Tensors of these shapes that follow each other in one piece of memory.
+/// Views of these shapes that follow each other in `memory`.
 std::vector<at::Tensor> pieces(const at::Tensor& memory, const std::vector<at::Tensor>& shapes) {
   std::vector<at::Tensor> parts;
   std::int64_t first = 0;
@@ -42,7 +42,7 @@ std::vector<at::Tensor> pieces(const at::Tensor& memory, const std::vector<at::T
   return parts;
 }
 
-/// All elements, one tensor after the other: what a single collective takes.
+/// The tensors' elements, one tensor after the next, for a single collective.
 at::Tensor joined(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> flat;
   for (const auto& tensor : tensors) flat.push_back(tensor.flatten());
@@ -58,7 +58,7 @@ PowerSgd::PowerSgd(const std::vector<at::Tensor>& parameters, std::int64_t rank,
       next_q_(parameters.size()) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!compressed(i)) continue;
-    auto generator = at::detail::createCPUGenerator(i);  // the same numbers on all ranks
+    auto generator = at::detail::createCPUGenerator(i);  // (1)
     q_[i] = at::randn({parameters[i].numel() / parameters[i].size(0), rank_}, generator).to(parameters[i].device());
   }
 }
@@ -84,13 +84,13 @@ void PowerSgd::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradi
   average(std::vector<BufferView>{buffer_view(all_q)}, comm);
   q = pieces(all_q, q);
 
-  // The product is the gradient; what this rank's M has beyond it is the residual.
+  // The product is the gradient; this rank's M - product is the residual.
   for (std::size_t k = 0; k < members.size(); ++k) {
     const std::size_t i = members[k];
     at::Tensor product = matrix(gradient(gradients, i), i);
     at::mm_out(product, p[k], q[k].t());
     next_residual(i).sub_(gradient(gradients, i));
-    // Invariant (2), on the device, so that the host need not wait.
+    // (2), on the device: the host does not wait.
     next_q_[i] = at::where(q[k].abs().sum() == 0, q_[i], q[k]);
   }
 }
@@ -116,7 +116,7 @@ void PowerSgd::load_state(const NamedTensors& state) {
   for (std::size_t i = 0; i < q_.size(); ++i) {
     if (!q_[i].defined()) continue;
     const auto found = tensors.find(q_name(i));
-    if (found == tensors.end()) continue;  // another way to compress, or none, before: begins as a new training does
+    if (found == tensors.end()) continue;  // the training before did not use PowerSGD: keep the random Q
     if (found->second.sizes() != q_[i].sizes()) {
       throw DataError("the checkpoint's error feedback is of another --compress-rank", true);
     }

@@ -1,12 +1,12 @@
 /// Gradients as products of two thin matrices: PowerSGD (Vogels, Karimireddy, Jaggi 2019, arXiv:1905.13727).
 ///
-/// A gradient M, as a matrix [first dimension, all others], is approximated by P Qᵀ of rank r, by one step of the power
-/// iteration, which starts from the last step's Q: P = mean of M Q, orthogonalized; Q = mean of Mᵀ P.
-/// (1) Q is the same on all ranks at all times: it starts from random numbers that the parameter's number seeds.
-/// (2) A gradient of zeros leaves Q as it was, because from Q = 0 the iteration could not recover.
-/// (3) Gradients of one dimension, and those that would not shrink to half, travel whole.
-/// Cost: r (rows + columns) numbers travel instead of rows × columns, in two collectives. All ranks must run on
-/// processors of one kind, which round products the same way.
+/// A gradient M, as a matrix [first dimension, product of the rest], is approximated by P Qᵀ of rank r. One step of the
+/// power iteration starts from the last step's Q: P = mean of M Q, orthogonalized; Q = mean of Mᵀ P.
+/// (1) Q is equal on all ranks at all times: its first value is random, seeded by the parameter's number.
+/// (2) A gradient of zeros keeps the old Q, because the iteration could not recover from Q = 0.
+/// (3) Gradients of one dimension, and gradients that would not shrink to half, travel whole.
+/// Cost: r (rows + columns) numbers travel instead of rows × columns, in two collectives. All ranks need processors of
+/// one kind, because processors of different kinds round products differently.
 #pragma once
 
 #include <mn/gradients/compression/error_feedback.hpp>
@@ -26,8 +26,8 @@ class PowerSgd final : public ErrorFeedback {
   [[nodiscard]] at::Tensor matrix(const at::Tensor& flat, std::size_t i) const;
 
   std::int64_t rank_;
-  std::vector<at::Tensor> q_;       // [columns, rank] of the last step
-  std::vector<at::Tensor> next_q_;  // becomes q_ with the step
+  std::vector<at::Tensor> q_;       // [columns, rank] after the last step
+  std::vector<at::Tensor> next_q_;  // becomes q_ at commit()
 };
 
 }  // namespace mn

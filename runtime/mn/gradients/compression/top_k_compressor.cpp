@@ -68,7 +68,7 @@ void TopKCompressor::add_choices(const at::Tensor& all, const std::vector<std::s
     const std::int64_t count = count_of(i);
     const at::Tensor& mean = gradient(gradients, i);
     mean.zero_();
-    for (std::int64_t r = 0; r < ranks; ++r) {  // one order on all ranks: equal bits
+    for (std::int64_t r = 0; r < ranks; ++r) {  // (1)
       mean.index_add_(0, indices_in(all[r]).narrow(0, first, count), values_in(all[r]).narrow(0, first, count));
     }
     mean.mul_(1.0 / static_cast<double>(ranks));

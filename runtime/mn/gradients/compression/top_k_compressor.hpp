@@ -1,12 +1,12 @@
-/// Only the largest elements of each gradient (Aji & Heafield 2017, arXiv:1704.05021; Lin et al. 2018, Deep Gradient
-/// Compression, arXiv:1712.01887, without its momentum correction and warm-up).
+/// Sends only the largest elements of each gradient (Aji & Heafield 2017, arXiv:1704.05021; Lin et al. 2018, Deep
+/// Gradient Compression, arXiv:1712.01887, without momentum correction and warm-up).
 ///
-/// Each rank chooses the fraction `density` of each gradient's elements that is largest by magnitude, and sends index
-/// and value. Every rank gathers all choices and adds them.
-/// (1) Choices are added in rank order: all ranks end with the same bits.
-/// (2) A rank's choice covers ceil(density × elements) of each gradient, so counts are known without a message.
-/// (3) Gradients of fewer than kSmallest elements, or of more than 2³¹ − 1, whose indices 32 bits can't hold, travel
-///     whole.
+/// Each rank chooses the fraction `density` of each gradient's elements with the largest magnitudes, and sends indices
+/// and values. Every rank gathers all choices and adds them.
+/// (1) Choices are added in rank order: all ranks end with equal bits.
+/// (2) A rank chooses ceil(density × elements) elements of each gradient, so counts are known without a message.
+/// (3) Gradients of fewer than kSmallest elements travel whole, as do gradients of more than 2³¹ − 1 elements, because
+///     an index has 32 bits.
 /// Cost: 8 bytes sent for each chosen element, in one allgather; the bytes received grow with the number of ranks.
 #pragma once
 
