@@ -1,8 +1,8 @@
-/// Lets a CUDA graph hold an optimizer's update: what changes from step to step lies on the device. Internal.
+/// Lets a CUDA graph hold an optimizer's update: numbers that change from step to step lie on the device. Internal.
 ///
-/// (1) Once stay_on_device() was called, all updates read learning rates and counts of steps there, captured or not:
-///     the results are the same bits.
-/// (2) Other settings are numbers in the graph: where constants() changes, another graph is needed.
+/// (1) After stay_on_device() all updates read learning rates and counts of steps on the device, captured or not, so
+///     results are equal bit for bit.
+/// (2) All other settings are numbers in the graph: if constants() changes, a new graph is needed.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +17,22 @@
 
 namespace mn {
 
-/// As kernels take it: a number, or a tensor of one element on the device.
+/// A learning rate as kernels take it: a number, or a tensor of one element on the device.
 using Rate = std::variant<double, at::Tensor>;
 
-/// An optimizer whose update a graph can hold, as said above.
+/// An optimizer whose update a CUDA graph can hold.
 class Capturable {
  public:
   virtual ~Capturable() = default;
-  /// (1): from now on updates read rates and counts of steps on the device.
+  /// From now on updates read rates and counts of steps on the device (1).
   void stay_on_device() noexcept { is_on_device_ = true; }
-  /// (2): the settings that a graph holds as numbers.
+  /// The settings that a graph holds as numbers (2).
   [[nodiscard]] virtual std::vector<double> constants() const = 0;
   /// A graph holds the last update.
   virtual void keep_captured() {}
-  /// The graph has made it once more: the host counts it.
+  /// The graph has made the captured update again: the host counts the step.
   virtual void count_replay() {}
-  /// Copies rates that have changed to the device, in the order of the current stream.
+  /// Copies changed rates to the device, in the order of the current stream.
   void show_rates(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
     const at::NoGradGuard no_grad;
     rates_.resize(groups.size());
@@ -49,9 +49,9 @@ class Capturable {
   }
 
  protected:
-  /// Whether stay_on_device() was called.
+  /// True after stay_on_device().
   [[nodiscard]] bool is_on_device() const noexcept { return is_on_device_; }
-  /// The rate of group i, which is float32 on devices in any case.
+  /// The rate of group i, on a device rounded to float32.
   [[nodiscard]] Rate rate_of(const std::vector<torch::optim::OptimizerParamGroup>& groups, std::size_t i) {
     const double rate = groups[i].options().get_lr();
     if (is_on_device_) {

@@ -33,20 +33,20 @@ struct AdamLists {
   std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps;
 };
 
-/// `found` as SkipsOverflows has it; counts where they are the device's.
-struct OnDevice {
-  at::Tensor found;
-  StepCounts* counts;  // null: the host's
+/// The inputs of a step that lie on the device.
+struct StepInputs {
+  at::Tensor has_overflow;  // as in SkipsOverflows::skip_if()
+  StepCounts* counts;       // null: the host counts steps
 };
 
-OnDevice begin_step(StepCounts& counts, const at::Tensor& found, bool is_on_device) {
+StepInputs begin_step(StepCounts& counts, const at::Tensor& has_overflow, bool is_on_device) {
   counts.begin_step();
-  return {found, found.defined() || is_on_device ? &counts : nullptr};
+  return {has_overflow, has_overflow.defined() || is_on_device ? &counts : nullptr};
 }
 
-/// Calls the kernel, one of libtorch's two, for some parameters of a group.
+/// Calls libtorch's kernel for some parameters of a group.
 template <class Options, class Kernel>
-void update(AdamLists& lists, const Options& options, const Rate& rate, const std::optional<at::Tensor>& found,
+void update(AdamLists& lists, const Options& options, const Rate& rate, const std::optional<at::Tensor>& has_overflow,
             const Kernel& kernel) {
   const auto [beta1, beta2] = options.betas();
   WideCopies copies({&lists.parameters, &lists.gradients, &lists.exp_avgs, &lists.exp_avg_sqs, &lists.max_exp_avg_sqs},
@@ -54,7 +54,7 @@ void update(AdamLists& lists, const Options& options, const Rate& rate, const st
   const auto call = [&, beta1 = beta1, beta2 = beta2](const auto& lr) {
     kernel(lists.parameters, lists.gradients, lists.exp_avgs, lists.exp_avg_sqs, lists.max_exp_avg_sqs, lists.steps, lr,
            beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad(), /*maximize=*/false,
-           /*grad_scale=*/std::optional<at::Tensor>(), found);
+           /*grad_scale=*/std::optional<at::Tensor>(), has_overflow);
   };
   std::visit(call, rate);
   copies.write_back();
@@ -63,7 +63,7 @@ void update(AdamLists& lists, const Options& options, const Rate& rate, const st
 /// Updates each device and dtype of a group.
 template <class Options, class State, class Kernel>
 void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, const Rate& rate,
-                const OnDevice& on_device, const Kernel& kernel) {
+                const StepInputs& on_device, const Kernel& kernel) {
   const auto& options = static_cast<const Options&>(group.options());
   std::map<std::pair<std::string, at::ScalarType>, AdamLists> calls;
   std::map<std::pair<std::string, std::int64_t>, at::Tensor> step_tensors;  // most parameters have the same count
@@ -92,19 +92,19 @@ void step_group(Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, 
   }
   for (auto& [key, lists] : calls) {
     if (on_device.counts != nullptr) at::_foreach_add_(lists.steps, 1);
-    if (!on_device.found.defined()) {
+    if (!on_device.has_overflow.defined()) {
       update(lists, options, rate, std::nullopt, kernel);
       continue;
     }
-    update(lists, options, rate, on_device.found, kernel);
-    const std::vector<at::Tensor> left_out(lists.steps.size(), on_device.found.reshape({}));
+    update(lists, options, rate, on_device.has_overflow, kernel);
+    const std::vector<at::Tensor> left_out(lists.steps.size(), on_device.has_overflow.reshape({}));
     at::_foreach_sub_(lists.steps, left_out);
   }
 }
 
-/// A step of all groups; group i has rate(i).
+/// Updates all groups; group i has rate(i).
 template <class Options, class State, class RateOf, class Kernel>
-at::Tensor step_all(Optimizer& optimizer, const Optimizer::LossClosure& closure, const OnDevice& on_device,
+at::Tensor step_all(Optimizer& optimizer, const Optimizer::LossClosure& closure, const StepInputs& on_device,
                     const RateOf& rate, const Kernel& kernel) {
   std::size_t i = 0;
   return step_groups(optimizer, closure,
@@ -142,7 +142,7 @@ void settle_counts(Optimizer& optimizer, StepCounts& counts) {
 at::Tensor FusedAdam::step(LossClosure closure) {
   const auto rate = [this](std::size_t i) { return rate_of(param_groups(), i); };
   return step_all<torch::optim::AdamOptions, torch::optim::AdamParamState>(
-      *this, closure, begin_step(counts_, take_found(), is_on_device()), rate, AdamKernel());
+      *this, closure, begin_step(counts_, take_overflow(), is_on_device()), rate, AdamKernel());
 }
 
 void FusedAdam::settle() { settle_counts<torch::optim::AdamParamState>(*this, counts_); }
@@ -154,7 +154,7 @@ std::vector<double> FusedAdam::constants() const { return constants_of<torch::op
 at::Tensor FusedAdamW::step(LossClosure closure) {
   const auto rate = [this](std::size_t i) { return rate_of(param_groups(), i); };
   return step_all<torch::optim::AdamWOptions, torch::optim::AdamWParamState>(
-      *this, closure, begin_step(counts_, take_found(), is_on_device()), rate, AdamWKernel());
+      *this, closure, begin_step(counts_, take_overflow(), is_on_device()), rate, AdamWKernel());
 }
 
 void FusedAdamW::settle() { settle_counts<torch::optim::AdamWParamState>(*this, counts_); }

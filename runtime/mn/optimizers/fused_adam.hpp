@@ -2,7 +2,7 @@
 /// pass over memory.
 ///
 /// libtorch's fused kernels update all parameters of one device and dtype in one call. They read and write each
-/// parameter once, where torch::optim::Adam makes a pass for each term.
+/// parameter once; torch::optim::Adam makes a pass for each term.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@
 
 namespace mn {
 
-/// Replaces torch::optim::Adam: same options, same state, also in a checkpoint, and the same results to rounding.
+/// Replaces torch::optim::Adam, with its options, its state (also in a checkpoint), and its results to rounding.
 class FusedAdam : public torch::optim::Adam, public SkipsOverflows, public Capturable {
  public:
   using torch::optim::Adam::Adam;
@@ -35,7 +35,7 @@ class FusedAdam : public torch::optim::Adam, public SkipsOverflows, public Captu
   StepCounts counts_;
 };
 
-/// Replaces torch::optim::AdamW in the same way.
+/// Replaces torch::optim::AdamW, with its options, its state (also in a checkpoint), and its results to rounding.
 class FusedAdamW : public torch::optim::AdamW, public SkipsOverflows, public Capturable {
  public:
   using torch::optim::AdamW::AdamW;

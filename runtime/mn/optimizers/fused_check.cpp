@@ -18,14 +18,15 @@
 namespace mn {
 namespace {
 
-constexpr std::int64_t kElements = 131;  // several vectors of any processor, and a rest
+constexpr std::int64_t kElements = 131;  // several vectors of any processor, and a remainder
 constexpr const char* kNames[] = {"SGD", "Adam", "AdamW"};
 
 using List = std::vector<at::Tensor>;
 
 bool is_near(const at::Tensor& values, double wanted) { return values.sub(wanted).abs().max().item<double>() < 0.01; }
 
-/// 1 with gradient 1, rate 1/2 and momentum 1/2: without a momentum, in the first step of one, and in a later one.
+/// Updates 1 with gradient 1, rate 1/2 and momentum 1/2: without momentum, in momentum's first step, and in a later
+/// step.
 bool sgd_is_right(const at::TensorOptions& options) {
   for (const bool has_momentum : {false, true}) {
     for (const bool is_first : {false, true}) {
@@ -41,7 +42,7 @@ bool sgd_is_right(const at::TensorOptions& options) {
   return true;
 }
 
-/// 1 with gradient 1 and rate 1/2: the first step is the rate, whatever the betas.
+/// Updates 1 with gradient 1 and rate 1/2: Adam's first step is the rate for any betas.
 template <class Kernel>
 bool adam_is_right(const at::TensorOptions& options, const Kernel& kernel) {
   for (const bool amsgrad : {false, true}) {

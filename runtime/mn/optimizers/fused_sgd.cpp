@@ -16,7 +16,7 @@
 namespace mn {
 namespace {
 
-/// The arguments of one call of the kernel: tensors of one device and dtype, in their first step or none of them.
+/// The arguments of one call of the kernel: tensors of one device and dtype, all in their first step or none.
 struct SgdLists {
   std::vector<at::Tensor> parameters, gradients, momenta;
 };
@@ -26,8 +26,8 @@ using Key = std::tuple<c10::DeviceType, c10::DeviceIndex, at::ScalarType, bool>;
 
 at::Tensor FusedSgd::step(LossClosure closure) {
   std::size_t i = 0;
-  return step_groups(*this, closure, [&, found = take_found()](auto& group) {
-    step_group(group, rate_of(param_groups(), i++), found);
+  return step_groups(*this, closure, [&, has_overflow = take_overflow()](auto& group) {
+    step_group(group, rate_of(param_groups(), i++), has_overflow);
   });
 }
 
@@ -54,11 +54,11 @@ at::Tensor& FusedSgd::momentum_of(const at::Tensor& parameter) {
   return static_cast<torch::optim::SGDParamState&>(*slot).momentum_buffer();
 }
 
-/// As libtorch does. Where the device alone knows whether the step is made, the host waits.
+/// Updates a parameter with a sparse gradient, as libtorch does. The host waits for `has_overflow`.
 void FusedSgd::step_sparse(const at::Tensor& parameter, const torch::optim::SGDOptions& options, const Rate& rate,
-                           const at::Tensor& found) {
+                           const at::Tensor& has_overflow) {
   if (options.weight_decay() != 0) reject_sparse(parameter, "SGD with weight decay");
-  if (found.defined() && found.item<float>() != 0) return;
+  if (has_overflow.defined() && has_overflow.item<float>() != 0) return;
   at::Tensor update = parameter.grad();
   if (options.momentum() != 0) {
     at::Tensor& momentum = momentum_of(parameter);
@@ -67,34 +67,34 @@ void FusedSgd::step_sparse(const at::Tensor& parameter, const torch::optim::SGDO
     } else {
       momentum = update.clone();
     }
-    if (momentum.is_sparse()) momentum = momentum.coalesce();  // else it would hold the rows of each step
+    if (momentum.is_sparse()) momentum = momentum.coalesce();  // else it would grow by the rows of each step
     update = options.nesterov() ? update.add(momentum, options.momentum()) : momentum;
   }
   const auto* const number = std::get_if<double>(&rate);
   parameter.add_(update, -(number != nullptr ? *number : std::get<at::Tensor>(rate).item<double>()));
 }
 
-void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const Rate& rate, const at::Tensor& found) {
+void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const Rate& rate, const at::Tensor& has_overflow) {
   const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
   std::map<Key, SgdLists> calls;
   for (const auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     if (parameter.grad().is_sparse()) {
-      step_sparse(parameter, options, rate, found);
+      step_sparse(parameter, options, rate, has_overflow);
       continue;
     }
     at::Tensor momentum;
     bool is_first = false;
     if (options.momentum() != 0) {
       at::Tensor& buffer = momentum_of(parameter);
-      is_first = !buffer.defined() && !found.defined();
-      // The first step fills it with the gradient; one that may be left out adds it to nothing, which is the same.
-      if (!buffer.defined()) buffer = found.defined() ? at::zeros_like(parameter) : at::empty_like(parameter);
+      is_first = !buffer.defined() && !has_overflow.defined();
+      // The first step copies the gradient to the buffer; a step that may be left out adds the gradient to zeros.
+      if (!buffer.defined()) buffer = has_overflow.defined() ? at::zeros_like(parameter) : at::empty_like(parameter);
       if (buffer.is_sparse()) buffer = buffer.to_dense();
       momentum = buffer;
     }
     const c10::Device device = parameter.device();
-    // One flag of the kernel says for all its tensors whether the gradient becomes the momentum as it is.
+    // The kernel's flag is_first_step holds for all its tensors.
     SgdLists& lists = calls[{device.type(), device.index(), parameter.scalar_type(), is_first}];
     lists.parameters.push_back(parameter);
     lists.gradients.push_back(gradient_as_parameter(parameter));
@@ -106,7 +106,7 @@ void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const Rate& 
     const auto update = [&, is_first_step = std::get<3>(key), &lists = lists](const auto& lr) {
       at::_fused_sgd_(lists.parameters, lists.gradients, lists.momenta, options.weight_decay(), options.momentum(), lr,
                       options.dampening(), options.nesterov(), /*maximize=*/false, is_first_step, /*grad_scale=*/{},
-                      found.defined() ? std::optional(found) : std::nullopt);
+                      has_overflow.defined() ? std::optional(has_overflow) : std::nullopt);
     };
     std::visit(update, rate);
     copies.write_back();

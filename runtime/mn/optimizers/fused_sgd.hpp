@@ -2,7 +2,7 @@
 /// learning"), whose update is one pass over memory.
 ///
 /// libtorch's fused kernel updates all parameters of one device and dtype in one call. It reads and writes each
-/// parameter once, where torch::optim::SGD makes a pass for each term.
+/// parameter once; torch::optim::SGD makes a pass for each term.
 #pragma once
 
 #include <vector>
@@ -14,14 +14,15 @@
 
 namespace mn {
 
-/// Replaces torch::optim::SGD: same options, same state, also in a checkpoint, and the same results to rounding.
+/// Replaces torch::optim::SGD, with its options, its state (also in a checkpoint), and its results to rounding.
 class FusedSgd : public torch::optim::SGD, public SkipsOverflows, public Capturable {
  public:
   using torch::optim::SGD::SGD;
-  /// One update of all parameters that have a gradient; returns what `closure` returns. A sparse gradient is applied
-  /// as torch::optim::SGD does; with weight decay ArgumentError.
+  /// One update of all parameters that have a gradient; returns what `closure` returns. Applies a sparse gradient as
+  /// torch::optim::SGD does, but throws ArgumentError for a sparse gradient with weight decay.
   at::Tensor step(LossClosure closure = nullptr) override;
-  /// Not with dampening: it leaves out the first step that is made, of which the host does not know which it is.
+  /// False with dampening, because dampening treats the first update apart, and the host does not know which step is
+  /// the first that is made.
   [[nodiscard]] bool can_skip() const override;
   /// See Capturable.
   [[nodiscard]] std::vector<double> constants() const override;
@@ -29,8 +30,8 @@ class FusedSgd : public torch::optim::SGD, public SkipsOverflows, public Captura
  private:
   [[nodiscard]] at::Tensor& momentum_of(const at::Tensor& parameter);
   void step_sparse(const at::Tensor& parameter, const torch::optim::SGDOptions& options, const Rate& rate,
-                   const at::Tensor& found);
-  void step_group(torch::optim::OptimizerParamGroup& group, const Rate& rate, const at::Tensor& found);
+                   const at::Tensor& has_overflow);
+  void step_group(torch::optim::OptimizerParamGroup& group, const Rate& rate, const at::Tensor& has_overflow);
 };
 
 }  // namespace mn

@@ -49,7 +49,7 @@ void GradScaler::stay_on(c10::Device device) {
 at::Tensor GradScaler::scale_loss(const at::Tensor& loss) {
   has_scaled_ = true;
   const at::Tensor full = loss.to(at::kFloat);
-  // A copy: backward keeps it, and update() writes the scale.
+  // A copy: backward keeps the factor, and update() overwrites the scale.
   return device_.scale.defined() ? full.mul(device_.scale[0].clone()) : full.mul(scale_);
 }
 
@@ -59,23 +59,23 @@ bool GradScaler::unscale(const std::vector<at::Tensor>& parameters) {
   for (const at::Tensor& parameter : parameters) {
     if (parameter.grad().defined()) gradients.push_back(gradient_values(parameter));
   }
-  found_.reset();
+  has_overflow_.reset();
   if (gradients.empty()) return true;
-  // One flag for all gradients: a single value that is not finite spoils the step, and the host asks once.
+  // One flag for all gradients: one NaN or infinity spoils the step, and the host waits for a single number.
   const auto options = gradients.front().options().dtype(at::kFloat);
   const bool stays = device_.scale.defined();
-  found_ = at::zeros({1}, options);
+  has_overflow_ = at::zeros({1}, options);
   const at::Tensor inverse = stays ? device_.scale.reciprocal() : at::full({1}, 1 / scale_, options);
-  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_, inverse);
-  return stays || found_.item<float>() == 0;  // else the host waits, as it decides whether the step is made
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, has_overflow_, inverse);
+  return stays || has_overflow_.item<float>() == 0;  // else the host decides, and waits
 }
 
-/// Enqueues the copy of the device's numbers.
+/// Enqueues the copy of the device's numbers to the host.
 void GradScaler::show_host() {
   device_.on_host.copy_(at::cat({device_.scale, device_.skipped}), /*non_blocking=*/true);
 }
 
-/// The device writes it when it comes to the copy.
+/// Number i of on_host, which the device may be writing now.
 double GradScaler::seen(std::int64_t i) const noexcept {
   return std::atomic_ref(device_.on_host.mutable_data_ptr<float>()[i]).load(std::memory_order_relaxed);
 }
@@ -90,11 +90,11 @@ void GradScaler::update(bool finite) {
   has_scaled_ = false;
   const double least = std::min(kMinScale, as_float(options_.init_scale));
   if (device_.scale.defined()) {
-    if (!found_.defined()) return;  // there was no gradient
+    if (!has_overflow_.defined()) return;  // there was no gradient
     const at::NoGradGuard no_grad;
-    device_.skipped.add_(found_);
-    at::_amp_update_scale_(device_.scale, device_.good_steps, found_, options_.growth_factor, options_.backoff_factor,
-                           options_.growth_interval);
+    device_.skipped.add_(has_overflow_);
+    at::_amp_update_scale_(device_.scale, device_.good_steps, has_overflow_, options_.growth_factor,
+                           options_.backoff_factor, options_.growth_interval);
     device_.scale.clamp_min_(least);
     return show_host();
   }
@@ -110,7 +110,7 @@ void GradScaler::update(bool finite) {
 }
 
 std::int64_t GradScaler::count_step() {
-  // A device's number is that of some steps ago, and not always of as many.
+  // A device's number is up to so many steps old.
   constexpr std::int64_t kLate = 2;
   const std::int64_t slack = device_.scale.defined() ? kLate : 0;
   ++steps_;

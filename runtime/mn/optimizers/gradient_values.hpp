@@ -1,4 +1,4 @@
-/// What sparse gradients need of those who read or change gradients. Internal.
+/// Access to gradients that may be sparse, for functions that read or change gradients. Internal.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace mn {
 
-/// The parameter's gradient, which is defined, as a dense tensor to read or change in place. Of a sparse gradient its
+/// The parameter's gradient, which is defined, as a dense tensor to read or change in place. For a sparse gradient: its
 /// values, each row once.
 inline at::Tensor gradient_values(const at::Tensor& parameter) {
   at::Tensor& gradient = parameter.mutable_grad();
@@ -18,7 +18,7 @@ inline at::Tensor gradient_values(const at::Tensor& parameter) {
   return gradient._values();
 }
 
-/// Throws if the parameter's gradient, the mean of all ranks, is sparse.
+/// Throws ArgumentError if the parameter's gradient, the mean of all ranks, is sparse.
 inline void reject_sparse(const at::Tensor& parameter, const std::string& who) {
   if (!parameter.grad().is_sparse()) return;
   throw ArgumentError(who +

@@ -25,7 +25,7 @@ namespace {
 
 /// ‖w‖ / ‖step‖ for each weight, as scalars on its device; (2) 1 where a norm is 0.
 std::vector<at::Tensor> norm_ratios(at::TensorList weights, at::TensorList steps) {
-  // On the device throughout: a step on a GPU does not wait for a norm.
+  // On the device throughout: the host does not wait for a norm.
   const at::Tensor w = at::stack(at::_foreach_norm(weights));
   const at::Tensor s = at::stack(at::_foreach_norm(steps));
   return at::where((w > 0).logical_and(s > 0), w / s, at::ones_like(w)).unbind();
@@ -47,7 +47,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
   const auto [beta1, beta2] = options.betas();
   std::vector<at::Tensor> parameters, gradients, firsts, seconds;
   std::vector<at::Scalar> first_corrections, second_corrections;
-  // (1) Weights first: they alone are adapted and decayed.
+  // (1): weights come first, because only weights are adapted and decayed.
   std::size_t weights = 0;
   for (const bool is_weight : {true, false}) {
     for (const auto& parameter : group.params()) {
@@ -61,7 +61,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
       seconds.push_back(moments.exp_avg_sq());
       const auto count = static_cast<double>(moments.step());
       first_corrections.emplace_back(1 - std::pow(beta1, count));
-      // For √v, not for v: the moments stay uncorrected, as checkpoints of torch::optim::AdamW have them.
+      // A correction of √v, not of v: v stays uncorrected, as in checkpoints of torch::optim::AdamW.
       second_corrections.emplace_back(std::sqrt(1 - std::pow(beta2, count)));
     }
     if (is_weight) weights = parameters.size();
@@ -79,7 +79,7 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
   if (weights > 0) {
     const at::TensorList adapted(parameters.data(), weights);
     const at::TensorList updates(steps.data(), weights);
-    // The decay is part of the step whose norm is compared, and so is adapted with it.
+    // The decay is part of the step whose norm is compared.
     at::_foreach_add_(updates, adapted, options.weight_decay());
     at::_foreach_mul_(updates, norm_ratios(adapted, updates));
   }

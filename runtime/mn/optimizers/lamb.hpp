@@ -4,7 +4,7 @@
 ///   lr · ‖w‖ / ‖r + weight_decay · w‖ · (r + weight_decay · w)
 /// (1) Biases and the parameters of normalizations (fewer than two dimensions) take the plain rate and no weight decay.
 /// (2) A weight or step of zeros takes the plain rate.
-/// Cost: two norms of each weight beside Adam's passes. They stay on the device, so nothing waits for it.
+/// Cost: two norms of each weight beside Adam's passes. Norms stay on the device; the host does not wait.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace mn {
 
-/// Options and state are those of torch::optim::AdamW, but AMSGrad is rejected.
+/// Has the options and the state of torch::optim::AdamW, but rejects AMSGrad.
 class Lamb : public torch::optim::AdamW {
  public:
   /// Throws ArgumentError if the options ask for AMSGrad.

@@ -18,10 +18,10 @@
 namespace mn {
 namespace {
 
-/// For each parameter its rate over the plain rate, as scalars on its device; (2) 1 where a norm is 0.
+/// For each parameter its rate / the plain rate, as scalars on its device; (2): 1 if a norm is 0.
 std::vector<at::Tensor> trust_ratios(at::TensorList parameters, at::TensorList gradients, double trust,
                                      double weight_decay) {
-  // On the device throughout: a step on a GPU does not wait for a norm.
+  // On the device throughout: the host does not wait for a norm.
   const at::Tensor w = at::stack(at::_foreach_norm(parameters));
   const at::Tensor g = at::stack(at::_foreach_norm(gradients));
   const at::Tensor ratio = trust * w / (g + weight_decay * w);
@@ -68,7 +68,7 @@ void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
       momenta.push_back(momentum_of(parameter));
     }
   }
-  WideCopies wide_weights({&weights, &weight_gradients});  // whose squares float16 cannot hold
+  WideCopies wide_weights({&weights, &weight_gradients});  // float16 cannot hold their squares
   if (!weights.empty()) {
     const auto ratios = trust_ratios(weights, weight_gradients, trust_, options.weight_decay());
     auto decayed = at::_foreach_add(weight_gradients, weights, options.weight_decay());
@@ -79,7 +79,7 @@ void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
   }
   if (parameters.empty()) return;
   WideCopies copies({&parameters, &updates, &momenta});
-  // (3) The rate is in the momentum, so the last line has none.
+  // (3): the rate is in the momentum, not in the update of the parameters.
   at::_foreach_mul_(momenta, options.momentum());
   at::_foreach_add_(momenta, updates, options.lr());
   at::_foreach_sub_(parameters, momenta);

@@ -6,7 +6,7 @@
 /// (1) Biases and the parameters of normalizations (fewer than two dimensions) take the plain rate and no weight decay.
 /// (2) A weight or gradient of zeros takes the plain rate.
 /// (3) The rate enters the momentum, so a change of the rate does not act on earlier gradients.
-/// Cost: two norms of each weight beside SGD's passes. They stay on the device, so nothing waits for it.
+/// Cost: two norms of each weight beside SGD's passes. Norms stay on the device; the host does not wait.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@
 
 namespace mn {
 
-/// Options and state are those of torch::optim::SGD, but dampening and Nesterov momentum are rejected.
+/// Has the options and the state of torch::optim::SGD, but rejects dampening and Nesterov momentum.
 class Lars : public torch::optim::SGD {
  public:
   /// Throws ArgumentError unless trust > 0 and the options have neither dampening nor Nesterov momentum.

@@ -8,7 +8,7 @@
 namespace mn {
 namespace {
 
-/// Half a cosine from `first` to `last`, of which a fraction `done` is over.
+/// Half a cosine from `first` to `last`, at the fraction `done` of the way.
 double half_cosine(double first, double last, double done) {
   return last + (first - last) * (1 + std::cos(std::numbers::pi * done)) / 2;
 }
@@ -37,7 +37,7 @@ Schedule one_cycle_schedule(double rate, std::int64_t iterations, double rising)
   const double first = rate / 25;
   const double last = first / 1e4;
   const auto final_iteration = static_cast<double>(iterations - 1);
-  const double top = rising * static_cast<double>(iterations) - 1;  // where PyTorch's first phase ends: a fraction
+  const double top = rising * static_cast<double>(iterations) - 1;  // end of PyTorch's first phase; not a whole number
   return [=](std::int64_t iteration) {
     const auto now = static_cast<double>(iteration);
     if (now >= final_iteration) return last;
@@ -48,7 +48,7 @@ Schedule one_cycle_schedule(double rate, std::int64_t iterations, double rising)
 
 Schedule warm_up(double first, std::int64_t iterations, Schedule after) {
   return [first, iterations, after = std::move(after)](std::int64_t iteration) {
-    // Toward what `after` says by now, not at first: no jump where the two meet.
+    // Toward the present rate of `after`, so that the rate does not jump at the end of the warm-up.
     const double target = after(iteration);
     if (iteration >= iterations) return target;
     return first + (target - first) * static_cast<double>(iteration) / static_cast<double>(iterations);

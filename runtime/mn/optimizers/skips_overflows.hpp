@@ -1,7 +1,7 @@
-/// Lets an optimizer leave out a step of which a device alone knows that its gradients overflowed. Internal.
+/// Lets an optimizer leave out a step if only the device knows that the step's gradients overflowed. Internal.
 ///
-/// The host goes on as if the step were made: it counts it, and enqueues the update, which then changes nothing.
-/// settle() corrects the counts.
+/// The host goes on as if the step were made: it counts the step and enqueues the update, which then changes no
+/// parameter. settle() corrects the counts.
 #pragma once
 
 #include <cstdint>
@@ -15,34 +15,34 @@
 
 namespace mn {
 
-/// An optimizer that can leave out such a step.
+/// An optimizer that can leave out a step on its device.
 class SkipsOverflows {
  public:
   virtual ~SkipsOverflows() = default;
-  /// Whether it can, with its options as they are.
+  /// True if the optimizer can leave out steps with its present options.
   [[nodiscard]] virtual bool can_skip() const { return true; }
-  /// The next step() changes nothing where `found`, a float32 of one element on the parameters' device, is 1.
-  void skip_where(at::Tensor found) { found_ = std::move(found); }
-  /// The optimizer's state counts the steps that were made. Waits for the device.
+  /// The next step() changes no parameter if `has_overflow`, a float32 of one element on the parameters' device, is 1.
+  void skip_if(at::Tensor has_overflow) { has_overflow_ = std::move(has_overflow); }
+  /// Corrects the optimizer's state to count the steps that were made. Waits for the device.
   virtual void settle() {}
 
  protected:
-  /// What skip_where() got; undefined for a step that is made in any case.
-  [[nodiscard]] at::Tensor take_found() { return std::exchange(found_, {}); }
+  /// Returns the tensor of skip_if() and forgets it; undefined if the step is made in any case.
+  [[nodiscard]] at::Tensor take_overflow() { return std::exchange(has_overflow_, {}); }
 
  private:
-  at::Tensor found_;
+  at::Tensor has_overflow_;
 };
 
-/// How often each parameter was updated, as its device knows it.
+/// The number of updates of each parameter, counted on its device and on the host.
 class StepCounts {
  public:
-  /// Another step begins.
+  /// A new step begins.
   void begin_step() noexcept { ++steps_; }
-  /// The count before a step, of which the host says `count`; the caller adds the step on both sides.
+  /// The device's count before a step, whose count on the host is `count`. The caller adds 1 to the device's count.
   at::Tensor before_step(const at::Tensor& parameter, std::int64_t count) {
     Entry& entry = entries_[parameter.unsafeGetTensorImpl()];
-    // The host's is another one where a checkpoint was loaded.
+    // The counts differ if a checkpoint was loaded.
     if (!entry.on_device.defined() || entry.on_host != count) {
       entry.on_device = at::full({}, count, at::TensorOptions(at::kFloat).device(parameter.device()));
     }
@@ -54,14 +54,14 @@ class StepCounts {
   void keep_step() {
     for (auto& [parameter, entry] : entries_) entry.is_in_graph = entry.last_step == steps_;
   }
-  /// The graph has made it once more: counted(parameter, count) for each parameter in it.
+  /// The graph has made the step again: calls counted(parameter, count) for each parameter in the graph.
   template <class Counted>
   void count_replay(const Counted& counted) {
     for (auto& [parameter, entry] : entries_) {
       if (entry.is_in_graph) counted(parameter, ++entry.on_host);
     }
   }
-  /// correct(parameter, count) for each. Waits for the device.
+  /// Calls correct(parameter, count on the device) for each parameter. Waits for the device.
   template <class Correct>
   void settle(const Correct& correct) {
     if (entries_.empty()) return;
@@ -79,7 +79,7 @@ class StepCounts {
   struct Entry {
     at::Tensor on_device;
     std::int64_t on_host = 0;
-    std::uint64_t last_step = 0;  // the last of steps_ that updated it
+    std::uint64_t last_step = 0;  // value of steps_ at the last update
     bool is_in_graph = false;
   };
   std::unordered_map<c10::TensorImpl*, Entry> entries_;

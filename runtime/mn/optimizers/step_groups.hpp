@@ -1,4 +1,5 @@
-/// What mn's own optimizers share with libtorch's: how a step goes over the groups, and Adam's state. Internal.
+/// Helpers of mn's optimizers: a loop over the groups, Adam's state, gradients with the strides that kernels need.
+/// Internal.
 #pragma once
 
 #include <memory>
@@ -13,8 +14,8 @@
 
 namespace mn {
 
-/// Calls the closure, if there is one, then step_group(group) for each group without gradients. Returns the closure's
-/// loss.
+/// Calls the closure, if there is one, then step_group(group) for each group with gradient mode off. Returns the
+/// closure's loss.
 template <class StepGroup>
 at::Tensor step_groups(torch::optim::Optimizer& optimizer, const torch::optim::Optimizer::LossClosure& closure,
                        const StepGroup& step_group) {
@@ -28,8 +29,7 @@ at::Tensor step_groups(torch::optim::Optimizer& optimizer, const torch::optim::O
   return loss;
 }
 
-/// A parameter's moments, made as torch::optim::Adam or AdamW makes them, so that checkpoints of one load into the
-/// other.
+/// A parameter's moments, as torch::optim::Adam and AdamW make them, so that checkpoints load into either optimizer.
 template <class State>
 State& adam_state(torch::optim::Optimizer& optimizer, const at::Tensor& parameter, bool amsgrad) {
   auto& slot = optimizer.state()[parameter.unsafeGetTensorImpl()];
@@ -44,8 +44,8 @@ State& adam_state(torch::optim::Optimizer& optimizer, const at::Tensor& paramete
   return static_cast<State&>(*slot);
 }
 
-/// A parameter's gradient with the parameter's own strides, as fused kernels need it: they go through memory, not
-/// through indices. Throws ArgumentError if the parameter's memory has gaps.
+/// A parameter's gradient with the parameter's strides. Fused kernels need equal strides, because they ignore indices
+/// and run through memory. Throws ArgumentError if the parameter's memory has gaps.
 inline at::Tensor gradient_as_parameter(const at::Tensor& parameter) {
   if (!parameter.is_non_overlapping_and_dense()) {
     throw ArgumentError(

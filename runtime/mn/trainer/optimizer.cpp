@@ -111,7 +111,7 @@ void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
   reduce_weighted(weight);
   const Reduced reduced = *std::exchange(reduced_, std::nullopt);
   weights_->forget();
-  if (skips_ != nullptr) skips_->skip_where(scaler_->found());
+  if (skips_ != nullptr) skips_->skip_if(scaler_->has_overflow());
   if (reduced.has_mean && reduced.finite) update();
   // `finite` is of the reduced gradients, and so the same on all ranks: they skip the same steps and keep one scale.
   if (scaler_ && reduced.has_mean) {
