@@ -12,24 +12,24 @@ namespace mn {
 
 struct BatchMoments;
 
-/// torch::nn::BatchNorm1d, 2d and 3d in one, for input of shape (N, C, …): while it trains, mean and variance are those
-/// of all ranks' samples, so that n ranks with batch b compute as one rank with batch n·b (torch.nn.SyncBatchNorm). For
-/// small batches, as in detection and segmentation. Parameters, buffers, their names and the options are BatchNorm's,
-/// so each loads the other's weights; running statistics are equal on all ranks.
+/// torch::nn::BatchNorm1d, 2d and 3d in one, for input of shape (N, C, …). In training, mean and variance are taken
+/// over the samples of all ranks, so n ranks with batch b compute as one rank with batch n·b (torch.nn.SyncBatchNorm):
+/// for small batches, as in detection and segmentation. Options, parameters, buffers and names are BatchNorm's, so
+/// BatchNorm loads this layer's weights and vice versa. Running statistics are equal on all ranks.
 ///
-/// forward() in training and its backward are collective: every rank runs both, the layers in the same order. N may
-/// differ between ranks, and be 0 on some. In evaluation nothing is sent.
+/// forward() in training and its backward are collective: every rank runs both, with layers in equal order. N may
+/// differ between ranks, and be 0. In evaluation nothing is sent.
 ///
-/// Backward takes losses to be means over samples that step(samples) weighs by N, unless the loss says what it weighs:
-/// a Trainer's does, and MultiNodeOptimizer::scale_loss(loss, samples) in a loop of one's own.
+/// Backward assumes that a loss is a mean over N samples which step(samples) weighs by N, unless the loss has a weight:
+/// a Trainer gives it one, and in a program's own loop MultiNodeOptimizer::scale_loss(loss, samples) does.
 ///
-/// Cost: forward one allgather of 2C + 2 numbers, backward one allreduce of 2C. On GPUs with NCCL both are enqueued on
-/// the current stream, and the host waits for neither.
-/// Source: S. Ioffe, C. Szegedy, arXiv:1502.03167; variances are merged by Chan, Golub and LeVeque's formula (1979).
+/// Cost: forward one allgather of 2C + 2 numbers, backward one allreduce of 2C numbers. On GPUs with NCCL both are
+/// enqueued on the current stream, and the host does not wait. Source: S. Ioffe, C. Szegedy, arXiv:1502.03167;
+/// variances are merged by Chan, Golub and LeVeque's formula (1979).
 class MultiNodeBatchNormImpl final
     : public torch::nn::NormImplBase<0, MultiNodeBatchNormImpl, torch::nn::BatchNormOptions> {
  public:
-  /// All layers may share one communicator, the optimizer's too.
+  /// All layers and the optimizer may share one communicator.
   MultiNodeBatchNormImpl(std::shared_ptr<Communicator> comm, const torch::nn::BatchNormOptions& options);
 
   /// Throws ArgumentError unless the input has C channels.
@@ -43,7 +43,7 @@ class MultiNodeBatchNormImpl final
 
   std::shared_ptr<Communicator> comm_;
 };
-/// Holds a MultiNodeBatchNormImpl, as libtorch's modules are held.
+/// libtorch's holder (a shared pointer) of a MultiNodeBatchNormImpl.
 TORCH_MODULE(MultiNodeBatchNorm);
 
 }  // namespace mn

@@ -1,9 +1,10 @@
 // Each call is one autograd node whose backward is the adjoint call.
 //
-// (1) Ranks first exchange the shapes of what they give and whether it requires a gradient. So all find the same
-//     mismatch, and the node is recorded on every rank or on none: else some would wait in a backward of others.
-// (2) An input of the node's own stands for what may require no gradient on this rank.
-// (3) Parts of different lengths are padded to the longest: gather_rows() and sum_rows() are each other's adjoint.
+// (1) Ranks first exchange the forms of their tensors: shape, dtype, requires_grad. So all ranks find every mismatch,
+//     and the node is recorded on all ranks or on none; else ranks would wait in a backward that a rank does not run.
+// (2) The node has an extra input that requires a gradient, because this rank's tensors may require none.
+// (3) Parts of different lengths are padded to the longest part. sum_rows() is the adjoint of gather_rows(), and
+//     gather_rows() of sum_rows().
 #include <mn/nn/collectives.hpp>
 
 #include <algorithm>
@@ -36,11 +37,11 @@ using Sizes = std::vector<std::int64_t>;
 
 constexpr std::size_t kMaxDims = 16;
 
-/// What a rank gives, as it travels.
+/// The description of a rank's tensor that the ranks exchange.
 struct Form {
   enum Fault : std::int64_t { kNone, kSparse, kManyDims, kOtherCount } fault = kNone;
   std::int64_t requires_grad = 0;
-  std::int64_t dtype = -1;  // none: undefined
+  std::int64_t dtype = -1;  // -1: an undefined tensor
   std::int64_t dims = 0;
   std::array<std::int64_t, kMaxDims> sizes = {};
 
@@ -69,8 +70,8 @@ std::string text_of(Form::Fault fault, std::int64_t number) {
   return std::to_string(number) + " tensors, or undefined ones: give one for each rank";
 }
 
-/// The forms of all ranks: for each in turn one for each of its `own`, which are as many on every rank. Throws what any
-/// rank has found.
+/// The forms of all ranks' tensors, rank by rank; `own` has equally many on every rank. All ranks throw if a tensor of
+/// any rank has a fault.
 std::vector<Form> gather_forms(Communicator& comm, const std::vector<Form>& own, const char* call) {
   std::vector<Form> all(own.size() * static_cast<std::size_t>(comm.size()));
   comm.allgather(std::span(reinterpret_cast<const std::int64_t*>(own.data()), own.size() * kFormCount),
@@ -131,7 +132,7 @@ at::Tensor gather_rows(const at::Tensor& own, const Sizes& rows, Communicator& c
   return at::cat(parts);
 }
 
-/// This rank's part of the sum over ranks of `all`, which has rows[r] rows for rank r, in rank order.
+/// This rank's rows of the sum of `all` over ranks. `all` has rows[r] rows for rank r, in rank order.
 at::Tensor sum_rows(const at::Tensor& all, const Sizes& rows, Communicator& comm) {
   const at::NoGradGuard no_grad;
   const std::int64_t most = longest(rows), ranks = comm.size();
@@ -157,20 +158,20 @@ at::Tensor sum_all(const at::Tensor& tensor, Communicator& comm) {
   return sum;
 }
 
-/// A collective call and its adjoint, with what both need.
-struct Call {
+/// A collective call and its adjoint.
+struct CollectiveCall {
   std::shared_ptr<Communicator> comm;
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& given)> forward;
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& gradients)> backward;
-  const char* one_sided = nullptr;  // its name, where only one rank has a gradient
+  const char* one_sided = nullptr;  // name of a call whose gradient only one rank has
 };
 
-std::vector<at::Tensor> run(Call call, const std::vector<at::Tensor>& given, bool with_gradient);
+std::vector<at::Tensor> run(CollectiveCall call, const std::vector<at::Tensor>& given, bool with_gradient);
 
 class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
  public:
-  static variable_list forward(AutogradContext* context, const at::Tensor& /*(2)*/, const std::shared_ptr<Call>& call,
-                               at::TensorList given) {
+  static variable_list forward(AutogradContext* context, const at::Tensor& /*(2)*/,
+                               const std::shared_ptr<CollectiveCall>& call, at::TensorList given) {
     context->saved_data["call"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(call));
     return call->forward(given.vec());
   }
@@ -181,14 +182,14 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
     if (call->one_sided != nullptr && at::GradMode::is_enabled())
       throw ArgumentError(std::string(call->one_sided) + ": its gradients can't be differentiated (create_graph)",
                           true);
-    // With create_graph the adjoint is a call that gradients pass through, too.
-    const Call adjoint{call->comm, call->backward, call->forward};
-    variable_list result = {at::Tensor(), at::Tensor()};  // none for the stand-in, and for `call`
+    // With create_graph the adjoint is differentiable, too.
+    const CollectiveCall adjoint{call->comm, call->backward, call->forward};
+    variable_list result = {at::Tensor(), at::Tensor()};  // no gradient for the extra input and `call`
     if (unit.value_or(1) == 1) {
       for (at::Tensor& gradient : run(adjoint, gradients, true)) result.push_back(std::move(gradient));
       return result;
     }
-    variable_list sent;  // in samples, which count alike on all ranks
+    variable_list sent;  // in the unit that the ranks agreed on
     for (const at::Tensor& gradient : gradients) sent.push_back(gradient.mul(*unit));
     for (const at::Tensor& gradient : run(adjoint, sent, true)) result.push_back(gradient.div(*unit));
     return result;
@@ -196,18 +197,18 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
 
  private:
   struct Capsule : torch::CustomClassHolder {
-    explicit Capsule(std::shared_ptr<Call> kept) : call(std::move(kept)) {}
-    std::shared_ptr<Call> call;
+    explicit Capsule(std::shared_ptr<CollectiveCall> kept) : call(std::move(kept)) {}
+    std::shared_ptr<CollectiveCall> call;
   };
 };
 
-std::vector<at::Tensor> run(Call call, const std::vector<at::Tensor>& given, bool with_gradient) {
+std::vector<at::Tensor> run(CollectiveCall call, const std::vector<at::Tensor>& given, bool with_gradient) {
   if (!with_gradient || !at::GradMode::is_enabled()) return call.forward(given);
   const at::Tensor stand_in = at::empty({0}).requires_grad_();
-  return CollectiveNode::apply(stand_in, std::make_shared<Call>(std::move(call)), at::TensorList(given));
+  return CollectiveNode::apply(stand_in, std::make_shared<CollectiveCall>(std::move(call)), at::TensorList(given));
 }
 
-/// Of one part for each rank.
+/// The forms of one part for each rank.
 std::vector<Form> forms_of(const std::vector<at::Tensor>& parts, const Communicator& comm) {
   const auto ranks = static_cast<std::size_t>(comm.size());
   const bool all_defined = std::ranges::all_of(parts, [](const at::Tensor& part) { return part.defined(); });
@@ -225,7 +226,7 @@ at::Tensor all_gather(const std::shared_ptr<Communicator>& comm, const at::Tenso
   check_alike(forms, 1, 1, "all_gather");
   Sizes counts;
   for (const Form& form : forms) counts.push_back(form.sizes[0]);
-  const Call call{
+  const CollectiveCall call{
       comm,
       [=](const auto& given) { return std::vector{gather_rows(given[0], counts, *comm)}; },
       [=](const auto& gradients) { return std::vector{sum_rows(gradients[0], counts, *comm)}; },
@@ -249,7 +250,7 @@ at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm, const std::
     counts.push_back(forms[r].sizes[0]);
     check_alike({forms.begin() + static_cast<std::ptrdiff_t>(r), forms.end()}, ranks, 0, "reduce_scatter");
   }
-  const Call call{
+  const CollectiveCall call{
       comm,
       [=](const auto& given) { return std::vector{sum_rows(at::cat(given), counts, *comm)}; },
       [=](const auto& gradients) { return gather_rows(gradients[0], counts, *comm).split_with_sizes(counts); },
@@ -263,7 +264,7 @@ at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor
   if (form.dtype < 0)
     throw ArgumentError("broadcast from root " + std::to_string(root) + ": that rank gave no tensor", true);
   const bool is_root = comm->rank() == root;
-  const Call call{
+  const CollectiveCall call{
       comm,
       [=](const auto& given) {
         const auto options =

@@ -26,8 +26,7 @@ using exported::Input;
 using exported::Program;
 using exported::StoredTensor;
 
-/// Reads the tensors of a program's inputs. Inputs that are the same view of the same record get one tensor: their
-/// weights are tied.
+/// Reads the tensors of a program's inputs. Inputs with equal views of one record are tied weights and get one tensor.
 class TensorReader {
  public:
   TensorReader(const Program& program, const Archive& archive) : program_(program), archive_(archive) {}
@@ -38,7 +37,7 @@ class TensorReader {
         read_[{stored.record, stored.dtype, stored.sizes, stored.strides, stored.offset, stored.requires_grad}];
     if (tensor.defined()) return tensor;  // tied
     tensor = exported::read_tensor(input.target, stored, archive_);
-    // As pairs of floats: optimizers and communicators have no complex numbers.
+    // Pairs of floats, because optimizers and communicators have no complex numbers.
     if (exported::is_state(input) && tensor.is_complex()) tensor = at::view_as_real(tensor).clone();
     return tensor;
   }
@@ -60,8 +59,8 @@ class TensorReader {
       read_;
 };
 
-/// The module in which a parameter or buffer of that name lies, made if it is absent, and its name there.
-std::pair<torch::nn::Module*, std::string> place_of(torch::nn::Module& root, const std::string& name) {
+/// The module of the parameter or buffer called `name`, made if it is absent, and the name within that module.
+std::pair<torch::nn::Module*, std::string> module_of(torch::nn::Module& root, const std::string& name) {
   torch::nn::Module* module = &root;
   std::size_t begin = 0;
   for (std::size_t dot; (dot = name.find('.', begin)) != std::string::npos; begin = dot + 1) {
@@ -77,7 +76,7 @@ std::pair<torch::nn::Module*, std::string> place_of(torch::nn::Module& root, con
 void register_tensor(torch::nn::Module& root, const Input& input, const at::Tensor& tensor, bool requires_grad,
                      const std::string& source) {
   try {
-    const auto [module, name] = place_of(root, input.target);
+    const auto [module, name] = module_of(root, input.target);
     if (input.kind == Input::Kind::kParameter) {
       module->register_parameter(name, tensor, requires_grad);
     } else {
@@ -124,9 +123,9 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
     }
   }
   Program training = program;
-  const GraphBatchNorms found = replace_batch_norms(training);
-  has_other_batch_norms_ = found.others > 0;
-  fewest_samples_ = found.need_two ? 2 : 1;
+  const GraphBatchNorms norms = replace_batch_norms(training);
+  has_other_batch_norms_ = norms.others > 0;
+  fewest_samples_ = norms.need_two ? 2 : 1;
   training_ = std::make_unique<exported::BoundGraph>(training, exported::Mode::kTraining, tensors, source);
   is_set_to_evaluation_ = exported::is_set_to_evaluation(program);
   for (const Input& input : program.inputs) {
@@ -137,7 +136,7 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
     const Program evaluation = exported::derive_evaluation(program, source);
     evaluation_ = std::make_unique<exported::BoundGraph>(evaluation, exported::Mode::kEvaluation, tensors, source);
   } catch (const DataError& error) {
-    // A model that only trains needs no other graph: the error is for the first call that does.
+    // A model that only trains needs no evaluation graph; the first call that needs it throws the error.
     evaluation_error_ = error.what();
   }
 }
@@ -161,7 +160,7 @@ void ExportedModule::set_evaluation_graph(std::string_view bytes, const std::str
       throw DataError(source + " is of another model: " + json_quoted(input.target) +
                       " has another shape or dtype than in the model that trains, or is absent there");
     }
-    tensors.back() = own->second;  // the weights that train, not those of the file
+    tensors.back() = own->second;  // the weights that train, not the file's
   }
   evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kEvaluation, tensors, source);
 }

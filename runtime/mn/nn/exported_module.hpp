@@ -19,19 +19,20 @@ namespace exported {
 class BoundGraph;
 }
 
-/// What forward() of an ExportedModule takes.
+/// An input of an ExportedModule's forward().
 struct ExportedInput {
   std::string name;                 ///< the parameter's name in Python's forward()
-  at::ScalarType dtype;             ///< at the export; other dtypes of the same kind (integer, floating) are taken, too
-  std::vector<std::int64_t> sizes;  ///< -1 where torch.export was told that the size varies (dynamic_shapes)
-  std::vector<std::int64_t> most;   ///< the largest sizes that it takes
+  at::ScalarType dtype;             ///< at the export; any dtype of this kind (integer, floating) is accepted
+  std::vector<std::int64_t> sizes;  ///< -1: the size varies (dynamic_shapes of torch.export)
+  std::vector<std::int64_t> most;   ///< the largest accepted sizes
 };
 
 /// One of the tensors that Python's forward() returns.
 struct ExportedOutput {
-  /// Keys and fields that lead to it, "logits" or "hidden.1", or its position, "0"; a tensor alone is "output".
+  /// Keys and fields that lead to the tensor, "logits" or "hidden.1", or its position, "0"; a single tensor is
+  /// "output".
   std::string name;
-  std::optional<std::vector<std::int64_t>> sizes;  ///< -1 where the size varies; no value where it is not known
+  std::optional<std::vector<std::int64_t>> sizes;  ///< -1: the size varies; no value: the shape is not known
 };
 
 /// The model in a file that Python's torch.export.save has written (.pt2, torch 2.9 or newer):
@@ -40,55 +41,56 @@ struct ExportedOutput {
 ///   program = torch.export.export(model.train(), (example,), dynamic_shapes=({0: batch},))
 ///   torch.export.save(program, "model.pt2")
 ///
-/// Its graph of ATen operators runs through libtorch's dispatcher, so gradients, autocast and devices are as in Python.
-/// Parameters and buffers have torch's names; tied weights are one tensor under each of their names. Complex ones are
-/// real here, with the real and the imaginary part as last dimension (torch.view_as_real), which optimizers, collective
-/// calls and checkpoints take as they are. The graph runs on the device of the parameters, whatever device it was
-/// exported on. Pickled parts of the file are never read.
+/// The file's graph of ATen operators runs through libtorch's dispatcher, so gradients, autocast and devices work as in
+/// Python. Parameters and buffers have torch's names; a tied weight is one tensor under several names. Complex
+/// parameters and buffers are stored as real tensors, with the real and the imaginary part as last dimension
+/// (torch.view_as_real), because optimizers, collective calls and checkpoints take real tensors. The graph runs on the
+/// device of the parameters, not on the device of the export. Pickled parts of the file are never read.
 ///
-/// In training mode the graph runs as it was exported. The graph for evaluation mode is derived from it: dropout is
-/// off, normalizations use their running statistics, and neither parameters nor buffers change. Where that is not
-/// enough, because the model asks for its mode by itself, draws random numbers, or reads a buffer after it has changed
-/// it, export it in evaluation mode, too, and give that file to set_evaluation_graph().
+/// In training mode the exported graph runs. The graph for evaluation mode is derived from it: dropout is off,
+/// normalizations use their running statistics, and parameters and buffers do not change. If a model asks for its mode
+/// itself, draws random numbers, or reads a buffer after changing the buffer, its evaluation graph cannot be derived:
+/// export the model in evaluation mode, too, and pass the second file to set_evaluation_graph().
 class ExportedModule : public torch::nn::Module {
  public:
-  /// Reads a file, on this rank alone. Throws DataError of one line that names what is absent, damaged or unknown, such
-  /// as an operator.
+  /// Reads a file, on this rank alone. Throws DataError of one line that names the absent, damaged or unknown part of
+  /// the file, such as an operator.
   explicit ExportedModule(const std::filesystem::path& path);
-  /// The same from the bytes of such a file; `source` is what messages call it.
+  /// Reads the bytes of a file, and throws DataError, as the constructor with a path. Messages name the file `source`.
   ExportedModule(std::string_view bytes, const std::string& source);
   ~ExportedModule() override;
 
-  /// Runs this file's graph in evaluation mode, on the parameters and buffers of this module. Throws DataError as the
-  /// constructor does, and if the file's parameters or buffers are not among them.
+  /// From now on evaluation mode runs the graph in `bytes`, on this module's parameters and buffers. Throws DataError
+  /// as the constructor does, and if a parameter or buffer of the file is not in this module.
   void set_evaluation_graph(std::string_view bytes, const std::string& source);
-  /// Throws DataError if there is no graph for evaluation mode, and says why: for programs that want to know that
-  /// before they train.
+  /// Throws DataError with the reason if there is no graph for evaluation mode. Call it before training, if the program
+  /// will evaluate.
   void require_evaluation_graph() const;
-  /// Whether the file looks as if it had been exported in evaluation mode: it has dropout or batch norm, all of it off.
-  /// Training then goes on without them. Batch norms alone whose weights require no gradient are meant so.
+  /// True if the file was probably exported in evaluation mode, because its dropout and batch norm are all off;
+  /// training then runs without them. False for a model whose only such layers are batch norms with frozen weights:
+  /// they are meant to be off.
   [[nodiscard]] bool is_exported_for_evaluation() const noexcept { return is_set_to_evaluation_; }
 
-  /// The fewest samples of a minibatch that it can train on: 2 where a batch norm that trains gets one value of a
-  /// channel from each sample, else 1, also where the file does not tell.
+  /// The smallest minibatch that the model can train on: 2 samples if a batch norm in training gets one value of a
+  /// channel from each sample, else 1. Also 1 if the file does not tell.
   [[nodiscard]] std::int64_t fewest_samples() const noexcept { return fewest_samples_; }
 
-  /// What forward_all() takes, in its order.
+  /// The inputs of forward_all(), in order.
   [[nodiscard]] const std::vector<ExportedInput>& inputs() const noexcept { return inputs_; }
-  /// What forward_all() returns in training mode, in its order.
+  /// The outputs of forward_all() in training mode, in order.
   [[nodiscard]] const std::vector<ExportedOutput>& outputs() const noexcept { return outputs_; }
-  /// The tensors that Python's forward() returns for these arguments, in the order of torch.utils._pytree. A None among
-  /// them is undefined. Throws ArgumentError if inputs() does not admit them, and Error that names the node of the
-  /// graph whose operator fails.
+  /// The tensors that Python's forward() returns for these arguments, in the order of torch.utils._pytree; None becomes
+  /// an undefined tensor. Throws ArgumentError if inputs() does not admit the arguments, and Error that names the node
+  /// whose operator fails.
   [[nodiscard]] std::vector<at::Tensor> forward_all(const std::vector<at::Tensor>& inputs);
-  /// The first of them, of a model with one input.
+  /// The first output of a model with one input.
   [[nodiscard]] at::Tensor forward(const at::Tensor& input) { return forward_all({input}).at(0); }
-  /// The one of that name; in evaluation mode the only one, whatever its name. Throws ArgumentError that lists the
-  /// names if there is none.
+  /// The output of this name. In evaluation mode a single output may have any name. Throws ArgumentError that lists the
+  /// names if no output has this name.
   [[nodiscard]] at::Tensor forward(const std::vector<at::Tensor>& inputs, const std::string& output);
 
-  /// From now on batch norm in training mode is over the minibatches of all ranks of `comm`, as MultiNodeBatchNorm's:
-  /// create_mnbn_model(). Throws ArgumentError if the file holds it in a decomposed form.
+  /// For create_mnbn_model(): from now on batch norm in training mode normalizes over the minibatches of all ranks of
+  /// `comm`, as MultiNodeBatchNorm. Throws ArgumentError if the file holds batch norm in a decomposed form.
   void normalize_over(std::shared_ptr<Communicator> comm);
 
   using torch::nn::Module::to;
@@ -102,12 +104,12 @@ class ExportedModule : public torch::nn::Module {
   [[nodiscard]] const exported::BoundGraph& graph() const;
 
   std::unique_ptr<exported::BoundGraph> training_;
-  std::unique_ptr<exported::BoundGraph> evaluation_;  // null: evaluation_error_ says why
+  std::unique_ptr<exported::BoundGraph> evaluation_;  // null: evaluation_error_ has the reason
   std::string evaluation_error_;
   std::vector<ExportedInput> inputs_;
   std::vector<ExportedOutput> outputs_;
   std::shared_ptr<Communicator> batch_norm_comm_;  // null: each rank normalizes by its own minibatch
-  bool has_other_batch_norms_ = false;             // that can't be over ranks
+  bool has_other_batch_norms_ = false;             // some batch norms can't normalize over ranks
   bool is_set_to_evaluation_ = false;
   std::int64_t fewest_samples_ = 1;
 };

@@ -1,12 +1,13 @@
 // Synchronized batch normalization as one autograd node.
 //
-// (1) Each rank sends its mean, its sum of squared deviations, and how many values a channel has; every rank merges
-//     them in rank order, so all have the same bits. Sums of squares would cancel where a mean is large.
-// (2) Statistics are float32, float64 for float64 input, whatever 16-bit type the input has.
+// (1) Each rank sends its mean, its sum of squared deviations, and the number of values of a channel; every rank merges
+//     them in rank order, so all ranks have equal bits. Sums of squares would cancel if a mean is large.
+// (2) Statistics are float64 for float64 input, else float32.
 // (3) dx = w σ⁻¹ (dy − Σdy / n − x̂ Σ(dy x̂) / n), with sums over all ranks. The gradients of weight and bias are this
-//     rank's part, as those of every other parameter: the optimizer takes their mean.
-// (4) The optimizer takes the mean of the ranks' gradients by weights vᵣ. In a weighted backward dy has its vᵣ already.
-//     Else vᵣ is rank r's samples, and what it sums is Σ vₛ Σdy / vᵣ: after the optimizer's vᵣ the sum over all ranks.
+//     rank's part, as for every parameter: the optimizer takes the mean over ranks.
+// (4) The optimizer weighs rank r's gradient by vᵣ. In a weighted backward dy already has the factor vᵣ. Else vᵣ is the
+//     number of rank r's samples, and rank r uses Σₛ vₛ Σdyₛ / vᵣ in place of the sum, because the optimizer will
+//     multiply by vᵣ.
 #include <mn/nn/functional_batch_norm.hpp>
 
 #include <optional>
@@ -36,14 +37,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// All dimensions but the channels'.
+/// All dimensions except the channels.
 std::vector<std::int64_t> reduced_dims(const at::Tensor& input) {
   std::vector<std::int64_t> dims = {0};
   for (std::int64_t d = 2; d < input.dim(); ++d) dims.push_back(d);
   return dims;
 }
 
-/// One number for each channel, to be multiplied with the input.
+/// `values`, one for each channel, in a shape that broadcasts to the input's.
 at::Tensor by_channel(const at::Tensor& values, const at::Tensor& input) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
   shape[1] = values.numel();
@@ -54,7 +55,7 @@ at::ScalarType statistics_type(const at::Tensor& input) {
   return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// Input on the host takes the calls of host memory, whatever the communicator's device.
+// For input on the host, gather() and sum() use the calls for host memory, also if the communicator has a device.
 
 void gather(const at::Tensor& own, const at::Tensor& all, Communicator& comm) {
   const auto blocking = [&] { comm.allgather(own, all); };
@@ -70,8 +71,8 @@ void sum(const at::Tensor& values, Communicator& comm) {
       comm, [&](DeviceCollectives& device) { device.allreduce(buffer_view(values), ReduceOp::kSum); }, blocking);
 }
 
-/// Statistics of all ranks' values: mean and sum of squared deviations by channel, how many values a channel has, and
-/// the samples of each rank.
+/// Statistics of all ranks' values: mean and sum of squared deviations by channel, number of values of a channel, and
+/// samples of each rank.
 struct Statistics {
   at::Tensor mean, squares, count, samples;
 };
@@ -99,7 +100,7 @@ Statistics statistics_of(const at::Tensor& input, Communicator& comm) {
   return {merged, all.narrow(1, channels, channels).sum(0) + between, count, samples};
 }
 
-/// The backward may come after the layer's end.
+/// Keeps the communicator alive for the backward, which may run after the layer is destroyed.
 struct KeptCommunicator : torch::CustomClassHolder {
   explicit KeptCommunicator(std::shared_ptr<Communicator> given) : comm(std::move(given)) {}
   std::shared_ptr<Communicator> comm;
@@ -136,7 +137,7 @@ class Normalization : public torch::autograd::Function<Normalization> {
       of_bias = own.narrow(0, 0, channels).to(weight.scalar_type());
       of_weight = own.narrow(0, channels, channels).to(weight.scalar_type());
     }
-    // With create_graph those of mean and scale would be missing in the gradients of these.
+    // The gradients through mean and scale are not recorded, so create_graph would be wrong.
     const auto final = std::make_shared<torch::autograd::DelayedError>(
         "the gradients of mn::MultiNodeBatchNorm can't be differentiated", 3);
     variable_list all = final->apply({result.to(input.scalar_type()), of_weight, of_bias});
@@ -145,7 +146,7 @@ class Normalization : public torch::autograd::Function<Normalization> {
   }
 
  private:
-  /// By (4); `samples` are those of each rank.
+  /// The sum over ranks by (4). `samples` has the samples of each rank.
   static at::Tensor sum_over_ranks(const at::Tensor& own, const at::Tensor& samples,
                                    const std::shared_ptr<Communicator>& comm) {
     if (const auto unit = pass_gradients_over(comm)) {

@@ -16,7 +16,7 @@ namespace {
 
 thread_local std::shared_ptr<Communicator> current;
 
-/// aten::batch_norm's arguments.
+/// The operator that replaces aten::batch_norm.
 at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight,
                       const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& running_mean,
                       const std::optional<at::Tensor>& running_var, bool training, double momentum, double eps,
@@ -37,7 +37,7 @@ at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& 
   return batch.output;
 }
 
-/// Graphs find operators by name in libtorch's dispatcher.
+/// Makes batch_norm() known to libtorch's dispatcher, in which graphs find operators by name.
 void define_operator() {
   static const torch::Library kLibrary = [] {
     torch::Library library(torch::Library::DEF, "mn", std::nullopt, __FILE__, __LINE__);
@@ -57,7 +57,7 @@ bool needs_two(const exported::Node& node) {
 
 bool is_batch_norm(const exported::Node& node) { return node.target.find("batch_norm") != std::string::npos; }
 
-/// Batch norms that some ranks may run while others do not: in torch.cond's branches, or a loop.
+/// Number of batch norms in branches of torch.cond and in loops, which some ranks may not run.
 int count_within(const std::vector<exported::Graph>& graphs) {
   int count = 0;
   for (const exported::Graph& graph : graphs) {
@@ -70,18 +70,18 @@ int count_within(const std::vector<exported::Graph>& graphs) {
 
 GraphBatchNorms replace_batch_norms(exported::Program& program) {
   define_operator();
-  GraphBatchNorms found;
+  GraphBatchNorms norms;
   for (exported::Node& node : program.graph.nodes) {
     if (node.target == "torch.ops.aten.batch_norm.default") {
       node.target = "torch.ops.mn.batch_norm.default";
-      ++found.replaced;
+      ++norms.replaced;
     } else if (is_batch_norm(node)) {
-      ++found.others;
+      ++norms.others;
     }
-    found.others += count_within(node.graphs);
-    found.need_two = found.need_two || needs_two(node);
+    norms.others += count_within(node.graphs);
+    norms.need_two = norms.need_two || needs_two(node);
   }
-  return found;
+  return norms;
 }
 
 BatchNormScope::BatchNormScope(std::shared_ptr<Communicator> comm) : before_(std::exchange(current, std::move(comm))) {}

@@ -1,4 +1,5 @@
-/// Batch normalization in the graph of an exported model: libtorch's, or over the minibatches of all ranks.
+/// Batch normalization in the graph of an exported model: over one rank's minibatch, or over the minibatches of all
+/// ranks.
 #pragma once
 
 #include <memory>
@@ -10,15 +11,16 @@ namespace mn {
 
 /// The batch norms of a graph.
 struct GraphBatchNorms {
-  int replaced = 0;  ///< which normalize over ranks within a BatchNormScope
+  int replaced = 0;  ///< batch norms that normalize over ranks within a BatchNormScope
   int others = 0;    ///< batch norms by other operators, such as run_decompositions() leaves, or within torch.cond
-  /// Whether one of them trains, and gets one value of a channel from each sample: it needs two samples.
+  /// A batch norm in training gets one value of a channel from each sample, so it needs two samples.
   bool need_two = false;
 };
-/// Replaces aten.batch_norm by an operator of the same arguments, which asks for the scope.
+/// Replaces aten.batch_norm by an operator with equal arguments that reads the BatchNormScope.
 GraphBatchNorms replace_batch_norms(exported::Program& program);
 
-/// While it lives, replaced batch norms that this thread runs in training normalize over `comm`; null: as libtorch's.
+/// While it lives, replaced batch norms that this thread runs in training normalize over `comm`, or as libtorch's batch
+/// norm if `comm` is null.
 class BatchNormScope {
  public:
   explicit BatchNormScope(std::shared_ptr<Communicator> comm);

@@ -50,7 +50,7 @@ void check_without_batch_norm(const std::string& name, const Module& layer) {
 torch::nn::Sequential create_mnbn_model(const torch::nn::Sequential& model, const std::shared_ptr<Communicator>& comm) {
   if (!comm || model.is_empty()) throw ArgumentError("create_mnbn_model needs a model and a communicator");
   torch::nn::Sequential result;
-  result->train(model->is_training());  // each of its layers keeps its own mode
+  result->train(model->is_training());  // the layers keep their modes
   const auto names = model->named_children().keys();
   for (std::size_t i = 0; i < names.size(); ++i) {
     const Module& layer = *model->ptr(i);

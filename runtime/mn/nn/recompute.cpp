@@ -1,10 +1,10 @@
 // A segment as one autograd node, whose backward runs the segment again and backpropagates through it.
 //
-// (1) The node is recorded if gradients are wanted at all: parameters inside are not its inputs, so an input of its own
-//     that requires a gradient stands for them.
-// (2) Random numbers of the CPU, and of the GPU that the inputs are on, are those of the first run; afterwards the
-//     generators go on as if nothing had happened.
-// (3) The inner backward accumulates into the parameters' gradients as any other does.
+// (1) The node is recorded whenever gradient mode is on. Parameters inside the segment are not inputs of the node, so
+//     the node has an extra input that requires a gradient.
+// (2) The second run draws the random numbers of the first run, on the CPU and on the inputs' GPU; afterwards the
+//     generators go on as if there had been no second run.
+// (3) The inner backward accumulates into the parameters' gradients.
 #include <mn/nn/recompute.hpp>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ class RandomStates {
   std::vector<std::pair<at::Generator, at::Tensor>> states_;
 };
 
-/// Restores on leaving what the generators are at on entering.
+/// Its destructor restores the states that the generators had at its construction.
 class RandomScope {
  public:
   explicit RandomScope(const std::vector<at::Tensor>& inputs) : before_(inputs) {}
@@ -63,7 +63,7 @@ class RandomScope {
   RandomStates before_;
 };
 
-/// Whether autocast is on, and in which type.
+/// The settings of autocast on a kind of device.
 struct Autocast {
   at::DeviceType device;
   bool enabled;
@@ -78,25 +78,25 @@ struct Autocast {
   }
 };
 
-/// The first run's autocast while it lives.
-class AutocastAgain {
+/// While it lives, autocast has the settings of the first run.
+class AutocastScope {
  public:
-  explicit AutocastAgain(const Autocast& then) : before_(Autocast::of(then.device)) {
+  explicit AutocastScope(const Autocast& then) : before_(Autocast::of(then.device)) {
     then.set();
     at::autocast::increment_nesting();
   }
-  ~AutocastAgain() {
+  ~AutocastScope() {
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
     before_.set();
   }
-  AutocastAgain(const AutocastAgain&) = delete;
-  AutocastAgain& operator=(const AutocastAgain&) = delete;
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
 
  private:
   Autocast before_;
 };
 
-/// What backward needs of the first run.
+/// The state of the first run, for backward.
 struct FirstRun {
   Segment segment;
   RandomStates random;
@@ -105,7 +105,7 @@ struct FirstRun {
 
 class Recompute : public torch::autograd::Function<Recompute> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& /*stands for parameters*/,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& /*extra input (1)*/,
                             const std::shared_ptr<FirstRun>& run, at::TensorList inputs) {
     context->saved_data["run"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(run));
     context->save_for_backward(inputs.vec());
@@ -122,14 +122,14 @@ class Recompute : public torch::autograd::Function<Recompute> {
     at::Tensor output;
     {
       const RandomScope keep(inputs);
-      const AutocastAgain autocast(run->autocast);
+      const AutocastScope autocast(run->autocast);
       const at::AutoGradMode with_gradients(true);
       run->random.restore();
       output = run->segment(inputs);
     }
     begin_backward_record();
     if (output.requires_grad()) torch::autograd::backward({output}, {gradients.at(0)});
-    variable_list result = {at::Tensor(), at::Tensor()};  // none for the stand-in, and for `run`
+    variable_list result = {at::Tensor(), at::Tensor()};  // no gradient for the extra input and `run`
     for (const at::Tensor& input : inputs) result.push_back(input.grad());
     return result;
   }

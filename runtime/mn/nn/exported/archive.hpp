@@ -10,18 +10,18 @@
 
 namespace mn::exported {
 
-/// Its records, which PyTorch stores as they are. All functions throw DataError of one line that begins with the
-/// archive's source.
+/// The records of the archive, which PyTorch stores uncompressed. All functions throw DataError of one line that begins
+/// with the archive's source.
 class Archive {
  public:
   /// Reads the directory. `bytes`, which must outlive the archive, come from `source`.
   Archive(std::string_view bytes, std::string source);
 
-  /// What a file's messages begin with.
+  /// The file's name, with which its error messages begin.
   [[nodiscard]] const std::string& source() const noexcept { return source_; }
   [[nodiscard]] bool has(const std::string& name) const { return records_.contains(name); }
-  /// The bytes of a record, where they lie in the archive's, after their checksum was compared. Names are without the
-  /// archive's own folder, which is called as the file was when it was written: "models/model.json".
+  /// A view of the record's bytes in the archive, after a check of the record's checksum. `name` is without the
+  /// archive's top folder, whose name is the original name of the file: "models/model.json".
   [[nodiscard]] std::string_view record(const std::string& name) const;
 
  private:

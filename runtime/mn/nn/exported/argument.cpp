@@ -23,7 +23,7 @@ Value parse_named(const json& document, const Rename& rename) { return parse_nam
 /// A union within a union.
 Value parse_nested(const json& document, const Rename& rename) { return parse_argument(document, rename).value; }
 
-/// JSON has no infinities, so torch writes them as text.
+/// JSON has no infinities: torch writes strings.
 Value parse_real(const json& document, const Rename&) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (document == "Infinity") return kInfinity;

@@ -1,4 +1,4 @@
-/// What an operator of an exported graph is given, as its JSON says.
+/// The arguments of an exported graph's operators, parsed from the file's JSON.
 #pragma once
 
 #include <complex>
@@ -13,43 +13,43 @@
 
 namespace mn::exported {
 
-/// A value of the graph: an input, or what an operator returned.
+/// A value of the graph: an input, or a result of an operator.
 struct ValueName {
   std::string name;
 };
 
-/// One of torch's enumerations, by its number in the file, which is not libtorch's.
+/// A constant of one of torch's enumerations. The file's number differs from libtorch's number.
 struct Enumerator {
   enum class Kind { kScalarType, kMemoryFormat, kLayout };
   Kind kind = Kind::kScalarType;
   std::int64_t number = 0;
 };
 
-/// A device. Which one is not kept: a graph runs where its parameters lie.
+/// A device of unknown kind and index: a graph runs on the device of its parameters.
 struct AnyDevice {};
 
 /// A constant, a value of the graph, or a list of them. No value is torch's None.
 struct Argument {
-  /// What an argument can be.
+  /// The kinds of arguments.
   using Value = std::variant<std::monostate, ValueName, bool, std::int64_t, double, std::complex<double>, std::string,
                              Enumerator, AnyDevice, std::vector<Argument>>;
-  std::string form;  ///< as the file calls it: "as_ints"
+  std::string form;  ///< name in the file: "as_ints"
   Value value;
 };
 
-/// Returns the name that a value has in the whole program, where graphs within each other may use a name twice.
+/// Maps a value's name in one graph to its name in the whole program, because nested graphs may use a name twice.
 using Rename = std::function<std::string(const std::string& name)>;
 
-/// Names what torch may write and mn does not know.
+/// The file has a form that torch may write and mn does not know; what() names the form.
 class UnknownForm : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Which of its forms a union has: the name of the JSON object's one member. Throws UnknownForm if it is not one.
+/// The form of a union: the name of the only member of a JSON object. Throws UnknownForm if `document` is not a union.
 [[nodiscard]] std::string form_of(const nlohmann::json& document);
 
-/// Throws UnknownForm, or nlohmann's exception for JSON of another kind.
+/// Throws UnknownForm, or nlohmann's exception for JSON of a wrong kind.
 [[nodiscard]] Argument parse_argument(const nlohmann::json& document, const Rename& rename);
 
 /// Adds the names of all values in `argument`.

@@ -51,7 +51,7 @@ void check_dtype(const Input& input, const std::string& source) {
   }
 }
 
-/// Which input is the buffer that an output becomes; no value for the user's outputs.
+/// The input whose buffer takes the output's value; no value for the user's outputs.
 std::optional<std::size_t> buffer_of(const Output& output, const std::vector<Input>& inputs,
                                      const std::string& source) {
   if (output.buffer.empty()) return std::nullopt;
@@ -99,11 +99,11 @@ c10::Device BoundGraph::device_of(const std::vector<at::Tensor>& inputs) const {
   return inputs.empty() ? c10::Device(c10::kCPU) : inputs.front().device();
 }
 
-/// What the graph gets for an input that is not the user's. Tied tensors have one copy.
-at::Tensor BoundGraph::given_for(std::size_t input, Copies& copies) const {
+/// The graph's value of an input that is not the user's. Tied tensors have one copy.
+at::Tensor BoundGraph::value_of_input(std::size_t input, Copies& copies) const {
   const at::Tensor& own = tensors_[input];
   if (!own.defined()) return own;
-  if (is_replaced_[input]) return own.detach();  // autograd keeps the memory that a buffer had
+  if (is_replaced_[input]) return own.detach();  // autograd keeps the old memory of the buffer
   if (!is_copied_[input]) return own;
   at::Tensor& copy = copies[own.unsafeGetTensorImpl()];
   if (!copy.defined()) copy = own.clone();
@@ -116,7 +116,7 @@ std::vector<c10::IValue> BoundGraph::values_for(const std::vector<at::Tensor>& i
   std::size_t next = 0;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i].kind != Input::Kind::kUser) {
-      const at::Tensor tensor = given_for(i, copies);
+      const at::Tensor tensor = value_of_input(i, copies);
       values.emplace_back(!tensor.defined() ? c10::IValue() : is_complex_[i] ? at::view_as_complex(tensor) : tensor);
       continue;
     }
@@ -143,7 +143,7 @@ std::vector<std::int64_t> BoundGraph::versions() const {
 std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) const {
   const std::vector<std::int64_t> before = versions();
   const std::vector<c10::IValue> results = runner_.run(values_for(inputs), device_of(inputs));
-  // An operator whose schema does not say that it writes, or what its result shares memory with.
+  // The schema of an operator may fail to tell that it writes, or that its result shares memory.
   if (mode_ == Mode::kEvaluation && versions() != before) {
     throw Error(source_ + ": an operator changes the model in evaluation mode: export the model without that operator");
   }
@@ -155,7 +155,7 @@ std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) c
       outputs.push_back(result);
     } else if (result.defined()) {
       const at::Tensor kept = result.detach().clone();
-      // The tensor that the module has keeps its identity, as checkpoints and broadcasts know buffers by it.
+      // The module's tensor stays the same object, because checkpoints and broadcasts refer to it.
       at::Tensor(tensors_[*buffers_[i]]).set_data(is_complex_[*buffers_[i]] ? at::view_as_real(kept) : kept);
     }
   }

@@ -1,4 +1,4 @@
-/// An exported program with the tensors that it runs on.
+/// An exported program with its tensors.
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,22 @@
 
 namespace mn::exported {
 
-/// What a graph runs for.
+/// The purpose of a graph's run.
 enum class Mode {
   kTraining,
-  kEvaluation,  ///< no parameter, buffer or constant changes: what the graph writes to is copied before
+  kEvaluation,  ///< no parameter, buffer or constant changes: the graph gets copies of the tensors that it writes to
 };
 
 /// Runs a program's graph on tensors that it shares with a module.
 class BoundGraph {
  public:
-  /// `tensors` has one for each input of the program, undefined for what run() is given and for literals. Complex ones
-  /// of the module's state are real here, with the parts as last dimension. Throws DataError as GraphRunner does.
+  /// `tensors` has one tensor for each input of the program, undefined for arguments of run() and for literals. A
+  /// complex tensor of the module's state is given as a real tensor with the parts as last dimension. Throws DataError
+  /// as GraphRunner does.
   BoundGraph(const Program& program, Mode mode, std::vector<at::Tensor> tensors, const std::string& source);
 
-  /// Takes the user's inputs, in order, and returns the user's outputs, those of outputs(). Throws ArgumentError if the
-  /// inputs do not match the graph, and Error as GraphRunner::run() does.
+  /// Takes the user's inputs, in order, and returns outputs(). Throws ArgumentError if the inputs do not match the
+  /// graph, and Error as GraphRunner::run() does.
   [[nodiscard]] std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs) const;
 
   /// The user's outputs.
@@ -41,7 +42,7 @@ class BoundGraph {
  private:
   [[nodiscard]] std::vector<c10::IValue> values_for(const std::vector<at::Tensor>& inputs) const;
   using Copies = std::map<const at::TensorImpl*, at::Tensor>;
-  [[nodiscard]] at::Tensor given_for(std::size_t input, Copies& copies) const;
+  [[nodiscard]] at::Tensor value_of_input(std::size_t input, Copies& copies) const;
   [[nodiscard]] std::vector<std::int64_t> versions() const;
   [[nodiscard]] c10::Device device_of(const std::vector<at::Tensor>& inputs) const;
 
@@ -49,11 +50,11 @@ class BoundGraph {
   Mode mode_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
-  std::vector<at::Tensor> tensors_;                  // one for each input
-  std::vector<bool> is_complex_;                     // by input: the graph takes a complex view of a real tensor
-  std::vector<bool> is_replaced_;                    // by input: an output becomes this buffer
-  std::vector<bool> is_copied_;                      // by input: the graph gets a copy
-  std::vector<std::optional<std::size_t>> buffers_;  // by output: the input that it becomes
+  std::vector<at::Tensor> tensors_;                  // [inputs]
+  std::vector<bool> is_complex_;                     // [inputs] the graph takes a complex view of a real tensor
+  std::vector<bool> is_replaced_;                    // [inputs] an output becomes this buffer
+  std::vector<bool> is_copied_;                      // [inputs] the graph gets a copy
+  std::vector<std::optional<std::size_t>> buffers_;  // [outputs] the input that the output becomes
   GraphRunner runner_;
 };
 

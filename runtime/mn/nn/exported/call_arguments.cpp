@@ -26,7 +26,7 @@ TypePtr without_optional(const TypePtr& type) {
   throw UnknownForm(given + " where a " + wanted.str() + " is wanted");
 }
 
-/// A value as an argument of `type`.
+/// Converts a value to an argument of `type`.
 IValue fit(const IValue& value, const c10::Type& type) {
   switch (type.kind()) {
     case TypeKind::OptionalType:
@@ -69,7 +69,7 @@ IValue typed_list(const std::vector<IValue>& items) {
   return list;
 }
 
-/// Items that fit() has made for a list of `type`.
+/// A list of `type` from items of fit().
 IValue make_list(const std::vector<IValue>& items, const c10::Type& type) {
   switch (type.kind()) {
     case TypeKind::IntType:
@@ -91,7 +91,7 @@ IValue make_list(const std::vector<IValue>& items, const c10::Type& type) {
   fail_to_fit("a list", type);
 }
 
-/// A constant as libtorch's value; std::nullopt if the argument is not a constant.
+/// The constant as a value of libtorch; std::nullopt if the argument is not a constant.
 std::optional<IValue> constant_of(const Argument& argument) {
   const auto& value = argument.value;
   if (std::holds_alternative<std::monostate>(value)) return IValue();
@@ -109,7 +109,7 @@ Source make_typed_source(const Argument& argument, const TypePtr& type, const Sl
 Source make_list_source(const std::vector<Argument>& items, const TypePtr& item_type, const Slots& slots) {
   std::vector<Source> sources;
   for (const Argument& item : items) sources.push_back(make_typed_source(item, item_type, slots));
-  (void)make_list({}, *item_type);  // whether there is such a list
+  (void)make_list({}, *item_type);  // throws if libtorch has no list of this type
   return [sources = std::move(sources), item_type](const Frame& frame) {
     std::vector<IValue> values;
     for (const Source& source : sources) values.push_back(source(frame));

@@ -1,4 +1,4 @@
-/// From the arguments that a file has for an operator to those that libtorch's dispatcher takes.
+/// Converts an operator's arguments in the file to the arguments of libtorch's dispatcher.
 #pragma once
 
 #include <functional>
@@ -14,18 +14,18 @@
 
 namespace mn::exported {
 
-/// A graph while it runs.
+/// The values of a running graph.
 struct Frame {
   std::vector<c10::IValue> values;  ///< by slot
-  c10::Device device;               ///< where it computes
+  c10::Device device;               ///< on which the graph computes
 };
 
-/// Where in a frame the values of a graph lie.
+/// The places in a frame of a graph's values.
 class Slots {
  public:
-  /// The slot of a value that nothing has made yet.
+  /// A new slot for a value. Call it once for each value.
   std::size_t define(const std::string& name);
-  /// Throws UnknownForm for a value that nothing before has made.
+  /// The slot of a value. Throws UnknownForm if the value is not defined.
   [[nodiscard]] std::size_t of(const std::string& name) const;
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
 
@@ -34,18 +34,18 @@ class Slots {
   std::size_t count_ = 0;
 };
 
-/// Makes one argument of a call.
+/// Makes one argument of a call from the values of a running graph.
 using Source = std::function<c10::IValue(const Frame& frame)>;
 
-/// The argument as the parameter's type wants it, with Python's conversions: an integer is a float, a scalar or a
-/// tensor where one of these is wanted, and as many times itself as a list needs. Throws UnknownForm if it has no such
-/// form; the source does so when a value of the graph turns out to be of another type.
+/// A source of the argument in the parameter's type, with Python's conversions: an integer becomes a float, a scalar, a
+/// tensor, or a list that repeats it. Throws UnknownForm if the argument can't have the type; the source throws
+/// UnknownForm if a value of the graph has a wrong type.
 [[nodiscard]] Source make_source(const Argument& argument, const c10::Argument& parameter, const Slots& slots);
 
-/// The argument as it is: a value of the graph or a constant that is not a list.
+/// A source of the argument without conversion: a value of the graph, or a constant that is not a list.
 [[nodiscard]] Source make_value_source(const Argument& argument, const Slots& slots);
 
-/// The same as make_source() for a number (int, float or bool).
+/// A source of a number (int, float or bool); throws as make_source() does.
 [[nodiscard]] Source make_number_source(const Argument& argument, const Slots& slots);
 
 }  // namespace mn::exported

@@ -1,5 +1,5 @@
-// What torch/_higher_order_ops has as cond.py, while_loop.py, map.py and scan.py, run eagerly: a branch or a loop's
-// turns go through autograd as any other operators, so no backward of their own is needed.
+// cond.py, while_loop.py, map.py and scan.py of torch/_higher_order_ops, run eagerly. Autograd sees the operators of a
+// branch and of each turn of a loop, so control flow needs no backward.
 
 #include <mn/nn/exported/control_flow.hpp>
 
@@ -31,7 +31,7 @@ const at::Tensor& tensor_of(const IValue& value) {
   return value.toTensor();
 }
 
-/// Length of the first dimension, which the operator goes along.
+/// Length of the first dimension, over which the operator loops.
 std::int64_t length_of(const Values& lists) {
   const bool has_turns = !lists.empty() && tensor_of(lists.front()).dim() > 0 && tensor_of(lists.front()).size(0) > 0;
   if (!has_turns) throw UnknownForm("a dimension of no elements to go along");
@@ -44,7 +44,7 @@ Values slice(const Values& lists, std::int64_t i) {
   return items;
 }
 
-/// The turns' results, one list of tensors for each of them, as one tensor for each result.
+/// Stacks the results of all turns: one tensor for each result, with the turns as first dimension.
 Values stacked(const std::vector<Values>& turns) {
   Values results;
   for (std::size_t k = 0; k < turns.front().size(); ++k) {
@@ -60,7 +60,7 @@ Values run_cond(const InnerGraphs& inner, std::vector<Values> operands) {
   return inner.run(is_true(operands[0].at(0)) ? 0 : 1, std::move(operands[1]));
 }
 
-/// (carried) (additional): while graph 0 is true, graph 1 makes what is carried on.
+/// (carried) (additional): while graph 0 returns true, graph 1 computes the next carried values.
 Values run_while_loop(const InnerGraphs& inner, std::vector<Values> operands) {
   Values carried = std::move(operands[0]);
   while (is_true(inner.run(0, joined(carried, operands[1])).at(0)))
@@ -77,7 +77,7 @@ Values run_map(const InnerGraphs& inner, std::vector<Values> operands) {
   return stacked(turns);
 }
 
-/// (carried) (lists) (additional): the graph returns what is carried on, then the turn's results.
+/// (carried) (lists) (additional): the graph returns the next carried values, then the turn's results.
 Values run_scan(const InnerGraphs& inner, std::vector<Values> operands) {
   Values carried = std::move(operands[0]);
   const auto count = std::ssize(carried);

@@ -1,4 +1,4 @@
-/// torch's operators that run graphs: torch.cond, while_loop, map and scan.
+/// torch's operators with inner graphs: torch.cond, while_loop, map and scan.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace mn::exported {
 
-/// What a graph takes or returns.
+/// The inputs or the outputs of a graph.
 using Values = std::vector<c10::IValue>;
-/// Runs one graph. Autograd sees its operators.
+/// Runs one graph; autograd sees each operator.
 using RunGraph = std::function<Values(Values values, c10::Device device)>;
 
-/// A node's graphs, and where they compute.
+/// The graphs of a node, and their device.
 struct InnerGraphs {
   const std::vector<RunGraph>& graphs;
   c10::Device device;
@@ -26,19 +26,19 @@ struct InnerGraphs {
   [[nodiscard]] Values run(std::size_t i, Values values) const { return graphs[i](std::move(values), device); }
 };
 
-/// One of the operators. A node has its graphs first, then its operands, most of them lists.
+/// An operator with inner graphs. The arguments of a node are the graphs, then the operands, most of them lists.
 struct ControlFlow {
-  std::string_view target;   ///< as the file calls it: "torch.ops.higher_order.cond"
-  std::size_t graphs;        ///< that a node has
-  std::size_t operands;      ///< that a node has
-  std::size_t own_operands;  ///< the first ones, which the graphs do not get; they get the values of all others
+  std::string_view target;   ///< name in the file: "torch.ops.higher_order.cond"
+  std::size_t graphs;        ///< number of a node's graphs
+  std::size_t operands;      ///< number of a node's operands
+  std::size_t own_operands;  ///< number of first operands that the graphs do not get
   Values (*call)(const InnerGraphs& inner, std::vector<Values> operands);
 };
 
-/// Null for any other target.
+/// Null if `target` is not an operator with inner graphs.
 [[nodiscard]] const ControlFlow* find_control_flow(std::string_view target);
 
-/// The operands whose values lie one after another, counts[i] of them in operand i.
+/// Splits values into operands; operand i has counts[i] values.
 [[nodiscard]] std::vector<Values> split(Values values, const std::vector<std::size_t>& counts);
 
 }  // namespace mn::exported

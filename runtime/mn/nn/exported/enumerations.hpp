@@ -1,4 +1,4 @@
-/// The numbers that torch.export.save gives to libtorch's enumerations.
+/// Maps torch.export.save's numbers of enumerations to libtorch's.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace mn::exported {
 
-/// Throws UnknownForm for a dtype that is not known.
+/// Throws UnknownForm for an unknown dtype.
 [[nodiscard]] at::ScalarType scalar_type_of(std::int64_t number);
 
-/// libtorch's own number for it, which operators take. Throws UnknownForm.
+/// libtorch's number for operators. Throws UnknownForm for an unknown enumerator.
 [[nodiscard]] std::int64_t libtorch_number(const Enumerator& enumerator);
 
 }  // namespace mn::exported

@@ -1,11 +1,11 @@
-// The nodes are visited in order, with what is known so far of the values that they read.
+// Nodes are visited in order.
 //
-// (1) Every switch of is_training_switch() is off.
+// (1) Every switch of is_training_switch() is turned off.
 // (2) A node is left out if it draws random numbers without a switch, if it writes to a parameter, buffer or constant,
-//     or if it reads what a node that is left out has made or written. A value that becomes a buffer at the end of
-//     forward(), as run_decompositions() has it, counts as made by a node that writes to it.
-// (3) So all nodes that remain compute what they compute in both modes. An output that (2) takes away is an error.
-// (4) Writes of kInBothModes are part of what the operator computes, whatever the mode.
+//     or if it reads a result of a node that is left out. If a value becomes a buffer at the end of forward(), as after
+//     run_decompositions(), the node that computes the value counts as writing to the buffer.
+// (3) So the remaining nodes compute alike in both modes. If (2) removes an output, that is an error.
+// (4) The writes of operators in kInBothModes belong to both modes.
 
 #include <mn/nn/exported/evaluation_graph.hpp>
 
@@ -25,19 +25,20 @@
 namespace mn::exported {
 namespace {
 
-/// (4): torch's modules call them in evaluation as in training.
+/// (4): torch's modules call these operators in training and in evaluation.
 constexpr std::string_view kInBothModes[] = {
     "torch.ops.aten.fused_moving_avg_obs_fake_quant.default",
     "torch.ops.aten._fused_moving_avg_obs_fq_helper.default",
     "torch.ops.aten.embedding_renorm_.default",
 };
-constexpr std::string_view kRenorm = "torch.ops.aten.embedding_renorm.default";  // the same of a graph without writes
+constexpr std::string_view kRenorm =
+    "torch.ops.aten.embedding_renorm.default";  // embedding_renorm_ in a graph without writes in place
 
 bool is_in_both_modes(const Node& node) {
   return std::ranges::find(kInBothModes, node.target) != std::end(kInBothModes);
 }
 
-/// Whether its value is there after forward(), too.
+/// True if the input's value outlives forward().
 bool is_kept(const Input& input) {
   return input.kind == Input::Kind::kParameter || input.kind == Input::Kind::kBuffer ||
          input.kind == Input::Kind::kConstant;
@@ -59,11 +60,11 @@ void switch_off(Node& node) {
 /// Leaves nodes out of one graph.
 class Derivation {
  public:
-  /// `state`: by storage of an input, what messages call it; empty for those that a node may write to.
+  /// `state`: [inputs] the input's name in messages; empty if a node may write to the input.
   Derivation(Graph& graph, Storages storages, std::vector<std::string> state)
       : graph_(graph), state_(std::move(state)), storages_(std::move(storages)) {}
 
-  /// A value becomes that input at the end.
+  /// At the end of forward() `value` becomes `input`.
   void set_new_value(const std::string& value, const std::string& input) { new_values_[value] = storages_.of(input); }
 
   void run() {
@@ -74,21 +75,21 @@ class Derivation {
       const std::vector<std::size_t> written = storages_.written_by(node);
       Effect& effect = effects_.emplace_back(Effect{storages_of(values_read(node)), written, objection.empty()});
       storages_.define_results(node);
-      const std::vector<std::size_t> made = storages_of(values_made(node));
+      const std::vector<std::size_t> made = storages_of(values_returned(node));
       effect.makes.insert(effect.makes.end(), made.begin(), made.end());
       if (objection.empty()) {
-        note_made(node);
+        add_new_values(node);
         kept.push_back(std::move(node));
         continue;
       }
-      for (const std::string& value : values_made(node)) stale_[value] = objection;
+      for (const std::string& value : values_returned(node)) stale_[value] = objection;
       for (const std::size_t storage : written) left_out_[storage] = objection;
     }
     graph_.nodes = std::move(kept);
   }
 
-  /// The inputs that forward() changes in training alone, and on which neither the outputs depend nor what changes
-  /// others on which they do.
+  /// The inputs that only training changes, and on which no output depends, not even through a new value of another
+  /// input.
   [[nodiscard]] std::set<std::size_t> unread(const std::vector<std::string>& outputs) const {
     std::set<std::size_t> read, changed;
     for (const std::size_t storage : storages_of(outputs)) read.insert(storage);
@@ -102,7 +103,7 @@ class Derivation {
     return changed;
   }
 
-  /// Why a value is not what evaluation needs; empty if it is.
+  /// The reason why evaluation can't use a value; empty if it can.
   [[nodiscard]] std::string objection_to(const std::string& value) const {
     if (const auto found = stale_.find(value); found != stale_.end()) return found->second;
     const auto found = left_out_.find(storages_.of(value));
@@ -110,7 +111,7 @@ class Derivation {
   }
 
  private:
-  /// The storages that a node reads, and those that it writes to or makes.
+  /// The storages that a node reads (`reads`) and writes or creates (`makes`).
   struct Effect {
     std::vector<std::size_t> reads;
     std::vector<std::size_t> makes;
@@ -123,7 +124,7 @@ class Derivation {
     return storages;
   }
 
-  /// Adds what nodes read to make `storages`; of those that are left out only if `all`.
+  /// Adds the storages that kept nodes, or all nodes if `all`, read to compute `storages`.
   void add_sources(std::set<std::size_t>& storages, bool all) const {
     const auto is_needed = [&](std::size_t storage) { return storages.contains(storage); };
     for (std::size_t before = 0; before != storages.size();) {
@@ -152,7 +153,7 @@ class Derivation {
     return objection_within(node);
   }
 
-  /// Graphs within the graph may write to nothing outside.
+  /// Inner graphs may not write to values outside.
   [[nodiscard]] static std::string objection_within(Node& node) {
     for (Graph& graph : node.graphs) {
       const std::vector<std::string> around(graph.inputs.size(), "a value of the graph around it");
@@ -169,15 +170,15 @@ class Derivation {
     return "";
   }
 
-  /// Whether the node is of kInBothModes, or copies what kRenorm has made.
+  /// True if the node is in kInBothModes, or copies a result of kRenorm.
   [[nodiscard]] bool is_meant(const Node& node) const {
     const auto values = values_read(node);
     return is_in_both_modes(node) ||
            std::ranges::any_of(values, [&](const std::string& value) { return renormed_.contains(value); });
   }
 
-  void note_made(const Node& node) {
-    for (const std::string& value : values_made(node)) {
+  void add_new_values(const Node& node) {
+    for (const std::string& value : values_returned(node)) {
       if (node.target == kRenorm) renormed_.insert(value);
       const auto found = new_values_.find(value);
       if (found == new_values_.end()) continue;
@@ -189,18 +190,18 @@ class Derivation {
   Graph& graph_;
   std::vector<std::string> state_;
   Storages storages_;
-  std::vector<Effect> effects_;                    // by node
-  std::map<std::string, std::size_t> new_values_;  // the inputs that they become
-  std::map<std::string, std::string> stale_;       // by value: (2), why nothing that reads it is kept
-  std::map<std::size_t, std::string> left_out_;    // by storage: likewise
-  std::set<std::string> renormed_;                 // values that kRenorm has made
+  std::vector<Effect> effects_;                    // [nodes]
+  std::map<std::string, std::size_t> new_values_;  // value → the input that it becomes
+  std::map<std::string, std::string> stale_;       // value → the reason why nodes that read it are left out (2)
+  std::map<std::size_t, std::string> left_out_;    // storage → the reason why nodes that read it are left out
+  std::set<std::string> renormed_;                 // results of kRenorm
 };
 
 std::string name_of(const Input& input) {
   return (input.kind == Input::Kind::kParameter ? "the parameter " : "the buffer ") + json_quoted(input.target);
 }
 
-/// Takes those outputs out of the program that become buffers.
+/// Removes the outputs that become buffers from the program.
 void take_new_values(Program& program, Derivation& derivation) {
   std::vector<Output> outputs;
   std::vector<Argument> values;
@@ -221,7 +222,7 @@ void take_new_values(Program& program, Derivation& derivation) {
   program.graph.outputs = std::move(values);
 }
 
-/// Whole numbers that count, such as a batch norm's minibatches or the position in a queue.
+/// True for an integer input, which probably counts: minibatches of a batch norm, or the position in a queue.
 bool is_counter(const Program& program, const Input& input) {
   const auto& tensors = is_state(input) ? program.weights : program.constants;
   const auto stored = tensors.find(input.target);

@@ -1,10 +1,10 @@
 // From an exported program to calls of libtorch's dispatcher.
 //
-// The constructor turns each node into a step: the operator, a source for each argument of its schema (what the node
-// gives, else the schema's default), and the slots of its results. run() only fills a stack, calls, and stores.
+// The constructor turns each node into a step: the operator, a source for each argument of its schema (the node's
+// argument or the schema's default), and the slots of the results. run() only fills a stack, calls, and stores.
 //
-// (1) Values lie in slots, numbered as they are made; the inputs come first.
-// (2) A value is released after the last step that reads it, so memory is what autograd keeps and what is still needed.
+// (1) Values lie in slots, numbered in the order of computation; the inputs come first.
+// (2) A value is released after the last step that reads it, so memory holds autograd's values and the ones to be read.
 
 #include <mn/nn/exported/graph_runner.hpp>
 
@@ -28,7 +28,7 @@ namespace {
 
 using c10::IValue;
 
-/// The exporting machine's choice, which is off where that one had no GPU.
+/// True for a switch of cuDNN, which the file has as the exporting machine set it: off without a GPU.
 bool is_cudnn_switch(const c10::Argument& parameter) { return parameter.name().starts_with("cudnn_enable"); }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -76,8 +76,8 @@ void GraphRunner::add_control_flow(const Node& node, Step step) {
   if (node.graphs.size() != known.graphs || node.inputs.size() != known.operands) {
     throw UnknownForm("another number of graphs or operands than torch's operator");
   }
-  std::vector<std::size_t> counts;  // number of values, by operand
-  std::size_t given = 0;            // values that the graphs get
+  std::vector<std::size_t> counts;  // [operands] number of values
+  std::size_t given = 0;            // number of values that the graphs get
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const Argument& operand = node.inputs[i].value;
     const auto* list = std::get_if<std::vector<Argument>>(&operand.value);
@@ -103,7 +103,7 @@ void GraphRunner::add_operator(const Node& node, Step step) {
   const auto found = find_operator(node.target);
   if (!found) throw UnknownForm(unknown_operator(node.target));
   const c10::FunctionSchema& schema = found->schema();
-  // An assertion on dtype and device holds for the exporting machine and without autocast.
+  // Skipped: the assertion holds on the exporting machine's device and without autocast.
   if (schema.name() == "aten::_assert_tensor_metadata") return;
   for (const c10::Argument& parameter : schema.arguments()) step.arguments.push_back(source_of(node, parameter));
   for (const NamedArgument& input : node.inputs) {

@@ -19,14 +19,14 @@ class GraphRunner {
   /// not know.
   GraphRunner(const Graph& graph, const std::string& source);
 
-  /// Runs the graph on a value for each of its inputs. Returns one for each of its outputs. Throws Error of one line
-  /// that names the node whose operator failed.
+  /// Runs the graph on one value for each input. Returns one value for each output. Throws Error of one line that names
+  /// the node whose operator failed.
   [[nodiscard]] std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, c10::Device device) const;
 
  private:
   struct Result {
     bool is_list = false;
-    std::vector<std::size_t> slots = {};  // none: the result is not used
+    std::vector<std::size_t> slots = {};  // empty: the result is not used
   };
   struct Step {
     std::string what;

@@ -22,7 +22,7 @@ IValue result_of(Number number) {
   return number;
 }
 
-/// On integers if both operands are, else on floats.
+/// Computes on integers if both operands are integers, else on floats.
 template <class Operation>
 void binary(Stack& stack, Operation operation) {
   const IValue a = stack[0], b = stack[1];

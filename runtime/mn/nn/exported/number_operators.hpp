@@ -1,4 +1,4 @@
-/// Python's operators on numbers, which stand in an exported graph where it computes with sizes.
+/// Python's operators on numbers, with which an exported graph computes sizes.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@ namespace mn::exported {
 
 /// One of Python's operators on ints, floats and bools.
 struct NumberOperator {
-  std::string_view target;  ///< as the file calls it: "_operator.floordiv"
+  std::string_view target;  ///< name in the file: "_operator.floordiv"
   std::size_t operands;
   void (*call)(torch::jit::Stack& stack);  ///< replaces the operands by the result
 };
 
-/// Null for any other target.
+/// Null if `target` is not an operator on numbers.
 [[nodiscard]] const NumberOperator* find_number_operator(std::string_view target);
 
 }  // namespace mn::exported

@@ -7,7 +7,7 @@
 namespace mn::exported {
 namespace {
 
-/// Operators that Python alone has, and how a model can do without: a part of the target, and the advice.
+/// Operators that only Python has: a part of the target, and advice how to export a model without the operator.
 constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
     {"torch._functorch.",
      "is torch.vmap's or torch.func's own: run_decompositions() before torch.export.save replaces "
@@ -47,7 +47,7 @@ std::vector<std::string> values_read(const Node& node) {
   return values;
 }
 
-std::vector<std::string> values_made(const Node& node) {
+std::vector<std::string> values_returned(const Node& node) {
   std::vector<std::string> values;
   for (const Argument& output : node.outputs) append_values(values, output);
   return values;

@@ -1,7 +1,7 @@
-// Reads what torch.utils._pytree.treespec_dumps writes: [1, {"type", "context", "children_spec": […]}], where `context`
-// is JSON in a string. A dict's is the list of its keys, a registered class' the list of its fields, a dataclass' the
-// list of its fields and that of those which are None. A namedtuple's is the name of its type, without quotes. A leaf's
-// type is null.
+// Reads the text of torch.utils._pytree.treespec_dumps: [1, {"type", "context", "children_spec": […]}]. `context` is
+// JSON in a string: the list of keys of a dict, the list of fields of a registered class, the list of fields and the
+// list of None fields of a dataclass. The context of a namedtuple is the name of its type, without quotes. The type of
+// a leaf is null.
 
 #include <mn/nn/exported/output_names.hpp>
 
@@ -29,7 +29,7 @@ bool are_keys(const json& list, std::size_t count) {
          std::ranges::all_of(list, [](const json& key) { return key.is_string(); });
 }
 
-/// What a container says of itself; its text where a class has a form of its own.
+/// The parsed context of a container; a string if the class has a text form of its own.
 json context_of(const json& spec, const json& namedtuples) {
   const json& context = spec.at("context");
   if (!context.is_string()) return context;
@@ -44,7 +44,7 @@ json context_of(const json& spec, const json& namedtuples) {
   }
 }
 
-/// The names of a container's items; their positions where it has none.
+/// The names of a container's items; their positions if the container has no names.
 std::vector<std::string> keys_of(const json& spec, const json& namedtuples) {
   const std::size_t count = spec.at("children_spec").size();
   json context = context_of(spec, namedtuples);

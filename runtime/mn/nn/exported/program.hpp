@@ -1,4 +1,4 @@
-/// An exported program: a graph of operators, and where its tensors lie in the archive.
+/// An exported program: a graph of operators, and the places of its tensors in the archive.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace mn::exported {
 
-/// The bounds of one dimension of an input. They are equal where torch.export fixed it.
+/// The bounds of one dimension of an input. The bounds are equal if torch.export has fixed the dimension.
 struct Extent {
   std::int64_t least = 0;
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
 };
 
-/// Where a value comes from that no operator makes.
+/// A value that is not the result of an operator, and its origin.
 struct Input {
   enum class Kind {
     kUser,       ///< an argument of forward()
@@ -28,27 +28,27 @@ struct Input {
     kLiteral,    ///< an argument of forward() that is not a tensor; its value at the export is `literal`
   };
   Kind kind = Kind::kUser;
-  std::string value;  ///< its name in the graph
+  std::string value;  ///< name in the graph
   std::string target = {};
-  bool persistent = true;  ///< for a buffer: whether it belongs to the model's state
+  bool persistent = true;  ///< for a buffer: true if it belongs to the model's state
   Argument literal = {};
   std::int64_t dtype = 0;            ///< dtype of a user's input, as torch._export.serde.schema.ScalarType
   std::vector<Extent> extents = {};  ///< shape of a user's input
 };
 
-/// Whether the input belongs to the model's state, which Python's state_dict() has.
+/// True if the input belongs to the model's state, as in Python's state_dict().
 [[nodiscard]] inline bool is_state(const Input& input) {
   return input.kind == Input::Kind::kParameter || (input.kind == Input::Kind::kBuffer && input.persistent);
 }
 
-/// What becomes of one of the graph's outputs.
+/// The use of an output of the graph.
 struct Output {
-  std::string name = {};  ///< one that the model returns: its path there, "logits" or "0" or "hidden.1"
-  std::optional<std::vector<std::int64_t>> sizes = {};  ///< its shape, if the file has it; −1 for a size that varies
-  std::string buffer = {};                              ///< not empty: forward() copies the value there instead
+  std::string name = {};  ///< path of a tensor that the model returns: "logits", "0" or "hidden.1"
+  std::optional<std::vector<std::int64_t>> sizes = {};  ///< shape, if the file has it; −1: the size varies
+  std::string buffer = {};  ///< not empty: forward() copies the value to this buffer and does not return it
 };
 
-/// An argument under the name that the operator's schema has for it.
+/// An argument with its name in the operator's schema.
 struct NamedArgument {
   std::string name;
   Argument value;
@@ -59,18 +59,18 @@ struct Graph;
 /// A call of an operator.
 struct Node {
   std::string target;  ///< the operator: "torch.ops.aten.add.Tensor"
-  std::string what;    ///< how messages call the node
+  std::string what;    ///< name of the node in messages
   std::vector<NamedArgument> inputs = {};
   std::vector<Argument> outputs = {};
   bool grad = true;                     ///< false: within torch.no_grad()
   bool autocast = true;                 ///< false: within torch.autocast(enabled=False)
-  std::vector<Graph> graphs;            ///< that the operator runs (torch.cond, …); the inputs are without them
+  std::vector<Graph> graphs;            ///< inner graphs of the operator (torch.cond, …), which are not in `inputs`
   bool has_one_value_a_sample = false;  ///< a batch norm that gets one value of a channel from each sample
 };
 
-/// Operators, in the order of execution; those of torch.no_grad()'s graphs stand where they run.
+/// Operators in the order of execution; the operators of torch.no_grad()'s graphs are inlined.
 struct Graph {
-  std::vector<std::string> inputs;  ///< names of the values that it is given
+  std::vector<std::string> inputs;  ///< names of the input values
   std::vector<Node> nodes;
   std::vector<Argument> outputs;
 };
@@ -85,13 +85,13 @@ struct StoredTensor {
   bool requires_grad = false;
 };
 
-/// What an archive of torch.export.save says, but for the tensors' bytes.
+/// The content of an archive of torch.export.save, without the bytes of tensors.
 struct Program {
   Graph graph;
-  std::vector<Input> inputs;                      ///< one for each of the graph's
-  std::vector<Output> outputs;                    ///< one for each of the graph's
-  std::map<std::string, StoredTensor> weights;    ///< parameters and persistent buffers by their names
-  std::map<std::string, StoredTensor> constants;  ///< other tensors by their names
+  std::vector<Input> inputs;                      ///< one for each input of the graph
+  std::vector<Output> outputs;                    ///< one for each output of the graph
+  std::map<std::string, StoredTensor> weights;    ///< parameters and persistent buffers by name
+  std::map<std::string, StoredTensor> constants;  ///< all remaining tensors by name
 };
 
 }  // namespace mn::exported

@@ -1,13 +1,13 @@
-// Reads what torch/export/pt2_archive and torch/_export/serde/schema.py describe (schema version 8).
+// Reads the format of torch/export/pt2_archive and torch/_export/serde/schema.py (schema version 8).
 //
-// models/model.json holds the graph and its signature; data/weights and data/constants hold the tensors, each with a
-// JSON file that says which record is what.
+// models/model.json holds the graph and its signature; data/weights and data/constants hold the tensors, each folder
+// with a JSON file that maps tensors to records.
 //
-// A graph may call a graph within it. Where the model used torch.no_grad() or torch.autocast(enabled=False), the call
-// is replaced by the inner graph's nodes, which carry the mode:
-// (1) the inner inputs are the outer arguments under other names, and the outer results the inner outputs;
-// (2) all other inner values get the inner graph's name as a prefix, because both graphs may use a name.
-// All other operators that run graphs (torch.cond, …) keep them in Node::graphs, with names of their own.
+// A graph may call an inner graph. For torch.no_grad() and torch.autocast(enabled=False) the inner graph's nodes
+// replace the call, and record the mode:
+// (1) inner inputs are renamed to the outer arguments, and outer results to the inner outputs;
+// (2) all remaining inner values get the inner graph's name as a prefix, because both graphs may use a name.
+// The inner graphs of all further operators (torch.cond, …) stay in Node::graphs, with their own names.
 
 #include <mn/nn/exported/program_reader.hpp>
 
@@ -29,7 +29,7 @@ constexpr const char* kAutocastMode = "torch.ops.higher_order.wrap_with_autocast
 
 std::string unchanged(const std::string& name) { return name; }
 
-/// The names and modes that hold for the nodes of one graph.
+/// The names and modes of the nodes of one graph.
 struct Scope {
   std::string prefix = {};
   std::map<std::string, std::string> renamed = {};
@@ -45,7 +45,7 @@ struct Scope {
   }
 };
 
-/// The names of the values in an argument that holds nothing else.
+/// The names of the values in an argument that holds values only.
 std::vector<std::string> values_of(const Argument& argument) {
   std::vector<std::string> names;
   append_values(names, argument);
@@ -71,7 +71,7 @@ StoredTensor parse_stored_tensor(const json& entry, const std::string& folder) {
           meta.at("requires_grad").get<bool>()};
 }
 
-/// Whether what a batch norm normalizes is known to be [samples, channels, 1, …].
+/// True if the input of a batch norm is known to have the shape [samples, channels, 1, …].
 bool has_one_value(const json& node, const json& graph) {
   const json& input = node.at("inputs").at(0).at("arg");
   if (form_of(input) != "as_tensor" || !graph.contains("tensor_values")) return false;
@@ -105,7 +105,7 @@ class ProgramReader {
   }
 
  private:
-  /// Runs `read` on a part of the file that messages call `what`.
+  /// Runs `read` on a part of the file; error messages name the part `what`.
   template <class Read>
   std::invoke_result_t<Read> within(const std::string& what, Read read) const {
     const std::string where = archive_.source() + ": " + what;
@@ -167,7 +167,7 @@ class ProgramReader {
     });
   }
 
-  /// A graph that an operator within `outer` runs.
+  /// Reads an inner graph of an operator in `outer`.
   [[nodiscard]] Graph read_graph(const json& graph, const Scope& outer) const {
     Graph result;
     Scope scope{.grad = outer.grad, .autocast = outer.autocast};

@@ -6,7 +6,7 @@
 
 namespace mn::exported {
 
-/// Throws DataError of one line that begins with the archive's source, and names what is damaged or unknown. Pickled
+/// Throws DataError of one line that begins with the archive's source and names the damaged or unknown part. Pickled
 /// records are never read.
 [[nodiscard]] Program parse_program(const Archive& archive);
 

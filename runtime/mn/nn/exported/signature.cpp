@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-/// {"as_int": 3}, or {"as_expr": {"expr_str": "Symbol('s95', …)", …}}, whose bounds stand in `constraints`.
+/// `size` is {"as_int": 3}, or {"as_expr": {"expr_str": "Symbol('s95', …)", …}} with bounds in `constraints`.
 Extent parse_extent(const json& size, const json& constraints) {
   if (size.contains("as_int"))
     return {whole_number<std::int64_t>(size.at("as_int")), whole_number<std::int64_t>(size.at("as_int"))};
@@ -39,7 +39,7 @@ Input read_input(const json& spec) {
   throw UnknownForm("an input of the unknown kind " + json_quoted(kind == "user_input" ? form_of(value) : kind));
 }
 
-/// The shape of an output, −1 for sizes that vary; no value if it is not a tensor of the graph.
+/// The shape of an output, −1 for sizes that vary; no value if the output is not a tensor of the graph.
 std::optional<std::vector<std::int64_t>> sizes_of(const json& argument, const json& tensors) {
   if (form_of(argument) != "as_tensor") return std::nullopt;
   const auto found = tensors.find(argument.at("as_tensor").at("name").get<std::string>());
@@ -51,7 +51,7 @@ std::optional<std::vector<std::int64_t>> sizes_of(const json& argument, const js
   return sizes;
 }
 
-/// By their positions unless there is a name for each.
+/// Names outputs by `names` if there is a name for each, else by position.
 void name_outputs(std::vector<Output>& outputs, const std::vector<std::string>& names) {
   const auto is_returned = [](const Output& output) { return output.buffer.empty(); };
   const bool has_names = std::ssize(names) == std::ranges::count_if(outputs, is_returned);
@@ -63,7 +63,7 @@ void name_outputs(std::vector<Output>& outputs, const std::vector<std::string>& 
   }
 }
 
-/// The value of the parameter, or of the argument, that an output changes.
+/// The name in the graph of the parameter or argument that an output changes.
 std::string changed_by(const std::string& kind, const json& about, const std::vector<Input>& inputs) {
   const bool is_parameter = kind == "parameter_mutation";
   const std::string name = about.at(is_parameter ? "parameter_name" : "user_input_name");

@@ -1,4 +1,4 @@
-/// Which values of a graph share memory, as the operators' schemas say.
+/// Finds the values of a graph that share memory, from the operators' schemas.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@
 
 namespace mn::exported {
 
-/// Numbers the storages of a graph's values, node by node: a view has the storage of what it looks at.
+/// Numbers the storages of a graph's values, node by node. A view has the storage of its base.
 class Storages {
  public:
   /// Input i has storage i.
   explicit Storages(const std::vector<std::string>& inputs);
-  /// The same of a program. Tied tensors have the storage of the first of them.
+  /// Input i of the program has storage i, but tied tensors have the storage of the first tied input.
   explicit Storages(const Program& program);
 
   [[nodiscard]] std::size_t of(const std::string& value) const;
   /// The storages that the node's operator writes to.
   [[nodiscard]] std::vector<std::size_t> written_by(const Node& node) const;
-  /// To be called once for each node, in order.
+  /// Call it once for each node, in order.
   void define_results(const Node& node);
 
  private:

@@ -1,4 +1,4 @@
-/// Tensors of an exported program's archive.
+/// Reads tensors of an exported program's archive.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace mn::exported {
 
-/// The tensor on the CPU, with memory of its own. Throws DataError that begins with the archive's source and names the
-/// tensor unless its record holds every element.
+/// Copies the tensor to the CPU. Throws DataError that begins with the archive's source and names the tensor, unless
+/// the tensor's record holds every element.
 [[nodiscard]] at::Tensor read_tensor(const std::string& name, const StoredTensor& stored, const Archive& archive);
 
 }  // namespace mn::exported

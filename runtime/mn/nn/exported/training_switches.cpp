@@ -8,9 +8,9 @@
 namespace mn::exported {
 namespace {
 
-constexpr const char* kDropoutRate = "dropout_p";  // attention's, which is 0 in evaluation
+constexpr const char* kDropoutRate = "dropout_p";  // of attention; 0 in evaluation
 
-/// How many switches are set to what.
+/// Number of switches by setting.
 struct SwitchCount {
   int training = 0;
   int evaluation = 0;  // without frozen batch norms
@@ -18,7 +18,7 @@ struct SwitchCount {
 
 using Names = std::set<std::string>;
 
-/// Those inputs of a graph within the graph that stand for `names`. It gets the node's last values.
+/// The inputs of an inner graph that are bound to `names`. The inner graph gets the node's last values.
 Names names_within(const Graph& inner, const Node& node, const Names& names) {
   std::vector<Argument> given;
   for (const NamedArgument& input : node.inputs) {

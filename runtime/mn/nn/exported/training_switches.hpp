@@ -1,4 +1,4 @@
-/// Which arguments of libtorch's operators tell training from evaluation.
+/// The arguments of libtorch's operators that switch between training and evaluation.
 #pragma once
 
 #include <optional>
@@ -8,17 +8,18 @@
 
 namespace mn::exported {
 
-/// Whether the argument is such a switch. A normalization without running statistics has none: it works alike in both.
+/// True if the argument is a switch. A normalization without running statistics has no switch, because it works alike
+/// in both modes.
 [[nodiscard]] bool is_training_switch(const Node& node, const std::string& argument);
 
-/// True: set to training; false: to evaluation. No value if that can't be told: a rate of 0 is right in both.
+/// True: the switch is set to training; false: to evaluation. No value if both are possible, as for a rate of 0.
 [[nodiscard]] std::optional<bool> setting_of(const Argument& given);
 
-/// What the switch is in evaluation.
+/// The value of the switch in evaluation.
 [[nodiscard]] Argument evaluation_setting(const std::string& argument);
 
-/// Whether the graph has operators that behave differently in training, and all of them are set to evaluation, but not
-/// for batch norms alone whose weights are frozen, which is meant.
+/// True if the graph has switches and all are set to evaluation. False if all of its switches belong to batch norms
+/// with frozen weights, which are meant to be off.
 [[nodiscard]] bool is_set_to_evaluation(const Program& program);
 
 }  // namespace mn::exported

@@ -53,7 +53,7 @@ void write_back(Graph& graph, const std::vector<Mutation>& mutations) {
       written[i] = true;
     }
   }
-  // A value that no operator makes, such as another argument.
+  // The new value is not the result of an operator, but an argument, say.
   for (std::size_t i = 0; i < mutations.size(); ++i) {
     if (!written[i]) nodes.push_back(copy_of(mutations[i]));
   }

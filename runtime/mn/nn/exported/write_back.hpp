@@ -1,4 +1,4 @@
-/// Changes of parameters and arguments as operators of the graph.
+/// Turns changes of parameters and arguments into operators of the graph.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace mn::exported {
 
-/// run_decompositions() replaces operators in place: the graph returns what a parameter or an argument of forward()
-/// becomes. Copies each such value to where it belongs as soon as it is made, and lets what follows read it there, as
-/// the model's code does: gradients then lead to the parameter.
+/// run_decompositions() replaces operators in place: the graph returns the new value of a parameter or an argument of
+/// forward(). write_back() adds nodes that copy each new value to the parameter or argument as soon as it is computed,
+/// and later nodes read the parameter, as in the model's code: so gradients reach the parameter.
 void write_back(Graph& graph, const std::vector<Mutation>& mutations);
 
 }  // namespace mn::exported
