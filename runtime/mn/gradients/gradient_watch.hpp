@@ -33,7 +33,7 @@ class GradientWatch {
   /// before, if any.
   void look_at(const FlatBuffer& gradients, DeviceSamples::ChangeNote earlier);
   /// The note of a change on a device, which may not have been reported yet.
-  [[nodiscard]] DeviceSamples::ChangeNote note() const {
+  [[nodiscard]] DeviceSamples::ChangeNote change_note() const {
     return samples_ ? samples_->note() : DeviceSamples::ChangeNote();
   }
 

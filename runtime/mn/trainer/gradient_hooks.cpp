@@ -1,4 +1,4 @@
-// What changes gradients between the reduction and the update: decay and clipping.
+// Weight decay and clipping, which change gradients between the reduction and the update.
 #include <mn/trainer/optimizer.hpp>
 
 #include <algorithm>
@@ -21,7 +21,8 @@
 namespace mn {
 namespace {
 
-/// The L2 norm of each tensor, a scalar on its device: float32 of 16-bit floats, whose squares 16 bits cannot hold.
+/// The L2 norm of each tensor, a scalar on its device; float32 for 16-bit tensors, because 16 bits cannot hold the
+/// squares.
 std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors) {
   const auto is_narrow = [](const at::Tensor& tensor) { return tensor.element_size() < 4; };
   if (std::ranges::none_of(tensors, is_narrow)) return at::_foreach_norm(tensors);
@@ -50,7 +51,7 @@ at::Tensor global_norm(const std::vector<at::Tensor>& gradients) {
   return at::stack(norms).norm();
 }
 
-/// Returns the norm before. A norm that is not finite leaves the gradients alone. On a GPU the host does not wait.
+/// Returns the norm before. If the norm is not finite, gradients do not change. On a GPU the host does not wait.
 at::Tensor clip(const std::vector<at::Tensor>& parameters, double max_norm) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);

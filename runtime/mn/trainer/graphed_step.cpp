@@ -25,8 +25,8 @@
 namespace mn {
 namespace {
 
-constexpr std::int64_t kAlike = 4;       // steps in a row, before one is recorded
-constexpr std::int64_t kPatience = 200;  // steps, before a warning
+constexpr std::int64_t kAlike = 4;       // alike steps in a row before a recording
+constexpr std::int64_t kPatience = 200;  // steps before a warning
 
 at::Tensor host_random_state() {
   at::Generator generator = at::globalContext().defaultGenerator(at::Device(at::kCPU));
@@ -78,8 +78,7 @@ const char* GraphedStep::why_no_graph() const {
   return nullptr;
 }
 
-/// (3): what a graph holds as numbers, and which parameters, hooks and states it was recorded with. Learning rates lie
-/// on the device.
+/// (3): the numbers in a graph, and a fingerprint of parameters, hooks and states. Learning rates are not in it.
 std::vector<double> GraphedStep::settings() {
   optimizer_->follow_parameter_set();
   std::vector<double> all = update_->constants();
@@ -105,15 +104,15 @@ GraphedStep::Kind GraphedStep::kind_of(const std::vector<at::Tensor>& inputs, co
   return kind;
 }
 
-/// (1): what every rank can do.
+/// (1): the way that all ranks can go.
 GraphedStep::Way GraphedStep::agree(const Kind& kind) {
-  Way way = Way::kAsItIs;
+  Way way = Way::kWithoutGraph;
   if (graph_ && kind == recorded_) {
     way = Way::kLaunch;
   } else if (alike_ >= kAlike && kind == last_ && optimizer_->reduction_->is_settled()) {
     way = Way::kRecord;
   }
-  // Ways are ordered: a step that one rank makes as it is, or must record, all make so.
+  // Ways are ordered: if one rank can't launch, or can't record, no rank does.
   auto least = static_cast<std::int64_t>(way);
   Communicator& comm = *optimizer_->communicator();
   if (comm.size() > 1) comm.allreduce(std::span(&least, 1), ReduceOp::kMin);
@@ -135,22 +134,21 @@ std::vector<at::Tensor> GraphedStep::run(const std::vector<at::Tensor>& inputs, 
   const Kind kind = kind_of(inputs, numbers);
   const Way way = agree(kind);
   note(kind);
-  has_launched_ = way != Way::kAsItIs;
+  has_launched_ = way != Way::kWithoutGraph;
   if (!has_launched_) return step(inputs);
   if (way == Way::kRecord) {
     record(inputs, step);
     recorded_ = kind;
   } else {
     const at::NoGradGuard no_grad;
-    // The graph reads at the addresses that it was recorded with.
+    // The graph reads its inputs at fixed addresses.
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs_[i].copy_(inputs[i], /*non_blocking=*/true);
   }
   launch(way == Way::kRecord);  // also after recording, which computed nothing
   return copies(results_);      // the next launch overwrites the graph's own
 }
 
-/// Launches the graph, and does what a step does on the host beside it. While the graph was recorded, the host has
-/// counted the first launch.
+/// Launches the graph and does the host's part of a step. The recording has already counted the first launch.
 void GraphedStep::launch(bool is_first) {
   update_->show_rates(optimizer_->param_groups());
   graph_->launch();
@@ -164,12 +162,12 @@ void GraphedStep::launch(bool is_first) {
 }
 
 void GraphedStep::record(const std::vector<at::Tensor>& inputs, const Step& step) {
-  // The graph before and its results give their memory back first.
+  // The old graph and its results free their memory first.
   graph_.reset();
   results_.clear();
   inputs_ = copies(inputs);
   const std::uint64_t bytes_before = optimizer_->bytes_sent();
-  // (4): numbers drawn on the host would be the same in every launch.
+  // (4): random numbers of the host would repeat in every launch.
   const at::Tensor random_before = host_random_state();
   record_work(step);
   if (!host_random_state().equal(random_before)) fail("it draws random numbers on the host");
@@ -180,7 +178,7 @@ void GraphedStep::record(const std::vector<at::Tensor>& inputs, const Step& step
 void GraphedStep::record_work(const Step& step) {
   update_->show_rates(optimizer_->param_groups());
   is_recording_ = optimizer_->is_recording_ = true;
-  const auto at_the_end = c10::make_scope_exit([this] {  // also where the step throws
+  const auto at_the_end = c10::make_scope_exit([this] {  // also if the step throws
     is_recording_ = optimizer_->is_recording_ = false;
     update_->keep_captured();
   });

@@ -35,7 +35,7 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
   buffers_ = std::move(buffers);
   std::vector<at::Tensor> tensors;
   for (const auto& each : buffers_) tensors.push_back(each.buffer);
-  // From now on buffers move by common means, so they must begin equal.
+  // Buffers will move by equal means, so they must begin equal.
   comm_->broadcast_data(tensors);
   lay_out();
 }
@@ -43,7 +43,7 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
 void LocalSgd::lay_out() {
   std::vector<at::Tensor> all = parameters_;
   for (const auto& each : buffers_) all.push_back(each.buffer);
-  // `change_` has one element more, which carries the weights: the mean weight comes with the mean change.
+  // The tail of `change_` has the weight, so the mean weight comes with the mean change.
   anchor_.emplace(all, 0, *comm_);
   change_.emplace(all, 1, *comm_);
   restart();
@@ -67,7 +67,7 @@ void LocalSgd::step(const StepWeight& weight) {
 void LocalSgd::synchronize() {
   if (steps_ == 0) return;
   const at::NoGradGuard no_grad;
-  // A rank counts by its mean weight of a step, so that ranks with unequal minibatches make no biased mean.
+  // (2): the mean weight of this rank's steps.
   const double weight = weight_ / static_cast<double>(steps_);
   fill_change(weight);
   reduce_change();
@@ -78,8 +78,8 @@ void LocalSgd::synchronize() {
   if (misweighed) fail_assumed_weights();
 }
 
-/// This rank's weighted change since the last average. Averaging parameters themselves would round more: their changes
-/// are small.
+/// This rank's weighted change since the last average. The mean of parameters would round more than the mean of their
+/// small changes.
 void LocalSgd::fill_change(double weight) {
   const auto fill = [&](std::size_t i, const at::Tensor& value) {
     at::Tensor change = change_->view(i);
@@ -104,7 +104,7 @@ void LocalSgd::move_to_mean(double mean_weight) {
   if (mean_weight == 0) return;  // no rank had a sample
   if (mean_weight != 1) change_->scale(1 / mean_weight);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    // With outer momentum (SlowMo) the mean change is the gradient of an outer optimizer.
+    // SlowMo: the mean change is the gradient of an outer optimizer with momentum.
     at::Tensor move = change_->view(i);
     if (!velocity_.empty()) move = velocity_[i].mul_(outer_momentum_).add_(move);
     parameters_[i].copy_(anchor_->view(i).add_(move));
@@ -126,7 +126,7 @@ std::vector<at::Tensor> LocalSgd::changes_of_buffers() const {
 
 NamedTensors LocalSgd::state() const {
   NamedTensors state;
-  // All ranks have the same velocity: one copy in the checkpoint is enough.
+  // All ranks have equal velocities: one copy in the checkpoint is enough.
   if (comm_->rank() != 0) return state;
   for (std::size_t i = 0; i < velocity_.size(); ++i) state.emplace_back(velocity_name(i), velocity_[i]);
   return state;

@@ -26,7 +26,7 @@
 namespace mn {
 namespace {
 
-/// Ranks that would draw the same random numbers draw different ones from now on; rank 0 goes on as one process would.
+/// From now on ranks draw different random numbers; rank 0 draws the numbers of a run on one process.
 void let_random_numbers_differ(Communicator& comm) {
   if (comm.size() == 1) return;
   // Ranks that a program has seeded differently keep their numbers.
@@ -50,7 +50,7 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
   keep_overflows_on_device();
   check_ = std::make_unique<ParameterCheck>(options_.check_parameters);
-  // With a trace the host waits for each phase, and its own times are right.
+  // With a trace the host waits for each phase, so the host's times are right.
   if (comm_->device().type != DeviceType::kCpu && !options_.trace) {
     waits_ = std::make_unique<DeviceTimer>(comm_->device());
   }
@@ -62,8 +62,9 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
 
 MultiNodeOptimizer::~MultiNodeOptimizer() = default;
 
-/// Else the host waits in each step for whether it is to be made: compression keeps what it did not send of the steps
-/// that are, and other optimizers have no kernels that do nothing.
+/// Lets the device decide which steps to leave out, if it can; else the host waits for the decision in each step. The
+/// host must decide with compression, which keeps residuals of the steps that are made, and with optimizers whose
+/// kernels cannot leave out a step.
 void MultiNodeOptimizer::keep_overflows_on_device() {
   if (!scaler_ || comm_->device().type == DeviceType::kCpu || options_.compression.kind != Compression::kNone) return;
   auto* const skips = dynamic_cast<SkipsOverflows*>(actual_.get());
@@ -83,7 +84,7 @@ void MultiNodeOptimizer::zero_grad() {
 }
 
 void MultiNodeOptimizer::announce_step(double samples) {
-  if (samples <= 0 || !set_->is_current()) return;  // the reduction learns of another set in the step
+  if (samples <= 0 || !set_->is_current()) return;  // step() will give the reduction the new set
   reduction_->announce([this, samples] { return weights_->ahead(samples, reduction_->gradients().watch()); });
 }
 
@@ -95,7 +96,7 @@ void MultiNodeOptimizer::step(double samples) {
   if (const auto weight = weights_->of_step(samples)) step_weighted(*weight);
 }
 
-/// Runs work that waits for communication, and counts its time as exposed communication.
+/// Runs `work`, which waits for communication, and counts its time as exposed communication.
 void MultiNodeOptimizer::wait(const char* what, const std::function<void()>& work) {
   const Trace::Scope scope(options_.trace.get(), what, Trace::Lane::kCompute);
   const auto begin = Trace::Clock::now();
@@ -113,7 +114,7 @@ void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
   weights_->forget();
   if (skips_ != nullptr) skips_->skip_if(scaler_->has_overflow());
   if (reduced.has_mean && reduced.finite) update();
-  // `finite` is of the reduced gradients, and so the same on all ranks: they skip the same steps and keep one scale.
+  // The reduced gradients decide `finite`, so all ranks skip equal steps and have equal scales.
   if (scaler_ && reduced.has_mean) {
     scaler_->update(reduced.finite);
     reduction_->averager().set_scale(scaler_->scale());
@@ -159,7 +160,7 @@ std::uint64_t MultiNodeOptimizer::bytes_sent() const noexcept {
 }
 
 std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
-  // Nested calls share a token: communication is on again when the last of them is gone.
+  // Nested calls share a token: backward sends again when its last holder is gone.
   auto token = no_sync_.lock();
   if (!token) token = std::make_shared<char>();
   no_sync_ = token;
@@ -174,7 +175,7 @@ void MultiNodeOptimizer::add_hook(const std::string& name, GradientHook hook) {
   if (taken)
     throw ArgumentError("the optimizer has a hook named \"" + name + "\" already: remove it or choose another name");
   hooks_.emplace_back(name, std::move(hook));
-  ++adoptions_;  // a CUDA graph has another set of hooks
+  ++adoptions_;  // a CUDA graph holds the old hooks
 }
 
 void MultiNodeOptimizer::remove_hook(const std::string& name) {

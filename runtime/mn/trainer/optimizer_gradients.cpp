@@ -1,11 +1,11 @@
 // The first half of a step: from this rank's gradients to the mean over ranks.
 //
-// (1) Between backward and the reduction nothing else may change gradients; the watch says what did.
-// (2) A mean that reduce_gradients() made is used by the next step unless zero_grad() or a new backward came between.
-// (3) With a GradScaler the mean is divided by the scale before anybody reads it, and all ranks see the same overflow.
-// (4) What scale_loss(loss, samples) has weighed is not weighed again, whichever optimizer's it was.
-// (5) With a closure every call of it ends in a reduction and in the mean loss: an optimizer that decides by them
-//     decides alike on all ranks.
+// (1) Gradients may not change between backward and the reduction; GradientWatch finds a change.
+// (2) The next step uses the mean of reduce_gradients(), unless zero_grad() or a new backward comes first.
+// (3) With a GradScaler the mean is divided by the scale before anybody reads it; all ranks see equal overflows.
+// (4) A loss that scale_loss(loss, samples) of any optimizer has weighed is not weighed again.
+// (5) Every call of a closure ends in a reduction and returns the mean loss, so the wrapped optimizer decides alike on
+//     all ranks.
 #include <mn/trainer/optimizer.hpp>
 
 #include <array>
@@ -62,7 +62,7 @@ std::string MultiNodeOptimizer::fault_of_frozen() const {
   return "";
 }
 
-/// Empty if gradients are as their backward left them. Once a step: the watch begins another comparison.
+/// Empty if no gradient has changed since its backward (1). Call it once a step, because it enqueues a comparison.
 std::string MultiNodeOptimizer::find_gradient_fault() {
   if (scaler_ && !scaler_->has_scaled() && reduction_->gradients().watch().backward_ran()) {
     return "the optimizer has a GradScaler, but the loss was not scaled: call optimizer->scale_loss(loss).backward()";
@@ -78,8 +78,8 @@ std::string MultiNodeOptimizer::change_of(std::size_t i) const {
          "or set OptimizerOptions::check_gradients to false";
 }
 
-/// Before a reduction, which tells all ranks. Sets what the gradients' losses add to `weight`. With double buffering a
-/// fault of the last step may still be kept.
+/// Finds this rank's fault before the reduction, which tells all ranks, and adds the losses to `weight`. With double
+/// buffering a fault of the last step may still be kept.
 void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   if (!faults_->any()) faults_->keep(fault_of_frozen());
   if (!faults_->any()) faults_->keep(find_gradient_fault());
@@ -87,15 +87,15 @@ void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   faults_->keep_error_of([&] { reduction_->check_promise(weight); });
 }
 
-/// Once a reduction has told all ranks of a fault that some have found: they throw the same error. None is kept if the
-/// error was thrown before, or if weights differ that no rank took to be equal.
+/// After a reduction: all ranks throw the fault of the first rank that keeps one. No rank keeps a fault if weights
+/// differ and no backward assumed equal weights.
 void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced) {
   if (!reduced.any_fault) return;
   if (reduced.misweighed) faults_->keep_error_of(fail_assumed_weights);
   faults_->throw_first(*group());
 }
 
-/// Whether the gradients are what reduce_gradients() has left.
+/// True if the gradients are the mean that reduce_gradients() has made (2).
 bool MultiNodeOptimizer::is_reduced() {
   if (!reduced_) return false;
   const GradientWatch& watch = reduction_->gradients().watch();
@@ -105,7 +105,7 @@ bool MultiNodeOptimizer::is_reduced() {
         "them after the last backward of a step");
   }
   if (reduced_->has_mean ? watch.keeps_reduced() : !watch.backward_ran()) return true;
-  reduced_.reset();  // the step was left out, and what it would have applied was dropped
+  reduced_.reset();  // the program left out the step and dropped the mean
   return false;
 }
 
@@ -127,7 +127,7 @@ void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
   reduced_ = reduced;
 }
 
-/// Says that training stands still. Gradients are means, so rank 0's are all ranks'.
+/// Warns that training stands still. Gradients are means, so rank 0 speaks for all ranks.
 void MultiNodeOptimizer::watch_overflows() {
   const std::int64_t skipped = scaler_->count_step();
   if (skipped == 0 || comm_->rank() != 0) return;
@@ -144,12 +144,12 @@ void MultiNodeOptimizer::watch_overflows() {
               "with --precision bf16 or fp32");
 }
 
-/// The closure's loss as the mean over ranks; leaves the mean gradients, as hooks change them.
+/// Calls the closure, reduces the gradients and runs the hooks. Returns the mean loss over ranks (5).
 at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, const StepWeight& weight) {
   const at::AutoGradMode with_gradients(true);
   const double unit = weights_->unit();
   const at::Tensor loss = closure();
-  weights_->set_unit(unit);  // of float16 gradients the closure's zero_grad() forgets it
+  weights_->set_unit(unit);  // the closure's zero_grad() forgets the unit of float16 gradients
   if (!loss.defined() || loss.numel() != 1)
     throw ArgumentError("a closure must return a loss, a tensor of one element");
   reduce_weighted(weight);
@@ -158,7 +158,7 @@ at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, const StepWe
   }
   std::array<double, 2> sums = {weight.own > 0 ? weight.own * loss.item<double>() : 0, weight.own};
   comm_->allreduce(std::span(sums));
-  return at::full({}, sums[0] / sums[1], at::kDouble);  // whatever dtype and device the ranks' own losses have
+  return at::full({}, sums[0] / sums[1], at::kDouble);  // one dtype and device for all ranks
 }
 
 at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, const StepWeight& weight) {

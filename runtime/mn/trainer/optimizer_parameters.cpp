@@ -1,8 +1,8 @@
-// The set of parameters, which a program may change between steps, and what is kept of each of them.
+// Follows the parameter set, which a program may change between steps.
 //
-// (1) What is new to the optimizer is broadcast once. Parameters that stay keep their residuals and velocities.
-// (2) A parameter that was trained and is frozen keeps its place in the buffer of gradients: it is left out of the
-//     reduction, and comes back without a message. A new set makes another buffer.
+// (1) A new parameter is broadcast once. Parameters that stay keep their residuals and velocities.
+// (2) A trained parameter that becomes frozen keeps its room in the buffer of gradients: the reduction leaves it out,
+//     and it comes back without a message. A new set of parameters needs a new buffer.
 #include <mn/trainer/optimizer.hpp>
 
 #include <algorithm>
@@ -33,26 +33,26 @@ void check_devices(const std::vector<at::Tensor>& parameters, const Communicator
 }  // namespace
 
 void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
-  // Those that stay have been the same on all ranks since they came.
+  // (1): parameters that stay are equal on all ranks already.
   const std::vector<at::Tensor> before = reduction_ ? reduction_->parameters() : std::vector<at::Tensor>();
   std::vector<at::Tensor> fresh = parameters, reduced = differentiable(parameters);
   std::erase_if(fresh, [&](const at::Tensor& parameter) { return index_in(before, parameter).has_value(); });
   std::erase_if(reduced, [&](const at::Tensor& p) { return !p.requires_grad() && (local_ || !index_in(before, p)); });
   check_devices(reduced, *comm_);
   comm_->broadcast_data(fresh);
-  // No error comes after this line: a set that can't be adopted leaves the optimizer as it was.
+  // No error comes after this line: if the set can't be adopted, the optimizer stays unchanged.
   ++adoptions_;
   earlier_bytes_ = bytes_sent();
   const std::vector<at::Tensor> sparse = sparse_parameters();
   NamedTensors kept = reduction_ ? renumbered(own_state(), before, parameters) : NamedTensors();
-  // All parameters, frozen ones too: follow_parameter_set() compares with what the program's groups hold.
+  // Frozen parameters too: follow_parameter_set() compares with the program's groups.
   set_->adopt(std::move(parameters));
   local_.reset();
   has_looked_ = false;
   if (options_.local_steps > 1) {
     local_ = std::make_unique<LocalSgd>(reduced, comm_, options_.local_steps, options_.outer_momentum, options_.trace);
     local_->average_also(buffers_);
-    // Each rank reduces its gradients alone.
+    // Local SGD: each rank reduces its gradients alone.
     if (!alone_) alone_ = comm_->split(comm_->rank(), 0);
   }
   weights_->set_narrow(std::ranges::any_of(reduced, [](const auto& p) { return p.scalar_type() == at::kHalf; }));
@@ -62,9 +62,9 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
 }
 
 void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse) {
-  SparseGradients::Flags known;
-  for (const at::Tensor& parameter : parameters) known.push_back(index_in(sparse, parameter).has_value());
-  // Gradients that no step has used carry what their losses weigh.
+  SparseGradients::Flags is_sparse;
+  for (const at::Tensor& parameter : parameters) is_sparse.push_back(index_in(sparse, parameter).has_value());
+  // The losses of gradients that no step has used keep their weights.
   GradientWatch::Backwards backwards;
   bool ran = false;
   if (reduction_) {
@@ -73,13 +73,13 @@ void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, cons
     ran = watch.backward_ran();
   }
   reduction_.reset();  // removes its hooks and views before the next one sets its own
-  reduction_ = create_gradient_reduction(std::move(parameters), known, group(), options_);
+  reduction_ = create_gradient_reduction(std::move(parameters), is_sparse, group(), options_);
   reduction_->gradients().watch().take_over(std::move(backwards), ran);
   if (scaler_) reduction_->averager().set_scale(scaler_->scale());
   reduction_->pause_while(no_sync_);
 }
 
-/// Those that are known for sparse gradients.
+/// The parameters that are known as sparse.
 std::vector<at::Tensor> MultiNodeOptimizer::sparse_parameters() const {
   std::vector<at::Tensor> sparse;
   for (std::size_t i = 0; reduction_ && i < reduction_->parameters().size(); ++i) {
@@ -88,7 +88,7 @@ std::vector<at::Tensor> MultiNodeOptimizer::sparse_parameters() const {
   return sparse;
 }
 
-/// After a step: makes a reduction without room for the gradients that have turned out to be sparse.
+/// After a step: makes a new reduction, if some gradients have turned out to be sparse and need no room in the buffer.
 void MultiNodeOptimizer::leave_sparse_outside() {
   if (!reduction_->gradients().is_too_large()) return;
   apply_pending();
@@ -124,7 +124,7 @@ void MultiNodeOptimizer::follow_parameter_set() {
     set_->remove_repeats();
     now = set_->listed();
   }
-  // Gradients that no step has used stay; those that are under way are applied.
+  // Gradients that no step has used stay; gradients under way are applied.
   const std::vector<at::Tensor> trained = differentiable(now);
   std::vector<at::Tensor> unused;
   for (const auto& parameter : trained) unused.push_back(std::exchange(parameter.mutable_grad(), {}));
@@ -140,7 +140,8 @@ void MultiNodeOptimizer::follow_parameter_set() {
   look_for_frozen();
 }
 
-/// Not when it is made: an earlier optimizer may be about to go.
+/// Throws if two optimizers have a parameter. Not called by the constructor: the earlier optimizer may be destroyed
+/// next.
 void MultiNodeOptimizer::check_alone() {
   if (std::exchange(has_looked_, true)) return;
   const auto shared = reduction_->gradients().taken_twice();
@@ -152,7 +153,7 @@ void MultiNodeOptimizer::check_alone() {
 
 NamedTensors MultiNodeOptimizer::own_state() const { return local_ ? local_->state() : reduction_->averager().state(); }
 
-/// By the index in the groups, whatever is frozen now.
+/// Tensors are named by the parameter's index in the groups, frozen parameters included.
 NamedTensors MultiNodeOptimizer::rank_state() const {
   return renumbered(own_state(), reduction_->parameters(), set_->all());
 }

@@ -21,7 +21,7 @@ std::uint64_t hash_of(const at::Tensor& parameter) {
   return hash64(std::span(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()));
 }
 
-/// The ranks whose hash is not the most frequent one; of equally frequent ones that of the lowest rank counts.
+/// The ranks whose hash is not the most frequent hash. If hashes are equally frequent, the lowest rank is right.
 std::vector<std::size_t> different_ranks(const std::vector<std::uint64_t>& hashes) {
   std::map<std::uint64_t, int> counts;
   for (const std::uint64_t hash : hashes) ++counts[hash];
@@ -43,7 +43,7 @@ std::string names_of(const std::vector<std::size_t>& ranks, const std::vector<nl
   return ranks.size() <= kMaxNamed ? text : text + " and " + std::to_string(ranks.size() - kMaxNamed) + " more";
 }
 
-/// Collective.
+/// Collective. Throws the DataError that names the first parameter that differs.
 [[noreturn]] void fail(const std::vector<at::Tensor>& parameters, const std::vector<std::uint64_t>& own,
                        std::int64_t updates, Communicator& comm) {
   const std::size_t count = own.size();

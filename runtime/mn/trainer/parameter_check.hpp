@@ -1,9 +1,9 @@
-/// Notices parameters that differ between the ranks.
+/// Finds parameters that differ between the ranks.
 ///
-/// Ranks begin with the same parameters and apply the same mean gradients, so they stay equal without a message. What
-/// breaks that (a hook or an extension that depends on the rank, faulty memory, processors that round differently)
-/// trains a mixture of models, and nothing else would say so.
-/// Cost of a comparison: a pass over the parameters, which come to the host, and one allreduce of 8 bytes.
+/// Ranks begin with equal parameters and apply equal mean gradients, so parameters stay equal without a message. A hook
+/// or an extension that depends on the rank, faulty memory or processors that round differently break this silently,
+/// and training goes on with a mixture of models. Cost of a comparison: a pass over the parameters, copied to the host,
+/// and one allreduce of 8 bytes.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ namespace mn {
 
 class ParameterCheck {
  public:
-  /// Compares after the first update and after each `every` more; 0: never.
+  /// Compares after the first update and every `every` updates; 0: never.
   explicit ParameterCheck(std::int64_t every) noexcept : every_(every) {}
 
-  /// Collective, after each update; in debug mode it always compares. Throws the same DataError on every rank, which
-  /// names ranks, hosts and the first parameter that differs.
+  /// Collective, after each update; in debug mode each call compares. If parameters differ, all ranks throw a DataError
+  /// that names ranks, hosts and the first parameter that differs.
   void after_update(const std::vector<at::Tensor>& parameters, Communicator& comm);
 
  private:

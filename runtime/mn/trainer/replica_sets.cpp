@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kNone = -1;
 
-/// The set of each rank.
+/// [ranks] number of the rank's set.
 std::vector<int> numbers_of(const std::vector<std::vector<int>>& sets, int ranks) {
   std::vector<int> numbers(static_cast<std::size_t>(ranks), kNone);
   for (std::size_t set = 0; set < sets.size(); ++set) {
@@ -52,7 +52,7 @@ ReplicaSet create_replica_set(Communicator& comm, const std::vector<std::vector<
 }
 
 bool resume_replica_sets(Communicator& comm, Trainer& trainer) {
-  // The first rank of a set speaks for it: a file system may show others a folder later.
+  // A set's first rank lists the checkpoints: a file system may show a new folder late on other nodes.
   const nlohmann::json own = trainer.is_root() ? nlohmann::json(iterations_in(trainer.out())) : nlohmann::json();
   std::optional<std::vector<std::int64_t>> common;
   for (const nlohmann::json& theirs : comm.allgather_obj(own)) {
@@ -66,7 +66,7 @@ bool resume_replica_sets(Communicator& comm, Trainer& trainer) {
     if (comm.rank() == 0) log_info("the replica sets have no checkpoint in common: training starts at the beginning");
     return false;
   }
-  // Not of that name where a save was killed as it replaced one.
+  // The folder may have a different name, if a save was killed while it replaced a checkpoint.
   const auto paths = find_checkpoints(trainer.out());
   const auto of_it = [&](const std::filesystem::path& path) { return checkpoint_iteration(path) == common->back(); };
   const auto found = std::ranges::find_if(paths, of_it);

@@ -1,6 +1,6 @@
-/// Models in parts: ranks that hold the same part are a replica set (ChainerMN's multi_node_snapshot(replica_sets)).
+/// Models in parts: the ranks that hold one part are a replica set (ChainerMN's multi_node_snapshot(replica_sets)).
 ///
-/// Each set has a communicator, a Trainer and a folder of checkpoints of its own:
+/// Each set has its own communicator, Trainer and folder of checkpoints:
 ///
 ///   const auto set = mn::create_replica_set(*comm, {{0, 2}, {1, 3}}, "result");
 ///   mn::Trainer trainer(set.comm, …, {.epochs = 9, .out = set.out});
@@ -20,21 +20,21 @@ namespace mn {
 
 class Trainer;
 
-/// What a rank trains with.
+/// The replica set of this rank.
 struct ReplicaSet {
   std::shared_ptr<Communicator> comm;  ///< the set's ranks, in rank order
-  int number = 0;                      ///< sets count as they were given, then ranks that none of them lists
+  int number = 0;                      ///< index in `replica_sets`; then the ranks that no set lists are numbered
   std::filesystem::path out;           ///< OUT/set-NUMBER
 };
 
-/// Collective over `comm`; all ranks give the same sets. A rank that no set lists is one by itself. Throws
-/// ArgumentError if two sets list a rank, or one that `comm` does not have.
+/// Collective over `comm`; all ranks pass equal `replica_sets`. A rank that no set lists becomes a set of one rank.
+/// Throws ArgumentError if two sets list a rank, or a set lists a rank that `comm` does not have.
 [[nodiscard]] ReplicaSet create_replica_set(Communicator& comm, const std::vector<std::vector<int>>& replica_sets,
                                             const std::filesystem::path& out);
 
-/// Collective over `comm`, each rank with the trainer of its set: all resume from the checkpoint of the newest
-/// iteration that every set has. Returns false if there is none: training starts at the beginning. Throws what
-/// Trainer::resume() throws.
+/// Collective over `comm`, each rank with the trainer of its set. All sets resume from their checkpoints of the newest
+/// iteration that every set has. Returns false if the sets have no common iteration: training starts at the beginning.
+/// Throws as Trainer::resume() does.
 bool resume_replica_sets(Communicator& comm, Trainer& trainer);
 
 }  // namespace mn
