@@ -15,7 +15,7 @@ struct Style {
 constexpr Style kPublished = {false, 5, 0.4};
 constexpr Style kBatchNorm = {true, 3, 0.2};
 
-/// Convolution, normalization if there is any, ReLU.
+/// Convolution, optional normalization, ReLU.
 class BasicConv2dImpl : public nn::Module {
  public:
   BasicConv2dImpl(const Style& style, nn::Conv2dOptions options)
@@ -134,7 +134,8 @@ class GoogLeNet : public Classifier {
   }
 
  private:
-  /// With batch normalization as torchvision, without it as Caffe's reference: small weights would fade away.
+  /// With batch normalization as in torchvision, without as in Caffe's reference, because small weights would fade
+  /// away.
   void initialize() {
     for (const auto& module : modules(/*include_self=*/false)) {
       if (auto* convolution = module->as<nn::Conv2d>()) initialize(convolution->weight, convolution->bias);

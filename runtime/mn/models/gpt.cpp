@@ -15,7 +15,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// As layer(x), which adds the bias in a pass of its own where x has three dimensions.
+/// Computes layer(x). Two dimensions, because libtorch adds the bias of a three-dimensional x in a second pass.
 torch::Tensor linear(const nn::Linear& layer, const torch::Tensor& x) {
   return torch::linear(x, layer->weight, layer->bias);
 }
@@ -30,7 +30,7 @@ class Attention : public nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x) {
     const std::int64_t n = x.size(0), length = x.size(1), width = x.size(2);
-    // split(): its backward writes the gradient once. That of a selected part would fill all of it, for each part.
+    // The backward of split() writes the gradient once; the backward of select() would fill all of it for each part.
     auto parts = linear(c_attn_, x).split(width, 2);
     for (auto& part : parts) part = part.view({n, length, heads_, width / heads_}).transpose(1, 2);
     const auto seen = torch::scaled_dot_product_attention(parts[0], parts[1], parts[2], /*attn_mask=*/{},
@@ -62,7 +62,7 @@ class Perceptron : public nn::Module {
   nn::Linear c_proj_;
 };
 
-/// Normalization comes before attention and perceptron, which add to what passes through.
+/// A layer: normalization and attention, then normalization and perceptron, each added to its input.
 class Layer : public nn::Module {
  public:
   explicit Layer(const GptOptions& options)
@@ -83,7 +83,8 @@ class Layer : public nn::Module {
   std::shared_ptr<Perceptron> mlp_;
 };
 
-/// Weights from N(0, 0.02²), those that add to what passes through all layers smaller by their number.
+/// Draws weights from N(0, 0.02²). Weights whose output is added to the residual stream are divided by the square
+/// root of their number.
 void initialize(nn::Module& model, std::int64_t layers) {
   const torch::NoGradGuard no_grad;
   const double narrow = 0.02 / std::sqrt(2.0 * static_cast<double>(layers));

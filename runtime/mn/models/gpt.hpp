@@ -19,7 +19,7 @@ namespace mn::models {
 /// The size of a Gpt.
 struct GptOptions {
   std::int64_t vocabulary = 0;  ///< tokens
-  std::int64_t context = 0;     ///< most tokens of an input
+  std::int64_t context = 0;     ///< largest number of tokens of an input
   std::int64_t layers = 4;      ///< each has attention and a perceptron
   std::int64_t heads = 4;       ///< in each layer's attention
   std::int64_t width = 128;     ///< width of the embeddings; a multiple of heads
@@ -33,8 +33,8 @@ class Gpt : public torch::nn::Module {
   /// Initialized from libtorch's random numbers. Throws ArgumentError unless the width is a multiple of the heads.
   explicit Gpt(const GptOptions& options);
 
-  /// (N, T) int64 → (N, T, vocabulary): the logits of each next token. T is at most options.context. With
-  /// `recompute`, the layers' activations are not kept, but computed again by backward.
+  /// (N, T) int64 → (N, T, vocabulary): the logits of each next token. T is at most options.context. With `recompute`
+  /// backward computes the layers' activations again, and they are not kept (recompute_activations()).
   [[nodiscard]] torch::Tensor forward(const torch::Tensor& tokens, bool recompute = false);
 
  private:
@@ -45,15 +45,15 @@ class Gpt : public torch::nn::Module {
   std::shared_ptr<torch::nn::LayerNormImpl> ln_f_;
 };
 
-/// How generate() draws tokens.
+/// Options of generate().
 struct Sampling {
-  std::int64_t length = 500;  ///< tokens
-  double temperature = 0.8;   ///< 0: always the likeliest
-  std::int64_t top_k = 0;     ///< draw from so many of the likeliest; 0: from all
+  std::int64_t length = 500;  ///< number of tokens
+  double temperature = 0.8;   ///< 0: always take the likeliest token
+  std::int64_t top_k = 0;     ///< draw from the top_k likeliest tokens; 0: from all tokens
   std::uint64_t seed = 0;     ///< for the choice of tokens
 };
 
-/// The tokens that follow `prompt`, which has at least one. The model is in evaluation mode.
+/// Draws the tokens after `prompt`, which has at least one token. The model must be in evaluation mode.
 [[nodiscard]] std::vector<std::int32_t> generate(Gpt& model, std::vector<std::int32_t> prompt, std::int64_t context,
                                                  const Sampling& how, torch::Device device);
 

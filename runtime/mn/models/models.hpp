@@ -10,20 +10,21 @@
 
 namespace mn::models {
 
-/// Those that create_model() takes.
+/// The names that create_model() takes.
 [[nodiscard]] std::vector<std::string> model_names();
 
-/// On the CPU, initialized from libtorch's random numbers. Throws UsageError that lists the known names.
+/// Makes the network on the CPU, initialized from libtorch's random numbers. Throws UsageError that lists the names if
+/// `name` is unknown.
 [[nodiscard]] std::shared_ptr<Classifier> create_model(const std::string& name, std::int64_t num_classes);
 
-/// Least height and width of the images that the network can take. Throws as create_model does.
+/// Smallest height and width of images that the network can take. Throws as create_model() does.
 [[nodiscard]] std::int64_t min_image_size(const std::string& name);
 
-/// The least such size at which a minibatch of one image can be trained on: below it, batch normalization would get a
-/// single value of a channel, which has no variance. Throws as create_model does.
+/// Smallest height and width at which a minibatch of one image can train: for smaller images batch normalization would
+/// get a single value of a channel, which has no variance. Throws as create_model() does.
 [[nodiscard]] std::int64_t min_image_size_alone(const std::string& name);
 
-/// A learning rate that suits SGD with momentum in steps of 256 samples. Throws as create_model does.
+/// A learning rate for SGD with momentum in steps of 256 samples. Throws as create_model() does.
 [[nodiscard]] double sgd_learning_rate(const std::string& name);
 
 }  // namespace mn::models

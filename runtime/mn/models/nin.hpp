@@ -8,7 +8,7 @@
 
 namespace mn::models {
 
-/// On the CPU, initialized from libtorch's random numbers.
+/// Makes the network on the CPU, initialized from libtorch's random numbers.
 [[nodiscard]] std::shared_ptr<Classifier> create_nin(std::int64_t num_classes);
 
 }  // namespace mn::models

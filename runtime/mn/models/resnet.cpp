@@ -14,7 +14,7 @@ nn::Conv2d biasless_convolution(std::int64_t in, std::int64_t out, std::int64_t 
   return nn::Conv2d(nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
-/// The shortcut where the shape changes: 0 is the convolution, 1 its normalization.
+/// The shortcut of a block that changes the shape: 0 is the convolution, 1 the normalization.
 nn::Sequential projection(std::int64_t in, std::int64_t out, std::int64_t stride) {
   return nn::Sequential(biasless_convolution(in, out, 1, stride), nn::BatchNorm2d(out));
 }
@@ -47,7 +47,7 @@ class BasicBlock : public nn::Module {
   nn::Sequential downsample_ = nullptr;
 };
 
-/// 1×1 to fewer channels, 3×3, 1×1 to four times as many.
+/// Convolutions 1×1 to fewer channels, 3×3, and 1×1 to four times the channels.
 class Bottleneck : public nn::Module {
  public:
   static constexpr std::int64_t kExpansion = 4;
@@ -82,7 +82,8 @@ class Bottleneck : public nn::Module {
   nn::Sequential downsample_ = nullptr;
 };
 
-/// What comes before the blocks: for large images, four times smaller ones; for small ones, as many pixels.
+/// The layers before the blocks. kLarge shrinks each side of an image to a quarter; kSmall keeps the sides of small
+/// images.
 enum class Stem : std::uint8_t { kLarge, kSmall };
 
 template <class Block>

@@ -8,11 +8,12 @@
 
 namespace mn::models {
 
-/// With two 3×3 convolutions in a block. All are made on the CPU, initialized from libtorch's random numbers.
+/// Blocks of two 3×3 convolutions. On the CPU, initialized from libtorch's random numbers.
 [[nodiscard]] std::shared_ptr<Classifier> create_resnet18(std::int64_t num_classes);
-/// With 1×1, 3×3 and 1×1 convolutions in a block.
+/// Blocks of 1×1, 3×3 and 1×1 convolutions. On the CPU, initialized from libtorch's random numbers.
 [[nodiscard]] std::shared_ptr<Classifier> create_resnet50(std::int64_t num_classes);
-/// For images of 32 × 32: begins with a 3×3 convolution of stride 1, without pooling.
+/// ResNet-18 for images of 32 × 32: begins with a 3×3 convolution of stride 1, without pooling. On the CPU, initialized
+/// from libtorch's random numbers.
 [[nodiscard]] std::shared_ptr<Classifier> create_small_resnet18(std::int64_t num_classes);
 
 }  // namespace mn::models

@@ -9,7 +9,7 @@
 
 namespace mn::models {
 
-/// On the CPU, initialized from libtorch's random numbers.
+/// Makes the network on the CPU, initialized from libtorch's random numbers.
 [[nodiscard]] std::shared_ptr<Classifier> create_small_vgg16(std::int64_t num_classes);
 
 }  // namespace mn::models
