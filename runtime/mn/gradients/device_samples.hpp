@@ -26,8 +26,7 @@ class DeviceSamples {
     at::Tensor on_host;  // page-locked
   };
 
-  /// `earlier` is the note of an object before, whose gradients of these parameters lay in another buffer; undefined
-  /// tensors: there was none.
+  /// `earlier` is the note of the parameters' gradients in an earlier buffer; undefined tensors: no buffer before.
   DeviceSamples(const FlatBuffer& gradients, std::size_t parameters, ChangeNote earlier);
 
   /// From now on a change of a gradient is found.

@@ -3,7 +3,7 @@
 /// Step k copies its gradients into one of two buffers, submits the reduction of the copy, and yields the mean of step
 /// k - 1. Updates are therefore one step stale: the first step yields no mean, and flush() yields the last step's mean.
 /// (1) One buffer is being reduced while the update reads the second buffer, which becomes free after the update.
-/// (2) At most one reduction is under way: reduce() calls flush(), which waits, before it submits the next reduction.
+/// (2) At most one reduction is under way: reduce() waits in flush() before submitting the next reduction.
 /// Cost of a step: one copy of the gradients and one collective. Memory: two more buffers of the gradients' size.
 #pragma once
 

@@ -6,8 +6,8 @@
 ///     copies into the buffer. Sparse gradients stay outside (sparse_gradients.hpp); the buffer has no room for
 ///     gradients of parameters that were known as sparse when the buffer was made.
 /// (2) Every rank learns which gradients exist on any rank (StepAgreement), so all ranks update equal parameters.
-/// (3) A gradient that the program keeps beyond zero_grad() keeps its values: before a new gradient takes the memory,
-///     the kept tensor moves out (FlatBuffer::let_go()). All gradients move out when the buffer is destroyed.
+/// (3) If the program keeps a gradient beyond zero_grad(), the tensor keeps its values: it moves out before a new
+///     gradient takes the memory (FlatBuffer::let_go()). All gradients move out when the buffer is destroyed.
 /// Cost of a step: one copy of each gradient, and a pass over the buffer on a rank whose weight is not 1. Memory: the
 /// gradients, and one gradient more during backward.
 #pragma once
@@ -54,7 +54,7 @@ class GradientBuffer {
   [[nodiscard]] const FlatBuffer& flat() const noexcept { return *flat_; }
   /// The tensors from which a FlatBuffer of equal layout is made.
   [[nodiscard]] std::vector<at::Tensor> inside() const { return without_sparse(parameters_, outside_); }
-  /// For tasks that outlive this object.
+  /// The buffer for tasks, which may outlive this object.
   [[nodiscard]] const std::shared_ptr<FlatBuffer>& shared_flat() noexcept { return flat_; }
   /// The watch over changes of these gradients.
   [[nodiscard]] GradientWatch& watch() noexcept { return *watch_; }
@@ -110,7 +110,7 @@ class GradientBuffer {
   std::vector<std::optional<std::uint32_t>> ready_version_;  // [parameters] version of the view at mark_ready()
   bool weighed_early_ = false;                               // all ready gradients have had weigh_early()
   std::shared_ptr<GradientWatch> watch_;
-  std::unique_ptr<ReadyHooks> hooks_;  // refer to flat_ and watch_, not to this object, which can move
+  std::unique_ptr<ReadyHooks> hooks_;  // refer to flat_ and watch_ only, because this object can move
 };
 
 }  // namespace mn

@@ -32,12 +32,12 @@ class GradientReduction {
   virtual void train_only(const std::vector<bool>& parameters) { gradients_->train_only(parameters); }
   /// Every gradient becomes None.
   virtual void clear() { gradients_->clear(); }
-  /// Local. Promises that one backward follows and then reduce() with the weight that `weight` returns, and that no
-  /// gradient changes in between.
+  /// Local. Promises one backward and then reduce() with the result of `weight`, without a change of gradients in
+  /// between.
   virtual void announce(StepPromise::Weight /*weight*/) {}
   /// Local. True if the ranks may have overwritten gradients of an announced step with their mean.
   [[nodiscard]] virtual bool has_given_away() const { return false; }
-  /// Local, before reduce(). Throws UsageError if this rank has broken its promise after ranks have relied on it.
+  /// Local, before reduce(). Throws UsageError if this rank has broken a promise on which ranks have relied.
   virtual void check_promise(const StepWeight& /*weight*/) const {}
   /// Makes the gradients the mean over ranks: Σ factorᵣ gᵣ / Σ divisorᵣ. `has_fault` tells all ranks that this rank has
   /// found a fault.
@@ -58,7 +58,7 @@ class GradientReduction {
 
   /// The averager, which counts bytes and keeps the residuals of compression.
   [[nodiscard]] GradientAverager& averager() noexcept { return *averager_; }
-  /// Bytes of gradients that this rank has passed to collectives.
+  /// Bytes of gradients that this rank's collective calls have sent.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept {
     return averager_->bytes_sent() + gradients_->sparse().bytes_sent();
   }

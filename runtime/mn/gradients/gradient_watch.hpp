@@ -2,10 +2,9 @@
 ///
 /// Until the step, a gradient is one rank's own. Clipping or scaling it then gives a wrong mean, silently.
 /// (1) Each gradient is recorded in its hook, after backward has accumulated it, and compared before the reduction.
-/// (2) A replaced tensor and a write that torch counts (the tensor's version) are always found. A write that torch does
-///     not count, such as libtorch's clip_grad_norm_ makes (`grad().data()`), is found if it changes one of a few
-///     compared elements; on a device it is found a step late (device_samples.hpp). kAll compares a hash of all
-///     elements, and waits for a device.
+/// (2) A replaced tensor and a write that torch counts (the tensor's version) are always found. A write past torch's
+///     count (`grad().data()`, as in libtorch's clip_grad_norm_) is found if one of a few compared elements changes, on
+///     a device a step late (device_samples.hpp). kAll compares a hash of all elements, and waits for a device.
 /// Cost: kSome reads a few elements of each gradient twice a step; kAll passes over all gradients twice.
 #pragma once
 

@@ -1,7 +1,7 @@
 /// Reduces gradients within a node while slower ranks are still in backward.
 ///
 /// Works in place on the gradients of all ranks, which lie in shared memory (comm/shared_reducer.hpp). In an announced
-/// step backward publishes each final gradient; a rank that has finished its backward reduces the gradients that all
+/// step backward publishes each final gradient; a rank without backward work left reduces the gradients that all
 /// ranks have published. So a fast rank works instead of waiting, without a thread.
 /// (1) Messages are published in memory order, which is the order of backward: a prefix, which grows until the step.
 /// (2) A published gradient is final: any rank may already have overwritten it with the mean (StepPromise).

@@ -116,7 +116,7 @@ void OverlappedReduction::ready(std::size_t i) {
   if (may_launch()) launch_early();
 }
 
-/// On a GPU a bucket is read on the stream of its last gradient, so all gradients must be written on one stream.
+/// On a GPU the stream of the last gradient reads the bucket, so one stream must write all gradients.
 void OverlappedReduction::look_at_stream() {
   if (comm_->device().type == DeviceType::kCpu) return;
   const c10::Stream stream = current_stream(comm_->device());
@@ -253,8 +253,8 @@ void OverlappedReduction::train_only(const std::vector<bool>& parameters) {
 
 void OverlappedReduction::clear() {
   if (has_given_away()) StepPromise::fail("zero_grad() came before that step");
-  // After a backward without a step, this rank may have launched buckets that another rank has not. (1): they count as
-  // this step's buckets, and their result is not used.
+  // After a backward without a step, ranks may have launched different numbers of buckets. (1): the buckets count for
+  // this step, and the results are not used.
   disturbed_ = launched_ > 0;
   finish_copies();  // after a backward that threw
   gradients_->clear();

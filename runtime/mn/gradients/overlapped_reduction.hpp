@@ -76,7 +76,7 @@ class OverlappedReduction : public GradientReduction {
   void learn_order();
   void drain();
 
-  /// The memory of reductions, which tasks keep alive.
+  /// The memory of reductions. Tasks keep it alive.
   struct Shared {
     std::shared_ptr<FlatBuffer> own;        // this rank's gradients
     std::unique_ptr<FlatBuffer> copy = {};  // null until (5)

@@ -1,8 +1,8 @@
-/// The buckets of a flat buffer, and which of them backward has completed in this step.
+/// The buckets of a flat buffer, and the progress of backward in each bucket.
 ///
-/// (1) A bucket is complete if all its gradients are ready: each has had as many parts as in the last step that made
-///     it. A block that recompute_activations() runs several times makes a gradient in several parts, as several
-///     backwards do.
+/// (1) A bucket is complete if all its gradients are ready. A gradient is ready after as many parts as in the step of
+///     the last such gradient: several backwards, or a block that recompute_activations() runs several times, make a
+///     gradient in several parts.
 /// (2) Gradients outside the buffer and of frozen parameters are always ready.
 #pragma once
 
@@ -27,7 +27,7 @@ class ReadyBuckets {
   bool add_part(std::size_t i) { return ++parts_seen_[i] >= parts_expected_[i]; }
   /// Gradient i is ready. Call it once a step for each gradient in the buffer.
   void add_ready(std::size_t i);
-  /// The parts of this step are the parts that the next step expects.
+  /// The next step expects the parts of this step.
   void expect_parts();
 
   [[nodiscard]] std::size_t count() const noexcept { return buckets_.size(); }
@@ -37,7 +37,7 @@ class ReadyBuckets {
   /// The bucket of gradient i.
   [[nodiscard]] std::size_t bucket_of(std::size_t i) const { return bucket_of_[i]; }
   [[nodiscard]] bool is_complete(std::size_t b) const { return missing_[b] == 0; }
-  /// The parameters in the order in which their gradients became ready in this step.
+  /// The parameters, in the order of add_ready() in this step.
   [[nodiscard]] const std::vector<std::size_t>& order() const noexcept { return order_; }
 
  private:

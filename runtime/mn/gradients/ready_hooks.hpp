@@ -14,7 +14,7 @@ namespace mn {
 /// slot for such a hook in each parameter: the new hook calls the earlier hook first, and the destructor restores it.
 class ReadyHooks {
  public:
-  /// `ready(i)` runs on backward's thread. `moves`: `ready` moves gradients, which only one living object may do.
+  /// `ready(i)` runs on backward's thread. `moves`: `ready` moves gradients; only one living object may move them.
   ReadyHooks(const std::vector<at::Tensor>& parameters, std::function<void(std::size_t i)> ready, bool moves = false);
   ~ReadyHooks();
   ReadyHooks(const ReadyHooks&) = delete;

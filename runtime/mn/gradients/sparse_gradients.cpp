@@ -33,7 +33,7 @@ at::Tensor sum_rows(const at::Tensor& indices, const at::Tensor& values, const a
 
 at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.contiguous().flatten().view(at::kByte); }
 
-/// Copies the next tensor out of a message, where it may begin at any byte, and moves `first` to its end.
+/// Copies the tensor at byte `first` of a message, whose alignment may be wrong, and moves `first` to the next tensor.
 at::Tensor next_in(const at::Tensor& message, std::int64_t& first, at::IntArrayRef shape, at::ScalarType dtype) {
   const std::int64_t bytes = c10::multiply_integers(shape) * static_cast<std::int64_t>(c10::elementSize(dtype));
   return message.narrow(0, std::exchange(first, first + bytes), bytes).clone().view(dtype).view(shape);

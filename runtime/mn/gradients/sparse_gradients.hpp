@@ -38,11 +38,11 @@ class SparseGradients {
   /// Collective: Σ factorᵣ gᵣ / Σ divisorᵣ for the known parameters of which any rank has a gradient. `divisor` is
   /// the mean over ranks.
   [[nodiscard]] Gradients mean(const Own& own, double divisor);
-  /// Bytes of gradients that this rank has passed to collectives.
+  /// Bytes of gradients that this rank's collective calls have sent.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
  private:
-  /// A rank's description of its gradient of one parameter, as the ranks exchange it.
+  /// A rank's description of its gradient of one parameter. The ranks exchange descriptions.
   struct Part {
     enum Form : std::int64_t { kNone, kSparse, kDense, kMisshapen, kNotFinite } form = kNone;
     std::int64_t entries = 0, sparse_dims = 0;

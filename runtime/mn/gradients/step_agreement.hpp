@@ -34,7 +34,7 @@ class StepAgreement {
   StepAgreement(const StepWeight& weight, std::size_t gradients, const Signals& signals);
   /// This rank has gradient i in its buffer.
   void add(std::size_t i) { numbers_[kNumbers + i] = 1; }
-  /// This rank has a sparse gradient of a parameter that was not known as sparse.
+  /// This rank has a sparse gradient of a parameter that is not known as sparse yet.
   void add_new_sparse() { numbers_[4] = 1; }
 
   /// Elements of the tail that buffers on the communicator's device need.

@@ -24,13 +24,13 @@ constexpr std::size_t kOwnTensors = 2;  // the buffer's references to one storag
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kGroupAlignment - 1) / kGroupAlignment * kGroupAlignment; }
 
-/// The parameter's own memory order if its memory has no gaps, else the contiguous one.
+/// The parameter's memory order; the contiguous order if the parameter's memory has gaps.
 std::vector<std::int64_t> strides_for(const at::Tensor& parameter) {
   if (parameter.is_non_overlapping_and_dense()) return parameter.strides().vec();
   return at::empty(parameter.sizes(), at::TensorOptions(at::kMeta)).strides().vec();
 }
 
-/// A tensor over memory that it does not own. The device is given, because libtorch would ask CUDA for the owner of
+/// A tensor that does not own its memory. The device is given, because libtorch would ask CUDA for the owner of
 /// `data`, and CUDA knows no owner of an empty tail at the end of the memory.
 at::Tensor tensor_at(std::byte* data, at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype,
                      c10::Device device) {
@@ -54,7 +54,7 @@ at::ScalarType tail_dtype(const std::vector<at::Tensor>& parameters) {
   return std::ranges::any_of(parameters, is_wide) ? at::kDouble : at::kFloat;
 }
 
-/// Parameters by dtype. The key's bool is true for the tail's dtype, which so comes last.
+/// Parameters by dtype. The key's bool is true for the tail's dtype, to sort it last.
 using Groups = std::map<std::pair<bool, at::ScalarType>, std::vector<std::size_t>>;
 
 Groups group_by_dtype(const std::vector<at::Tensor>& parameters, std::span<const std::size_t> order) {
@@ -97,7 +97,7 @@ FlatBuffer::FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t ta
   is_sent_.assign(messages_.size(), true);
 }
 
-/// The memory of one dtype: at `host`, or new on the device. Returns where it begins.
+/// Adds the memory of one dtype: at `host`, or new on the device. Returns the memory's address.
 std::byte* FlatBuffer::add_flat(std::int64_t count, at::ScalarType dtype, std::byte* host) {
   const auto options = at::TensorOptions(dtype).device(device_);
   flats_.push_back(device_.is_cpu() ? at::from_blob(host, {count}, options) : at::zeros({count}, options));

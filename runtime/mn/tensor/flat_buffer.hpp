@@ -1,13 +1,12 @@
-/// One piece of memory with a tensor (view) for each parameter, so that a reduction passes over memory once and copies
-/// nothing.
+/// One piece of memory with a tensor (view) for each parameter: a reduction passes over memory once, without copies.
 ///
-/// Layout: tensors of one dtype follow each other in the given order; dtypes begin at multiples of 64 bytes. The tail,
-/// numbers that travel with the gradients, ends the buffer. It is float64 if any parameter is float64, else float32;
-/// the parameters of its dtype come last.
+/// Layout: the tensors of one dtype are adjacent, in the given order; dtypes begin at multiples of 64 bytes. The tail,
+/// numbers that travel with the gradients, ends the buffer. The tail is float64 if any parameter is float64, else
+/// float32; the parameters of the tail's dtype come last.
 /// (1) Message m is contiguous; messages lie in memory in the order of their indices, the tail last.
 /// (2) A view has its parameter's shape, dtype and memory order (channels_last too), and a version counter of its own.
 /// (3) The layout depends on shapes, dtypes and `order` alone, so it is equal on all ranks.
-/// (4) A view that the program holds, or a view of it, keeps its values when its memory is written anew or freed: the
+/// (4) A tensor of the buffer that the program holds keeps its values when the buffer is written anew or freed: the
 ///     tensor object moves to memory of its own.
 #pragma once
 
@@ -44,7 +43,7 @@ class FlatBuffer {
   [[nodiscard]] double without_rounding(double mean) const;
   /// A message for each parameter and one for the tail, in memory order.
   [[nodiscard]] std::span<const BufferView> messages() const noexcept { return messages_; }
-  /// The messages of [first, first + count) that a reduction sends: all but the ones that send_only() leaves out.
+  /// The messages of [first, first + count) that a reduction sends: all that send_only() has not left out.
   [[nodiscard]] std::vector<BufferView> sent(std::size_t first, std::size_t count) const;
   /// From now on messages of parameters whose flag is false are left out; they become zero.
   void send_only(const std::vector<bool>& parameters);
@@ -66,7 +65,7 @@ class FlatBuffer {
 
   /// Multiplies every element, also in the tail.
   void scale(double factor);
-  /// Copies messages [first, first + count) of `other`, which has an equal layout, times `factor`.
+  /// Copies messages [first, first + count) of `other`, times `factor`. Both buffers have equal layouts.
   void copy_from(const FlatBuffer& other, std::size_t first, std::size_t count, double factor = 1);
   void copy_from(const FlatBuffer& other) { copy_from(other, 0, messages_.size()); }
 

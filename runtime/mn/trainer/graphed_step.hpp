@@ -1,5 +1,4 @@
-/// A training step whose work on the GPU is one CUDA graph, which the host launches with one call. It pays for short
-/// steps.
+/// A training step as one CUDA graph: the host launches all work on the GPU with one call. It pays for short steps.
 ///
 ///   GraphedStep graph(optimizer);
 ///   const auto loss = graph.run({images, labels}, {samples}, [&](const std::vector<at::Tensor>& inputs) {
@@ -37,7 +36,7 @@ class Capturable;
 class DeviceGraph;
 class MultiNodeOptimizer;
 
-/// Makes the steps of one optimizer, and the graph of these steps.
+/// Makes the steps of one optimizer, and their graph.
 class GraphedStep {
  public:
   /// A whole step on these inputs, from zero_grad() to step(). Returns the results that the program reads.

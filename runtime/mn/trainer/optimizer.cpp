@@ -45,7 +45,7 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
       faults_(std::make_unique<StepFaults>()),
       weights_(std::make_unique<StepWeights>(comm_, options_.loss_ranks)) {
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
-  // Checked before the first collective call: all ranks have the same options, so all throw.
+  // Before the first collective call: all ranks have equal options, so all ranks throw.
   check_options(options_);
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
   keep_overflows_on_device();

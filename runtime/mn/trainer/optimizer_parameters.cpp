@@ -72,7 +72,7 @@ void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, cons
     backwards = watch.backwards();
     ran = watch.backward_ran();
   }
-  reduction_.reset();  // removes its hooks and views before the next one sets its own
+  reduction_.reset();  // its hooks and views go before the new reduction sets new ones
   reduction_ = create_gradient_reduction(std::move(parameters), is_sparse, group(), options_);
   reduction_->gradients().watch().take_over(std::move(backwards), ran);
   if (scaler_) reduction_->averager().set_scale(scaler_->scale());

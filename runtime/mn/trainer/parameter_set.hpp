@@ -1,8 +1,7 @@
 /// The parameters of a torch optimizer's groups, which a program may change between steps.
 ///
-/// (1) all() is what the groups listed at the last adopt(); is_current() compares it with the groups of now.
-/// (2) Of the parameters that require a gradient, those whose gradients are reduced are trained(); the differentiable
-///     ones that require none are frozen().
+/// (1) all() has the parameters of the last adopt(); is_current() compares all() with the groups.
+/// (2) trained() has the reduced parameters with requires_grad, frozen() the differentiable parameters without.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +24,12 @@ class ParameterSet {
   [[nodiscard]] std::vector<at::Tensor> listed() const;
   /// Leaves each parameter in the first group that lists it: libtorch's modules list a shared parameter twice.
   void remove_repeats();
-  /// True if the groups list all(), and each parameter requires a gradient as it did at the last sort().
+  /// True if the groups list all(), and no parameter's requires_grad has changed since the last sort().
   [[nodiscard]] bool is_current() const;
 
   /// From now on `parameters` are all().
   void adopt(std::vector<at::Tensor> parameters) { all_ = std::move(parameters); }
-  /// No parameter is known, so that is_current() is false.
+  /// Empties all(), which makes is_current() false.
   void forget() noexcept { all_.clear(); }
   /// Sorts all() into trained() and frozen(). `reduced` are the parameters that have a place in the reduction.
   void sort(const std::vector<at::Tensor>& reduced);
@@ -44,7 +43,7 @@ class ParameterSet {
   std::vector<at::Tensor> all_, trained_, frozen_;
 };
 
-/// True if both lists have the same tensors in the same order.
+/// True if both lists have equal tensor objects in equal order.
 [[nodiscard]] bool are_same(const std::vector<at::Tensor>& some, const std::vector<at::Tensor>& others);
 
 /// The index of `tensor` in `all`, if `all` has it.

@@ -1,7 +1,7 @@
-/// A fault that one rank finds in its step, and the error that all ranks throw for it.
+/// Faults of a step: one rank finds a fault, and all ranks throw the error.
 ///
-/// A rank that throws alone leaves the others waiting in a collective call. So a rank keeps its fault, the reduction of
-/// the step tells the other ranks that there is one, and then all ranks throw the same error.
+/// If one rank threw alone, its peers would wait forever in a collective call. So the rank keeps its fault, the step's
+/// reduction tells all ranks of it, and then all ranks throw equal errors.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ class StepFaults {
   void keep_error_of(const std::function<void()>& check);
   /// No fault is kept.
   void forget() { fault_ = {}; }
-  /// Collective over `ranks`: all throw the fault of the first rank that keeps one, and forget their own. Returns if no
-  /// rank keeps a fault.
+  /// Collective over `ranks`. All ranks throw the fault of the first rank with a fault, and forget theirs. Returns if
+  /// no rank has a fault.
   void throw_first(Communicator& ranks);
 
  private:

@@ -46,7 +46,7 @@ class GradientAverager {
   /// element that overflows arrives as infinity or NaN, so that the GradScaler lowers the scale.
   virtual void set_scale(double /*scale*/) {}
 
-  /// Adds buffers that were passed to a collective, in this class or elsewhere, to bytes_sent(); returns their bytes.
+  /// Adds the bytes of buffers that a collective call has sent to bytes_sent(), and returns these bytes.
   std::uint64_t count_bytes(std::span<const BufferView> sent) noexcept;
   void count_bytes(std::uint64_t bytes) noexcept { bytes_sent_ += bytes; }
   /// Bytes that this rank has passed to collectives.

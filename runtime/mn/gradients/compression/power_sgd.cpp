@@ -31,7 +31,7 @@ std::vector<bool> worth_factoring(const std::vector<at::Tensor>& parameters, std
 
 std::string q_name(std::size_t i) { return "q." + std::to_string(i); }
 
-/// Views of these shapes that follow each other in `memory`.
+/// Views of the given shapes, one after the next in `memory`.
 std::vector<at::Tensor> pieces(const at::Tensor& memory, const std::vector<at::Tensor>& shapes) {
   std::vector<at::Tensor> parts;
   std::int64_t first = 0;
