@@ -1,11 +1,14 @@
 #include <mn/gradients/bucket_tuner.hpp>
 
 #include <algorithm>
+#include <cassert>
 
 namespace mn {
 
 BucketTuner::BucketTuner(std::vector<std::size_t> candidates, Device device)
-    : candidates_(std::move(candidates)), device_(device), spans_(candidates_.size()), done_(candidates_.size() < 2) {}
+    : candidates_(std::move(candidates)), device_(device), spans_(candidates_.size()), done_(candidates_.size() < 2) {
+  assert(!candidates_.empty());
+}
 
 void BucketTuner::start_over() { steps_ = 0; }
 

@@ -1,5 +1,6 @@
 #include <mn/gradients/double_buffered_reduction.hpp>
 
+#include <cassert>
 #include <exception>
 #include <utility>
 
@@ -48,6 +49,7 @@ ReductionResult DoubleBufferedReduction::reduce(const StepWeight& weight, bool h
   next->agreement = std::move(agreement);
   // (2)
   const ReductionResult last = flush();
+  assert(!started_);  // (2)
   background_->submit([next, messages, divisor = weight.divisor](Communicator& comm) {
     next->averager->allreduce(*next->buffer, 0, messages, divisor, comm);
   });

@@ -1,5 +1,6 @@
 #include <mn/gradients/gradient_buffer.hpp>
 
+#include <cassert>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -86,6 +87,7 @@ void GradientBuffer::forget_ready() {
 }
 
 void GradientBuffer::weigh_early(std::size_t i, double factor) {
+  assert(is_ready(i));
   const at::NoGradGuard no_grad;
   flat_->view(i).mul_(factor);
   ready_version_[i] = flat_->view(i)._version();

@@ -1,6 +1,7 @@
 #include <mn/gradients/overlapped_reduction.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <exception>
 #include <span>
 #include <utility>
@@ -153,6 +154,7 @@ void OverlappedReduction::launch_early() {
 }
 
 void OverlappedReduction::launch(std::size_t bucket, double factor) {
+  assert(bucket == launched_);  // (1)
   submit_messages(buckets_.bucket(bucket).first, buckets_.bucket(bucket).count, factor);
   launched_ = bucket + 1;
 }

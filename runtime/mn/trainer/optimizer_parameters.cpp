@@ -144,7 +144,7 @@ void MultiNodeOptimizer::follow_parameter_set() {
 /// next.
 void MultiNodeOptimizer::check_alone() {
   if (std::exchange(has_looked_, true)) return;
-  const auto shared = reduction_->gradients().taken_twice();
+  const auto shared = reduction_->gradients().moved_twice();
   if (!shared) return;
   throw UsageError(tensor_name(reduction_->parameters()[*shared], *shared) +
                    " is also another multi-node optimizer's, which moves the gradient to a buffer of its own: give " +
