@@ -221,7 +221,7 @@ TEST_P(CompressionTest, AResumeContinuesWithTheResiduals) {
   after.train(5, 10);
   EXPECT_EQ(bytes_of(after.net.parameters()), bytes_of(whole.net.parameters()));
   if (comm_->size() > 1) {
-    EXPECT_THROW(after.optimizer->load_rank_state({{"lost.0", torch::zeros({1})}}), DataError);
+    EXPECT_THROW(after.optimizer->load_rank_state({{"residual.0", torch::zeros({1})}}), DataError);
   }
 }
 

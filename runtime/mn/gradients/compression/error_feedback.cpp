@@ -21,8 +21,6 @@ namespace mn {
 namespace {
 
 std::string residual_name(std::size_t i) { return "residual." + std::to_string(i); }
-/// The name in earlier checkpoints, whose residuals have the scale of the gradients.
-std::string scaled_name(std::size_t i) { return "lost." + std::to_string(i); }
 
 }  // namespace
 
@@ -115,11 +113,8 @@ void ErrorFeedback::load_state(const NamedTensors& state) {
   const std::map<std::string, at::Tensor> tensors(state.begin(), state.end());
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
     if (!compressed_[i]) continue;
-    auto found = tensors.find(residual_name(i));
-    // Earlier versions stored residuals with the loss scale in them.
-    const bool scaled = found == tensors.end();
-    if (scaled) found = tensors.find(scaled_name(i));
-    if (found == tensors.end()) {  // the training before did not compress it
+    const auto found = tensors.find(residual_name(i));
+    if (found == tensors.end()) {  // the training before did not compress this gradient
       residuals_[i].zero_();
       continue;
     }
@@ -129,7 +124,6 @@ void ErrorFeedback::load_state(const NamedTensors& state) {
                       true);
     }
     residuals_[i].copy_(found->second);
-    if (scaled) residuals_[i].div_(scale_);
   }
 }
 
