@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <vector>
 
-#include <mn/comm/bucket.hpp>
+#include <mn/gradients/bucket.hpp>
 #include <mn/gradients/gradient_buffer.hpp>
 
 namespace mn {
