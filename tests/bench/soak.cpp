@@ -67,7 +67,7 @@ std::int64_t descriptors() {
 Figures look(const Trainer& trainer, double seconds, std::int64_t steps) {
   const auto saved = find_checkpoints(trainer.out());
   return {seconds * 1e3 / static_cast<double>(steps), test::resident_bytes(), descriptors(),
-          saved.empty() ? 0 : size_of(saved.front() / kManifestName)};
+          saved.empty() ? 0 : size_of(saved.front() / kCheckpointManifestName)};
 }
 
 void print(const Trainer& trainer, const Figures& now) {

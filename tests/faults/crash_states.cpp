@@ -98,7 +98,7 @@ class Checker {
   /// What the job has written by these names is what a checkpoint may hold.
   void note_manifests(const Tree& tree) {
     for (const auto& [path, content] : tree) {
-      if (path.ends_with(std::string("/") + kManifestName)) manifests_.insert(content);
+      if (path.ends_with(std::string("/") + kCheckpointManifestName)) manifests_.insert(content);
     }
   }
 

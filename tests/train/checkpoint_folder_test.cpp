@@ -1,7 +1,5 @@
 // The checkpoints of an output folder: which are written, found and kept.
-#include <chrono>
 #include <cmath>
-#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,6 +22,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using toy::make_checkpoints;
 using toy::on_rank_zero;
 using toy::ToyJob;
 using toy::world;
@@ -45,7 +44,7 @@ TEST_F(CheckpointFolderTest, ADamagedNewestFallsBackToTheOneBefore) {
   }
   EXPECT_EQ(job.trainer->run(), 0);
   if (world()->rank() == 0) {
-    const auto shard = checkpoint_path(folder_.path(), 9) / shard_name(0, world()->size());
+    const auto shard = checkpoint_path(folder_.path(), 9) / checkpoint_shard_name(0, world()->size());
     std::filesystem::resize_file(shard, std::filesystem::file_size(shard) - 5);
   }
   world()->barrier();
@@ -82,40 +81,12 @@ TEST_F(CheckpointFolderTest, OnlyTheNewestAreKept) {
   EXPECT_THROW(extensions::Snapshot(0), UsageError);
 }
 
-void make_checkpoint(const std::filesystem::path& path, const std::string& manifest) {
-  std::filesystem::create_directories(path);
-  write_file(path / shard_name(0, 1), "");
-  write_file(path / kManifestName, manifest);
-}
-
-/// Checkpoints that can be found, not read. Collective.
-void make_checkpoints(const std::filesystem::path& out, std::initializer_list<int> iterations,
-                      const std::string& manifest = "of another") {
-  on_rank_zero([&] {
-    for (const int iteration : iterations) make_checkpoint(checkpoint_path(out, iteration), manifest);
-  });
-}
-
-/// What lies below a folder, with the files' content.
-std::map<std::string, std::string> tree_of(const std::filesystem::path& folder) {
-  std::map<std::string, std::string> tree;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    std::string& content = tree[entry.path().lexically_relative(folder).string()];
-    if (entry.is_symlink()) {
-      content = std::filesystem::read_symlink(entry.path()).string();
-    } else if (entry.is_regular_file()) {
-      content = read_file(entry.path());
-    }
-  }
-  return tree;
-}
-
 /// A file server's error is one, and no checkpoint is taken for absent because of it.
 TEST_F(CheckpointFolderTest, WhatCannotBeSeenIsNotAbsent) {
   make_checkpoints(folder_.path(), {100, 200, 300});
   const auto newest = checkpoint_path(folder_.path(), 300);
   const auto names_all = testing::SizeIs(3);
-  for (const std::string& end : {"step-00000300/" + std::string(kManifestName), std::string("/ckpt")}) {
+  for (const std::string& end : {"step-00000300/" + std::string(kCheckpointManifestName), std::string("/ckpt")}) {
     const auto says_so = testing::AllOf(HasSubstr(end), HasSubstr("Stale file handle"), testing::Not(HasSubstr("\n")));
     test::fail_looks(end, ESTALE);
     const std::string resumed = resume_message("auto", options_);
@@ -151,7 +122,7 @@ TEST_F(CheckpointFolderTest, StorageThatFailsIsNotDamage) {
   const auto fail = [&](const std::string& name, bool forever) {
     if (world()->rank() == last) test::fail_opens(name, forever ? 1000 : 1, EIO);
   };
-  const std::string shard = shard_name(last, world()->size());
+  const std::string shard = checkpoint_shard_name(last, world()->size());
   fail("step-00000004/" + shard, /*forever=*/true);
   const std::string said = resume_message("auto", options_);
   EXPECT_THAT(said, testing::AllOf(HasSubstr("step-00000004/" + shard), HasSubstr("Input/output error"),
@@ -162,7 +133,7 @@ TEST_F(CheckpointFolderTest, StorageThatFailsIsNotDamage) {
   EXPECT_TRUE(next.trainer->resume("auto"));
   EXPECT_EQ(next.trainer->iteration(), 4);
   test::fail_opens("", 0, 0);
-  const auto manifest = checkpoint_path(folder_.path(), 4) / kManifestName;
+  const auto manifest = checkpoint_path(folder_.path(), 4) / kCheckpointManifestName;
   on_rank_zero([&] {
     std::string body = nlohmann::json({{"format", "mn-checkpoint-4"}}).dump();
     write_file(manifest,
@@ -188,116 +159,6 @@ TEST_F(CheckpointFolderTest, WhereEveryCheckpointIsDamagedTrainingDoesNotBeginAn
   EXPECT_THAT(find_checkpoints(folder_.path()), testing::SizeIs(2));
 }
 
-/// A new run in the folder of one that came further: what it writes is the newest, and nothing is deleted.
-TEST_F(CheckpointFolderTest, CheckpointsOfAnotherRunAreSetAside) {
-  make_checkpoints(folder_.path(), {1, 5, 100, 200, 300});
-  ToyJob job(world(), options_);
-  job.trainer->extend(std::make_unique<extensions::Snapshot>(2), {.trigger = Interval(4, "iteration")});
-  EXPECT_EQ(job.trainer->run(), 0);
-  EXPECT_THAT(find_checkpoints(folder_.path()),
-              ElementsAre(checkpoint_path(folder_.path(), 9), checkpoint_path(folder_.path(), 8)));
-  for (const char* name : {"001", "005", "100", "200", "300"}) {
-    EXPECT_TRUE(std::filesystem::exists(folder_.path() / "ckpt" / (std::string("old_step-00000") + name))) << name;
-  }
-  ToyJob next(world(), options_);
-  EXPECT_TRUE(next.trainer->resume("auto"));
-  EXPECT_EQ(next.trainer->iteration(), 9);
-}
-
-/// --keep counts the run's own, also beside those that it goes on from in another folder.
-TEST_F(CheckpointFolderTest, ARunThatBeginsElsewhereKeepsWhatIsThere) {
-  const auto other = folder_.path() / "other";
-  toy::ToyOptions before = options_;
-  before.trainer.iterations = 4;
-  before.trainer.out = other;
-  ToyJob first(world(), before);
-  first.trainer->extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval(2, "iteration")});
-  EXPECT_EQ(first.trainer->run(), 0);
-  make_checkpoints(folder_.path(), {2, 4, 9});
-  options_.trainer.iterations = 6;
-  ToyJob job(world(), options_);
-  job.trainer->extend(std::make_unique<extensions::Snapshot>(1), {.trigger = Interval(1, "iteration")});
-  EXPECT_TRUE(job.trainer->resume((other / "ckpt" / "step-00000004").string()));
-  EXPECT_EQ(job.trainer->run(), 0);
-  EXPECT_THAT(find_checkpoints(folder_.path()), ElementsAre(checkpoint_path(folder_.path(), 6)));
-  EXPECT_THAT(find_checkpoints(other), testing::SizeIs(2));
-  for (const char* name : {"2", "4", "9"}) {
-    EXPECT_TRUE(std::filesystem::exists(folder_.path() / "ckpt" / (std::string("old_step-0000000") + name))) << name;
-  }
-}
-
-/// ChainerMN's snapshots, folders of other programs that look alike, links.
-TEST_F(CheckpointFolderTest, WhatIsNotOfACheckpointStaysAsItIs) {
-  const auto& out = folder_.path();
-  const auto elsewhere = out / "elsewhere";
-  std::map<std::string, std::string> before;
-  on_rank_zero([&] {
-    for (const char* name : {"snapshot_iter_100", "snapshot_iter_200", "snapshot_iter_900", ".notes.tmp"}) {
-      write_file(out / name, name);
-      std::filesystem::last_write_time(out / name,
-                                       std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
-    }
-    for (const char* name : {"step-3", "step-00000004", "step--0000005", "step-00000006", "step-00000007"}) {
-      std::filesystem::create_directories(out / "ckpt" / name);
-    }
-    write_file(out / "ckpt" / "step-3" / "manifest.json", "{}");
-    write_file(out / "ckpt" / "step-00000004" / "manifest.json", "{}");
-    write_file(out / "ckpt" / "step--0000005" / shard_name(0, 1), "");
-    write_file(out / "ckpt" / "step-00000006" / "model.bin", "weights");
-    write_file(out / "ckpt" / "step-00000007" / "shard-1.safetensors", "weights");
-    write_file(out / "snapshot_best", "of another");
-    make_checkpoint(elsewhere, "of another");
-    std::filesystem::create_directory_symlink(elsewhere, checkpoint_path(out, 800));
-    before = tree_of(out);
-    EXPECT_THAT(toy::message_of([&] { mark_best(out, checkpoint_path(out, 1)); }),
-                HasSubstr("snapshot_best is not a link that mn has made"));
-  });
-  ToyJob job(world(), options_);
-  job.trainer->extend(std::make_unique<extensions::Snapshot>(1), {.trigger = Interval(1, "iteration")});
-  EXPECT_EQ(job.trainer->run(), 0);
-  on_rank_zero([&] {
-    EXPECT_TRUE(is_own(checkpoint_path(out, 9)));
-    const auto after = tree_of(out);
-    for (const auto& [path, content] : before) {
-      EXPECT_TRUE(after.contains(path) && after.at(path) == content) << path;
-    }
-  });
-}
-
-/// Neither by a run that goes on from an earlier checkpoint, nor by the next; the link to the best follows.
-TEST_F(CheckpointFolderTest, WhatIsSetAsideIsNotLost) {
-  const auto& out = folder_.path();
-  const auto manifest_of = [&](const std::string& name) { return read_file(out / name / kManifestName); };
-  make_checkpoints(out, {1}, "good");
-  for (const std::string run : {"first", "second", "third"}) {
-    make_checkpoints(out, {2, 3, 4}, run);
-    on_rank_zero([&] {
-      if (run == "first") write_file(checkpoint_path(out, 3) / kPinName, "");
-      mark_best(out, checkpoint_path(out, 4));
-      set_checkpoints_aside(out, 1, 2);
-      EXPECT_EQ(manifest_of("snapshot_best"), run);
-    });
-  }
-  on_rank_zero([&] {
-    EXPECT_THAT(find_checkpoints(out), ElementsAre(checkpoint_path(out, 1)));
-    EXPECT_EQ(manifest_of("ckpt/old_step-00000003"), "first");
-    EXPECT_EQ(manifest_of("ckpt/old_step-00000003.2"), "second");
-    EXPECT_EQ(manifest_of("ckpt/old_step-00000004.3"), "third");
-    make_checkpoint(checkpoint_path(out, 2), "pinned");
-    set_checkpoints_aside(out, 2, 2);
-    EXPECT_EQ(manifest_of("ckpt/step-00000002"), "pinned") << "the new one replaces it";
-    write_file(checkpoint_path(out, 2) / kPinName, "");
-    set_checkpoints_aside(out, 2, 2);
-    EXPECT_EQ(manifest_of("ckpt/old_step-00000002.4"), "pinned") << "a pinned one is not replaced";
-    restore_best(out, 1, 1);
-    EXPECT_EQ(manifest_of("snapshot_best"), "good");
-    restore_best(out, 3, 3);
-    EXPECT_EQ(manifest_of("snapshot_best"), "good") << "that of 3 was not saved";
-    restore_best(out, 0, 0);
-    EXPECT_FALSE(std::filesystem::is_symlink(out / "snapshot_best")) << "of a run that does not go on";
-  });
-}
-
 /// Whatever ends the training.
 TEST_F(CheckpointFolderTest, TheEndIsSavedOnce) {
   options_.trainer.iterations = 4;
@@ -307,7 +168,7 @@ TEST_F(CheckpointFolderTest, TheEndIsSavedOnce) {
     job.trainer->extend(std::make_unique<extensions::Snapshot>(), {.trigger = Interval(every, "iteration")});
     EXPECT_EQ(job.trainer->resume("auto"), every == 4);
     EXPECT_EQ(job.trainer->run(), 0);
-    const auto path = checkpoint_path(folder_.path(), 4) / kManifestName;
+    const auto path = checkpoint_path(folder_.path(), 4) / kCheckpointManifestName;
     EXPECT_TRUE(std::filesystem::exists(path));
     EXPECT_TRUE(every == 3 || std::filesystem::last_write_time(path) == written) << "written again";
     written = std::filesystem::last_write_time(path);

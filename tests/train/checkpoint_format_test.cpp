@@ -52,7 +52,7 @@ std::vector<ShardPart> parts_of(std::size_t shard) {
 
 nlohmann::json write_shard(const fs::path& folder, std::size_t shard, int version) {
   const auto tensors = content(version);
-  TensorShardWriter writer(folder / shard_name(shard, 2), parts_of(shard));
+  TensorShardWriter writer(folder / checkpoint_shard_name(shard, 2), parts_of(shard));
   for (const ShardPart& part : parts_of(shard)) {
     writer.write(std::span(tensors.at(part.tensor)).subspan(part.begin * sizeof(float), part.bytes()));
   }
@@ -225,7 +225,8 @@ class DamageTest : public SaveTest {
 };
 
 TEST_F(DamageTest, EveryFlippedByteIsFoundAndNamed) {
-  for (const std::string& name : {shard_name(0, 2), shard_name(1, 2), std::string(kManifestName)}) {
+  for (const std::string& name :
+       {checkpoint_shard_name(0, 2), checkpoint_shard_name(1, 2), std::string(kCheckpointManifestName)}) {
     const fs::path file = path_ / name;
     const std::string header = read_file(file).substr(0, 8);
     std::uint64_t data_begin = 0;
@@ -235,7 +236,7 @@ TEST_F(DamageTest, EveryFlippedByteIsFoundAndNamed) {
       test::flip_byte(file, i);
       const std::string what = said();
       EXPECT_THAT(what, HasSubstr(name)) << i;
-      if (name != kManifestName && i >= data_begin) {
+      if (name != kCheckpointManifestName && i >= data_begin) {
         EXPECT_THAT(what, HasSubstr("tensor \"model/")) << i;
       }
       test::flip_byte(file, i);
@@ -245,7 +246,8 @@ TEST_F(DamageTest, EveryFlippedByteIsFoundAndNamed) {
 }
 
 TEST_F(DamageTest, TruncationsAndMissingFilesAreFoundAndNamed) {
-  for (const std::string& name : {shard_name(0, 2), shard_name(1, 2), std::string(kManifestName)}) {
+  for (const std::string& name :
+       {checkpoint_shard_name(0, 2), checkpoint_shard_name(1, 2), std::string(kCheckpointManifestName)}) {
     const std::string whole = read_file(path_ / name);
     for (std::size_t length = 0; length < whole.size(); length += 5) {
       test::write_text(path_ / name, whole.substr(0, length));
@@ -261,7 +263,7 @@ TEST_F(DamageTest, TruncationsAndMissingFilesAreFoundAndNamed) {
 }
 
 TEST_F(DamageTest, LinksOutOfTheFolderAreErrors) {
-  for (const std::string& name : {shard_name(1, 2), std::string(kManifestName)}) {
+  for (const std::string& name : {checkpoint_shard_name(1, 2), std::string(kCheckpointManifestName)}) {
     fs::rename(path_ / name, out_.path() / "elsewhere");
     fs::create_symlink(out_.path() / "elsewhere", path_ / name);
     EXPECT_NE(said(), "");

@@ -166,7 +166,7 @@ void edit_checkpoint(const std::filesystem::path& path, const Change& change) {
   if (world()->rank() == 0) {
     Manifest manifest = SavedCheckpoint(path).manifest();
     change(manifest.about);
-    write_file(path / kManifestName, manifest_text(manifest));
+    write_file(path / kCheckpointManifestName, manifest_text(manifest));
   }
   world()->barrier();
 }

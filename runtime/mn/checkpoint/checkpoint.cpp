@@ -140,7 +140,7 @@ bool CheckpointSave::write(const std::atomic<bool>& hand_over, const std::functi
     if (!shard_) {
       std::vector<ShardPart> parts;
       for (const CheckpointSlice& slice : slices_) parts.push_back(slice.part);
-      shard_.emplace(folder_ / shard_name(rank, ranks), std::move(parts));
+      shard_.emplace(folder_ / checkpoint_shard_name(rank, ranks), std::move(parts));
     }
     while (next_ < slices_.size() && !hand_over) {
       const std::uint64_t bytes = write_piece();

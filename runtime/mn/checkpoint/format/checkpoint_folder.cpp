@@ -31,7 +31,7 @@ std::string name_of(std::int64_t iteration) {
   return std::string(kPrefix) + digits;
 }
 
-/// Of a name exactly as name_of() makes it: "step-5" and "step--0000005" are another program's.
+/// The iteration in a name that name_of() makes. "step-5" and "step--0000005" are foreign names: no value.
 std::optional<std::int64_t> iteration_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   std::int64_t number = 0;
@@ -46,10 +46,10 @@ std::optional<std::string> name_before(const std::string& name, std::string_view
   return name.substr(1, name.size() - 1 - end.size());
 }
 
-/// Of a checkpoint that another was replacing when the process ended.
+/// The name of a checkpoint that commit_save() was replacing at the end of its process.
 std::optional<std::string> name_of_replaced(const std::string& name) { return name_before(name, kReplacedEnd); }
 
-/// Of that, or of what was to replace it.
+/// The name of a checkpoint in replacement: of its old folder or its new folder.
 std::optional<std::string> name_beside(const std::string& name) {
   const auto replaced = name_of_replaced(name);
   return replaced ? replaced : name_before(name, kReplacingEnd);
@@ -59,7 +59,7 @@ bool is_absent(const std::error_code& error) {
   return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
 }
 
-/// What the folder holds; nothing if it is absent. FileError if it can't be read.
+/// The entries of a folder; none if the folder is absent. Throws FileError if the folder can't be read.
 std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
   std::vector<fs::directory_entry> entries;
   std::error_code error;
@@ -71,18 +71,17 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
 }
 
 bool is_checkpoint(const fs::path& path) {
-  // A folder without a manifest is a save that never ended.
   const std::string name = path.filename().string();
   const auto visible = name_of_replaced(name);
   if (!visible) return !name.starts_with('.') && is_committed(path);
   return is_committed(path) && !is_committed(path.parent_path() / *visible);
 }
 
-/// What OUT/snapshot_best points to; empty if there is no such link, or none that mark_best() has made.
+/// The target of the link OUT/snapshot_best; empty if mark_best() has made no such link.
 fs::path best_of(const fs::path& out) {
   std::error_code error;
   const fs::path best = fs::read_symlink(out / kBest, error);
-  if (error && !is_absent(error) && error != std::errc::invalid_argument) {  // that is: not a link
+  if (error && !is_absent(error) && error != std::errc::invalid_argument) {  // invalid_argument: not a link
     throw FileError(with_errno("cannot read the link " + (out / kBest).string(), error.value()), error.value());
   }
   const std::string name = best.filename().string();
@@ -92,8 +91,8 @@ fs::path best_of(const fs::path& out) {
 
 bool is_pinned(const fs::path& checkpoint) { return fs::exists(status_of(checkpoint / kPinName)); }
 
-/// A free name for a checkpoint of a run that is not continued.
-fs::path aside(const fs::path& checkpoint) {
+/// A free path, old_step-N, for a checkpoint of a run that is not continued.
+fs::path path_aside(const fs::path& checkpoint) {
   const std::string name = std::string(kAsidePrefix) + name_of(*checkpoint_iteration(checkpoint));
   fs::path free = checkpoint.parent_path() / name;
   for (int number = 2; fs::exists(status_of(free)); ++number) {
@@ -110,11 +109,11 @@ void remove_with_warning(const fs::path& path) {
   }
 }
 
-/// Folders without a manifest, and those that were to replace another or were replaced.
+/// Removes folders without a manifest, and both folders of a replacement that was stopped.
 void remove_unfinished(const fs::path& folder) {
   for (const auto& entry : entries_of(folder)) {
     const std::string name = entry.path().filename().string();
-    // What a save that replaces another leaves when it is killed between its two renames.
+    // Left by a save that was killed between the two renames of a replacement.
     const bool beside = iteration_of(name_beside(name).value_or("")) && !is_checkpoint(entry.path());
     const bool unfinished = iteration_of(name) && !is_committed(entry.path());
     if ((beside || unfinished) && is_own(entry.path())) remove_with_warning(entry.path());
@@ -136,7 +135,6 @@ std::vector<fs::path> find_checkpoints(const fs::path& out) {
     const auto iteration = checkpoint_iteration(entry.path());
     if (iteration && is_checkpoint(entry.path())) found.emplace_back(*iteration, entry.path());
   }
-  // The newest first.
   std::sort(found.rbegin(), found.rend());
   std::vector<fs::path> paths;
   for (auto& [iteration, path] : found) paths.push_back(std::move(path));
@@ -164,7 +162,7 @@ void set_checkpoints_aside(const fs::path& out, std::optional<std::int64_t> cont
   const fs::path best = best_of(out);
   std::string names;
   const std::vector<fs::path> paths = find_checkpoints(out);
-  // The oldest first: what stops this on its way leaves the newest, from which its run can go on.
+  // The oldest first: if the process ends on the way, the newest checkpoint keeps its name for a resume.
   for (const fs::path& path : std::views::reverse(paths)) {
     const std::int64_t own = *checkpoint_iteration(path);
     const bool is_of_this_run = own <= continued.value_or(-1) && !(own == iteration && is_pinned(path));
@@ -173,7 +171,7 @@ void set_checkpoints_aside(const fs::path& out, std::optional<std::int64_t> cont
       log_warning(path.string() + " is of another run and not only mn's, so it stays: --resume auto may take it");
       continue;
     }
-    const fs::path to = aside(path);
+    const fs::path to = path_aside(path);
     fs::rename(path, to);
     if (best.filename() == path.filename()) mark_best(out, to);
     names += (names.empty() ? "" : ", ") + to.filename().string();
@@ -190,11 +188,10 @@ bool is_kept(const fs::path& out, const fs::path& checkpoint) {
 }
 
 void remove_old_checkpoints(const fs::path& out, std::size_t keep) {
-  remove_unfinished(out / kFolder);  // first: a replaced one does not count while its successor is there
+  remove_unfinished(out / kFolder);  // first, while a replaced checkpoint is known by its successor
   std::vector<fs::path> paths = find_checkpoints(out);
   std::erase_if(paths, [](const fs::path& path) { return !is_own(path); });
   for (std::size_t i = keep; i < paths.size(); ++i) {
-    // Training goes on where an old checkpoint cannot be removed.
     if (!is_kept(out, paths[i])) remove_with_warning(paths[i]);
   }
   remove_abandoned_files(out);
@@ -209,7 +206,7 @@ void mark_best(const fs::path& out, const fs::path& checkpoint) {
   try {
     fs::remove(link);
     fs::create_symlink(fs::path(kFolder) / checkpoint.filename(), link);
-    // rename(2) replaces the old link in one step: readers always find one.
+    // rename(2) replaces the old link in a single step: readers always find a link.
     fs::rename(link, out / kBest);
   } catch (const fs::filesystem_error& error) {
     throw DataError("cannot make the link " + (out / kBest).string() + ": " + error.code().message());

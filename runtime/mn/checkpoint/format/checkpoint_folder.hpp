@@ -1,4 +1,4 @@
-/// The checkpoints of an output folder: their names, which is the newest, how far each was, removal of old ones.
+/// The checkpoints of an output folder: names, search for the newest, contents, removal.
 #pragma once
 
 #include <cstddef>
@@ -11,47 +11,48 @@ namespace mn {
 
 /// OUT/ckpt/step-NNNNNNNN.
 [[nodiscard]] std::filesystem::path checkpoint_path(const std::filesystem::path& out, std::int64_t iteration);
-/// The iteration that the name of a checkpoint says; no value for other names.
+/// The iteration in the name of a checkpoint; no value for names that checkpoint_path() does not make.
 [[nodiscard]] std::optional<std::int64_t> checkpoint_iteration(const std::filesystem::path& path);
-/// The checkpoints of `out`, those of the most iterations first, whenever they were written or copied; none if there is
-/// no such folder. An error where that can't be told.
+/// The checkpoints of `out` by descending iteration, whatever their times of writing; none without a folder. Throws
+/// FileError if the storage fails.
 [[nodiscard]] std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& out);
-/// The iteration of the checkpoint at `path`, which may be a link such as OUT/snapshot_best; no value unless it is one
-/// that find_checkpoints(out) finds.
+/// The iteration of the checkpoint at `path`, perhaps a link (OUT/snapshot_best); no value unless
+/// find_checkpoints(out) finds the checkpoint.
 [[nodiscard]] std::optional<std::int64_t> iteration_in(const std::filesystem::path& out,
                                                        const std::filesystem::path& path);
-/// How far the training of a checkpoint was.
+/// How far the training of a checkpoint had come.
 struct CheckpointInfo {
   std::int64_t iteration = 0;  ///< iterations completed
   std::int64_t epoch = 0;      ///< epochs completed
-  double epoch_detail = 0;     ///< the same with the fraction of the current epoch
-  std::int64_t ranks = 0;      ///< that trained
+  double epoch_detail = 0;     ///< epochs completed, with the fraction of the current epoch
+  std::int64_t ranks = 0;      ///< number of ranks
 };
-/// Local. Reads and checks the whole checkpoint before a job that fits is made; throws the
-/// DataError of Trainer::resume() if it is absent or damaged.
+/// Local. Reads and checks a whole checkpoint, for example to choose the size of the job that resumes. Throws the
+/// DataError of Trainer::resume() if the checkpoint is absent or damaged.
 [[nodiscard]] CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
 
-/// Before a run writes its first checkpoint, that of `iteration`: those of runs that it does not continue get names
-/// that find_checkpoints() does not know, with a warning: old_step-N, or old_step-N.2, … where that is taken. These are
-/// all after iteration `continued`, which the run began from, or all there are if it began from none of `out`; and a
-/// pinned one of `iteration`, which would be replaced. OUT/snapshot_best follows. For one rank.
+/// For one rank, before a run writes its first checkpoint (of `iteration`): renames the checkpoints of runs that the new
+/// run does not continue to old_step-N (old_step-N.2, … if the name is taken), with a warning. find_checkpoints() does
+/// not find the new names. Renamed are all checkpoints after iteration `continued`, from which the run resumed; all
+/// checkpoints, if the run resumed from none of `out`; and a pinned checkpoint of `iteration`, which the new checkpoint
+/// would replace. OUT/snapshot_best is changed accordingly.
 void set_checkpoints_aside(const std::filesystem::path& out, std::optional<std::int64_t> continued,
                            std::int64_t iteration);
 
-/// Whether the checkpoint is kept whatever its age: pinned (it holds a file of the name "pinned"), or the one that
-/// OUT/snapshot_best points to.
+/// True if the checkpoint is kept whatever its age: it is pinned (holds a file named "pinned"), or OUT/snapshot_best
+/// points to it.
 [[nodiscard]] bool is_kept(const std::filesystem::path& out, const std::filesystem::path& checkpoint);
-/// Removes of mn's own (is_own()) all but the `keep` of the most iterations and those that is_kept() names, and what
-/// stopped saves have left; a warning for what can't be removed. For one rank, while nothing is being saved. Removes
-/// nothing because of what it can't see, which is an error.
+/// For one rank, while no save is under way: removes the rest of stopped saves, and mn's own checkpoints (is_own()) except
+/// the `keep` of the most iterations and all with is_kept(). A warning names each checkpoint that can't be
+/// removed. Throws FileError, and removes nothing more, if the storage fails.
 void remove_old_checkpoints(const std::filesystem::path& out, std::size_t keep);
 
-/// OUT/snapshot_best becomes a link to this checkpoint of `out`, in one step. For one rank. DataError if it can't, or
-/// if something else is there.
+/// For one rank: makes OUT/snapshot_best a link to a checkpoint of `out`, in one step. Throws DataError on failure, or if
+/// another program's file has the name.
 void mark_best(const std::filesystem::path& out, const std::filesystem::path& checkpoint);
-/// Where a training goes on after `iteration`, whose best report was that of iteration `best`: OUT/snapshot_best
-/// becomes a link to that checkpoint. Without it, a link to a later one goes, with a warning. For one rank. DataError
-/// if it can't.
+/// For one rank, when training resumes after `iteration` and its best report was in iteration `best`: makes
+/// OUT/snapshot_best a link to the checkpoint of `best`. If that checkpoint is gone, a link to a later checkpoint is
+/// removed, with a warning. Throws DataError on failure.
 void restore_best(const std::filesystem::path& out, std::int64_t best, std::int64_t iteration);
 
 }  // namespace mn

@@ -24,7 +24,7 @@ constexpr std::string_view kFormat = "mn-checkpoint-3";
 
 std::uint32_t checksum_of(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
 
-/// The manifest's own text, once its checksum was found right.
+/// (1): BODY of the text, after a check of its checksum.
 std::string_view body_of(std::string_view text, const std::string& source) {
   constexpr std::size_t kStart = kCrcKey.size() + kCrcDigits + kBodyKey.size();
   const bool framed = text.size() >= kStart + kEnd.size() && text.starts_with(kCrcKey) &&
@@ -50,7 +50,7 @@ SavedTensor read_tensor(const json& entry) {
   return tensor;
 }
 
-/// A piece with the tensor that it is of.
+/// A piece with its tensor.
 struct Part {
   const std::string* name;
   const SavedTensor* tensor;
@@ -60,14 +60,14 @@ struct Part {
   }
 };
 
-/// The pieces of each shard, in the order of their data.
+/// The pieces of each shard by ascending offset.
 std::vector<std::vector<Part>> parts_by_shard(const Manifest& manifest) {
   std::vector<std::vector<Part>> shards(manifest.shards.size());
   for (const auto& [name, tensor] : manifest.tensors) {
     for (const SavedPiece& piece : tensor.pieces) shards[piece.shard].push_back({&name, &tensor, &piece});
   }
   for (auto& parts : shards) {
-    // A part without elements begins where the next one does, and comes before it.
+    // A part without elements has the same offset as the next part, and comes first.
     std::ranges::stable_sort(parts, [](const Part& a, const Part& b) {
       return std::pair(a.piece->offset, a.bytes()) < std::pair(b.piece->offset, b.bytes());
     });
@@ -87,7 +87,7 @@ std::string header_of(const std::vector<Part>& parts) {
   return safetensors_header(header);
 }
 
-/// (2): neither gap nor overlap, up to the tensor's last element.
+/// (2)
 void check_tensor(const std::string& name, const SavedTensor& tensor, const Manifest& manifest,
                   const std::string& source) {
   const std::uint64_t elements =
@@ -110,12 +110,12 @@ void check_tensor(const std::string& name, const SavedTensor& tensor, const Mani
   }
 }
 
-/// (3): neither gap nor overlap in a shard's data, and its header follows from its parts.
+/// (3)
 void check_shards(const Manifest& manifest, const std::string& source) {
   const auto shards = parts_by_shard(manifest);
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const SavedShard& shard = manifest.shards[i];
-    const std::string name = shard_name(i, shards.size());
+    const std::string name = checkpoint_shard_name(i, shards.size());
     if (shard.header_bytes > shard.bytes) throw DataError(source + " gives " + name + " a header beyond its end");
     std::uint64_t covered = 0;
     for (const Part& part : shards[i]) {
@@ -151,7 +151,7 @@ std::uint64_t SavedTensor::elements() const { return pieces.empty() ? 0 : pieces
 
 std::uint64_t SavedTensor::bytes() const { return elements() * safetensors_element_bytes(dtype); }
 
-std::string shard_name(std::size_t shard, std::size_t shards) {
+std::string checkpoint_shard_name(std::size_t shard, std::size_t shards) {
   char text[64];
   std::snprintf(text, sizeof text, "shard-%05zu-of-%05zu.safetensors", shard, shards);
   return text;

@@ -27,20 +27,20 @@ fs::path beside(const fs::path& path, const char* what) {
   return path.parent_path() / ("." + path.filename().string() + what);
 }
 
-/// Exactly as shard_name() writes it.
 bool is_shard(const std::string& name) {
   std::size_t shard = 0, shards = 0;
-  return std::sscanf(name.c_str(), "shard-%zu-of-%zu", &shard, &shards) == 2 && name == shard_name(shard, shards);
+  return std::sscanf(name.c_str(), "shard-%zu-of-%zu", &shard, &shards) == 2 &&
+         name == checkpoint_shard_name(shard, shards);
 }
 
 bool is_own_file(const std::string& name) {
-  return name == kManifestName || name == kPinName || is_shard(name) ||
-         (name.starts_with(std::string(".") + kManifestName + ".") && name.ends_with(".tmp"));
+  return name == kCheckpointManifestName || name == kPinName || is_shard(name) ||
+         (name.starts_with(std::string(".") + kCheckpointManifestName + ".") && name.ends_with(".tmp"));
 }
 
 bool is_there(const fs::path& path) { return fs::exists(fs::symlink_status(path)); }
 
-/// (3): the files of a checkpoint, or of a save that was stopped; throws where the path holds anything else.
+/// (3): the files of a checkpoint or of a stopped save. Throws DataError if the path holds anything else.
 std::vector<fs::path> own_files(const fs::path& path) {
   constexpr const char* kRemedy = ": give another name, or remove it";
   if (!fs::is_directory(fs::symlink_status(path))) {
@@ -54,17 +54,17 @@ std::vector<fs::path> own_files(const fs::path& path) {
       throw DataError(path.string() + " holds " + name + ", which is not of a checkpoint" + kRemedy);
     }
     has_shard = has_shard || is_shard(name);
-    has_manifest = has_manifest || name == kManifestName;
+    has_manifest = has_manifest || name == kCheckpointManifestName;
     files.push_back(entry.path());
   }
   if (has_manifest && !has_shard) {
-    throw DataError(path.string() + " holds a " + kManifestName + " without a shard, which is not of a checkpoint" +
-                    kRemedy);
+    throw DataError(path.string() + " holds a " + kCheckpointManifestName +
+                    " without a shard, which is not of a checkpoint" + kRemedy);
   }
   return files;
 }
 
-/// (2): in one step where the file system can exchange names; else `path` is absent for a moment.
+/// (2): in one step if the file system can exchange two names; if not, `path` is absent for a moment.
 void take_place(const fs::path& folder, const fs::path& path) {
   fs::path old = folder;
   if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
@@ -73,7 +73,7 @@ void take_place(const fs::path& folder, const fs::path& path) {
     if (std::rename(path.c_str(), old.c_str()) != 0) fail("rename", path, errno);
     if (std::rename(folder.c_str(), path.c_str()) != 0) fail("rename", folder, errno);
   }
-  sync_folder(path.parent_path());  // a power cut must not bring back the old name without the files that go now
+  sync_folder(path.parent_path());  // after a power cut, the old name must not point to a folder without its files
   remove_checkpoint(old);
 }
 
@@ -93,7 +93,7 @@ void check_size(const fs::path& shard, std::uint64_t bytes) {
 
 fs::path begin_save(const fs::path& path) {
   make_folders(path.parent_path());
-  // (2) What is a checkpoint stays until the new one is whole; the rest of a stopped save goes.
+  // (2): a checkpoint stays until the new one is complete; the rest of a stopped save is removed.
   if (is_there(path)) static_cast<void>(own_files(path));
   const fs::path folder = is_committed(path) ? beside(path, kReplacingEnd) : path;
   if (is_there(folder)) remove_checkpoint(folder);
@@ -102,11 +102,11 @@ fs::path begin_save(const fs::path& path) {
 }
 
 void commit_save(const fs::path& folder, const fs::path& path, const Manifest& manifest) {
-  // Other ranks have written and synced them: if this one sees less, so would a job that resumes.
+  // All ranks have synced their shards. A wrong size here would be wrong at a resume, too.
   for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
-    check_size(folder / shard_name(i, manifest.shards.size()), manifest.shards[i].bytes);
+    check_size(folder / checkpoint_shard_name(i, manifest.shards.size()), manifest.shards[i].bytes);
   }
-  write_file(folder / kManifestName, manifest_text(manifest));  // (1): commits it
+  write_file(folder / kCheckpointManifestName, manifest_text(manifest));  // (1)
   folder != path ? take_place(folder, path) : sync_folder(path.parent_path());
 }
 
@@ -114,7 +114,7 @@ void abandon_save(const fs::path& folder) noexcept {
   try {
     remove_checkpoint(folder);
   } catch (const std::exception&) {
-    // The next save of this path removes it, or says why it can't.
+    // The next save of this path removes the folder, or reports why it can't.
   }
 }
 
@@ -125,14 +125,14 @@ bool is_own(const fs::path& path) {
   } catch (const DataError&) {
     return false;
   } catch (const fs::filesystem_error&) {
-    return false;  // it can't be told
+    return false;  // the storage fails
   }
 }
 
 void remove_checkpoint(const fs::path& path) {
   try {
-    const std::vector<fs::path> files = own_files(path);  // throws before the first is gone (3)
-    fs::remove(path / kManifestName);
+    const std::vector<fs::path> files = own_files(path);  // (3): throws before the first file is removed
+    fs::remove(path / kCheckpointManifestName);
     for (const fs::path& file : files) fs::remove(file);
     fs::remove(path);
   } catch (const fs::filesystem_error& error) {

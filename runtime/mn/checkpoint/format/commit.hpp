@@ -1,14 +1,15 @@
-/// How a checkpoint comes to be, so that whatever stops any process at any point leaves the one before, or this one.
+/// The commit of a checkpoint. If any process stops at any point, the new checkpoint is complete, or the old one is still
+/// there.
 ///
-///   rank 0      begin_save(): removes what an attempt that was stopped has left, makes the folder
-///   every rank  TensorShardWriter: creates its shard, writes it, syncs it, closes it
+///   rank 0      begin_save(): removes the rest of a stopped attempt, makes the folder
+///   every rank  TensorShardWriter: creates, writes, syncs and closes its shard
 ///   every rank  sync_folder()
-///   rank 0      commit_save(): sees all shards in their sizes, writes the manifest beside its name, syncs it, renames
-///               it, syncs the folder and the one above
+///   rank 0      commit_save(): checks the sizes of all shards, writes the manifest to a temporary name, syncs it, renames
+///               it, syncs the folder and the folder above
 ///
-/// (1) The manifest appears by a rename, when all that it describes is on stable storage: it commits the checkpoint.
-/// (2) Where a checkpoint of this path exists, the new one is written beside it, and takes its path in one rename.
-/// (3) Nothing but a checkpoint's own files is ever removed or replaced.
+/// (1) The rename of the manifest commits the checkpoint: by then, all shards are on stable storage.
+/// (2) If the path holds a checkpoint, the new checkpoint is written beside the old, and takes the path by a rename.
+/// (3) Only a checkpoint's own files are ever removed or replaced.
 #pragma once
 
 #include <filesystem>
@@ -17,24 +18,24 @@
 
 namespace mn {
 
-/// Ends of the names of what takes a checkpoint's place and of what loses it: ".step-00000003.replaced".
+/// Ends of the names of the new folder before (2) and of the old folder after (2): ".step-00000003.replaced".
 inline constexpr const char* kReplacingEnd = ".replacing";
 inline constexpr const char* kReplacedEnd = ".replaced";
 
-/// For one rank. Returns the folder that shards go to: `path`, or one beside it where a checkpoint of that path exists.
-/// DataError if it can't be made, or if `path` holds other files.
+/// For one rank. Returns the folder for the shards: `path`, or a folder beside it if `path` is a checkpoint (2). Throws
+/// DataError if the folder can't be made, or if `path` holds other files (3).
 [[nodiscard]] std::filesystem::path begin_save(const std::filesystem::path& path);
-/// For one rank, after all shards: `folder` becomes the checkpoint `path`. DataError if a shard is not there.
+/// For one rank, after all shards: `folder` becomes the checkpoint `path`. Throws DataError if a shard is missing.
 void commit_save(const std::filesystem::path& folder, const std::filesystem::path& path, const Manifest& manifest);
-/// For one rank: removes what was written of a save that failed, as far as that is possible.
+/// For one rank: removes the folder of a failed save, if possible.
 void abandon_save(const std::filesystem::path& folder) noexcept;
 
-/// Whether the path is a folder, not a link to one, with the files of a checkpoint or of a stopped save and no others.
-/// What is not is another program's: nobody removes, renames or replaces it.
+/// True if `path` is a folder, not a link, that holds only files of a checkpoint or of a stopped save. mn neither removes
+/// nor renames nor replaces anything else.
 [[nodiscard]] bool is_own(const std::filesystem::path& path);
 
-/// Removes a checkpoint, or what a stopped save has left: the manifest first, so that it is whole or not a checkpoint.
-/// DataError if that fails, or unless is_own().
+/// Removes a checkpoint, or the rest of a stopped save; the manifest goes first, so no checkpoint ever lacks a shard.
+/// Throws DataError on failure, or unless is_own().
 void remove_checkpoint(const std::filesystem::path& path);
 
 }  // namespace mn

@@ -22,7 +22,7 @@ constexpr std::pair<std::string_view, std::uint64_t> kElementBytes[] = {
     {"F64", 8}, {"F32", 4},  {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4},     {"I16", 2},     {"I8", 1},
     {"U8", 1},  {"BOOL", 1}, {"U64", 8}, {"U32", 4},  {"U16", 2}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"C64", 8}};
 
-/// Parses one file; every message names it.
+/// Parses one file. Every message names the file.
 class Parser {
  public:
   Parser(std::string_view file, const std::string& source) : file_(file), source_(source) {}
@@ -32,7 +32,7 @@ class Parser {
     if (file_.size() < sizeof header_bytes) fail("is cut off: it has " + std::to_string(file_.size()) + " bytes");
     if (file_.substr(sizeof header_bytes, 1) != "{") check_kind();
     std::memcpy(&header_bytes, file_.data(), sizeof header_bytes);
-    // Subtracted on the side that cannot wrap: header_bytes may be any 64-bit number.
+    // header_bytes may be any 64-bit number: a sum could wrap, the difference cannot.
     if (header_bytes > kMaxHeaderBytes || header_bytes > file_.size() - sizeof header_bytes) {
       fail("is cut off, or is not a safetensors file");
     }
@@ -44,8 +44,8 @@ class Parser {
   }
 
  private:
-  /// Throws if these are weights in another form, or another kind of file that is known. The length of a header may
-  /// look like one, so this is for files in which none follows.
+  /// Throws if the file is of a known kind, such as PyTorch's weights. For files without a header after its length only,
+  /// because a length may look like the mark of a kind.
   void check_kind() const {
     const auto kind = kind_of_file(file_);
     if (!kind) return;
@@ -62,7 +62,7 @@ class Parser {
     fail("is not a safetensors file but " + kind->name + ": " + kind->remedy);
   }
 
-  /// Those that the metadata calls complex are pairs of real numbers.
+  /// Marks the tensors that the metadata lists as complex.
   void mark_complex(const json& header, std::vector<SafetensorsEntry>& entries) const {
     const json metadata = header.value("__metadata__", json::object());
     if (!metadata.is_object() || !metadata.contains(kComplexKey)) return;
@@ -86,7 +86,7 @@ class Parser {
     std::sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
       return std::tuple(a.bytes.data(), a.bytes.size()) < std::tuple(b.bytes.data(), b.bytes.size());
     });
-    // (2) of safetensors.hpp: in the order of their bytes, tensors follow each other without a gap to the end.
+    // In the order of their bytes, the tensors must follow each other without a gap, up to the end of the file.
     const char* covered = data_.data();
     for (const SafetensorsEntry& entry : entries) {
       if (entry.bytes.data() != covered) fail("has a gap or an overlap before tensor " + json_quoted(entry.name));
@@ -140,7 +140,7 @@ std::uint64_t safetensors_bytes(const std::string& name, const std::string& dtyp
   }
   bool is_empty = false;
   for (const std::int64_t extent : shape) {
-    // An extent of 0 counts as 1 in the product, so that the others are still checked for overflow.
+    // An extent of 0 counts as 1 in the product, and the overflow check covers all extents.
     const auto factor = static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 1));
     if (extent < 0 || bytes > std::numeric_limits<std::int64_t>::max() / factor) {
       throw DataError(source + " gives tensor " + json_quoted(name) + " an impossible shape");
@@ -153,7 +153,7 @@ std::uint64_t safetensors_bytes(const std::string& name, const std::string& dtyp
 
 std::string safetensors_header(const nlohmann::json& header) {
   std::string text = header.dump();
-  // Blanks up to a multiple of 8 bytes, as the reference implementation writes: the data are aligned.
+  // The reference implementation, too, writes blanks up to a multiple of 8 bytes: the data are aligned.
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t bytes = text.size();
   return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + text;

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kChunk = std::size_t{4} << 20;  // bytes, which stay in the cache between read and checksum
+constexpr std::size_t kChunkBytes = std::size_t{4} << 20;  // the checksum finds in the cache what the read has fetched
 
 constexpr const char* kRemedy = "; resume from an earlier one (--resume auto finds the newest that is whole)";
 
@@ -25,7 +25,7 @@ constexpr const char* kRemedy = "; resume from an earlier one (--resume auto fin
 
 bool is_of_storage(const FileError& error) noexcept {
   const int number = error.error_number();
-  return number != ENOENT && number != ENOTDIR && number != ELOOP;  // a link in place of a file, too
+  return number != ENOENT && number != ENOTDIR && number != ELOOP;  // ELOOP: a link in place of a file
 }
 
 void wait_to_retry(const FileError& error, int attempt) {
@@ -43,7 +43,7 @@ std::string SavedCheckpoint::read_text_once(const fs::path& folder) {
   if (!is_committed(folder)) {
     throw DataError("there is no checkpoint " + folder.string() + ": give an existing one, or auto");
   }
-  const File file(folder / kManifestName, File::Mode::kReadInPlace);
+  const File file(folder / kCheckpointManifestName, File::Mode::kReadInPlace);
   std::string text(file.size(), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(text)));
   return text;
@@ -52,18 +52,20 @@ std::string SavedCheckpoint::read_text_once(const fs::path& folder) {
 SavedCheckpoint::SavedCheckpoint(const fs::path& folder) : SavedCheckpoint(folder, read_text(folder)) {}
 
 SavedCheckpoint::SavedCheckpoint(fs::path folder, std::string_view text)
-    : folder_(std::move(folder)), manifest_(parse_manifest(text, (folder_ / kManifestName).string())) {}
+    : folder_(std::move(folder)), manifest_(parse_manifest(text, (folder_ / kCheckpointManifestName).string())) {}
 
 void SavedCheckpoint::damaged(std::size_t shard, const std::string& how) const {
-  throw DataError("the checkpoint " + folder_.string() + " is damaged: " + shard_name(shard, ranks()) + " " + how +
-                  kRemedy);
+  throw DataError("the checkpoint " + folder_.string() + " is damaged: " + checkpoint_shard_name(shard, ranks()) + " " +
+                  how + kRemedy);
 }
 
 const File& SavedCheckpoint::open(std::size_t shard) {
-  // One descriptor: tensors are read in the order of names, whose pieces mostly lie in one shard.
+  // One descriptor is enough: tensors are read in the order of their names, and neighbors mostly share a shard.
   if (opened_ && opened_->first == shard) return opened_->second;
   opened_.reset();
-  const auto open_file = [&] { return File(folder_ / shard_name(shard, ranks()), File::Mode::kReadInPlace); };
+  const auto open_file = [&] {
+    return File(folder_ / checkpoint_shard_name(shard, ranks()), File::Mode::kReadInPlace);
+  };
   try {
     opened_.emplace(shard, with_retries(open_file));
   } catch (const DataError& error) {
@@ -72,7 +74,7 @@ const File& SavedCheckpoint::open(std::size_t shard) {
     throw DataError("the checkpoint " + folder_.string() + " is damaged: " + error.what() + kRemedy);
   }
   const std::uint64_t bytes = opened_->second.size();
-  // A shard that was cut off, or that something was appended to, is known before its data are read.
+  // Detects a wrong length before the data are read.
   if (bytes != manifest_.shards[shard].bytes) {
     damaged(shard,
             "has " + std::to_string(bytes) + " bytes in place of " + std::to_string(manifest_.shards[shard].bytes));
@@ -92,8 +94,8 @@ void SavedCheckpoint::read(const std::string& tensor, std::span<std::byte> out) 
     const std::uint64_t begin = manifest_.shards[piece.shard].header_bytes + piece.offset;
     const auto bytes = out.subspan(piece.begin * wide, (piece.end - piece.begin) * wide);
     std::uint32_t checksum = 0;
-    for (std::size_t done = 0; done < bytes.size(); done += kChunk) {
-      const auto chunk = bytes.subspan(done, std::min(kChunk, bytes.size() - done));
+    for (std::size_t done = 0; done < bytes.size(); done += kChunkBytes) {
+      const auto chunk = bytes.subspan(done, std::min(kChunkBytes, bytes.size() - done));
       with_retries([&] { file.read_at(begin + done, chunk); });
       checksum = crc32c(chunk, checksum);
     }
@@ -109,22 +111,22 @@ void SavedCheckpoint::check_header(std::size_t shard) {
   std::string header(expected.size(), '\0');
   const File& file = open(shard);
   with_retries([&] { file.read_at(0, std::as_writable_bytes(std::span(header))); });
-  // (3) of checkpoint_manifest.hpp: the header follows from the manifest, so it needs no checksum of its own.
+  // The manifest determines the header, so the header has no checksum.
   if (header != expected) damaged(shard, "has another header than the manifest says");
 }
 
 void SavedCheckpoint::check_shard(std::size_t shard) {
   check_header(shard);
   const File& file = open(shard);
-  std::vector<std::byte> chunk(kChunk);
+  std::vector<std::byte> chunk(kChunkBytes);
   for (const auto& [name, tensor] : manifest_.tensors) {
     const std::uint64_t wide = safetensors_element_bytes(tensor.dtype);
     for (const SavedPiece& piece : tensor.pieces) {
       if (piece.shard != shard) continue;
       const std::uint64_t bytes = (piece.end - piece.begin) * wide;
       std::uint32_t checksum = 0;
-      for (std::uint64_t done = 0; done < bytes; done += kChunk) {
-        const auto part = std::span(chunk).first(std::min<std::uint64_t>(kChunk, bytes - done));
+      for (std::uint64_t done = 0; done < bytes; done += kChunkBytes) {
+        const auto part = std::span(chunk).first(std::min<std::uint64_t>(kChunkBytes, bytes - done));
         with_retries([&] { file.read_at(manifest_.shards[shard].header_bytes + piece.offset + done, part); });
         checksum = crc32c(part, checksum);
       }
@@ -140,15 +142,15 @@ void SavedCheckpoint::check() {
 }
 
 fs::file_status status_of(const fs::path& path) {
-  std::error_code error;  // also where nothing is there
+  std::error_code error;  // set for an absent file, too
   const fs::file_status status = fs::symlink_status(path, error);
   if (status.type() != fs::file_type::none) return status;
   throw FileError(with_errno("cannot see " + path.string(), error.value()), error.value());
 }
 
 bool is_committed(const fs::path& folder) {
-  // Not through a link: what it points to is not this checkpoint's.
-  return fs::is_regular_file(status_of(folder / kManifestName));
+  // A link does not count: the file would be of a different checkpoint.
+  return fs::is_regular_file(status_of(folder / kCheckpointManifestName));
 }
 
 }  // namespace mn

@@ -15,14 +15,13 @@
 
 namespace mn {
 
-/// Whether the system's reason says that the storage fails, or this process may not read: not that a file is absent or
-/// damaged.
+/// True if the storage fails or this process may not read; false if the file is absent or damaged.
 [[nodiscard]] bool is_of_storage(const FileError& error) noexcept;
 
-/// For the handler of `error`: warns and waits before the next attempt, or rethrows it if there is none.
+/// For a catch block of `error`: logs a warning and waits before the next attempt, or rethrows after the last.
 void wait_to_retry(const FileError& error, int attempt);
 
-/// Returns work(). Where the storage fails, it tries again after half a second and after two, with a warning.
+/// Returns work(). If the storage fails, tries again after half a second, and once more after two seconds, with a warning.
 template <class Work>
 decltype(auto) with_retries(const Work& work) {
   for (int attempt = 0;; ++attempt) {
@@ -34,28 +33,29 @@ decltype(auto) with_retries(const Work& work) {
   }
 }
 
-/// Reads tensors one by one into the caller's memory. Every error is a DataError that names the file, the tensor, the
-/// damage and the remedy; where the storage fails, again and again, FileError. Symbolic links in the folder are errors.
-/// One thread at a time.
+/// Reads tensors one by one into the caller's memory. Damage is a DataError that names the file, the tensor, the damage
+/// and the remedy; storage that fails again and again is a FileError. Symbolic links in the folder are errors. One thread
+/// at a time.
 class SavedCheckpoint {
  public:
   /// Reads and checks the manifest.
   explicit SavedCheckpoint(const std::filesystem::path& folder);
-  /// The same with the manifest's text, which another rank has read.
+  /// Checks `text`, the text of the manifest from a different rank.
   SavedCheckpoint(std::filesystem::path folder, std::string_view text);
-  /// The text of the manifest; an error if the file is missing: `folder` is then not a checkpoint.
+  /// The text of the manifest. Throws DataError without a manifest: then `folder` is not a checkpoint.
   [[nodiscard]] static std::string read_text(const std::filesystem::path& folder);
 
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
   [[nodiscard]] const Manifest& manifest() const noexcept { return manifest_; }
-  /// Ranks that have saved it.
+  /// Number of ranks that have saved the checkpoint.
   [[nodiscard]] std::size_t ranks() const noexcept { return manifest_.shards.size(); }
 
-  /// The tensor's bytes in row-major order, as many as `out` has, once the checksums were found right.
+  /// Reads a tensor's bytes, in row-major order, and checks their checksums. Throws ArgumentError if `out` has another
+  /// size than the tensor.
   void read(const std::string& tensor, std::span<std::byte> out);
-  /// Reads one shard, all its bytes, with 4 MiB of memory.
+  /// Reads and checks all bytes of one shard, with 4 MiB of memory.
   void check_shard(std::size_t shard);
-  /// The same of all shards.
+  /// Reads and checks all shards.
   void check();
 
  private:
@@ -69,11 +69,11 @@ class SavedCheckpoint {
   std::optional<std::pair<std::size_t, File>> opened_;  // the shard of the last read
 };
 
-/// What lies at `path`, or a link there by itself. FileError where that can't be told: what a file server does not show
-/// for a moment is not absent.
+/// The status of the file, folder or link at `path`. Throws FileError if the storage fails: a file that a file server
+/// does not show for a moment is not absent.
 [[nodiscard]] std::filesystem::file_status status_of(const std::filesystem::path& path);
 
-/// Whether the folder holds a manifest. FileError as above.
+/// True if the folder holds a manifest. Throws FileError if the storage fails.
 [[nodiscard]] bool is_committed(const std::filesystem::path& folder);
 
 }  // namespace mn

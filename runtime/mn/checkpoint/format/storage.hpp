@@ -1,4 +1,4 @@
-/// Whether what is written to a folder outlives the node.
+/// Whether the files of a folder survive the loss of the node.
 #pragma once
 
 #include <filesystem>
@@ -6,11 +6,11 @@
 
 namespace mn {
 
-/// The kind of file system that holds `folder`, if it goes with the node or its container: "tmpfs", "overlay", "ext4"
-/// and the like; empty for others, such as those of file servers, and where that can't be told.
+/// The kind of file system of `folder`, if the file system is lost with the node or the container: "tmpfs", "overlay", "ext4",
+/// …; empty for file servers, and for unknown kinds.
 [[nodiscard]] std::string volatile_storage(const std::filesystem::path& folder);
 
-/// Whether such a kind lies on a disk, which other nodes may see too; the others end with the node.
+/// True for kinds on a disk, which the node may export; false for kinds in memory.
 [[nodiscard]] bool is_disk(const std::string& kind);
 
 }  // namespace mn

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include <mn/checkpoint/format/safetensors_header.hpp>
@@ -37,7 +38,7 @@ std::uint64_t ShardPart::bytes() const { return (end - begin) * safetensors_elem
 
 TensorShardWriter::TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts)
     : file_(path, File::Mode::kNew), parts_(std::move(parts)) {
-  // All parts are known before the first byte: the header has its final size, and parts follow it without a gap.
+  // All parts are known before the first byte, and the header has its final size: parts follow without a gap.
   const std::string header = header_for(parts_);
   file_.write_at(0, std::as_bytes(std::span(header)));
   header_bytes_ = written_ = header.size();
@@ -48,13 +49,15 @@ void TensorShardWriter::write(std::span<const std::byte> bytes) {
   file_.write_at(written_, bytes);
   written_ += bytes.size();
   written_of_part_ += bytes.size();
+  assert(written_of_part_ <= parts_.at(checksums_.size()).bytes());
   if (written_of_part_ < parts_.at(checksums_.size()).bytes()) return;
   checksums_.push_back(std::exchange(checksum_, 0));
   written_of_part_ = 0;
 }
 
 json TensorShardWriter::finish() {
-  // (1) of commit.hpp: a shard is on stable storage before the manifest can name it.
+  // A shard must be on stable storage before the manifest names it.
+  assert(checksums_.size() == parts_.size());  // after the last part
   file_.sync();
   file_ = File();
   json parts = json::array();
@@ -80,7 +83,7 @@ void add_shard(Manifest& manifest, const json& description) {
       {description.at("bytes").get<std::uint64_t>(), description.at("header_bytes").get<std::uint64_t>()});
 }
 
-/// Shards come by rank, and the pieces of a tensor are spread over ranks in any order.
+/// The shards come in the order of ranks. The writers of a tensor's pieces may have any order.
 void complete(Manifest& manifest) {
   for (auto& [name, tensor] : manifest.tensors) std::ranges::sort(tensor.pieces, {}, &SavedPiece::begin);
 }

@@ -13,28 +13,28 @@
 
 namespace mn {
 
-/// Elements [begin, end) of a tensor that a rank is to write.
+/// Elements [begin, end) of a tensor, which a rank writes.
 struct ShardPart {
   std::string tensor;
-  std::string dtype;  ///< one of safetensors' names
+  std::string dtype;  ///< the name in safetensors
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  bool is_complex = false;  ///< the tensor is pairs of real numbers that stand for complex ones
+  bool is_complex = false;  ///< complex numbers, as pairs of real numbers along the last dimension
 
   [[nodiscard]] std::uint64_t bytes() const;
 };
 
-/// A file that must not be there yet, and that is on stable storage when finish() returns. Errors: FileError that names
-/// the file. Memory: none beside the header.
+/// Writes a new file, which is on stable storage when finish() returns. Throws FileError that names the file, also if the
+/// file exists. Memory: the header's.
 class TensorShardWriter {
  public:
-  /// Creates the file and writes its header; `parts` in the order of their data, those of wide elements first, so that
-  /// each is aligned.
+  /// Creates the file and writes its header. `parts` are in the order of their data; wide elements come first: each part
+  /// is aligned.
   TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts);
-  /// The next bytes of a part, up to its end at most; an empty part needs a call, too.
+  /// Appends the next bytes of the current part, at most up to its end. An empty part needs a call, too.
   void write(std::span<const std::byte> bytes);
-  /// After the last part. Returns what add_shard() takes.
+  /// Call it after the last part. Returns the description for add_shard().
   [[nodiscard]] nlohmann::json finish();
 
  private:
@@ -43,13 +43,13 @@ class TensorShardWriter {
   std::uint64_t header_bytes_ = 0;
   std::uint64_t written_ = 0;
   std::uint64_t written_of_part_ = 0;
-  std::uint32_t checksum_ = 0;  // of the part so far
+  std::uint32_t checksum_ = 0;  // of the current part so far
   std::vector<std::uint32_t> checksums_;
 };
 
-/// Adds shard manifest.shards.size(), as its writer described it.
+/// Adds the next shard to the manifest. Call it once for each rank's description, in the order of ranks.
 void add_shard(Manifest& manifest, const nlohmann::json& description);
-/// After the last shard: orders the pieces of each tensor.
+/// Call it after the last add_shard(): sorts the pieces of each tensor.
 void complete(Manifest& manifest);
 
 }  // namespace mn
