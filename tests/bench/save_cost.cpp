@@ -89,10 +89,10 @@ Figures train(Trainer& trainer, double seconds, const std::string& way) {
       ++figures.steps;
       figures.train_s = seconds_since(begin);
       figures.longest_step_s = std::max(figures.longest_step_s, std::chrono::duration<double>(now - last).count());
-      figures.stall_s = std::max(figures.stall_s, own.saving_times().stalled_s - before.stalled_s);
-      if (own.saving_times().copied_s > before.copied_s) ++figures.saves;
+      figures.stall_s = std::max(figures.stall_s, own.checkpointer().times().stalled_s - before.stalled_s);
+      if (own.checkpointer().times().copied_s > before.copied_s) ++figures.saves;
     }
-    before = own.saving_times();
+    before = own.checkpointer().times();
     last = now;
     std::int64_t is_over = own.iteration() > kWarmUp && seconds_since(begin) > seconds ? 1 : 0;
     own.communicator().bcast(std::span(&is_over, 1));
@@ -100,10 +100,10 @@ Figures train(Trainer& trainer, double seconds, const std::string& way) {
   });
   if (way == "auto") trainer.extend(std::make_unique<extensions::Snapshot>(2, true), {.trigger = each});
   if (way == "always") {
-    trainer.expect_saves();
+    trainer.checkpointer().expect_saves();
     trainer.extend("saves", each, [&](Trainer& own) {
-      if (own.is_saving() || own.is_preparing_saves() || own.iteration() < kWarmUp) return;
-      own.save_in_background([] {}, [out = own.out()] { remove_old_checkpoints(out, 2); });
+      if (own.checkpointer().is_saving() || own.checkpointer().is_preparing() || own.iteration() < kWarmUp) return;
+      own.checkpointer().save_in_background([] {}, [out = own.out()] { remove_old_checkpoints(out, 2); });
     });
   }
   (void)trainer.run();

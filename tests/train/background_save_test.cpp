@@ -55,12 +55,12 @@ TEST_F(BackgroundSaveTest, AContinuousSaveIsNotBegunWhileItsMemoryIsMade) {
   const std::int64_t before = test::resident_bytes();
   const bool can_measure = test::reset_peak_bytes();
   job.trainer->extend("before", kEach, [&](Trainer& trainer) {
-    is_preparing = trainer.is_preparing_saves();
+    is_preparing = trainer.checkpointer().is_preparing();
     if (!is_preparing && !made) made = test::resident_bytes() - before;
   });
   job.trainer->extend(std::make_unique<extensions::Snapshot>(2, true), {.trigger = kEach});
   job.trainer->extend(std::make_unique<After>([&](Trainer& trainer) {
-    if (!trainer.is_saved()) return;
+    if (!trainer.checkpointer().is_saved()) return;
     EXPECT_FALSE(is_preparing);
     trainer.stop("the first save has begun");
   }));
@@ -79,7 +79,7 @@ TEST_F(BackgroundSaveTest, ASecondRunSavesContinuouslyToo) {
   std::int64_t last = 5;
   job.trainer->extend(std::make_unique<extensions::Snapshot>(2, true), {.trigger = kEach});
   job.trainer->extend(std::make_unique<After>([&](Trainer& trainer) {
-    if (trainer.iteration() == last || (last > 5 && trainer.is_saved())) trainer.stop("enough");
+    if (trainer.iteration() == last || (last > 5 && trainer.checkpointer().is_saved())) trainer.stop("enough");
   }));
   EXPECT_EQ(job.trainer->run(), 0);
   last = 20'000;
@@ -92,12 +92,12 @@ TEST_F(BackgroundSaveTest, ASaveThatIsCommittedAtOnceIsMeasured) {
   ToyJob job(world(), options_);
   std::int64_t first = 0;
   job.trainer->extend("long", {2, "iteration"}, [&](Trainer& trainer) {
-    if (first == 0 && trainer.is_saved()) first = trainer.iteration();
+    if (first == 0 && trainer.checkpointer().is_saved()) first = trainer.iteration();
     std::this_thread::sleep_for(std::chrono::milliseconds(trainer.iteration() == first ? 1000 : 5));
   });
   job.trainer->extend(std::make_unique<extensions::Snapshot>(2, true), {.trigger = Interval(2, "iteration")});
   job.trainer->extend(std::make_unique<After>([&](Trainer& trainer) {
-    if (first != 0 && trainer.iteration() > first && trainer.is_saved()) trainer.stop("the second");
+    if (first != 0 && trainer.iteration() > first && trainer.checkpointer().is_saved()) trainer.stop("the second");
   }));
   EXPECT_EQ(job.trainer->run(), 0);
   EXPECT_GT(first, 0);
@@ -107,8 +107,8 @@ TEST_F(BackgroundSaveTest, ASaveThatIsCommittedAtOnceIsMeasured) {
 TEST_F(BackgroundSaveTest, WhatIsThereBeforeTheRunIsSaved) {
   ToyJob job(world(), options_);
   bool is_committed = false;
-  job.trainer->save_in_background([&] { is_committed = true; });
-  job.trainer->finish_save();
+  job.trainer->checkpointer().save_in_background([&] { is_committed = true; });
+  job.trainer->checkpointer().finish();
   EXPECT_TRUE(is_committed);
   EXPECT_THAT(find_checkpoints(folder_.path()), SizeIs(1));
 }

@@ -114,7 +114,7 @@ TEST(CheckpointTest, UpdatesBesideASaveDoNotLeakIntoIt) {
     const auto path = folder.path() / std::to_string(round);
     at::Tensor shared = torch::full({1 << 20}, round), own = torch::full({3}, round);
     saving.begin(*world(), path, {{}, {{"shared", shared}}, {}, {{"own", own}}});
-    saving.finish_copy();
+    saving.wait_for_copy();
     shared.fill_(-1);
     own.fill_(-1);
     EXPECT_TRUE(saving.is_under_way());
@@ -142,7 +142,7 @@ TEST(CheckpointTest, MemoryMadeBeforehandServesTheFirstCopy) {
     const std::int64_t before = test::resident_bytes();
     const bool can_measure = test::reset_peak_bytes();
     saving.begin(*world(), folder.path() / (beforehand ? "beforehand" : "at once"), checkpoint);
-    saving.finish_copy();
+    saving.wait_for_copy();
     const std::int64_t more = test::peak_bytes() - before;
     if (can_measure) {
       EXPECT_EQ(more < kBytes / 4, beforehand) << more;
@@ -177,7 +177,7 @@ TEST(CheckpointTest, TheCopyIsCompleteWhenItHasBeenWaitedFor) {
     return std::string();
   };
   saving.begin(*world(), folder.path() / "c", checkpoint);
-  saving.finish_copy();
+  saving.wait_for_copy();
   shared.fill_(-1);
   saving.commit();
   const auto reader = CheckpointReader::open(*world(), (folder.path() / "c").string(), folder.path());
@@ -189,9 +189,9 @@ TEST(CheckpointTest, AChangeBesideTheCopyFailsTheSave) {
   at::Tensor shared = torch::ones({1 << 20});
   CheckpointSave save(*world(), folder.path() / "c", {{}, {{"shared", shared}}, {}, {}});
   CopyMemory memory;
-  save.begin_copy(memory);
+  save.copy_first(memory);
   if (world()->rank() == 0) shared.fill_(-1);
-  save.finish_copy();
+  save.copy_rest();
   save.write();
   save.collect();
   if (world()->rank() == 0) {

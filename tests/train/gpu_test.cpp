@@ -131,7 +131,7 @@ TEST_F(GpuTest, ASaveBesideTrainingHoldsWhatTensorsHeldWhenItBegan) {
     own.add_(late_one(device) * round);
     shared.add_(own[0]);
     saving.begin(*comm, path, {{}, {{"shared", shared}}, {}, {{"own", own}}});
-    saving.finish_copy();
+    saving.wait_for_copy();
     shared.fill_(-1);
     own.fill_(-1);
     saving.commit();

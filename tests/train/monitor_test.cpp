@@ -237,7 +237,7 @@ TEST(BestSnapshotTest, OneFailedSaveIsNotTheBestForever) {
     const auto link = folder.path() / "snapshot_best";
     const extensions::BestSnapshot* saved = nullptr;
     job.trainer->extend("faults", MetricJob::kEach, [&](Trainer& trainer) {
-      trainer.finish_save();
+      trainer.checkpointer().finish();
       const bool begins = trainer.iteration() == 2, ends = trainer.iteration() == 3;
       if (ends) {
         EXPECT_EQ(saved->state().at("iteration"), fault == "save" ? 1 : 2) << "as a checkpoint says it";

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <system_error>
 #include <utility>
@@ -13,7 +14,7 @@
 namespace mn {
 namespace {
 
-/// Seconds in which this thread could run, or waited for storage: not for a CPU.
+/// Seconds since construction, without waits of the thread for a CPU.
 class OwnTime {
  public:
   [[nodiscard]] double seconds() const {
@@ -32,20 +33,20 @@ double cpu_seconds() {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-/// (4): a small part of a CPU that others want, all of one that nobody wants. Not by a low priority: on busy CPUs such
-/// a thread is not even given the time to die, and a rank that was killed keeps its connections and its lock.
+/// (4): takes a small part of a busy CPU, all of an idle one. A low priority would not do: on busy CPUs, a killed
+/// process with a thread of low priority cannot end, and keeps its connections and its lock.
 class Pace {
  public:
-  /// Made when the work begins, after each second of which it rests for `rest` seconds.
-  /// `sleep` is for at most so many seconds, and returns whether to go on resting.
+  /// The work begins. On a busy CPU, `rest` seconds of pause follow each second of CPU time. `sleep` sleeps for at most
+  /// the given seconds, and returns false to end the pause.
   Pace(double rest, std::function<bool(double)> sleep) : rest_(rest), sleep_(std::move(sleep)) {}
-  /// When the copy is complete.
-  void has_copied() {
+  /// The copy is complete.
+  void note_copied() {
     note_queue();
     copied_s_ = cpu_seconds() - used_;
     go_on();
   }
-  /// After `part` of the writing.
+  /// `part` (0 to 1) of the writing is complete: pauses for this part, and for as large a part of the copy.
   void pause(double part) {
     note_queue();
     const double due = rest_ * (cpu_seconds() - used_ + part * copied_s_);
@@ -58,7 +59,8 @@ class Pace {
   [[nodiscard]] double rested_s() const noexcept { return rested_s_; }
 
  private:
-  /// Others want this CPU if this thread had to wait for it: not always, as one that has rested comes first.
+  /// The CPU is busy if the thread had to wait. The scheduler prefers a rested thread and lets it wait rarely, so a wait
+  /// counts for several pieces of work.
   void note_queue() {
     const bool has_waited = queue_seconds() - queued_ > kWaited * (cpu_seconds() - used_);
     wanted_ = has_waited ? kRemembered : std::max(wanted_ - 1, 0);
@@ -69,16 +71,17 @@ class Pace {
     queued_ = queue_seconds();
   }
 
-  static constexpr double kWaited = 0.1;  // of the time of the work
-  static constexpr int kRemembered = 16;  // pieces
+  static constexpr double kWaited = 0.1;  // waiting time / CPU time that shows a busy CPU
+  static constexpr int kRemembered = 16;  // pieces of work for which a wait counts
   double rest_;
   std::function<bool(double)> sleep_;
   double used_ = cpu_seconds(), queued_ = queue_seconds(), copied_s_ = 0, rested_s_ = 0;
   int wanted_ = 0;
 };
 
-constexpr double kRestOfPreparation = 9;
-constexpr double kRestOfSave = 199;
+// Seconds of pause for each second of CPU time.
+constexpr double kPreparationRest = 9;
+constexpr double kSaveRest = 199;
 
 }  // namespace
 
@@ -95,7 +98,7 @@ void BackgroundSave::start(const std::function<void()>& work) {
   const BlockedSignals blocked;
   try {
     thread_ = std::thread(run);
-  } catch (const std::system_error&) {  // no more threads: this one does what can't wait
+  } catch (const std::system_error&) {  // no thread can start: the caller does the urgent work
     hand_over_ = true;
     run();
     hand_over_ = false;
@@ -112,32 +115,34 @@ void BackgroundSave::join() {
   hand_over_ = false;
 }
 
-/// Once, not in steps: to wake takes CPU time as well.
+/// Sleeps once, not in steps, because each wake-up takes CPU time. Returns false if hand_over_ ended the sleep.
 bool BackgroundSave::sleep(double seconds) {
   std::unique_lock lock(mutex_);
   return !wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return hand_over_.load(); });
 }
 
 void BackgroundSave::prepare(const Communicator& comm, const Checkpoint& like) {
+  assert(!is_under_way());  // (3)
   join();
   start([this, bytes = bytes_of(slices_of_rank(comm, like)), device = comm.device()] { make_memory(bytes, device); });
 }
 
 void BackgroundSave::make_memory(std::uint64_t bytes, Device device) noexcept {
   try {
-    Pace pace(kRestOfPreparation, [this](double seconds) { return sleep(seconds); });
+    Pace pace(kPreparationRest, [this](double seconds) { return sleep(seconds); });
     if (device.type == DeviceType::kCuda) cuda_set_device(device.index);
     memory_.reserve(bytes, device);
     while (!hand_over_ && memory_.touch()) pace.pause(0);
-  } catch (const std::exception&) {  // a save that finds no memory says so
+  } catch (const std::exception&) {  // the save will report that there is no memory
   }
 }
 
 void BackgroundSave::begin(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint) {
+  assert(!is_under_way());  // (3)
   join();
   const OwnTime time;
   auto save = std::make_unique<CheckpointSave>(comm, path, checkpoint);
-  save->begin_copy(memory_);
+  save->copy_first(memory_);
   save_s_ = time.seconds();
   is_root_ = comm.rank() == 0;
   is_collected_ = is_copied_ = false;
@@ -147,26 +152,27 @@ void BackgroundSave::begin(Communicator& comm, const std::filesystem::path& path
 
 void BackgroundSave::copy_and_write() {
   const OwnTime time;
-  Pace pace(kRestOfSave, [this](double seconds) { return sleep(seconds); });
-  save_->finish_copy();
+  Pace pace(kSaveRest, [this](double seconds) { return sleep(seconds); });
+  save_->copy_rest();
   copy_s_ = time.seconds();
   is_copied_ = true;
   is_copied_.notify_all();
-  pace.has_copied();
+  pace.note_copied();
   static_cast<void>(save_->write(hand_over_, [&](double part) { pace.pause(part); }));
   save_s_ -= pace.rested_s();
 }
 
-void BackgroundSave::finish_copy() { is_copied_.wait(false); }
+void BackgroundSave::wait_for_copy() { is_copied_.wait(false); }
 
 bool BackgroundSave::advance(const std::function<void()>& after_commit) {
+  assert(is_under_way());
   join();
   if (is_collected_) {
     std::exchange(save_, nullptr)->finish();
     return true;
   }
   const OwnTime time;
-  save_->write();  // the rest
+  save_->write();  // the rest of the shard
   save_s_ += time.seconds();
   save_->collect();
   is_collected_ = true;

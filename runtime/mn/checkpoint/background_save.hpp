@@ -1,15 +1,14 @@
-/// Saves a checkpoint beside training: a copy first, then a thread writes it.
+/// Saves a checkpoint beside training: a thread copies the tensors, and writes the copy.
 ///
-/// (1) What is saved is what the tensors held when begin() was called. That copies those on a device and those that
-///     change at once; the thread copies the others while training makes the next gradients: they may change once
-///     finish_copy() has returned.
-/// (2) Only begin() and advance() exchange messages, on the thread that trains; the writer makes no MPI call.
-/// (3) One save at a time. Memory: a copy of what this rank writes, kept from one save to the next. To make it takes
-///     longer than a copy: prepare() does that beforehand, beside training.
-/// (4) The copy goes at full speed, as training waits for it. The writing takes what training leaves of the CPUs. Where
-///     ranks use all of them, both together take half a percent of one: the save takes 200 times their CPU time, so
-///     that ranks which pause at different times lose less than one percent. A thread that waits for the writing goes
-///     on with it itself.
+/// (1) The checkpoint holds the values that the tensors had at begin(). begin() copies tensors on a device and those
+///     marked Checkpoint::at_once; the thread copies the others while training makes the next gradients. Tensors may
+///     change after wait_for_copy().
+/// (2) Only begin() and advance() exchange messages, on the thread that trains; the writing thread makes no MPI call.
+/// (3) One save at a time. Memory: a copy of the slices written by this rank, kept from save to save. The allocation
+///     takes longer than the copy: prepare() allocates beforehand, beside training.
+/// (4) The copy runs at full speed, because training waits for it. The writing takes idle CPU time. If the ranks use all
+///     CPUs, copy and writing together take half a percent of one CPU: a save lasts 200 times its CPU time, and ranks
+///     with pauses at different times lose less than one percent. advance() completes the writing at full speed.
 #pragma once
 
 #include <atomic>
@@ -28,32 +27,32 @@ namespace mn {
 class BackgroundSave {
  public:
   BackgroundSave() = default;
-  /// Without a commit there is no checkpoint.
+  /// Ends the thread. A save that was not committed leaves no checkpoint.
   ~BackgroundSave();
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  /// Local, while none is under way: makes the memory of saves of such tensors, with a tenth of a CPU where others want
-  /// it; is_ready() tells when that is done. A save may begin before, but the copy takes longer then.
+  /// Local, while no save is under way: a thread allocates the memory for saves of tensors as in `like`, with a tenth of
+  /// a CPU if the CPUs are busy. is_ready() tells when the memory is there; a save that begins earlier copies slower.
   void prepare(const Communicator& comm, const Checkpoint& like);
-  /// Collective, while none is under way. Throws SaveError.
+  /// Collective, while no save is under way. Throws SaveError.
   void begin(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint);
-  /// Local.
-  void finish_copy();
-  /// From begin() until advance() says that it is over; the same on every rank.
+  /// Local: returns when this rank's copy is complete.
+  void wait_for_copy();
+  /// True from begin() until advance() returns true or throws; on all ranks.
   [[nodiscard]] bool is_under_way() const noexcept { return save_ != nullptr; }
-  /// Local: whether this rank's thread has nothing to do any more, so that advance() won't wait for it.
+  /// Local: true if this rank's thread has completed its work; advance() would not wait here.
   [[nodiscard]] bool is_ready() const noexcept { return is_ready_; }
-  /// Collective. First, once all ranks have written, it begins the commit: rank 0's thread makes it, and calls
-  /// `after_commit` then, which must not throw. The second time it is over: returns true, or throws SaveError or
-  /// SaveRefused. Waits where a rank is not ready.
+  /// Collective; waits until all ranks are ready. The first call begins the commit: rank 0's thread writes the
+  /// manifest, then calls `after_commit`, which must not throw. The second call ends the save: it returns true, or throws
+  /// SaveError or SaveRefused.
   bool advance(const std::function<void()>& after_commit = {});
-  /// Collective: advances to the end.
+  /// Collective: calls advance() until the save is over.
   void commit();
 
-  /// Seconds that the last copy of tensors on the CPU took.
+  /// Seconds of the last copy of tensors on the CPU.
   [[nodiscard]] double copy_s() const noexcept { return copy_s_; }
-  /// Seconds that the last save has taken on this rank, without those in which it had no CPU.
+  /// Seconds of the last save on this rank, without pauses and waits for a CPU.
   [[nodiscard]] double save_s() const noexcept { return save_s_; }
 
  private:
@@ -69,10 +68,10 @@ class BackgroundSave {
   bool is_collected_ = false;
   std::atomic<bool> is_copied_ = true;
   std::atomic<bool> is_ready_ = false;
-  std::atomic<bool> hand_over_ = false;  // the thread is to leave the rest to who joins it
+  std::atomic<bool> hand_over_ = false;  // the thread leaves the rest of the work to join()'s caller
   std::mutex mutex_;
-  std::condition_variable wake_;    // when that becomes true
-  double copy_s_ = 0, save_s_ = 0;  // the thread's, until it is joined
+  std::condition_variable wake_;    // hand_over_ becomes true
+  double copy_s_ = 0, save_s_ = 0;  // belong to the thread until it is joined
   std::thread thread_;
 };
 

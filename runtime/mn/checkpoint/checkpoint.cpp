@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <unordered_set>
 #include <utility>
@@ -18,9 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::size_t kPiece = std::size_t{4} << 20;  // bytes, which the checksum leaves in the cache for the write
+constexpr std::size_t kPieceBytes = std::size_t{4} << 20;  // the write finds in the cache what the checksum has read
 
-/// Contiguous, on the tensor's device; a view where it is that already.
+/// The slice's elements, contiguous, on the tensor's device; a view if they are contiguous already.
 at::Tensor flat_slice(const CheckpointSlice& slice) {
   const auto begin = static_cast<std::int64_t>(slice.part.begin), end = static_cast<std::int64_t>(slice.part.end);
   return slice.tensor.detach().reshape({-1}).slice(0, begin, end).contiguous();
@@ -49,23 +50,22 @@ CheckpointSave::CheckpointSave(Communicator& comm, fs::path path, const Checkpoi
 }
 
 void CheckpointSave::begin() {
-  // Rank 0 alone makes the folder; what it says of that, an error too, is the same on every rank.
-  json said;
+  json outcome;
   if (comm_.rank() == 0) {
     try {
-      said = {{"folder", begin_save(path_).string()}};
+      outcome = {{"folder", begin_save(path_).string()}};
     } catch (const std::exception& error) {
-      said = {{"error", error.what()}};
+      outcome = {{"error", error.what()}};
     }
   }
-  said = comm_.bcast_obj(said);
-  if (said.contains("error")) {
-    throw SaveError("cannot save the checkpoint " + path_.string() + ": " + said["error"].get<std::string>());
+  outcome = comm_.bcast_obj(outcome);
+  if (outcome.contains("error")) {
+    throw SaveError("cannot save the checkpoint " + path_.string() + ": " + outcome["error"].get<std::string>());
   }
-  folder_ = said["folder"].get<std::string>();
+  folder_ = outcome["folder"].get<std::string>();
 }
 
-/// (3): what fails becomes an error on every rank, in finish(); until then nothing else is done.
+/// (3): keeps the error of `work` until finish() throws it on every rank. After an error, further work is skipped.
 void CheckpointSave::attempt(const std::function<void()>& work) noexcept {
   if (!written_.is_null()) return;
   try {
@@ -81,11 +81,11 @@ void CheckpointSave::attempt(const std::function<void()>& work) noexcept {
 
 void CheckpointSave::ask_for_objection() {
   if (!objection_) return;
-  const std::string said = std::exchange(objection_, nullptr)();
-  if (!said.empty()) throw SaveRefused(said);
+  const std::string objection = std::exchange(objection_, nullptr)();
+  if (!objection.empty()) throw SaveRefused(objection);
 }
 
-void CheckpointSave::begin_copy(CopyMemory& memory) noexcept {
+void CheckpointSave::copy_first(CopyMemory& memory) noexcept {
   attempt([&] {
     memory.reserve(bytes_, comm_.device());
     memory_ = &memory;
@@ -103,7 +103,7 @@ void CheckpointSave::begin_copy(CopyMemory& memory) noexcept {
   });
 }
 
-void CheckpointSave::finish_copy() noexcept {
+void CheckpointSave::copy_rest() noexcept {
   attempt([&] {
     ask_for_objection();
     while (memory_->touch()) {
@@ -118,6 +118,7 @@ void CheckpointSave::finish_copy() noexcept {
 
 void CheckpointSave::copy(CheckpointSlice& slice, std::uint64_t to) {
   const at::Tensor from = flat_slice(slice);
+  assert(to + from.nbytes() <= memory_->bytes().size());
   std::byte* const memory = memory_->bytes().data() + to;
   if (!from.is_cpu()) {
     at::from_blob(memory, from.sizes(), at::TensorOptions(from.scalar_type())).copy_(from, /*non_blocking=*/true);
@@ -127,10 +128,10 @@ void CheckpointSave::copy(CheckpointSlice& slice, std::uint64_t to) {
   if (version_of(slice.tensor) != slice.version) {
     throw SaveError(slice.part.tensor +
                         " has changed while it was copied: the next save copies before the loss is computed; call "
-                        "Trainer::finish_copy() before changes outside of steps",
+                        "Checkpointer::finish_copy() before changes outside of steps",
                     true);
   }
-  slice.tensor.reset();  // else a tensor that the program replaces would live on until the save ends
+  slice.tensor.reset();  // frees the tensor if the program replaces it before the save ends
 }
 
 bool CheckpointSave::write(const std::atomic<bool>& hand_over, const std::function<void(double)>& pause) noexcept {
@@ -160,7 +161,7 @@ std::uint64_t CheckpointSave::write_piece() {
   const std::span<const std::byte> all =
       memory_ != nullptr ? memory_->bytes().subspan(next_offset_, slice.part.bytes()) : bytes_in(host_);
   const auto rest = all.subspan(written_of_next_);
-  const auto piece = rest.first(std::min(kPiece, rest.size()));
+  const auto piece = rest.first(std::min(kPieceBytes, rest.size()));
   shard_->write(piece);
   written_of_next_ += piece.size();
   if (written_of_next_ < all.size()) return piece.size();
@@ -178,7 +179,7 @@ bool CheckpointSave::commit_on_root() noexcept {
   try {
     Manifest manifest{about_, {}, {}};
     for (const json& shard : shards_) {
-      // (3): one rank that could not write its shard is enough.
+      // (3)
       if (shard.contains("refused")) throw SaveRefused(shard.at("refused").get<std::string>());
       if (shard.contains("error")) throw SaveError(shard.at("error").get<std::string>(), shard.at("changed"));
       add_shard(manifest, shard);

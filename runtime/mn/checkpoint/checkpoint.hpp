@@ -1,11 +1,10 @@
-/// Checkpoints of a job: each rank writes and reads its own part of a folder (format/checkpoint_manifest.hpp,
-/// format/commit.hpp).
+/// Saves a checkpoint: each rank writes its own shard of a folder (format/checkpoint_manifest.hpp, format/commit.hpp).
 ///
-/// (1) Tensors that are the same on all ranks are stored once, cut into as many slices of equal bytes as there are
-///     writers: one for each 64 MiB, at most all ranks, spread over the nodes.
-/// (2) What a rank has for itself it writes and reads by itself: no rank holds another's.
+/// (1) Tensors that are equal on all ranks are stored once, in slices of equal bytes: one slice for each writer. There is
+///     a writer for each 64 MiB, at most all ranks, spread over the nodes.
+/// (2) A rank writes its own tensors by itself: no rank holds foreign tensors.
 /// (3) A failure on any rank ends the save on all ranks, and the checkpoint before stays the newest.
-/// Memory: a save needs what one tensor on a device needs on the host; a load one tensor beside those that it fills.
+/// Memory: a blocking save needs host memory for one slice of a tensor on a device.
 #pragma once
 
 #include <atomic>
@@ -26,7 +25,8 @@
 
 namespace mn {
 
-/// Number of changes in place by libtorch's operators; those through data() and set_data() do not count.
+/// The number of times that libtorch's operators have changed the tensor in place. Changes through data() and set_data()
+/// are not counted.
 [[nodiscard]] std::uint32_t version_of(const at::Tensor& tensor);
 
 /// A checkpoint could not be written; every rank throws it. Training may go on.
@@ -34,70 +34,71 @@ class SaveError : public DataError {
  public:
   explicit SaveError(const std::string& what, bool has_changed = false)
       : DataError(what, true), has_changed_(has_changed) {}
-  /// Whether a tensor has changed while it was copied.
+  /// True if a tensor changed while it was copied.
   [[nodiscard]] bool has_changed() const noexcept { return has_changed_; }
 
  private:
   bool has_changed_;
 };
 
-/// A rank has an objection to what was to be saved; every rank throws it.
+/// A rank has an objection to the tensors that were to be saved (Checkpoint::objection); every rank throws it.
 class SaveRefused : public DataError {
  public:
   explicit SaveRefused(const std::string& objection) : DataError(objection, true) {}
 };
 
-/// One save: write(), collect(), commit_on_root(), finish(), each once all ranks have done the one before. The
-/// constructor, collect() and finish() are collective, the others are local and may run on another thread.
+/// One save: write(), collect(), commit_on_root(), finish(). Each step begins when all ranks have completed the step
+/// before. The constructor, collect() and finish() are collective; the rest is local and may run on a second
+/// thread.
 class CheckpointSave {
  public:
-  /// Makes the folder. Borrows the tensors until they are copied or written. Throws SaveError.
+  /// Rank 0 makes the folder. Borrows the tensors until they are copied or written. Throws SaveError.
   CheckpointSave(Communicator& comm, std::filesystem::path path, const Checkpoint& checkpoint,
                  std::uint64_t bytes_per_writer = kBytesPerWriter);
-  /// Copies what this rank writes into `memory`. begin_copy() copies what is on a device or to be copied at once;
-  /// finish_copy() the rest. Where a tensor has changed in between, the save will fail.
-  void begin_copy(CopyMemory& memory) noexcept;
-  void finish_copy() noexcept;
-  /// Writes this rank's shard; true when it is on stable storage, or has failed, which finish() tells; false if
-  /// `hand_over` has become true: then another call, perhaps on another thread, goes on. `pause` is called after each
-  /// piece of some MiB with the part of the shard that it was (0 to 1); it may be empty.
+  /// Copies this rank's slices into `memory`. copy_first() copies tensors on a device and those marked
+  /// Checkpoint::at_once; copy_rest() copies the rest. If a tensor changes in between, the save will fail.
+  void copy_first(CopyMemory& memory) noexcept;
+  void copy_rest() noexcept;
+  /// Writes this rank's shard. Returns true when the shard is on stable storage, or has failed (finish() throws then);
+  /// false if `hand_over` became true: then a second call, perhaps from a second thread, goes on. Calls `pause`, unless it is
+  /// empty, after each piece of some MiB, with the piece's part of the shard (0 to 1).
   [[nodiscard]] bool write(const std::atomic<bool>& hand_over, const std::function<void(double)>& pause = {}) noexcept;
   void write() noexcept { static_cast<void>(write(false)); }
-  /// Rank 0 learns what the others have written.
+  /// Sends the description of each rank's shard to rank 0.
   void collect();
-  /// For rank 0: true when the checkpoint can be loaded, false if nothing is left of it.
+  /// For rank 0: commits the checkpoint. Returns false if a rank has failed; then the folder is removed.
   bool commit_on_root() noexcept;
-  /// Throws SaveError with the reason why there is no checkpoint, or SaveRefused.
+  /// Throws SaveError or SaveRefused if there is no checkpoint.
   void finish();
 
  private:
   void begin();
   void attempt(const std::function<void()>& work) noexcept;
   void ask_for_objection();
-  /// To byte `to` of the memory; tensors on a device perhaps later, in the order of its current stream.
+  /// Copies a slice to byte `to` of the memory. A copy from a device may complete later, in stream order.
   void copy(CheckpointSlice& slice, std::uint64_t to);
-  /// How many bytes that was.
+  /// Returns the number of bytes written.
   [[nodiscard]] std::uint64_t write_piece();
 
   Communicator& comm_;
   std::filesystem::path path_;
   std::filesystem::path folder_;  // holds the shards
   nlohmann::json about_;
-  std::vector<CheckpointSlice> slices_;     // a tensor is empty once it is copied
-  std::uint64_t bytes_ = 0;                 // of them
-  std::function<std::string()> objection_;  // until it is asked
-  CopyMemory* memory_ = nullptr;            // with copies of all slices, one after the other
+  std::vector<CheckpointSlice> slices_;     // a slice's tensor is undefined once it is copied
+  std::uint64_t bytes_ = 0;                 // of all slices
+  std::function<std::string()> objection_;  // null once it was asked
+  CopyMemory* memory_ = nullptr;            // copies of all slices in a row; null for a blocking save
   std::optional<TensorShardWriter> shard_;
-  std::size_t next_ = 0;           // slice to be written
-  std::uint64_t next_offset_ = 0;  // of that slice in memory_
-  std::uint64_t written_of_next_ = 0;
-  at::Tensor host_;                     // that slice, where there is no copy
-  nlohmann::json written_;              // what rank 0 learns; null until it is known
-  std::vector<nlohmann::json> shards_;  // on rank 0: of all
-  nlohmann::json outcome_;              // on rank 0: {} for a checkpoint
+  std::size_t next_ = 0;                // the slice to write now
+  std::uint64_t next_offset_ = 0;       // of the slice in memory_
+  std::uint64_t written_of_next_ = 0;   // bytes of the slice
+  at::Tensor host_;                     // the slice, without memory_
+  nlohmann::json written_;              // description of the shard, or this rank's error; null until either is known
+  std::vector<nlohmann::json> shards_;  // on rank 0: written_ of each rank
+  nlohmann::json outcome_;              // on rank 0: an error, or {} for a checkpoint
 };
 
-/// Collective: all of the above.
+/// Collective: saves a checkpoint while the caller waits. Throws SaveError or SaveRefused.
 void save_checkpoint(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint,
                      std::uint64_t bytes_per_writer = kBytesPerWriter);
 

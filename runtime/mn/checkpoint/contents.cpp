@@ -11,7 +11,7 @@
 namespace mn {
 namespace {
 
-/// The number of this rank among the writers: first one rank of each node, then the next of each.
+/// This rank's number among the writers. The first rank of each node comes first, then the second of each node, …
 std::uint64_t writer_number(const Topology& topology) {
   std::vector<int> seen(static_cast<std::size_t>(topology.inter_size), 0);
   std::vector<std::pair<int, int>> order;  // number within the node, rank
@@ -21,8 +21,8 @@ std::uint64_t writer_number(const Topology& topology) {
   return static_cast<std::uint64_t>(own - order.begin());
 }
 
-/// The element of a tensor of `count` elements that begins at byte `position` of all tensors, or the first after it: an
-/// element belongs to the writer in whose share its first byte lies, so slices neither overlap nor leave gaps.
+/// The first element of a tensor that begins at or after byte `position` of all tensors. An element belongs to the writer
+/// whose share holds the element's first byte, and slices neither overlap nor leave gaps.
 std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std::uint64_t wide, std::uint64_t count) {
   if (position <= tensor_begin) return 0;
   return std::min(count, (position - tensor_begin + wide - 1) / wide);
@@ -32,7 +32,7 @@ using AtOnce = std::unordered_set<const c10::TensorImpl*>;
 
 void add_shared(std::vector<CheckpointSlice>& slices, NamedTensors tensors, const Communicator& comm,
                 std::uint64_t bytes_per_writer, const AtOnce& at_once) {
-  // By name, as a reader goes through them: it opens each shard once.
+  // Sorted by name, as readers go through tensors: a reader opens each shard once.
   std::ranges::sort(tensors, {}, &NamedTensors::value_type::first);
   std::uint64_t total = 0;
   for (const auto& [name, tensor] : tensors) total += tensor.nbytes();
@@ -41,9 +41,9 @@ void add_shared(std::vector<CheckpointSlice>& slices, NamedTensors tensors, cons
   const std::uint64_t own = writer_number(comm.topology());
   const std::uint64_t share = total / writers + 1;  // rounded up: the last share reaches the end
   std::uint64_t position = 0;
-  for (const auto& [name, given] : tensors) {
-    const at::Tensor tensor = as_pairs(given);
-    const std::string dtype = safetensors_dtype(name, tensor.scalar_type());  // on every rank, as it may throw
+  for (const auto& [name, original] : tensors) {
+    const at::Tensor tensor = as_pairs(original);
+    const std::string dtype = safetensors_dtype(name, tensor.scalar_type());  // may throw: on every rank
     const auto count = static_cast<std::uint64_t>(tensor.numel());
     const std::uint64_t wide = tensor.element_size();
     const std::uint64_t begin = element_at(own * share, position, wide, count);
@@ -51,20 +51,20 @@ void add_shared(std::vector<CheckpointSlice>& slices, NamedTensors tensors, cons
     position += count * wide;
     const bool is_empty = count == 0 && own == 0;  // the manifest needs a piece of every tensor
     if (begin == end && !is_empty) continue;
-    slices.push_back({{name, dtype, tensor.sizes().vec(), begin, end, given.is_complex()},
+    slices.push_back({{name, dtype, tensor.sizes().vec(), begin, end, original.is_complex()},
                       tensor,
-                      at_once.contains(given.unsafeGetTensorImpl())});
+                      at_once.contains(original.unsafeGetTensorImpl())});
   }
 }
 
-void add_whole(std::vector<CheckpointSlice>& slices, const std::string& name, const at::Tensor& given,
+void add_whole(std::vector<CheckpointSlice>& slices, const std::string& name, const at::Tensor& original,
                const AtOnce& at_once) {
-  const at::Tensor tensor = as_pairs(given);
+  const at::Tensor tensor = as_pairs(original);
   const auto count = static_cast<std::uint64_t>(tensor.numel());
   slices.push_back(
-      {{name, safetensors_dtype(name, tensor.scalar_type()), tensor.sizes().vec(), 0, count, given.is_complex()},
+      {{name, safetensors_dtype(name, tensor.scalar_type()), tensor.sizes().vec(), 0, count, original.is_complex()},
        tensor,
-       at_once.contains(given.unsafeGetTensorImpl())});
+       at_once.contains(original.unsafeGetTensorImpl())});
 }
 
 }  // namespace

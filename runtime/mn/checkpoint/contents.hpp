@@ -1,4 +1,4 @@
-/// What a checkpoint holds of a rank, and which part of that the rank writes.
+/// A rank's contents of a checkpoint, and the slices for its shard.
 #pragma once
 
 #include <cstdint>
@@ -17,36 +17,35 @@ namespace mn {
 
 class Communicator;
 
-/// What a rank has of a checkpoint. A Trainer fills it.
+/// A rank's contents of a checkpoint, as TrainingState collects them.
 struct Checkpoint {
-  nlohmann::json about;  ///< counters, iterator, extensions, …; rank 0's counts
-  NamedTensors shared;   ///< the same on all ranks, in the same order
-  NamedTensors root;     ///< on rank 0, for all ranks
-  NamedTensors own;      ///< state that this rank alone has
-  /// Those of these tensors that forward and backward change. A save beside training copies them before it lets
-  /// training go on.
+  nlohmann::json about;  ///< counters, iterator, extensions, …; the checkpoint holds rank 0's
+  NamedTensors shared;   ///< equal on all ranks, in the same order
+  NamedTensors root;     ///< rank 0's, stored for all ranks
+  NamedTensors own;      ///< state of this rank alone
+  /// Tensors changed by forward and backward: a save beside training copies them before training goes on.
   std::unordered_set<const c10::TensorImpl*> at_once = {};
-  /// Tells why the state of this rank is not to be saved; empty: it is. May be null. Called where the tensors are
-  /// copied or written.
+  /// Returns a reason not to save this rank's tensors, or an empty text. May be null. Called by the thread that copies or
+  /// writes the tensors.
   std::function<std::string()> objection = {};
 };
 
-/// Bytes of shared tensors for which there is one writer.
+/// Bytes of shared tensors for each writer.
 inline constexpr std::uint64_t kBytesPerWriter = std::uint64_t{64} << 20;
 
-/// Elements of a tensor.
+/// A range of elements of a tensor, for a single writer.
 struct CheckpointSlice {
   ShardPart part;
-  at::Tensor tensor;  ///< all of it, borrowed
-  bool at_once = false;
-  std::uint32_t version = 0;
+  at::Tensor tensor;          ///< the whole tensor, borrowed
+  bool at_once = false;       ///< the tensor is in Checkpoint::at_once
+  std::uint32_t version = 0;  ///< version_of(tensor) when the save began
 };
 
-/// Those that this rank writes, as they follow one another in its shard. Local. Throws DataError if a tensor has a
-/// dtype that checkpoints do not hold.
+/// The slices of this rank's shard, in order. Local. Throws DataError if a tensor has a dtype that
+/// checkpoints do not hold.
 [[nodiscard]] std::vector<CheckpointSlice> slices_of_rank(const Communicator& comm, const Checkpoint& checkpoint,
                                                           std::uint64_t bytes_per_writer = kBytesPerWriter);
-/// The size of all slices together.
+/// Size of all slices together.
 [[nodiscard]] std::uint64_t bytes_of(const std::vector<CheckpointSlice>& slices);
 
 }  // namespace mn

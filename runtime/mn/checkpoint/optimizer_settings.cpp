@@ -25,7 +25,7 @@ namespace {
 
 using torch::optim::OptimizerOptions;
 
-/// One setting; flags are 0 or 1.
+/// One number of an optimizer's options; flags are 0 or 1.
 struct Setting {
   std::string name;
   std::function<double(OptimizerOptions&)> get;
@@ -33,7 +33,7 @@ struct Setting {
 };
 using Settings = std::vector<Setting>;
 
-/// `access` returns a reference to the member of an Options.
+/// The setting that `access` returns a reference to, in an Options.
 template <class Options, class Access>
 Setting setting(std::string name, Access access) {
   const auto member = [access](OptimizerOptions & options) -> auto& { return access(static_cast<Options&>(options)); };
@@ -112,25 +112,24 @@ Settings settings_of(const OptimizerOptions& options) {
   return {};
 }
 
-/// Checkpoints hold `name`, earlier ones `type`. Kinds of one name read each other's state.
+/// A type of optimizer, and its name in checkpoints. Optimizers of one name read each other's state.
 struct Kind {
   const std::type_info* id;
-  std::string_view type;
   std::string_view name;
 };
 
 const std::array<Kind, 11>& kinds() {
-  static const std::array<Kind, 11> all = {{{&typeid(torch::optim::Adam), "torch::optim::Adam", "Adam"},
-                                            {&typeid(FusedAdam), "mn::FusedAdam", "Adam"},
-                                            {&typeid(torch::optim::AdamW), "torch::optim::AdamW", "AdamW"},
-                                            {&typeid(FusedAdamW), "mn::FusedAdamW", "AdamW"},
-                                            {&typeid(torch::optim::SGD), "torch::optim::SGD", "SGD"},
-                                            {&typeid(FusedSgd), "mn::FusedSgd", "SGD"},
-                                            {&typeid(torch::optim::RMSprop), "torch::optim::RMSprop", "RMSprop"},
-                                            {&typeid(torch::optim::Adagrad), "torch::optim::Adagrad", "Adagrad"},
-                                            {&typeid(torch::optim::LBFGS), "torch::optim::LBFGS", "LBFGS"},
-                                            {&typeid(Lars), "mn::Lars", "LARS"},
-                                            {&typeid(Lamb), "mn::Lamb", "LAMB"}}};
+  static const std::array<Kind, 11> all = {{{&typeid(torch::optim::Adam), "Adam"},
+                                            {&typeid(FusedAdam), "Adam"},
+                                            {&typeid(torch::optim::AdamW), "AdamW"},
+                                            {&typeid(FusedAdamW), "AdamW"},
+                                            {&typeid(torch::optim::SGD), "SGD"},
+                                            {&typeid(FusedSgd), "SGD"},
+                                            {&typeid(torch::optim::RMSprop), "RMSprop"},
+                                            {&typeid(torch::optim::Adagrad), "Adagrad"},
+                                            {&typeid(torch::optim::LBFGS), "LBFGS"},
+                                            {&typeid(Lars), "LARS"},
+                                            {&typeid(Lamb), "LAMB"}}};
   return all;
 }
 
@@ -139,11 +138,6 @@ const std::array<Kind, 11>& kinds() {
 std::string optimizer_kind(const torch::optim::Optimizer& optimizer) {
   const auto known = std::ranges::find_if(kinds(), [&](const Kind& kind) { return *kind.id == typeid(optimizer); });
   return known == kinds().end() ? c10::demangle(typeid(optimizer).name()) : std::string(known->name);
-}
-
-std::string saved_kind(const std::string& saved) {
-  const auto* const known = std::ranges::find(kinds(), saved, &Kind::type);
-  return known == kinds().end() ? saved : std::string(known->name);
 }
 
 nlohmann::json optimizer_settings(torch::optim::Optimizer& optimizer) {

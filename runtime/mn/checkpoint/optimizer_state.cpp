@@ -32,7 +32,7 @@ using torch::optim::OptimizerParamState;
 
 constexpr const char* kStep = "step";
 
-/// How the state of one parameter is made of tensors and a count of steps.
+/// The state of one parameter: tensors, and perhaps a count of steps.
 struct Layout {
   struct Field {
     const char* name;
@@ -40,7 +40,7 @@ struct Layout {
   };
   std::unique_ptr<OptimizerParamState> (*make)();
   std::vector<Field> fields;
-  std::int64_t* (*step)(OptimizerParamState&);  // null: it has none
+  std::int64_t* (*step)(OptimizerParamState&);  // null without a count of steps
 };
 
 template <class State>
@@ -87,7 +87,7 @@ const Layout& adagrad_layout() {
 }
 #undef MN_FIELD
 
-/// Null: only libtorch's archive knows its state.
+/// The layout of the optimizer's state; null if only libtorch's archive can hold the state.
 const Layout* layout_of(const Optimizer& optimizer) {
   const std::string kind = optimizer_kind(optimizer);
   if (kind == "SGD" || kind == "LARS") return &sgd_layout();
@@ -114,7 +114,8 @@ at::Tensor archive_tensor(const Optimizer& optimizer) {
   return tensor;
 }
 
-/// Laid out in memory as the parameter, where they are alike: updates go through both at once.
+/// An empty tensor of the saved form, with the parameter's strides if the shapes are equal: updates are fastest if both
+/// have the same layout in memory.
 at::Tensor room_for(const TensorForm& form, const at::Tensor& parameter) {
   const auto options = parameter.options().dtype(form.dtype).requires_grad(false);
   if (parameter.sizes() == at::IntArrayRef(form.shape)) return at::empty_like(parameter.detach(), options);
@@ -124,7 +125,7 @@ at::Tensor room_for(const TensorForm& form, const at::Tensor& parameter) {
 }  // namespace
 
 std::vector<std::vector<std::string>> parameter_names(Optimizer& optimizer, const torch::nn::Module& module) {
-  // Parameters that no module of the model has are known by their order among such.
+  // Parameters that do not belong to the model are numbered in the order of the groups.
   std::map<const c10::TensorImpl*, std::string> known;
   for (const auto& [name, parameter] : named_parameters(module)) known.emplace(parameter.unsafeGetTensorImpl(), name);
   std::vector<std::vector<std::string>> names;
@@ -150,8 +151,9 @@ NamedTensors optimizer_tensors(Optimizer& optimizer, const torch::nn::Module& mo
         for (const Layout::Field& field : layout->fields) {
           const at::Tensor& tensor = field.tensor(*found->second);
           // The momentum of sparse gradients is sparse.
-          if (tensor.defined())
+          if (tensor.defined()) {
             tensors.emplace_back(name + "/" + field.name, tensor.is_sparse() ? tensor.to_dense() : tensor);
+          }
         }
         if (layout->step != nullptr) {
           tensors.emplace_back(name + "/" + kStep, at::scalar_tensor(*layout->step(*found->second), at::kLong));
@@ -176,7 +178,7 @@ std::uint64_t optimizer_state_bytes(Optimizer& optimizer) {
   std::uint64_t bytes = 0;
   for (std::size_t g = 0; g < settings.size(); ++g) {
     const auto is_on = [&](const char* setting) { return settings[g].value(setting, 0.0) != 0 ? 1 : 0; };
-    std::uint64_t copies = 0;  // of a parameter
+    std::uint64_t copies = 0;  // tensors of a parameter's size
     if (kind == "Adam" || kind == "AdamW" || kind == "LAMB") copies = 2 + is_on("amsgrad");
     if (kind == "SGD" || kind == "LARS") copies = is_on("momentum");
     if (kind == "RMSprop") copies = 1 + is_on("momentum") + is_on("centered");
@@ -196,7 +198,7 @@ OptimizerLoad::OptimizerLoad(Optimizer& optimizer, const torch::nn::Module& modu
     tensors_.emplace_back(kArchive, at::empty(archive->second.shape, at::kByte));
     return;
   }
-  // Before anything is allocated or changed: an optimizer of another model is an error, not half a load.
+  // First: a mismatch must throw before anything changes.
   check_names(groups);
   const Layout* layout = layout_of(optimizer);
   if (layout == nullptr) throw DataError("the checkpoint has no archive of this optimizer");
@@ -231,9 +233,8 @@ void OptimizerLoad::check_names(const json& groups) const {
   }
 }
 
-/// What an archive holds is the optimizer's own affair, so nothing can be put in another order in it.
+/// An archive knows parameters by their order alone, and only the optimizer can read it: the orders must match.
 void OptimizerLoad::check_order(const json& groups) const {
-  if (groups.empty()) return;  // an earlier version, which did not note names
   check_names(groups);
   for (std::size_t g = 0; g < std::max(groups.size(), names_.size()); ++g) {
     const json then = g < groups.size() ? groups[g].at("parameters") : json::array();
@@ -268,14 +269,14 @@ void OptimizerLoad::finish(c10::Device device) {
     }
     const auto step = loaded.find(name + "/" + kStep);
     if (step != loaded.end()) *layout.step(*state) = step->second.item<std::int64_t>();
-    // A parameter that had not been updated yet has no state, and must not get one of zeros.
+    // A parameter that was never updated has no state. A state of zeros would not be equal.
     if (any || step != loaded.end()) {
       optimizer_.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
     } else {
       optimizer_.state().erase(parameter.unsafeGetTensorImpl());
     }
   });
-  // By a parameter that it holds, as a program may have added its groups in another order.
+  // The order of groups may differ, so the first parameter identifies a group.
   auto& groups = optimizer_.param_groups();
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const json& saved : groups_) {

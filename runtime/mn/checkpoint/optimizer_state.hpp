@@ -1,10 +1,10 @@
 /// The state of a torch optimizer by the names of its parameters.
 ///
-/// Checkpoints know momenta and step counts as "PARAMETER/exp_avg", "PARAMETER/step" and the like, and each group by
-/// the names of its parameters and its settings. So a model whose parameters are registered or grouped in another order
-/// resumes with each parameter's own state. LBFGS and optimizers that are not libtorch's or mn's own have no such form:
-/// libtorch's archive of them is one tensor of bytes, "archive", which knows parameters by their order: it loads where
-/// the same names come in the same order.
+/// A checkpoint names momenta and step counts "PARAMETER/exp_avg", "PARAMETER/step", …, and holds the parameter names and
+/// settings of each group. So a model may register or group its parameters in a new order, and each parameter resumes
+/// with its state. The state of LBFGS, and of optimizers that are neither libtorch's nor mn's, is a tensor of bytes named
+/// "archive": libtorch's archive, in which the order identifies parameters. An archive loads only with equal names in
+/// equal order.
 #pragma once
 
 #include <cstdint>
@@ -23,33 +23,31 @@ class Optimizer;
 
 namespace mn {
 
-/// The tensor that is libtorch's archive.
+/// Name of the tensor that holds libtorch's archive.
 inline constexpr const char* kArchive = "archive";
 
-/// The names of an optimizer's parameters, in the order of its groups: those of the module, and "#0", "#1", … of
-/// parameters that it does not have.
+/// The names of an optimizer's parameters, by group. Parameters that do not belong to the module are called "#0", "#1", …
 [[nodiscard]] std::vector<std::vector<std::string>> parameter_names(torch::optim::Optimizer& optimizer,
                                                                     const torch::nn::Module& module);
 
-/// What a checkpoint stores; shares the state's memory.
+/// The state's tensors for a checkpoint, in the state's own memory.
 [[nodiscard]] NamedTensors optimizer_tensors(torch::optim::Optimizer& optimizer, const torch::nn::Module& module);
-/// The groups: a list of {"parameters": names, "settings": values}.
+/// The optimizer's groups for a checkpoint: a list of {"parameters": names, "settings": values}.
 [[nodiscard]] nlohmann::json optimizer_groups(torch::optim::Optimizer& optimizer, const torch::nn::Module& module);
 
-/// Bytes that the state will take once every parameter has been updated, as far as the kind of the optimizer says: 0
-/// for other kinds than libtorch's and mn's.
+/// Bytes of the state after every parameter was updated; 0 for optimizers that are neither libtorch's nor mn's.
 [[nodiscard]] std::uint64_t optimizer_state_bytes(torch::optim::Optimizer& optimizer);
 
-/// Loads in three steps: the constructor makes room for the tensors of these forms, the caller fills tensors(), and
-/// finish() takes them as the optimizer's state, in place of what it had.
+/// Loads a state in three steps: the constructor allocates the tensors, the caller fills tensors(), and finish() makes
+/// them the optimizer's state.
 class OptimizerLoad {
  public:
-  /// `saved` as optimizer_tensors() named them. Throws DataError if they are not of this optimizer's parameters, or an
-  /// archive has these in another order.
+  /// `saved`: the forms of the checkpoint's optimizer_tensors(). Throws DataError if the names of the
+  /// parameters do not match, or, for an archive, their order.
   OptimizerLoad(torch::optim::Optimizer& optimizer, const torch::nn::Module& module, const TensorForms& saved,
                 const nlohmann::json& groups);
   [[nodiscard]] const NamedTensors& tensors() const noexcept { return tensors_; }
-  /// `device`: of an archive's tensors.
+  /// Replaces the optimizer's state. Tensors from an archive go to `device`.
   void finish(c10::Device device);
 
  private:

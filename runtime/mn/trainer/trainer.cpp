@@ -1,13 +1,10 @@
 #include <algorithm>
 #include <fstream>
 #include <set>
+#include <utility>
 
-#include <ATen/core/Tensor.h>
-
-#include <mn/checkpoint/background_save.hpp>
-#include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/checkpoint/checkpoint_reader.hpp>
 #include <mn/checkpoint/format/storage.hpp>
-#include <mn/checkpoint/not_finite.hpp>
 #include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/checkpoint/optimizer_state.hpp>
 #include <mn/comm/create_communicator.hpp>
@@ -16,24 +13,25 @@
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/core/trace.hpp>
 #include <mn/tensor/device_times.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extension_list.hpp>
-#include <mn/trainer/graphed_step.hpp>
 #include <mn/trainer/observation.hpp>
 #include <mn/trainer/output_folder.hpp>
 #include <mn/trainer/periodic_agreement.hpp>
+#include <mn/trainer/restore_training.hpp>
 #include <mn/trainer/run_status.hpp>
 #include <mn/trainer/straggler_watch.hpp>
 #include <mn/trainer/time_limit.hpp>
 #include <mn/trainer/trainer.hpp>
+#include <mn/trainer/training_step.hpp>
 
 namespace mn {
 namespace {
+
+using nlohmann::json;
 
 class FunctionExtension final : public Extension {
  public:
@@ -49,10 +47,11 @@ class FunctionExtension final : public Extension {
   std::function<void(Trainer&)> function_;
 };
 
-/// Where the job could go on after the loss of a node. Collective, when rank 0 has locked the folder. A disk that all
-/// nodes see, such as one that this node serves to the others, outlives the others at least.
+/// Warns if the output folder would be lost with rank 0's node, so that no resume would be possible. There is no warning
+/// for a disk that rank 0's node exports to all nodes: it survives the loss of the rest. Collective, after rank 0 has
+/// locked the folder.
 void warn_of_volatile_storage(const std::filesystem::path& out, Communicator& comm) {
-  OutText owner;  // as this rank sees it
+  OutText owner;  // text of the lock file; equal on all nodes if they share the folder
   owner << std::ifstream(out / ".lock").rdbuf();
   const bool is_shared = comm.inter_size() > 1 && same_on_all_ranks(hash64(owner.str()), comm);
   if (comm.rank() != 0 || (comm.inter_size() == 1 && !environment("SLURM_JOB_ID"))) return;
@@ -74,73 +73,59 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::shared_ptr<MultiNodeOp
                  std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
                  TrainerOptions options)
     : Trainer(std::move(comm), std::vector<NamedOptimizer>{{"main", std::move(optimizer)}}, std::move(iterator),
-              std::move(model), std::move(compute_loss), nullptr, std::move(options)) {}
+              std::move(model), StepProgram{std::move(compute_loss), nullptr}, std::move(options)) {}
 
 Trainer::Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
                  std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, UpdateParameters update,
                  TrainerOptions options)
-    : Trainer(std::move(comm), std::move(optimizers), std::move(iterator), std::move(model), nullptr, std::move(update),
-              std::move(options)) {}
+    : Trainer(std::move(comm), std::move(optimizers), std::move(iterator), std::move(model),
+              StepProgram{nullptr, std::move(update)}, std::move(options)) {}
 
 Trainer::Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
-                 std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
-                 UpdateParameters update, TrainerOptions options)
+                 std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, StepProgram program,
+                 TrainerOptions options)
     : comm_(std::move(comm)),
       optimizers_(std::move(optimizers)),
       iterator_(std::move(iterator)),
       model_(std::move(model)),
-      compute_loss_(std::move(compute_loss)),
-      update_(std::move(update)),
       options_(std::move(options)),
       extensions_(std::make_unique<ExtensionList>([this] { return elapsed_s(); })),
       observation_(std::make_unique<Observation>()),
       agreement_(std::make_unique<PeriodicAgreement>()),
-      saving_(std::make_unique<BackgroundSave>()),
       stragglers_(std::make_unique<StragglerWatch>()) {
-  check_optimizers();
-  if (!comm_ || !iterator_ || !model_ || (!compute_loss_ && !update_)) {
-    throw ArgumentError("a Trainer needs a communicator, an optimizer, an iterator, a model and a loss function");
-  }
-  if (options_.epochs < 0 || options_.iterations < 0 || options_.epochs + options_.iterations == 0) {
-    throw UsageError("training has no end: the number of epochs or of iterations must be at least 1");
-  }
+  check_arguments(program);
   if (comm_->device().type != DeviceType::kCpu && !options_.trace) {
     work_ = std::make_unique<DeviceTimer>(comm_->device());
   }
-  if (options_.accumulate < 1 || (update_ && options_.accumulate > 1)) {
-    throw UsageError(
-        "an iteration accumulates at least 1 minibatch, and no more where the program updates by itself; "
-        "got " +
-        std::to_string(options_.accumulate));
-  }
   prepare_out();
   check_iterator();
-  for (const auto& [name, optimizer] : optimizers_) settings_.push_back(optimizer_settings(optimizer->actual()).dump());
   name_tensors(*model_);
-  frozen_ = frozen_parameters(*model_);
-  comm_->broadcast_data(*model_);  // also what the optimizers do not hold
-  for (const auto& [name, parameter] : named_parameters(*model_)) {
-    if (holds_nan(parameter, true)) not_finite_.insert(name);
-  }
-  for (const auto& [name, buffer] : named_buffers(*model_)) {
-    if (holds_nan(buffer, false)) not_finite_.insert(name);
-  }
-  for (const auto& [name, optimizer] : optimizers_) optimizer->average_statistics(*model_);
-  prepare_graph();
+  make_parts(std::move(program));
 }
 
 Trainer::~Trainer() = default;
 
-void Trainer::check_optimizers() const {
+void Trainer::check_arguments(const StepProgram& program) const {
+  constexpr const char* kNeeds =
+      "a Trainer needs a communicator, an optimizer, an iterator, a model and a loss function";
   std::set<std::string> names;
   for (const auto& [name, optimizer] : optimizers_) {
-    if (!optimizer)
-      throw ArgumentError("a Trainer needs a communicator, an optimizer, an iterator, a model and a loss function");
+    if (!optimizer) throw ArgumentError(kNeeds);
     if (name.empty() || !names.insert(name).second) {
       throw ArgumentError("the optimizers of a Trainer need different names, got \"" + name + "\"");
     }
   }
   if (optimizers_.empty()) throw ArgumentError("a Trainer needs an optimizer");
+  if (!comm_ || !iterator_ || !model_ || (!program.compute_loss && !program.update)) throw ArgumentError(kNeeds);
+  if (options_.epochs < 0 || options_.iterations < 0 || options_.epochs + options_.iterations == 0) {
+    throw UsageError("training has no end: the number of epochs or of iterations must be at least 1");
+  }
+  if (options_.accumulate < 1 || (program.update && options_.accumulate > 1)) {
+    throw UsageError(
+        "an iteration accumulates at least 1 minibatch, and no more where the program updates by itself; "
+        "got " +
+        std::to_string(options_.accumulate));
+  }
 }
 
 void Trainer::prepare_out() {
@@ -153,9 +138,9 @@ void Trainer::prepare_out() {
       checkpoint += copies * optimizer_state_bytes(optimizer->actual());
     }
     if (is_root()) time_limit_ = std::make_unique<TimeLimit>(checkpoint);
-    room = checkpoint + weights;  // which the program may write beside it
+    room = checkpoint + weights;  // the program may write its weights beside the checkpoint
   }
-  options_.out = std::filesystem::absolute(options_.out);  // the program may change its folder
+  options_.out = std::filesystem::absolute(options_.out);  // the current folder may change
   status_ = std::make_unique<RunStatus>(is_root());
   on_root<UsageError>(*comm_, [&] { folder_ = std::make_unique<OutputFolder>(options_.out, room); });
   warn_of_volatile_storage(options_.out, *comm_);
@@ -171,19 +156,48 @@ void Trainer::check_iterator() const {
   const std::int64_t steps = iterator_->steps_per_epoch();
   if (same_on_all_ranks(static_cast<std::uint64_t>(steps), *comm_)) return check_order();
   throw UsageError("the training iterators of the ranks have different numbers of steps in an epoch (" +
-                   nlohmann::json(comm_->allgather_obj(nlohmann::json(steps))).dump() +
+                   json(comm_->allgather_obj(json(steps))).dump() +
                    "): every rank must make the same number, with fewer samples in some if need be");
 }
 
 void Trainer::check_order() const {
-  const nlohmann::json state = iterator_->state();
-  nlohmann::json order;
-  // What a Sampler's state says beyond these follows from the data, of which a rank may have none
-  // (create_empty_dataset); other iterators may have states of their own on each rank.
+  const json state = iterator_->state();
+  json order;
+  // Only states with a dataset are compared: iterators without one may differ between ranks. The rest of a Sampler's keys
+  // follow from the data, and a rank may have no data (create_empty_dataset).
   for (const char* key : {"samples", "ranks", "batchsize", "shuffle", "sticky", "seed", "epoch", "consumed"}) {
     if (state.contains("dataset") && state.contains(key)) order[key] = state.at(key);
   }
   prove_equal(order, "the order of the training samples", *comm_);
+}
+
+void Trainer::make_parts(StepProgram program) {
+  parts_ = std::make_unique<TrainingParts>(TrainingParts{.comm = *comm_,
+                                                         .optimizers = optimizers_,
+                                                         .iterator = *iterator_,
+                                                         .model = *model_,
+                                                         .extensions = *extensions_,
+                                                         .observation = *observation_,
+                                                         .accumulate = options_.accumulate});
+  for (const auto& [name, optimizer] : optimizers_) {
+    parts_->initial_settings.push_back(optimizer_settings(optimizer->actual()));
+  }
+  parts_->initially_frozen = frozen_parameters(*model_);
+  comm_->broadcast_data(*model_);  // optimizers broadcast their own parameters only
+  checkpointer_ =
+      std::make_unique<Checkpointer>(*parts_, Checkpointer::Surroundings{.out = options_.out,
+                                                                         .folder = folder_.get(),
+                                                                         .status = status_.get(),
+                                                                         .time_limit = time_limit_.get(),
+                                                                         .finish_steps = [this] { finish_steps(); },
+                                                                         .is_run_over = [this] { return is_over(); }});
+  for (const auto& [name, optimizer] : optimizers_) optimizer->average_statistics(*model_);
+  const auto after_forward = [this](const at::Tensor& loss, bool is_mean, const Summary& metrics) {
+    if (is_mean) extensions_->after_forward(*this, loss);
+    extensions_->observe(loss, metrics);
+  };
+  step_ = std::make_unique<TrainingStep>(
+      *parts_, *checkpointer_, std::move(program), options_, [this] { return next_batch(); }, after_forward);
 }
 
 void Trainer::add(std::unique_ptr<Extension> extension, ExtendOptions options) {
@@ -198,6 +212,18 @@ void Trainer::extend(const std::string& name, Interval trigger, std::function<vo
 
 bool Trainer::is_pending(const Extension& extension) const { return extensions_->is_pending(extension); }
 
+bool Trainer::resume(const std::string& from) {
+  const auto checkpoint = CheckpointReader::open(*comm_, from, out());
+  if (!checkpoint) return false;
+  restore_training(*parts_, *checkpoint, "the checkpoint (" + from + ")");
+  resumed_from_ = from == "auto" ? std::filesystem::path() : std::filesystem::absolute(from);
+  checkpointer_->note_resume(checkpoint->path());
+  if (is_root()) {
+    log_info("resumed after iteration " + std::to_string(iteration()) + ", epoch " + std::to_string(epoch()));
+  }
+  return true;
+}
+
 std::size_t Trainer::index_of(const std::string& optimizer) const {
   std::string names;
   for (std::size_t i = 0; i < optimizers_.size(); ++i) {
@@ -210,33 +236,15 @@ std::size_t Trainer::index_of(const std::string& optimizer) const {
 MultiNodeOptimizer& Trainer::optimizer(const std::string& name) const { return *optimizers_[index_of(name)].optimizer; }
 
 std::optional<double> Trainer::initial_rate(std::size_t group, const std::string& name) const {
-  const nlohmann::json groups = nlohmann::json::parse(settings_[name.empty() ? 0 : index_of(name)]);
+  const json& groups = parts_->initial_settings[name.empty() ? 0 : index_of(name)];
   if (group >= groups.size() || !groups[group].contains("lr")) return std::nullopt;
   return groups[group]["lr"].get<double>();
 }
 
-std::int64_t Trainer::iterations_per_epoch() const {
-  return (iterator_->steps_per_epoch() + options_.accumulate - 1) / options_.accumulate;
-}
-
-void Trainer::finish_steps() {
-  synchronize();
-  wait_for_losses();
-}
-
-/// Reading the losses waits for the device. That wait is training time.
-void Trainer::wait_for_losses() {
-  const auto begin = Clock::now();
-  observation_->read();
-  observation_->add_time(seconds_since(begin));
-}
-
-bool Trainer::is_saving() const noexcept { return saving_->is_under_way(); }
-
 Metrics Trainer::take_observation() {
-  check_held(folder_.get(), *comm_);  // whose log the caller writes
+  check_held(folder_.get(), *comm_);  // the caller writes the log in this folder
   wait_for_losses();
-  Metrics metrics = observation_->take(*comm_, iteration_, bytes_sent());
+  Metrics metrics = observation_->take(*comm_, iteration(), parts_->bytes_sent());
   if (const auto rest = rest_.lock()) *observation_ = *rest;
   return metrics;
 }
@@ -244,7 +252,7 @@ Metrics Trainer::take_observation() {
 std::vector<std::string> Trainer::observed_names() {
   wait_for_losses();
   std::set<std::string> names;
-  for (const nlohmann::json& theirs : comm_->allgather_obj(observation_->names())) {
+  for (const json& theirs : comm_->allgather_obj(observation_->names())) {
     for (const auto& name : theirs) names.insert(name.get<std::string>());
   }
   return {names.begin(), names.end()};
@@ -254,12 +262,22 @@ void Trainer::report(const std::string& name, double value) {
   if (!extensions_->take_report(*this, name, value)) observation_->report(name, value);
 }
 
-double Trainer::elapsed_s() const { return earlier_s_ + seconds_since(start_); }
+std::int64_t Trainer::iteration() const noexcept { return parts_->counters.iteration; }
+
+std::int64_t Trainer::iterations_per_epoch() const {
+  return (iterator_->steps_per_epoch() + options_.accumulate - 1) / options_.accumulate;
+}
+
+std::int64_t Trainer::epoch() const noexcept { return parts_->counters.epoch; }
+
+double Trainer::epoch_detail() const noexcept { return parts_->counters.epoch_detail; }
+
+double Trainer::elapsed_s() const { return parts_->counters.elapsed_s(); }
 
 double Trainer::progress() const noexcept {
-  const double epochs = options_.epochs > 0 ? epoch_detail_ / static_cast<double>(options_.epochs) : 0;
+  const double epochs = options_.epochs > 0 ? epoch_detail() / static_cast<double>(options_.epochs) : 0;
   const double iterations =
-      options_.iterations > 0 ? static_cast<double>(iteration_) / static_cast<double>(options_.iterations) : 0;
+      options_.iterations > 0 ? static_cast<double>(iteration()) / static_cast<double>(options_.iterations) : 0;
   return std::min(std::max(epochs, iterations), 1.0);
 }
 

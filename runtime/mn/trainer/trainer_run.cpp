@@ -1,16 +1,16 @@
-// The run of a Trainer: iterations until a limit, a signal or the job's end, and what the ranks agree on between them.
+// The loop of a Trainer: iterations until a limit, a signal or the job's time limit, and what the ranks agree on
+// between iterations.
 #include <algorithm>
 #include <chrono>
 #include <span>
-#include <thread>
+#include <utility>
 
-#include <mn/checkpoint/background_save.hpp>
-#include <mn/checkpoint/format/checkpoint_folder.hpp>
-#include <mn/comm/on_root.hpp>
 #include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/trace.hpp>
+#include <mn/tensor/device_times.hpp>
 #include <mn/tensor/modules.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
@@ -21,62 +21,176 @@
 #include <mn/trainer/straggler_watch.hpp>
 #include <mn/trainer/time_limit.hpp>
 #include <mn/trainer/trainer.hpp>
+#include <mn/trainer/training_step.hpp>
 
 namespace mn {
 namespace {
 
-// Why a run ends before its time, beside the numbers of signals.
+// Values of end_reason_, beside the numbers of signals.
 constexpr std::int64_t kNoReason = 0;
 constexpr std::int64_t kTimeLimit = 1000;
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void add_to(StepTimes& sum, const StepTimes& step) {
+  sum.data_s += step.data_s;
+  sum.compute_s += step.compute_s;
+  sum.communication_s += step.communication_s;
+  sum.bytes += step.bytes;
+}
 
 }  // namespace
 
 int Trainer::run() {
   const auto signal = std::make_shared<SignalFlag>(options_.checkpoint_on_signal);
   signal_ = signal;
-  begin();
-  note_iteration(iteration_);  // outside the scope: this run has not made a step
+  begin_run();
+  note_iteration(iteration());  // before the scope, because this run has not made a step
   const ActivityScope activity("training");
-  if (extensions_->any_pending()) run_extensions();  // of the iteration in which the checkpoint was written
-  while (!finished() && reason_ == kNoReason) {
+  if (extensions_->any_pending()) run_extensions();  // due in the iteration of the checkpoint
+  while (!is_over() && end_reason_ == kNoReason) {
     advance();
-    note_iteration(iteration_);
-    prepare_saves();  // optimizers have their state now
-    status_->stepped(iteration_);
-    reason_ = agree(own_reason());
-    extensions_->find_due({iteration_, previous_epoch_detail_, epoch_detail()});
+    note_iteration(iteration());
+    checkpointer_->prepare();  // from the first iteration on, the optimizers have their state
+    status_->stepped(iteration());
+    end_reason_ = agree(own_end_reason());
+    extensions_->find_due({iteration(), previous_epoch_detail_, epoch_detail()});
     run_extensions();
   }
-  if (reason_ != kNoReason) signal->keep();
+  if (end_reason_ != kNoReason) signal->keep();
   synchronize();
   check_held(folder_.get(), *comm_);
-  const bool requeue = reason_ != kNoReason && (!finished() || extensions_->any_pending());
-  finish_save();
+  const bool requeue = end_reason_ != kNoReason && (!is_over() || extensions_->any_pending());
+  checkpointer_->finish();
   if (requeue) checkpoint_to_requeue();
   extensions_->finalize(*this);
-  finish_save();
+  checkpointer_->finish();
   comm_->barrier();  // every file of rank 0 is complete
   return requeue ? kExitRequeue : 0;
 }
 
-/// In the iteration that ends training, the part of it that no report has yet is reported too. A checkpoint still holds
-/// that part as observed: a run that continues from there reports it with the rest of its period.
-void Trainer::run_extensions() {
-  const Progress progress{iteration_, previous_epoch_detail_, epoch_detail()};
-  const auto may = [this](Duration duration) { return may_begin(duration); };
-  bool is_complete = false;
-  for (const auto part : {ExtensionList::Part::kReporting, ExtensionList::Part::kReading}) {
-    if (!extensions_->run_pending(*this, progress, part, may)) return;
-    if (!finished() || std::exchange(is_complete, true)) continue;
-    wait_for_losses();
-    const auto rest = std::make_shared<const Observation>(*observation_);
-    rest_ = rest;
-    extensions_->run_at_end(*this, progress, may);
+void Trainer::begin_run() {
+  parts_->counters.start = Clock::now();
+  is_stopped_ = false;
+  end_reason_ = kNoReason;
+  end_text_.clear();
+  checkpointer_->begin_run();
+  observation_->begin(iteration(), parts_->bytes_sent());
+  if (!is_training(*model_)) set_training(*model_, true);
+  extensions_->initialize(*this);
+  checkpointer_->log_other_runs();
+  agreement_->begin(iteration());
+  *stragglers_ = StragglerWatch(comm_->size());
+  status_->began(iteration());
+}
+
+void Trainer::advance() {
+  const auto begin = Clock::now();
+  const double waited_before = work_ ? 0 : communication_s();
+  const std::uint64_t bytes_before = parts_->bytes_sent();
+  last_step_.data_s = 0;
+  step_->run();
+  TrainingCounters& counters = parts_->counters;
+  ++counters.iteration;
+  previous_epoch_detail_ = std::exchange(counters.epoch_detail, iterator_->epoch_detail());
+  if (counters.epoch_detail >= static_cast<double>(counters.epoch + 1)) end_epoch();
+  if (work_) work_->end();
+  const double step_s = seconds_since(begin);
+  last_step_.communication_s = work_ ? 0 : communication_s() - waited_before;
+  last_step_.compute_s = step_s - last_step_.data_s - last_step_.communication_s;
+  last_step_.bytes = parts_->bytes_sent() - bytes_before;
+  add_to(all_steps_, last_step_);
+  observation_->add_time(step_s);
+  // The host's times tell the device's work only if the host waits for the device in each step.
+  if (comm_->device().type == DeviceType::kCpu || options_.trace) {
+    stragglers_->add(last_step_.data_s, last_step_.compute_s);
   }
 }
 
+Batch Trainer::next_batch() {
+  const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
+  // The first minibatch may wait until files are open, and any one for a loader of the program's own.
+  const ActivityScope activity("waiting for a minibatch");
+  const auto begin = Clock::now();
+  if (work_) work_->end();
+  std::optional<Batch> batch = iterator_->next();
+  if (work_) work_->begin();
+  last_step_.data_s += seconds_since(begin);
+  if (!batch) {
+    throw DataError("epoch " + std::to_string(epoch() + 1) + " of training has no minibatch left after " +
+                        std::to_string(epoch_detail()) + " epochs: the dataset is empty or shorter than it says",
+                    true);
+  }
+  return *std::move(batch);
+}
+
+void Trainer::end_epoch() {
+  ++parts_->counters.epoch;
+  if (iterator_->next()) {
+    throw Error("the training iterator continues after the end of epoch " + std::to_string(epoch()));
+  }
+  synchronize();
+}
+
+void Trainer::synchronize() {
+  checkpointer_->finish_copy();  // with double buffering, synchronize() may apply an update
+  for (const auto& [name, optimizer] : optimizers_) optimizer->synchronize();
+}
+
+void Trainer::finish_steps() {
+  synchronize();
+  wait_for_losses();
+}
+
+/// To read the losses waits for the device. That wait is training time.
+void Trainer::wait_for_losses() {
+  const auto begin = Clock::now();
+  observation_->read();
+  observation_->add_time(seconds_since(begin));
+}
+
+double Trainer::communication_s() const {
+  double sum = 0;
+  for (const auto& [name, optimizer] : optimizers_) sum += optimizer->communication_s();
+  return sum;
+}
+
+StepTimes Trainer::times() const {
+  StepTimes all = all_steps_;
+  if (work_) {
+    all.communication_s = communication_s();
+    all.compute_s = std::max(0.0, work_->seconds() - all.communication_s);
+  }
+  return all;
+}
+
+/// In the last iteration of training, extensions also report the rest of their period. A checkpoint still holds the
+/// observations of that rest, so a run that continues reports them with the remainder of the period.
+void Trainer::run_extensions() {
+  const Progress progress{iteration(), previous_epoch_detail_, epoch_detail()};
+  const auto may_begin_one = [this](Duration duration) { return may_begin(duration); };
+  bool is_complete = false;
+  for (const auto part : {ExtensionList::Part::kReporting, ExtensionList::Part::kReading}) {
+    if (!extensions_->run_pending(*this, progress, part, may_begin_one)) return;
+    if (!is_over() || std::exchange(is_complete, true)) continue;
+    wait_for_losses();
+    const auto rest = std::make_shared<const Observation>(*observation_);
+    rest_ = rest;
+    extensions_->run_at_end(*this, progress, may_begin_one);
+  }
+}
+
+bool Trainer::may_begin(Duration duration) {
+  if (duration != Duration::kShort && end_reason_ != kNoReason) return false;
+  if (duration == Duration::kLong) checkpointer_->finish();
+  checkpointer_->finish_copy();  // of a save that the previous extension began
+  return true;
+}
+
 /// Why this rank wants the run to end: a signal, or the time limit.
-std::int64_t Trainer::own_reason() {
+std::int64_t Trainer::own_end_reason() {
   const auto flag = signal_.lock();
   const std::int64_t signal = flag ? flag->raised() : kNoReason;
   if (!time_limit_) return signal;
@@ -84,133 +198,79 @@ std::int64_t Trainer::own_reason() {
   return time_limit_->is_near() ? kTimeLimit : signal;
 }
 
-bool Trainer::may_begin(Duration duration) {
-  if (duration != Duration::kShort && reason_ != kNoReason) return false;
-  if (duration == Duration::kLong) finish_save();
-  finish_copy();  // of a save that an extension before it has begun
-  return true;
+/// Ranks exchange: why to stop, which periods of seconds are over by rank 0's clock, how fast the slowest and the fastest
+/// rank are, and whether a rank's thread is busy with a save or its memory. Returns why training stops on all ranks.
+std::int64_t Trainer::agree(std::int64_t own_reason) {
+  const bool has_threads = checkpointer_->is_saving() || checkpointer_->is_preparing();
+  const bool needed =
+      options_.checkpoint_on_signal || extensions_->any_by_seconds() || has_threads || comm_->size() > 1;
+  if (!needed || !agreement_->is_due(iteration())) return kNoReason;
+  std::vector<std::int64_t> flags = extensions_->due();
+  const std::size_t count = flags.size();
+  if (!is_root()) flags.assign(count, 0);
+  flags.push_back(checkpointer_->is_thread_busy() ? 1 : 0);
+  stragglers_->append_to(flags);
+  flags.push_back(own_reason);
+  agreement_->exchange(flags, iteration(), *comm_);
+  if (flags[count] == 0) checkpointer_->advance();
+  stragglers_->judge(std::span(flags).subspan(count + 1, StragglerWatch::kNumbers), *comm_);
+  extensions_->set_due(std::span(flags).first(count));
+  return flags.back();
 }
 
 std::function<void(bool)> Trainer::pauses() {
   return [this, agreement = PeriodicAgreement(), parts = std::int64_t{0}](bool is_done) mutable {
     const bool is_first = parts == 0;
     if (is_first) agreement.begin(0);
-    // What is asked for here is the same on every rank. A save is committed in two steps: if it is quick, both come
-    // before the first part, which may be the only one.
-    for (int step = 0; options_.checkpoint_on_signal || is_saving(); ++step) {
-      if (!is_done && !agreement.is_due(parts) && !(is_first && is_saving() && step < 2)) break;
-      if (is_first && is_saving()) wait_for_writer();
+    const auto is_saving = [this] { return checkpointer_->is_saving(); };
+    // The condition is equal on all ranks. A save ends in two exchanges: if it is quick, both come before the first
+    // part, which may be the only part.
+    for (int exchanges = 0; options_.checkpoint_on_signal || is_saving(); ++exchanges) {
+      if (!is_done && !agreement.is_due(parts) && !(is_first && is_saving() && exchanges < 2)) break;
+      if (is_first && is_saving()) checkpointer_->wait_for_thread();
       if (agree_on_parts(agreement, parts, is_done)) break;
     }
     ++parts;
   };
 }
 
-/// Whether all ranks are done. One that is waits here for the others' next exchange.
+/// Returns true if all ranks are done. A rank that is done waits here for the next exchange of the others.
 bool Trainer::agree_on_parts(PeriodicAgreement& agreement, std::int64_t parts, bool is_done) {
-  std::vector<std::int64_t> flags = {own_reason(), is_saving() && !saving_->is_ready() ? 1 : 0, is_done ? 0 : 1};
+  std::vector<std::int64_t> flags = {own_end_reason(), checkpointer_->is_thread_busy() ? 1 : 0, is_done ? 0 : 1};
   agreement.exchange(flags, parts, *comm_);
-  if (is_saving() && flags[1] == 0) advance_save();
-  reason_ = flags[0];
+  if (flags[1] == 0) checkpointer_->advance();
+  end_reason_ = flags[0];
   const bool all_done = flags[2] == 0;
-  if (reason_ != kNoReason && !all_done) throw Interrupted();
+  if (end_reason_ != kNoReason && !all_done) throw Interrupted();
   return all_done;
 }
 
-/// For a second at most.
-void Trainer::wait_for_writer() const {
-  constexpr auto kStep = std::chrono::milliseconds(5);
-  for (int i = 0; i < 200 && !saving_->is_ready(); ++i) std::this_thread::sleep_for(kStep);
-}
-
 void Trainer::checkpoint_to_requeue() {
-  const std::filesystem::path path = checkpoint_path(out(), iteration_);
-  const std::int64_t next = is_saved() ? iteration_ + 1 : iteration_;  // a checkpoint that is there stays
-  on_root<SaveError>(*comm_, [&] { set_others_aside(next); });         // also where this run has saved nothing
-  if (!is_saved()) save(path);
-  const std::string who = reason_ == kTimeLimit ? "the job's time limit" : signal_name(static_cast<int>(reason_));
-  stop_reason_ = who + " asked for it, after a checkpoint";
+  const std::filesystem::path path = checkpointer_->save_to_requeue();
+  const std::string who =
+      end_reason_ == kTimeLimit ? "the job's time limit" : signal_name(static_cast<int>(end_reason_));
+  end_text_ = who + " asked for it, after a checkpoint";
   if (is_root()) log_info(who + " asked for the end: checkpointed in " + path.string() + ", requeue the job");
 }
 
-void Trainer::begin() {
-  start_ = Clock::now();
-  stopped_ = false;
-  reason_ = kNoReason;
-  stop_reason_.clear();
-  saved_iteration_ = is_from_elsewhere_ ? kNotSaved : iteration_;
-  observation_->begin(iteration_, bytes_sent());
-  if (!is_training(*model_)) set_training(*model_, true);
-  extensions_->initialize(*this);
-  if (expects_saves_ && is_root()) tell_of_others();
-  agreement_->begin(iteration_);
-  *stragglers_ = StragglerWatch(comm_->size());
-  status_->began(iteration_);
-}
-
-/// On rank 0, before the run's first checkpoint in out(), which is of iteration `next`.
-void Trainer::set_others_aside(std::int64_t next) {
-  if (has_set_aside_) return;
-  set_checkpoints_aside(out(), continued_, next);
-  has_set_aside_ = true;
-}
-
-/// Who has forgotten --resume is to know it before the first checkpoint.
-void Trainer::tell_of_others() const {
-  if (continued_ || has_set_aside_) return;
-  try {
-    const auto found = find_checkpoints(out());
-    if (found.empty()) return;
-    log_info(out().string() + " has checkpoints of another run, the newest " + found.front().filename().string() +
-             ": this run does not continue it, and renames them when it writes its first");
-  } catch (const DataError&) {
-    // The first save says it.
-  }
-}
-
-/// Ranks exchange what only one of them knows: why to stop, which periods of seconds are over by rank 0's clock, how
-/// fast the slowest and the fastest are, and whether all threads are through with their parts of a save, which then
-/// goes on, or with the memory for saves. Returns why training is to stop on all ranks.
-std::int64_t Trainer::agree(std::int64_t own) {
-  const bool has_writer = is_saving() || is_preparing_saves_;
-  const bool needed = options_.checkpoint_on_signal || extensions_->any_by_seconds() || has_writer || comm_->size() > 1;
-  if (!needed || !agreement_->is_due(iteration_)) return kNoReason;
-  std::vector<std::int64_t> flags = extensions_->due();
-  const std::size_t count = flags.size();
-  if (!is_root()) flags.assign(count, 0);
-  flags.push_back(has_writer && !saving_->is_ready() ? 1 : 0);
-  stragglers_->append_to(flags);
-  flags.push_back(own);
-  agreement_->exchange(flags, iteration_, *comm_);
-  if (flags[count] == 0) {
-    is_preparing_saves_ = false;
-    if (is_saving()) advance_save();
-  }
-  stragglers_->judge(std::span(flags).subspan(count + 1, StragglerWatch::kNumbers), *comm_);
-  extensions_->set_due(std::span(flags).first(count));
-  return flags.back();
-}
-
 void Trainer::stop(const std::string& why) {
-  if (std::exchange(stopped_, true)) return;
-  stop_reason_ = why;
-  if (is_root()) {
-    log_info("training ends after iteration " + std::to_string(iteration_) + ": " + why);
-  }
+  if (std::exchange(is_stopped_, true)) return;
+  end_text_ = why;
+  if (is_root()) log_info("training ends after iteration " + std::to_string(iteration()) + ": " + why);
 }
 
 std::string Trainer::end_reason() const {
-  if (!stop_reason_.empty()) return stop_reason_;
-  if (options_.epochs > 0 && epoch_ >= options_.epochs) return std::to_string(epoch_) + " epochs are over";
-  if (options_.iterations > 0 && iteration_ >= options_.iterations) {
-    return std::to_string(iteration_) + " iterations are over";
+  if (!end_text_.empty()) return end_text_;
+  if (options_.epochs > 0 && epoch() >= options_.epochs) return std::to_string(epoch()) + " epochs are over";
+  if (options_.iterations > 0 && iteration() >= options_.iterations) {
+    return std::to_string(iteration()) + " iterations are over";
   }
   return "";
 }
 
-bool Trainer::finished() const noexcept {
-  return stopped_ || (options_.epochs > 0 && epoch_ >= options_.epochs) ||
-         (options_.iterations > 0 && iteration_ >= options_.iterations);
+bool Trainer::is_over() const noexcept {
+  return is_stopped_ || (options_.epochs > 0 && epoch() >= options_.epochs) ||
+         (options_.iterations > 0 && iteration() >= options_.iterations);
 }
 
 }  // namespace mn

@@ -14,14 +14,14 @@
 
 namespace mn::extensions {
 
-/// Writes a checkpoint whenever the monitored value is the best of those that have one; OUT/snapshot_best is a link to
-/// it, which Trainer::resume() and load_model() take. The removal of old checkpoints leaves it alone. Looks for a new
-/// report in every iteration: give the log a report where the value is made, as the weights are those of the report.
-/// Add it after the log and before Snapshot, so that other checkpoints know the best too: a training that goes on from
-/// one of them sets the link to the best until then.
+/// Writes a checkpoint whenever the monitored value is the best so far; a report without the value does not count.
+/// OUT/snapshot_best is a link to the checkpoint, for Trainer::resume() and load_model(), and keeps the checkpoint from
+/// removal. BestSnapshot looks for a new report in every iteration. Let the log report in the iteration of the
+/// evaluation: the saved weights are the weights at the report. Add BestSnapshot after the log and before Snapshot:
+/// then every checkpoint holds the best iteration so far, and a resume sets the link back to it.
 class BestSnapshot final : public Extension {
  public:
-  /// `monitor` says which value, and which is better; `keep` as Snapshot has it.
+  /// `monitor` has the name of the value, and whether lower or higher is better. `keep`: as in Snapshot.
   explicit BestSnapshot(Monitor monitor, std::size_t keep = 3) : monitor_(std::move(monitor)), keep_(keep) {}
 
   [[nodiscard]] std::string name() const override { return "BestSnapshot"; }
@@ -38,10 +38,10 @@ class BestSnapshot final : public Extension {
   Monitor monitor_;
   std::size_t keep_;
   std::optional<std::int64_t> best_;   // iteration of the best report
-  std::optional<std::string> before_;  // state() without that report, until its checkpoint is complete
-  std::weak_ptr<bool> save_;           // expires when that save is over
-  bool is_marked_ = true;              // false: the link does not lead there yet; on rank 0
-  bool has_failed_ = false;
+  std::optional<std::string> before_;  // state() without the best report, until its checkpoint is complete
+  std::weak_ptr<bool> save_;           // expires when the save of the best report is over
+  bool is_marked_ = true;              // false: the link does not lead to the best checkpoint yet; on rank 0
+  bool has_failed_ = false;            // whether the last attempt to set the link failed
 };
 
 }  // namespace mn::extensions

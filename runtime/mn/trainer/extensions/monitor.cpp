@@ -95,17 +95,14 @@ nlohmann::json Monitor::state() const {
 }
 
 bool Monitor::load_state(const nlohmann::json& state) {
+  const std::string value = state.at("value").get<std::string>(), better = state.at("better").get<std::string>();
   has_best_ = false;
-  nlohmann::json best = state;  // earlier versions stored no more
-  if (state.is_object()) {
-    const std::string value = state.at("value").get<std::string>(), better = state.at("better").get<std::string>();
-    if (value != value_ || better != name_of(better_)) {
-      log_info("until now " + value + " was monitored, where " + better + " is better, and from now on " + value_ +
-               ", where " + name_of(better_) + " is: its best is looked for anew");
-      return false;
-    }
-    best = state.at("best");
+  if (value != value_ || better != name_of(better_)) {
+    log_info("until now " + value + " was monitored, where " + better + " is better, and from now on " + value_ +
+             ", where " + name_of(better_) + " is: its best is looked for anew");
+    return false;
   }
+  const nlohmann::json& best = state.at("best");
   has_best_ = best.is_number();
   best_ = has_best_ ? best.get<double>() : 0;
   return true;

@@ -10,8 +10,8 @@
 namespace mn::extensions {
 namespace {
 
-constexpr double kTrainingPerStall = 99;        // seconds
-constexpr std::int64_t kRetryIterations = 100;  // after a save that failed
+constexpr double kTrainingPerStall = 99;        // seconds of training for each second lost to a save
+constexpr std::int64_t kRetryIterations = 100;  // after a failed save
 
 }  // namespace
 
@@ -22,16 +22,18 @@ Snapshot::Snapshot(std::size_t keep, bool continuous) : keep_(keep), continuous_
 void Snapshot::initialize(Trainer& trainer) {
   next_ = 0;
   is_committed_ = false;
-  trainer.expect_saves();
+  trainer.checkpointer().expect_saves();
 }
 
-/// A save that is committed in the iteration in which it began is measured in the next.
+/// The cost of a save is measured at least an iteration after its begin, because the number of iterations divides the
+/// time.
 void Snapshot::run(Trainer& trainer) {
   if (is_committed_ && trainer.iteration() > begun_at_) {
     next_ = next_after(trainer);
     is_committed_ = false;
   }
-  const bool must_wait = trainer.is_saving() || trainer.is_preparing_saves() || trainer.iteration() < next_;
+  const Checkpointer& checkpointer = trainer.checkpointer();
+  const bool must_wait = checkpointer.is_saving() || checkpointer.is_preparing() || trainer.iteration() < next_;
   if (continuous_ && must_wait) return;
   save(trainer);
 }
@@ -39,22 +41,23 @@ void Snapshot::run(Trainer& trainer) {
 void Snapshot::save(Trainer& trainer) {
   begun_at_ = trainer.iteration();
   next_ = begun_at_ + kRetryIterations;
-  before_ = trainer.saving_times();
+  before_ = trainer.checkpointer().times();
   begun_ = Clock::now();
-  trainer.save_in_background([this] { is_committed_ = continuous_; }, [this, out = trainer.out()] { remove_old(out); });
+  trainer.checkpointer().save_in_background([this] { is_committed_ = continuous_; },
+                                            [this, out = trainer.out()] { remove_old(out); });
 }
 
 void Snapshot::remove_old(const std::filesystem::path& out) {
   try_to_write(has_failed_, [&] { remove_old_checkpoints(out, keep_); });
 }
 
-/// Rank 0's clock decides.
+/// Returns the iteration of the next save, by rank 0's clock.
 std::int64_t Snapshot::next_after(Trainer& trainer) const {
   const auto steps = static_cast<double>(trainer.iteration() - begun_at_);
-  const SavingTimes& now = trainer.saving_times();
+  const SavingTimes& now = trainer.checkpointer().times();
   const double stalled_s = now.stalled_s - before_.stalled_s;
   const double trained_s = std::chrono::duration<double>(Clock::now() - begun_).count() - stalled_s;
-  // A copy takes memory and CPU time from training, if not all of its time.
+  // A copy beside training slows training down by its CPU time and memory bandwidth.
   const double held_up_s = stalled_s + now.copied_s - before_.copied_s;
   const double step_s = std::max(trained_s / steps, 1e-9);
   std::int64_t next = begun_at_ + static_cast<std::int64_t>(kTrainingPerStall * held_up_s / step_s) + 1;
@@ -62,12 +65,13 @@ std::int64_t Snapshot::next_after(Trainer& trainer) const {
   return next;
 }
 
-/// The result of the training: that it can't be saved is an error.
+/// A failure to save the last checkpoint, the result of the training, is an error.
 void Snapshot::finalize(Trainer& trainer) {
-  if (!trainer.is_saved()) save(trainer);
-  trainer.finish_save();
-  if (!trainer.is_saved()) trainer.save(checkpoint_path(trainer.out(), trainer.iteration()));
-  if (trainer.is_root()) remove_old(trainer.out());  // after a signal the trainer has saved by itself
+  Checkpointer& checkpointer = trainer.checkpointer();
+  if (!checkpointer.is_saved()) save(trainer);
+  checkpointer.finish();
+  if (!checkpointer.is_saved()) checkpointer.save(checkpoint_path(trainer.out(), trainer.iteration()));
+  if (trainer.is_root()) remove_old(trainer.out());  // after a signal, the trainer has saved by itself
 }
 
 }  // namespace mn::extensions

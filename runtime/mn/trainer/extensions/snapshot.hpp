@@ -12,15 +12,15 @@
 
 namespace mn::extensions {
 
-/// Writes OUT/ckpt/step-N once an epoch, unless another trigger is given, and at the end of training, beside training.
-/// Then removes all but the `keep` of the most iterations, the best and pinned ones; later ones, of a run that this one
-/// does not continue, are renamed to old_step-N. Runs after all other extensions, because it holds their states,
-/// but before those that may take long and what follows them, which run again after a resume.
-/// Trainer::resume() reads it.
+/// Writes OUT/ckpt/step-N beside training, once an epoch unless extend() gives another trigger, and at the end of
+/// training. Then removes old checkpoints: all but the `keep` of the most iterations, the best and the pinned.
+/// Checkpoints of an abandoned run with later iterations are renamed to old_step-N.
+/// Runs after the other short extensions, because a checkpoint holds their states. Extensions that may take long run
+/// after Snapshot, and again after a resume. Trainer::resume() reads the checkpoints.
 class Snapshot final : public Extension {
  public:
-  /// Throws UsageError unless keep ≥ 1. `continuous`, for a trigger of each iteration: the next save begins when the
-  /// one before is complete, but not before training has taken 99 times as long as that has held it up and copied.
+  /// Throws UsageError unless keep ≥ 1. With `continuous`, for a trigger of each iteration, a save begins when the
+  /// previous save is complete and training has gone on for 99 times the time that the previous save stalled or copied.
   explicit Snapshot(std::size_t keep = 3, bool continuous = false);
 
   [[nodiscard]] std::string name() const override { return "snapshot"; }
@@ -40,12 +40,12 @@ class Snapshot final : public Extension {
 
   std::size_t keep_;
   bool continuous_;
-  bool has_failed_ = false;       // to remove old ones; of the thread that does
-  bool is_committed_ = false;     // continuous: the last save is, and next_ does not know it yet
+  bool has_failed_ = false;       // whether the last removal of old checkpoints failed; used by the removing thread
+  bool is_committed_ = false;     // continuous: the last save is complete, and next_ does not count it yet
   std::int64_t next_ = 0;         // continuous: no save before this iteration
   std::int64_t begun_at_ = 0;     // iteration of the last save
-  Clock::time_point begun_ = {};  // and its time
-  SavingTimes before_;            // then
+  Clock::time_point begun_ = {};  // time of the last save
+  SavingTimes before_;            // at the begin of the last save
 };
 
 }  // namespace mn::extensions

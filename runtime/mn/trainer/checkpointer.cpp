@@ -1,0 +1,240 @@
+#include <cassert>
+#include <chrono>
+#include <span>
+#include <thread>
+
+#include <mn/checkpoint/background_save.hpp>
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/comm/on_root.hpp>
+#include <mn/core/activity.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+#include <mn/tensor/modules.hpp>
+#include <mn/trainer/checkpointer.hpp>
+#include <mn/trainer/output_folder.hpp>
+#include <mn/trainer/run_status.hpp>
+#include <mn/trainer/time_limit.hpp>
+#include <mn/trainer/training_state.hpp>
+
+namespace mn {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Adds the time of a scope to `sum`.
+class AddedTime {
+ public:
+  explicit AddedTime(double& sum) : sum_(sum) {}
+  ~AddedTime() { sum_ += seconds(); }
+  AddedTime(const AddedTime&) = delete;
+  AddedTime& operator=(const AddedTime&) = delete;
+
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  double& sum_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+void call_all(const std::vector<std::function<void()>>& functions) {
+  for (const auto& each : functions) each();
+}
+
+}  // namespace
+
+Checkpointer::Checkpointer(const TrainingParts& parts, Surroundings surroundings)
+    : parts_(parts),
+      surroundings_(std::move(surroundings)),
+      state_(std::make_unique<TrainingState>(parts)),
+      saving_(std::make_unique<BackgroundSave>()) {}
+
+Checkpointer::~Checkpointer() = default;
+
+std::int64_t Checkpointer::iteration() const noexcept { return parts_.counters.iteration; }
+
+bool Checkpointer::is_root() const noexcept { return parts_.comm.rank() == 0; }
+
+bool Checkpointer::is_saving() const noexcept { return saving_->is_under_way(); }
+
+bool Checkpointer::is_saved() const noexcept { return saved_iteration_ == iteration(); }
+
+bool Checkpointer::is_thread_busy() const noexcept { return (is_saving() || is_preparing_) && !saving_->is_ready(); }
+
+std::uint64_t Checkpointer::parameter_versions() const {
+  std::uint64_t sum = 0;
+  for (const at::Tensor& parameter : parameters_of(parts_.model)) sum += version_of(parameter);
+  return sum;
+}
+
+void Checkpointer::note_resume(const fs::path& checkpoint) {
+  std::int64_t continued = is_root() ? iteration_in(surroundings_.out, checkpoint).value_or(-1) : 0;
+  parts_.comm.bcast(std::span(&continued, 1));
+  is_from_elsewhere_ = continued < 0;
+  continued_ = is_from_elsewhere_ ? std::nullopt : std::optional(continued);
+  has_renamed_others_ = false;
+}
+
+void Checkpointer::begin_run() {
+  if (is_saving()) return;  // begun before the run, in the current iteration
+  saved_iteration_ = is_from_elsewhere_ ? kNotSaved : iteration();
+}
+
+void Checkpointer::log_other_runs() const {
+  if (!expects_saves_ || !is_root() || continued_ || has_renamed_others_) return;
+  try {
+    const auto found = find_checkpoints(surroundings_.out);
+    if (found.empty()) return;
+    log_info(surroundings_.out.string() + " has checkpoints of another run, the newest " +
+             found.front().filename().string() +
+             ": this run does not continue it, and renames them when it writes its first");
+  } catch (const DataError&) {
+    // The first save reports the error.
+  }
+}
+
+/// (4), on rank 0, before the checkpoint of iteration `next`.
+void Checkpointer::rename_other_runs(std::int64_t next) {
+  on_root<SaveError>(parts_.comm, [&] {
+    if (has_renamed_others_) return;
+    set_checkpoints_aside(surroundings_.out, continued_, next);
+    has_renamed_others_ = true;
+  });
+}
+
+void Checkpointer::prepare() {
+  if (!std::exchange(expects_saves_, false) || is_saving()) return;
+  saving_->prepare(parts_.comm, state_->tensors());
+  is_preparing_ = true;
+}
+
+void Checkpointer::save(const fs::path& path) {
+  finish();
+  const ActivityScope activity("writing a checkpoint");
+  double duration_s = 0;
+  const bool is_in_folder = fs::absolute(path) == checkpoint_path(surroundings_.out, iteration());
+  {
+    const AddedTime time(duration_s);
+    check_held(surroundings_.folder, parts_.comm);
+    surroundings_.finish_steps();
+    if (is_in_folder) rename_other_runs(iteration());
+    try {
+      save_checkpoint(parts_.comm, path, state_->checkpoint());
+    } catch (const SaveRefused& error) {
+      throw_diverged(path, iteration(), error.what());
+    }
+  }
+  note_duration(duration_s);
+  if (!is_in_folder) return;
+  saved_iteration_ = iteration();
+  surroundings_.status->saved(iteration());
+}
+
+fs::path Checkpointer::save_to_requeue() {
+  const fs::path path = checkpoint_path(surroundings_.out, iteration());
+  // (4), even if nothing is saved here. A checkpoint of the current iteration keeps its name.
+  rename_other_runs(is_saved() ? iteration() + 1 : iteration());
+  if (!is_saved()) save(path);
+  return path;
+}
+
+void Checkpointer::save_in_background(std::function<void()> committed, std::function<void()> root_committed) {
+  if (!is_root() || !root_committed) root_committed = [] {};
+  if (is_saving() && is_saved()) {  // (1)
+    committed_.push_back(std::move(committed));
+    root_committed_.push_back(std::move(root_committed));
+    return;
+  }
+  finish();
+  if (is_saved()) {
+    root_committed();
+    return committed();
+  }
+  begin(std::move(committed), std::move(root_committed));
+}
+
+void Checkpointer::begin(std::function<void()> committed, std::function<void()> root_committed) {
+  const AddedTime time(times_.stalled_s);
+  const ActivityScope activity("beginning a checkpoint");
+  assert(!is_saving() && committed_.empty() && root_committed_.empty());  // (1)
+  check_held(surroundings_.folder, parts_.comm);
+  surroundings_.finish_steps();
+  try {
+    rename_other_runs(iteration());
+    saving_->begin(parts_.comm, checkpoint_path(surroundings_.out, iteration()), state_->checkpoint());
+    is_preparing_ = false;
+    // (3)
+    if (loss_changes_parameters_.value_or(false) || !state_->are_all_parameters_trained()) saving_->wait_for_copy();
+    saved_iteration_ = iteration();
+    committed_.push_back(std::move(committed));
+    root_committed_.push_back(std::move(root_committed));
+  } catch (const SaveError& error) {
+    warn(error);
+  }
+}
+
+void Checkpointer::finish_copy() {
+  const AddedTime time(times_.stalled_s);
+  saving_->wait_for_copy();
+}
+
+void Checkpointer::finish() {
+  while (is_saving()) advance();
+}
+
+void Checkpointer::wait_for_thread() const {
+  constexpr auto kStep = std::chrono::milliseconds(5);
+  for (int i = 0; i < 200 && !saving_->is_ready(); ++i) std::this_thread::sleep_for(kStep);
+}
+
+void Checkpointer::advance() {
+  is_preparing_ = false;
+  if (!is_saving() || !advance_phase()) return;
+  times_.copied_s += saving_->copy_s();
+  note_duration(saving_->save_s());
+  root_committed_.clear();
+  call_all(std::exchange(committed_, {}));
+}
+
+/// Returns true when the save is over, with or without a checkpoint.
+bool Checkpointer::advance_phase() {
+  const AddedTime time(times_.stalled_s);
+  const ActivityScope activity("committing a checkpoint");
+  assert(saved_iteration_ != kNotSaved);
+  try {
+    if (!saving_->advance([all = root_committed_] { call_all(all); })) return false;
+    surroundings_.status->saved(saved_iteration_);
+  } catch (const SaveRefused& error) {
+    const std::int64_t refused = std::exchange(saved_iteration_, kNotSaved);
+    throw_diverged(checkpoint_path(surroundings_.out, refused), refused, error.what());
+  } catch (const SaveError& error) {
+    saved_iteration_ = kNotSaved;
+    if (error.has_changed()) loss_changes_parameters_ = true;
+    committed_.clear();
+    warn(error);
+  }
+  return true;
+}
+
+/// The time limit must leave time for one more save.
+void Checkpointer::note_duration(double seconds) {
+  if (surroundings_.time_limit != nullptr) surroundings_.time_limit->add_save(seconds);
+}
+
+/// (2)
+void Checkpointer::warn(const SaveError& error) const {
+  const char* const outcome = surroundings_.is_run_over() ? "; the checkpoint before stays"
+                                                          : "; training goes on, and the checkpoint before stays";
+  if (is_root()) log_warning(error.what() + std::string(outcome));
+}
+
+void Checkpointer::throw_diverged(const fs::path& path, std::int64_t iteration, const std::string& why) {
+  throw DataError("the checkpoint " + path.string() + " is not written, because " + why + " after iteration " +
+                      std::to_string(iteration) +
+                      ": training has diverged; resume from the one before with a lower learning rate, a longer "
+                      "warm-up or clipping, and look for samples that are not numbers",
+                  true);
+}
+
+}  // namespace mn

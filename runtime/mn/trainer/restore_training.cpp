@@ -1,0 +1,246 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <mn/checkpoint/checkpoint_reader.hpp>
+#include <mn/checkpoint/optimizer_settings.hpp>
+#include <mn/checkpoint/optimizer_state.hpp>
+#include <mn/checkpoint/safetensors.hpp>
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
+#include <mn/core/text.hpp>
+#include <mn/tensor/modules.hpp>
+#include <mn/tensor/random_state.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/trainer/extension_list.hpp>
+#include <mn/trainer/observation.hpp>
+#include <mn/trainer/restore_training.hpp>
+#include <mn/trainer/state_names.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+
+/// The tensors whose names begin with `prefix`, named without the prefix.
+NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
+  NamedTensors selected;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.starts_with(prefix)) selected.emplace_back(name.substr(prefix.size()), tensor);
+  }
+  return selected;
+}
+
+TensorForms forms_of(const NamedTensors& tensors) {
+  TensorForms forms;
+  for (const auto& [name, tensor] : tensors) forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
+  return forms;
+}
+
+/// One resume.
+class Restore {
+ public:
+  Restore(TrainingParts& parts, CheckpointReader& checkpoint) : parts_(parts), checkpoint_(checkpoint) {}
+
+  void model(const std::string& source);
+  void optimizers();
+  void replicated_state();
+  void extensions();
+  void rank_state();
+
+ private:
+  [[nodiscard]] bool is_root() const { return parts_.comm.rank() == 0; }
+  [[nodiscard]] bool has_same_ranks() const { return checkpoint_.ranks() == parts_.comm.size(); }
+  void frozen_parameters(const json& saved);
+  void one_optimizer(std::size_t index, const json& saved);
+  void log_other_size(const json& then, const json& now) const;
+  void observation();
+  void own_tensors();
+  void restart_random_numbers();
+
+  TrainingParts& parts_;
+  CheckpointReader& checkpoint_;
+};
+
+void Restore::model(const std::string& source) {
+  const NamedTensors absent = check_fits(parts_.model, checkpoint_.shared(kModelPrefix), source);
+  const at::NoGradGuard no_grad;
+  std::set<std::string> absent_names;
+  for (const auto& [name, tensor] : absent) {
+    at::Tensor(tensor).zero_();
+    absent_names.insert(name);
+  }
+  NamedTensors tensors = named_tensors(parts_.model);
+  std::erase_if(tensors, [&](const auto& named) { return absent_names.contains(named.first); });
+  checkpoint_.read(kModelPrefix, tensors);
+  frozen_parameters(checkpoint_.about().at("frozen"));
+}
+
+/// If both programs began with equal frozen parameters, the checkpoint's later changes by extensions are restored. If not,
+/// the choice of the new program wins.
+void Restore::frozen_parameters(const json& saved) {
+  const auto then = saved.at("now").get<std::set<std::string>>();
+  const bool is_same_program = saved.at("at_start").get<std::vector<std::string>>() == parts_.initially_frozen;
+  std::vector<std::string> changed;
+  for (const auto& [name, parameter] : named_parameters(parts_.model)) {
+    if (then.contains(name) != parameter.requires_grad()) continue;
+    changed.push_back(name);
+    if (is_same_program) at::Tensor(parameter).set_requires_grad(!then.contains(name));
+  }
+  if (changed.empty() || !is_root()) return;
+  const std::string which = std::to_string(changed.size()) + (changed.size() == 1 ? " parameter" : " parameters") +
+                            " (" + changed.front() + (changed.size() == 1 ? ")" : ", …)");
+  log_info(is_same_program ? "frozen or not as the checkpoint's program had made it by then: " + which
+                           : "frozen or not as this program says, and not as in the checkpoint: " + which);
+}
+
+void Restore::optimizers() {
+  const json& all = checkpoint_.about().at("optimizers");
+  const auto& own = parts_.optimizers;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (all.size() != own.size() || !all.contains(own[i].name)) {
+      const std::string names = join(all.items(), ", ", [](const auto& item) { return item.key(); });
+      throw DataError("the checkpoint is of a job with other optimizers: it has " + names + ", and this job has " +
+                          std::to_string(own.size()) + " with " + own[i].name,
+                      true);
+    }
+    one_optimizer(i, all.at(own[i].name));
+  }
+}
+
+void Restore::one_optimizer(std::size_t index, const json& saved) {
+  const auto& [name, optimizer] = parts_.optimizers[index];
+  torch::optim::Optimizer& actual = optimizer->actual();
+  const std::string kind = optimizer_kind(actual), kind_then = saved.at("kind").get<std::string>();
+  if (kind_then != kind) {
+    throw DataError("the checkpoint is of a job with another optimizer: it has " + kind_then + ", this job " + kind,
+                    true);
+  }
+  std::string prefix = state_prefix(name);
+  TensorForms forms = checkpoint_.shared(prefix);
+  if (forms.empty()) {  // each rank had a state of its own: rank 0's counts
+    prefix = own_tensor_name(0, own_state_prefix(name));
+    forms = checkpoint_.shared(prefix);
+  }
+  OptimizerLoad load(actual, parts_.model, forms, saved.at("groups"));
+  checkpoint_.read(prefix, load.tensors());
+  load.finish(parts_.comm.device());
+  optimizer->load_state(from_storable(saved.at("state"), "the checkpoint's state of the optimizer"));
+  for (const auto& change : apply_changed_settings(actual, saved.at("settings"), parts_.initial_settings[index])) {
+    if (is_root()) log_info("resumed with another setting of the optimizer than the checkpoint's: " + change);
+  }
+}
+
+void Restore::extensions() {
+  NamedTensors tensors;
+  for (const auto& [name, form] : checkpoint_.shared(kExtensionPrefix)) {
+    tensors.emplace_back(name, at::empty(form.shape, form.dtype));
+  }
+  checkpoint_.read(kExtensionPrefix, tensors);
+  parts_.extensions.set_tensors(std::move(tensors));
+}
+
+void Restore::replicated_state() {
+  const json& about = checkpoint_.about();
+  const json now = parts_.samples_per_iteration();
+  parts_.iterator.load_state(from_storable(about.at("iterator"), "the checkpoint's state of the iterator"));
+  if (is_root()) log_other_size(about.at("samples_per_iteration"), now);
+  TrainingCounters& counters = parts_.counters;
+  counters.iteration = count_of(about.at("iteration"));
+  counters.epoch = count_of(about.at("epoch"));
+  counters.epoch_detail = about.at("epoch_detail").get<double>();
+  counters.earlier_s = about.at("elapsed_s").get<double>();
+  parts_.observation.load(about);
+  parts_.extensions.load(about);
+}
+
+/// Logs a new size of the job, to which schedules and learning rates may not be suited.
+void Restore::log_other_size(const json& then, const json& now) const {
+  const std::int64_t ranks = checkpoint_.ranks(), own = parts_.comm.size();
+  const bool are_known = then.is_number() && now.is_number();
+  const bool differs = are_known && then != now;
+  if (ranks == own && !differs) return;
+  std::string text = ranks == own ? "the checkpoint is of as many ranks"
+                                  : "the checkpoint is of " + std::to_string(ranks) +
+                                        (ranks == 1 ? " rank" : " ranks") + ", this job has " + std::to_string(own);
+  if (differs) text += "; an iteration takes " + now.dump() + " samples where it took " + then.dump();
+  if (are_known && !differs) text += "; an iteration takes " + now.dump() + " samples, as before";
+  log_info(text);
+}
+
+/// (2): without the same ranks, rank 0 takes all sums.
+void Restore::observation() {
+  const json& records = checkpoint_.about().at("ranks");
+  parts_.observation.clear_rank_state();
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const bool is_own = has_same_ranks() ? i == static_cast<std::size_t>(parts_.comm.rank()) : is_root();
+    if (is_own) parts_.observation.merge_rank_state(records[i]);
+  }
+}
+
+void Restore::rank_state() {
+  observation();
+  has_same_ranks() ? own_tensors() : restart_random_numbers();
+}
+
+/// (2)
+void Restore::restart_random_numbers() {
+  const auto seed = whole_number<std::uint64_t>(checkpoint_.about().at("seed"));
+  const std::string key =
+      std::to_string(seed) + " " + std::to_string(parts_.counters.iteration) + " " + std::to_string(parts_.comm.rank());
+  seed_random(hash64(key), parts_.comm.device());
+  const bool kept = std::ranges::any_of(parts_.optimizers, [](const NamedOptimizer& each) {
+    return each.optimizer->local() || !each.optimizer->rank_state().empty();
+  });
+  if (kept && is_root()) {
+    log_info("the number of ranks has changed: what each rank's optimizer kept for itself starts empty");
+  }
+}
+
+/// (1)
+void Restore::own_tensors() {
+  const NamedTensors tensors = checkpoint_.own();
+  const std::map<std::string, at::Tensor> own(tensors.begin(), tensors.end());
+  const at::NoGradGuard no_grad;
+  for (auto& [name, buffer] : named_buffers(parts_.model)) {
+    if (const auto found = own.find(kOwnBufferPrefix + name); found != own.end()) {
+      at::Tensor(buffer).copy_(found->second);
+    }
+  }
+  set_random_state(tensors, parts_.comm.device());
+  for (const auto& [name, optimizer] : parts_.optimizers) {
+    optimizer->load_rank_state(with_prefix(tensors, own_prefix(name)));
+    const NamedTensors state = with_prefix(tensors, own_state_prefix(name));
+    if (!optimizer->local() || state.empty()) continue;
+    const json& groups = checkpoint_.about().at("optimizers").at(name).at("groups");
+    OptimizerLoad load(optimizer->actual(), parts_.model, forms_of(state), groups);
+    const std::map<std::string, at::Tensor> by_name(state.begin(), state.end());
+    for (const auto& [key, tensor] : load.tensors()) at::Tensor(tensor).copy_(by_name.at(key));
+    load.finish(parts_.comm.device());
+  }
+}
+
+}  // namespace
+
+void restore_training(TrainingParts& parts, CheckpointReader& checkpoint, const std::string& source) {
+  try {
+    Restore restore(parts, checkpoint);
+    restore.model(source);
+    restore.optimizers();
+    restore.replicated_state();
+    restore.extensions();
+    restore.rank_state();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string what = error.what();  // libtorch appends a stack trace
+    throw DataError("mismatch between " + source + " and this job: " + what.substr(0, what.find('\n')), true);
+  }
+}
+
+}  // namespace mn

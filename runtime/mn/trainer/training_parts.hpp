@@ -1,0 +1,62 @@
+/// The parts of a training that Trainer, TrainingStep, TrainingState and Checkpointer share. Internal.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/json.hpp>
+#include <mn/loader/iterator.hpp>
+#include <mn/trainer/trainer_options.hpp>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace mn {
+
+class ExtensionList;
+class Observation;
+
+/// How far a training has come.
+struct TrainingCounters {
+  using Clock = std::chrono::steady_clock;
+
+  std::int64_t iteration = 0;              ///< iterations completed, before a resume too
+  std::int64_t epoch = 0;                  ///< epochs completed, before a resume too
+  double epoch_detail = 0;                 ///< epochs completed, with the fraction of the current epoch
+  double earlier_s = 0;                    ///< seconds of training before the resume
+  Clock::time_point start = Clock::now();  ///< when run() began
+
+  /// Seconds of training, before a resume too.
+  [[nodiscard]] double elapsed_s() const {
+    return earlier_s + std::chrono::duration<double>(Clock::now() - start).count();
+  }
+};
+
+/// References into a Trainer, its counters, and the settings of the program when it made the trainer.
+struct TrainingParts {
+  Communicator& comm;
+  const std::vector<NamedOptimizer>& optimizers;
+  Iterator& iterator;
+  torch::nn::Module& model;
+  ExtensionList& extensions;
+  Observation& observation;
+  std::int64_t accumulate = 1;                        ///< minibatches of an iteration
+  std::vector<nlohmann::json> initial_settings = {};  ///< of each optimizer, when the trainer was made
+  std::vector<std::string> initially_frozen = {};     ///< parameters that were frozen when the trainer was made
+  TrainingCounters counters = {};
+
+  /// Bytes passed to collectives by this rank's optimizers.
+  [[nodiscard]] std::uint64_t bytes_sent() const {
+    std::uint64_t sum = 0;
+    for (const NamedOptimizer& each : optimizers) sum += each.optimizer->bytes_sent();
+    return sum;
+  }
+  /// Samples of an iteration on all ranks; null if the iterator does not know its batch size.
+  [[nodiscard]] nlohmann::json samples_per_iteration() const;
+};
+
+}  // namespace mn

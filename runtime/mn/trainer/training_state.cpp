@@ -1,0 +1,195 @@
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/checkpoint/not_finite.hpp>
+#include <mn/checkpoint/optimizer_archive.hpp>
+#include <mn/checkpoint/optimizer_settings.hpp>
+#include <mn/checkpoint/optimizer_state.hpp>
+#include <mn/comm/on_root.hpp>
+#include <mn/core/checksum.hpp>
+#include <mn/core/log.hpp>
+#include <mn/tensor/modules.hpp>
+#include <mn/tensor/random_state.hpp>
+#include <mn/trainer/extension_list.hpp>
+#include <mn/trainer/observation.hpp>
+#include <mn/trainer/state_names.hpp>
+#include <mn/trainer/training_state.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+
+/// "weight holds NaN or infinity"; empty if all are finite. A buffer may hold infinities, as masks do.
+std::string first_not_finite(const NamedTensors& parameters, const NamedTensors& buffers) {
+  for (const auto& [name, parameter] : parameters) {
+    if (holds_nan(parameter, true)) return name + " holds NaN or infinity";
+  }
+  for (const auto& [name, buffer] : buffers) {
+    if (holds_nan(buffer, false)) return name + " holds NaN";
+  }
+  return "";
+}
+
+/// The tensors on the CPU, or all others.
+NamedTensors select_by_device(const NamedTensors& tensors, bool on_cpu) {
+  NamedTensors selected;
+  for (const auto& each : tensors) {
+    if (each.second.is_cpu() == on_cpu) selected.push_back(each);
+  }
+  return selected;
+}
+
+std::uint64_t hash_of(const NamedTensors& tensors) {
+  std::uint64_t hash = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor host = tensor.detach().to(at::kCPU).contiguous();
+    hash = hash64(name, hash);
+    hash = hash64(std::span(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()), hash);
+  }
+  return hash;
+}
+
+void append(NamedTensors& to, const std::string& prefix, const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) to.emplace_back(prefix + name, tensor);
+}
+
+void mark_to_copy_at_once(Checkpoint& checkpoint, const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) checkpoint.at_once.insert(tensor.unsafeGetTensorImpl());
+}
+
+/// Says at the first save, not only at a resume, that an optimizer's save() stores nothing.
+void warn_of_unsaved_state(const torch::optim::Optimizer& optimizer, const NamedTensors& state) {
+  if (state.size() != 1 || state.front().first != kArchive) return;
+  const at::Tensor& archive = state.front().second;
+  if (!is_empty_archive({static_cast<const char*>(archive.const_data_ptr()), archive.nbytes()})) return;
+  log_warning("checkpoints do not hold the state of the optimizer " + optimizer_kind(optimizer) +
+              ", whose save() stores nothing: a resumed training goes on without it");
+}
+
+}  // namespace
+
+json TrainingParts::samples_per_iteration() const {
+  const json state = iterator.state();
+  if (!state.is_object() || !state.contains("batchsize")) return {};
+  return count_of(state.at("batchsize")) * comm.size() * accumulate;
+}
+
+TrainingState::TrainingState(const TrainingParts& parts) : parts_(parts) {
+  for (const auto& [name, parameter] : named_parameters(parts_.model)) {
+    if (holds_nan(parameter, true)) not_finite_.insert(name);
+  }
+  for (const auto& [name, buffer] : named_buffers(parts_.model)) {
+    if (holds_nan(buffer, false)) not_finite_.insert(name);
+  }
+}
+
+json TrainingState::replicated_state() const {
+  const TrainingCounters& counters = parts_.counters;
+  json about = {
+      {"iteration", counters.iteration},   {"epoch", counters.epoch}, {"epoch_detail", counters.epoch_detail},
+      {"elapsed_s", counters.elapsed_s()}, {"seed", random_seed()},   {"iterator", storable(parts_.iterator.state())},
+      {"optimizers", json::object()}};
+  parts_.extensions.save(about, counters.iteration);
+  about["samples_per_iteration"] = parts_.samples_per_iteration();
+  about["frozen"] = {{"at_start", parts_.initially_frozen}, {"now", frozen_parameters(parts_.model)}};
+  for (std::size_t i = 0; i < parts_.optimizers.size(); ++i) {
+    const auto& [name, optimizer] = parts_.optimizers[i];
+    about["optimizers"][name] = {{"kind", optimizer_kind(optimizer->actual())},
+                                 {"settings", parts_.initial_settings[i]},
+                                 {"groups", optimizer_groups(optimizer->actual(), parts_.model)},
+                                 {"state", storable(optimizer->state())}};
+  }
+  parts_.observation.save(about, counters.iteration, parts_.bytes_sent());
+  return about;
+}
+
+/// Collective.
+void TrainingState::add_buffers(Checkpoint& checkpoint) const {
+  const NamedTensors buffers = named_buffers(parts_.model);
+  mark_to_copy_at_once(checkpoint, buffers);  // (2)
+  const std::uint64_t own = hash_of(buffers);
+  std::uint64_t roots = own;
+  parts_.comm.bcast(std::span(&roots, 1));
+  const bool same = same_on_all_ranks(own, parts_.comm);
+  append(same ? checkpoint.shared : checkpoint.root, kModelPrefix, buffers);
+  if (own != roots) append(checkpoint.own, kOwnBufferPrefix, buffers);
+}
+
+Checkpoint TrainingState::checkpoint() {
+  Checkpoint checkpoint;
+  const std::vector<json> records = parts_.comm.gather_obj(parts_.observation.rank_state());
+  checkpoint.about = replicated_state();
+  checkpoint.about["ranks"] = records;
+  add_tensors(checkpoint);
+  if (parts_.comm.rank() == 0 && !std::exchange(has_checked_optimizers_, true)) {
+    for (const auto& [name, optimizer] : parts_.optimizers) {
+      warn_of_unsaved_state(optimizer->actual(), optimizer_tensors(optimizer->actual(), parts_.model));
+    }
+  }
+  checkpoint.objection = objection();  // (1)
+  return checkpoint;
+}
+
+Checkpoint TrainingState::tensors() const {
+  Checkpoint checkpoint;
+  add_tensors(checkpoint);
+  // An extension may not have its tensors yet.
+  for (NamedTensors* const all : {&checkpoint.shared, &checkpoint.root}) {
+    std::erase_if(*all, [](const auto& each) { return !each.second.defined(); });
+  }
+  return checkpoint;
+}
+
+/// Collective.
+void TrainingState::add_tensors(Checkpoint& checkpoint) const {
+  append(checkpoint.shared, kModelPrefix, named_parameters(parts_.model));
+  checkpoint.own = random_state(parts_.comm.device());
+  add_buffers(checkpoint);
+  for (const auto& [name, optimizer] : parts_.optimizers) {
+    const bool own = optimizer->local();
+    append(own ? checkpoint.own : checkpoint.shared, own ? own_state_prefix(name) : state_prefix(name),
+           optimizer_tensors(optimizer->actual(), parts_.model));
+    const NamedTensors of_rank = optimizer->rank_state();
+    mark_to_copy_at_once(checkpoint, of_rank);  // (2)
+    append(checkpoint.own, own_prefix(name), of_rank);
+  }
+  append(checkpoint.shared, kExtensionPrefix, parts_.extensions.tensors(/*replicated=*/true));
+  append(checkpoint.root, kExtensionPrefix, parts_.extensions.tensors(/*replicated=*/false));
+}
+
+/// (1). The thread that copies looks at trained parameters on the CPU; buffers and tensors on a device are looked at
+/// here, before training goes on.
+std::function<std::string()> TrainingState::objection() const {
+  NamedTensors trained, fixed, buffers = named_buffers(parts_.model);  // only trained parameters diverge by themselves
+  for (const auto& each : named_parameters(parts_.model)) {
+    (each.second.requires_grad() ? trained : fixed).push_back(each);
+  }
+  for (NamedTensors* const all : {&trained, &fixed, &buffers}) {
+    std::erase_if(*all, [&](const auto& each) { return not_finite_.contains(each.first); });
+  }
+  append(buffers, "", select_by_device(fixed, false));
+  return [found_now = first_not_finite(select_by_device(trained, false), buffers),
+          trained = select_by_device(trained, true), fixed = select_by_device(fixed, true), rank = parts_.comm.rank()] {
+    const std::string found = found_now.empty() ? first_not_finite(trained, fixed) : found_now;
+    return found.empty() ? found : found + " on rank " + std::to_string(rank);
+  };
+}
+
+bool TrainingState::are_all_parameters_trained() const {
+  std::set<const c10::TensorImpl*> trained;
+  for (const auto& [name, optimizer] : parts_.optimizers) {
+    for (const auto& group : optimizer->actual().param_groups()) {
+      for (const at::Tensor& each : group.params()) {
+        if (each.requires_grad()) trained.insert(each.unsafeGetTensorImpl());
+      }
+    }
+  }
+  return std::ranges::all_of(parameters_of(parts_.model),
+                             [&](const at::Tensor& each) { return trained.contains(each.unsafeGetTensorImpl()); });
+}
+
+}  // namespace mn

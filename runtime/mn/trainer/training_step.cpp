@@ -1,0 +1,148 @@
+#include <cassert>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/trace.hpp>
+#include <mn/optimizers/grad_scaler.hpp>
+#include <mn/trainer/batch_tensors.hpp>
+#include <mn/trainer/checkpointer.hpp>
+#include <mn/trainer/graphed_step.hpp>
+#include <mn/trainer/observation.hpp>
+#include <mn/trainer/phase_end.hpp>
+#include <mn/trainer/training_step.hpp>
+
+namespace mn {
+
+TrainingStep::TrainingStep(const TrainingParts& parts, Checkpointer& checkpointer, StepProgram program,
+                           const TrainerOptions& options, NextBatch next_batch, AfterForward after_forward)
+    : parts_(parts),
+      checkpointer_(checkpointer),
+      program_(std::move(program)),
+      trace_(options.trace),
+      next_batch_(std::move(next_batch)),
+      after_forward_(std::move(after_forward)) {
+  if (!options.cuda_graph) return;
+  if (program_.update) {
+    throw UsageError("there can be no CUDA graph of a program's own updates (TrainerOptions::cuda_graph)");
+  }
+  if (parts_.accumulate > 1) {
+    throw UsageError("there can be no CUDA graph of a step that accumulates minibatches (--cuda-graph)");
+  }
+  graph_ = std::make_unique<GraphedStep>(parts_.optimizers.front().optimizer);
+}
+
+TrainingStep::~TrainingStep() = default;
+
+void TrainingStep::run() { program_.update ? run_program_update() : graph_ ? run_graph() : run_minibatches(); }
+
+bool TrainingStep::is_at_epoch_end() const {
+  return parts_.iterator.epoch_detail() >= static_cast<double>(parts_.counters.epoch + 1);
+}
+
+void TrainingStep::run_program_update() {
+  const Batch batch = next_batch_();
+  checkpointer_.finish_copy();  // (4)
+  Summary metrics;
+  program_.update(batch, metrics);
+  parts_.observation.add_metrics(metrics);
+  parts_.observation.add_samples(batch.samples);
+}
+
+void TrainingStep::run_minibatches() {
+  optimizer().zero_grad();
+  Accumulated all;
+  for (std::int64_t done = 1;; ++done) {
+    const Batch batch = next_batch_();
+    const bool is_last = done == parts_.accumulate || is_at_epoch_end();
+    accumulate(batch, all, is_last);
+    if (is_last) break;
+  }
+  checkpointer_.finish_copy();  // (4)
+  update(all);
+}
+
+/// An iteration with a single minibatch.
+void TrainingStep::run_batch(const Batch& batch) {
+  optimizer().zero_grad();
+  Accumulated all;
+  accumulate(batch, all, /*is_last=*/true);
+  update(all);
+}
+
+void TrainingStep::run_graph() {
+  const Batch batch = next_batch_();
+  checkpointer_.finish_copy();  // (4): the graph contains the update
+  const std::vector<at::Tensor> inputs = distinct_tensors(batch);
+  static_cast<void>(graph_->run(inputs, numbers_of(batch), [&](const std::vector<at::Tensor>& graph_inputs) {
+    graph_->is_recording() ? record(with_tensors(batch, inputs, graph_inputs)) : run_batch(batch);
+    return std::vector<at::Tensor>();
+  }));
+  if (!graph_->has_launched()) return;
+  assert(recorded_);
+  const ForwardResult result = {recorded_->loss.value.clone(), recorded_->metrics.copied()};  // (5)
+  observe(batch, result);
+  parts_.observation.add_loss(result.loss.value, recorded_->weight);
+  observe_update(batch.samples);
+}
+
+/// Enqueues the work of the whole step.
+void TrainingStep::record(const Batch& batch) {
+  optimizer().zero_grad();
+  ForwardResult result = forward(batch);
+  const double weight = result.loss.weight_in(batch);
+  const at::Tensor weighted = optimizer().scale_loss(result.loss.value, weight);
+  optimizer().announce_step(weight);
+  weighted.backward();
+  optimizer().step(weight);
+  result.loss.value = result.loss.value.detach();
+  recorded_ = RecordedResult{std::move(result), weight};
+}
+
+void TrainingStep::update(const Accumulated& all) {
+  optimizer().step(all.weight);
+  observe_update(all.samples);
+}
+
+void TrainingStep::observe_update(std::int64_t samples) {
+  parts_.observation.add_samples(samples);
+  if (const GradScaler* scaler = optimizer().scaler()) parts_.observation.report("loss_scale", scaler->scale());
+}
+
+void TrainingStep::accumulate(const Batch& batch, Accumulated& all, bool is_last) {
+  const auto result = loss_calls_.run(batch.samples, &parts_.comm, "training", parts_.counters.epoch + 1,
+                                      [&] { return forward(batch); });
+  if (!result) return;  // (2)
+  const at::Tensor& loss = result->loss.value;
+  const double weight = result->loss.weight_in(batch);
+  observe(batch, *result);
+  all.samples += batch.samples;
+  all.weight += weight;
+  parts_.observation.add_loss(loss, weight);
+  if (weight == 0 && !loss_calls_.any()) return;  // a mean over nothing
+  const Trace::Scope scope(trace_.get(), "backward", Trace::Lane::kCompute);
+  const auto more_follow = is_last ? nullptr : optimizer().no_sync();
+  const at::Tensor weighted = optimizer().scale_loss(loss, weight, parts_.accumulate);  // (1)
+  if (is_last) optimizer().announce_step(all.weight);
+  weighted.backward();
+  end_phase(trace_.get(), parts_.comm.device());
+}
+
+TrainingStep::ForwardResult TrainingStep::forward(const Batch& batch) {
+  const Trace::Scope scope(trace_.get(), "forward", Trace::Lane::kCompute);
+  Summary metrics;
+  Loss loss = checkpointer_.watch_loss([&] { return program_.compute_loss(batch, metrics); });
+  if (!loss.value.defined() || loss.value.numel() != 1) {
+    throw ArgumentError("the loss function must return a tensor of one element");
+  }
+  end_phase(trace_.get(), parts_.comm.device());
+  return {std::move(loss), std::move(metrics)};
+}
+
+void TrainingStep::observe(const Batch& batch, const ForwardResult& result) {
+  after_forward_(result.loss.value, result.loss.weight_in(batch) != 0, result.metrics);
+  parts_.observation.add_metrics(result.metrics);
+}
+
+}  // namespace mn

@@ -1,0 +1,89 @@
+/// An iteration of a Trainer: minibatches → losses → gradients → update, perhaps as a CUDA graph. Internal.
+///
+/// (1) The gradients of an iteration's minibatches add up to the gradient of the mean loss over all their samples, or
+///     over the weights that the loss function gives.
+/// (2) A rank without samples steps with weight 0, because every rank must take part in the collective calls.
+/// (3) No loss is read here: a read would wait for the device.
+/// (4) A save's copy is complete before the update (Checkpointer::finish_copy()).
+/// With a CUDA graph (graphed_step.hpp):
+/// (5) Each launch overwrites the recorded step's loss and metrics; observations hold copies.
+/// (6) Extensions see each iteration's loss, but not its autograd graph.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include <mn/trainer/collective_use.hpp>
+#include <mn/trainer/loss.hpp>
+#include <mn/trainer/training_parts.hpp>
+
+namespace mn {
+
+class Checkpointer;
+class GraphedStep;
+
+/// The program's part of a step: a loss function or an update function. The second is null with the first.
+struct StepProgram {
+  ComputeLoss compute_loss;
+  UpdateParameters update;
+};
+
+class TrainingStep {
+ public:
+  using NextBatch = std::function<Batch()>;
+  /// Called after each forward pass. `loss` has its autograd graph. `is_mean` is false for a loss of weight 0 (NaN).
+  using AfterForward = std::function<void(const at::Tensor& loss, bool is_mean, const Summary& metrics)>;
+
+  /// Throws UsageError if the options ask for a CUDA graph and the step cannot be recorded.
+  TrainingStep(const TrainingParts& parts, Checkpointer& checkpointer, StepProgram program,
+               const TrainerOptions& options, NextBatch next_batch, AfterForward after_forward);
+  ~TrainingStep();
+  TrainingStep(const TrainingStep&) = delete;
+  TrainingStep& operator=(const TrainingStep&) = delete;
+
+  /// Collective. Updates the parameters once.
+  void run();
+
+ private:
+  /// Sums over the minibatches of an iteration so far.
+  struct Accumulated {
+    std::int64_t samples = 0;
+    double weight = 0;
+  };
+  /// Results of the loss function for a minibatch.
+  struct ForwardResult {
+    Loss loss;
+    Summary metrics;
+  };
+  /// Tensors that each launch of graph_ overwrites (5).
+  struct RecordedResult : ForwardResult {
+    double weight;
+  };
+
+  [[nodiscard]] MultiNodeOptimizer& optimizer() const { return *parts_.optimizers.front().optimizer; }
+  [[nodiscard]] bool is_at_epoch_end() const;
+  void run_program_update();
+  void run_minibatches();
+  void run_graph();
+  void run_batch(const Batch& batch);
+  void record(const Batch& batch);
+  void accumulate(const Batch& batch, Accumulated& all, bool is_last);
+  void update(const Accumulated& all);
+  [[nodiscard]] ForwardResult forward(const Batch& batch);
+  void observe(const Batch& batch, const ForwardResult& result);
+  void observe_update(std::int64_t samples);
+
+  const TrainingParts& parts_;
+  Checkpointer& checkpointer_;
+  StepProgram program_;
+  std::shared_ptr<Trace> trace_;
+  NextBatch next_batch_;
+  AfterForward after_forward_;
+  CollectiveUse loss_calls_;
+  std::unique_ptr<GraphedStep> graph_;  // null without a CUDA graph
+  std::optional<RecordedResult> recorded_;
+};
+
+}  // namespace mn
