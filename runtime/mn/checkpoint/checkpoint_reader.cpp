@@ -22,52 +22,52 @@ std::span<std::byte> writable_bytes(at::Tensor& host) {
   return {static_cast<std::byte*>(host.mutable_data_ptr()), host.nbytes()};
 }
 
-/// How bad an error is: only from damage does the search for a whole checkpoint go on.
-enum class Kind { kNone, kDamage, kVersion, kStorage };
+/// How bad an error is, in ascending order. Only after damage does "auto" try the checkpoint before.
+enum class Harm { kNone, kDamage, kVersion, kStorage };
 
-/// What a rank found; without a text nothing is wrong.
+/// An error on one rank; kNone without one.
 struct Trouble {
-  Kind kind = Kind::kNone;
+  Harm harm = Harm::kNone;
   std::string text;
 };
 
-/// A checkpoint that may be whole, but cannot be read, or not by this version; every rank throws it.
+/// The checkpoint may be undamaged, but the version of mn or the storage cannot read it. All ranks throw it.
 class CannotRead : public DataError {
  public:
   explicit CannotRead(const std::string& what) : DataError(what, true) {}
 };
 
-/// What `work` throws.
+/// Runs `work`, and returns its exception as Trouble.
 template <class Work>
 Trouble trouble_of(Work work) {
   try {
     work();
   } catch (const VersionError& error) {
-    return {Kind::kVersion, error.what()};
+    return {Harm::kVersion, error.what()};
   } catch (const FileError& error) {
-    return {is_of_storage(error) ? Kind::kStorage : Kind::kDamage, error.what()};
+    return {is_of_storage(error) ? Harm::kStorage : Harm::kDamage, error.what()};
   } catch (const DataError& error) {
-    return {Kind::kDamage, error.what()};
+    return {Harm::kDamage, error.what()};
   } catch (const std::exception& error) {  // no memory, for example
-    return {Kind::kStorage, error.what()};
+    return {Harm::kStorage, error.what()};
   }
   return {};
 }
 
-/// The worst of what the ranks found becomes every rank's error.
-void agree(Communicator& comm, const Trouble& own) {
+/// Collective: every rank throws the error of the worst of the ranks' troubles, if there is one.
+void throw_worst(Communicator& comm, const Trouble& own) {
   Trouble worst;
   std::size_t rank = 0;
-  const std::vector<json> all = comm.allgather_obj(json::array({own.kind, own.text}));
+  const std::vector<json> all = comm.allgather_obj(json::array({own.harm, own.text}));
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto kind = all[i].at(0).get<Kind>();
-    if (kind <= worst.kind) continue;
-    worst = {kind, all[i].at(1).get<std::string>()};
+    const auto harm = all[i].at(0).get<Harm>();
+    if (harm <= worst.harm) continue;
+    worst = {harm, all[i].at(1).get<std::string>()};
     rank = i;
   }
-  if (worst.kind == Kind::kNone) return;
-  if (worst.kind == Kind::kDamage) throw DataError(worst.text, true);
-  if (worst.kind == Kind::kVersion) throw CannotRead(worst.text);
+  if (worst.harm == Harm::kNone) return;
+  if (worst.harm == Harm::kDamage) throw DataError(worst.text, true);
+  if (worst.harm == Harm::kVersion) throw CannotRead(worst.text);
   throw CannotRead(
       worst.text + " (rank " + std::to_string(rank) +
       "): the checkpoint may be whole, so training neither goes on from an older one nor replaces it; start "
@@ -81,24 +81,14 @@ std::vector<fs::path> candidates(Communicator& comm, const std::string& from, co
     if (from != "auto") return names.push_back(from);
     for (const fs::path& path : find_checkpoints(out)) names.push_back(path.string());
   };
-  agree(comm, comm.rank() == 0 ? trouble_of([&] { with_retries(find); }) : Trouble());
+  throw_worst(comm, comm.rank() == 0 ? trouble_of([&] { with_retries(find); }) : Trouble());
   names = comm.bcast_obj(names);
   return {names.begin(), names.end()};
 }
 
-/// (2): false on all ranks of the node if the one that reads could not.
-bool read_on_node(SavedCheckpoint& folder, Communicator* node, const std::string& name, at::Tensor& host,
-                  Trouble& trouble) {
-  if (node == nullptr || node->rank() == 0) trouble = trouble_of([&] { folder.read(name, writable_bytes(host)); });
-  if (node == nullptr) return trouble.kind == Kind::kNone;
-  std::int64_t failed = trouble.kind == Kind::kNone ? 0 : 1;
-  node->bcast(std::span(&failed, 1));
-  if (failed == 0 && host.numel() > 0) node->bcast(writable_bytes(host));
-  return failed == 0;
-}
-
-/// What else a user may name. Of the checkpoints of an output folder, only the user knows which is wanted.
-void refuse_others(const fs::path& path) {
+/// Explains why `path` is not a checkpoint, if it is a file or an output folder. In an output folder, only the user
+/// knows which checkpoint is wanted.
+void reject_others(const fs::path& path) {
   if (fs::is_regular_file(path)) {
     throw DataError(path.string() + " is a file, not a checkpoint, which is a folder; --initmodel takes weights");
   }
@@ -107,17 +97,17 @@ void refuse_others(const fs::path& path) {
   throw DataError(path.string() + " is not a checkpoint, but holds some: name one, such as " + found.front().string());
 }
 
-/// Rank 0 reads the manifest; every rank parses it.
+/// Collective: rank 0 reads the manifest, and every rank parses it.
 SavedCheckpoint open_folder(Communicator& comm, const fs::path& path) {
   std::string text;
   const auto read = [&] {
-    if (!with_retries([&] { return is_committed(path); })) refuse_others(path);
+    if (!with_retries([&] { return is_committed(path); })) reject_others(path);
     text = SavedCheckpoint::read_text(path);
   };
-  agree(comm, comm.rank() == 0 ? trouble_of(read) : Trouble());
+  throw_worst(comm, comm.rank() == 0 ? trouble_of(read) : Trouble());
   text = comm.bcast_obj(text);
   std::optional<SavedCheckpoint> folder;
-  agree(comm, trouble_of([&] { folder.emplace(path, text); }));
+  throw_worst(comm, trouble_of([&] { folder.emplace(path, text); }));
   return *std::move(folder);
 }
 
@@ -135,7 +125,7 @@ std::unique_ptr<CheckpointReader> CheckpointReader::open(Communicator& comm, con
     } catch (const CannotRead&) {
       throw;
     } catch (const DataError& error) {
-      if (from != "auto") throw;  // else all ranks, which threw the same, try the same one next
+      if (from != "auto") throw;  // with "auto", all ranks have caught the error and go on
       if (comm.rank() == 0) log_warning(std::string(error.what()) + "; trying the one before");
     }
   }
@@ -152,17 +142,14 @@ std::unique_ptr<CheckpointReader> CheckpointReader::open(Communicator& comm, con
 CheckpointReader::CheckpointReader(Communicator& comm, SavedCheckpoint folder)
     : comm_(comm), folder_(std::move(folder)) {}
 
-CheckpointReader::~CheckpointReader() = default;
-
-/// (1): the ranks check the shards by turns, and agree on what they found before anything is handed out.
+/// (1)
 void CheckpointReader::check() {
-  agree(comm_, trouble_of([&] {
-          for (auto shard = static_cast<std::size_t>(comm_.rank()); shard < folder_.ranks(); shard += comm_.size()) {
-            folder_.check_shard(shard);
-          }
-        }));
-  node_ = comm_.split(comm_.inter_rank(), comm_.intra_rank());
-  if (node_->size() == 1) node_.reset();
+  throw_worst(comm_, trouble_of([&] {
+                for (auto shard = static_cast<std::size_t>(comm_.rank()); shard < folder_.ranks();
+                     shard += comm_.size()) {
+                  folder_.check_shard(shard);
+                }
+              }));
 }
 
 TensorForms CheckpointReader::shared(const std::string& prefix) const {
@@ -177,18 +164,18 @@ void CheckpointReader::read(const std::string& prefix, const NamedTensors& tenso
   Trouble trouble;
   for (const auto& [name, tensor] : tensors) {
     at::Tensor target = tensor.detach();
-    const bool straight = target.is_cpu() && target.is_contiguous();
-    at::Tensor host = straight ? target : at::empty(target.sizes(), target.options().device(at::kCPU));
-    // Not thrown yet: other nodes may still read, and agree() needs every rank.
-    if (!read_on_node(folder_, node_.get(), prefix + name, host, trouble)) break;
-    if (!straight) target.copy_(host);
+    const bool is_direct = target.is_cpu() && target.is_contiguous();
+    at::Tensor host = is_direct ? target : at::empty(target.sizes(), target.options().device(at::kCPU));
+    trouble = trouble_of([&, &key = name] { folder_.read(prefix + key, writable_bytes(host)); });
+    if (trouble.harm != Harm::kNone) break;  // not thrown here: throw_worst() needs every rank
+    if (!is_direct) target.copy_(host);
   }
-  agree(comm_, trouble);
+  throw_worst(comm_, trouble);
 }
 
 NamedTensors CheckpointReader::own() {
   NamedTensors tensors;
-  if (ranks() != comm_.size()) return tensors;  // (3): there is no rank whose tensors these would be
+  if (ranks() != comm_.size()) return tensors;  // (3): the tensors belong to ranks that do not exist now
   const std::string prefix = own_tensor_name(static_cast<std::size_t>(comm_.rank()), "");
   for (const auto& [name, form] : shared(prefix)) {
     at::Tensor tensor = at::empty(form.shape, form.dtype);

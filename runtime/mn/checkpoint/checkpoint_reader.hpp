@@ -1,8 +1,8 @@
-/// Loads a checkpoint of any number of ranks.
+/// Loads a checkpoint that any number of ranks has saved.
 ///
-/// (1) Nothing is handed out before all of the checkpoint was found undamaged: the ranks check its shards by turns.
-/// (2) Tensors go straight into the caller's; one rank of each node reads what all ranks have, and sends it to those
-///     beside it.
+/// (1) Nothing is handed out before the whole checkpoint was checked: rank r checks the shards r, r + ranks, …
+/// (2) Tensors go straight from the file into the caller's memory. Every rank reads the shared tensors by itself; the
+///     page cache of a node reads them from the storage once.
 /// (3) A rank reads no other rank's own tensors.
 #pragma once
 
@@ -25,27 +25,26 @@ class Communicator;
 
 class CheckpointReader {
  public:
-  /// Collective. `from` is a checkpoint, or "auto" for the newest undamaged one of the output folder, with a warning
-  /// for each damaged one; null if there is none at all. Throws the same DataError on every rank, also if all are
-  /// damaged, if the storage fails, so that it can't be told which there are or whether they are damaged, and if
-  /// another version of mn has written the newest.
+  /// Collective. `from` is a checkpoint, or "auto": the newest undamaged checkpoint of the output folder, with a warning
+  /// for each damaged one; null if there is no checkpoint at all. Throws the same DataError on every rank if all
+  /// checkpoints are damaged, if the storage fails (then nobody knows which checkpoints exist or are damaged), or if
+  /// another version of mn has written the newest checkpoint.
   [[nodiscard]] static std::unique_ptr<CheckpointReader> open(Communicator& comm, const std::string& from,
                                                               const std::filesystem::path& out);
-  ~CheckpointReader();
   CheckpointReader(const CheckpointReader&) = delete;
   CheckpointReader& operator=(const CheckpointReader&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return folder_.folder(); }
   [[nodiscard]] const nlohmann::json& about() const noexcept { return folder_.manifest().about; }
-  /// Ranks that have saved it.
+  /// Number of ranks that have saved the checkpoint.
   [[nodiscard]] std::int64_t ranks() const noexcept { return static_cast<std::int64_t>(folder_.ranks()); }
 
-  /// The tensors that all ranks have whose names begin with `prefix`, without it.
+  /// The shared tensors whose names begin with `prefix`, named without the prefix.
   [[nodiscard]] TensorForms shared(const std::string& prefix) const;
-  /// Collective: fills these tensors, of the forms that shared() says, on any device; their names are without `prefix`.
+  /// Collective: fills `tensors`, on any device, from the shared tensors `prefix` + name, whose forms shared() tells.
   /// Throws the same DataError on every rank.
   void read(const std::string& prefix, const NamedTensors& tensors);
-  /// Local: the tensors of this rank; none if another number of ranks has saved it.
+  /// Local: this rank's own tensors; empty if another number of ranks has saved the checkpoint.
   [[nodiscard]] NamedTensors own();
 
  private:
@@ -53,7 +52,6 @@ class CheckpointReader {
   void check();
 
   Communicator& comm_;
-  std::shared_ptr<Communicator> node_;  // null: alone on its node
   SavedCheckpoint folder_;
 };
 
