@@ -10,13 +10,13 @@
 namespace mn {
 namespace {
 
-constexpr std::string_view kBefore = "module.";
-constexpr std::string_view kWithin[] = {"_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module."};
+constexpr std::string_view kPrefix = "module.";
+constexpr std::string_view kWrappers[] = {"_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module."};
 
-/// Without what wrappers of modules add to the names of their parameters.
+/// The name without the parts that wrappers of modules add.
 std::string plain_name(std::string name) {
-  while (name.starts_with(kBefore)) name.erase(0, kBefore.size());
-  for (const std::string_view part : kWithin) {
+  while (name.starts_with(kPrefix)) name.erase(0, kPrefix.size());
+  for (const std::string_view part : kWrappers) {
     for (std::size_t at = name.find(part); at != std::string::npos; at = name.find(part, at)) {
       if (at == 0 || name[at - 1] == '.') {
         name.erase(at, part.size());

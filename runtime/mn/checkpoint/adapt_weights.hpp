@@ -1,4 +1,4 @@
-/// Weights of a file as a module names and stores them.
+/// Adapts the weights of a file to a module's names and dtypes.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace mn {
 
-/// Tensors of a file, floats cast to the module's dtype, and names without the "module." of DistributedDataParallel and
-/// the "_orig_mod." of torch.compile where the module has only the shorter name. One log line that begins with `source`
-/// says what was changed. Local.
+/// Casts floating-point tensors to the module's dtype. Removes "module." (DistributedDataParallel) and "_orig_mod."
+/// (torch.compile) from names if the module has only the shorter name. A log line that begins with `source` lists the
+/// changes. Local.
 [[nodiscard]] NamedTensors adapt_weights(NamedTensors tensors, const torch::nn::Module& module,
                                          const std::string& source);
 

@@ -10,9 +10,10 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kPopulatedBytes = std::size_t{4} << 20;  // bytes
+constexpr std::size_t kPopulatedBytes = std::size_t{4} << 20;
 
-/// Pages one by one take twice as long, huge pages longer. Kernels that lack this give each at its first write.
+/// Lets the kernel provide all pages of `memory` at once, in half the time of single pages (huge pages would take
+/// longer). A kernel without MADV_POPULATE_WRITE provides each page at its first write.
 void populate(std::span<std::byte> memory) {
   constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE of Linux 5.14, which older headers lack
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -34,7 +35,7 @@ void CopyMemory::reserve(std::uint64_t bytes, Device device) {
       bytes_ = {pinned_.get(), bytes};
       touched_ = bytes;
       return;
-    } catch (const CommError&) {  // copies to other memory are slower, and right
+    } catch (const CommError&) {  // pageable memory works too, only slower
     }
   }
   pageable_.resize(bytes);

@@ -1,4 +1,4 @@
-/// Where saves beside training copy tensors to.
+/// The memory that saves beside training copy tensors to.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,20 @@
 
 namespace mn {
 
-/// Memory that serves one save after the other. For one thread at a time.
+/// Memory, kept from save to save. For one thread at a time.
 class CopyMemory {
  public:
-  /// At least `bytes` from now on; what it held is lost if it was smaller. For tensors of a GPU, which is the calling
-  /// thread's, it is page-locked where the system allows so much of that.
+  /// Makes the memory at least `bytes` large; smaller memory loses its content. For tensors on a GPU, the memory is
+  /// page-locked, unless the system has too little page-locked memory. The GPU is the calling thread's current device.
   void reserve(std::uint64_t bytes, Device device);
-  /// Has the kernel provide the pages of the next 4 MiB, which takes most of the time of a first copy. Returns false
-  /// once all pages are there.
+  /// Lets the kernel provide the pages of the next 4 MiB: most of the time of a first copy. Returns false when all pages
+  /// are there.
   bool touch();
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
 
  private:
-  HostPinned pinned_;    // one of these two
-  ByteBuffer pageable_;  // holds bytes_
+  HostPinned pinned_;    // owns bytes_, or
+  ByteBuffer pageable_;  // owns bytes_
   std::span<std::byte> bytes_;
   std::size_t touched_ = 0;
 };

@@ -1,4 +1,4 @@
-/// libtorch's dtypes by the names that safetensors files have for them.
+/// libtorch's dtypes and their names in safetensors files.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace mn {
 
-/// "F32" of at::kFloat. Throws ArgumentError that names the tensor for a dtype that the format lacks.
+/// "F32" for at::kFloat. Throws ArgumentError that names the tensor if the format lacks the dtype.
 [[nodiscard]] std::string safetensors_dtype(const std::string& tensor, at::ScalarType type);
-/// Complex numbers as pairs of real ones, (…, 2), which share their memory where they can; other tensors as they are.
-/// The format has names for few complex dtypes, which few readers know.
+/// A complex tensor as pairs of real numbers, (…, 2), in the same memory if possible; other tensors unchanged. The format
+/// has a name for a single complex dtype, and few readers know the name.
 [[nodiscard]] at::Tensor as_pairs(const at::Tensor& tensor);
 
-/// The reverse of safetensors_dtype(). Throws DataError for an unknown name.
+/// The dtype that safetensors_dtype() calls `name`. Throws DataError for an unknown name.
 [[nodiscard]] at::ScalarType torch_dtype(const std::string& name);
 
 }  // namespace mn

@@ -2,7 +2,8 @@
 
 #include <mn/checkpoint/largest_magnitude.hpp>
 
-// The loader picks the widest version that the CPU has (set by CMake where it works).
+// At load time the dynamic linker picks the widest version that the CPU supports; CMake sets MN_TARGET_CLONES if the
+// compiler can do so.
 #ifdef MN_TARGET_CLONES
 #define MN_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
 #else

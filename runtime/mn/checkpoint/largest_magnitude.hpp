@@ -1,4 +1,4 @@
-/// One pass over floating-point numbers of any kind.
+/// The largest magnitude of floating-point numbers, by their bits.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace mn {
 
-/// The largest of numbers of `bytes_each` (2, 4 or 8) bytes, which are aligned, without their first bit. In the bits of
-/// floating-point numbers larger magnitudes are larger, then comes infinity, then NaN.
+/// The largest bit pattern, without the sign bit, of aligned numbers of `bytes_each` (2, 4 or 8) bytes. The bit patterns
+/// of floating-point numbers ascend with their magnitude; infinity follows, then NaN.
 [[nodiscard]] std::uint64_t largest_magnitude(std::span<const std::byte> numbers, std::size_t bytes_each);
 
 }  // namespace mn

@@ -9,7 +9,7 @@
 namespace mn {
 namespace {
 
-/// The bits of infinity, as largest_magnitude() sees them; 0 for types that it does not serve.
+/// The bits of infinity for largest_magnitude(); 0 for dtypes that largest_magnitude() does not know.
 std::uint64_t infinity_of(at::ScalarType type) {
   if (type == at::kHalf) return 0x7c00;
   if (type == at::kBFloat16) return 0x7f80;
@@ -23,7 +23,8 @@ std::uint64_t infinity_of(at::ScalarType type) {
 bool holds_nan(const at::Tensor& tensor, bool or_infinity) {
   if (tensor.is_complex()) return holds_nan(as_pairs(tensor), or_infinity);
   if (!tensor.is_floating_point()) return false;
-  if (tensor.element_size() == 1) return holds_nan(tensor.to(at::kFloat), or_infinity);  // which few operators know
+  if (tensor.element_size() == 1)
+    return holds_nan(tensor.to(at::kFloat), or_infinity);  // few operators know 8-bit floats
   const std::uint64_t infinity = infinity_of(tensor.scalar_type());
   if (infinity != 0 && tensor.is_cpu() && tensor.is_contiguous()) {
     const std::span bytes(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());

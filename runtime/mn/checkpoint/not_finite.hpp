@@ -5,8 +5,8 @@
 
 namespace mn {
 
-/// Whether the tensor holds NaN, or infinity where `or_infinity`. False for what is not of floating-point numbers. One
-/// thread, no memory, and the memory's speed for a contiguous tensor of the usual types on the CPU.
+/// True if the tensor holds NaN, or, with `or_infinity`, infinity. False for tensors of integers. A contiguous tensor on
+/// the CPU is read once by one thread, at the speed of memory; no memory is allocated.
 [[nodiscard]] bool holds_nan(const at::Tensor& tensor, bool or_infinity);
 
 }  // namespace mn

@@ -29,8 +29,7 @@ std::size_t bytes_of(const at::Tensor& tensor) {
   return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
 }
 
-/// Wide elements first; then by name. So each tensor begins at a multiple of the size of its elements: a reader may map
-/// the file.
+/// (1): sorted by descending element size, then by name. Readers may map the file.
 NamedTensors in_file_order(NamedTensors tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
     const auto wide = [](const auto& named) { return named.second.element_size(); };
@@ -100,7 +99,7 @@ NamedTensors load_safetensors(const std::filesystem::path& path) {
 
 namespace {
 
-/// Whether `name` is one of `skipped`, or in a layer of that name.
+/// True if `skipped` has `name`, or a layer that holds it.
 bool is_skipped(const std::string& name, const std::vector<std::string>& skipped) {
   return std::ranges::any_of(skipped, [&](const std::string& layer) {
     return name.starts_with(layer) && (name.size() == layer.size() || name[layer.size()] == '.');
@@ -119,31 +118,30 @@ void check_skipped(const NamedTensors& own, const std::vector<std::string>& skip
   }
 }
 
-/// check_fits() for these tensors of a module.
-NamedTensors check_tensors(const NamedTensors& own, TensorForms given, const std::string& source) {
+/// check_fits() for the tensors `own` of a module.
+NamedTensors check_tensors(const NamedTensors& own, TensorForms forms, const std::string& source) {
   NamedTensors absent;
   for (const auto& [name, tensor] : own) {
-    const auto found = given.find(name);
-    // Files of older frameworks lack this count of minibatches, which only a batch normalization without momentum
-    // reads.
-    if (found == given.end() && name.ends_with(".num_batches_tracked")) {
+    const auto found = forms.find(name);
+    // Files of older frameworks lack the count of minibatches. Only a batch normalization without momentum reads it.
+    if (found == forms.end() && name.ends_with(".num_batches_tracked")) {
       absent.emplace_back(name, tensor);
       continue;
     }
-    if (found == given.end()) throw DataError(source + " is of another model: it lacks \"" + name + "\"");
+    if (found == forms.end()) throw DataError(source + " is of another model: it lacks \"" + name + "\"");
     check_same(name, tensor, found->second, source);
   }
-  for (const auto& [name, tensor] : own) given.erase(name);
-  if (!given.empty()) {
-    throw DataError(source + " is of another model: it holds \"" + given.begin()->first + "\", which this one lacks");
+  for (const auto& [name, tensor] : own) forms.erase(name);
+  if (!forms.empty()) {
+    throw DataError(source + " is of another model: it holds \"" + forms.begin()->first + "\", which this one lacks");
   }
   return absent;
 }
 
 }  // namespace
 
-NamedTensors check_fits(torch::nn::Module& module, TensorForms given, const std::string& source) {
-  return check_tensors(named_tensors(module), std::move(given), source);
+NamedTensors check_fits(torch::nn::Module& module, TensorForms forms, const std::string& source) {
+  return check_tensors(named_tensors(module), std::move(forms), source);
 }
 
 void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source,
@@ -153,7 +151,7 @@ void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std
   const std::map<std::string, at::Tensor> given(wanted.begin(), wanted.end());
   TensorForms forms;
   for (const auto& [name, tensor] : wanted) forms[name] = {tensor.scalar_type(), tensor.sizes().vec()};
-  // All of it is compared before anything is copied: a file of another model leaves this one as it was.
+  // The comparison of all tensors comes before the first copy: after an error, the module is unchanged.
   const NamedTensors absent = check_tensors(own, std::move(forms), source);
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : absent) at::Tensor(tensor).zero_();
@@ -168,7 +166,7 @@ void save_model(const std::filesystem::path& path, const torch::nn::Module& modu
   on_root<DataError>(
       comm,
       [&] {
-        std::error_code no_folder;  // the write says it
+        std::error_code no_folder;  // the write reports the error
         std::filesystem::create_directories(path.parent_path(), no_folder);
         write_file(path, to_safetensors(named_tensors(module), metadata));
       },
@@ -177,7 +175,7 @@ void save_model(const std::filesystem::path& path, const torch::nn::Module& modu
 
 namespace {
 
-/// The tensors of a checkpoint that all ranks have whose names begin with `prefix`, without it.
+/// The shared tensors of a checkpoint whose names begin with `prefix`, named without the prefix.
 NamedTensors read_all(SavedCheckpoint& checkpoint, const std::string& prefix) {
   NamedTensors tensors;
   for (const auto& [name, saved] : checkpoint.manifest().tensors) {
@@ -190,7 +188,7 @@ NamedTensors read_all(SavedCheckpoint& checkpoint, const std::string& prefix) {
   return tensors;
 }
 
-/// Averaged weights take the place of a parameter's own, under each of its names.
+/// Replaces parameters by their averages in the checkpoint, under each name of a parameter.
 void use_averages(torch::nn::Module& module, const NamedTensors& extensions, const std::vector<std::string>& skip) {
   const std::string prefix = kWeightAverage + std::string("/");
   const std::map<std::string, at::Tensor> all(extensions.begin(), extensions.end());
@@ -201,7 +199,7 @@ void use_averages(torch::nn::Module& module, const NamedTensors& extensions, con
   }
 }
 
-/// An object of texts; empty for anything else.
+/// The texts in the object `name` of a document; empty for anything else.
 Metadata metadata_of(const json& document, const char* name) {
   Metadata metadata;
   if (!document.is_object() || !document.contains(name)) return metadata;
@@ -218,7 +216,7 @@ Metadata read_metadata(const std::filesystem::path& path) {
   return metadata_of(read_safetensors_header(path), "__metadata__");
 }
 
-/// Rank 0 reads, and passes what the file holds to `copy`.
+/// Collective: rank 0 reads the tensors and calls copy(tensors, source); then all ranks take rank 0's weights.
 template <class Copy>
 void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
                   const std::vector<std::string>& skip, const Copy& copy) {
@@ -230,7 +228,6 @@ void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, 
     take(read_all(checkpoint, "model/"));
     use_averages(module, read_all(checkpoint, "extensions/"), skip);
   };
-  // Read once, whatever the number of ranks.
   on_root<DataError>(comm, load, true);
   comm.broadcast_data(module);
 }

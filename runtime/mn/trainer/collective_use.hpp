@@ -1,11 +1,12 @@
-/// Finds out whether what runs on each minibatch makes collective calls, as every rank must then.
+/// Detects collective calls of a function that runs on each minibatch (a loss).
 ///
-/// A function such as a loss is not called for a minibatch without samples. If it makes collective calls, the other
-/// ranks would wait in them forever.
-/// (1) Until each rank has had a minibatch, none knows what the function does: before it the ranks agree on who has no
-///     samples, and where one has none, the function's first call of a communicator throws before anything is sent.
-/// (2) From then on all know, and a rank without samples ends the job where the others would wait.
-/// Cost: one small allreduce before the first minibatch, and another after it where a rank has no samples.
+/// The function is not called for a minibatch without samples. If it makes collective calls, ranks with samples would
+/// wait in the calls forever for a rank without.
+/// (1) At the first minibatch, nobody knows yet what the function does. Before it, the ranks agree on a rank without
+///     samples. If there is one, the function's first collective call throws before anything is sent.
+/// (2) After the first minibatch, every rank knows, and a rank without samples ends the job if the function makes
+///     collective calls.
+/// Cost: a small allreduce before the first minibatch, and a second after it if a rank has no samples.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +18,23 @@
 
 namespace mn {
 
-/// Notices the collective calls of a function that runs on minibatches, such as a loss.
+/// Watches a function that runs on minibatches.
 class CollectiveUse {
  public:
-  /// What `call` returns; no value on a rank without samples, where it is not called. Collective over `comm` as (1)
-  /// says, if that is not null. Throws ArgumentError if it makes collective calls and this rank, or before (2) another,
-  /// has no samples; `where` is "training", `epoch` counts from 1.
-  template <class Call>
-  auto run(std::int64_t samples, Communicator* comm, const char* where, std::int64_t epoch, const Call& call) {
-    std::optional<decltype(call())> result;
+  /// Returns function(); no value, without a call, on a rank without samples. The first call is collective over `comm`
+  /// unless that is null (1). Throws ArgumentError if the function makes collective calls and a rank has no samples. For
+  /// messages: `where` is "training", for example, and `epoch` counts from 1.
+  template <class Function>
+  auto run(std::int64_t samples, Communicator* comm, const char* where, std::int64_t epoch, const Function& function) {
+    std::optional<decltype(function())> result;
     const std::optional<int> empty = rank_without_samples(samples, comm);
     bool forbidden = false;
     if (!empty) {
-      samples > 0 ? void(result.emplace(watch(call))) : check_absence(where, epoch);
+      samples > 0 ? void(result.emplace(watch(function))) : check_absence(where, epoch);
     } else if (samples > 0) {
       const ForbiddenCalls none;
       try {
-        result.emplace(call());
+        result.emplace(function());
       } catch (const ForbiddenCall&) {
         forbidden = true;
       }
@@ -41,17 +42,17 @@ class CollectiveUse {
     if (empty) agree_on_none(forbidden, *comm, *empty, where, epoch);
     return result;
   }
-  /// The result of `call`, whose collective calls are noticed.
-  template <class Call>
-  auto watch(const Call& call) {
+  /// Returns function(), and notices whether it makes collective calls.
+  template <class Function>
+  auto watch(const Function& function) {
     const std::uint64_t before = collective_calls();
-    auto result = call();
+    auto result = function();
     any_ = any_ || collective_calls() != before;
     return result;
   }
-  /// Whether there was one.
+  /// True if watch() has noticed a collective call.
   [[nodiscard]] bool any() const noexcept { return any_; }
-  /// For a rank that leaves the call out. Throws ArgumentError if the others make collective calls in it.
+  /// For a rank that does not call the function: throws ArgumentError if the function makes collective calls.
   void check_absence(const char* where, std::int64_t epoch) const;
 
  private:

@@ -1,4 +1,4 @@
-/// A minibatch's loss, and the function that computes it.
+/// The loss of a minibatch, and the type of loss functions.
 #pragma once
 
 #include <functional>
@@ -12,24 +12,24 @@
 
 namespace mn {
 
-/// A minibatch's loss, a mean, and over how much it is one.
+/// A minibatch's loss: a mean, and its weight.
 struct Loss {
-  /// A mean over the minibatch's samples, or over what Batch::weight says.
+  /// A mean over the minibatch's samples, weighted by Batch::weight if the minibatch has weights.
   Loss(at::Tensor mean) : value(std::move(mean)) {}  // NOLINT: meant to be implicit
-  /// A mean over something else, which differs between minibatches: tokens without padding, pixels with a label. Over
-  /// nothing it may be NaN, but for a loss that makes collective calls, whose gradients other ranks get.
+  /// A mean over `over` items, for example tokens without padding or pixels with a label. A mean over 0 items may be NaN,
+  /// unless the loss function makes collective calls and so sends gradients to the other ranks.
   Loss(at::Tensor mean, double over) : value(std::move(mean)), weight(over) {}
 
   at::Tensor value;                   ///< one element
   std::optional<double> weight = {};  ///< at least 0
-  /// In updates and in reports.
+  /// The loss's weight in updates and in reports.
   [[nodiscard]] double weight_in(const Batch& batch) const { return weight.value_or(batch.loss_weight()); }
 };
 
-/// Returns the minibatch's mean loss, a tensor or a Loss; it becomes "main/loss". Metrics added to `report`, with what
-/// they are means over as weight, become "main/NAME". Called several times an iteration where
-/// TrainerOptions::accumulate says so, and not for a minibatch of 0 samples: if the loss makes collective calls, such a
-/// minibatch is an error, which names the rank.
+/// Returns the minibatch's mean loss, a tensor or a Loss, which becomes "main/loss". Metrics that the function adds to
+/// `report` become "main/NAME"; the weight of a mean is the number of its items. With TrainerOptions::accumulate, an
+/// iteration calls the function several times. The function is not called for a minibatch of 0 samples; if it makes
+/// collective calls, a minibatch of 0 samples is an error that names the rank.
 using ComputeLoss = std::function<Loss(const Batch& batch, Summary& report)>;
 
 }  // namespace mn

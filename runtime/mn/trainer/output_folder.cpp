@@ -32,11 +32,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr auto kTimeToSign = std::chrono::seconds(1);  // for who has just locked the file
+constexpr auto kTimeToSign = std::chrono::seconds(1);  // for a process that has just locked the file
 constexpr auto kTimeToEnd = std::chrono::seconds(30);  // for a process of this job
-constexpr auto kTimeToDie = std::chrono::seconds(10);  // for one of this host: its launcher may have ended before it
+constexpr auto kTimeToDie = std::chrono::seconds(10);  // for a process of this host, which may end after its launcher
 constexpr const char* kAdvice = ": choose another output folder (--out)";
-constexpr std::uint64_t kLeastBytes = 64 << 10;  // what a run writes beside checkpoints
+constexpr std::uint64_t kMinBytes = 64 << 10;  // for the files of a run beside checkpoints
 
 bool is_full(int error_number) { return error_number == ENOSPC || error_number == EDQUOT; }
 
@@ -58,12 +58,12 @@ std::string job_of_this_process() {
   return job.empty() ? "" : "job " + job;
 }
 
-/// When a process began, in ticks since the machine did: a later process of its number has another.
+/// The start of a process in ticks since boot. Process numbers are used again; the pair of both is unique.
 std::string start_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   std::getline(file, line);
-  // proc(5): field 22. The name, field 2, may hold blanks and parentheses, so fields count from the last of these.
+  // proc(5): field 22. Field 2, the name, may hold blanks and parentheses: count from the last parenthesis.
   InText fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
@@ -78,7 +78,7 @@ json this_owner() {
           {"since", utc_text(unix_time())}};
 }
 
-/// What a lock file says; an empty object if that is nothing sound.
+/// The owner in a lock file; an empty object if the file's text is not valid.
 json read_owner(const Fd& file) {
   std::string text(4096, '\0');
   const ssize_t got = pread(file.get(), text.data(), text.size(), 0);
@@ -101,10 +101,10 @@ bool is_this_job(const json& owner) {
   return !owner.empty() && !job.empty() && owner["job"] == job;
 }
 
-/// Without locks: whether the owner may still run.
+/// For a file system without locks: whether the owner may still run.
 bool may_live(const json& owner) {
   if (owner.empty()) return false;
-  // Another host's process cannot be asked for; one of this job ended before this one began.
+  // A process of a remote host can't be looked up. Processes of our job ended before this process began.
   if (owner["host"] != host_name()) return !is_this_job(owner);
   return start_of(owner["pid"].get<pid_t>()) == owner["start"];
 }
@@ -116,7 +116,7 @@ std::string text_of(const json& owner) {
   return text + ", since " + owner["since"].get<std::string>();
 }
 
-/// A link that neither this user nor root has made.
+/// True for a link whose owner is neither this user nor root.
 bool is_link_of_others(const std::filesystem::path& path) {
   struct stat facts {};
   return ::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode) && facts.st_uid != geteuid() && facts.st_uid != 0;
@@ -127,27 +127,27 @@ bool may_anyone_write(const std::filesystem::path& folder) {
   return ::stat(folder.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0;
 }
 
-/// (5). Of the links in a folder mn itself makes one, which it replaces and never follows to write.
-void refuse_links_of_others(const std::filesystem::path& folder) {
-  const std::filesystem::path itself = (folder / "").parent_path();  // without a slash at its end
-  const auto refuse = [](const std::filesystem::path& link) {
+/// (5). snapshot_best is exempt: mn replaces the link, and never writes through it.
+void reject_links_of_others(const std::filesystem::path& folder) {
+  const std::filesystem::path itself = (folder / "").parent_path();  // without a final slash
+  const auto reject = [](const std::filesystem::path& link) {
     throw UsageError(link.string() + " is a link that another user has made, who may mean files of this one" + kAdvice);
   };
   if (is_link_of_others(itself) && may_anyone_write(itself.has_parent_path() ? itself.parent_path() : ".")) {
-    refuse(itself);
+    reject(itself);
   }
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
-    if (entry.path().filename() != "snapshot_best" && is_link_of_others(entry.path())) refuse(entry.path());
+    if (entry.path().filename() != "snapshot_best" && is_link_of_others(entry.path())) reject(entry.path());
   }
 }
 
-/// 0, or the errno. Takes the bytes of the file, so that a quota counts too.
+/// Reserves bytes of the file, within quotas. Returns 0, or the errno.
 int reserve(const Fd& file, std::uint64_t bytes) {
   if (TEMP_FAILURE_RETRY(fallocate(file.get(), 0, 0, static_cast<off_t>(bytes))) == 0) return 0;
-  // Not every file system reserves: then a small write shows at least a quota that is used up.
+  // If the file system can't reserve, a small write at least detects an exhausted quota.
   if (errno != EOPNOTSUPP && errno != ENOSYS) return errno;
-  const std::string some(kLeastBytes, '\0');
+  const std::string some(kMinBytes, '\0');
   if (pwrite(file.get(), some.data(), some.size(), 0) < 0 || fsync(file.get()) != 0) return errno;
   return 0;
 }
@@ -161,13 +161,13 @@ OutputFolder::OutputFolder(const std::filesystem::path& folder, std::uint64_t by
   } catch (const FileError& error) {
     throw not_writable(folder_, error.error_number());
   }
-  refuse_links_of_others(folder_);
+  reject_links_of_others(folder_);
   lock();
   const std::filesystem::path checkpoints = checkpoint_path(folder_, 0).parent_path();
   std::error_code none;
   const bool apart = bytes > 0 && std::filesystem::exists(std::filesystem::symlink_status(checkpoints, none));
   if (apart) check_room(checkpoints, bytes);
-  check_room(folder_, kLeastBytes + (apart ? 0 : bytes));
+  check_room(folder_, kMinBytes + (apart ? 0 : bytes));
 }
 
 OutputFolder::~OutputFolder() {
@@ -191,7 +191,7 @@ void OutputFolder::check_room(const std::filesystem::path& folder, std::uint64_t
   const bool known = statvfs(folder.c_str(), &system) == 0;
   const std::uint64_t free = known ? static_cast<std::uint64_t>(system.f_bavail) * system.f_frsize : bytes;
   int error = ENOSPC;
-  if (free >= bytes) {                            // a quota may still leave less
+  if (free >= bytes) {                            // a quota may allow less
     const TemporaryFile probe(folder / "probe");  // never published
     const Fd file(open(probe.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     error = file ? reserve(file, bytes) : errno;
@@ -203,12 +203,12 @@ void OutputFolder::check_room(const std::filesystem::path& folder, std::uint64_t
                    ", or free space");
 }
 
-/// False if another process holds it. (3): what was removed meanwhile is not the lock.
+/// Returns false if the lock is held by a second process. (3): a file that was removed meanwhile is not the lock.
 bool OutputFolder::lock_file() {
   lock_ = open_lock_file(lock_path_, O_CREAT, 0644);
   if (!lock_) {
     const int error = errno;
-    if (is_full(error)) check_room(folder_, kLeastBytes);
+    if (is_full(error)) check_room(folder_, kMinBytes);
     throw not_writable(folder_, error);
   }
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -222,9 +222,9 @@ void OutputFolder::lock() {
   const auto begin = std::chrono::steady_clock::now();
   while (!lock_file()) {
     const json owner = read_owner(lock_);
-    // flock(2) is of the open file, so this process's own lock would keep it out.
+    // flock(2) belongs to the open file: a second lock of our process would wait for the first.
     if (is_this_process(owner)) return lock_.reset();
-    // An empty file is between its making and its owner's signature.
+    // An empty file: created, and not signed yet.
     const auto patience = owner.empty()                  ? kTimeToSign
                           : is_this_job(owner)           ? kTimeToEnd
                           : owner["host"] == host_name() ? kTimeToDie
@@ -246,7 +246,7 @@ void OutputFolder::sign() const {
   const std::string text = json_text(this_owner()) + "\n";
   const bool written = ftruncate(lock_.get(), 0) == 0 &&
                        pwrite(lock_.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
-  if (!written) check_room(folder_, kLeastBytes);
+  if (!written) check_room(folder_, kMinBytes);
 }
 
 }  // namespace mn

@@ -1,20 +1,15 @@
-/// The folder that a run writes to: made, found to be writable and to have room, and locked against other jobs.
+/// The output folder of a run. Rank 0 creates the folder, checks access and free space, and locks it until the end.
 ///
-/// Rank 0 makes one before training and holds it to its end.
+/// (1) Two processes never hold a folder at a time. The lock is flock(2) of FOLDER/.lock, which ends with the process in
+///     any case. On a file system without locks, the owner in the file counts if its process lives on this host, or if
+///     both host and job differ from ours.
+/// (2) The file names the owner (host, process, job, start) for the message of a rejected process.
+/// (3) The owner removes the file while the file is locked. A process that locks a removed file must open the path again.
+/// (4) If the folder or the lock file is removed or replaced, the run ends, because a second run may write there by now.
+/// (5) A link in the folder is an error at the start if neither this user nor root has made it.
 ///
-/// Invariants:
-/// 1. Two processes never hold the same folder. The lock is flock(2)'s on FOLDER/.lock, which ends with the process
-///    however it ends. On a file system without locks, the file's owner counts: a process of this host that lives, or
-///    one of another host and another job.
-/// 2. The file names its owner (host, process, job, start), so that a process that is kept out can say by whom.
-/// 3. The file is removed by its owner alone, while it is locked; a process that then locks the removed file
-///    opens it again.
-/// 4. A run whose folder, or the lock in it, was removed or replaced ends instead of writing where another may write.
-/// 5. Where others may write, what they have put there when the run begins leads it to no other files: links of other
-///    users are errors.
-///
-/// Cost: a probe of as many bytes as one checkpoint and the weights, which are reserved and not written where the file
-/// system can; in FOLDER/ckpt where that is there, as it may be on other storage.
+/// Cost: a probe file as large as a checkpoint and the weights: reserved, or a small write if the file system cannot
+/// reserve. The probe is in FOLDER/ckpt if that folder exists: it may be on different storage.
 /// Source: flock(2), fallocate(2).
 #pragma once
 
@@ -29,14 +24,14 @@ class Communicator;
 
 class OutputFolder {
  public:
-  /// Throws UsageError that says which: the folder can't be made or written, it is full (with the bytes free and
-  /// needed; `bytes` are needed at least), or another process holds it (with its host, process and job). One
-  /// of this job, as before a restart, has 30 seconds to end, another of this host ten. This process may hold a folder
-  /// more than once.
+  /// Throws UsageError with the reason if the folder can't be created or written, has less than `bytes` free, or is held
+  /// by a second process (named with host, process and job). The second process has time to end first: 30 seconds if it
+  /// belongs to this job, as after a restart, and 10 seconds if it runs on this host. This process may hold a folder more
+  /// than once.
   OutputFolder(const std::filesystem::path& folder, std::uint64_t bytes);
   /// Releases the lock.
   ~OutputFolder();
-  /// (4): throws DataError if what is locked is no longer what lies there.
+  /// (4): throws DataError if the locked file is no longer in the folder.
   void check_held() const;
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
@@ -49,10 +44,10 @@ class OutputFolder {
 
   std::filesystem::path folder_;
   std::filesystem::path lock_path_;
-  Fd lock_;  // empty: this process holds the folder elsewhere
+  Fd lock_;  // empty if this process already held the folder
 };
 
-/// Collective, with rank 0's folder: every rank throws what check_held() does.
+/// Collective, with rank 0's folder: every rank throws the error of rank 0's check_held().
 void check_held(const OutputFolder* folder, Communicator& comm);
 
 }  // namespace mn

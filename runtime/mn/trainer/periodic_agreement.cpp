@@ -5,7 +5,7 @@
 namespace mn {
 namespace {
 
-constexpr double kAgreementPeriod = 0.1;  // s; what clocks and signals decide may come so much later
+constexpr double kPeriod_s = 0.1;  // decisions by clocks and signals come at most this much later
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void PeriodicAgreement::exchange(std::vector<std::int64_t>& flags, std::int64_t 
 std::int64_t PeriodicAgreement::next_distance(std::int64_t iteration) const {
   const auto steps = static_cast<double>(std::max<std::int64_t>(iteration - last_, 1));
   const double step_s = std::max(std::chrono::duration<double>(Clock::now() - last_at_).count() / steps, 1e-9);
-  return static_cast<std::int64_t>(std::clamp(kAgreementPeriod / step_s, 1.0, 2 * steps));
+  return static_cast<std::int64_t>(std::clamp(kPeriod_s / step_s, 1.0, 2 * steps));
 }
 
 }  // namespace mn

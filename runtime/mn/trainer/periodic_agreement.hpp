@@ -1,9 +1,9 @@
-/// Agreement of all ranks on what only some of them know, such as clocks and signals.
+/// Exchanges facts that only some ranks know, such as clocks and signals, about every 0.1 s.
 ///
-/// An exchange in every iteration would cost a collective each. Instead the ranks exchange about every 0.1 s: rank 0
-/// measures iterations and says, in each exchange, how many iterations later the next one is.
-/// (1) The iteration of the next exchange is the same on all ranks, so all call exchange() together.
-/// (2) The distance at most doubles from one exchange to the next, in case that iterations become slower.
+/// An exchange in every iteration would cost a collective call each. Instead, rank 0 measures iterations, and tells in
+/// each exchange after how many iterations the next exchange comes.
+/// (1) All ranks know the iteration of the next exchange, so all call exchange() together.
+/// (2) The distance between exchanges at most doubles each time, in case iterations become slower.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ class PeriodicAgreement {
   /// The first exchange is due at once.
   void begin(std::int64_t iteration);
   [[nodiscard]] bool is_due(std::int64_t iteration) const noexcept { return iteration >= next_; }
-  /// Collective, when due: each of `flags` becomes the largest of all ranks' on each.
+  /// Collective, when due: each flag becomes the maximum over the ranks.
   void exchange(std::vector<std::int64_t>& flags, std::int64_t iteration, Communicator& comm);
 
  private:

@@ -1,4 +1,4 @@
-/// Where a traced phase of a step ends. Internal.
+/// The end of a traced phase of a step. Internal.
 #pragma once
 
 #include <mn/core/trace.hpp>
@@ -6,8 +6,8 @@
 
 namespace mn {
 
-/// With a trace: waits for the work of the current stream, so that the phase's time is that of its work. What other
-/// streams still do, such as reductions that overlap, belongs to the phase that joins them.
+/// With a trace: waits for the current stream, because the time of the phase includes the stream's work. Reductions that
+/// overlap in a second stream count in the phase that joins the streams.
 inline void end_phase(const Trace* trace, Device device) {
   if (trace != nullptr && device.type != DeviceType::kCpu) current_stream(device).synchronize();
 }

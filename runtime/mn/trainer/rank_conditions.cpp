@@ -69,24 +69,24 @@ void read_heat(RankConditions& now) {
   }
 }
 
-/// How a change is worded, and from which difference on it is.
-struct Kind {
+/// A kind of change, its text, and the least difference and ratio between ranks for which the text appears.
+struct Comparison {
   const char* name;
-  const char* text;  ///< with the rank's number and the others'
-  double at_least;   ///< difference
-  double times;      ///< and ratio
+  const char* text;  ///< for printf, with two numbers: of the slow rank, and of the rest
+  double min_difference;
+  double min_ratio;
 };
-constexpr std::array kKinds = {
-    Kind{"data_ms", "waited %.1f ms a step for minibatches (others %.1f)", 1, 1.5},
-    Kind{"queue_percent", "waited for a CPU %.0f %% of the time (others %.0f %%)", 5, 1.3},
-    Kind{"other_cpus", "%.1f CPUs' time of its CPUs went to other processes (others %.1f)", 0.2, 1.3},
-    Kind{"stolen_percent", "a hypervisor took %.0f %% of its CPUs (others %.0f %%)", 3, 1.3},
-    Kind{"io_wait_percent", "its CPUs waited for storage %.0f %% of the time (others %.0f %%)", 5, 1.5},
-    Kind{"major_faults", "%.0f page faults a second read from storage (others %.0f)", 10, 2},
-    Kind{"minor_faults", "%.0f page faults a second (others %.0f)", 1000, 2},
-    Kind{"involuntary_switches", "%.0f involuntary switches a second (others %.0f)", 20, 2},
-    Kind{"throttled", "heat slowed its CPU down %.0f times (others %.0f)", 1, 1.3},
-    Kind{"temperature", "%.0f °C (others %.0f)", 10, 1},
+constexpr std::array kComparisons = {
+    Comparison{"data_ms", "waited %.1f ms a step for minibatches (others %.1f)", 1, 1.5},
+    Comparison{"queue_percent", "waited for a CPU %.0f %% of the time (others %.0f %%)", 5, 1.3},
+    Comparison{"other_cpus", "%.1f CPUs' time of its CPUs went to other processes (others %.1f)", 0.2, 1.3},
+    Comparison{"stolen_percent", "a hypervisor took %.0f %% of its CPUs (others %.0f %%)", 3, 1.3},
+    Comparison{"io_wait_percent", "its CPUs waited for storage %.0f %% of the time (others %.0f %%)", 5, 1.5},
+    Comparison{"major_faults", "%.0f page faults a second read from storage (others %.0f)", 10, 2},
+    Comparison{"minor_faults", "%.0f page faults a second (others %.0f)", 1000, 2},
+    Comparison{"involuntary_switches", "%.0f involuntary switches a second (others %.0f)", 20, 2},
+    Comparison{"throttled", "heat slowed its CPU down %.0f times (others %.0f)", 1, 1.3},
+    Comparison{"temperature", "%.0f °C (others %.0f)", 10, 1},
 };
 
 std::string text_of(const char* format, double own, double others) {
@@ -117,7 +117,7 @@ RankConditions conditions_now() {
 json changes_between(const RankConditions& before, const RankConditions& after) {
   const double time_s = std::max(after.time_s - before.time_s, 1e-3);
   const auto rate = [&](double RankConditions::*counter) { return (after.*counter - before.*counter) / time_s; };
-  // Ticks are coarse: a process may seem to have had more than all.
+  // Ticks are coarse: a process may seem to have used more CPU time than all processes.
   const double others = rate(&RankConditions::busy_cpu_s) - rate(&RankConditions::own_cpu_s);
   return {{"queue_percent", 100 * rate(&RankConditions::queue_s)},
           {"other_cpus", std::max(others, 0.0)},
@@ -135,9 +135,9 @@ std::string what_differs(const std::vector<json>& changes_of, std::size_t rank) 
   std::string all;
   const auto add = [&](const std::string& text) { all += (all.empty() ? "" : ", ") + text; };
   const auto own_of = [&](const char* name) { return changes_of[rank].value(name, 0.0); };
-  for (const Kind& kind : kKinds) {
-    const double own = own_of(kind.name), others = median_of_others(changes_of, rank, kind.name);
-    if (own >= others + kind.at_least && own >= kind.times * others) add(text_of(kind.text, own, others));
+  for (const auto& [name, text, min_difference, min_ratio] : kComparisons) {
+    const double own = own_of(name), others = median_of_others(changes_of, rank, name);
+    if (own >= others + min_difference && own >= min_ratio * others) add(text_of(text, own, others));
   }
   const double clock = own_of("clock_ghz"), usual = median_of_others(changes_of, rank, "clock_ghz");
   if (clock > 0 && clock < 0.9 * usual) add(text_of("a clock of %.1f GHz (others %.1f)", clock, usual));

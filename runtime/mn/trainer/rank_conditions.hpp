@@ -1,4 +1,4 @@
-/// What may make a rank slow, as its process can see it: other work on its CPUs, waiting for storage, faults, heat.
+/// Possible reasons of a slow rank: foreign work on its CPUs, slow storage, page faults, heat.
 #pragma once
 
 #include <string>
@@ -8,30 +8,30 @@
 
 namespace mn {
 
-/// Counters of this process and of the CPUs that it may use, at a moment. What can't be read is 0.
+/// Counters of the process and of its usable CPUs at a moment; 0 if a counter can't be read.
 struct RankConditions {
   double time_s = 0;                ///< seconds on a steady clock
-  double own_cpu_s = 0;             ///< CPU time of this process
-  double busy_cpu_s = 0;            ///< CPU time of all on its CPUs, without what a hypervisor took
-  double stolen_cpu_s = 0;          ///< that a hypervisor took from them
-  double io_wait_s = 0;             ///< in which they were idle while somebody waited for storage
-  double queue_s = 0;               ///< in which the calling thread could have run, but had no CPU
-  double major_faults = 0;          ///< page faults that read from storage
-  double minor_faults = 0;          ///< those that did not
-  double involuntary_switches = 0;  ///< in which another took its CPU
-  double throttled = 0;             ///< times that heat has slowed its CPU down
-  double clock_ghz = 0;             ///< frequency of its CPU now
+  double own_cpu_s = 0;             ///< CPU time of the process
+  double busy_cpu_s = 0;            ///< CPU time of all processes on its CPUs, without stolen_cpu_s
+  double stolen_cpu_s = 0;          ///< CPU time taken by a hypervisor
+  double io_wait_s = 0;             ///< time of idle CPUs while a process waited for storage
+  double queue_s = 0;               ///< time that the calling thread waited for a CPU
+  double major_faults = 0;          ///< page faults with a read from storage
+  double minor_faults = 0;          ///< page faults without a read
+  double involuntary_switches = 0;  ///< times that the kernel gave the CPU away
+  double throttled = 0;             ///< times that heat slowed the CPU down
+  double clock_ghz = 0;             ///< current frequency of the CPU
   double temperature = 0;           ///< °C of the hottest zone now
 };
 
-/// Opens some files of /proc and /sys; call it on the thread that trains.
+/// Opens some files of /proc and /sys; call it on the training thread.
 [[nodiscard]] RankConditions conditions_now();
 
-/// What has happened between two moments, a second's share where that makes sense: name → number.
+/// The changes between two moments, per second if that makes sense: name → number.
 [[nodiscard]] nlohmann::json changes_between(const RankConditions& before, const RankConditions& after);
 
-/// "waited for a CPU 41 % of the time (others 0 %), …": in what the changes of rank `rank` differ from the others'
-/// lower median. Empty if nothing differs much.
+/// "waited for a CPU 41 % of the time (others 0 %), …": how the changes of rank `rank` differ from the lower median of
+/// the other ranks. Empty if no difference is large.
 [[nodiscard]] std::string what_differs(const std::vector<nlohmann::json>& changes_of, std::size_t rank);
 
 }  // namespace mn

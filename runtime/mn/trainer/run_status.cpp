@@ -17,15 +17,15 @@
 namespace mn {
 namespace {
 
-constexpr int kPeriodFactor = 100;  // times what a write costs
+constexpr int kPeriodFactor = 100;  // time between writes / time of a write
 
-/// For writing, private and empty. Where others may write in the folder, the name may have become a link to a file of
-/// ours, or a pipe whose open() waits: no descriptor then, with errno set.
-Fd open_own(const std::string& path) {
+/// Opens an empty, private file for writing. In a folder that everybody may write, the name may be a link to a file of
+/// ours, or a pipe that blocks open(): then returns no descriptor, with errno set.
+Fd open_private(const std::string& path) {
   Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
-  struct stat found = {};
-  if (!file || fstat(file.get(), &found) != 0) return Fd();
-  if (!S_ISREG(found.st_mode) || found.st_nlink != 1) {
+  struct stat facts = {};
+  if (!file || fstat(file.get(), &facts) != 0) return Fd();
+  if (!S_ISREG(facts.st_mode) || facts.st_nlink != 1) {
     errno = EPERM;
     return Fd();
   }
@@ -39,7 +39,7 @@ RunStatus::RunStatus(bool writes) {
   up_at_ = unix_time();
   const auto path = writes ? environment("MN_STATUS_FILE") : std::nullopt;
   if (!path) return;
-  file_ = open_own(*path);
+  file_ = open_private(*path);
   if (!file_) log_warning(with_errno("MN_STATUS_FILE: cannot write " + *path, errno));
 }
 
@@ -58,12 +58,12 @@ void RunStatus::stepped(std::int64_t iteration) {
 }
 
 void RunStatus::saved(std::int64_t iteration) {
-  iteration_ = std::max(iteration_, iteration);  // a save beside training is of an earlier one
+  iteration_ = std::max(iteration_, iteration);  // a save beside training is of an earlier iteration
   saved_ = iteration;
   write();
 }
 
-/// One write of a fixed length: a reader sees the old lines or the new.
+/// A single write of fixed length: readers see either the old lines or the new lines.
 void RunStatus::write() {
   if (!file_) return;
   OutText lines;
@@ -80,7 +80,7 @@ void RunStatus::write() {
   [[maybe_unused]] const auto written = pwrite(file_.get(), text.data(), text.size(), 0);
   const bool is_first = written_ == Clock::time_point{};
   written_ = Clock::now();
-  // The least: what else the machine does costs no more at the next write.
+  // The minimum, because load on the machine delays some writes.
   cost_ = is_first ? written_ - begin : std::min(cost_, written_ - begin);
 }
 

@@ -1,12 +1,12 @@
-/// How far a run has come, for those who start it again: batch scripts and mnlaunch supervise.
+/// How far a run has come: a file for batch scripts and `mnlaunch supervise`, which restart the run.
 ///
-/// Rank 0 writes the file that MN_STATUS_FILE names, lines of a word and a number:
-///   began N        the iteration after which this start began
+/// Rank 0 writes the file named by MN_STATUS_FILE. Each line has a word and a number:
+///   began N        iterations completed when this start began
 ///   iteration N    iterations completed
-///   saved N        the iteration of the newest checkpoint; `began` where this start has written none
-///   up T           when this start had its trainer, in seconds since 1970
+///   saved N        iteration of the newest checkpoint; equal to `began` before the first save
+///   up T           when the trainer was constructed, in seconds since 1970
 ///   loaded T       when training began
-///   stepped T      when this start's first iteration was complete; 0: not yet
+///   stepped T      when the first iteration of this start was complete; 0 before
 #pragma once
 
 #include <chrono>
@@ -18,13 +18,13 @@ namespace mn {
 
 class RunStatus {
  public:
-  /// Opens the file if MN_STATUS_FILE is set, and `writes`. Warns if it can't be written, is a link, or not a plain
-  /// file: training goes on without.
+  /// Opens the file if `writes` is true and MN_STATUS_FILE is set. Warns if the file can't be written, is a link,
+  /// or is not a regular file; training goes on without the file.
   explicit RunStatus(bool writes);
 
   void began(std::int64_t iteration);
-  /// Writes for at most a hundredth of the time: each iteration, where files are local or cached and iterations take a
-  /// millisecond, so that it shows where a run failed.
+  /// After each iteration. Writing takes at most a hundredth of the time: on local or cached storage, iterations of a
+  /// millisecond are all written, so the file shows where a run failed.
   void stepped(std::int64_t iteration);
   void saved(std::int64_t iteration);
 

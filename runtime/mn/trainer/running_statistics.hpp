@@ -1,8 +1,8 @@
-/// Statistics of normalization layers, as ranks average them.
+/// Averages the running statistics of normalization layers over ranks.
 ///
-/// A variance over the samples of all ranks is E[v + d²] − E[d]², where v is a rank's variance, d its mean less a
-/// number that all ranks share, and E the mean over ranks: what the means differ by counts, too. The shared number is
-/// 0, or the last average: then no large mean cancels the variance.
+/// The variance over the samples of all ranks is E[v + d²] − E[d]². E is the mean over ranks, v a rank's variance, and d
+/// the rank's mean minus a number that all ranks share; so differences between the ranks' means count. The shared number
+/// is 0, or the last average, which avoids cancellation if the means are large.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ class Module;
 
 namespace mn {
 
-/// A buffer whose values ranks average. It shares the model's memory.
+/// A buffer that ranks average, in the model's memory.
 struct AveragedBuffer {
   at::Tensor buffer;                     ///< floating-point
-  std::optional<std::size_t> mean = {};  ///< where this is a variance: which of the list is its mean
+  std::optional<std::size_t> mean = {};  ///< for a variance: index of its mean in the list
 };
 
 /// The model's running_statistics(), then the buffers named in `also`. Throws ArgumentError for a name that is not a
@@ -29,7 +29,7 @@ struct AveragedBuffer {
 [[nodiscard]] std::vector<AveragedBuffer> averaged_buffers(const torch::nn::Module& model,
                                                            const std::vector<std::string>& also = {});
 
-/// Adds d² to v. `values` holds, for each buffer, a rank's v or d, or what else is averaged of it. In place.
+/// Adds d² to v, in place. `values` holds a rank's number for each buffer: v for a variance, d for its mean.
 void add_squared_means(const std::vector<AveragedBuffer>& buffers, const std::vector<at::Tensor>& values);
 /// Subtracts E[d]² from E[v + d²]; `values` are means over ranks. In place.
 void subtract_squared_means(const std::vector<AveragedBuffer>& buffers, const std::vector<at::Tensor>& values);

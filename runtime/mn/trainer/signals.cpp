@@ -12,13 +12,13 @@
 namespace mn {
 namespace {
 
-constexpr std::int64_t kSameNotice_ms = 1000;  // a launcher and mnlaunch --label may both pass one on
+constexpr std::int64_t kSameNotice_ms = 1000;  // a launcher and mnlaunch --label may both forward a signal
 
-// Handlers take no argument but the signal: what they need lies here.
+// State of the signal handler, which has no argument but the signal.
 std::atomic<int> raised_signal = 0;
 std::array<std::atomic<std::int64_t>, NSIG> first_at_ms;  // 0: not yet
-std::atomic<bool> is_over = false;                        // all ranks end: nothing is news
-struct sigaction end_action = {};                         // what SIGTERM did before
+std::atomic<bool> is_over = false;                        // all ranks end: ignore signals
+struct sigaction end_action = {};                         // the action of SIGTERM before
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
 std::int64_t now_ms() noexcept {
@@ -32,7 +32,7 @@ std::int64_t now_ms() noexcept {
 void SignalFlag::handle(int signal) {
   if (is_over) return;
   const int saved_errno = errno;
-  // Only what a signal handler may do: lock-free atomics, clock_gettime(2), sigaction(2), raise(3).
+  // Uses only async-signal-safe functions: lock-free atomics, clock_gettime(2), sigaction(2), raise(3).
   auto& first = first_at_ms[static_cast<std::size_t>(signal)];
   const std::int64_t now = now_ms();
   std::int64_t before = 0;
@@ -40,7 +40,7 @@ void SignalFlag::handle(int signal) {
     int none = 0;
     raised_signal.compare_exchange_strong(none, signal);
   } else if (now - before > kSameNotice_ms) {
-    // A second notice means that the save takes too long: end as without this handler.
+    // A second notice: the save takes too long. End as without this handler.
     sigaction(SIGTERM, &end_action, nullptr);
     raise(SIGTERM);
   }
@@ -66,13 +66,13 @@ SignalFlag::SignalFlag(bool enabled) : enabled_(enabled) {
   action.sa_flags = SA_RESTART;
   for (std::size_t i = 0; i < kNotices.size(); ++i) {
     sigaction(kNotices[i], nullptr, &old_[i]);
-    // nohup and shells that ignore a signal mean it.
+    // A signal that nohup or a shell ignores stays ignored.
     if (old_[i].sa_handler != SIG_IGN) sigaction(kNotices[i], &action, nullptr);
   }
 }
 
 SignalFlag::~SignalFlag() {
-  // Kept: the process ends, and a late notice must not become its status.
+  // With keep(), the process is about to end, and a late signal must not become its exit status.
   if (kept_) is_over = true;
   if (!enabled_ || kept_) return;
   for (std::size_t i = 0; i < kNotices.size(); ++i) sigaction(kNotices[i], &old_[i], nullptr);

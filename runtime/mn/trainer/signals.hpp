@@ -7,22 +7,23 @@
 
 namespace mn {
 
-/// While it lives and is enabled, the first of these signals sets a flag and does nothing else; then the old handlers
-/// return, unless keep() was called. The same signal again, more than a second later, ends the process at once, as
-/// SIGTERM does without this object: Slurm sends SIGTERM some time after --signal's, and that must not cut off a
-/// checkpoint. Signals that the program ignores, such as SIGHUP under nohup, stay ignored. One at a time in a process.
+/// While an enabled object lives, the first of these signals only sets a flag. A second signal of another kind is
+/// ignored: Slurm sends SIGTERM some time after the signal of --signal, and SIGTERM must not cut off a checkpoint. A
+/// signal that repeats after more than a second ends the process at once, as SIGTERM does without a SignalFlag. Signals
+/// ignored by the program (SIGHUP under nohup) stay ignored. The destructor restores the old handlers, unless
+/// keep() was called. One object at a time in a process.
 class SignalFlag {
  public:
-  /// Throws UsageError if NCCL_PROXY_DUMP_SIGNAL is one of these signals, which NCCL would take.
+  /// Throws UsageError if NCCL_PROXY_DUMP_SIGNAL names a signal of ours: NCCL would replace the handler.
   explicit SignalFlag(bool enabled);
   ~SignalFlag();
   SignalFlag(const SignalFlag&) = delete;
   SignalFlag& operator=(const SignalFlag&) = delete;
 
-  /// The number of the first such signal, from then on; 0 before.
+  /// The number of the first of these signals; 0 before.
   [[nodiscard]] int raised() const noexcept;
-  /// When this object goes, the process ignores these signals. For when a rank has had one and all end: this rank's may
-  /// come late.
+  /// From the destructor on, the process ignores the signals. Call keep() when all ranks end because of a signal to one
+  /// rank: the signals of the rest may come late.
   void keep() noexcept { kept_ = true; }
 
  private:

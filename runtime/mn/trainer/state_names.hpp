@@ -1,21 +1,21 @@
-/// How the tensors of a Trainer's checkpoint are called. Internal.
+/// Names of the tensors in a Trainer's checkpoint. Internal.
 #pragma once
 
 #include <string>
 
 namespace mn {
 
-// State that all ranks share.
+// State that is equal on all ranks.
 inline const std::string kModelPrefix = "model/";
 inline const std::string kExtensionPrefix = "extensions/";
-/// The state of the torch optimizer of that name, the same on all ranks.
+/// Prefix of the torch optimizer's state, if it is equal on all ranks.
 inline std::string state_prefix(const std::string& optimizer) { return "optimizer/" + optimizer + "/"; }
 
 // State of one rank.
 inline const std::string kOwnBufferPrefix = "buffer.";
-/// What a multi-node optimizer keeps for each rank.
+/// Prefix of the multi-node optimizer's state of each rank.
 inline std::string own_prefix(const std::string& optimizer) { return "optimizer." + optimizer + "."; }
-/// The state of the torch optimizer where each rank has another.
+/// Prefix of the torch optimizer's state, if it differs between ranks.
 inline std::string own_state_prefix(const std::string& optimizer) { return "optimizer_state." + optimizer + "/"; }
 
 }  // namespace mn

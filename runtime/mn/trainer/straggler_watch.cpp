@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstdio>
 
@@ -31,19 +32,20 @@ std::vector<StragglerDetector::Straggler> StragglerDetector::add(const std::vect
 }
 
 void StragglerWatch::add(double data_s, double compute_s) {
-  if (ranks_ == 1) return;  // nobody waits
+  if (ranks_ == 1) return;
   own_s_.push_back(data_s + compute_s);
   data_s_.push_back(data_s);
 }
 
 void StragglerWatch::append_to(std::vector<std::int64_t>& flags) const {
-  const double own_s = is_complete() ? lower_median(own_s_) : 0;  // complete on all ranks, or on none
+  const double own_s = is_complete() ? lower_median(own_s_) : 0;  // (1): complete on all ranks, or on none
   const auto nanoseconds = static_cast<std::int64_t>(std::llround(own_s * 1e9));
   flags.insert(flags.end(), {nanoseconds, -nanoseconds});
 }
 
 void StragglerWatch::judge(std::span<const std::int64_t> largest, Communicator& comm) {
   if (!is_complete()) return;
+  assert(largest.size() == kNumbers);
   const double longest = static_cast<double>(largest[0]) * 1e-9, shortest = static_cast<double>(-largest[1]) * 1e-9;
   std::vector<double> medians;
   if (is_slow_rank(longest, shortest)) {

@@ -1,13 +1,13 @@
-/// Names a rank that keeps the others waiting, with what differs there, while training goes on.
+/// Finds stragglers, ranks that keep the others waiting, and logs possible reasons, while training goes on.
 ///
-/// Each rank keeps the times of its own work: of a step, all but waiting for other ranks. When a window of kWindow
-/// steps is over, ranks tell each other their medians' largest and smallest in the exchange that they make anyway
-/// (periodic_agreement.hpp). Only if these differ as a slow rank's do, they exchange all medians, and read the counters
-/// of rank_conditions.hpp. A rank that is slow in StragglerDetector::kWindows windows in a row gets one line.
+/// Each rank measures its own work in each step: the step without waits for other ranks. After a window of kWindow steps,
+/// ranks agree on the largest and smallest of their medians, in the periodic exchange (periodic_agreement.hpp). If the
+/// largest is much larger, they exchange all medians, and read the counters of rank_conditions.hpp. A rank that is slow
+/// in StragglerDetector::kWindows windows in a row gets one line in the log.
 ///
-/// (1) Every decision follows from numbers that are the same on all ranks, so all make the same calls.
-/// (2) While no rank is slow, this costs two numbers in that exchange, and no counter is read.
-/// (3) A median forgives single long steps, such as the first.
+/// (1) Every decision follows from numbers that are equal on all ranks, so all ranks make the same calls.
+/// (2) While no rank is slow, the cost is two numbers in the periodic exchange; no counter is read.
+/// (3) A median ignores single long steps, such as the first.
 #pragma once
 
 #include <cstddef>
@@ -21,29 +21,29 @@
 
 namespace mn {
 
-/// Judges windows of steps. Whether a rank is slow in a window is is_slow_rank()'s to say.
+/// Finds stragglers in the ranks' times of each window; is_slow_rank() decides for a single window.
 class StragglerDetector {
  public:
-  static constexpr int kWindows = 2;        ///< windows in a row in which a straggler is slow
-  static constexpr int kQuietWindows = 20;  ///< in a row in which it is not, until it may be named again
+  static constexpr int kWindows = 2;        ///< slow windows in a row that make a straggler
+  static constexpr int kQuietWindows = 20;  ///< fast windows in a row, after which a straggler may be named again
 
   /// A rank that keeps the others waiting.
   struct Straggler {
-    std::size_t rank;  ///< its number
-    double seconds;    ///< in the last window
-    double median;     ///< the ranks' lower median in that window
+    std::size_t rank;
+    double seconds;  ///< its time for a step in the last window
+    double median;   ///< the ranks' lower median in the last window
   };
 
-  /// `seconds` has one value for each rank: its time for a step of the window; empty: no rank was slow. Returns the
-  /// ranks that are to be named now.
+  /// `seconds` has each rank's time for a step of the window; empty if no rank was slow. Returns the stragglers to name
+  /// now.
   [[nodiscard]] std::vector<Straggler> add(const std::vector<double>& seconds);
-  /// Whether a rank was slow in the last window.
+  /// True if a rank was slow in the last window.
   [[nodiscard]] bool suspects() const noexcept { return suspects_; }
 
  private:
   struct Record {
-    int slow = 0;   // windows in a row
-    int quiet = 0;  // windows until it may be named again
+    int slow = 0;   // slow windows in a row
+    int quiet = 0;  // windows until the rank may be named again
   };
   std::vector<Record> ranks_;
   bool suspects_ = false;
@@ -51,17 +51,17 @@ class StragglerDetector {
 
 class StragglerWatch {
  public:
-  static constexpr std::size_t kWindow = 16;  ///< steps of a window at least
-  static constexpr std::size_t kNumbers = 2;  ///< that append_to() appends
+  static constexpr std::size_t kWindow = 16;  ///< minimum of steps in a window
+  static constexpr std::size_t kNumbers = 2;  ///< numbers that append_to() appends
 
   StragglerWatch() = default;
-  /// A run of so many ranks begins or goes on, after the same iteration on all of them.
+  /// At the beginning of a run of `ranks` ranks, after the same iteration on all ranks.
   explicit StragglerWatch(int ranks) : ranks_(ranks) {}
-  /// What this rank did in a step.
+  /// Adds this rank's times of a step.
   void add(double data_s, double compute_s);
-  /// For the exchange: of these numbers all ranks get the largest.
+  /// Appends this rank's numbers for the periodic exchange, which takes their maxima.
   void append_to(std::vector<std::int64_t>& flags) const;
-  /// Collective, with these largest.
+  /// Collective, after the exchange, with the maxima.
   void judge(std::span<const std::int64_t> largest, Communicator& comm);
 
  private:
@@ -69,9 +69,9 @@ class StragglerWatch {
   void report(const std::vector<StragglerDetector::Straggler>& slow, Communicator& comm) const;
 
   int ranks_ = 1;
-  std::vector<double> own_s_, data_s_;  // of the window's steps
+  std::vector<double> own_s_, data_s_;  // times of the window's steps
   StragglerDetector detector_;
-  std::optional<RankConditions> before_;  // the first of the windows in which a rank was slow
+  std::optional<RankConditions> before_;  // at the end of the first slow window
 };
 
 }  // namespace mn

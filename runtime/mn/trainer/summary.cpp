@@ -12,15 +12,15 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kMaxOnDevice = 1000;  // each is a small allocation
+constexpr std::size_t kMaxOnDevice = 1000;  // each value is a small allocation
 
-/// Without its graph, which would keep the step's activations.
+/// The tensor without autograd graph, because the graph would keep the step's activations.
 at::Tensor single(const std::string& name, const at::Tensor& tensor) {
   if (tensor.defined() && tensor.numel() == 1) return tensor.detach().reshape({});
   throw ArgumentError("metric \"" + name + "\" must be a number or a tensor of one element");
 }
 
-/// One copy, and one wait, for each device and dtype.
+/// The tensors' numbers, with a copy and a wait for each device and dtype.
 std::vector<double> on_host(const std::vector<at::Tensor>& tensors) {
   std::map<std::pair<std::string, at::ScalarType>, std::vector<std::size_t>> alike;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

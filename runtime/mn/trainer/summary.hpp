@@ -1,4 +1,4 @@
-/// Named values averaged with weights, first on one rank, then over all ranks: what logs and evaluators report.
+/// Weighted means of named values, on one rank and over all ranks: the numbers of logs and evaluators.
 #pragma once
 
 #include <map>
@@ -15,19 +15,19 @@ class Communicator;
 /// Name → mean, e.g. "main/loss" → 0.31.
 using Metrics = std::map<std::string, double>;
 
-/// Weighted sums by name. Values on a GPU stay there, at most 1000 of them, until somebody asks for a mean or a state:
-/// reading one in each step would make the host wait for the step.
+/// Weighted sums by name. Up to 1000 values stay on the GPU until a mean or a state is asked for: to read a value in each
+/// step would make the host wait for the step.
 class Summary {
  public:
-  /// Adds a mean over `weight` samples; weight 0 changes nothing.
+  /// Adds a mean over `weight` samples. A weight of 0 changes nothing.
   void add(const std::string& name, double value, double weight = 1);
-  /// The same for a tensor of one element. Throws ArgumentError for any other.
+  /// Adds the value of a tensor of one element. Throws ArgumentError for larger tensors.
   void add(const std::string& name, const at::Tensor& value, double weight = 1);
-  /// The same where the weight is such a tensor too: a count of what the minibatch has of something.
+  /// Adds a value with a weight in a tensor of one element, such as the minibatch's number of labeled pixels.
   void add(const std::string& name, const at::Tensor& value, const at::Tensor& weight);
-  /// Waits for values that are still on a GPU.
+  /// Waits for values on a GPU, and reads them.
   void read();
-  /// The same with values on a GPU of its own.
+  /// A copy with its own tensors on the GPU.
   [[nodiscard]] Summary copied() const;
   /// Adds the sums of `other`, with `prefix` before their names.
   void merge(const Summary& other, const std::string& prefix = "");
@@ -35,11 +35,11 @@ class Summary {
   [[nodiscard]] Metrics mean() const;
   /// True if there is no name.
   [[nodiscard]] bool empty() const noexcept { return sums_.empty() && on_device_.empty(); }
-  /// Collective: the means over all ranks' samples, the same on every rank; a name may be missing on some ranks.
+  /// Collective: the means over all ranks' samples. A name may be missing on some ranks.
   [[nodiscard]] Metrics mean_over_ranks(Communicator& comm) const;
   /// The sums, for a checkpoint.
   [[nodiscard]] nlohmann::json state() const;
-  /// Replaces the sums by those of a state().
+  /// Replaces the sums by the sums in a state().
   void load_state(const nlohmann::json& state);
 
  private:
@@ -47,7 +47,7 @@ class Summary {
     double weighted = 0;
     double weight = 0;
   };
-  /// A value that has not been read.
+  /// A value on a GPU that has not been read.
   struct Value {
     std::string name;
     at::Tensor value;

@@ -18,17 +18,17 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr double kReserve_s = 10;             // for the end of the processes, and the clocks' difference
-constexpr double kGuessBytesPerSecond = 1e8;  // a busy file server's
-constexpr std::int64_t kMaxPart = 1'000'000;  // days, hours, … in a text that means something
+constexpr double kReserve_s = 10;             // for the end of the processes, and differences between clocks
+constexpr double kGuessBytesPerSecond = 1e8;  // of a busy file server
+constexpr std::int64_t kMaxPart = 1'000'000;  // for days, hours, …: larger numbers are not valid
 constexpr std::int64_t kMaxLeft_s = 10LL * 365 * 86400;
-constexpr double kAskAhead_s = 60;  // squeue has time to answer, and a person to extend the job's time
+constexpr double kAskAhead_s = 60;  // time for squeue to answer, and for a person to extend the job
 constexpr seconds kAskEvery(20);
 
 std::optional<std::int64_t> time_left_of_squeue() {
   const auto job = environment("SLURM_JOB_ID");
   if (!job || job->find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
-  // Jobs of an array, and parts of a heterogeneous job, have lines of their own.
+  // squeue prints a line for each job of an array, and for each part of a heterogeneous job.
   InText lines(command_output({"squeue", "--noheader", "--jobs=" + *job, "--format=%A %L"}, seconds(5)));
   for (std::string id, left; lines >> id >> left;) {
     if (id == *job) return parse_time_left(left);
@@ -36,8 +36,8 @@ std::optional<std::int64_t> time_left_of_squeue() {
   return std::nullopt;
 }
 
-/// Seconds until the time that the variable holds. No value if there is none, or if it is over: of another job, or
-/// extended since.
+/// Seconds until the time in the variable. No value without the variable, and for a time that is over: it is of another
+/// job, or was extended since.
 std::optional<std::int64_t> time_left_of(const char* name) {
   const auto end = environment_int(name);
   if (!end) return std::nullopt;
@@ -94,12 +94,12 @@ void TimeLimit::tick() {
   last_tick_ = now;
   if (!is_slurms_ || !end_) return;
   take_answer();
-  // One tick more than is needed: the answer is taken at the next one.
+  // One tick earlier than needed, because the next tick reads the answer.
   const bool is_time = *left_s() <= needed_s() + longest_tick_s_ + kAskAhead_s;
   if (is_time && !answer_.valid() && (!asked_ || now - *asked_ >= kAskEvery)) ask_squeue();
 }
 
-/// In a thread, which ends with the process if squeue takes its time.
+/// Asks in a thread of its own, which may outlive this object.
 void TimeLimit::ask_squeue() {
   asked_ = Clock::now();
   auto answer = std::make_shared<std::promise<std::optional<std::int64_t>>>();
@@ -108,7 +108,7 @@ void TimeLimit::ask_squeue() {
   try {
     std::thread([answer] { answer->set_value(time_left_of_squeue()); }).detach();
   } catch (const std::system_error&) {
-    answer_ = {};  // no thread is left: the end stays as it is
+    answer_ = {};  // the process can start no thread: the end stays as it is
   }
 }
 

@@ -1,6 +1,6 @@
-/// When a run must write its last checkpoint: before the scheduler ends the job.
+/// The time limit of the job: when a run must write its last checkpoint.
 ///
-/// Rank 0's counts; the trainer tells the others when it says so.
+/// Rank 0 has a TimeLimit; its trainer tells the other ranks.
 #pragma once
 
 #include <chrono>
@@ -13,19 +13,19 @@ namespace mn {
 
 class TimeLimit {
  public:
-  /// The job's end is MN_END_TIME, else SLURM_JOB_END_TIME (Slurm 23.02), both in seconds since 1970, else what squeue
-  /// says of the job SLURM_JOB_ID, for which it has five seconds; else there is no limit. A variable whose time is over
-  /// is ignored, with a line. Until a checkpoint has been measured it is taken to write 100 MB/s. Throws UsageError if
-  /// the variable that counts is not a number.
+  /// The end of the job is MN_END_TIME, or SLURM_JOB_END_TIME (Slurm 23.02), both in seconds since 1970, or the answer of
+  /// squeue for the job SLURM_JOB_ID within five seconds. If all are missing, there is no limit. A variable whose time is
+  /// over is ignored, with a warning. Until a save has been measured, a save is assumed to write 100 MB/s. Throws
+  /// UsageError if the variable is not a number.
   explicit TimeLimit(std::uint64_t checkpoint_bytes);
 
-  /// A checkpoint took so long.
+  /// Notes the time of a save.
   void add_save(double seconds);
-  /// Called as often as is_near() could be asked; the longest time between two calls may pass before the next. In the
-  /// last minute before is_near() it asks squeue, beside training, whether the job's time has been extended.
+  /// Call it in each iteration. The longest time between two calls is reserved, because it may pass before the next call.
+  /// In the last minute before is_near(), a thread asks squeue whether the job's time was extended.
   void tick();
-  /// Whether the last checkpoint must begin now: twice the slowest one, the longest time between two ticks and ten
-  /// seconds are left, or less.
+  /// True if the last checkpoint must begin now: the time left is at most twice the slowest save, plus the longest time
+  /// between two ticks, plus ten seconds.
   [[nodiscard]] bool is_near() const;
   /// Seconds until the end; no value if there is no limit.
   [[nodiscard]] std::optional<double> left_s() const;
@@ -39,7 +39,7 @@ class TimeLimit {
   [[nodiscard]] double needed_s() const;
 
   std::optional<Clock::time_point> end_;  // the wall clock may jump
-  bool is_slurms_ = false;                // the end, which squeue may know better
+  bool is_slurms_ = false;                // the end is Slurm's, so squeue knows extensions of it
   double save_s_;
   bool save_is_measured_ = false;
   double longest_tick_s_ = 0;
@@ -48,8 +48,7 @@ class TimeLimit {
   std::future<std::optional<std::int64_t>> answer_;
 };
 
-/// What squeue prints as time left, "1-02:03:04", "03:04" or "4", in seconds; ten years for UNLIMITED, no value for
-/// other words.
+/// The seconds in squeue's time left, "1-02:03:04", "03:04" or "4"; ten years for UNLIMITED, no value for other words.
 [[nodiscard]] std::optional<std::int64_t> parse_time_left(std::string_view text);
 
 }  // namespace mn

@@ -56,7 +56,7 @@ std::string Interval::str() const {
 }
 
 bool Interval::passed(double before, double now) const {
-  constexpr double kRounding = 1 + 1e-12;  // 0.3 is not quite three times 0.1
+  constexpr double kRounding = 1 + 1e-12;  // as a double, 3 · 0.1 is a little more than 0.3
   return std::floor(now / every * kRounding) > std::floor(before / every * kRounding);
 }
 

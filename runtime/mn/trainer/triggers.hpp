@@ -1,4 +1,4 @@
-/// How often something happens during training: every so many epochs, iterations or seconds.
+/// Intervals of triggers: a number of epochs, iterations or seconds.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace mn {
 
-/// What an Interval counts.
+/// The unit of an Interval.
 enum class IntervalUnit : std::uint8_t {
   kEpoch,      ///< passes over the training data, also fractions of one
   kIteration,  ///< steps, whole numbers
@@ -19,20 +19,20 @@ struct Interval {
   double every = 1;                          ///< the period, > 0
   IntervalUnit unit = IntervalUnit::kEpoch;  ///< unit of the period
 
-  /// Throws UsageError unless `every` is finite and > 0, and whole if it counts iterations.
+  /// Throws UsageError unless `every` is finite and > 0, and a whole number for iterations.
   Interval(double every, IntervalUnit unit);
-  /// Chainer's pairs: the unit is "epoch", "iteration" or "second". Throws UsageError for any other.
+  /// Chainer's form: the unit is "epoch", "iteration" or "second". Throws UsageError for other units.
   Interval(double every, std::string_view unit);
 
-  /// "5e" is epochs, "100i" iterations, "60s" seconds; without a letter it is epochs. Throws UsageError that lists the
-  /// forms for any other text.
+  /// "5e" is epochs, "100i" iterations, "60s" seconds; a number without a letter is epochs. For other texts, throws
+  /// UsageError that lists the forms.
   [[nodiscard]] static Interval parse(std::string_view text);
-  /// The form that parse() takes.
+  /// The interval as a text for parse().
   [[nodiscard]] std::string str() const;
 
   /// True if a multiple of the period lies in (before, now], both in this interval's unit.
   [[nodiscard]] bool passed(double before, double now) const;
-  /// The same period in the same unit.
+  /// Equal periods in the same unit.
   bool operator==(const Interval&) const = default;
 };
 
