@@ -1,10 +1,11 @@
+#include <mn/checkpoint/adapt_weights.hpp>
+
 #include <map>
 #include <set>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
 
-#include <mn/checkpoint/adapt_weights.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {

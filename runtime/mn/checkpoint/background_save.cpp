@@ -1,3 +1,5 @@
+#include <mn/checkpoint/background_save.hpp>
+
 #include <algorithm>
 #include <cassert>
 #include <chrono>
@@ -6,7 +8,6 @@
 
 #include <time.h>
 
-#include <mn/checkpoint/background_save.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/blocked_signals.hpp>
 #include <mn/core/cpus.hpp>
@@ -59,8 +60,8 @@ class Pace {
   [[nodiscard]] double rested_s() const noexcept { return rested_s_; }
 
  private:
-  /// The CPU is busy if the thread had to wait. The scheduler prefers a rested thread and lets it wait rarely, so a wait
-  /// counts for several pieces of work.
+  /// The CPU is busy if the thread had to wait. The scheduler prefers a rested thread and lets it wait rarely, so a
+  /// wait counts for several pieces of work.
   void note_queue() {
     const bool has_waited = queue_seconds() - queued_ > kWaited * (cpu_seconds() - used_);
     wanted_ = has_waited ? kRemembered : std::max(wanted_ - 1, 0);

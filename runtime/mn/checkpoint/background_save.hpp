@@ -6,9 +6,9 @@
 /// (2) Only begin() and advance() exchange messages, on the thread that trains; the writing thread makes no MPI call.
 /// (3) One save at a time. Memory: a copy of the slices written by this rank, kept from save to save. The allocation
 ///     takes longer than the copy: prepare() allocates beforehand, beside training.
-/// (4) The copy runs at full speed, because training waits for it. The writing takes idle CPU time. If the ranks use all
-///     CPUs, copy and writing together take half a percent of one CPU: a save lasts 200 times its CPU time, and ranks
-///     with pauses at different times lose less than one percent. advance() completes the writing at full speed.
+/// (4) The copy runs at full speed, because training waits for it. The writing takes idle CPU time. If the ranks use
+///     all CPUs, copy and writing together take half a percent of one CPU: a save lasts 200 times its CPU time, and
+///     ranks with pauses at different times lose less than one percent. advance() completes the writing at full speed.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,9 @@ class BackgroundSave {
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  /// Local, while no save is under way: a thread allocates the memory for saves of tensors as in `like`, with a tenth of
-  /// a CPU if the CPUs are busy. is_ready() tells when the memory is there; a save that begins earlier copies slower.
+  /// Local, while no save is under way: a thread allocates the memory for saves of tensors as in `like`, with a tenth
+  /// of a CPU if the CPUs are busy. is_ready() tells when the memory is there; a save that begins earlier copies
+  /// slower.
   void prepare(const Communicator& comm, const Checkpoint& like);
   /// Collective, while no save is under way. Throws SaveError.
   void begin(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint);
@@ -44,8 +45,8 @@ class BackgroundSave {
   /// Local: true if this rank's thread has completed its work; advance() would not wait here.
   [[nodiscard]] bool is_ready() const noexcept { return is_ready_; }
   /// Collective; waits until all ranks are ready. The first call begins the commit: rank 0's thread writes the
-  /// manifest, then calls `after_commit`, which must not throw. The second call ends the save: it returns true, or throws
-  /// SaveError or SaveRefused.
+  /// manifest, then calls `after_commit`, which must not throw. The second call ends the save: it returns true, or
+  /// throws SaveError or SaveRefused.
   bool advance(const std::function<void()>& after_commit = {});
   /// Collective: calls advance() until the save is over.
   void commit();

@@ -1,3 +1,5 @@
+#include <mn/checkpoint/checkpoint.hpp>
+
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -8,7 +10,6 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <mn/checkpoint/checkpoint.hpp>
 #include <mn/checkpoint/format/commit.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/core/file.hpp>

@@ -1,7 +1,7 @@
 /// Saves a checkpoint: each rank writes its own shard of a folder (format/checkpoint_manifest.hpp, format/commit.hpp).
 ///
-/// (1) Tensors that are equal on all ranks are stored once, in slices of equal bytes: one slice for each writer. There is
-///     a writer for each 64 MiB, at most all ranks, spread over the nodes.
+/// (1) Tensors that are equal on all ranks are stored once, in slices of equal bytes: one slice for each writer. There
+///     is a writer for each 64 MiB, at most all ranks, spread over the nodes.
 /// (2) A rank writes its own tensors by itself: no rank holds foreign tensors.
 /// (3) A failure on any rank ends the save on all ranks, and the checkpoint before stays the newest.
 /// Memory: a blocking save needs host memory for one slice of a tensor on a device.
@@ -25,8 +25,8 @@
 
 namespace mn {
 
-/// The number of times that libtorch's operators have changed the tensor in place. Changes through data() and set_data()
-/// are not counted.
+/// The number of times that libtorch's operators have changed the tensor in place. Changes through data() and
+/// set_data() are not counted.
 [[nodiscard]] std::uint32_t version_of(const at::Tensor& tensor);
 
 /// A checkpoint could not be written; every rank throws it. Training may go on.
@@ -60,8 +60,8 @@ class CheckpointSave {
   void copy_first(CopyMemory& memory) noexcept;
   void copy_rest() noexcept;
   /// Writes this rank's shard. Returns true when the shard is on stable storage, or has failed (finish() throws then);
-  /// false if `hand_over` became true: then a second call, perhaps from a second thread, goes on. Calls `pause`, unless it is
-  /// empty, after each piece of some MiB, with the piece's part of the shard (0 to 1).
+  /// false if `hand_over` became true: then a second call, perhaps from a second thread, goes on. Calls `pause`, unless
+  /// it is empty, after each piece of some MiB, with the piece's part of the shard (0 to 1).
   [[nodiscard]] bool write(const std::atomic<bool>& hand_over, const std::function<void(double)>& pause = {}) noexcept;
   void write() noexcept { static_cast<void>(write(false)); }
   /// Sends the description of each rank's shard to rank 0.

@@ -1,9 +1,10 @@
+#include <mn/checkpoint/checkpoint_reader.hpp>
+
 #include <optional>
 #include <utility>
 
 #include <ATen/ops/empty.h>
 
-#include <mn/checkpoint/checkpoint_reader.hpp>
 #include <mn/checkpoint/dtypes.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/comm/communicator.hpp>

@@ -25,10 +25,10 @@ class Communicator;
 
 class CheckpointReader {
  public:
-  /// Collective. `from` is a checkpoint, or "auto": the newest undamaged checkpoint of the output folder, with a warning
-  /// for each damaged one; null if there is no checkpoint at all. Throws the same DataError on every rank if all
-  /// checkpoints are damaged, if the storage fails (then nobody knows which checkpoints exist or are damaged), or if
-  /// another version of mn has written the newest checkpoint.
+  /// Collective. `from` is a checkpoint, or "auto": the newest undamaged checkpoint of the output folder, with a
+  /// warning for each damaged one; null if there is no checkpoint at all. Throws the same DataError on every rank if
+  /// all checkpoints are damaged, if the storage fails (then nobody knows which checkpoints exist or are damaged), or
+  /// if another version of mn has written the newest checkpoint.
   [[nodiscard]] static std::unique_ptr<CheckpointReader> open(Communicator& comm, const std::string& from,
                                                               const std::filesystem::path& out);
   CheckpointReader(const CheckpointReader&) = delete;

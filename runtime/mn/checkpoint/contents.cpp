@@ -1,9 +1,10 @@
+#include <mn/checkpoint/contents.hpp>
+
 #include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
 
-#include <mn/checkpoint/contents.hpp>
 #include <mn/checkpoint/dtypes.hpp>
 #include <mn/checkpoint/format/checkpoint_manifest.hpp>
 #include <mn/comm/communicator.hpp>
@@ -21,8 +22,8 @@ std::uint64_t writer_number(const Topology& topology) {
   return static_cast<std::uint64_t>(own - order.begin());
 }
 
-/// The first element of a tensor that begins at or after byte `position` of all tensors. An element belongs to the writer
-/// whose share holds the element's first byte, and slices neither overlap nor leave gaps.
+/// The first element of a tensor that begins at or after byte `position` of all tensors. An element belongs to the
+/// writer whose share holds the element's first byte, and slices neither overlap nor leave gaps.
 std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std::uint64_t wide, std::uint64_t count) {
   if (position <= tensor_begin) return 0;
   return std::min(count, (position - tensor_begin + wide - 1) / wide);

@@ -25,8 +25,8 @@ struct Checkpoint {
   NamedTensors own;      ///< state of this rank alone
   /// Tensors changed by forward and backward: a save beside training copies them before training goes on.
   std::unordered_set<const c10::TensorImpl*> at_once = {};
-  /// Returns a reason not to save this rank's tensors, or an empty text. May be null. Called by the thread that copies or
-  /// writes the tensors.
+  /// Returns a reason not to save this rank's tensors, or an empty text. May be null. Called by the thread that copies
+  /// or writes the tensors.
   std::function<std::string()> objection = {};
 };
 

@@ -1,10 +1,11 @@
+#include <mn/checkpoint/copy_memory.hpp>
+
 #include <algorithm>
 #include <cstdint>
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <mn/checkpoint/copy_memory.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

@@ -17,8 +17,8 @@ class CopyMemory {
   /// Makes the memory at least `bytes` large; smaller memory loses its content. For tensors on a GPU, the memory is
   /// page-locked, unless the system has too little page-locked memory. The GPU is the calling thread's current device.
   void reserve(std::uint64_t bytes, Device device);
-  /// Lets the kernel provide the pages of the next 4 MiB: most of the time of a first copy. Returns false when all pages
-  /// are there.
+  /// Lets the kernel provide the pages of the next 4 MiB: most of the time of a first copy. Returns false when all
+  /// pages are there.
   bool touch();
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
 

@@ -1,8 +1,9 @@
+#include <mn/checkpoint/dtypes.hpp>
+
 #include <utility>
 
 #include <ATen/ops/view_as_real.h>
 
-#include <mn/checkpoint/dtypes.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

@@ -1,6 +1,6 @@
-#include <algorithm>
-
 #include <mn/checkpoint/largest_magnitude.hpp>
+
+#include <algorithm>
 
 // At load time the dynamic linker picks the widest version that the CPU supports; CMake sets MN_TARGET_CLONES if the
 // compiler can do so.

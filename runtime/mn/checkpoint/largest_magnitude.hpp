@@ -7,8 +7,8 @@
 
 namespace mn {
 
-/// The largest bit pattern, without the sign bit, of aligned numbers of `bytes_each` (2, 4 or 8) bytes. The bit patterns
-/// of floating-point numbers ascend with their magnitude; infinity follows, then NaN.
+/// The largest bit pattern, without the sign bit, of aligned numbers of `bytes_each` (2, 4 or 8) bytes. The bit
+/// patterns of floating-point numbers ascend with their magnitude; infinity follows, then NaN.
 [[nodiscard]] std::uint64_t largest_magnitude(std::span<const std::byte> numbers, std::size_t bytes_each);
 
 }  // namespace mn

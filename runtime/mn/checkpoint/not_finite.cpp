@@ -1,10 +1,11 @@
+#include <mn/checkpoint/not_finite.hpp>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/isnan.h>
 
 #include <mn/checkpoint/dtypes.hpp>
 #include <mn/checkpoint/largest_magnitude.hpp>
-#include <mn/checkpoint/not_finite.hpp>
 
 namespace mn {
 namespace {

@@ -1,7 +1,8 @@
+#include <mn/checkpoint/optimizer_archive.hpp>
+
 #include <torch/optim/optimizer.h>
 #include <torch/serialize/archive.h>
 
-#include <mn/checkpoint/optimizer_archive.hpp>
 #include <mn/core/classic_stream.hpp>
 
 namespace mn {

@@ -1,3 +1,5 @@
+#include <mn/checkpoint/optimizer_settings.hpp>
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -13,7 +15,6 @@
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
-#include <mn/checkpoint/optimizer_settings.hpp>
 #include <mn/core/json.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>

@@ -17,8 +17,8 @@ namespace mn {
 /// neither libtorch's nor mn's have the name of their C++ type.
 [[nodiscard]] std::string optimizer_kind(const torch::optim::Optimizer& optimizer);
 
-/// A list with an object, name → number, for each parameter group. The objects are empty for optimizers that are neither
-/// libtorch's nor mn's.
+/// A list with an object, name → number, for each parameter group. The objects are empty for optimizers that are
+/// neither libtorch's nor mn's.
 [[nodiscard]] nlohmann::json optimizer_settings(torch::optim::Optimizer& optimizer);
 
 /// Gives a parameter group the settings in `values`, one object of optimizer_settings(). Settings that `values` lacks

@@ -1,3 +1,5 @@
+#include <mn/checkpoint/optimizer_state.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -19,7 +21,6 @@
 
 #include <mn/checkpoint/optimizer_archive.hpp>
 #include <mn/checkpoint/optimizer_settings.hpp>
-#include <mn/checkpoint/optimizer_state.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 

@@ -1,10 +1,10 @@
 /// The state of a torch optimizer by the names of its parameters.
 ///
-/// A checkpoint names momenta and step counts "PARAMETER/exp_avg", "PARAMETER/step", …, and holds the parameter names and
-/// settings of each group. So a model may register or group its parameters in a new order, and each parameter resumes
-/// with its state. The state of LBFGS, and of optimizers that are neither libtorch's nor mn's, is a tensor of bytes named
-/// "archive": libtorch's archive, in which the order identifies parameters. An archive loads only with equal names in
-/// equal order.
+/// A checkpoint names momenta and step counts "PARAMETER/exp_avg", "PARAMETER/step", …, and holds the parameter names
+/// and settings of each group. So a model may register or group its parameters in a new order, and each parameter
+/// resumes with its state. The state of LBFGS, and of optimizers that are neither libtorch's nor mn's, is a tensor of
+/// bytes named "archive": libtorch's archive, in which the order identifies parameters. An archive loads only with
+/// equal names in equal order.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ namespace mn {
 /// Name of the tensor that holds libtorch's archive.
 inline constexpr const char* kArchive = "archive";
 
-/// The names of an optimizer's parameters, by group. Parameters that do not belong to the module are called "#0", "#1", …
+/// The names of an optimizer's parameters, by group. Parameters that do not belong to the module are called "#0", "#1",
+/// …
 [[nodiscard]] std::vector<std::vector<std::string>> parameter_names(torch::optim::Optimizer& optimizer,
                                                                     const torch::nn::Module& module);
 

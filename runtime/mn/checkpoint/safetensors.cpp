@@ -1,3 +1,5 @@
+#include <mn/checkpoint/safetensors.hpp>
+
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +12,6 @@
 #include <mn/checkpoint/dtypes.hpp>
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
-#include <mn/checkpoint/safetensors.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>

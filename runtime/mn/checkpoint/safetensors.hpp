@@ -1,7 +1,7 @@
 /// Weights in a safetensors file, for any framework (https://github.com/huggingface/safetensors).
 ///
-/// The file: the header's size (u64, little endian), the header, then the data of all tensors without gaps. The header is
-/// JSON: for each tensor its name, dtype, shape, begin and end in the data.
+/// The file: the header's size (u64, little endian), the header, then the data of all tensors without gaps. The header
+/// is JSON: for each tensor its name, dtype, shape, begin and end in the data.
 /// (1) Files are written with wide elements first, and the data begins at a multiple of 8: each tensor is aligned.
 /// (2) Reading accounts for every byte: a gap, an overlap or a rest is an error.
 /// Cost: a copy of all tensors in host memory.
@@ -21,9 +21,9 @@ namespace mn {
 class Communicator;
 struct SavedTensor;
 
-/// The bytes of a file with `tensors`, from any device, and `metadata` in its header. Complex tensors are stored as pairs
-/// of real numbers, (…, 2), and listed in the metadata "complex". Throws ArgumentError for a dtype unknown to the format.
-/// Local.
+/// The bytes of a file with `tensors`, from any device, and `metadata` in its header. Complex tensors are stored as
+/// pairs of real numbers, (…, 2), and listed in the metadata "complex". Throws ArgumentError for a dtype unknown to the
+/// format. Local.
 [[nodiscard]] std::string to_safetensors(const NamedTensors& tensors,
                                          const std::map<std::string, std::string>& metadata = {});
 /// The tensors on the CPU, in new memory, in the order of their data. Throws DataError that begins with `source` if the
@@ -61,18 +61,18 @@ using Metadata = std::map<std::string, std::string>;
 /// Name of the extension in a checkpoint whose state is a Metadata.
 inline constexpr const char* kModelMetadata = "ModelMetadata";
 
-/// Collective: rank 0 writes its weights atomically, and creates the folder of `path` if need be; all ranks wait. Throws
-/// the same DataError on every rank.
+/// Collective: rank 0 writes its weights atomically, and creates the folder of `path` if need be; all ranks wait.
+/// Throws the same DataError on every rank.
 void save_model(const std::filesystem::path& path, const torch::nn::Module& module, Communicator& comm,
                 Metadata metadata = {});
 /// Collective: the metadata of a safetensors file or of a checkpoint; empty without metadata. Throws the same DataError
 /// on every rank if the file can't be read.
 [[nodiscard]] Metadata load_metadata(const std::filesystem::path& path, Communicator& comm);
-/// Collective: rank 0 reads the weights and broadcasts them. `path` is a file of save_model(), or a checkpoint, from which
-/// averaged weights are preferred. `skip` names layers ("fc") and tensors ("fc.bias") that keep rank 0's weights, such as
-/// the head of a network for new classes. Floating-point tensors are cast to the module's dtype, and names lose the
-/// "module." and "_orig_mod." of PyTorch's wrappers; rank 0 logs both. Throws the same DataError on every rank, also if the
-/// model has no layer or tensor of a name in `skip`.
+/// Collective: rank 0 reads the weights and broadcasts them. `path` is a file of save_model(), or a checkpoint, from
+/// which averaged weights are preferred. `skip` names layers ("fc") and tensors ("fc.bias") that keep rank 0's weights,
+/// such as the head of a network for new classes. Floating-point tensors are cast to the module's dtype, and names lose
+/// the "module." and "_orig_mod." of PyTorch's wrappers; rank 0 logs both. Throws the same DataError on every rank,
+/// also if the model has no layer or tensor of a name in `skip`.
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
                 const std::vector<std::string>& skip = {});
 
@@ -86,9 +86,9 @@ struct LoadReport {
 /// The report in one line: the number of loaded tensors, and all names of the rest.
 [[nodiscard]] std::string to_string(const LoadReport& report);
 
-/// Collective: loads as load_model() does, but only tensors whose name, shape and dtype match the module's; the rest keeps
-/// rank 0's weights. For weights of a model with a different number of classes. Returns the same report on every rank.
-/// Throws the same DataError on every rank if no tensor matches.
+/// Collective: loads as load_model() does, but only tensors whose name, shape and dtype match the module's; the rest
+/// keeps rank 0's weights. For weights of a model with a different number of classes. Returns the same report on every
+/// rank. Throws the same DataError on every rank if no tensor matches.
 LoadReport load_matching(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm);
 
 }  // namespace mn

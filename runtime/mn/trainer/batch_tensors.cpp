@@ -1,6 +1,6 @@
-#include <algorithm>
-
 #include <mn/trainer/batch_tensors.hpp>
+
+#include <algorithm>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/trainer/checkpointer.hpp>
+
 #include <cassert>
 #include <chrono>
 #include <span>
@@ -10,7 +12,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/tensor/modules.hpp>
-#include <mn/trainer/checkpointer.hpp>
 #include <mn/trainer/output_folder.hpp>
 #include <mn/trainer/run_status.hpp>
 #include <mn/trainer/time_limit.hpp>

@@ -65,8 +65,9 @@ class Checkpointer {
   /// Waits for the end of the save that is under way, if any.
   void finish();
 
-  /// Local. Announces saves beside training, in Extension::initialize() or before run(). After the first iteration, each
-  /// rank then prepares the memory for its copy beside training. Without this call, the first save waits for its memory.
+  /// Local. Announces saves beside training, in Extension::initialize() or before run(). After the first iteration,
+  /// each rank then prepares the memory for its copy beside training. Without this call, the first save waits for its
+  /// memory.
   void expect_saves() noexcept { expects_saves_ = true; }
   /// Local. Waits for this rank's copy. Call finish_copy() before parameters or optimizers change outside of steps and
   /// extensions, and in a loss function before it changes parameters through data() or set_data(). A loss function may
@@ -100,8 +101,8 @@ class Checkpointer {
   void wait_for_thread() const;
   /// When no rank's thread is busy: the next phase of the save begins.
   void advance();
-  /// When a signal or the time limit ends the run: saves the current iteration unless it is saved. Returns the path of the
-  /// checkpoint.
+  /// When a signal or the time limit ends the run: saves the current iteration unless it is saved. Returns the path of
+  /// the checkpoint.
   std::filesystem::path save_to_requeue();
   /// Local. Returns compute_loss(), and notices in the first call whether it changes parameters in place (3).
   template <class ComputeLoss>

@@ -1,7 +1,8 @@
+#include <mn/trainer/collective_use.hpp>
+
 #include <span>
 
 #include <mn/core/error.hpp>
-#include <mn/trainer/collective_use.hpp>
 
 namespace mn {
 namespace {

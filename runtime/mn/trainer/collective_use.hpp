@@ -22,8 +22,8 @@ namespace mn {
 class CollectiveUse {
  public:
   /// Returns function(); no value, without a call, on a rank without samples. The first call is collective over `comm`
-  /// unless that is null (1). Throws ArgumentError if the function makes collective calls and a rank has no samples. For
-  /// messages: `where` is "training", for example, and `epoch` counts from 1.
+  /// unless that is null (1). Throws ArgumentError if the function makes collective calls and a rank has no samples.
+  /// For messages: `where` is "training", for example, and `epoch` counts from 1.
   template <class Function>
   auto run(std::int64_t samples, Communicator* comm, const char* where, std::int64_t epoch, const Function& function) {
     std::optional<decltype(function())> result;

@@ -16,8 +16,8 @@ namespace mn {
 struct Loss {
   /// A mean over the minibatch's samples, weighted by Batch::weight if the minibatch has weights.
   Loss(at::Tensor mean) : value(std::move(mean)) {}  // NOLINT: meant to be implicit
-  /// A mean over `over` items, for example tokens without padding or pixels with a label. A mean over 0 items may be NaN,
-  /// unless the loss function makes collective calls and so sends gradients to the other ranks.
+  /// A mean over `over` items, for example tokens without padding or pixels with a label. A mean over 0 items may be
+  /// NaN, unless the loss function makes collective calls and so sends gradients to the other ranks.
   Loss(at::Tensor mean, double over) : value(std::move(mean)), weight(over) {}
 
   at::Tensor value;                   ///< one element

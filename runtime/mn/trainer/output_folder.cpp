@@ -1,3 +1,5 @@
+#include <mn/trainer/output_folder.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -25,7 +27,6 @@
 #include <mn/core/log.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/core/unix_time.hpp>
-#include <mn/trainer/output_folder.hpp>
 
 namespace mn {
 namespace {

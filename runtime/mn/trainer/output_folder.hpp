@@ -1,11 +1,13 @@
 /// The output folder of a run. Rank 0 creates the folder, checks access and free space, and locks it until the end.
 ///
-/// (1) Two processes never hold a folder at a time. The lock is flock(2) of FOLDER/.lock, which ends with the process in
-///     any case. On a file system without locks, the owner in the file counts if its process lives on this host, or if
-///     both host and job differ from ours.
+/// (1) Two processes never hold a folder at a time. The lock is flock(2) of FOLDER/.lock, which ends with the process
+///     in any case. On a file system without locks, the owner in the file counts if its process lives on this host, or
+///     if both host and job differ from ours.
 /// (2) The file names the owner (host, process, job, start) for the message of a rejected process.
-/// (3) The owner removes the file while the file is locked. A process that locks a removed file must open the path again.
-/// (4) If the folder or the lock file is removed or replaced, the run ends, because a second run may write there by now.
+/// (3) The owner removes the file while the file is locked. A process that locks a removed file must open the path
+///     again.
+/// (4) If the folder or the lock file is removed or replaced, the run ends, because a second run may write there by
+///     now.
 /// (5) A link in the folder is an error at the start if neither this user nor root has made it.
 ///
 /// Cost: a probe file as large as a checkpoint and the weights: reserved, or a small write if the file system cannot
@@ -24,10 +26,10 @@ class Communicator;
 
 class OutputFolder {
  public:
-  /// Throws UsageError with the reason if the folder can't be created or written, has less than `bytes` free, or is held
-  /// by a second process (named with host, process and job). The second process has time to end first: 30 seconds if it
-  /// belongs to this job, as after a restart, and 10 seconds if it runs on this host. This process may hold a folder more
-  /// than once.
+  /// Throws UsageError with the reason if the folder can't be created or written, has less than `bytes` free, or is
+  /// held by a second process (named with host, process and job). The second process has time to end first: 30 seconds
+  /// if it belongs to this job, as after a restart, and 10 seconds if it runs on this host. This process may hold a
+  /// folder more than once.
   OutputFolder(const std::filesystem::path& folder, std::uint64_t bytes);
   /// Releases the lock.
   ~OutputFolder();

@@ -1,6 +1,6 @@
-#include <algorithm>
-
 #include <mn/trainer/periodic_agreement.hpp>
+
+#include <algorithm>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/trainer/rank_conditions.hpp>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -13,7 +15,6 @@
 #include <mn/core/cpus.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/slow_rank.hpp>
-#include <mn/trainer/rank_conditions.hpp>
 
 namespace mn {
 namespace {

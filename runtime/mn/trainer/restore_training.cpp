@@ -1,3 +1,5 @@
+#include <mn/trainer/restore_training.hpp>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -19,7 +21,6 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
-#include <mn/trainer/restore_training.hpp>
 #include <mn/trainer/state_names.hpp>
 
 namespace mn {
@@ -81,8 +82,8 @@ void Restore::model(const std::string& source) {
   frozen_parameters(checkpoint_.about().at("frozen"));
 }
 
-/// If both programs began with equal frozen parameters, the checkpoint's later changes by extensions are restored. If not,
-/// the choice of the new program wins.
+/// If both programs began with equal frozen parameters, the checkpoint's later changes by extensions are restored. If
+/// not, the choice of the new program wins.
 void Restore::frozen_parameters(const json& saved) {
   const auto then = saved.at("now").get<std::set<std::string>>();
   const bool is_same_program = saved.at("at_start").get<std::vector<std::string>>() == parts_.initially_frozen;

@@ -1,3 +1,5 @@
+#include <mn/trainer/run_status.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <iomanip>
@@ -12,7 +14,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/unix_time.hpp>
-#include <mn/trainer/run_status.hpp>
 
 namespace mn {
 namespace {

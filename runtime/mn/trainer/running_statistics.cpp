@@ -1,9 +1,10 @@
+#include <mn/trainer/running_statistics.hpp>
+
 #include <algorithm>
 #include <string_view>
 
 #include <mn/core/error.hpp>
 #include <mn/tensor/modules.hpp>
-#include <mn/trainer/running_statistics.hpp>
 
 namespace mn {
 namespace {

@@ -1,8 +1,8 @@
 /// Averages the running statistics of normalization layers over ranks.
 ///
-/// The variance over the samples of all ranks is E[v + d²] − E[d]². E is the mean over ranks, v a rank's variance, and d
-/// the rank's mean minus a number that all ranks share; so differences between the ranks' means count. The shared number
-/// is 0, or the last average, which avoids cancellation if the means are large.
+/// The variance over the samples of all ranks is E[v + d²] − E[d]². E is the mean over ranks, v a rank's variance, and
+/// d the rank's mean minus a number that all ranks share; so differences between the ranks' means count. The shared
+/// number is 0, or the last average, which avoids cancellation if the means are large.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+#include <mn/trainer/signals.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -7,7 +9,6 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
-#include <mn/trainer/signals.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/trainer/straggler_watch.hpp>
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -6,7 +8,6 @@
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/slow_rank.hpp>
-#include <mn/trainer/straggler_watch.hpp>
 
 namespace mn {
 

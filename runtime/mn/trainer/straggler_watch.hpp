@@ -1,9 +1,9 @@
 /// Finds stragglers, ranks that keep the others waiting, and logs possible reasons, while training goes on.
 ///
-/// Each rank measures its own work in each step: the step without waits for other ranks. After a window of kWindow steps,
-/// ranks agree on the largest and smallest of their medians, in the periodic exchange (periodic_agreement.hpp). If the
-/// largest is much larger, they exchange all medians, and read the counters of rank_conditions.hpp. A rank that is slow
-/// in StragglerDetector::kWindows windows in a row gets one line in the log.
+/// Each rank measures its own work in each step: the step without waits for other ranks. After a window of kWindow
+/// steps, ranks agree on the largest and smallest of their medians, in the periodic exchange (periodic_agreement.hpp).
+/// If the largest is much larger, they exchange all medians, and read the counters of rank_conditions.hpp. A rank that
+/// is slow in StragglerDetector::kWindows windows in a row gets one line in the log.
 ///
 /// (1) Every decision follows from numbers that are equal on all ranks, so all ranks make the same calls.
 /// (2) While no rank is slow, the cost is two numbers in the periodic exchange; no counter is read.

@@ -1,3 +1,5 @@
+#include <mn/trainer/summary.hpp>
+
 #include <cstddef>
 #include <limits>
 #include <utility>
@@ -7,7 +9,6 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/trainer/summary.hpp>
 
 namespace mn {
 namespace {

@@ -1,3 +1,5 @@
+#include <mn/trainer/time_limit.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <memory>
@@ -11,7 +13,6 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/unix_time.hpp>
-#include <mn/trainer/time_limit.hpp>
 
 namespace mn {
 namespace {

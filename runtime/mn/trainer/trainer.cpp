@@ -1,3 +1,5 @@
+#include <mn/trainer/trainer.hpp>
+
 #include <algorithm>
 #include <fstream>
 #include <set>
@@ -25,7 +27,6 @@
 #include <mn/trainer/run_status.hpp>
 #include <mn/trainer/straggler_watch.hpp>
 #include <mn/trainer/time_limit.hpp>
-#include <mn/trainer/trainer.hpp>
 #include <mn/trainer/training_step.hpp>
 
 namespace mn {
@@ -47,9 +48,9 @@ class FunctionExtension final : public Extension {
   std::function<void(Trainer&)> function_;
 };
 
-/// Warns if the output folder would be lost with rank 0's node, so that no resume would be possible. There is no warning
-/// for a disk that rank 0's node exports to all nodes: it survives the loss of the rest. Collective, after rank 0 has
-/// locked the folder.
+/// Warns if the output folder would be lost with rank 0's node, so that no resume would be possible. There is no
+/// warning for a disk that rank 0's node exports to all nodes: it survives the loss of the rest. Collective, after rank
+/// 0 has locked the folder.
 void warn_of_volatile_storage(const std::filesystem::path& out, Communicator& comm) {
   OutText owner;  // text of the lock file; equal on all nodes if they share the folder
   owner << std::ifstream(out / ".lock").rdbuf();
@@ -163,8 +164,8 @@ void Trainer::check_iterator() const {
 void Trainer::check_order() const {
   const json state = iterator_->state();
   json order;
-  // Only states with a dataset are compared: iterators without one may differ between ranks. The rest of a Sampler's keys
-  // follow from the data, and a rank may have no data (create_empty_dataset).
+  // Only states with a dataset are compared: iterators without one may differ between ranks. The rest of a Sampler's
+  // keys follow from the data, and a rank may have no data (create_empty_dataset).
   for (const char* key : {"samples", "ranks", "batchsize", "shuffle", "sticky", "seed", "epoch", "consumed"}) {
     if (state.contains("dataset") && state.contains(key)) order[key] = state.at(key);
   }

@@ -1,7 +1,7 @@
 /// The training loop: minibatch → loss → gradients → multi-node update, with extensions that run by triggers.
 ///
-///   auto optimizer = mn::create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(net->parameters(), 0.1), comm);
-///   const auto loss = [net](const mn::Batch& batch, mn::Summary&) {
+///   auto optimizer = mn::create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(net->parameters(), 0.1),
+///   comm); const auto loss = [net](const mn::Batch& batch, mn::Summary&) {
 ///     return torch::nn::functional::cross_entropy(net->forward(batch.data), batch.target);
 ///   };
 ///   mn::Trainer trainer(comm, std::move(optimizer), iterator, net, loss, {.epochs = 20, .out = "result"});
@@ -62,9 +62,9 @@ class Trainer {
           std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, ComputeLoss compute_loss,
           TrainerOptions options);
   /// For several optimizers, for example of a generator and a critic. The backward pass of the generator's loss goes
-  /// through the critic, and makes gradients there too: hold no_sync() of the critic's optimizer during the backward pass,
-  /// and call zero_grad() of the critic's optimizer afterwards. Throws as the constructor above, and UsageError if
-  /// TrainerOptions::accumulate is not 1.
+  /// through the critic, and makes gradients there too: hold no_sync() of the critic's optimizer during the backward
+  /// pass, and call zero_grad() of the critic's optimizer afterwards. Throws as the constructor above, and UsageError
+  /// if TrainerOptions::accumulate is not 1.
   Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
           std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, UpdateParameters update,
           TrainerOptions options);
@@ -79,8 +79,8 @@ class Trainer {
     add(std::move(extension), std::move(options));
     return added;
   }
-  /// Adds a function without state, such as a learning-rate schedule, as an extension. Unless it runs in each iteration,
-  /// the function may take long (Duration::kLong), as a validation on rank 0 does.
+  /// Adds a function without state, such as a learning-rate schedule, as an extension. Unless it runs in each
+  /// iteration, the function may take long (Duration::kLong), as a validation on rank 0 does.
   void extend(const std::string& name, Interval trigger, std::function<void(Trainer&)> function);
 
   /// Trains until a limit is reached or stop() is called, and returns 0. If a signal or the time limit ends training,
@@ -89,9 +89,9 @@ class Trainer {
   /// Puts the model into training mode if it is in evaluation mode; single modules in evaluation mode
   /// (frozen batch normalization) are left alone.
   [[nodiscard]] int run();
-  /// For extensions: ends training after this iteration, as a limit does. Every rank calls stop() in the same iteration;
-  /// broadcast facts of a single rank first. Rank 0 logs `why`. Call stop() from a priority above kPriorityReport: then the
-  /// last report still reaches the readers of the log.
+  /// For extensions: ends training after this iteration, as a limit does. Every rank calls stop() in the same
+  /// iteration; broadcast facts of a single rank first. Rank 0 logs `why`. Call stop() from a priority above
+  /// kPriorityReport: then the last report still reaches the readers of the log.
   void stop(const std::string& why);
 
   /// For Extension::initialize(): whether run() of this extension was due in the iteration of the checkpoint, but had
@@ -106,12 +106,12 @@ class Trainer {
   /// Writes checkpoints beside training.
   [[nodiscard]] Checkpointer& checkpointer() const noexcept { return *checkpointer_; }
   /// Restores a checkpoint of any number of ranks: parameters, buffers, optimizer, learning rate, random numbers,
-  /// iterator, counters and extensions. `from` is a path that save() wrote, or "auto": the newest undamaged checkpoint in
-  /// `out`. Returns false if "auto" finds no checkpoint; then training starts at the beginning. Throws the same
-  /// DataError on every rank if the checkpoint is absent or damaged, or does not fit the model or the optimizer; if "auto"
-  /// finds only damaged checkpoints; and if the storage fails. If the program gives a setting of the optimizer (momentum,
-  /// …) a new value, the new value wins over the checkpoint, with a line in the log. Frozen parameters (requires_grad) are
-  /// restored if both programs began with equal ones; if not, the new program's choice wins.
+  /// iterator, counters and extensions. `from` is a path that save() wrote, or "auto": the newest undamaged checkpoint
+  /// in `out`. Returns false if "auto" finds no checkpoint; then training starts at the beginning. Throws the same
+  /// DataError on every rank if the checkpoint is absent or damaged, or does not fit the model or the optimizer; if
+  /// "auto" finds only damaged checkpoints; and if the storage fails. If the program gives a setting of the optimizer
+  /// (momentum, …) a new value, the new value wins over the checkpoint, with a line in the log. Frozen parameters
+  /// (requires_grad) are restored if both programs began with equal ones; if not, the new program's choice wins.
   bool resume(const std::string& from);
   /// The absolute path of the checkpoint that resume() restored; empty for "auto" and without a resume.
   [[nodiscard]] const std::filesystem::path& resumed_from() const noexcept { return resumed_from_; }
@@ -122,8 +122,8 @@ class Trainer {
   /// all ranks; run() must then leave no effects of the parts so far.
   [[nodiscard]] std::function<void(bool is_done)> pauses();
 
-  /// Completes all steps: applies delayed updates of the optimizer, and waits for this rank's device. The wait counts as
-  /// training time. For extensions that read the parameters.
+  /// Completes all steps: applies delayed updates of the optimizer, and waits for this rank's device. The wait counts
+  /// as training time. For extensions that read the parameters.
   void finish_steps();
   /// Returns and forgets the observations since the last call: means over all ranks' samples ("main/…"), reported
   /// values, "images_per_second" (over all ranks, without the time of extensions), and "bytes_per_step" (bytes of
@@ -131,7 +131,8 @@ class Trainer {
   [[nodiscard]] Metrics take_observation();
   /// Names of the observations since the last take_observation(), on any rank.
   [[nodiscard]] std::vector<std::string> observed_names();
-  /// Adds a value that is equal on all ranks (an evaluator's result); a later value of `name` replaces it. The value belongs to this iteration's entry of the log, even if the log has already run.
+  /// Adds a value that is equal on all ranks (an evaluator's result); a later value of `name` replaces it. The value
+  /// belongs to this iteration's entry of the log, even if the log has already run.
   void report(const std::string& name, double value);
 
   /// The training ranks.
@@ -157,8 +158,8 @@ class Trainer {
   /// This rank's times in the last iteration, by the host's clock. On a GPU they are the times of the work only with a
   /// trace; without a trace the host does not wait for the GPU, and times() has the sums.
   [[nodiscard]] const StepTimes& last_step() const noexcept { return last_step_; }
-  /// This rank's times, summed over the process's iterations. On a GPU, the call waits for the device, and the times are
-  /// the device's: for reports. Steps of a CUDA graph count as computing.
+  /// This rank's times, summed over the process's iterations. On a GPU, the call waits for the device, and the times
+  /// are the device's: for reports. Steps of a CUDA graph count as computing.
   [[nodiscard]] StepTimes times() const;
   /// The folder for all output.
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }

@@ -32,21 +32,22 @@ using UpdateParameters = std::function<void(const Batch& batch, Summary& report)
 struct TrainerOptions {
   std::int64_t epochs = 0;      ///< train until this number of epochs is complete; 0: no limit
   std::int64_t iterations = 0;  ///< train for at most this number of iterations; 0: no limit
-  /// Number of minibatches in an iteration; their gradients add up. k minibatches of b samples train as one minibatch of
-  /// k · b samples (but for batch normalization and dropout), with one reduction and the memory of b samples. The last
-  /// iteration of an epoch may have fewer minibatches.
+  /// Number of minibatches in an iteration; their gradients add up. k minibatches of b samples train as one minibatch
+  /// of k · b samples (but for batch normalization and dropout), with one reduction and the memory of b samples. The
+  /// last iteration of an epoch may have fewer minibatches.
   std::int64_t accumulate = 1;
-  /// After some iterations, records an iteration's work on the GPU as a CUDA graph. Each iteration with a minibatch of the
-  /// recorded shape then launches the graph with one call (graphed_step.hpp). The loss may not read values of the GPU.
+  /// After some iterations, records an iteration's work on the GPU as a CUDA graph. Each iteration with a minibatch of
+  /// the recorded shape then launches the graph with one call (graphed_step.hpp). The loss may not read values of the
+  /// GPU.
   bool cuda_graph = false;
   /// Folder for the files of all extensions; created if absent. The trainer locks the folder.
   std::filesystem::path out = "result";
-  /// On SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP to any rank (a scheduler's notice before the end of the job), and before the
-  /// job's time limit (from Slurm or MN_END_TIME): all ranks finish the iteration and write a checkpoint, and run()
+  /// On SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP to any rank (a scheduler's notice before the end of the job), and before
+  /// the job's time limit (from Slurm or MN_END_TIME): all ranks finish the iteration and write a checkpoint, and run()
   /// returns kExitRequeue. The same signal again ends the process at once.
   bool checkpoint_on_signal = false;
-  /// If not null, records the phases of each step. Each step then waits for the device, so the times include the device's
-  /// work. Give the Trace to the optimizer, too.
+  /// If not null, records the phases of each step. Each step then waits for the device, so the times include the
+  /// device's work. Give the Trace to the optimizer, too.
   std::shared_ptr<Trace> trace = {};
 };
 

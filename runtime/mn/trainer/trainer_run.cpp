@@ -1,5 +1,7 @@
 // The loop of a Trainer: iterations until a limit, a signal or the job's time limit, and what the ranks agree on
 // between iterations.
+#include <mn/trainer/trainer.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <span>
@@ -20,7 +22,6 @@
 #include <mn/trainer/signals.hpp>
 #include <mn/trainer/straggler_watch.hpp>
 #include <mn/trainer/time_limit.hpp>
-#include <mn/trainer/trainer.hpp>
 #include <mn/trainer/training_step.hpp>
 
 namespace mn {
@@ -198,8 +199,9 @@ std::int64_t Trainer::own_end_reason() {
   return time_limit_->is_near() ? kTimeLimit : signal;
 }
 
-/// Ranks exchange: why to stop, which periods of seconds are over by rank 0's clock, how fast the slowest and the fastest
-/// rank are, and whether a rank's thread is busy with a save or its memory. Returns why training stops on all ranks.
+/// Ranks exchange: why to stop, which periods of seconds are over by rank 0's clock, how fast the slowest and the
+/// fastest rank are, and whether a rank's thread is busy with a save or its memory. Returns why training stops on all
+/// ranks.
 std::int64_t Trainer::agree(std::int64_t own_reason) {
   const bool has_threads = checkpointer_->is_saving() || checkpointer_->is_preparing();
   const bool needed =

@@ -1,3 +1,5 @@
+#include <mn/trainer/training_state.hpp>
+
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -16,7 +18,6 @@
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
 #include <mn/trainer/state_names.hpp>
-#include <mn/trainer/training_state.hpp>
 
 namespace mn {
 namespace {

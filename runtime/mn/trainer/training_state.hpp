@@ -1,12 +1,12 @@
 /// The state of a training for a checkpoint.
 ///
 /// "about" holds what is equal on all ranks. The tensors "model/…", "optimizer/NAME/…" and "extensions/…" are stored
-/// once for all ranks; if ranks differ in buffers (batch normalization's statistics), rank 0's are stored there. The own
-/// tensors of a rank are its random numbers, its buffers if they differ from rank 0's, its multi-node optimizer's
+/// once for all ranks; if ranks differ in buffers (batch normalization's statistics), rank 0's are stored there. The
+/// own tensors of a rank are its random numbers, its buffers if they differ from rank 0's, its multi-node optimizer's
 /// rank_state(), and with local SGD the torch optimizer's state.
 /// (1) A training that has diverged is not saved: every checkpoint has an objection to NaN and infinity.
-/// (2) Forward and backward may change buffers and the optimizers' rank_state(), so these are marked Checkpoint::at_once.
-///     Only updates change the rest.
+/// (2) Forward and backward may change buffers and the optimizers' rank_state(), so these are marked
+///     Checkpoint::at_once. Only updates change the rest.
 #pragma once
 
 #include <functional>

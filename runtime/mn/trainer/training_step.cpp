@@ -1,3 +1,5 @@
+#include <mn/trainer/training_step.hpp>
+
 #include <cassert>
 #include <utility>
 
@@ -11,7 +13,6 @@
 #include <mn/trainer/graphed_step.hpp>
 #include <mn/trainer/observation.hpp>
 #include <mn/trainer/phase_end.hpp>
-#include <mn/trainer/training_step.hpp>
 
 namespace mn {
 

@@ -1,8 +1,9 @@
+#include <mn/trainer/triggers.hpp>
+
 #include <charconv>
 #include <cmath>
 
 #include <mn/core/error.hpp>
-#include <mn/trainer/triggers.hpp>
 
 namespace mn {
 namespace {

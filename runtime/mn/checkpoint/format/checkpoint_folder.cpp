@@ -1,3 +1,5 @@
+#include <mn/checkpoint/format/checkpoint_folder.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -7,7 +9,6 @@
 #include <system_error>
 #include <utility>
 
-#include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/checkpoint/format/commit.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
 #include <mn/core/error.hpp>

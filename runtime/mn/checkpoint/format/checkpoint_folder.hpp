@@ -31,24 +31,24 @@ struct CheckpointInfo {
 /// DataError of Trainer::resume() if the checkpoint is absent or damaged.
 [[nodiscard]] CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
 
-/// For one rank, before a run writes its first checkpoint (of `iteration`): renames the checkpoints of runs that the new
-/// run does not continue to old_step-N (old_step-N.2, … if the name is taken), with a warning. find_checkpoints() does
-/// not find the new names. Renamed are all checkpoints after iteration `continued`, from which the run resumed; all
-/// checkpoints, if the run resumed from none of `out`; and a pinned checkpoint of `iteration`, which the new checkpoint
-/// would replace. OUT/snapshot_best is changed accordingly.
+/// For one rank, before a run writes its first checkpoint (of `iteration`): renames the checkpoints of runs that the
+/// new run does not continue to old_step-N (old_step-N.2, … if the name is taken), with a warning. find_checkpoints()
+/// does not find the new names. Renamed are all checkpoints after iteration `continued`, from which the run resumed;
+/// all checkpoints, if the run resumed from none of `out`; and a pinned checkpoint of `iteration`, which the new
+/// checkpoint would replace. OUT/snapshot_best is changed accordingly.
 void set_checkpoints_aside(const std::filesystem::path& out, std::optional<std::int64_t> continued,
                            std::int64_t iteration);
 
 /// True if the checkpoint is kept whatever its age: it is pinned (holds a file named "pinned"), or OUT/snapshot_best
 /// points to it.
 [[nodiscard]] bool is_kept(const std::filesystem::path& out, const std::filesystem::path& checkpoint);
-/// For one rank, while no save is under way: removes the rest of stopped saves, and mn's own checkpoints (is_own()) except
-/// the `keep` of the most iterations and all with is_kept(). A warning names each checkpoint that can't be
+/// For one rank, while no save is under way: removes the rest of stopped saves, and mn's own checkpoints (is_own())
+/// except the `keep` of the most iterations and all with is_kept(). A warning names each checkpoint that can't be
 /// removed. Throws FileError, and removes nothing more, if the storage fails.
 void remove_old_checkpoints(const std::filesystem::path& out, std::size_t keep);
 
-/// For one rank: makes OUT/snapshot_best a link to a checkpoint of `out`, in one step. Throws DataError on failure, or if
-/// another program's file has the name.
+/// For one rank: makes OUT/snapshot_best a link to a checkpoint of `out`, in one step. Throws DataError on failure, or
+/// if another program's file has the name.
 void mark_best(const std::filesystem::path& out, const std::filesystem::path& checkpoint);
 /// For one rank, when training resumes after `iteration` and its best report was in iteration `best`: makes
 /// OUT/snapshot_best a link to the checkpoint of `best`. If that checkpoint is gone, a link to a later checkpoint is

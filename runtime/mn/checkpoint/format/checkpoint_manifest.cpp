@@ -1,3 +1,5 @@
+#include <mn/checkpoint/format/checkpoint_manifest.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -5,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include <mn/checkpoint/format/checkpoint_manifest.hpp>
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>

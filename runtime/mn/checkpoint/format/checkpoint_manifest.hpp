@@ -1,15 +1,15 @@
 /// The manifest of a checkpoint: the tensors, and the places of their elements.
 ///
-/// A checkpoint is a folder with a file shard-RRRRR-of-NNNNN.safetensors of each of the N ranks, and manifest.json, which
-/// is written last. A folder without a manifest is not a checkpoint. A tensor is stored in one or several pieces; a piece
-/// is a range of elements in row-major order. In its shard, a whole tensor has its name and shape; a part of
-/// a tensor is called NAME[BEGIN:END] and has one dimension. Any reader of safetensors reads a shard.
+/// A checkpoint is a folder with a file shard-RRRRR-of-NNNNN.safetensors of each of the N ranks, and manifest.json,
+/// which is written last. A folder without a manifest is not a checkpoint. A tensor is stored in one or several pieces;
+/// a piece is a range of elements in row-major order. In its shard, a whole tensor has its name and shape; a part of a
+/// tensor is called NAME[BEGIN:END] and has one dimension. Any reader of safetensors reads a shard.
 ///
 /// (1) The text is {"crc32c":"HHHHHHHH","manifest":BODY} and a line end: BODY as nlohmann::json::dump() writes it, and
 ///     the CRC-32C of BODY. Each value has a single text, which rules out repeated keys.
 /// (2) The pieces of a tensor cover each element once, in ascending order.
-/// (3) The pieces of a shard cover each byte of its data once, and determine its header. So a checksum covers every byte
-///     of a checkpoint, or the byte is known beforehand.
+/// (3) The pieces of a shard cover each byte of its data once, and determine its header. So a checksum covers every
+///     byte of a checkpoint, or the byte is known beforehand.
 #pragma once
 
 #include <cstdint>
@@ -71,8 +71,8 @@ inline constexpr const char* kPinName = "pinned";
 [[nodiscard]] std::string piece_name(const std::string& tensor, const SavedTensor& of, const SavedPiece& piece);
 
 [[nodiscard]] std::string manifest_text(const Manifest& manifest);
-/// Throws DataError of one line that begins with `source` unless the text is a manifest with (1) to (3); VersionError for
-/// the format of a different version.
+/// Throws DataError of one line that begins with `source` unless the text is a manifest with (1) to (3); VersionError
+/// for the format of a different version.
 [[nodiscard]] Manifest parse_manifest(std::string_view text, const std::string& source);
 
 /// The bytes of a shard before its data (3).

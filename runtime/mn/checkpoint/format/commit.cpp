@@ -1,3 +1,5 @@
+#include <mn/checkpoint/format/commit.hpp>
+
 #include <cerrno>
 #include <cstdio>
 #include <string>
@@ -8,7 +10,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <mn/checkpoint/format/commit.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>

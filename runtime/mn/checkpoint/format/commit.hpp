@@ -1,11 +1,11 @@
-/// The commit of a checkpoint. If any process stops at any point, the new checkpoint is complete, or the old one is still
-/// there.
+/// The commit of a checkpoint. If any process stops at any point, the new checkpoint is complete, or the old one is
+/// still there.
 ///
 ///   rank 0      begin_save(): removes the rest of a stopped attempt, makes the folder
 ///   every rank  TensorShardWriter: creates, writes, syncs and closes its shard
 ///   every rank  sync_folder()
-///   rank 0      commit_save(): checks the sizes of all shards, writes the manifest to a temporary name, syncs it, renames
-///               it, syncs the folder and the folder above
+///   rank 0      commit_save(): checks the sizes of all shards, writes the manifest to a temporary name, syncs and
+///               renames it, syncs the folder and the folder above
 ///
 /// (1) The rename of the manifest commits the checkpoint: by then, all shards are on stable storage.
 /// (2) If the path holds a checkpoint, the new checkpoint is written beside the old, and takes the path by a rename.
@@ -30,8 +30,8 @@ void commit_save(const std::filesystem::path& folder, const std::filesystem::pat
 /// For one rank: removes the folder of a failed save, if possible.
 void abandon_save(const std::filesystem::path& folder) noexcept;
 
-/// True if `path` is a folder, not a link, that holds only files of a checkpoint or of a stopped save. mn neither removes
-/// nor renames nor replaces anything else.
+/// True if `path` is a folder, not a link, that holds only files of a checkpoint or of a stopped save. mn neither
+/// removes nor renames nor replaces anything else.
 [[nodiscard]] bool is_own(const std::filesystem::path& path);
 
 /// Removes a checkpoint, or the rest of a stopped save; the manifest goes first, so no checkpoint ever lacks a shard.

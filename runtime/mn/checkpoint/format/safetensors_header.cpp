@@ -1,3 +1,5 @@
+#include <mn/checkpoint/format/safetensors_header.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -5,7 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/file_kind.hpp>
@@ -44,8 +45,8 @@ class Parser {
   }
 
  private:
-  /// Throws if the file is of a known kind, such as PyTorch's weights. For files without a header after its length only,
-  /// because a length may look like the mark of a kind.
+  /// Throws if the file is of a known kind, such as PyTorch's weights. For files without a header after its length
+  /// only, because a length may look like the mark of a kind.
   void check_kind() const {
     const auto kind = kind_of_file(file_);
     if (!kind) return;

@@ -1,3 +1,5 @@
+#include <mn/checkpoint/format/saved_checkpoint.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include <mn/checkpoint/format/safetensors_header.hpp>
-#include <mn/checkpoint/format/saved_checkpoint.hpp>
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>

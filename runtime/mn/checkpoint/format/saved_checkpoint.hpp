@@ -21,7 +21,8 @@ namespace mn {
 /// For a catch block of `error`: logs a warning and waits before the next attempt, or rethrows after the last.
 void wait_to_retry(const FileError& error, int attempt);
 
-/// Returns work(). If the storage fails, tries again after half a second, and once more after two seconds, with a warning.
+/// Returns work(). If the storage fails, tries again after half a second, and once more after two seconds, with a
+/// warning.
 template <class Work>
 decltype(auto) with_retries(const Work& work) {
   for (int attempt = 0;; ++attempt) {
@@ -34,8 +35,8 @@ decltype(auto) with_retries(const Work& work) {
 }
 
 /// Reads tensors one by one into the caller's memory. Damage is a DataError that names the file, the tensor, the damage
-/// and the remedy; storage that fails again and again is a FileError. Symbolic links in the folder are errors. One thread
-/// at a time.
+/// and the remedy; storage that fails again and again is a FileError. Symbolic links in the folder are errors. One
+/// thread at a time.
 class SavedCheckpoint {
  public:
   /// Reads and checks the manifest.

@@ -1,10 +1,10 @@
+#include <mn/checkpoint/format/storage.hpp>
+
 #include <algorithm>
 #include <utility>
 
 #include <linux/magic.h>
 #include <sys/vfs.h>
-
-#include <mn/checkpoint/format/storage.hpp>
 
 namespace mn {
 namespace {

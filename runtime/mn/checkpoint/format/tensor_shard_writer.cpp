@@ -1,9 +1,10 @@
+#include <mn/checkpoint/format/tensor_shard_writer.hpp>
+
 #include <algorithm>
 #include <cassert>
 #include <utility>
 
 #include <mn/checkpoint/format/safetensors_header.hpp>
-#include <mn/checkpoint/format/tensor_shard_writer.hpp>
 #include <mn/core/checksum.hpp>
 
 namespace mn {

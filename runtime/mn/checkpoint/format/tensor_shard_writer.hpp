@@ -25,12 +25,12 @@ struct ShardPart {
   [[nodiscard]] std::uint64_t bytes() const;
 };
 
-/// Writes a new file, which is on stable storage when finish() returns. Throws FileError that names the file, also if the
-/// file exists. Memory: the header's.
+/// Writes a new file, which is on stable storage when finish() returns. Throws FileError that names the file, also if
+/// the file exists. Memory: the header's.
 class TensorShardWriter {
  public:
-  /// Creates the file and writes its header. `parts` are in the order of their data; wide elements come first: each part
-  /// is aligned.
+  /// Creates the file and writes its header. `parts` are in the order of their data; wide elements come first: each
+  /// part is aligned.
   TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts);
   /// Appends the next bytes of the current part, at most up to its end. An empty part needs a call, too.
   void write(std::span<const std::byte> bytes);

@@ -1,8 +1,9 @@
+#include <mn/trainer/extensions/best_snapshot.hpp>
+
 #include <memory>
 
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/core/json.hpp>
-#include <mn/trainer/extensions/best_snapshot.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 

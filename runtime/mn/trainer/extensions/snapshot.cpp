@@ -1,9 +1,10 @@
+#include <mn/trainer/extensions/snapshot.hpp>
+
 #include <algorithm>
 #include <span>
 
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/core/error.hpp>
-#include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 
