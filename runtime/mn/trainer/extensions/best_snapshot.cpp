@@ -18,29 +18,30 @@ void BestSnapshot::initialize(Trainer& trainer) {
 
 void BestSnapshot::run(Trainer& trainer) {
   const bool is_over = save_.expired();
-  // The best report's save has failed: from now on, a report must only be better than the best saved one.
-  if (before_ && is_over) load_state(state());
+  if (before_ && is_over) {  // the save failed: the next best need only beat the best saved checkpoint
+    load_state(state());
+  }
   if (!is_marked_ && is_over) mark(trainer.out());
   if (!monitor_.has_report()) return;
   const nlohmann::json before = state();
   if (monitor_.improved() != true) return;
-  trainer.checkpointer().finish();  // the save of the best report before
+  trainer.checkpointer().finish();  // the save of the previous best
   if (!before_) before_ = before.dump();
   best_ = trainer.iteration();
-  // When the save is over, with or without a checkpoint, the callback is destroyed: then save_ expires.
+  // The trainer drops this callback when the save is over, called or not.
   const auto save = std::make_shared<bool>();
   save_ = save;
   trainer.checkpointer().save_in_background([this, save] { before_.reset(); },
                                             [this, out = trainer.out()] { mark(out); });
 }
 
-/// Tries once more to make a link that could not be made.
+/// Retries a link that could not be set.
 void BestSnapshot::finalize(Trainer& trainer) {
   trainer.checkpointer().finish();
   if (!is_marked_) mark(trainer.out());
 }
 
-/// On rank 0: called on the training thread, or on the thread of a save.
+/// Called on rank 0, perhaps on the thread of a save.
 void BestSnapshot::mark(const std::filesystem::path& out) {
   is_marked_ = false;
   try_to_write(has_failed_, [&] {

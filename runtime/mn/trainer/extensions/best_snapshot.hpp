@@ -14,14 +14,15 @@
 
 namespace mn::extensions {
 
-/// Writes a checkpoint whenever the monitored value is the best so far; a report without the value does not count.
-/// OUT/snapshot_best is a link to the checkpoint, for Trainer::resume() and load_model(), and keeps the checkpoint from
-/// removal. BestSnapshot looks for a new report in every iteration. Let the log report in the iteration of the
-/// evaluation: the saved weights are the weights at the report. Add BestSnapshot after the log and before Snapshot:
-/// then every checkpoint holds the best iteration so far, and a resume sets the link back to it.
+/// Writes a checkpoint whenever a report has the best monitored value so far; OUT/snapshot_best is a link to that
+/// checkpoint, and Trainer::resume() and load_model() accept the link. Old checkpoints are removed, but never the best.
+///
+/// Looks for a new report in every iteration. Let the log report in the iteration that computes the value: the saved
+/// weights are the weights of the report. Add the extension after the log and before Snapshot: other checkpoints then
+/// know the best checkpoint, and a training that resumes from one of them sets the link to the best until then.
 class BestSnapshot final : public Extension {
  public:
-  /// `monitor` has the name of the value, and whether lower or higher is better. `keep`: as in Snapshot.
+  /// `monitor` follows the value; `keep` is the number of newest checkpoints to keep, as in Snapshot.
   explicit BestSnapshot(Monitor monitor, std::size_t keep = 3) : monitor_(std::move(monitor)), keep_(keep) {}
 
   [[nodiscard]] std::string name() const override { return "BestSnapshot"; }
@@ -40,8 +41,8 @@ class BestSnapshot final : public Extension {
   std::optional<std::int64_t> best_;   // iteration of the best report
   std::optional<std::string> before_;  // state() without the best report, until its checkpoint is complete
   std::weak_ptr<bool> save_;           // expires when the save of the best report is over
-  bool is_marked_ = true;              // false: the link does not lead to the best checkpoint yet; on rank 0
-  bool has_failed_ = false;            // whether the last attempt to set the link failed
+  bool is_marked_ = true;              // rank 0: whether the link leads to the best checkpoint
+  bool has_failed_ = false;
 };
 
 }  // namespace mn::extensions

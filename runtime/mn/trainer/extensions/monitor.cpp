@@ -1,3 +1,5 @@
+#include <mn/trainer/extensions/monitor.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -10,12 +12,11 @@
 #include <mn/core/log.hpp>
 #include <mn/core/suggest.hpp>
 #include <mn/core/text.hpp>
-#include <mn/trainer/extensions/monitor.hpp>
 
 namespace mn::extensions {
 namespace {
 
-/// "validation/main/" of "validation/main/loss".
+/// "validation/main/loss" → "validation/main/"
 std::string_view source_of(std::string_view name) { return name.substr(0, name.rfind('/') + 1); }
 
 std::string name_of(Better better) { return better == Better::kLower ? "lower" : "higher"; }
@@ -25,7 +26,7 @@ bool is_near(std::string_view a, std::string_view b) {
   return a == b || nearest_name(a, std::span(&other, 1)).has_value();
 }
 
-/// A metric's whole name is known, which "the_accuracy" is not.
+/// Whether `metric` is the usual name of a metric ("accuracy", but not "the_accuracy").
 bool is_usual(std::string_view metric) {
   return metric.find('_') == std::string_view::npos && better_of(std::string(metric)).has_value();
 }
@@ -74,7 +75,7 @@ std::optional<bool> Monitor::improved() {
   return true;
 }
 
-/// A report may come before the first evaluation, and an evaluation before the first that has the value.
+/// A missing value is not an error: a report may precede the first evaluation, and an evaluation the first value.
 void Monitor::check_name(const nlohmann::json& entry) {
   std::vector<std::string> names;
   for (const auto& [name, value] : entry.items()) names.push_back(name);
@@ -84,7 +85,7 @@ void Monitor::check_name(const nlohmann::json& entry) {
   const bool has_source =
       !source.empty() && std::ranges::any_of(names, [&](const std::string& name) { return name.starts_with(source); });
   if (!has_source || std::exchange(warned_, true)) return;
-  log_info(text + ": reports without it do not count");  // shown by rank 0 alone
+  log_info(text + ": reports without it do not count");  // only rank 0 shows it
 }
 
 std::string Monitor::best_text() const { return has_best_ ? "best " + nlohmann::json(best_).dump() : "never a number"; }
@@ -95,11 +96,11 @@ nlohmann::json Monitor::state() const {
 }
 
 bool Monitor::load_state(const nlohmann::json& state) {
-  const std::string value = state.at("value").get<std::string>(), better = state.at("better").get<std::string>();
   has_best_ = false;
+  const std::string value = state.at("value").get<std::string>(), better = state.at("better").get<std::string>();
   if (value != value_ || better != name_of(better_)) {
     log_info("until now " + value + " was monitored, where " + better + " is better, and from now on " + value_ +
-             ", where " + name_of(better_) + " is: its best is looked for anew");
+             ", where " + name_of(better_) + " is better: the search for the best value starts again");
     return false;
   }
   const nlohmann::json& best = state.at("best");
