@@ -1,4 +1,4 @@
-// Prints mnlaunch(1); the build installs what this prints.
+// Prints mnlaunch(1) for the build to install.
 #include <iostream>
 
 #include "cli/options.hpp"

@@ -1,6 +1,6 @@
 /// The pattern of --output: names of files for a rank's standard output and error.
 ///
-/// It names a folder, for files rank-0000.out and .err, or has % in it:
+/// A text without % names a folder for files rank-0000.out and .err. In a pattern stand for:
 ///   %r   rank; %4r with four digits          %h   host
 ///   %j   number of the batch system's job    %t   out or err; without it both streams go to one file
 ///   %s   number of the job's step            %%   a percent sign

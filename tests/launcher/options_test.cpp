@@ -86,7 +86,7 @@ TEST(OptionsTest, PresetsCountForLessThanWhatFollowsThem) {
 }
 
 TEST(OptionsTest, EachOptionMayComeFromSeveralSources) {
-  for (const auto& option : kOptions) {
+  for (const auto& option : option_table()) {
     const std::string value = option.value;
     std::string word = std::string("--") + option.name;
     if (!value.empty()) word += "=" + (value.find('|') != std::string::npos ? value.substr(0, value.find('|')) : "7");
@@ -177,7 +177,7 @@ TEST(OptionsTest, HelpFitsOneScreen) {
 TEST(OptionsTest, HelpAndManualHaveEveryOption) {
   std::string manual = manual_page();
   std::erase(manual, '\\');
-  for (const auto& option : kOptions) {
+  for (const auto& option : option_table()) {
     EXPECT_THAT(help_text(), HasSubstr(std::string("--") + option.name));
     EXPECT_THAT(manual, HasSubstr(std::string("--") + option.name));
   }
