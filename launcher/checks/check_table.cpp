@@ -5,13 +5,13 @@
 namespace mn::launcher {
 namespace {
 
-struct Check {
+struct CheckRow {
   const char* name;  ///< name of all its findings
-  Findings (*run)(const JobFacts&);
+  Check* run;
 };
 
-// Causes before consequences: the first line that is printed should be the one to act on.
-constexpr Check kChecks[] = {
+// Causes before consequences: the first printed line should be the line to act on.
+constexpr CheckRow kChecks[] = {
     {"sources", check_sources},
     {"tasks", check_task_count},
     {"program", check_program},

@@ -12,7 +12,7 @@ std::string shown(const std::optional<std::string>& value) {
   return value->empty() ? "empty" : *value;
 }
 
-/// values[i] is that of node nodes[i].
+/// values[i] belongs to node nodes[i].
 Findings differences_among(const JobFacts& job, const std::vector<std::size_t>& nodes, const Finding& finding,
                            const NodeValues& values, NoValue no_value) {
   Findings findings;
@@ -28,7 +28,7 @@ Findings differences_among(const JobFacts& job, const std::vector<std::size_t>& 
 
 }  // namespace
 
-std::vector<Odd> odd_nodes(const NodeValues& values) {
+std::vector<OddNodes> odd_nodes(const NodeValues& values) {
   std::map<std::string, std::vector<std::size_t>> nodes_of;
   std::vector<std::string> order;
   std::vector<std::size_t> unknown;
@@ -46,7 +46,7 @@ std::vector<Odd> odd_nodes(const NodeValues& values) {
   for (const auto& value : order) {
     if (nodes_of[value].size() > nodes_of[usual].size()) usual = value;
   }
-  std::vector<Odd> odd;
+  std::vector<OddNodes> odd;
   for (const auto& value : order) {
     if (value != usual) odd.push_back({nodes_of[value], value, usual});
   }

@@ -1,8 +1,8 @@
 /// Comparing one fact over all nodes of a job.
 ///
-/// 1. A node without a value is never equal to another, neither to a value nor to another node without one.
-/// 2. The usual value is the most common one; among equally common ones that of the first node.
-/// 3. Nodes without a value have no say in which value is usual.
+/// 1. A node without a value never equals a node, with or without a value.
+/// 2. The usual value is the most common value; among equally common values, the value of the first node.
+/// 3. Nodes without a value do not count for the usual value.
 ///
 /// Cost: O(nodes log values), a few times for each fact.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace mn::launcher {
 
-/// A fact of each node as text, by node.
+/// A fact of each node as text; element i belongs to node i.
 using NodeValues = std::vector<std::optional<std::string>>;
 
 [[nodiscard]] inline std::string text_of(const std::string& value) { return value; }
@@ -28,7 +28,7 @@ template <typename Number>
 requires std::is_arithmetic_v<Number>
 [[nodiscard]] std::string text_of(Number value) { return std::to_string(value); }
 
-/// `fact(node)` of each node: a value or an optional one.
+/// Calls fact(node) for each node; it returns a value or an optional value.
 template <typename Fact>
 [[nodiscard]] NodeValues values_of(const JobFacts& job, Fact fact) {
   NodeValues values;
@@ -43,19 +43,20 @@ template <typename Fact>
   return values;
 }
 
-/// Nodes with a value that most nodes do not have.
-struct Odd {
+/// Nodes with a common unusual value.
+struct OddNodes {
   std::vector<std::size_t> nodes;
-  std::optional<std::string> value;  ///< theirs; no value: they have none
+  std::optional<std::string> value;  ///< no value: the fact is unknown on these nodes
   std::string usual;
 };
-/// Nodes without a value come last, and only where another has one.
-[[nodiscard]] std::vector<Odd> odd_nodes(const NodeValues& values);
+/// Nodes without a value come last, and only if some node has a value.
+[[nodiscard]] std::vector<OddNodes> odd_nodes(const NodeValues& values);
 
 enum class NoValue { kSkip, kReport };
 
-/// One finding for each odd value: "WHAT is X, but Y on other nodes". `finding` has the rest. With kReport a node
-/// without a value is a finding too, where another node has one: "WHAT is not known, but Y on other nodes".
+/// One finding for each odd value: "WHAT is X, but Y on other nodes"; `finding` has all but the text behind WHAT. With
+/// kReport nodes without a value are a finding, too, if some node has a value: "WHAT is not known, but Y on other
+/// nodes".
 [[nodiscard]] Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values,
                                    NoValue no_value = NoValue::kSkip);
 template <typename Fact>
@@ -64,8 +65,7 @@ template <typename Fact>
   return differences(job, finding, values_of(job, fact), no_value);
 }
 
-/// As differences(), but nodes with GPUs for this job are compared with each other alone, and so are those without:
-/// where a job has both kinds, they differ in more than that.
+/// differences() among nodes with GPUs for this job, and among nodes without GPUs: the two kinds differ in many facts.
 [[nodiscard]] Findings differences_within_kinds(const JobFacts& job, const Finding& finding, const NodeValues& values,
                                                 NoValue no_value = NoValue::kSkip);
 template <typename Fact>
@@ -74,7 +74,8 @@ template <typename Fact>
   return differences_within_kinds(job, finding, values_of(job, fact), no_value);
 }
 
-/// What `find(number of the node)`, an optional Finding, finds on each node; the same on several is one.
+/// Calls find(node number), which returns an optional Finding, for each node. Equal findings of several nodes become
+/// one.
 template <typename Find>
 [[nodiscard]] Findings on_each_node(const JobFacts& job, Find find) {
   Findings findings;
@@ -84,7 +85,7 @@ template <typename Find>
   return findings;
 }
 
-/// `finding` with all the nodes for which `is_bad(node)`, if there are any.
+/// `finding` with all nodes for which is_bad(node) is true; empty if there are none.
 template <typename Predicate>
 [[nodiscard]] Findings affected(const JobFacts& job, const Finding& finding, Predicate is_bad) {
   Finding found = finding;

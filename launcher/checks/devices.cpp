@@ -16,7 +16,7 @@ const std::vector<Gpu>& gpus_of(const NodeFacts& node) {
   return node.driver ? node.driver->gpus : kNone;
 }
 
-/// Whether `fact` is true of any GPU of the node; no value if it is known of none.
+/// Whether `fact` is true for any GPU of the node; no value if it is unknown for all GPUs.
 std::optional<bool> any_gpu(const NodeFacts& node, std::optional<bool> Gpu::*fact) {
   std::optional<bool> any;
   for (const auto& gpu : gpus_of(node)) {
@@ -25,7 +25,7 @@ std::optional<bool> any_gpu(const NodeFacts& node, std::optional<bool> Gpu::*fac
   return any;
 }
 
-/// "H100 79 GiB" for each kind of GPU; no value if there is none, or NVML does not describe one of them.
+/// "H100 79 GiB" for each kind of GPU; no value without a GPU, or if NVML does not describe a GPU.
 std::optional<std::string> models_of(const NodeFacts& node) {
   if (!has_gpus(node)) return std::nullopt;
   std::set<std::string> models;
@@ -36,7 +36,7 @@ std::optional<std::string> models_of(const NodeFacts& node) {
   return join(models);
 }
 
-/// A GPU that nothing drives. A node without GPUs needs no driver: jobs may have both kinds of node.
+/// Whether the node has a GPU but no driver. A node without GPUs needs no driver: jobs may mix both kinds of nodes.
 bool lacks_driver(const NodeFacts& node) { return !node.driver && !node.machine.gpus.empty(); }
 
 std::optional<unsigned> highest_power_limit(const NodeFacts& node) {
@@ -54,7 +54,7 @@ std::optional<unsigned> lowest_application_clock(const NodeFacts& node) {
   return lowest;
 }
 
-/// Whether the driver keeps all GPUs of the node ready; no value if it is known of none.
+/// Whether the driver keeps all GPUs of the node ready; no value if it is unknown for all GPUs.
 std::optional<bool> all_persistent(const NodeFacts& node) {
   std::optional<bool> all;
   for (const auto& gpu : gpus_of(node)) {

@@ -9,7 +9,7 @@
 namespace mn::launcher {
 namespace {
 
-// A link that is lost more often than that a day has a bad cable or connector. Source: Azure's node health checks.
+// A link with more losses a day has a bad cable or connector. Source: Azure's node health checks.
 constexpr double kDownsPerDay = 5;
 constexpr double kErrorsPerHour = 200;
 
@@ -34,7 +34,7 @@ std::size_t count_active(const NodeFacts& node, bool fabric) {
   }));
 }
 
-/// As many active ports as at least half of those nodes have.
+/// The number of active ports that at least half of the asked nodes have.
 std::size_t usual_count(const JobFacts& job, bool fabric, const std::function<bool(const NodeFacts&)>& is_asked) {
   std::vector<std::size_t> counts;
   for (const auto& node : job.nodes) {
@@ -44,15 +44,15 @@ std::size_t usual_count(const JobFacts& job, bool fabric, const std::function<bo
   return counts.empty() ? 0 : counts[counts.size() / 2];
 }
 
-/// Among nodes with GPUs, or those without. A port that few of them use may be a spare one, and a node that has as many
-/// active ports as the others may call them by other names.
+/// Compares nodes with GPUs, or nodes without. A port that few nodes use may be a spare port. A node with the usual
+/// number of active ports may name them differently.
 void compare_states(const JobFacts& job, const std::string& name, bool with_gpus, Findings& findings) {
   const auto is_asked = [&](const NodeFacts& node) {
     return has_gpus(node) == with_gpus && !node.system.ports.empty();
   };
   const std::size_t usual = usual_count(job, is_fabric_port(name), is_asked);
   const auto is_up = [&](const NodeFacts& node) { return is_asked(node) && is_active(find_port(node, name)); };
-  // Less than half of the nodes use the port: the others are not at fault.
+  // Less than half of the nodes use the port: the nodes without it are well.
   if (2 * std::ranges::count_if(job.nodes, is_up) < std::ranges::count_if(job.nodes, is_asked)) return;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
     const PortFacts* port = find_port(job.nodes[node], name);
@@ -71,7 +71,7 @@ void count_failures(const JobFacts& job, Findings& findings) {
   constexpr double kHour = 3600;
   constexpr double kDay = 24 * kHour;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    // Over less than a day a few losses, as when a node boots, would look like many.
+    // Over less than a day a few losses, as from booting a node, would look like many.
     const double uptime = std::max(job.nodes[node].system.uptime_s.value_or(0), kDay);
     for (const auto& port : job.nodes[node].system.ports) {
       const auto warn = [&](const std::string& what) {

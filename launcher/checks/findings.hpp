@@ -1,4 +1,4 @@
-/// What checks find: each finding is one thing that is wrong, with its remedy.
+/// Findings of checks, each with a remedy.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 namespace mn::launcher {
 
 struct Finding {
-  std::string check;               ///< the name under which the documents list it
-  bool is_error = false;           ///< stops the job; else a warning
-  std::vector<std::string> hosts;  ///< where; empty: everywhere
+  std::string check;               ///< name of the check in docs/launcher.md
+  bool is_error = false;           ///< an error stops the job; else a warning
+  std::vector<std::string> hosts;  ///< empty: all nodes
   std::string what;
   std::string remedy;
-  std::string advice = {};  ///< what to do with broken hardware, for --doctor: isolate, reboot, reset or watch
+  std::string advice = {};  ///< with broken hardware, for --doctor: isolate, reboot, reset or watch
 
   [[nodiscard]] Finding on(const std::string& host) && {
     hosts.push_back(host);
@@ -33,7 +33,7 @@ using Findings = std::vector<Finding>;
   return {check, false, {}, what, remedy, advice};
 }
 
-/// The same finding on several nodes is one, with all their hosts.
+/// Adds a finding. An equal finding of other nodes gets the new hosts instead.
 void add(Findings& all, Finding finding);
 void append(Findings& all, Findings more);
 

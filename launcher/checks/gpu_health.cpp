@@ -10,7 +10,7 @@
 namespace mn::launcher {
 namespace {
 
-/// By the name of the GPU, the most NVLinks that are up on any GPU of the job.
+/// By name of the GPU, the highest number of NVLinks that are up on any GPU of the job.
 using UsualLinks = std::map<std::string, int>;
 
 UsualLinks usual_links(const JobFacts& job) {
@@ -25,9 +25,9 @@ UsualLinks usual_links(const JobFacts& job) {
 }
 
 struct Ailment {
-  std::string what;  ///< empty: none
+  std::string what;  ///< empty: the GPU is well
   std::string cure;
-  std::string advice;  ///< as Finding's
+  std::string advice;  ///< Finding::advice
 };
 
 Ailment memory_ailment(const Gpu& gpu) {
@@ -58,7 +58,7 @@ Ailment link_ailment(const Gpu& gpu, const UsualLinks& usual) {
                         : Ailment();
 }
 
-/// The gravest one: broken memory makes other signs too.
+/// The gravest ailment: broken memory causes further signs.
 Ailment ailment_of(const Gpu& gpu, const UsualLinks& usual) {
   Ailment ailment = memory_ailment(gpu);
   if (ailment.what.empty()) ailment = link_ailment(gpu, usual);

@@ -1,4 +1,4 @@
-/// What a check sees: the facts of a whole job, or, where its launcher connects a node's ranks only, of one node.
+/// The facts that a check sees: of a whole job, or of a single node if the launcher connects a node's ranks only.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +14,16 @@ namespace mn::launcher {
 
 /// Which checks run, by the names of their findings.
 struct CheckChoice {
-  std::vector<std::string> skip;  ///< these do not
-  std::vector<std::string> warn;  ///< errors of these are warnings
+  std::vector<std::string> skip;  ///< checks to leave out
+  std::vector<std::string> warn;  ///< checks whose errors are warnings
 };
 
 struct JobFacts {
   Launcher launcher = Launcher::kNone;
   Layout layout;
-  std::vector<int> numbers;      ///< for a part of a job: its ranks, which the other members count from 0; else empty
-  std::vector<NodeFacts> nodes;  ///< by node; from its first rank
-  std::vector<RankFacts> ranks;  ///< by rank
+  std::vector<int> numbers;  ///< of a part of a job: the real rank of each rank, counted from 0; empty for a whole job
+  std::vector<NodeFacts> nodes;                ///< by node
+  std::vector<RankFacts> ranks;                ///< by rank
   std::vector<std::vector<Binding>> bindings;  ///< by node, then by rank of the node
   bool gpu_sharing_is_meant = false;           ///< --oversubscribe-gpu
   CheckChoice choice;
@@ -31,15 +31,15 @@ struct JobFacts {
   [[nodiscard]] const std::string& host(std::size_t node) const { return layout.hosts[node]; }
   [[nodiscard]] const RankFacts& rank(int rank) const { return ranks[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] bool is_part() const noexcept { return !numbers.empty(); }
-  /// Whether that check runs. A finding that it would explain is reported where it does not.
+  /// Whether the check runs. A check leaves a fault to a better check only if the better check runs.
   [[nodiscard]] bool runs(const char* check) const {
     return std::ranges::find(choice.skip, check) == choice.skip.end();
   }
-  /// The rank in the whole job of what this calls `rank`.
+  /// The number in the whole job of rank `rank`.
   [[nodiscard]] int number(int rank) const { return is_part() ? numbers[static_cast<std::size_t>(rank)] : rank; }
 };
 
-/// Whether the job may open a GPU on that node.
+/// Whether the job may open a GPU on the node.
 [[nodiscard]] inline bool has_gpus(const NodeFacts& node) { return node.driver && !node.driver->gpus.empty(); }
 
 }  // namespace mn::launcher

@@ -22,19 +22,19 @@ std::optional<std::string> subnet_of_node(const NodeFacts& node) {
 Findings check_address(const JobFacts& job) {
   if (job.nodes.size() < 2) return {};
   const auto has_no_address = [](const NodeFacts& node) { return node.network && node.network->resolved.empty(); };
-  // As in clouds: the nodes have found each other by other means, and what they tell programs are addresses.
+  // As in clouds: the nodes have found each other by addresses, and programs get addresses, too.
   if (std::ranges::all_of(job.nodes, has_no_address)) return {};
   Findings findings;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
     if (!job.nodes[node].network) continue;
-    if (!has_card(job.nodes[node]) && job.runs("network")) continue;  // its name has no address to lead to
+    if (!has_card(job.nodes[node]) && job.runs("network")) continue;  // without a card there is no address for the name
     const auto& resolved = job.nodes[node].network->resolved;
     const auto& own = job.nodes[node].network->addresses;
     const std::string host = job.nodes[node].host.value_or(job.host(node));
     const bool loopback =
         std::ranges::any_of(resolved, [](const auto& a) { return a.starts_with("127.") || a == "::1"; });
     const bool is_own = std::ranges::any_of(resolved, [&](const auto& a) { return has(own, a); });
-    // A name that leads to loopback works on its own node, and sends other nodes to themselves.
+    // A name of loopback works on its own node, but sends all further nodes to themselves.
     if (!loopback && is_own) continue;
     const std::string what = resolved.empty() ? "does not resolve" : "resolves to " + resolved.front();
     add(findings,
@@ -56,7 +56,7 @@ Findings check_subnet(const JobFacts& job) {
     for (const std::size_t node : odd.nodes) {
       const NetworkFacts& network = *job.nodes[node].network;
       const bool has_usual = has(network.subnets, odd.usual);
-      // Networks that are routed to each other, such as those of two racks, are in order.
+      // Networks with routes between them, as between two racks, are in order.
       if (!has_usual && network.failures.empty()) continue;
       const std::string what = "its address lies in " + *odd.value + ", those of the other nodes in " + odd.usual;
       Finding found = has_usual ? warning_of("network", what + ", where it has a card too",
@@ -73,7 +73,7 @@ Findings check_connections(const JobFacts& job) {
   Findings findings;
   const Findings causes = job.runs("network") ? check_subnet(job) : Findings();
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    // A node in a wrong subnet fails all its connections; the subnet is what to mend.
+    // A node in a wrong subnet fails all its connections: report the subnet only.
     const auto explains = [&](const Finding& cause) { return cause.is_error && has(cause.hosts, job.host(node)); };
     if (!job.nodes[node].network || std::ranges::any_of(causes, explains)) continue;
     for (const auto& failure : job.nodes[node].network->failures) {

@@ -15,7 +15,7 @@ namespace {
 
 const CpuSet& mask_of(const JobFacts& job, int rank) { return job.rank(rank).resources.mask; }
 
-/// CPUs of the node that no mask can leave out.
+/// All CPUs of the node, whatever the masks.
 CpuSet whole(const Machine& machine) {
   CpuSet all;
   for (const auto& core : machine.cores) all.insert(core.cpus.begin(), core.cpus.end());
@@ -29,7 +29,7 @@ bool is_far_from_its_gpu(const RankFacts& rank, const Machine& machine, const Bi
   return slot != machine.gpus.end() && !slot->near.empty() && intersection(slot->near, binding.cpus).empty();
 }
 
-/// Whether the rank is bound to one CPU, as others are, though its machine has more.
+/// Whether the rank and another rank are bound to the same single CPU, although the machine has more CPUs.
 bool is_crowded(const JobFacts& job, int rank) {
   const int node = job.layout.node_of(rank);
   const CpuSet& mask = mask_of(job, rank);
@@ -58,7 +58,7 @@ Findings check_task_count(const JobFacts& job) {
   for (int rank = 0; rank < job.layout.size(); ++rank) {
     const int size = job.rank(rank).size.value_or(first);
     if (size == first) continue;
-    // Where rank 0 is the odd one, so are all others.
+    // Rank 0's count is compared with the other ranks': one line suffices.
     return {error_of("tasks",
                      "rank " + std::to_string(job.number(rank)) + " counts " + std::to_string(size) + " ranks, rank " +
                          std::to_string(job.number(0)) + " " + std::to_string(first),
@@ -109,7 +109,7 @@ Findings check_room(const JobFacts& job) {
     const auto& cpus = mask_of(job, rank);
     const int threads = job.rank(rank).threads.value_or(0);
     if (static_cast<int>(cpus.size()) >= threads || cpus == whole(job.nodes[node].machine)) continue;
-    if (is_crowded(job, rank)) continue;  // an error of its own
+    if (is_crowded(job, rank)) continue;  // check_affinity reports it as an error
     const std::string what = "ranks may use " + std::to_string(cpus.size()) + " CPUs, but are to run " +
                              std::to_string(threads) + " threads";
     add(findings,

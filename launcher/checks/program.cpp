@@ -17,8 +17,8 @@ bool breaks_jobs(const std::string& library) {
   return std::ranges::any_of(kNames, [&](const char* name) { return library.starts_with(name); });
 }
 
-/// The library's `fact` as text; kAbsent if the program does not load it there. The driver's library comes with the
-/// driver, which nodes without GPUs lack.
+/// The library's `fact` as text; kAbsent if the program does not load the library on the node. No value for the
+/// driver's library on nodes without GPUs, which lack the driver.
 template <typename Value>
 std::optional<std::string> fact_of_library(const NodeFacts& node, const std::string& name,
                                            std::optional<Value> BuildFacts::*fact) {
@@ -29,12 +29,12 @@ std::optional<std::string> fact_of_library(const NodeFacts& node, const std::str
   return value ? std::optional(text_of(*value)) : std::nullopt;
 }
 
-/// The loader was asked for the program's libraries, and gave no answer.
+/// Whether the loader was asked for the program's libraries, and did not answer.
 bool has_silent_loader(const NodeFacts& node) {
   return node.program.error.empty() && node.program.program.path && !node.program.libraries;
 }
 
-/// A node with many variables sends their hashes alone: its value is the text that another node sent with that hash.
+/// A node with many variables sends hashes alone; a hash becomes the text of any node that sent text.
 NodeValues values_of_variable(const JobFacts& job, const std::string& name) {
   std::map<std::string, std::string> text_of_hash;
   NodeValues values;
@@ -53,17 +53,17 @@ NodeValues values_of_variable(const JobFacts& job, const std::string& name) {
   return values;
 }
 
-/// An empty fact says that there is none.
+/// An empty fact says that the thing is absent.
 std::optional<std::string> or_absent(const std::optional<std::string>& fact) {
   return fact && fact->empty() ? kAbsent : fact;
 }
 
-/// File `i` of --check-file where it exists, else null.
+/// File `i` of --check-file if it exists, else null.
 const FileFacts* existing_file(const NodeFacts& node, std::size_t i) {
   return i < node.files.size() && node.files[i].exists ? &node.files[i] : nullptr;
 }
 
-/// The first that is found: another size explains another hash.
+/// Only the first difference: a different size explains a different hash.
 Findings compare_file(const JobFacts& job, std::size_t i, const std::string& path) {
   const std::string remedy = "copy the right version to all nodes";
   auto findings = affected(job, error_of("files", path + " is not a regular file", "name the files to be compared"),
@@ -99,7 +99,7 @@ Findings check_program(const JobFacts& job) {
   compare(error_of, "the build of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.id; });
   compare(error_of, "the script", [](const NodeFacts& node) { return or_absent(node.program.script); });
   if (!findings.empty()) return findings;
-  // A file that was cut off, or stripped, keeps its build id.
+  // After stripping or cutting, a file keeps its build id.
   compare(error_of, "the size of the program", [](const NodeFacts& node) { return node.program.program.size; });
   compare(error_of, "the size of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.size; });
   if (!findings.empty()) return findings;
@@ -142,14 +142,14 @@ Findings check_libraries(const JobFacts& job) {
     return !found.empty();
   };
   for (const auto& name : names) {
-    // A file that was cut off keeps its build id.
+    // A file cut off in copying keeps its build id.
     if (!compare(name, "the build of ", &BuildFacts::id)) compare(name, "the size of ", &BuildFacts::size);
   }
   return findings;
 }
 
 Findings check_mpi(const JobFacts& job) {
-  // A launcher and an MPI that don't know each other start N jobs of one rank, or die in MPI_Init.
+  // A mismatched launcher and MPI start N jobs of one rank, or die in MPI_Init.
   const auto mismatch = [&](const NodeFacts& node) -> std::string {
     const std::string& mpi = node.program.mpi;
     if (job.launcher == Launcher::kPmix && !node.slurm_pmix && mpi == "MPICH")
@@ -210,7 +210,7 @@ Findings check_files(const JobFacts& job) {
 }
 
 Findings check_environment(const JobFacts& job) {
-  // With these, ranks that disagree wait for each other forever.
+  // Different values of these variables make ranks wait for each other forever.
   constexpr const char* kFatal[] = {"NCCL_ALGO", "NCCL_PROTO", "NCCL_IGNORE_", "MV2_"};
   std::set<std::string> names;
   for (const auto& node : job.nodes) {

@@ -10,7 +10,7 @@
 namespace mn::launcher {
 namespace {
 
-// What the shared-memory transports of MPI (4 MiB with Open MPI) and of NCCL take.
+// Shared memory for the transports of MPI (4 MiB with Open MPI) and of NCCL.
 constexpr std::uint64_t kShmOfMpiRankMib = 8;
 constexpr std::uint64_t kShmOfNcclRankMib = 56;
 
@@ -28,7 +28,7 @@ bool lacks_locked_memory(const NodeFacts& node) {
   return has_fabric && memlock && *memlock != LimitFacts::kUnlimited;
 }
 
-/// As umask(1) takes and shows it.
+/// The mask as umask(1) shows it.
 std::optional<std::string> octal(std::optional<std::int64_t> mask) {
   if (!mask) return std::nullopt;
   std::ostringstream text;
@@ -52,7 +52,7 @@ Findings check_shm(const JobFacts& job) {
     const auto with_gpu = std::min(ranks, job.nodes[node].machine.gpus.size());
     const std::uint64_t needed = kShmOfMpiRankMib * ranks + kShmOfNcclRankMib * with_gpu;
     if (!free || *free >= needed) return std::nullopt;
-    const auto found = *free * ranks < needed ? error_of : warning_of;  // too little for one of them alone
+    const auto found = *free * ranks < needed ? error_of : warning_of;  // too little even for a single rank
     return found("shm",
                  "/dev/shm has " + std::to_string(*free) + " MiB free for " + std::to_string(ranks) +
                      " ranks, which take up to " + std::to_string(needed) + " MiB",
@@ -68,7 +68,7 @@ Findings check_limits(const JobFacts& job) {
   Findings findings;
   for (const auto& [name, limit] : kLimits) {
     const auto fact = [&, limit = limit](const NodeFacts& node) -> std::optional<std::int64_t> {
-      const bool is_known = job.runs("memlock") && lacks_locked_memory(node);  // an error of its own
+      const bool is_known = job.runs("memlock") && lacks_locked_memory(node);  // check_memlock reports it as an error
       if (limit == &LimitFacts::memlock && is_known) return std::nullopt;
       return node.system.limits.*limit;
     };
@@ -104,7 +104,7 @@ Findings check_cpu(const JobFacts& job) {
   Findings findings = differences_within_kinds(job, warning_of("cpu", "the number of CPUs", kRemedy),
                                                [](const NodeFacts& node) { return node.system.cpu.count; });
   for (const auto& [what, text] : kTexts) {
-    // A kernel that lacks one of these among others that have it is of another kind too.
+    // A missing value counts as a difference, too.
     append(findings, differences_within_kinds(
                          job, warning_of("cpu", what, kRemedy),
                          [fact = text](const NodeFacts& node) { return node.system.cpu.*fact; }, NoValue::kReport));
@@ -119,7 +119,7 @@ Findings check_cpu(const JobFacts& job) {
 Findings check_clock(const JobFacts& job) {
   constexpr double kSeconds = 1;
   constexpr double kFatalSeconds = 30;
-  std::vector<std::size_t> nodes;  // with a time
+  std::vector<std::size_t> nodes;  // nodes with a time
   std::vector<double> sorted;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
     if (!job.nodes[node].time) continue;
@@ -127,7 +127,7 @@ Findings check_clock(const JobFacts& job) {
     sorted.push_back(*job.nodes[node].time);
   }
   if (nodes.size() < 2) return {};
-  // Against the median, so that one wrong clock is the odd one, also if it is rank 0's; of two, the first is taken as
+  // Compared with the median: a single wrong clock is the odd one, even rank 0's. Of two clocks, the first counts as
   // right.
   std::ranges::sort(sorted);
   const double usual = nodes.size() == 2 ? *job.nodes[nodes[0]].time : sorted[sorted.size() / 2];
