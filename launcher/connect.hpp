@@ -1,4 +1,4 @@
-/// Finding the launcher that started this rank, and the way to the other ranks.
+/// The first step of a start: the rank and job of this process, and its way to the other ranks.
 #pragma once
 
 #include <filesystem>
@@ -13,13 +13,14 @@ namespace mn::launcher {
 
 struct Connection {
   Placement here;
-  Group group;               ///< the ranks with which this one can exchange facts
-  std::string not_compared;  ///< why these are not all; empty: they are
+  Group group;               ///< ranks with which facts can be exchanged
+  std::string not_compared;  ///< why the group lacks the ranks of other nodes; empty: it has all ranks of the job
 };
 
-/// Takes this rank's placement from variables and, where they leave it open, from a PMIx or PMI server. Prepares
-/// `variables` for a program that is a PMIx client too, if it had to be one itself. Collective where a server must be
-/// asked for several nodes. `program`: its own MPI may bring the libpmix to ask with. Throws Error.
+/// Takes the rank's placement from variables or, if variables leave it open, from a PMIx or PMI server; a PMIx server
+/// is asked with the libpmix of `program`'s own MPI, if there is one. Collective over the job if a server is asked and
+/// the job has several nodes. After a PMIx server was asked, `variables` are fit for a program that asks again. Throws
+/// Error.
 [[nodiscard]] Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program,
                                              const Options& options);
 

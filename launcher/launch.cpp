@@ -1,6 +1,5 @@
 #include "launch.hpp"
 
-#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -12,8 +11,6 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
-#include <mn/core/json.hpp>
 #include <mn/core/standard_output.hpp>
 
 #include "connect.hpp"
@@ -26,12 +23,26 @@
 #include "rounds/compare.hpp"
 #include "rounds/rendezvous.hpp"
 #include "rounds/this_rank.hpp"
+#include "start/self_test.hpp"
 #include "start/start.hpp"
 
 namespace mn::launcher {
 namespace {
 
-/// Finds the program; that there is none is a finding, which rank 0 reports for all.
+Surroundings look_around(const Options& options, const Variables& variables) {
+  Surroundings surroundings;
+  surroundings.variables = variables;
+  surroundings.root = hardware_root(variables.get("MN_HARDWARE_ROOT"));
+  surroundings.check_files = options.check_files;
+  surroundings.arguments = options.program;
+  if (options.doctor && surroundings.arguments.empty()) surroundings.arguments = {path_of_self_test()};
+  std::error_code error;
+  surroundings.folder = std::filesystem::current_path(error);
+  if (error) surroundings.folder = std::filesystem::read_symlink("/proc/self/cwd", error);  // "/home/me/x (deleted)"
+  return surroundings;
+}
+
+/// A program that cannot be run is no error yet: the checks compare the nodes, and rank 0 reports it for all.
 void look_for_program(ThisRank& rank) {
   Surroundings& here = rank.surroundings;
   if (here.arguments.empty()) return;                                                    // --dry-run needs none
@@ -47,27 +58,57 @@ void look_for_program(ThisRank& rank) {
   }
 }
 
-Surroundings look_around(const Options& options, const Variables& variables) {
-  Surroundings surroundings;
-  surroundings.variables = variables;
-  surroundings.root = hardware_root(variables.get("MN_HARDWARE_ROOT"));
-  surroundings.check_files = options.check_files;
-  surroundings.arguments = options.program;
-  if (options.doctor && surroundings.arguments.empty()) surroundings.arguments = {path_of_self_test()};
-  std::error_code error;
-  surroundings.folder = std::filesystem::current_path(error);
-  if (error) surroundings.folder = std::filesystem::read_symlink("/proc/self/cwd", error);  // "/home/me/x (deleted)"
-  return surroundings;
+/// Round 1: adds facts of rank 0 to its arrival. Wrong options or variables of any rank fail all ranks.
+void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank, bool is_whole) {
+  for (const auto* error : {&rank.here.error, &rank.options.error}) {
+    if (!error->empty()) throw UsageError(*error);
+  }
+  if (rank.options.doctor) require_time_of_doctor(rank.surroundings.variables);
+  if (rank.here.rank != 0) return;
+  if (rank.options.doctor) require_files_of_doctor(rank.options);
+  if (is_whole) arrival.master_port = free_port_of_job(rank.here.job, rank.options.ports, is_free_port);
+  if (!rank.is_compared() || rank.here.inter_size == 1) return;
+  marker.emplace(output_folder(rank.surroundings), host_name() + "-" + std::to_string(getpid()));
+  arrival.marker = marker->name();
 }
 
-/// Returns why standard output was not written, if it was not.
-std::optional<Failure> say(const Verdict& verdict, const Placement& here) {
+/// Rounds 1 and 2. The answer of round 1 brings the rank's final numbers.
+Outcome compare_with_others(Exchange& exchange, ThisRank& rank, bool is_whole, Roster& roster) {
+  std::optional<Marker> marker;  // lies in rank 0's output folder until all nodes have looked for it
+  try {
+    roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank(own, marker, rank, is_whole); });
+  } catch (const CutOff&) {
+    // The rank's own error has reached no leader.
+    if (!rank.here.error.empty()) throw UsageError(rank.here.error);
+    throw;
+  }
+  const ArrivalShare& share = roster.share;
+  if (share.verdict.exit_code != 0) return {.master = {}, .binding = {}, .gpus = {}, .verdict = share.verdict};
+  static_cast<NodeNumbers&>(rank.here) = share.numbers;
+  return compare_nodes(exchange, rank, roster, facts_of_this_machine(rank));
+}
+
+/// Returns why standard output could not be written; no value if it was written.
+std::optional<Failure> print(const Verdict& verdict, const Placement& here) {
   auto failure = failure_of(here, [&] { write_standard_output(verdict.output); });
   std::cerr << verdict.complaints << std::flush;
   return failure;
 }
 
-/// All ranks together, but rank 0 first: at the first bad exit mpiexec kills the rest, and its line must come out.
+void print_notes(const Connection& connection, const ThisRank& rank) {
+  if (rank.here.rank != 0) return;
+  if (!connection.not_compared.empty() && rank.options.check != CheckLevel::kOff) {
+    std::cerr << "mnlaunch: note: " + connection.not_compared + "; the nodes were not compared" +
+                     master_elsewhere(rank.surroundings.variables) +
+                     " (srun and Open MPI's mpiexec make that possible)\n";
+  }
+  if (rank.options.show && connection.group.keys) {
+    std::cerr << "mnlaunch: note: the key by which the nodes know each other " + connection.group.keys->origin() + "\n";
+  }
+}
+
+/// All ranks leave together, rank 0 a little earlier: at the first bad exit mpiexec kills the rest, and rank 0's line
+/// must come out.
 int leave(Exchange& exchange, int exit_code, int rank) {
   constexpr std::chrono::milliseconds kDelay{500};
   exchange.leave();
@@ -75,86 +116,18 @@ int leave(Exchange& exchange, int exit_code, int rank) {
   return exit_code;
 }
 
-void note_not_compared(const Connection& connection, const ThisRank& rank) {
-  if (connection.not_compared.empty() || rank.here.rank != 0 || rank.options.check == CheckLevel::kOff) return;
-  const Variables& variables = rank.surroundings.variables;
-  std::cerr << "mnlaunch: note: " + connection.not_compared + "; the nodes were not compared" +
-                   master_elsewhere(variables) + " (srun and Open MPI's mpiexec make that possible)\n";
-}
-
-void note_key(const Connection& connection, const Options& options) {
-  if (!options.show || connection.here.rank != 0 || !connection.group.keys) return;
-  std::cerr << "mnlaunch: note: the key by which the nodes know each other " + connection.group.keys->origin() + "\n";
-}
-
-/// The self test writes it when all is done: what is there must be a file, as devices and pipes would be replaced or
-/// waited for. Throws UsageError.
-void require_file(const std::string& option, const std::string& path) {
-  std::error_code failure;
-  const auto status = std::filesystem::status(path, failure);
-  if (path.empty() || !std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
-  throw UsageError(option + ": " + path + " is not a file");
-}
-
-void require_doctors_time(const Variables& variables) {
-  constexpr const char* kName = "MN_DOCTOR_TIMEOUT";
-  const int seconds = variables.number(kName).value_or(1);
-  if (seconds < 1) throw UsageError(kName + (" is " + std::to_string(seconds)) + ": give seconds, at least 1");
-}
-
-/// The files of --doctor. Throws UsageError.
-void require_files(const Options& options) {
-  if (!options.doctor) return;
-  require_file("--save", options.save);
-  require_file("--history", options.history);
-  try {
-    if (!options.against.empty()) static_cast<void>(parse_json(read_file(options.against), options.against));
-  } catch (const Error& error) {
-    throw UsageError(std::string("--against: ") + error.what());
-  }
-}
-
-/// What rank 0 tells the others of itself. Options that are wrong on one rank are the failure of all.
-void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank, bool is_whole) {
-  for (const auto* error : {&rank.here.error, &rank.options.error}) {
-    if (!error->empty()) throw UsageError(*error);
-  }
-  if (rank.options.doctor) require_doctors_time(rank.surroundings.variables);
-  if (rank.here.rank != 0) return;
-  require_files(rank.options);
-  if (is_whole) arrival.master_port = free_port_of_job(rank.here.job, rank.options.ports, is_free_port);
-  if (!rank.is_compared() || rank.here.inter_size == 1) return;
-  marker.emplace(output_folder(rank.surroundings), host_name() + "-" + std::to_string(getpid()));
-  arrival.marker = marker->name();
-}
-
-/// Collective: takes the rank's final numbers from the others, and their verdict.
-Outcome exchange_facts(Exchange& exchange, ThisRank& rank, bool is_whole, Roster& roster) {
-  std::optional<Marker> marker;  // until all nodes have looked for it
-  try {
-    roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank(own, marker, rank, is_whole); });
-  } catch (const CutOff&) {
-    // Nobody took what it wanted to tell.
-    if (!rank.here.error.empty()) throw UsageError(rank.here.error);
-    throw;
-  }
-  const StartShare& share = roster.share;
-  if (share.verdict.exit_code != 0) return {.master = {}, .binding = {}, .gpus = {}, .verdict = share.verdict};
-  static_cast<NodeNumbers&>(rank.here) = share.numbers;
-  return compare_nodes(exchange, rank, roster, facts_of_this_machine(rank));
-}
-
-/// Returns an exit status only if the program is not to be started.
-std::optional<int> agree_on_start(const Connection& connection, ThisRank& rank, Outcome& outcome, Prepared& prepared) {
+/// Rounds 1 to 3. Returns an exit status if the program must not start; else fills `outcome` and `prepared`.
+std::optional<int> decide_with_others(const Connection& connection, ThisRank& rank, Outcome& outcome,
+                                      PreparedStart& prepared) {
   Exchange exchange(connection.group);
   Roster roster;
-  outcome = exchange_facts(exchange, rank, connection.not_compared.empty(), roster);
-  const auto unwritten = say(outcome.verdict, rank.here);
+  outcome = compare_with_others(exchange, rank, connection.not_compared.empty(), roster);
+  const auto unwritten = print(outcome.verdict, rank.here);
   const bool goes_on = outcome.verdict.exit_code == 0;
-  if (unwritten && !(goes_on && rank.options.dry_run)) std::cerr << "mnlaunch: " + unwritten->text + "\n";
+  const bool is_fatal = goes_on && rank.options.dry_run;  // the table is all that --dry-run is for
+  if (unwritten && !is_fatal) std::cerr << "mnlaunch: " + unwritten->text + "\n";
   if (!goes_on) return leave(exchange, outcome.verdict.exit_code, rank.here.rank);
-  note_not_compared(connection, rank);
-  note_key(connection, rank.options);
+  print_notes(connection, rank);
   const Verdict verdict = agree(exchange, rank.here, roster, [&] {
     if (rank.options.dry_run && unwritten) throw Error(unwritten->text);
     if (rank.options.dry_run) return;
@@ -176,8 +149,8 @@ int launch(const Options& options, Variables variables) {
   const Connection connection = connect_to_launcher(rank.surroundings.variables, rank.surroundings.program, options);
   rank.here = connection.here;
   Outcome outcome;
-  Prepared prepared;
-  if (const auto exit_code = agree_on_start(connection, rank, outcome, prepared)) return *exit_code;
+  PreparedStart prepared;
+  if (const auto exit_status = decide_with_others(connection, rank, outcome, prepared)) return *exit_status;
   start(rank, outcome, prepared);
 }
 

@@ -1,4 +1,13 @@
-/// The whole of mnlaunch after its options: connect, compare the nodes, bind, and become the program.
+/// mnlaunch after its options: one start. launch() goes through it from top to bottom:
+///
+///   place     connect.hpp         finds the rank, its job, and the way to the other ranks
+///   round 1   rounds/arrive.hpp   lists the ranks; the numbers of the nodes come down
+///   round 2   rounds/compare.hpp  facts go up, the root runs the checks; the verdict and each rank's binding come down
+///   round 3   rounds/agree.hpp    each rank binds itself and opens its output; go, or the first failure, comes down
+///   start     start/start.hpp     exports variables and becomes the program
+///
+/// In each round facts go up to the root and a verdict comes down once (exchange/exchange.hpp). A rank with an error
+/// reports it in its next part, and the root makes the error the verdict of all ranks.
 #pragma once
 
 #include <chrono>
@@ -8,12 +17,12 @@
 
 namespace mn::launcher {
 
-/// What a rank waits after its last line: where another was killed, srun leaves what reaches it after the last task's
-/// end, and TCP may hold a line back that long (mn/job/standard_error.hpp).
+/// Pause of a rank after its last line: when another rank was killed, srun drops text that arrives after the last task
+/// has ended, and TCP may delay a line that long (mn/job/standard_error.hpp).
 inline constexpr std::chrono::milliseconds kUntilShown{250};
 
-/// Collective over the ranks where there is a PMIx server. Returns an exit status only if the program is not started
-/// (--dry-run, --doctor, a failed check: 78). Throws Error.
+/// Collective over all connected ranks of the job. Returns an exit status only if the program is not started: after
+/// --dry-run, and after a verdict against the start. Throws Error.
 [[nodiscard]] int launch(const Options& options, Variables variables);
 
 }  // namespace mn::launcher

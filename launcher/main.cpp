@@ -1,5 +1,6 @@
+// mnlaunch: reads the options, then launches (launch.hpp) or supervises (supervise/supervise.hpp), and reports errors so
+// that a job prints each error once.
 #include <iostream>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -40,7 +41,8 @@ int run(const mn::launcher::Options& options) {
   return mn::launcher::launch(options, mn::launcher::Variables::of_this_process());
 }
 
-/// The same for all ranks of a node, also where scripts start mnlaunch.
+/// The process that started the ranks of this node, also if scripts stand between it and mnlaunch: equal for all ranks
+/// of the node.
 pid_t starter_of_job() {
   if (const pid_t launcher = mn::launcher::process_of_launcher(); launcher > 0) return launcher;
   for (const auto& names : mn::kLauncherVariables) {
@@ -49,13 +51,13 @@ pid_t starter_of_job() {
   return mn::launcher::starter_of_ranks("SLURM_PROCID");
 }
 
-/// What all ranks of a node get wrong alike is said by the first.
+/// Wrong usage is the same on all ranks of a node: true on the first rank that claims the text.
 bool is_first_to_say(const mn::Error& error) {
   if (error.exit_code() != mn::kExitUsage) return true;
-  return mn::launcher::take_name(std::to_string(starter_of_job()) + error.what());
+  return mn::launcher::claim_text(std::to_string(starter_of_job()) + error.what());
 }
 
-/// Another rank says it.
+/// For an error that a different rank prints.
 int fail_silently(const mn::Error& error) {
   mn::let_rank_zero_speak();
   return error.exit_code();
@@ -63,13 +65,13 @@ int fail_silently(const mn::Error& error) {
 
 int fail(const mn::Error& error, const std::string& who) {
   if (*error.what() == '\0') return fail_silently(error);
-  std::cerr << "mnlaunch: " + who + error.what() + "\n";  // one write, as other ranks may print a line at the same time
+  std::cerr << "mnlaunch: " + who + error.what() + "\n";  // one write: several ranks may print at once
   std::this_thread::sleep_for(mn::launcher::kUntilShown);
   return error.exit_code();
 }
 
-/// Wrong options are told to the other ranks, which may have right ones: with the time-out and ports that are set for
-/// all jobs here, or else mnlaunch's own.
+/// Wrong options are no end yet: ranks with right options must be told. For the meeting, time-out and ports are taken
+/// from the presets, which hold for all jobs here, or are mnlaunch's defaults.
 mn::launcher::Options options_of(int argc, char** argv) {
   constexpr const char* kNone[] = {"mnlaunch", "--dry-run"};
   mn::launcher::Options options;
@@ -83,23 +85,23 @@ mn::launcher::Options options_of(int argc, char** argv) {
     options.timeout_s = set.timeout_s;
     options.ports = set.ports;
   } catch (const mn::Error&) {
-    // They are what is wrong.
+    // The presets themselves are wrong.
   }
   return options;
 }
 
-/// Whether this rank reports an error that all ranks make alike. A rank without a sound number may be rank 0.
+/// For an error that all ranks make alike: rank 0 speaks, and so does a rank without a sound number, which may be rank
+/// 0.
 int fail_by_rank_zero(const mn::Error& error) {
   const auto text = mn::rank_text_of_launcher(mn::environment);
   return !text || mn::parse_rank(*text).value_or(0) == 0 ? fail(error, "") : fail_silently(error);
 }
 
-/// Only the command line is alike on all ranks: a rank reports what it finds by itself.
 int launch_and_report(const mn::launcher::Options& options) {
   try {
     return run(options);
   } catch (const mn::launcher::CheckFailed& error) {
-    return error.on_all_ranks() ? fail_by_rank_zero(error) : fail(error, "");
+    return fail(error, "");
   } catch (const mn::launcher::NoLocalRanks& error) {
     return fail_by_rank_zero(error);
   } catch (const mn::Error& error) {
@@ -109,8 +111,8 @@ int launch_and_report(const mn::launcher::Options& options) {
   }
 }
 
-/// What is opened next would be taken for a standard stream that is closed. The program finds it closed, and writing to
-/// it fails here too.
+/// Occupies closed standard streams: the next opened file would become one. The program still finds the stream closed,
+/// and writing to it fails here, too.
 void fill_closed_streams() {
   int fd = -1;
   while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO) continue;

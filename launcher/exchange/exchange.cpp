@@ -12,12 +12,12 @@ namespace {
 using std::chrono::milliseconds;
 using Kind = Peer::Kind;
 
-// Kinds of messages; their second field is the node, or within a node the rank, that they are about.
+// Kinds of messages. The second field is the sender: a node, or within a node a rank; for answers the round.
 constexpr char kReport = 'R';   // up: a part or a report
-constexpr char kLost = 'L';     // up: this node has ended, or why it has the weak key alone
-constexpr char kAnswer = 'A';   // down
-constexpr char kHurry = 'H';    // down: report now, without those who are missing
-constexpr char kAbandon = 'X';  // down: cut off from the root
+constexpr char kLost = 'L';     // up: the node has ended, or why it has the weak key alone
+constexpr char kAnswer = 'A';   // down: the answer of a round
+constexpr char kHurry = 'H';    // down: report now, without missing ranks
+constexpr char kAbandon = 'X';  // down: the sender is cut off from the root
 
 constexpr std::size_t kHeadBytes = 1 + kNumberBytes;
 constexpr Peer kUp{Kind::kUp, 0};
@@ -27,10 +27,10 @@ constexpr milliseconds kMaxToSend{5000};
 constexpr milliseconds kSecondJobWait{500};
 constexpr milliseconds kMaxForWeakCallers{5000};
 
-/// Once it is clear that a node is missing, the others are to report at once.
+/// Once a node is known to be missing, the remaining nodes are to report at once.
 milliseconds patience_for_stragglers(milliseconds patience) { return std::min(patience / 2, kMaxForStragglers); }
 
-/// The root's answer takes as long as the root waits for reports, and its own steps.
+/// Covers the root's waiting for reports, and the steps of the root.
 milliseconds patience_for_answer(milliseconds patience) {
   return patience + patience / 4 + 2 * patience_for_stragglers(patience);
 }
@@ -74,7 +74,7 @@ void Exchange::take(const Peer& from, std::string message) {
   if (from.kind == Kind::kMember) {
     member(from.id).messages.push_back(message.substr(kHeadBytes));
   } else if (!group_.is_root()) {
-    // (4): as it came. A node on the way neither reads reports nor waits for more of them.
+    // (4): passed on unread. A node on the way does not wait for further reports either.
     links_.send(kUp, message);
   } else if (origin > 0 && origin < group_.nodes) {
     if (kind == kReport) nodes_[static_cast<std::size_t>(origin)].messages.push_back(message.substr(kHeadBytes));
@@ -94,7 +94,7 @@ void Exchange::take_from_above(char kind, int origin, std::string body) {
   }
 }
 
-Exchange::Source& Exchange::member(int id) {
+Exchange::Inbox& Exchange::member(int id) {
   const auto index = static_cast<std::size_t>(id);
   if (index >= members_.size()) members_.resize(index + 1);
   return members_[index];
@@ -115,17 +115,17 @@ void Exchange::lose(const Peer& peer, bool is_weak) {
 
 void Exchange::lose_node(int node, const std::string& why_weak) {
   for (int each = node; each < group_.nodes; ++each) {
-    Source& source = nodes_[static_cast<std::size_t>(each)];
+    Inbox& source = nodes_[static_cast<std::size_t>(each)];
     if (!kNodeTree.is_below(each, node) || source.end) continue;
-    // All below it are cut off too, but only the node itself has ended: the line names that one.
+    // Nodes below are cut off, too, but the line names the ended node alone.
     source.end = each > node ? Part::Absence::kCutOff : why_weak.empty() ? Part::Absence::kEnded : Part::Absence::kWeak;
     if (each == node) source.why_weak = why_weak;
   }
 }
 
-Part Exchange::Source::take() {
+Part Exchange::Inbox::take() {
   if (messages.empty()) {
-    // (2): who was absent once is not waited for again, so that later rounds cost no second time-out.
+    // (2): a source that was absent once is not awaited again, so later rounds cost no second time-out.
     is_given_up = true;
     return {.bytes = std::nullopt, .absence = end.value_or(Part::Absence::kLate), .why_weak = why_weak};
   }
@@ -138,15 +138,15 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
   // A leader is the first rank of its node: its own part needs no connection.
   members_[0].messages.push_back(std::move(own));
   const auto is_complete = [&] {
-    member(static_cast<int>(links_.member_count()));  // one of (5) may be here, and what it says still on its way
+    member(static_cast<int>(links_.member_count()));  // an uninvited rank (5) may be here, and its part on the way
     return hurried_round_ == round_ || is_up_lost_ || is_abandoned_ ||
-           (std::ranges::all_of(members_, &Source::is_settled) && (round_ > 1 || !links_.expects_member()));
+           (std::ranges::all_of(members_, &Inbox::is_settled) && (round_ > 1 || !links_.expects_member()));
   };
   const auto has_extra = [&] { return static_cast<int>(links_.member_count()) >= group_.intra_size; };
   links_.run_until([&] { return is_complete() || has_extra(); }, deadline);
-  // (5): the others are on their way, but for one in whose place it came.
+  // (5): the invited ranks are on their way, but for the rank whose position is taken.
   links_.run_until(is_complete, std::min(deadline, Clock::now() + kMaxForStragglers));
-  // A second job may be whole in a moment: then it is told as such, and no rank of it is left to a time-out.
+  // A second job may be complete in a moment. Then all its ranks are told, and none is left to a time-out.
   const auto is_twice = [&] { return is_complete() && static_cast<int>(members_.size()) >= 2 * group_.intra_size; };
   if (has_extra()) links_.run_until(is_twice, Clock::now() + kSecondJobWait);
   links_.refuse_extras();
@@ -157,13 +157,13 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
 
 Parts Exchange::collect_nodes(std::string own, Deadline deadline, Milliseconds for_stragglers) {
   nodes_[0].messages.push_back(std::move(own));
-  const auto is_complete = [&] { return std::ranges::all_of(nodes_, &Source::is_settled); };
+  const auto is_complete = [&] { return std::ranges::all_of(nodes_, &Inbox::is_settled); };
   const auto is_decided = [&] {
-    return is_complete() || std::ranges::any_of(nodes_, [](const Source& node) { return node.end.has_value(); });
+    return is_complete() || std::ranges::any_of(nodes_, [](const Inbox& node) { return node.end.has_value(); });
   };
   links_.run_until(is_decided, deadline);
   if (!is_complete()) {
-    // One node is missing, so that the answer is known: leaders still waiting for ranks report what they have.
+    // A node is missing, so the answer is known: leaders that still wait for ranks report at once.
     send_to_children(kHurry, round_, "");
     links_.run_until(is_complete, Clock::now() + for_stragglers);
   }
@@ -182,9 +182,9 @@ bool Exchange::root_misses_upper() const {
 }
 
 void Exchange::give_up(const std::string& why, bool root_knows) {
-  // A leader speaks for the ranks of its node. Where it is the leader that they lost, the next one does.
+  // If the leader itself is gone, local rank 1 reports.
   const bool speaks = !is_abandoned_ && !root_knows && group_.intra_rank <= 1;
-  // (3): those below stop waiting too.
+  // (3): ranks below stop waiting, too.
   send_to_children(kAbandon, 0, "");
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
     send({Kind::kMember, static_cast<int>(rank)}, kAbandon, 0, "");
@@ -196,8 +196,8 @@ void Exchange::give_up(const std::string& why, bool root_knows) {
 
 void Exchange::await_weak_callers() {
   if (!group_.is_leader() || !links_.has_weak_upper()) return;
-  // To nodes below, this one may prove no more than to the one above. Their weak calls (caller.hpp) come later than
-  // other nodes' proofs, and would find nobody.
+  // A node below may find this node's proof weak as well. Weak calls (caller.hpp) come later than proofs of other
+  // nodes, and must find a listener.
   const auto children = kNodeTree.children_of(group_.node, group_.nodes);
   const auto has_come = [&](int child) { return links_.has_come({Kind::kChild, child}); };
   links_.run_until([&] { return std::ranges::all_of(children, has_come); }, Clock::now() + kMaxForWeakCallers);
@@ -235,8 +235,7 @@ void Exchange::give_up_waiting(Milliseconds patience) {
 std::string Exchange::await_answer(Milliseconds patience) {
   const Deadline begin = Clock::now();
   const auto is_decided = [&] { return !answers_.empty() || is_up_lost_ || is_abandoned_; };
-  // A rank that leaves without a line must not leave before the root has printed its own: the launcher may then end
-  // all ranks.
+  // A silent rank must not leave before the root has printed its line: the launcher may end all ranks at once.
   const Milliseconds for_upper = root_misses_upper() ? patience_for_answer(patience) : patience;
   links_.run_until([&] { return is_decided() || links_.has_come(kUp); }, begin + for_upper);
   if (links_.has_come(kUp)) links_.run_until(is_decided, begin + patience_for_answer(patience));
@@ -283,7 +282,7 @@ void Exchange::leave() {
   try {
     static_cast<void>(round("", steps, std::min(group_.patience, kMaxForStragglers)));
   } catch (const CutOff&) {
-    // With nobody left to wait for, it may just leave.
+    // Nobody is left to wait for.
   }
 }
 

@@ -7,7 +7,7 @@
 namespace mn::launcher {
 namespace {
 
-constexpr std::size_t kOthers = 32;  // connections to other nodes, and files that this process reads
+constexpr std::size_t kOthers = 32;  // connections to other nodes, and files of this process
 
 std::size_t open_files() {
   std::error_code error;

@@ -1,4 +1,4 @@
-/// How many files this process may have open while the ranks of its node connect to it.
+/// The limit of open files, while the ranks of a node connect to their leader.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace mn::launcher {
 
-/// While it lives, the soft limit leaves room for one connection to each of `ranks` and a duplicate of it, if the hard
-/// limit does. Afterwards the limit is what it was: programs that use select(2) count on that.
+/// While it lives, the soft limit has room for two descriptors for each of `ranks`, a connection and its duplicate, if
+/// the hard limit allows. The destructor restores the limit: programs with select(2) need a low one.
 class FileLimit {
  public:
   explicit FileLimit(std::size_t ranks);
@@ -19,8 +19,8 @@ class FileLimit {
 
   /// Why there is no room; empty if there is.
   [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
-  /// The least number of a duplicate, which stays open in the program. If the limit was raised, the program has most of
-  /// the numbers below, or all, for itself.
+  /// The lowest number for a duplicate that stays open in the program: under a raised limit, lower numbers stay free
+  /// for the program.
   [[nodiscard]] int least_kept() const noexcept { return least_kept_; }
 
  private:

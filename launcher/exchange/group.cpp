@@ -12,7 +12,7 @@
 namespace mn::launcher {
 namespace {
 
-constexpr int kCandidates = 8;  ///< others may have some of them
+constexpr int kCandidates = 8;  ///< other processes may have some of the ports
 
 std::string text_of_candidate(const Group& group, int node, int candidate) {
   return group.job + " node " + std::to_string(node) + " candidate " + std::to_string(candidate);
@@ -20,7 +20,7 @@ std::string text_of_candidate(const Group& group, int node, int candidate) {
 
 void add_ports(std::vector<std::uint16_t>& ports, const Group& group, int node, std::span<const PortRange> ranges) {
   for (int i = 0; i < kCandidates; ++i) {
-    // As many of each range, those of the first one first.
+    // An equal number of ports from each range, the first range first.
     const PortRange& range = ranges[static_cast<std::size_t>(i) * ranges.size() / kCandidates];
     const std::uint64_t hash = hash64(text_of_candidate(group, node, i) + group.secret);
     ports.push_back(static_cast<std::uint16_t>(range.choose(hash)));
@@ -32,7 +32,7 @@ void add_ports(std::vector<std::uint16_t>& ports, const Group& group, int node, 
 std::vector<std::uint16_t> ports_of(const Group& group, int node) {
   std::vector<std::uint16_t> ports;
   add_ports(ports, group, node, group.ports);
-  // So that nodes to which nobody gave --ports are told so, and all where others have the ports that were given.
+  // Also try the default ports: a node started without --ports listens there, and the given ports may be taken.
   if (!std::ranges::equal(group.ports, kDefaultPorts)) add_ports(ports, group, node, kDefaultPorts);
   return ports;
 }
@@ -49,7 +49,7 @@ std::vector<std::string> names_of(const Group& group) {
 std::vector<Endpoint> endpoints_of_node(const Group& group, int node) {
   std::vector<Endpoint> endpoints;
   const auto addresses = group.addresses(node);
-  // Ports outside, addresses inside: the usual case is the first port, at whichever address leads there.
+  // Ports outside, addresses inside: usually the first port answers, at one of the addresses.
   for (const auto port : ports_of(group, node)) {
     for (const auto& address : addresses) endpoints.push_back({address, port});
   }
@@ -77,7 +77,7 @@ bool has_leader(const Group& group) {
   return false;
 }
 
-bool take_name(const std::string& text) {
+bool claim_text(const std::string& text) {
   static const Fd name = listen_on_name("mnlaunch-" + to_hex(key_of_text(text)));
   return static_cast<bool>(name);
 }

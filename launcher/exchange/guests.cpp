@@ -1,4 +1,4 @@
-// Connections that others make to this launcher, until the greeting tells who they are and they become links.
+// Guests: incoming connections, until their greeting tells the peer and they become links (links.hpp).
 
 #include <chrono>
 
@@ -20,10 +20,10 @@ void Links::accept_from(const Fd& listener, bool is_local) {
   while (guests_.size() < kMaxGuests) {
     Fd connection = accept_waiting(listener);
     if (!connection) return;
-    // An abstract name has no permissions: the kernel tells whose process is at the other end.
+    // An abstract name has no permissions: the kernel tells the user at the far end.
     if (is_local && !is_own_users(connection)) continue;
     guests_.push_back({std::make_unique<Channel>(std::move(connection)), is_local, Clock::now() + kGreetingLimit});
-    guests_.back().channel->progress();  // what it says may be here already
+    guests_.back().channel->progress();  // the greeting may be here already
   }
 }
 
@@ -38,7 +38,7 @@ Links::Link* Links::link_of(const Guest& guest) {
     link = find(is_parent ? Peer{Kind::kUp, 0} : Peer{Kind::kChild, from});
   }
   if (link == nullptr || link->channel) return nullptr;
-  // (2): a parent that calls twice gets one answer.
+  // (2): a parent that calls twice gets a single answer.
   const bool is_second = answered_parent_ != nullptr && answered_parent_ != guest.channel.get();
   return link->peer.kind == Kind::kUp && is_second ? nullptr : link;
 }
@@ -54,7 +54,7 @@ void Links::greet(Guest& guest) {
     link->peer = {Kind::kMember, static_cast<int>(member_count()) + 1};
   }
   if (is_verified) return install(*link, std::move(guest.channel));
-  // (2): from here on the parent's call counts; ours is given up before the answer leaves.
+  // (2): from now on the parent's call counts; this end's own call is given up before the answer leaves.
   if (link != nullptr && link->peer.kind == Kind::kUp) {
     answered_parent_ = guest.channel.get();
     link->caller->give_up();

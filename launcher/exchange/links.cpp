@@ -23,7 +23,7 @@ constexpr milliseconds kBeforeCallingChildren{1000};
 constexpr milliseconds kMaxWait{1000};
 constexpr milliseconds kSecondLeaderPatience{5000};
 
-/// One whose other end is closed.
+/// A connection whose far end is closed.
 Fd ended_connection() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return Fd();
@@ -32,7 +32,7 @@ Fd ended_connection() {
 }
 
 Call call_to(const Group& group, const Peer& peer) {
-  // Both ends compute the same pair of numbers, by which the listening end finds the link (link_of).
+  // Both ends compute this pair of numbers; by it the listening end finds the link (link_of).
   const bool within_node = !group.is_leader();
   const int from = within_node ? group.intra_rank : group.node;
   const int to = within_node ? 0 : peer.kind == Kind::kUp ? kNodeTree.parent_of(group.node) : peer.id;
@@ -49,7 +49,7 @@ NodeListener listen_for_ranks(Group& group) {
   if (!local.failure.empty()) return local;
   for (const auto& name : names_of(group)) {
     local.socket = listen_on_name(name);
-    // Ranks try the names in the same order, so that the first free one is where they find each other.
+    // All ranks try the names in one order, so the first free name is their meeting point.
     if (local.socket) return local;
     const Fd holder = begin_connection({"@" + name, 0});
     local.is_second = holder && is_own_users(holder);
@@ -79,13 +79,13 @@ Links::Links(const Group& group, NodeListener listener, OnMessage on_message, On
     }
     if (group.nodes > 1) listen_for_nodes();
   }
-  // (1): everyone calls the one above at once; calls to children wait for call_late_children().
+  // (1): every rank calls the rank above at once; calls to children wait for call_late_children().
   if (Link* up = find({Kind::kUp, 0})) up->caller = caller_of(up->peer);
 }
 
 std::unique_ptr<Caller> Links::caller_of(const Peer& peer) {
   const Call call = call_to(group_, peer);
-  // Ranks of a node connect by abstract names, which other nodes cannot reach; leaders connect by TCP ports.
+  // Ranks of a node connect by abstract names, invisible to other nodes; leaders connect by TCP ports.
   if (!group_.is_leader()) {
     return std::make_unique<Caller>([this] { return endpoints_of_leader(group_); }, call, local_keys_);
   }
@@ -94,7 +94,7 @@ std::unique_ptr<Caller> Links::caller_of(const Peer& peer) {
 }
 
 void Links::listen_for_nodes() {
-  // Where others have all of its ports, this leader can still call the nodes next to it (1).
+  // Without a free port, this leader can still call its neighbors (1).
   for (const auto port : ports_of(group_, group_.node)) {
     listener_ = listen_on_port(port);
     if (!listener_) continue;
@@ -145,14 +145,14 @@ std::vector<std::pair<Peer, Fd>> Links::duplicate_connections() const {
 }
 
 void Links::send(const Peer& to, std::string_view message) {
-  // (3): nothing for a peer that is lost.
+  // (3): no message for a lost peer.
   Link* link = find(to);
   if (link == nullptr || link->is_lost || link->is_weak()) return;
   if (link->channel && link->channel->is(State::kOpen)) {
     link->channel->send(message);
     link->channel->flush();
   } else if (!link->channel) {
-    // (4): install() sends it. A channel that is still greeting is not installed yet, so it has no link.
+    // (4): install() sends it. A channel without a link is still greeting.
     link->waiting.emplace_back(message);
   }
 }
@@ -160,7 +160,7 @@ void Links::send(const Peer& to, std::string_view message) {
 void Links::run_until(const std::function<bool()>& done, Deadline deadline) {
   while (true) {
     const Deadline now = Clock::now();
-    // Messages are delivered after each step, also the last: what came before the deadline counts.
+    // Messages are delivered after each step, the last included: a message that came before the deadline counts.
     step(now);
     deliver();
     if (done() || now >= deadline) return;
@@ -187,7 +187,7 @@ void Links::step(Deadline now) {
 void Links::call_late_children() {
   call_children_at_ = Deadline::max();
   for (auto& link : links_) {
-    // (1): once only. A child that calls meanwhile wins, because is_calling() then holds our call back (2).
+    // (1): once only. If the child calls meanwhile, its call wins: is_calling() then stops this end's call (2).
     if (link.peer.kind != Kind::kChild || link.channel) continue;
     link.caller = caller_of(link.peer);
   }
@@ -201,7 +201,7 @@ Deadline Links::next_step(Deadline latest) const {
     if (is_calling(link)) next = std::min(next, link.caller->next_step());
   }
   for (const auto& guest : guests_) next = std::min(next, guest.until);
-  // Once all have come nobody is to be called.
+  // Once all peers have come, no call is due.
   return is_complete ? next : std::min(next, call_children_at_);
 }
 
@@ -218,7 +218,7 @@ void Links::wait(Deadline until) {
     if (link.caller) std::ranges::for_each(link.caller->attempts(), add);
   }
   for (auto& guest : guests_) add(guest.channel.get());
-  // At the limit callers wait in the listeners' queues: strangers cannot use up memory or descriptors.
+  // At the limit, callers wait in the listeners' queues: strangers cannot use up memory or descriptors.
   const bool is_full = guests_.size() >= kMaxGuests;
   for (const Fd* listener : {&local_.socket, &listener_}) {
     if (*listener && !is_full) entries.push_back({listener->get(), POLLIN, 0});
@@ -255,7 +255,7 @@ void Links::install(Link& link, std::unique_ptr<Channel> channel) {
   link.caller.reset();
   link.channel = std::move(channel);
   link.channel->open();
-  // (4): what waited for this peer, before anything newer.
+  // (4): the waiting messages go before any newer message.
   for (const auto& message : std::exchange(link.waiting, {})) {
     if (!link.is_weak()) link.channel->send(message);
   }
@@ -269,10 +269,10 @@ void Links::refuse_extras() {
 }
 
 void Links::close_when_all_are_here() {
-  // (6): others of a second job may follow, and must not be left to a time-out.
+  // (6): more ranks of a second job may follow, and must not be left to a time-out.
   if (takes_extras_) return;
   const auto is_here = [](const Link& other) { return other.peer.kind != Kind::kMember || other.channel; };
-  // All ranks of the node are here: the name is free for the next job.
+  // All ranks of the node are here: the name becomes free for the next job.
   if (std::ranges::all_of(links_, is_here)) local_.socket.reset();
 }
 
@@ -285,13 +285,13 @@ void Links::deliver() {
       on_loss_(link.peer, false);
     }
     if (!link.channel || link.is_lost) continue;
-    // What a peer sent before its end is delivered before its loss.
+    // Messages of a peer are delivered before its loss.
     while (auto message = link.channel->receive()) {
       if (!link.is_weak()) on_message_(link.peer, std::move(*message));
     }
     const bool is_refused = link.is_weak() && link.peer.kind == Kind::kChild;  // (5)
     if (!is_refused && !link.channel->is(State::kClosed)) continue;
-    // (3): the channel stays, so that no later call can take its place.
+    // (3): the channel stays in the link, and no later call can replace it.
     link.is_lost = true;
     on_loss_(link.peer, is_refused);
   }

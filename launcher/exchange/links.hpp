@@ -1,14 +1,14 @@
-/// All connections of one launcher. Ranks of a node are connected to the node's first one, the leader; leaders to each
-/// other in a tree (node_tree.hpp).
+/// All connections of a launcher. The ranks of a node are connected to its first rank, the leader; leaders are connected
+/// to each other in a tree (node_tree.hpp).
 ///
-/// 1. Everyone calls the one above and waits for those below. A leader whose child has not come after a second calls
-///    it: a firewall may let connections pass in one direction only.
-/// 2. The lower end decides which of two connections counts. It never offers both: while it has answered one call of
-///    its parent, it calls no longer.
-/// 3. A peer that has come and whose connection ends is lost and does not come again.
-/// 4. Messages to a peer wait until it comes.
-/// 5. A child whose call proves the weak key alone (greeting.hpp) is lost; its own end waits for the parent's end.
-/// 6. A rank whose number another has, or that has none, may call all the same, so that the others learn of it.
+/// 1. Each rank calls the rank above and waits for the ranks below. A leader whose child has not come after a second
+///    calls the child: a firewall may let connections pass in one direction only.
+/// 2. The lower end decides which of two connections counts, and never offers both: after answering a call of its parent
+///    it stops calling.
+/// 3. A peer whose connection ends is lost and does not come again.
+/// 4. Messages to a peer wait until the peer comes.
+/// 5. A child whose call proves the weak key alone (greeting.hpp) is lost; the child's end waits for the parent to end.
+/// 6. A rank whose number is taken, or without a number, may call nevertheless: the node must learn of the error.
 #pragma once
 
 #include <functional>
@@ -29,57 +29,57 @@ namespace mn::launcher {
 
 struct Peer {
   enum class Kind {
-    kUp,      ///< the one above: the leader, or the parent's leader
+    kUp,      ///< the rank above: the leader, or on leaders the parent node's leader
     kMember,  ///< a rank of this leader's node
-    kChild,   ///< the leader of a node below
+    kChild,   ///< leader of a node below
   };
   Kind kind = Kind::kUp;
-  int id = 0;  ///< a member's intra_rank, or its number beyond those (6); a child's node
+  int id = 0;  ///< intra_rank of a member, or a higher number for an uninvited member (6); node of a child
   friend bool operator==(const Peer&, const Peer&) = default;
 };
 
-/// On what the ranks of a node call their leader.
+/// The socket on which the ranks of a node call their leader.
 struct NodeListener {
   Fd socket;
-  std::string failure;     ///< why no other rank can reach the leader; else empty
-  bool is_second = false;  ///< another process of this user is the leader already
+  std::string failure;     ///< why no rank can reach the leader; empty if ranks can
+  bool is_second = false;  ///< a process of this user is the leader already
   std::unique_ptr<FileLimit> files{};
 };
 
-/// For a leader whose node has other ranks; a second one becomes a rank without a number (6).
+/// For a leader whose node has more ranks. A second leader becomes a rank without a number (6): changes `group`.
 [[nodiscard]] NodeListener listen_for_ranks(Group& group);
 
 class Links {
  public:
   using OnMessage = std::function<void(const Peer&, std::string)>;
-  using OnLoss = std::function<void(const Peer&, bool is_weak)>;  ///< (5)
+  using OnLoss = std::function<void(const Peer&, bool is_weak)>;  ///< `is_weak`: see (5)
 
-  /// Begins to listen where somebody is to call. The callbacks run in run_until(), and may send. Throws CommError.
+  /// Begins to listen if a peer is to call. The callbacks run in run_until(), and may send. Throws CommError.
   Links(const Group& group, NodeListener listener, OnMessage on_message, OnLoss on_loss);
 
   /// Sends and receives until `done()` or the deadline.
   void run_until(const std::function<bool()>& done, Deadline deadline);
-  /// Nothing is sent to a peer that is lost.
+  /// Drops messages to a lost peer.
   void send(const Peer& to, std::string_view message);
-  /// run_until() until all that was sent to peers that are here has left this process.
+  /// Runs until all messages to present peers have left this process.
   void flush(Deadline deadline);
 
   [[nodiscard]] bool has_come(const Peer& peer) const;
-  /// Whether the one above has proved the weak key alone (5).
+  /// Whether the rank above has proved the weak key alone (5).
   [[nodiscard]] bool has_weak_upper() const;
-  /// Why the calls to the one above fail, or failed where that one had to call; empty: they did not fail.
+  /// Why calls to the rank above fail, or had failed before that rank called; empty if no call failed.
   [[nodiscard]] const std::string& failure_of_calls() const;
-  /// Duplicates of all connections, as long as nothing is in flight on them; exec closes them. In place of one that the
-  /// peer has ended, another that has ended.
+  /// Duplicates of all connections, while no message is in flight; exec closes them. A connection ended by the peer is
+  /// replaced by an ended connection.
   [[nodiscard]] std::vector<std::pair<Peer, Fd>> duplicate_connections() const;
-  /// Port of this leader's TCP listener; 0 without one.
+  /// Port of this leader's TCP listener; 0 without a listener.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] const NodeListener& local_listener() const noexcept { return local_; }
-  /// Members that are awaited, or have come all the same (6).
+  /// Number of members, awaited or uninvited (6).
   [[nodiscard]] std::size_t member_count() const;
-  /// Whether one has connected, and has not said yet who it is.
+  /// Whether a local guest is still in its greeting.
   [[nodiscard]] bool expects_member() const;
-  /// From here on (6) may not.
+  /// From now on, uninvited members (6) are refused.
   void refuse_extras();
 
  private:
@@ -89,10 +89,10 @@ class Links {
     std::unique_ptr<Caller> caller;
     bool is_lost = false;
     [[nodiscard]] bool is_weak() const { return channel && channel->call().is_weak; }
-    std::vector<std::string> waiting;  ///< messages, until it comes
+    std::vector<std::string> waiting;  ///< messages for the peer, until it comes
   };
   static constexpr std::size_t kMaxGuests = 1024;
-  /// A connection that another process made, until its greeting is over.
+  /// An incoming connection, until its greeting is over.
   struct Guest {
     std::unique_ptr<Channel> channel;
     bool is_local;
@@ -114,9 +114,9 @@ class Links {
   void deliver();
   [[nodiscard]] Link* find(const Peer& peer);
   [[nodiscard]] const Link* find(const Peer& peer) const;
-  /// The link that a guest's call is for; null: none, or it has its connection.
+  /// The link for a guest's call; null if there is none, or if the link has its connection.
   [[nodiscard]] Link* link_of(const Guest& guest);
-  /// Whether the link's peer is to be called now.
+  /// Whether to call the link's peer now.
   [[nodiscard]] bool is_calling(const Link& link) const;
 
   const Group& group_;
@@ -129,7 +129,7 @@ class Links {
   std::uint16_t port_ = 0;
   std::vector<Link> links_;
   std::vector<Guest> guests_;
-  const Channel* answered_parent_ = nullptr;  ///< for a guest
+  const Channel* answered_parent_ = nullptr;  ///< channel of the guest that is the parent's answered call; null without
   Deadline call_children_at_;
   std::string failure_;
 };

@@ -34,11 +34,11 @@ struct MungeLibrary {
 
 constexpr int kUidRestriction = 9;  // MUNGE_OPT_UID_RESTRICTION
 
-/// The credential is genuine, but the nodes' clocks differ, or another process of this host has opened it already. The
-/// greeting proves that the other end is there now, so neither matters.
+/// The credential is genuine, but the nodes' clocks differ, or it was decoded on this host before. Neither matters: the
+/// greeting proves that the peer is alive.
 constexpr int kExpired = 15, kRewound = 16, kReplayed = 17;
 
-/// Null where there is none.
+/// Null if there is no libmunge.
 const MungeLibrary* munge_library() {
   static const auto load = [] {
     auto library = std::make_unique<MungeLibrary>();
@@ -58,7 +58,7 @@ const MungeLibrary* munge_library() {
   return library.get();
 }
 
-/// A credential for `reader` alone, or without a value for everyone. Empty where munge does not answer.
+/// A credential for `reader` alone; without `reader` for everyone. Empty if munge does not answer.
 std::string seal(std::string_view text, std::optional<uid_t> reader) {
   const MungeLibrary* munge = munge_library();
   if (munge == nullptr) return "";
@@ -70,12 +70,13 @@ std::string seal(std::string_view text, std::optional<uid_t> reader) {
   return error == 0 && credential != nullptr ? credential : "";
 }
 
-struct Opened {
+/// A decoded credential.
+struct OpenedCredential {
   std::string text;
   uid_t maker = 0;
 };
 
-Opened open_seal(const std::string& sealed) {
+OpenedCredential open_seal(const std::string& sealed) {
   const MungeLibrary* munge = munge_library();
   if (munge == nullptr) throw CommError("it wants munge's authentication, but there is no libmunge.so.2 here");
   void* bytes = nullptr;
@@ -89,8 +90,8 @@ Opened open_seal(const std::string& sealed) {
   return {{static_cast<const char*>(bytes), static_cast<std::size_t>(length)}, maker};
 }
 
-/// This user as munged sees it: in a container whose users are mapped, geteuid() is another number. No value where
-/// munge does not answer.
+/// The user id that munged sees: in a container with mapped users, geteuid() differs. No value if munge does not
+/// answer.
 std::optional<uid_t> own_user() {
   const std::string credential = seal("user", std::nullopt);
   try {
@@ -107,7 +108,6 @@ std::string_view text_of(const Key& key) { return {reinterpret_cast<const char*>
 Keys::Offer MungeKeys::offer() {
   if (!own_) {
     const Key key = random_key();
-    // As munged sees this user, which differs from geteuid() in a container whose users are mapped.
     user_ = own_user();
     const std::string sealed = user_ ? seal(text_of(key), user_) : "";
     own_ = sealed.empty() ? Offer{fallback_, ""} : Offer{derive_key(key, {job_}), sealed};
@@ -116,14 +116,14 @@ Keys::Offer MungeKeys::offer() {
 }
 
 Key MungeKeys::accept(const std::string& sealed) {
-  static_cast<void>(offer());  // asks munge who this user is
+  static_cast<void>(offer());  // asks munge for the user id
   if (!sealed.empty()) {
-    const Opened opened = open_seal(sealed);
+    const OpenedCredential opened = open_seal(sealed);
     if (opened.maker != user_) throw CommError("a process of user " + std::to_string(opened.maker) + " answers there");
     Key key;
     if (opened.text.size() != key.size()) throw CommError("its munge credential holds no key");
     std::ranges::copy(opened.text, key.begin());
-    // Two jobs of one user open each other's seals; with the job's name in the key they still do not agree.
+    // Two jobs of one user can open each other's seals; with the job's name in the key they still differ.
     return derive_key(key, {job_});
   }
   // An attacker must not be able to choose the weaker key by claiming that munge is missing there.

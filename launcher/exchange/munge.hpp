@@ -1,13 +1,13 @@
-/// Keys that munge seals: of all users on all nodes of a cluster, only the one who started the job can open them.
+/// Keys sealed by munge: of all users on all nodes of a cluster, only the owner of the job can open them.
 ///
-/// Each process that accepts connections makes a random key and offers it as a munge credential, which names its maker
-/// and which munged decodes for that user alone. The key of a connection is derived from it and the job's name, so that
-/// two jobs of one user don't agree. Where munge does not answer, in containers and on clusters with another
-/// authentication, both ends take a key of the job's name and of MN_LAUNCH_KEY instead. Without that variable it keeps
-/// jobs apart, but not a user of the cluster out who means harm. An end where munge does answer does not agree to that:
-/// by the weak key, which is made of the same, both learn that munge divides them, and end.
+/// Each listening process makes a random key and offers it as a munge credential with the maker's name; munged decodes a
+/// credential for its owner alone. The key of a connection is derived from the random key and the job's name, so two jobs of one
+/// user don't agree. If munge does not answer on either node (in containers, under other authentication), both ends use
+/// a key of the job's name and MN_LAUNCH_KEY. Without MN_LAUNCH_KEY such a key tells jobs apart, but does not keep out a
+/// malicious user. If munge answers on one node only, the ends agree on the weak key, made of the job's name and
+/// MN_LAUNCH_KEY: over it both ends learn of the difference, and give up.
 ///
-/// Cost: three requests to munged for each process, and one for each call that it makes. Source: munge(3), munge(7).
+/// Cost: three requests to munged for each process, and one for each outgoing call. Source: munge(3), munge(7).
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ namespace mn::launcher {
 
 class MungeKeys : public Keys {
  public:
-  /// `job`: the same on all ranks of the job, and no other's. `is_secret`: other users can't guess it.
+  /// `job`: unique to the job and equal on all its ranks. `is_secret`: other users can't guess it.
   MungeKeys(const std::string& job, bool is_secret) : job_(job), is_secret_(is_secret), fallback_(key_of_text(job)) {}
   [[nodiscard]] Offer offer() override;
   [[nodiscard]] Key accept(const std::string& sealed) override;
@@ -32,7 +32,7 @@ class MungeKeys : public Keys {
  private:
   std::string job_;
   bool is_secret_;
-  Key fallback_;  ///< where munge does not answer
+  Key fallback_;  ///< key without munge
   std::optional<uid_t> user_;
   std::optional<Offer> own_;
 };

@@ -1,4 +1,4 @@
-/// The tree in which the nodes of a job are connected. 128 nodes are two levels below the root, 4,096 three.
+/// The tree of a job's nodes. 128 nodes have two levels below the root, 4,096 nodes three.
 #pragma once
 
 #include <mn/core/tree.hpp>

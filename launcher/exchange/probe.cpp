@@ -17,10 +17,10 @@ std::vector<std::string> probe(const std::vector<Endpoint>& endpoints, std::chro
     sockets.push_back(begin_connection(endpoints[i]));
     if (!sockets[i]) failures[i] = std::strerror(errno);
     if (sockets[i]) ++under_way;
-    entries.push_back({sockets[i].get(), POLLOUT, 0});  // poll() passes over descriptors below 0
+    entries.push_back({sockets[i].get(), POLLOUT, 0});  // poll() skips negative descriptors
   }
   while (under_way > 0) {
-    // A process that had to wait for a CPU looks once more before it judges.
+    // A process that waited for a CPU polls once more before it judges.
     if (poll(entries.data(), entries.size(), milliseconds_until(deadline)) == 0) break;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (entries[i].fd < 0 || entries[i].revents == 0) continue;

@@ -1,4 +1,4 @@
-/// Whether other nodes can be reached.
+/// Tests whether other nodes can be reached.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,8 @@
 
 namespace mn::launcher {
 
-/// Connects to all at once, and closes again: for each endpoint an empty text, or why it cannot be reached in time.
+/// Connects to all endpoints at once, and closes the connections: an empty text for each endpoint in reach, else the
+/// reason.
 [[nodiscard]] std::vector<std::string> probe(const std::vector<Endpoint>& endpoints,
                                              std::chrono::milliseconds patience);
 

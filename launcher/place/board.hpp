@@ -1,10 +1,26 @@
-/// What a job's server keeps for the ranks, who read there how to reach each other.
+/// Texts that a launcher's server keeps for the ranks of a job: there the ranks read how to reach each other.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include <mn/core/error.hpp>
 
 namespace mn::launcher {
+
+/// Some ranks of the job did not come to a fence in time.
+class FenceTimeout : public Error {
+ public:
+  explicit FenceTimeout(const std::string& what, std::vector<int> missing = {})
+      : Error(what), missing_(std::move(missing)) {}
+  /// Ranks that never came; empty if the server does not tell.
+  [[nodiscard]] const std::vector<int>& missing() const noexcept { return missing_; }
+
+ private:
+  std::vector<int> missing_;
+};
 
 class Board {
  public:
@@ -13,12 +29,11 @@ class Board {
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
-  /// Makes `text`, of printable characters without blanks and at most 1,000 of them, readable by all ranks after the
-  /// next fence().
+  /// All ranks can read `text` after the next fence(). It has at most 1,000 printable characters and no blank.
   virtual void put(const std::string& key, const std::string& text) = 0;
-  /// Collective over all ranks of the job: what was put before it can be read after it.
+  /// Collective over all ranks of the job: texts put before the fence can be read after it. Throws FenceTimeout.
   virtual void fence() = 0;
-  /// What `rank` put; no value if it put nothing.
+  /// The text that `rank` put; no value if it put none.
   [[nodiscard]] virtual std::optional<std::string> get(int rank, const std::string& key) = 0;
 };
 

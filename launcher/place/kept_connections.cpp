@@ -10,7 +10,7 @@
 namespace mn::launcher {
 namespace {
 
-/// Never destroyed: libraries shut down sockets at the end of the process too.
+/// Never destroyed: libraries shut sockets down at the end of the process, too.
 std::set<int>& kept() {
   static auto* const sockets = new std::set<int>;
   return *sockets;
@@ -40,8 +40,8 @@ void keep_connections_of(const std::function<void()>& connect) {
 
 }  // namespace mn::launcher
 
-/// Libraries loaded later call this one instead of libc's: a duplicate keeps a socket from being closed, but not from
-/// being shut down.
+/// Libraries loaded after mnlaunch call this function instead of libc's: a duplicate keeps a socket from being closed,
+/// but not from being shut down.
 extern "C" int shutdown(int socket, int how) noexcept {
   if (mn::launcher::kept().contains(socket)) return 0;
   return static_cast<int>(syscall(SYS_shutdown, socket, how));

@@ -17,11 +17,12 @@ bool never(const Signs&) { return false; }
 bool always(const Signs&) { return true; }
 
 constexpr LauncherRow kLaunchers[] = {
-    // An MPI launcher closes its children's other descriptors: an open PMI_FD means that nothing came after it.
+    // An MPI launcher closes all descriptors of its children but its own: an open PMI_FD belongs to the innermost
+    // launcher.
     {Launcher::kSlurm, has_slurms_pmi_server, never, place_in_slurm_step},
     {Launcher::kPmi, has_pmi_server, needs_pmi_server, place_by_pmi},
     {Launcher::kPmix, has_pmix_server, needs_pmix_server, place_by_pmix},
-    // What follows started this process without a server, or its server does not answer.
+    // The rows below started this process without a server, or their server does not answer.
     {Launcher::kVariables, has_open_mpi_variables, never, place_by_variables},
     {Launcher::kVariables, has_hydra_variables, never, place_by_variables},
     {Launcher::kSlurm, in_step_of_slurm, never, place_in_slurm_step},

@@ -13,10 +13,10 @@
 namespace mn::launcher {
 namespace {
 
-/// In a batch script or the shell of an allocation, without srun or mpiexec.
+/// For a batch script or the shell of an allocation, without srun or mpiexec.
 void reject_one_of_many_tasks(const Variables& variables) {
   if (!variables.has("SLURM_JOB_ID")) return;
-  // Where no number is asked for, srun starts one on each node.
+  // Without a number of tasks srun starts one task on each node.
   const int tasks =
       std::max(variables.number("SLURM_NTASKS").value_or(1), variables.number("SLURM_NNODES").value_or(1));
   if (tasks < 2) return;
@@ -25,7 +25,7 @@ void reject_one_of_many_tasks(const Variables& variables) {
                    "\"srun mnlaunch …\" (srun -n1 for one rank)");
 }
 
-/// What a shell loop or Kubernetes sets for torch.distributed does not tell mnlaunch where the other ranks are.
+/// A shell loop or Kubernetes sets RANK and WORLD_SIZE for torch.distributed; mnlaunch cannot find the ranks by them.
 void reject_ranks_by_hand(const Variables& variables) {
   const auto rank = variables.get("RANK");
   const auto size = variables.get("WORLD_SIZE");
@@ -35,7 +35,7 @@ void reject_ranks_by_hand(const Variables& variables) {
                    "ranks with one srun or mpiexec, or unset RANK and WORLD_SIZE");
 }
 
-/// A launcher's own process started this one or a script above it, but no variable is left that names a rank (env -i).
+/// A launcher's process started this process or a script above it, but no variable names a rank any more (env -i).
 void reject_lost_variables(const Variables& variables) {
   if (rank_text_of_launcher(variables.lookup()) || variables.get("SLURM_STEP_NUM_TASKS") == "1") return;
   const pid_t starter = process_of_launcher();

@@ -13,7 +13,7 @@
 namespace mn::launcher {
 namespace {
 
-/// The value of `field` in "cmd=get_result rc=0 value=(vector,(0,1,2))\n"; values have no spaces.
+/// The value of `field` in "cmd=get_result rc=0 value=(vector,(0,1,2))\n". Values have no blanks.
 std::optional<std::string> value_of(const std::string& answer, const std::string& field) {
   const std::string line = " " + answer;
   const std::size_t at = line.find(" " + field + "=");
@@ -44,7 +44,7 @@ std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int s
   if (!mapping.starts_with("(vector,") || blocks.empty()) return std::nullopt;
   if (size > kMaxRanks) return std::nullopt;
   std::vector<int> nodes;
-  // The blocks repeat until all ranks have a node: that is how Hydra writes a cyclic layout.
+  // The blocks repeat until all ranks have a node: Hydra writes a cyclic layout so.
   for (std::size_t i = 0; static_cast<int>(nodes.size()) < size; i = (i + 1) % blocks.size()) {
     const Block& block = blocks[i];
     const std::int64_t ranks = std::int64_t{block.nodes} * block.ranks;
@@ -66,10 +66,10 @@ std::string PmiSession::ask(const std::string& command, std::chrono::millisecond
   while (!answer.ends_with('\n')) {
     if (answer.size() > kMaxAnswerBytes) return "";
     pollfd readable{fd_, POLLIN, 0};
-    char c = 0;  // byte by byte: what follows the line is not ours
+    char c = 0;  // byte by byte: text behind the line end is for the program
     if (poll(&readable, 1, static_cast<int>(patience.count())) != 1 || recv(fd_, &c, 1, 0) != 1) return "";
     answer += c;
-    has_spoken_ = true;  // a server that has gone needs no finalizer
+    has_spoken_ = true;  // a server that never answers needs no finalizer
   }
   return answer;
 }
@@ -84,14 +84,14 @@ std::string PmiSession::key_of(int rank, const std::string& key) const {
 }
 
 void PmiSession::begin_generation() {
-  // What an earlier process of this rank put cannot be removed: each process counts on to keys of its own.
+  // Values of an earlier process of this rank cannot be removed, so each process counts on to unused keys.
   while (generation_ < kMaxGenerations && get_text(key_of(rank_, "came"))) ++generation_;
   put("came", "1");
 }
 
 std::optional<ServerJob> PmiSession::read_job(int rank, int size) {
   if (rank < 0 || rank >= size || !can_leave_pmi_finalizer()) return std::nullopt;
-  // One that an earlier mnlaunch of this rank left would answer in between on the same socket.
+  // The finalizer of an earlier mnlaunch on the socket would read answers meant for this process.
   dismiss_pmi_finalizers(fd_);
   if (value_of(ask("init pmi_version=1 pmi_subversion=1"), "rc") != "0") return std::nullopt;
   rank_ = rank;
@@ -113,7 +113,7 @@ void PmiSession::put(const std::string& key, const std::string& text) {
 
 void PmiSession::fence() {
   if (value_of(ask("barrier_in", patience_), "cmd") != "barrier_out") {
-    throw PmiTimeout("not all ranks came to the PMI server's barrier");
+    throw FenceTimeout("not all ranks came to the PMI server's barrier");
   }
 }
 

@@ -1,10 +1,12 @@
-/// A conversation with MPICH's process manager (Hydra) in PMI-1, its line protocol: who is on which node, and where
-/// ranks can be reached. The program can have its own conversation afterwards on the same socket, as MPI_Init does.
+/// A conversation in PMI-1, the line protocol of MPICH's and Intel MPI's mpiexec.hydra and of Flux.
 ///
-/// Once spoken to, Hydra counts a process that ends without finalizing as crashed, and ends the others. That is right
-/// for a program that has called MPI_Init and wrong for one without MPI. So a process stays behind and waits: if this
-/// process, which is the program by then, ends without having spoken to Hydra, it finalizes for it.
-/// Where the variables tell all (needs_pmi_server()), nothing is said to Hydra, and no process stays.
+/// mnlaunch needs PMI-1 because these launchers offer nothing else: on several nodes (under Flux always) no variable tells
+/// which ranks share a node, and only the PMI-1 server carries addresses between nodes. For a job that variables
+/// describe completely (needs_pmi_server()), mnlaunch says nothing to the server and leaves no process behind.
+///
+/// The program can speak afterwards on the same socket, as MPI_Init does. Hydra counts a process that has spoken and
+/// ends without "finalize" as crashed, and ends the job: right for a program that called MPI_Init, wrong for a program
+/// without MPI. So ~PmiSession leaves a finalizer behind (pmi_finalizer.hpp).
 #pragma once
 
 #include <chrono>
@@ -13,40 +15,31 @@
 #include <string_view>
 #include <vector>
 
-#include <mn/core/error.hpp>
-
 #include "place/board.hpp"
 #include "place/placement.hpp"
 
 namespace mn::launcher {
 
-/// Node of each rank, from "(vector,(0,2,4),(2,1,2))": from node 0 on 2 nodes with 4 ranks each, from node 2 on 1 with
-/// 2; the blocks repeat until all ranks have a node. No value if it is malformed.
+/// Node of each rank, from "(vector,(0,2,4),(2,1,2))": 2 nodes from node 0 on with 4 ranks each, then 1 node, number 2,
+/// with 2 ranks; the blocks repeat until all ranks have a node. No value if the text is malformed.
 [[nodiscard]] std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int size);
-
-/// Not every rank came in time.
-class PmiTimeout : public Error {
- public:
-  using Error::Error;
-};
 
 class PmiSession : public Board {
  public:
-  /// `fd`: the socket to the server, PMI_FD.
+  /// `fd`: the socket to the server, the value of PMI_FD.
   PmiSession(int fd, std::chrono::milliseconds patience) : fd_(fd), patience_(patience) {}
   ~PmiSession() override;
 
-  /// The server's description of this job; no value if it does not speak PMI-1. It does not know the names of other
-  /// nodes.
+  /// The server's description of this job; no value if the server does not speak PMI-1. The server does not know the
+  /// names of other nodes: hosts then are "node-N".
   [[nodiscard]] std::optional<ServerJob> read_job(int rank, int size);
 
   void put(const std::string& key, const std::string& text) override;
-  /// Throws PmiTimeout.
   void fence() override;
   [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) override;
 
  private:
-  /// Sends "cmd=COMMAND"; the answer's line, empty if there is none in time.
+  /// Sends "cmd=COMMAND" and returns the line of the answer; empty if there is none in time.
   [[nodiscard]] std::string ask(const std::string& command, std::chrono::milliseconds patience);
   [[nodiscard]] std::string ask(const std::string& command) { return ask(command, std::chrono::seconds(5)); }
   [[nodiscard]] std::optional<std::string> get_text(const std::string& key);
@@ -56,9 +49,9 @@ class PmiSession : public Board {
   int fd_;
   std::chrono::milliseconds patience_;
   int rank_ = 0;
-  int generation_ = 0;  ///< how many processes of this rank came before: what they put stays
-  std::string space_;   ///< the job's space of keys: no other job's
-  bool has_spoken_ = false;
+  int generation_ = 0;       ///< number of earlier processes of the rank: their values stay on the server
+  std::string space_;        ///< name of the job's space of keys, unique to the job
+  bool has_spoken_ = false;  ///< the server has answered once, so the rank must finalize
 };
 
 }  // namespace mn::launcher

@@ -24,20 +24,20 @@
 namespace mn::launcher {
 namespace {
 
-constexpr int kServer = 0;   // descriptors of the process that stays
-constexpr int kProgram = 1;  // the other end of what the program has in the server's place
+constexpr int kServer = 0;   // descriptors of the process that stays behind
+constexpr int kProgram = 1;  // far end of the socket pair that replaces the server's socket in the program
 constexpr int kEnd = 2;      // readable once the program has ended
-constexpr int kHolder = 3;   // readable once the first holder of the connection has ended
+constexpr int kHolder = 3;   // readable once the first holder of the connection has ended (first_holder)
 
 int descriptor_of(pid_t process) { return static_cast<int>(syscall(SYS_pidfd_open, process, 0)); }
 
-/// What the descriptor of a process leads to, as "socket:[7]"; empty if that can't be read.
+/// What a descriptor of a process leads to, as "socket:[7]"; empty if it can't be read.
 std::string target_of(const std::string& process, int fd) {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/" + process + "/fd/" + std::to_string(fd), error).string();
 }
 
-/// This process, or the farthest above it that has the same connection: a script, whose next program may speak too.
+/// This process, or its farthest ancestor with the connection: a script, whose next program may speak, too.
 pid_t first_holder(int fd) {
   const std::string server = target_of("self", fd);
   pid_t holder = getpid();
@@ -60,7 +60,7 @@ bool send_all(int fd, const char* bytes, std::size_t size) {
   return true;
 }
 
-/// False at the end of what `from` sends, and where nobody takes it.
+/// False at the end of the stream `from`, and if `to` does not take the bytes.
 bool pass_on(int from, int to) {
   char bytes[4096];
   const ssize_t size = recv(from, bytes, sizeof bytes, 0);
@@ -68,9 +68,8 @@ bool pass_on(int from, int to) {
   return size > 0 && send_all(to, bytes, static_cast<std::size_t>(size));
 }
 
-/// Passes on what the program and the server say. True once the program and the first holder of the connection have
-/// ended without a word; false if the program spoke, by itself or by a second mnlaunch, and is gone, or if the server
-/// is.
+/// Relays between program and server. True once the program and the first holder of the connection have ended without a
+/// word. False if the program spoke, itself or through a second mnlaunch, and is gone, or if the server is gone.
 bool program_was_silent() {
   pollfd server{kServer, POLLIN, 0}, program{kProgram, POLLIN, 0}, end{kEnd, POLLIN, 0};
   bool has_spoken = false;
@@ -84,12 +83,12 @@ bool program_was_silent() {
       const bool passed = pass_on(kProgram, kServer);
       has_spoken = has_spoken || passed;
       if (!passed && has_spoken) return false;
-      if (!passed) program.fd = server.fd = -1;  // it has ended, or closes what it does not know
+      if (!passed) program.fd = server.fd = -1;  // the program has ended, or closed an unknown descriptor
     } else if (entries[0].revents != 0) {
       if (!pass_on(kServer, kProgram)) return false;
     } else if (entries[2].revents != 0) {
       if (!has_spoken && end.fd == kHolder) return true;
-      end.fd = has_spoken ? -1 : kHolder;  // whoever still has the connection may speak on
+      end.fd = has_spoken ? -1 : kHolder;  // another holder of the connection may speak on
     }
   }
 }
@@ -104,12 +103,12 @@ void finalize() {
 }
 
 [[noreturn]] void stay(const std::array<int, 4>& descriptors) {
-  // Signals to the rank's process group are for the program.
+  // The launcher's signals to the rank's process group are for the program.
   setsid();
-  std::array<int, 4> copies{};  // above those that they get
+  std::array<int, 4> copies{};  // above their final numbers
   for (std::size_t i = 0; i < 4; ++i) copies[i] = fcntl(descriptors[i], F_DUPFD, kHolder + 1);
   for (int i = kServer; i <= kHolder; ++i) dup2(copies[static_cast<std::size_t>(i)], i);
-  // Others wait for the end of this process's output, and one for the sign that it is ready.
+  // Readers wait for the end of the program's output, and leave_pmi_finalizer() for the end of the pipe.
   close_from(kHolder + 1);
   if (program_was_silent()) finalize();
   _exit(0);
@@ -153,12 +152,12 @@ bool leave_pmi_finalizer(int fd) {
   const Fd far(pair[1]);
   const pid_t child = fork();
   if (child == 0) {
-    if (fork() != 0) _exit(0);  // a grandchild: the program must not find a child that it did not start
+    if (fork() != 0) _exit(0);  // a grandchild: the program must not find an unknown child
     stay({fd, near.get(), self.get(), holder.get()});
   }
   stays.reset();
   if (child < 0 || waitpid(child, nullptr, 0) != child) return false;
-  wait_for_end_of(is_ready.get());  // the server's connection is open there before it closes here
+  wait_for_end_of(is_ready.get());  // there the server's connection is open before it closes here
   return dup2(far.get(), fd) == fd;
 }
 

@@ -1,19 +1,19 @@
-/// Finalizing PMI for a program that does not do so itself.
+/// Finalizing PMI for a program that never speaks PMI. Only PMI-1 launchers need it: Hydra ends the job of a process
+/// that has spoken and ends without "finalize" (pmi.hpp).
 #pragma once
 
 namespace mn::launcher {
 
-/// Leaves a process behind that passes on what this one, and what it becomes, and the PMI server at `fd` say to each
-/// other. If the program ends without a word, and so does the script from which it came, they did not use PMI, and the
-/// process tells the server that they have finalized. If it spoke, it has finalized by itself, or crashed before it
-/// could, and the server sees the end of the connection as without mnlaunch. False where the kernel has no way to wait
-/// for a process that is not a child (before Linux 5.3).
+/// Forks a relay between the PMI server at `fd` and this process, later the program. If the program and the script
+/// above it end without a word, the relay finalizes for both. If the program spoke, it has finalized itself or crashed,
+/// and the server sees the end of the connection as without mnlaunch. False if the kernel cannot wait for a process
+/// that is not a child (before Linux 5.3).
 bool leave_pmi_finalizer(int fd);
 
-/// Ends those that earlier processes of this rank have left at the connection `fd`: the next one does for all.
+/// Ends the relays of earlier processes of this rank at the connection `fd`: the next relay finalizes for all.
 void dismiss_pmi_finalizers(int fd);
 
-/// Whether leave_pmi_finalizer() can.
+/// Whether leave_pmi_finalizer() works on this kernel.
 [[nodiscard]] bool can_leave_pmi_finalizer();
 
 }  // namespace mn::launcher

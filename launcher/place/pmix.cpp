@@ -12,8 +12,9 @@
 namespace mn::launcher {
 namespace {
 
-/// Waits for callbacks from libpmix's thread. Shared with them: they may come after the waiter has given up.
-struct Signal {
+/// Waits for callbacks from libpmix's thread; shared with the callbacks, because they may come after the waiter gave
+/// up.
+struct Callbacks {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::pair<int, pmix::Status>> arrived;
@@ -33,13 +34,13 @@ struct Signal {
 };
 
 struct FenceArrival {
-  std::shared_ptr<Signal> signal;
+  std::shared_ptr<Callbacks> callbacks;
   int who;
 };
 
 void on_fence(pmix::Status status, void* context) {
   const std::unique_ptr<FenceArrival> arrival(static_cast<FenceArrival*>(context));
-  arrival->signal->arrive(arrival->who, status);
+  arrival->callbacks->arrive(arrival->who, status);
 }
 
 void on_value(pmix::Status status, pmix::Value*, void* context) { on_fence(status, context); }
@@ -47,7 +48,7 @@ void on_value(pmix::Status status, pmix::Value*, void* context) { on_fence(statu
 std::string fence_key(int number) { return "came." + std::to_string(number); }
 
 constexpr const char* kGeneration = "mn.generation";
-constexpr int kMaxFences = 3;  ///< tries at one
+constexpr int kMaxFences = 3;  ///< tries of one fence
 
 }  // namespace
 
@@ -63,7 +64,7 @@ PmixSession::PmixSession(const std::vector<std::filesystem::path>& libraries, st
 }
 
 PmixSession::~PmixSession() {
-  // After a time-out the server still waits for this client's fence, and finalize would wait with it.
+  // After a time-out the server still waits for this client's fence, and finalize would wait with the server.
   if (abandoned_) return;
   const PmixWatchdog::Call call(*watchdog_);
   library_->finalize(nullptr, 0);
@@ -77,8 +78,8 @@ ServerJob PmixSession::read_job() const {
   if (!size || size->type != pmix::kUint32) {
     throw PmixError("the PMIx server of " + job.name_space + " does not tell the size of the job");
   }
-  // Names tell the nodes apart: servers know the node numbers of their own ranks only, and PMIx_Resolve_peers finds
-  // nothing where mpiexec itself runs outside of the allocation.
+  // Names tell the nodes apart: servers know node numbers of their own ranks only, and PMIx_Resolve_peers finds nothing
+  // if mpiexec itself runs outside of the allocation.
   for (std::uint32_t rank = 0; rank < size->data.uint32; ++rank) {
     const auto host = library_->read(rank, pmix::kHostName, nullptr, 0);
     if (!host || host->type != pmix::kString) {
@@ -102,7 +103,7 @@ void PmixSession::begin_generation() {
 }
 
 void PmixSession::put(const std::string& key, const std::string& text) {
-  std::string copy(text);  // PMIx takes a mutable pointer, but copies what it points to
+  std::string copy(text);  // PMIx takes a mutable pointer, but copies the bytes
   pmix::Value value{};
   value.type = pmix::kByteObject;
   value.data.object = {copy.data(), copy.size()};
@@ -115,42 +116,42 @@ void PmixSession::fence() {
   ++fences_;
   put(fence_key(fences_), "1");
   library_->check(library_->commit(), "committing to the PMIx server");
-  // A server may notice the end of an earlier program of a rank late, and then count the rank out of the fence under
-  // way. That rank comes to the next one, so the others come again.
+  // A server may notice the end of an earlier program of a rank late, and then count the rank out of the current fence.
+  // The rank comes to the next fence, so all ranks come again.
   pmix::Status status = pmix::kPartialSuccess;
   for (int i = 0; i < kMaxFences && status == pmix::kPartialSuccess; ++i) status = fence_once();
   library_->check(status, "a PMIx fence over all ranks");
 }
 
 pmix::Status PmixSession::fence_once() {
-  const auto signal = std::make_shared<Signal>();
+  const auto callbacks = std::make_shared<Callbacks>();
   const pmix::Proc everyone = library_->proc(pmix::kRankWildcard);
   const pmix::Info collect = pmix_flag(pmix::kCollectData);
-  auto arrival = std::make_unique<FenceArrival>(signal, 0);
+  auto arrival = std::make_unique<FenceArrival>(callbacks, 0);
   library_->check(library_->fence_nb(&everyone, 1, &collect, 1, on_fence, arrival.get()), "starting a PMIx fence");
   arrival.release();  // the callback owns it now
-  if (!signal->wait(1, patience_)) {
+  if (!callbacks->wait(1, patience_)) {
     abandoned_ = true;
-    throw PmixTimeout("waiting for all ranks at a PMIx fence", ranks_that_never_came());
+    throw FenceTimeout("waiting for all ranks at a PMIx fence", ranks_that_never_came());
   }
-  return signal->arrived.front().second;
+  return callbacks->arrived.front().second;
 }
 
 std::vector<int> PmixSession::ranks_that_never_came() const {
-  // The servers answer at once for ranks that have committed the key of this fence, and not at all for the others.
+  // A server answers at once for a rank that has committed the key of this fence, and never for a missing rank.
   const int size = static_cast<int>(job_.node_ids.size());
-  const auto signal = std::make_shared<Signal>();
+  const auto callbacks = std::make_shared<Callbacks>();
   for (int rank = 0; rank < size; ++rank) {
-    auto arrival = std::make_unique<FenceArrival>(signal, rank);
+    auto arrival = std::make_unique<FenceArrival>(callbacks, rank);
     const pmix::Proc from = library_->proc(static_cast<std::uint32_t>(rank));
     const auto key = prefix_ + fence_key(fences_);
     if (library_->get_nb(&from, key.c_str(), nullptr, 0, on_value, arrival.get()) == pmix::kSuccess) arrival.release();
   }
-  signal->wait(static_cast<std::size_t>(size), std::chrono::milliseconds(1500));
-  const std::lock_guard lock(signal->mutex);
+  callbacks->wait(static_cast<std::size_t>(size), std::chrono::milliseconds(1500));
+  const std::lock_guard lock(callbacks->mutex);
   std::vector<bool> came(static_cast<std::size_t>(size), false);
   came[static_cast<std::size_t>(job_.rank)] = true;
-  for (const auto& [rank, status] : signal->arrived) {
+  for (const auto& [rank, status] : callbacks->arrived) {
     if (status == pmix::kSuccess) came[static_cast<std::size_t>(rank)] = true;
   }
   std::vector<int> missing;
@@ -162,7 +163,7 @@ std::vector<int> PmixSession::ranks_that_never_came() const {
 
 std::optional<std::string> PmixSession::get(int rank, const std::string& key) {
   const PmixWatchdog::Call call(*watchdog_);
-  // Not kImmediate: PMIx 5 then looks no further than this node, although the fence has brought what others put.
+  // Not kImmediate: PMIx 5 would then look on this node only, although the fence has brought the values of other nodes.
   const auto value = library_->read(static_cast<std::uint32_t>(rank), (prefix_ + key).c_str(), nullptr, 0);
   if (!value || value->type != pmix::kByteObject) return std::nullopt;
   return std::string(value->data.object.bytes, value->data.object.size);

@@ -1,8 +1,8 @@
 /// A client's connection to the job's PMIx server, through a libpmix that is loaded at run time.
 ///
-/// A server that sees a client's connection end takes the rank off the count of those it waits for in fences: PMIx 3
-/// always, later versions where the end overtakes their note that the client has finalized. MPI_Init of the program
-/// would hang. PmixSession therefore keeps the connection open, unused, until the program ends.
+/// If a client's connection ends, the server no longer counts the rank in fences, and MPI_Init of the program would
+/// hang: PMIx 3 always, later versions if the end overtakes the note that the client has finalized. PmixSession
+/// therefore keeps the connection open, unused, until the program ends.
 #pragma once
 
 #include <chrono>
@@ -18,34 +18,23 @@
 
 namespace mn::launcher {
 
-/// Not every rank came to a fence in time.
-class PmixTimeout : public PmixError {
- public:
-  PmixTimeout(const std::string& what, std::vector<int> missing) : PmixError(what), missing_(std::move(missing)) {}
-  /// Ranks that never came; empty if that could not be found out.
-  [[nodiscard]] const std::vector<int>& missing() const noexcept { return missing_; }
-
- private:
-  std::vector<int> missing_;
-};
-
 class PmixSession : public Board {
  public:
   /// Loads the first libpmix of `libraries` that loads, and connects. Throws PmixError if none loads or no server
-  /// answers. libpmix waits without end for a server that hangs: a call that takes longer than `patience` ends the
-  /// process with exit status 78 and a line that says so.
+  /// answers. libpmix waits forever for a server that hangs: a call that takes longer than `patience` ends the process
+  /// with exit status 78 and a line.
   PmixSession(const std::vector<std::filesystem::path>& libraries, std::chrono::milliseconds patience);
   ~PmixSession() override;
 
   [[nodiscard]] const ServerJob& job() const noexcept { return job_; }
 
   void put(const std::string& key, const std::string& text) override;
-  /// Throws PmixTimeout after `patience`; the session can then only be abandoned.
+  /// Throws FenceTimeout after `patience`; the session can then only be abandoned.
   void fence() override;
   [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) override;
 
  private:
-  /// Throws PmixTimeout that names the absent ranks.
+  /// Throws FenceTimeout that names the absent ranks.
   [[nodiscard]] pmix::Status fence_once();
   [[nodiscard]] ServerJob read_job() const;
   void begin_generation();
@@ -55,7 +44,8 @@ class PmixSession : public Board {
   std::unique_ptr<PmixLibrary> library_;
   std::unique_ptr<PmixWatchdog> watchdog_;
   ServerJob job_;
-  /// Begins all keys of this process: what an earlier one of this rank put stays in the servers' and clients' stores.
+  /// Begins all keys of this process: values of an earlier process of this rank stay in the servers' and clients'
+  /// stores.
   std::string prefix_;
   int fences_ = 0;
   bool abandoned_ = false;

@@ -1,6 +1,6 @@
 /// The part of the PMIx client interface that mnlaunch uses, as the PMIx Standard's ABI has it since version 3
-/// (https://pmix.org): mnlaunch loads libpmix at run time and so builds where its headers are not.
-/// Names are those of <pmix.h> in a namespace of ours.
+/// (https://pmix.org). mnlaunch loads libpmix at run time and so builds without its headers. Names are those of
+/// <pmix.h> in a namespace of ours.
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kSlurmPmix = "slurm.pmix.";
 
-/// Whether the namespace is that of the Slurm step whose variables these are: they describe it whole.
+/// Whether the namespace belongs to the Slurm step of these variables, which then describe the namespace completely.
 bool is_own_step(const Signs& signs) {
   return signs.in_slurm_step &&
          signs.variables.get("PMIX_NAMESPACE") == std::optional(kSlurmPmix + step_name(signs.variables));
@@ -43,7 +43,7 @@ Placement place_by_server(const ServerJob& job) {
   return here;
 }
 
-/// What PMIx would say, from the variables of the launcher whose server it is.
+/// The placement that the PMIx server would give, from the variables of the launcher that owns the server.
 Placement place_by_its_variables(const Signs& signs) {
   const Variables& variables = signs.variables;
   Placement here = is_own_step(signs) ? placement_of_step(variables) : place_by_names(variables, kLauncherVariables);

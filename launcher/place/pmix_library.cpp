@@ -25,7 +25,7 @@ Function* symbol(void* handle, const char* name) {
 void* load_first(const std::vector<std::filesystem::path>& libraries) {
   std::string reasons;
   for (const auto& path : libraries) {
-    // RTLD_LOCAL keeps its symbols away from a libpmix that a plugin of ours might bring.
+    // RTLD_LOCAL hides the symbols from a second libpmix that a plugin might load.
     if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     reasons += std::string(reasons.empty() ? "" : "; ") + dlerror();
   }
@@ -44,7 +44,7 @@ std::vector<std::filesystem::path> pmix_libraries(const Variables& variables,
                                                   const std::vector<std::filesystem::path>& folders) {
   constexpr const char* kName = "libpmix.so.2";
   std::vector<std::filesystem::path> libraries;
-  // A private MPI (a module, a container, a Python wheel) brings the libpmix that speaks its server's language.
+  // A private MPI (a module, a container, a Python wheel) brings the libpmix that speaks its server's protocol.
   for (const char* folder : {"OMPI_LIBDIR_LOC", "OPAL_PREFIX", "PMIX_PREFIX"}) {
     const auto value = variables.get(folder);
     if (!value) continue;

@@ -1,4 +1,4 @@
-/// libpmix, loaded at run time, and what watches calls to it.
+/// libpmix, loaded at run time, and a watchdog for calls to it.
 #pragma once
 
 #include <atomic>
@@ -24,15 +24,14 @@ class PmixError : public Error {
   using Error::Error;
 };
 
-/// Where to look for libpmix: beside the MPI whose mpiexec started this, in `folders`, then where the dynamic loader
-/// looks.
+/// Paths to try for libpmix: beside the MPI of the mpiexec above, in `folders`, then by the dynamic loader.
 [[nodiscard]] std::vector<std::filesystem::path> pmix_libraries(const Variables& variables,
                                                                 const std::vector<std::filesystem::path>& folders = {});
 
-/// A directive that is on.
+/// A PMIx directive with the value true.
 [[nodiscard]] pmix::Info pmix_flag(const char* key);
 
-/// PMIx allocates values with malloc and leaves them to the caller.
+/// PMIx allocates values with malloc, and the caller frees them.
 struct FreeValue {
   void operator()(pmix::Value* value) const noexcept {
     if (value->type == pmix::kString) std::free(value->data.string);
@@ -42,9 +41,10 @@ struct FreeValue {
 };
 using OwnedValue = std::unique_ptr<pmix::Value, FreeValue>;
 
-/// The functions of libpmix, with this process's name in the job. Never unloaded: its thread may be on its way out.
+/// The functions of libpmix, and this process's name in the job. Never unloaded: a thread of libpmix may still be
+/// ending.
 struct PmixLibrary {
-  /// Loads the first of `libraries` that loads. Throws PmixError if none does, or if it lacks a function.
+  /// Loads the first of `libraries` that loads. Throws PmixError if none loads, or if a function is missing.
   explicit PmixLibrary(const std::vector<std::filesystem::path>& libraries);
 
   /// Throws PmixError that names `operation`.
@@ -65,7 +65,7 @@ struct PmixLibrary {
   pmix::Proc me{};
 };
 
-/// Ends the process if a call to libpmix, which waits without end for a server that hangs, takes too long.
+/// Ends the process if a call to libpmix takes too long: libpmix waits forever for a server that hangs.
 class PmixWatchdog {
  public:
   explicit PmixWatchdog(std::chrono::milliseconds patience) : patience_(patience), thread_([this] { watch(); }) {}
@@ -76,7 +76,7 @@ class PmixWatchdog {
   PmixWatchdog(const PmixWatchdog&) = delete;
   PmixWatchdog& operator=(const PmixWatchdog&) = delete;
 
-  /// A call that is watched for as long as this lives.
+  /// The watchdog watches a call from construction to destruction.
   class Call {
    public:
     explicit Call(PmixWatchdog& dog) : dog_(dog) { dog.deadline_ = Clock::now() + dog.patience_ + kMargin; }
@@ -85,7 +85,7 @@ class PmixWatchdog {
     Call& operator=(const Call&) = delete;
 
    private:
-    static constexpr std::chrono::seconds kMargin{2};  // a fence ends by itself, and then asks who is missing
+    static constexpr std::chrono::seconds kMargin{2};  // a fence times out by itself, and then finds the missing ranks
     PmixWatchdog& dog_;
   };
 
@@ -98,7 +98,7 @@ class PmixWatchdog {
   std::chrono::milliseconds patience_;
   std::atomic<Clock::time_point> deadline_ = Clock::time_point::max();
   std::atomic<bool> end_ = false;
-  std::thread thread_;  // last: it uses all the others
+  std::thread thread_;  // last: uses all other members
 };
 
 }  // namespace mn::launcher

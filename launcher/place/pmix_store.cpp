@@ -10,7 +10,7 @@
 namespace mn::launcher {
 namespace {
 
-/// The beginning of a file of locks, before a mark for each. Source: openpmix,
+/// The beginning of a file of locks; a mark for each lock follows. Source: openpmix,
 /// src/mca/gds/ds21/gds_ds21_lock_pthread.c.
 struct LocksHeader {
   std::size_t bytes;
@@ -24,9 +24,9 @@ bool free_locks(std::uintptr_t begin, std::size_t bytes) {
   const std::size_t end_of_marks = sizeof *header + header->count * sizeof(std::int32_t);
   if (header->bytes != bytes || end_of_marks > header->first_lock || header->first_lock >= bytes) return false;
   const std::span marks(reinterpret_cast<std::int32_t*>(begin + sizeof *header), header->count);
-  // Anything but 0 and 1 is another layout than this one: then nothing is written.
+  // A mark other than 0 and 1 means an unknown layout: nothing is written.
   if (!std::ranges::all_of(marks, [](std::int32_t mark) { return mark == 0 || mark == 1; })) return false;
-  // Other clients of the node read these marks meanwhile.
+  // Clients of the node may read the marks at any time.
   for (auto& mark : marks) __atomic_store_n(&mark, 0, __ATOMIC_SEQ_CST);
   return true;
 }

@@ -18,14 +18,14 @@ std::string read_of(pid_t process, const char* file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// What follows the name in the line "12 (name) S 7 …": fields from the third on. Empty if that can't be read.
+/// The fields behind the name in the line "12 (name) S 7 …", from the third on. Empty if the line can't be read.
 std::istringstream fields_after_name(pid_t process) {
   const std::string text = read_of(process, "stat");
   const std::size_t name_end = text.rfind(") ");
   return std::istringstream(name_end == std::string::npos ? "" : text.substr(name_end + 2));
 }
 
-/// A process that its parent forked, and that became no other program.
+/// Whether the parent forked the process, and the process has not become another program.
 bool is_copy_of_parent(pid_t process, pid_t parent) {
   const auto is_alike = [&](const char* file) { return read_of(process, file) == read_of(parent, file); };
   return parent > 0 && is_alike("cmdline") && is_alike("environ");
@@ -33,7 +33,7 @@ bool is_copy_of_parent(pid_t process, pid_t parent) {
 
 bool starts_ranks(const std::string& program) {
   constexpr std::string_view kStarters[] = {"mpiexec", "mpirun", "orted", "prterun", "prted", "hydra_pmi_proxy"};
-  // "slurmstepd: [12.0]"; a batch script's is "slurmstepd: [12.batch]".
+  // "slurmstepd: [12.0]" starts tasks; the process of a batch script is "slurmstepd: [12.batch]".
   const bool is_task =
       program.starts_with("slurmstepd: ") && program.find_first_of("0123456789", program.find('.')) < program.size();
   return is_task || std::ranges::find(kStarters, program) != std::end(kStarters);
@@ -78,7 +78,7 @@ std::optional<std::chrono::system_clock::time_point> begin_of(pid_t process) {
   std::string skipped;
   for (int number = 3; number < 22; ++number) fields >> skipped;
   double ticks = 0;
-  fields >> ticks;  // proc(5): the 22nd is the time since the boot
+  fields >> ticks;  // proc(5): field 22 is the start time in ticks since the boot
   timespec now{};
   if (!fields || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return std::nullopt;
   const auto tick_s = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));

@@ -27,8 +27,8 @@ std::string first_host_of_lsf(const std::string& file, const Variables& variable
   return "";
 }
 
-/// The step's nodes as SLURM_NODEID counts: by component where the job has several. SLURM_STEP_NODELIST then names
-/// those of all components of the step, but sorted.
+/// The step's nodes as SLURM_NODEID counts them: by component if the job has several components. SLURM_STEP_NODELIST
+/// then names the nodes of all components of the step, but sorted.
 std::vector<std::string> nodes_by_component(const Variables& variables) {
   const auto whole = expand_host_list(variables.get("SLURM_STEP_NODELIST").value_or(""));
   const int components = variables.number("SLURM_HET_SIZE").value_or(1);
@@ -39,7 +39,8 @@ std::vector<std::string> nodes_by_component(const Variables& variables) {
     auto list = variables.get("SLURM_JOB_NODELIST_HET_GROUP_" + number);
     if (!list) list = variables.get("SLURM_JOB_NODELIST_PACK_GROUP_" + number);  // Slurm 22.05's name for it
     const auto more = expand_host_list(list.value_or(""));
-    if (more == whole && static_cast<int>(whole.size()) == nodes_of_step(variables)) return whole;  // it alone
+    if (more == whole && static_cast<int>(whole.size()) == nodes_of_step(variables))
+      return whole;  // one component only
     // The step may have some of the job's components alone (srun --het-group=0,2).
     const auto is_of_step = [&](const std::string& node) { return std::ranges::find(whole, node) != whole.end(); };
     if (std::ranges::all_of(more, is_of_step)) nodes.insert(nodes.end(), more.begin(), more.end());
@@ -47,7 +48,7 @@ std::vector<std::string> nodes_by_component(const Variables& variables) {
   return nodes;
 }
 
-/// A node whose number cannot be right is led to the others by its name all the same, so that they learn of the error.
+/// A rank with a wrong node number still reaches its node's ranks by the node's name, so that they learn of the error.
 void correct_node(Placement& here, const Variables& variables) {
   const auto told = variables.get("SLURMD_NODENAME");
   const std::string name = told.value_or(host_name());
@@ -89,12 +90,12 @@ Placement placement_of_step(const Variables& variables) {
   const auto tasks = tasks_on_node(variables);
   const auto local = static_cast<std::size_t>(std::max(here.intra_rank, 0));
   const int rank = number_or_error(here, variables, "SLURM_PROCID");
-  // A variable of one number is more easily left over from another step than a list.
+  // A variable with one number is more easily left over from another step than a list.
   here.rank = here.intra_rank >= 0 && local < tasks.size() ? tasks[local] : rank;
   here.inter_size = nodes_of_step(variables);
   here.inter_rank = number_or_error(here, variables, "SLURM_NODEID");
   correct_node(here, variables);
-  // Without the list, a step of one node has all its tasks here.
+  // Without the list, a step on a single node has all its tasks here.
   const bool is_whole = tasks.empty() && here.inter_size == 1;
   here.intra_size = is_whole ? here.size : std::max(static_cast<int>(tasks.size()), 1);
   return here;

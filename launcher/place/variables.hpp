@@ -1,5 +1,4 @@
-/// A snapshot of environment variables: what the launchers outside of this process say. Pure functions take it
-/// instead of getenv().
+/// A snapshot of environment variables. Pure functions take it in place of getenv().
 #pragma once
 
 #include <map>
@@ -17,13 +16,15 @@ class Variables {
   explicit Variables(std::map<std::string, std::string> values) : values_(std::move(values)) {}
   [[nodiscard]] static Variables of_this_process();
 
-  /// The value; no value if the variable is unset or empty.
+  /// No value if the variable is unset or empty.
   [[nodiscard]] std::optional<std::string> get(const std::string& name) const;
-  /// The value as a whole number. Throws UsageError that names the variable if it is anything else.
+  /// The value as a whole number; no value if the variable is unset or empty. Throws UsageError that names the variable
+  /// if the text is no number.
   [[nodiscard]] std::optional<int> number(const std::string& name) const;
-  /// As number(), but the variable is needed: UsageError that names it and `owner` if it is unset.
+  /// The value as a whole number. Throws UsageError, with the name of the launcher `owner`, if the variable is unset or
+  /// no number.
   [[nodiscard]] int needed(const std::string& name, const std::string& owner) const;
-  /// get(), for the rules of mn/core/ranks.hpp. This must outlive it.
+  /// get() as a function, for the rules of mn/core/ranks.hpp. The object must outlive it.
   [[nodiscard]] VariableLookup lookup() const {
     return [this](const char* name) { return get(name); };
   }

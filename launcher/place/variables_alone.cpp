@@ -16,14 +16,14 @@ bool is_complete(const Variables& variables, const LauncherVariables& names) {
          variables.has(names.local_size);
 }
 
-/// Those of which most are set, among them the rank; null if no rank is set.
+/// The candidate with the most set variables, a rank among them; null if no rank is set.
 const LauncherVariables* find_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
-  // A launcher may set another one's rank for compatibility (PALS sets PMI_RANK), but not all of its variables.
+  // A launcher may set another launcher's rank for compatibility (PALS sets PMI_RANK), but not all of its variables.
   const auto count = [&](const LauncherVariables& names) {
     const auto has = [&](const char* name) { return variables.has(name) ? 1 : 0; };
     return has(names.rank) * (1 + has(names.size) + has(names.local_rank) + has(names.local_size));
   };
-  const auto most = std::ranges::max_element(candidates, {}, count);  // the first of them
+  const auto most = std::ranges::max_element(candidates, {}, count);  // the first maximum
   return count(*most) > 0 ? &*most : nullptr;
 }
 
@@ -32,7 +32,8 @@ bool is_one_of_one(const Variables& variables, const LauncherVariables& names) {
          variables.get(names.local_size).value_or("1") == "1";
 }
 
-/// Where two launchers contradict each other, one encloses the other, and their variables do not tell which.
+/// Two launchers with contradicting variables: the outer launcher's are stale, but nothing tells which launcher is
+/// inside.
 void reject_contradiction(const Placement& here, const Signs& signs) {
   if (!signs.in_slurm_step) return;
   const int rank = signs.variables.needed("SLURM_PROCID", "Slurm");
@@ -45,7 +46,7 @@ void reject_contradiction(const Placement& here, const Signs& signs) {
                    "without the other's variables (unset them before sbatch or srun)");
 }
 
-/// Where the launcher has no name for the job: what tells it from jobs of other users and of other allocations.
+/// For a launcher without a name for the job: a text unique among users and allocations.
 std::string name_of_job(const Variables& variables, const LauncherVariables& names) {
   std::string name = std::string("ranks by ") + names.launcher + " of user " + std::to_string(getuid());
   for (const char* batch : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID"}) {
@@ -82,13 +83,13 @@ Placement place_by_names(const Variables& variables, std::span<const LauncherVar
   here.job = variables.has(names->job) ? *variables.get(names->job) : name_of_job(variables, *names);
   if (is_one_of_one(variables, *names)) return here;
   if (!variables.has(names->local_rank) && !variables.has(names->local_size)) {
-    if (here.rank >= here.size) return here;  // it alone is wrong
+    if (here.rank >= here.size) return here;  // the rank alone is wrong
     throw NoLocalRanks(here.source + " does not tell which ranks share a node; set " + names->local_rank + " and " +
                        names->local_size + " on each rank, or start mnlaunch under srun or mpiexec");
   }
   here.intra_rank = number_or_error(here, variables, names->local_rank);
   here.intra_size = number_or_error(here, variables, names->local_size);
-  if (here.intra_size < here.size) here.inter_size = kNotKnown;  // it describes this rank's node only
+  if (here.intra_size < here.size) here.inter_size = kNotKnown;  // the variables describe this rank's node only
   return here;
 }
 

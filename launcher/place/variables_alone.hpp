@@ -1,5 +1,5 @@
-/// Launchers that only set variables (MVAPICH2, JSM, PALS), and others whose server cannot be reached: the table of
-/// their names is kLauncherVariables of mn/core/ranks.hpp.
+/// Launchers that only set variables (MVAPICH2, JSM, PALS), and launchers without a reachable server.
+/// kLauncherVariables of mn/core/ranks.hpp is the table of their names.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace mn::launcher {
 
-/// The launcher leaves open, on every rank, which of them share a node.
+/// On no rank do the variables tell which ranks share a node.
 class NoLocalRanks : public UsageError {
  public:
   using UsageError::UsageError;
@@ -20,17 +20,17 @@ class NoLocalRanks : public UsageError {
 
 [[nodiscard]] bool has_open_mpi_variables(const Signs& signs);
 [[nodiscard]] bool has_hydra_variables(const Signs& signs);
-/// Variables of any launcher of more than one rank.
+/// Variables of any launcher with more than one rank.
 [[nodiscard]] bool has_other_variables(const Signs& signs);
 
-/// The ranks of this node alone, unless it is the only one: inter_size is kNotKnown then. Throws UsageError, also where
-/// a Slurm step around says another rank.
+/// The placement by variables. If they describe a single node of several, inter_size is kNotKnown. Throws UsageError,
+/// also if an enclosing Slurm step gives a different rank.
 [[nodiscard]] Placement place_by_variables(const Signs& signs, const std::optional<ServerJob>&);
 
-/// The placement by the first of `candidates` whose variables are all set.
+/// The placement by the candidate with the most set variables.
 [[nodiscard]] Placement place_by_names(const Variables& variables, std::span<const LauncherVariables> candidates);
 
-/// Whether the names are all set, and tell that all ranks are on this node.
+/// Whether the variables are all set and put all ranks on this node.
 [[nodiscard]] bool describe_one_node(const Variables& variables, const LauncherVariables& names);
 
 }  // namespace mn::launcher

@@ -37,7 +37,7 @@ Finding doubled_rank(const std::vector<std::string>& hosts, int rank) {
           "start mnlaunch once for each rank, directly under its launcher, and unset what other launchers left"};
 }
 
-void note_absence(Absence& absence, const Part& missing, int rank) {
+void note_absence(AbsentRanks& absence, const Part& missing, int rank) {
   (missing.absence == Part::Absence::kLate ? absence.late : absence.ended).push_back(rank);
 }
 
@@ -47,7 +47,7 @@ void MissingRanks::add(Group& group, const std::string& host, const std::vector<
   all_.insert(all_.end(), ranks.begin(), ranks.end());
 }
 
-void MissingRanks::note(const std::string& host, const Absence& absence) {
+void MissingRanks::note(const std::string& host, const AbsentRanks& absence) {
   if (!absence.late.empty()) add(late_, host, absence.late);
   if (!absence.ended.empty()) add(ended_, host, absence.ended);
 }
@@ -58,12 +58,12 @@ void MissingRanks::note(const std::string& host, const Part& missing, const std:
     is_late_by_nodes_ = true;
   }
   if (missing.absence == Part::Absence::kEnded) add(ended_, host, ranks);
-  // Nothing is said of ranks behind a node that has ended, but no answer reaches them either.
+  // Ranks behind an ended node get no answer, but findings() names the ended node alone.
   if (missing.absence == Part::Absence::kCutOff) all_.insert(all_.end(), ranks.begin(), ranks.end());
 }
 
 Findings MissingRanks::findings(int size, std::chrono::milliseconds patience, const std::vector<int>& known) const {
-  // A leader that waits for a rank that has ended stops waiting for the others soon, so those may only seem late.
+  // A leader stops waiting for late ranks soon after a rank has ended, so late ranks may be well.
   if (!ended_.hosts.empty()) {
     return {about(ended_.hosts, known.empty() ? ended_.ranks : known, size,
                   "ended before the start, or sent what no mnlaunch sends",

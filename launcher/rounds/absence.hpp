@@ -1,4 +1,4 @@
-/// What is said of ranks that are missing.
+/// Findings about missing ranks.
 #pragma once
 
 #include <algorithm>
@@ -12,27 +12,27 @@
 
 namespace mn::launcher {
 
-/// Ranks that did not arrive in time. `hosts`: where they should run, as far as that is known. `is_by_nodes`: of whole
-/// nodes, whose first ranks alone may be missing.
+/// Ranks that did not arrive in time. `hosts`: the nodes of the ranks, if known. `is_by_nodes`: whole nodes are
+/// missing, perhaps because of their first ranks alone.
 [[nodiscard]] Finding late_ranks(const std::vector<std::string>& hosts, const std::vector<int>& ranks, int size,
                                  std::chrono::milliseconds patience, bool is_by_nodes = false);
 
-/// Several processes say that they are `rank`; `hosts`: where they run.
+/// Several processes claim to be `rank`. `hosts`: where the processes run.
 [[nodiscard]] Finding doubled_rank(const std::vector<std::string>& hosts, int rank);
 
-/// Adds a rank of a node whose part is missing.
-void note_absence(Absence& absence, const Part& missing, int rank);
+/// Adds the rank of a missing part of this node.
+void note_absence(AbsentRanks& absence, const Part& missing, int rank);
 
-/// Ranks that are missing from a round, as they are reported to the root.
+/// The ranks that miss a round, collected on the root.
 class MissingRanks {
  public:
-  /// A node's own list.
-  void note(const std::string& host, const Absence& absence);
-  /// A node that is missing itself, with its ranks as far as they are known.
+  /// Adds the missing ranks that a node reported.
+  void note(const std::string& host, const AbsentRanks& absence);
+  /// Adds a missing node, with its ranks if known.
   void note(const std::string& host, const Part& missing, const std::vector<int>& ranks);
-  /// Whether the rank was noted, so that no answer reaches it.
+  /// Whether `rank` misses the round: no answer reaches it.
   [[nodiscard]] bool has(int rank) const { return std::ranges::find(all_, rank) != all_.end(); }
-  /// Empty if nothing was noted. `known`: the numbers of all that are missing, where nodes could not tell them.
+  /// Empty if no rank is missing. `known`: numbers of all missing ranks; preferred to the nodes' own lists.
   [[nodiscard]] Findings findings(int size, std::chrono::milliseconds patience,
                                   const std::vector<int>& known = {}) const;
 
@@ -46,7 +46,7 @@ class MissingRanks {
   Group late_;
   bool is_late_by_nodes_ = false;
   Group ended_;
-  std::vector<int> all_;  ///< also those cut off by others, of which nothing is said
+  std::vector<int> all_;  ///< also ranks behind an ended node, which findings() does not name
 };
 
 }  // namespace mn::launcher

@@ -38,7 +38,7 @@ Decision decide(const Parts& reports, const Roster& roster, int size, std::chron
   }
   const Findings findings = missing.findings(size, patience);
   Decision decision{.verdict = {}, .speaker = roster.speaker(missing)};
-  // A failure that a rank reports comes before a rank that is missing: it may be why that is.
+  // A reported failure comes before a missing rank, because it may be the reason.
   if (!failures.empty()) {
     decision.verdict = verdict_of(failures);
   } else if (!findings.empty()) {
@@ -59,7 +59,7 @@ std::optional<Failure> failure_of(const Placement& here, const std::function<voi
 }
 
 Verdict verdict_of(const std::vector<Failure>& failures, int ranks) {
-  // The same on every rank that computes it, whatever the order of the reports.
+  // Independent of the order of reports, so every rank computes an equal verdict.
   const Failure& first = *std::ranges::min_element(failures, {}, &Failure::rank);
   const bool is_alike = std::ranges::all_of(failures, [&](const Failure& each) { return each.text == first.text; });
   const bool is_everyones = is_alike && first.rank == 0 && static_cast<int>(failures.size()) == ranks;
@@ -81,7 +81,7 @@ std::string Announcement::announce(Decision decision, const std::vector<int>& ra
   Decision sent = decision;
   const bool is_for_this_node = std::ranges::find(ranks_here, decision.speaker) != ranks_here.end();
   if (is_for_this_node) sent.verdict = without_text(sent.verdict);
-  // Kept whole here; other nodes need the text only where the speaker is theirs.
+  // The root keeps the text, and sends it to a speaker on a remote node only.
   decision_ = std::move(decision);
   return to_message(sent);
 }

@@ -19,7 +19,7 @@
 namespace mn::launcher {
 namespace {
 
-/// What is wrong with `options`, of a rank, beside those of rank `first`.
+/// What is wrong with a rank's `options` compared with the options of rank `first`.
 std::string difference(const std::vector<std::string>& options, int first, const std::vector<std::string>& of_first) {
   const auto lacks = [](const auto& words, const std::string& word) {
     return std::ranges::find(words, word) == words.end();
@@ -54,7 +54,7 @@ class ArrivalRound {
         .decide =
             [this](const Parts& reports) {
               if (const auto failure = failure_of(here_, [&] { decide(reports); })) {
-                roster_.start = Start();
+                roster_.start = ArrivalAnswer();
                 roster_.start.verdict = verdict_of({*failure});
               }
               has_start_ = true;
@@ -63,7 +63,7 @@ class ArrivalRound {
             },
         .split = [this](const std::string& answer, int local) { return to_message(share_of(answer, local)); }};
     const std::string share = exchange_.round(to_message(own), steps);
-    roster_.share = from_message<StartShare>(share, "the answer to this rank's arrival");
+    roster_.share = from_message<ArrivalShare>(share, "the answer to this rank's arrival");
     return std::move(roster_);
   }
 
@@ -72,7 +72,7 @@ class ArrivalRound {
     NodeArrival node;
     node.host = here_.hosts.empty() ? host_name() : here_.hosts[static_cast<std::size_t>(here_.inter_rank)];
     for (const auto& part : parts) {
-      // By the launcher's number on the node: a missing rank keeps its entry.
+      // Entries follow the launcher's numbers on the node; a missing rank keeps its entry.
       roster_.ranks_here.push_back(kNobody);
       const bool is_extra = roster_.ranks_here.size() > static_cast<std::size_t>(group_.intra_size);
       if (!part.bytes && !is_extra) {
@@ -89,7 +89,8 @@ class ArrivalRound {
       if (arrival.rank >= 0 && !arrival.failure && arrival.intra_size != here_.intra_size) {
         arrival.failure = miscounted(arrival);
       }
-      const bool stands_in = !here_.error.empty();  // for a first rank that comes late, and is not to blame
+      // If the leader has no sound position itself, it stands in for a late first rank: no duplicate is to blame.
+      const bool stands_in = !here_.error.empty();
       if (!arrival.position && !arrival.failure && !stands_in) arrival.failure = doubled(arrival.rank);
     }
     if (group_.nodes > 1) node.address = own_address(routed_interfaces(), addresses_of_own_name());
@@ -97,14 +98,14 @@ class ArrivalRound {
     return node;
   }
 
-  /// Whether each rank of the node has come twice, the second time as one that nobody waits for.
+  /// Whether each rank of the node has come twice, the second time uninvited.
   [[nodiscard]] bool is_twice(const std::vector<int>& ranks) const {
     const auto size = static_cast<std::ptrdiff_t>(group_.intra_size);
     return std::ssize(ranks) == 2 * size &&
            std::is_permutation(ranks.begin(), ranks.begin() + size, ranks.begin() + size);
   }
 
-  /// The failure of a rank whose place on the node another has taken.
+  /// The failure of a rank whose position on the node is taken.
   [[nodiscard]] Failure doubled(int rank) const {
     const std::string job = "another job of this name runs on this node at once; ";
     const std::string one =
@@ -113,7 +114,7 @@ class ArrivalRound {
     return {rank, host_name(), kExitCheckFailed, (has_second_job_ ? job : one) + kNameJobs};
   }
 
-  /// The failure of a rank that says another number of ranks of the node than the first of them.
+  /// The failure of a rank that counts more or fewer ranks on the node than the first rank.
   [[nodiscard]] Failure miscounted(const Arrival& arrival) const {
     const std::string counts = "it counts " + std::to_string(arrival.intra_size) + " ranks on this node, and rank " +
                                std::to_string(here_.rank) + " " + std::to_string(here_.intra_size);
@@ -122,7 +123,7 @@ class ArrivalRound {
   }
 
   void decide(const Parts& reports) {
-    Start& start = roster_.start;
+    ArrivalAnswer& start = roster_.start;
     std::vector<NodeArrival> nodes;
     std::vector<Failure> failures;
     MissingRanks missing;
@@ -156,7 +157,7 @@ class ArrivalRound {
     }
   }
 
-  /// The lowest rank of those that have arrived and are awaited. Where none of them has a sound number it is the root.
+  /// The lowest rank that has arrived and is awaited. The root, if no such rank has a sound number.
   int choose_speaker() {
     for (auto it = arrived_.lower_bound(0); it != arrived_.end(); ++it) {
       const auto& [node, arrival] = it->second;
@@ -168,7 +169,7 @@ class ArrivalRound {
     return here_.rank;
   }
 
-  /// Failures of the ranks whose options differ from those of rank `first`, which has arrived.
+  /// Failures of ranks with other options than rank `first`, which has arrived.
   [[nodiscard]] std::vector<Failure> other_options(int first) const {
     const auto& of_first = arrived_.find(first)->second.second.options;
     std::vector<Failure> failures;
@@ -191,13 +192,13 @@ class ArrivalRound {
     for (const auto& [rank, of_rank] : hosts) {
       if (of_rank.size() > 1) findings.push_back(doubled_rank(of_rank, rank));
     }
-    // Where one came twice, another is missing for that.
+    // A duplicated rank explains a missing one: report the duplicate only.
     if (findings.empty()) findings = missing.findings(here_.size, group_.patience, absent);
     if (findings.empty() && !absent.empty()) findings.push_back(late_ranks({}, absent, here_.size, group_.patience));
     return findings;
   }
 
-  /// Numbers nodes as ChainerMN does, by their lowest rank.
+  /// Numbers the nodes as ChainerMN does, by their lowest rank.
   void number() {
     std::vector<int> ids;
     std::vector<std::string> names;
@@ -214,7 +215,7 @@ class ArrivalRound {
   }
 
   void describe(const std::vector<NodeArrival>& nodes) {
-    Start& start = roster_.start;
+    ArrivalAnswer& start = roster_.start;
     start.master_port = port_of_job(here_.job, rank_.options.ports);
     if (!is_whole_) {
       start.inter_size = here_.inter_size;
@@ -234,10 +235,10 @@ class ArrivalRound {
     }
   }
 
-  /// Where rank 0 is, so that all nodes say the same without having heard of each other: what the user exported, else
-  /// the first host of the allocation, most often. The address is empty if nothing tells it.
+  /// MASTER_ADDR for nodes that cannot exchange it but must agree: the address that the user exported, else the first
+  /// host of the allocation, where rank 0 usually runs. Empty if neither is known.
   void guess_master() {
-    Start& start = roster_.start;
+    ArrivalAnswer& start = roster_.start;
     const Variables& variables = rank_.surroundings.variables;
     const bool has_rank_zero = std::ranges::find(roster_.ranks_here, 0) != roster_.ranks_here.end();
     if (variables.has("MASTER_ADDR")) {
@@ -253,17 +254,17 @@ class ArrivalRound {
                     "here; export MASTER_ADDR and MASTER_PORT, or give other ports with --ports");
   }
 
-  StartShare share_of(const std::string& answer, int local) {
-    // The root decides it; other leaders read it once, for all ranks of their node.
-    if (!has_start_) roster_.start = from_message<Start>(answer, "the answer to the nodes' arrival");
+  ArrivalShare share_of(const std::string& answer, int local) {
+    // The root decides; other leaders read the answer once for all ranks of their node.
+    if (!has_start_) roster_.start = from_message<ArrivalAnswer>(answer, "the answer to the nodes' arrival");
     has_start_ = true;
-    const Start& start = roster_.start;
+    const ArrivalAnswer& start = roster_.start;
     const int rank = roster_.ranks_here.at(static_cast<std::size_t>(local));
-    StartShare share;
+    ArrivalShare share;
     const Verdict& verdict = start.verdict;
     const bool is_speaker = group_.node == start.speaker_node && local == start.speaker_position;
     share.verdict = is_speaker || speaks_for_second_job(local) ? verdict : without_text(verdict);
-    if (verdict.exit_code != 0) return share;  // a job that does not start: its numbers are not complete
+    if (verdict.exit_code != 0) return share;  // the job does not start: the numbers are incomplete
     share.master = {start.master_address, start.master_port};
     const auto is_lower = [&](int other) { return other < rank; };
     share.numbers = {.intra_rank = static_cast<int>(std::ranges::count_if(roster_.ranks_here, is_lower)),
@@ -273,7 +274,7 @@ class ArrivalRound {
     return share;
   }
 
-  /// A second job has a line of its own, by its lowest rank.
+  /// A second job on the node prints a line, too, through its lowest rank.
   [[nodiscard]] bool speaks_for_second_job(int local) const {
     if (!has_second_job_ || local < group_.intra_size) return false;
     const auto lowest = std::min_element(roster_.ranks_here.begin() + group_.intra_size, roster_.ranks_here.end());
@@ -286,8 +287,8 @@ class ArrivalRound {
   const Placement& here_;
   const bool is_whole_;
   bool has_start_ = false;
-  bool has_second_job_ = false;                                  ///< on this leader's node
-  std::multimap<int, std::pair<std::size_t, Arrival>> arrived_;  ///< the root's: by rank, the node and what came
+  bool has_second_job_ = false;                                  ///< on this leader's node, each rank came twice
+  std::multimap<int, std::pair<std::size_t, Arrival>> arrived_;  ///< on the root: by rank, the node and the arrival
   Roster roster_;
 };
 

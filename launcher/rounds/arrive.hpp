@@ -1,4 +1,6 @@
-/// The first round of a job's launchers: who is here, on which node, and by which numbers.
+/// Round 1 of a start lists ranks, nodes and numbers. The root compares the options of all ranks,
+/// numbers the nodes by their lowest rank, and picks the rank that speaks; the answer brings each rank its final
+/// numbers.
 #pragma once
 
 #include <functional>
@@ -10,8 +12,8 @@
 
 namespace mn::launcher {
 
-/// Collective. `is_whole`: the exchange connects all ranks of the job. `prepare` completes what rank 0 says of itself;
-/// it may throw Error. Throws CutOff.
+/// Collective. `is_whole`: the exchange connects all ranks of the job. `prepare` adds rank 0's own facts to the
+/// arrival; it may throw Error. Throws CutOff.
 [[nodiscard]] Roster arrive(Exchange& exchange, const ThisRank& rank, bool is_whole,
                             const std::function<void(Arrival&)>& prepare);
 

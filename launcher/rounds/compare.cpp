@@ -1,14 +1,3 @@
-// The second round: each rank reports what it found, the leader of each node adds what it found about the node and
-// divides its cores and GPUs, and the root runs the checks over all of it.
-//
-// 1. All nodes read the clock when they are told that all ranks are here, and again when they report. Their clock is
-//    wrong as far as that cannot be explained by messages that took time: it is behind the root's if the first reading
-//    is earlier than what the root read before, and ahead if the second is later than what the root reads afterwards.
-// 2. Each node is tried by the one above it in the tree, and tries that one; the nodes next to the root try the address
-//    that rank 0's node gives itself, which programs get as MASTER_ADDR.
-//
-// Cost: exchange.hpp. Facts of a node are at most 16 KiB, of a rank with eight GPUs below 1 KiB: 12 MiB for 4,096 ranks
-// on 512 nodes, which the root reads once.
 #include "rounds/compare.hpp"
 
 #include <algorithm>
@@ -30,11 +19,11 @@ namespace {
 
 constexpr std::chrono::milliseconds kConnectPatience{2000};
 
-/// One node as its ranks reported it.
+/// The reports of a node's ranks.
 struct NodeShare {
   NodeFacts node;
-  std::vector<RankFacts> ranks;   ///< by rank
-  std::vector<Binding> bindings;  ///< the same
+  std::vector<RankFacts> ranks;   ///< by rank of the node
+  std::vector<Binding> bindings;  ///< by rank of the node
 };
 
 /// Divides the node's resources among its ranks.
@@ -42,7 +31,7 @@ void bind(NodeShare& share, const BindingOptions& options) {
   std::vector<RankResources> resources;
   for (const auto& rank : share.ranks) resources.push_back(rank.resources);
   share.bindings = bind_ranks(share.node.machine, resources, options);
-  // The checks judge what ranks are bound to, not what they were given.
+  // The checks judge the final CPUs of a rank, not the CPUs granted by the launcher.
   for (std::size_t i = 0; i < std::min(options.cpu_map.size(), share.ranks.size()); ++i) {
     share.ranks[i].resources.mask = options.cpu_map[i];
   }
@@ -59,7 +48,7 @@ class Comparison {
         sources_(sources) {}
 
   Outcome run() {
-    // (1): the first reading, before facts are collected, which may take seconds.
+    // (1): the first reading, before collecting facts, which may take seconds.
     const double time = unix_time();
     RankReport own;
     own.failure = failure_of(here_, [&] {
@@ -97,11 +86,11 @@ class Comparison {
     std::vector<Endpoint> endpoints;
     const auto add = [&](int node, const std::string& address) {
       const int port = roster_.start.ports.at(static_cast<std::size_t>(node));
-      if (port == 0) return;  // others have its ports: it has called this node
+      if (port == 0) return;  // other processes have the node's ports, and the node has called here
       nodes.push_back(node);
       endpoints.push_back({address, static_cast<std::uint16_t>(port)});
     };
-    // (2): the nodes below. That the node above can be reached, this node's own call has shown.
+    // (2): the nodes below. The link to the node above is proved by the exchange itself.
     for (const int child : kNodeTree.children_of(group_.node, group_.nodes)) {
       const auto addresses = group_.addresses(child);
       if (!addresses.empty()) add(child, addresses.front());
@@ -141,7 +130,7 @@ class Comparison {
       if (one.facts) facts.emplace_back(rank, std::move(*one.facts));
     }
     if (facts.size() < parts.size()) return;
-    // Connections come in any order; bindings are given in the order of ranks.
+    // Connections come in any order; bindings follow the order of ranks.
     std::ranges::sort(facts, {}, &std::pair<int, RankFacts>::first);
     for (auto& [rank, of_rank] : facts) share_.ranks.push_back(std::move(of_rank));
     bind(share_, rank_.binding_options());
@@ -179,7 +168,7 @@ class Comparison {
         continue;
       }
       auto report = from_message<NodeReport>(*reports[node].bytes, "the facts of " + host);
-      // A thousand reports are not kept beside what was read from them.
+      // Releases the bytes now: a thousand reports would double the memory.
       reports[node].bytes.reset();
       missing_.note(host, report.absence);
       failures.insert(failures.end(), report.failures.begin(), report.failures.end());
@@ -187,17 +176,17 @@ class Comparison {
       report.node.time = time_without_latency(report, now);
       add(job, job.numbers.empty() ? roster_.start.inter_ranks[node] : 0, std::move(report));
     }
-    // A rank's own error explains why others are missing, so it comes first.
+    // A rank's own error comes first: it may explain missing ranks.
     if (!failures.empty()) return verdict_of(failures);
     const Findings findings = missing_.findings(here_.size, group_.patience);
     if (!findings.empty()) return reject(findings, rank_.options);
     return launcher::decide(job, rank_.options, here_, rank_.program_exit);
   }
 
-  /// What the node's clock showed when the root's showed `answered_at`, as near to that as the readings allow.
+  /// The node's clock at the moment when the root's clock showed `answered_at`, as near as the readings tell.
   [[nodiscard]] double time_without_latency(const NodeReport& report, double now) const {
     const double begin = roster_.answered_at;
-    // (1): a message takes time in one direction only, so each reading bounds the error from one side.
+    // (1): a message delays in one direction only, so each reading bounds the error from one side.
     const double behind = std::min(report.node.time.value_or(begin) - begin, 0.0);
     const double ahead = std::max(report.sent_at - now, 0.0);
     return begin + behind + ahead;
@@ -226,8 +215,8 @@ class Comparison {
   const Placement& here_;
   const Roster& roster_;
   const FactSources& sources_;
-  NodeShare share_;       ///< a leader's
-  MissingRanks missing_;  ///< the root's
+  NodeShare share_;       ///< on leaders
+  MissingRanks missing_;  ///< on the root
   Announcement announcement_;
 };
 

@@ -1,4 +1,14 @@
-/// The comparison of a job's nodes, and the verdict whether it may start.
+/// Round 2 of a start: each rank reports its facts, the leader of each node adds the facts of the node and divides the
+/// node's cores and GPUs, and the root runs the checks over all nodes.
+///
+/// 1. Each node reads its clock twice: after round 1, and when it reports. A clock is behind the root's if the first
+///    reading is earlier than the root's reading before round 1's answer, and ahead if the second reading is later than
+///    the root's reading after the report: the time of a message cannot explain either.
+/// 2. Each node is tried by the node above in the tree, and tries that node. Nodes next to the root also try the address
+///    of rank 0's node, which programs get as MASTER_ADDR.
+///
+/// Cost: one round (exchange.hpp). A node's facts take at most 16 KiB, a rank's with eight GPUs below 1 KiB: the root
+/// reads 12 MiB for 4,096 ranks on 512 nodes.
 #pragma once
 
 #include <functional>
@@ -10,14 +20,15 @@
 
 namespace mn::launcher {
 
-/// Where facts come from: this machine, or what a test makes up. Both may throw Error.
+/// Where facts come from: this machine, or a test. Both functions may throw Error.
 struct FactSources {
   std::function<RankFacts()> of_rank;
-  std::function<NodeFacts()> of_node;  ///< on the first rank of the node, which adds the clock and failed connections
+  std::function<NodeFacts()> of_node;  ///< called on leaders; the round adds the clock and failed connections
 };
 [[nodiscard]] FactSources facts_of_this_machine(const ThisRank& rank);
 
-/// Collective over all ranks of the exchange, after arrive(). `rank.here` is what the roster says. Throws CutOff.
+/// Collective over all ranks of the exchange, after arrive(). `rank.here` must hold the roster's numbers. Throws
+/// CutOff.
 [[nodiscard]] Outcome compare_nodes(Exchange& exchange, const ThisRank& rank, const Roster& roster,
                                     const FactSources& sources);
 

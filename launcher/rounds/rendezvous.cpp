@@ -1,6 +1,10 @@
 #include "rounds/rendezvous.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <map>
+#include <string_view>
+#include <vector>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -9,7 +13,12 @@
 
 #include "exchange/munge.hpp"
 #include "exchange/node_tree.hpp"
+#include "place/layout.hpp"
+#include "place/pmix_launcher.hpp"
+#include "place/processes.hpp"
 #include "place/slurm.hpp"
+#include "rounds/absence.hpp"
+#include "rounds/verdict.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -20,7 +29,40 @@ constexpr const char* kKey = "key";
 constexpr const char* kKeyVariable = "MN_LAUNCH_KEY";
 constexpr std::chrono::milliseconds kMaxForANameServer{2000};
 
-/// This host's addresses with commas between them, the one that its name leads to first.
+/// Names that a PMIx server adds to the job's: a launcher on a single node may give several jobs one name.
+std::string names_of_server(const Variables& variables) {
+  std::string names;
+  for (const auto& [name, value] : variables.all()) {
+    if (name.starts_with("PMIX_SERVER_URI")) names += " " + value;
+  }
+  return names;
+}
+
+/// For a job without a name in its variables: the process that started the ranks of this node. LSB_JOBID names a batch
+/// job, which may start several jobs at once.
+std::string name_of_starter(const Placement& here, const Variables& variables) {
+  const auto* names = std::ranges::find(kLauncherVariables, here.source, &LauncherVariables::launcher);
+  if (names == std::end(kLauncherVariables)) return "";
+  if (variables.has(names->job) && names->job != std::string_view("LSB_JOBID")) return "";
+  return " of process " + std::to_string(starter_of_ranks(names->rank));
+}
+
+/// MN_LAUNCH_KEY, to be added to a job's name; may be empty.
+std::string key_of_user(const Variables& variables) {
+  const auto key = variables.get(kKeyVariable);
+  return key ? " " + *key : "";
+}
+
+/// A text known to all ranks of a Slurm step and hard to guess for other users: MN_LAUNCH_KEY, and the port of the
+/// step's srun.
+std::string secret_of_step(const Variables& variables) {
+  std::string text = key_of_user(variables);
+  // Each component of a heterogeneous step has its own port. SLURM_SRUN_COMM_PORT differs between ranks beyond 48 nodes.
+  if (!variables.has("SLURM_HET_SIZE")) text += " " + variables.get("SLURM_STEP_LAUNCHER_PORT").value_or("");
+  return text;
+}
+
+/// The host's addresses with commas between them, beginning with the address of the host's name.
 std::string own_addresses() {
   const auto interfaces = routed_interfaces();
   const std::string first = own_address(interfaces, addresses_of_own_name());
@@ -37,18 +79,22 @@ std::vector<int> neighbors_in_tree(const Group& group) {
   return nodes;
 }
 
-}  // namespace
-
-std::string key_of_user(const Variables& variables) {
-  const auto key = variables.get(kKeyVariable);
-  return key ? " " + *key : "";
+std::vector<int> first_ranks_of_nodes(const ServerJob& job) {
+  const auto layout = make_layout(job.node_ids, job.hosts);
+  std::vector<int> first;
+  for (int node = 0; node < layout.node_count(); ++node) first.push_back(layout.ranks_of(node).front());
+  return first;
 }
 
-std::string secret_of_step(const Variables& variables) {
-  std::string text = key_of_user(variables);
-  // Each component of a heterogeneous step has a port of its own. SLURM_SRUN_COMM_PORT would differ beyond 48 nodes.
-  if (!variables.has("SLURM_HET_SIZE")) text += " " + variables.get("SLURM_STEP_LAUNCHER_PORT").value_or("");
-  return text;
+/// The lowest rank that did arrive prints the line for all.
+[[noreturn]] void reject_absence(const std::vector<int>& missing, const ServerJob& job,
+                                 std::chrono::milliseconds patience) {
+  std::vector<std::string> hosts;
+  for (const int rank : missing) hosts.push_back(job.hosts[static_cast<std::size_t>(rank)]);
+  int speaker = 0;
+  while (std::ranges::find(missing, speaker) != missing.end()) ++speaker;
+  if (job.rank != speaker) throw CheckFailed("");
+  throw CheckFailed(to_line(late_ranks(hosts, missing, static_cast<int>(job.hosts.size()), patience)));
 }
 
 void reach_by_names(Group& group, const Placement& here, const Variables& variables) {
@@ -64,16 +110,50 @@ void reach_by_names(Group& group, const Placement& here, const Variables& variab
   group.keys = std::make_shared<MungeKeys>(job, variables.has(kKeyVariable));
 }
 
-void reach_by_board(Group& group, const Placement& here, const std::vector<int>& first_ranks, Board& board) {
+}  // namespace
+
+Group group_of(const Placement& here, const Variables& variables, const Options& options) {
+  Group group;
+  group.job = here.source + " " + here.job;
+  if (here.inter_size == 1 || here.inter_size == kNotKnown) group.job += names_of_server(variables);
+  group.intra_rank = here.intra_rank;
+  group.intra_size = here.intra_size;
+  group.node = here.inter_rank;
+  group.nodes = here.inter_size;
+  group.hosts = here.hosts;
+  group.ports = options.ports;
+  group.patience = std::chrono::seconds(options.timeout_s);
+  // A rank with an error waits at most 5 s for the ranks of its node to hear it; then it reports alone.
+  constexpr std::chrono::seconds kMaxToTellOthers{5};
+  if (!here.error.empty()) group.patience = std::min<std::chrono::milliseconds>(group.patience, kMaxToTellOthers);
+  return group;
+}
+
+void name_job_by_variables(Group& group, Placement& here, const Variables& variables) {
+  const std::string starter = name_of_starter(here, variables);
+  group.job += starter;
+  if (here.inter_size == 1) here.job += starter;  // on several nodes MASTER_PORT follows from the job's name alone
+  if (is_by_slurm(here)) {
+    group.job += secret_of_step(variables);
+  } else {
+    group.job += key_of_user(variables);
+    here.job += key_of_user(variables);
+  }
+}
+
+void meet_on_board(Group& group, const Placement& here, const ServerJob& job, Board& board) {
   if (here.intra_rank == 0) {
     board.put(kAddresses, own_addresses());
     board.put(kHost, here.hosts[static_cast<std::size_t>(here.inter_rank)]);
   }
   // Only processes of this job can read the board.
   if (here.rank == 0) board.put(kKey, to_hex(random_key()));
-  // All put before anyone reads; ranks that are not leaders only take part in the fence.
-  board.fence();
-  if (here.intra_rank != 0) return;
+  try {
+    board.fence();
+  } catch (const FenceTimeout& timeout) {
+    reject_absence(timeout.missing(), job, group.patience);
+  }
+  if (here.intra_rank != 0) return;  // only leaders connect to other nodes
   const auto needed = [&](int rank, const char* key) {
     if (auto text = board.get(rank, key)) return *text;
     throw CommError("the launcher's server has lost what rank " + std::to_string(rank) +
@@ -83,6 +163,7 @@ void reach_by_board(Group& group, const Placement& here, const std::vector<int>&
   if (!key) throw CommError("the launcher's server has changed what rank 0 told it; start the job again");
   group.keys = std::make_shared<SharedKey>(*key);
   group.secret = to_hex(*key);
+  const auto first_ranks = first_ranks_of_nodes(job);
   std::map<int, std::vector<std::string>> addresses;
   for (const int node : neighbors_in_tree(group)) {
     const int rank = first_ranks[static_cast<std::size_t>(node)];
@@ -91,6 +172,24 @@ void reach_by_board(Group& group, const Placement& here, const std::vector<int>&
     group.hosts[static_cast<std::size_t>(node)] = needed(rank, kHost);
   }
   group.addresses = [addresses](int node) { return addresses.at(node); };
+}
+
+std::string meet_by_variables(Group& group, const Placement& here, const Variables& variables,
+                              const std::string& why_silent) {
+  if (is_by_slurm(here) && !here.hosts.empty()) {
+    reach_by_names(group, here, variables);
+    return "";
+  }
+  group.node = 0;
+  group.nodes = 1;
+  group.hosts = {host_name()};
+  return why_silent.empty() ? here.source + " does not tell where the other nodes are" : why_silent;
+}
+
+void lead_if_nobody_does(Group& group, const Placement& here) {
+  if (group.intra_rank != kNobody || has_leader(group)) return;
+  group.intra_rank = 0;
+  if (group.intra_size < 1) group.intra_size = std::max(here.size, 1);
 }
 
 std::string master_elsewhere(const Variables& variables) {

@@ -1,9 +1,9 @@
-/// How the nodes of a job learn where to reach each other, before they exchange anything themselves.
+/// The rendezvous of a job's ranks: from a rank's placement to its group, with addresses and keys for the exchange.
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include "cli/options.hpp"
 #include "exchange/group.hpp"
 #include "place/board.hpp"
 #include "place/placement.hpp"
@@ -11,22 +11,29 @@
 
 namespace mn::launcher {
 
-/// MN_LAUNCH_KEY, as it is added to the name of a job that variables alone describe; may be empty.
-[[nodiscard]] std::string key_of_user(const Variables& variables);
+/// The group of the rank `here`, as yet without a way to other nodes.
+[[nodiscard]] Group group_of(const Placement& here, const Variables& variables, const Options& options);
 
-/// What all ranks of a Slurm step know and other users can hardly guess, to be added to the job's name: MN_LAUNCH_KEY,
-/// and the port of its srun.
-[[nodiscard]] std::string secret_of_step(const Variables& variables);
+/// For a job that variables alone describe: makes the job's name unique among jobs with equal variables, and hard to
+/// guess for other users.
+void name_job_by_variables(Group& group, Placement& here, const Variables& variables);
 
-/// By the names that Slurm gives the nodes of a step, with keys that munge seals.
-void reach_by_names(Group& group, const Placement& here, const Variables& variables);
+/// Finds other nodes by addresses on the server's board: the first rank of each node puts them there, and rank 0 a key.
+/// Collective over all ranks of the job. Throws CheckFailed if ranks are missing, CommError, and errors of the board.
+void meet_on_board(Group& group, const Placement& here, const ServerJob& job, Board& board);
 
-/// By addresses that the first rank of each node puts on the server's board, with a key that rank 0 puts there.
-/// `first_ranks`: by node. Collective over all ranks of the job. Throws CommError, and what the board throws.
-void reach_by_board(Group& group, const Placement& here, const std::vector<int>& first_ranks, Board& board);
+/// Finds other nodes by Slurm's names for them, with keys that munge seals, and returns an empty text. Under a launcher
+/// without such names, the group becomes the ranks of this node, and the text says why: `why_silent`, unless it is
+/// empty.
+[[nodiscard]] std::string meet_by_variables(Group& group, const Placement& here, const Variables& variables,
+                                            const std::string& why_silent);
 
-/// What is wrong with the MASTER_ADDR that nodes get which do not hear of each other, for a line of rank 0, whose
-/// `variables` these are; else empty.
+/// On a node without a first rank, a rank without a sound position becomes the first: all ranks call the first rank,
+/// and so learn of the error.
+void lead_if_nobody_does(Group& group, const Placement& here);
+
+/// For a line of rank 0, if nodes do not hear of each other: the fault of the MASTER_ADDR on other nodes, or an empty
+/// text. `variables`: rank 0's.
 [[nodiscard]] std::string master_elsewhere(const Variables& variables);
 
 }  // namespace mn::launcher

@@ -1,4 +1,4 @@
-/// What a job's launchers know of each other after the first round.
+/// The members of a job, as a rank knows them after round 1.
 #pragma once
 
 #include <string>
@@ -10,28 +10,27 @@
 
 namespace mn::launcher {
 
-/// What is known after the round.
 struct Roster {
-  StartShare share;  ///< this rank's; without an exit code, all ranks are here
-  Start start;       ///< known to leaders
-  /// For a leader: the ranks of its node, as the launcher numbers them within it.
+  ArrivalShare share;   ///< of this rank; without an exit code, all ranks are here
+  ArrivalAnswer start;  ///< on leaders
+  /// On leaders: the ranks of the node, in the launcher's order.
   std::vector<int> ranks_here;
-  /// For the root: all ranks' nodes, numbered by their lowest rank. Where the launcher connects a node's ranks only, it
-  /// is a layout of these, and `numbers` are their ranks.
+  /// On the root: the node of every rank, numbered by lowest rank. If the exchange connects the ranks of a single node
+  /// of several, the layout counts these ranks from 0, and `numbers` holds their real numbers.
   Layout layout;
   std::vector<int> numbers;
-  /// For the root: the nodes' names, as the launcher numbers nodes.
+  /// On the root: the nodes' names, in the launcher's order.
   std::vector<std::string> hosts;
-  double answered_at = 0;  ///< for the root: when it had heard of all ranks, in seconds since the epoch
+  double answered_at = 0;  ///< on the root: when it had heard of all ranks, in seconds since the epoch
 
-  /// On the root: the rank that prints what it decides, the lowest that is there.
+  /// On the root: the lowest rank that is not missing; it prints the verdict.
   [[nodiscard]] int speaker(const MissingRanks& missing) const {
     int i = 0;
     const auto number = [&] { return numbers.empty() ? i : numbers[static_cast<std::size_t>(i)]; };
-    while (missing.has(number())) ++i;  // the root's own is there
+    while (missing.has(number())) ++i;  // ends: the root itself is never missing
     return number();
   }
-  /// On the root: the ranks of what the launcher calls `node`.
+  /// On the root: the ranks of the node with the launcher's number `node`.
   [[nodiscard]] std::vector<int> ranks_of(std::size_t node) const {
     return numbers.empty() ? layout.ranks_of(start.inter_ranks[node]) : numbers;
   }

@@ -6,8 +6,8 @@
 #include "facts/json_fields.hpp"
 
 namespace mn::launcher {
-// One list of fields for each message, for writing and reading alike. A field that is not needed may be missing: it is
-// then what a new message has.
+// A list of fields for each message serves writing and reading. An absent field keeps the message's default, unless it
+// is needed.
 using json_fields::kNeeded;
 using json_fields::Of;
 
@@ -18,13 +18,13 @@ void list_fields(Of<Failure> auto& failure, auto visitor) {
   visitor("text", failure.text);
 }
 
-void list_fields(Of<Absence> auto& absence, auto visitor) {
+void list_fields(Of<AbsentRanks> auto& absence, auto visitor) {
   visitor("late", absence.late);
   visitor("ended", absence.ended);
 }
 
 void list_fields(Of<Verdict> auto& verdict, auto visitor) {
-  visitor("exit_code", verdict.exit_code, kNeeded);  // 0, which an absent one would be, lets the job start
+  visitor("exit_code", verdict.exit_code, kNeeded);  // an absent code would read as 0 and start the job
   visitor("output", verdict.output);
   visitor("complaints", verdict.complaints);
   visitor("report", verdict.report);
@@ -36,7 +36,7 @@ void list_fields(Of<Decision> auto& decision, auto visitor) {
 }
 
 void list_fields(Of<Arrival> auto& arrival, auto visitor) {
-  visitor("rank", arrival.rank, kNeeded);  // without it the root could not say who is here
+  visitor("rank", arrival.rank, kNeeded);  // the root counts ranks by it
   visitor("intra_size", arrival.intra_size);
   visitor("master_port", arrival.master_port);
   visitor("marker", arrival.marker);
@@ -53,7 +53,7 @@ void list_fields(Of<NodeArrival> auto& arrival, auto visitor) {
   visitor("port", arrival.port);
 }
 
-void list_fields(Of<Start> auto& start, auto visitor) {
+void list_fields(Of<ArrivalAnswer> auto& start, auto visitor) {
   visitor("verdict", start.verdict, kNeeded);
   visitor("speaker_node", start.speaker_node);
   visitor("speaker_position", start.speaker_position);
@@ -73,7 +73,7 @@ void list_fields(Of<NodeNumbers> auto& numbers, auto visitor) {
   visitor("inter_size", numbers.inter_size);
 }
 
-void list_fields(Of<StartShare> auto& share, auto visitor) {
+void list_fields(Of<ArrivalShare> auto& share, auto visitor) {
   visitor("verdict", share.verdict, kNeeded);
   visitor("master_address", share.master.address);
   visitor("master_port", share.master.port);
@@ -81,7 +81,7 @@ void list_fields(Of<StartShare> auto& share, auto visitor) {
 }
 
 void list_fields(Of<Binding> auto& binding, auto visitor) {
-  // Without these a rank would start unbound, beside others that have its GPU and cores.
+  // Without these fields a rank would start unbound, on GPUs and cores of its neighbors.
   visitor("gpu", binding.gpu, kNeeded);
   visitor("cpus", binding.cpus, kNeeded);
   visitor("cores", binding.cores, kNeeded);
@@ -105,7 +105,7 @@ void list_fields(Of<NodeReport> auto& report, auto visitor) {
   visitor("absence", report.absence);
 }
 
-// The answer of round 2 goes to leaders as a Decision; a rank gets its own binding alone.
+// Leaders get the answer of round 2 as a Decision; a rank gets its own binding alone.
 void list_fields(Of<VerdictShare> auto& share, auto visitor) {
   visitor("verdict", share.verdict, kNeeded);
   visitor("binding", share.binding, kNeeded);
@@ -135,12 +135,12 @@ Message from_message(std::string_view bytes, const std::string& what) {
   return message;
 }
 
-// Those that travel by themselves; the others are fields of these.
+// Messages; the structs above without an instance are fields of messages.
 template std::string to_message(const Decision&);
 template std::string to_message(const Arrival&);
 template std::string to_message(const NodeArrival&);
-template std::string to_message(const Start&);
-template std::string to_message(const StartShare&);
+template std::string to_message(const ArrivalAnswer&);
+template std::string to_message(const ArrivalShare&);
 template std::string to_message(const RankReport&);
 template std::string to_message(const NodeReport&);
 template std::string to_message(const VerdictShare&);
@@ -149,8 +149,8 @@ template std::string to_message(const Readiness&);
 template Decision from_message(std::string_view, const std::string&);
 template Arrival from_message(std::string_view, const std::string&);
 template NodeArrival from_message(std::string_view, const std::string&);
-template Start from_message(std::string_view, const std::string&);
-template StartShare from_message(std::string_view, const std::string&);
+template ArrivalAnswer from_message(std::string_view, const std::string&);
+template ArrivalShare from_message(std::string_view, const std::string&);
 template RankReport from_message(std::string_view, const std::string&);
 template NodeReport from_message(std::string_view, const std::string&);
 template VerdictShare from_message(std::string_view, const std::string&);

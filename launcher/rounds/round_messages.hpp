@@ -1,4 +1,4 @@
-/// What ranks, leaders and the root tell each other in the rounds of the comparison, as CBOR.
+/// Messages of the rounds between ranks, leaders and the root, as CBOR.
 #pragma once
 
 #include <optional>
@@ -21,89 +21,89 @@ struct Failure {
   std::string text;
 };
 
-/// Ranks of a node that are missing from a round; -1 for each whose number is not known yet.
-struct Absence {
-  std::vector<int> late;   ///< they did not come in time
-  std::vector<int> ended;  ///< they came, and ended
+/// The ranks of a node that miss a round; -1 for a rank whose number is unknown.
+struct AbsentRanks {
+  std::vector<int> late;   ///< did not come in time
+  std::vector<int> ended;  ///< came, and ended
 };
 
-/// What the root decided.
+/// The root's answer in rounds 2 and 3.
 struct Decision {
   Verdict verdict;
-  int speaker = 0;  ///< the rank that prints it
+  int speaker = 0;  ///< the rank that prints the verdict
 };
 
 // Round 1: who is here.
 
 struct Arrival {
   int rank = kNobody;
-  int intra_size = 1;                ///< as this rank's launcher tells it
-  std::optional<int> master_port;    ///< rank 0's
-  std::string marker;                ///< rank 0's: name of a file in its output folder; empty: none
+  int intra_size = 1;                ///< ranks on the node, by this rank's launcher
+  std::optional<int> master_port;    ///< rank 0's MASTER_PORT
+  std::string marker;                ///< of rank 0: name of a file in its output folder; empty: none
   std::vector<std::string> options;  ///< words_of_all_ranks()
-  std::optional<Failure> failure;    ///< why there is no more
-  std::optional<int> position;       ///< on its node, as its leader counts; none for one that nobody waits for
+  std::optional<Failure> failure;    ///< why the rank cannot go on
+  std::optional<int> position;       ///< position on the node, by its leader; no value for an uninvited rank
 };
 
 struct NodeArrival {
   std::string host;
-  std::vector<Arrival> ranks;  ///< those that came
-  Absence absence;
-  std::string address;  ///< by which other nodes reach this one, as it says itself
+  std::vector<Arrival> ranks;  ///< of the ranks that came
+  AbsentRanks absence;
+  std::string address;  ///< the node's own address for other nodes
   int port = 0;         ///< port of the leader's listener
 };
 
-/// The root's answer.
-struct Start {
+/// The root's answer to leaders.
+struct ArrivalAnswer {
   Verdict verdict;
-  int speaker_node = 0;      ///< the launcher's number of it
-  int speaker_position = 0;  ///< there: several may say that they are one rank, and only one may speak
+  int speaker_node = 0;      ///< the launcher's number of the speaker's node
+  int speaker_position = 0;  ///< position there: several ranks may have the speaker's number, and only one may speak
   int inter_size = 1;
   std::vector<int> inter_ranks;  ///< by the launcher's number of the node
-  std::vector<int> ports;        ///< ports of the leaders' listeners
+  std::vector<int> ports;        ///< ports of the leaders' listeners, by node
   std::string master_address;
   int master_port = 0;
   int master_node = 0;  ///< the launcher's number of rank 0's node
   std::string marker;
 };
 
-/// A leader's to a rank of its node.
-struct StartShare {
+/// A leader's answer to a rank of its node.
+struct ArrivalShare {
   Verdict verdict;
   Master master;
   NodeNumbers numbers;
 };
 
-// Round 2: what everyone found, and whether the job may start. The answer is a Decision.
+// Round 2: facts, and whether the job may start. The root answers with a Decision.
 
 struct RankReport {
   std::optional<RankFacts> facts;
-  std::optional<Failure> failure;  ///< why there are none
+  std::optional<Failure> failure;  ///< why there are no facts
 };
 
 struct NodeReport {
   NodeFacts node;
   double sent_at = 0;             ///< seconds since the epoch, by the node's clock
-  std::vector<RankFacts> ranks;   ///< by rank
-  std::vector<Binding> bindings;  ///< the same
-  std::vector<Failure> failures;  ///< if there are any, the rest is incomplete
-  Absence absence;                ///< the same
+  std::vector<RankFacts> ranks;   ///< by rank of the node
+  std::vector<Binding> bindings;  ///< by rank of the node
+  std::vector<Failure> failures;  ///< not empty: all else is incomplete
+  AbsentRanks absence;            ///< not empty: all else is incomplete
 };
 
-/// A leader's to a rank of its node.
+/// A leader's answer to a rank of its node.
 struct VerdictShare {
   Verdict verdict;
   Binding binding;
 };
 
-// Round 3: whether everyone could prepare the start. The answer is a Decision.
+// Round 3: whether every rank could prepare its start. The root answers with a Decision.
 
 struct Readiness {
   std::vector<Failure> failures;
-  Absence absence;
+  AbsentRanks absence;
 };
 
-/// For the structs above, and for Verdict. from_message throws DataError that begins with `what`.
+/// For the structs above, and for Verdict. from_message throws DataError; its text begins with `what`.
 template <typename Message>
 [[nodiscard]] std::string to_message(const Message& message);
 template <typename Message>

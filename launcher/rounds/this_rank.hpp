@@ -1,4 +1,4 @@
-/// What a rank knows before the first round, and what all ranks decide.
+/// What a rank knows before round 1, and the outcome of round 2.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ namespace mn::launcher {
 struct ThisRank {
   const Options& options;
   Surroundings surroundings;
-  int program_exit = 0;  ///< exit code where there is no program to run
+  int program_exit = 0;  ///< exit code if the program cannot be run
   Placement here;
 
   [[nodiscard]] bool is_compared() const { return options.check != CheckLevel::kOff || options.doctor; }
-  /// On a single machine without a scheduler nobody could ask for more GPUs: its ranks share them, with a warning.
+  /// On a single machine without a scheduler nobody could ask for more GPUs: the ranks share GPUs, with a warning.
   [[nodiscard]] bool may_share_gpus() const {
     return options.oversubscribe_gpu || (here.inter_size == 1 && !is_by_slurm(here));
   }
@@ -32,7 +32,7 @@ struct Outcome {
   Master master;
   Binding binding;
   std::vector<VisibleGpu> gpus;
-  Verdict verdict;  ///< its text only on the rank that prints it
+  Verdict verdict;  ///< with its text only on the speaker
 };
 
 }  // namespace mn::launcher

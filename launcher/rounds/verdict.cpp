@@ -14,9 +14,9 @@
 namespace mn::launcher {
 namespace {
 
-constexpr const char* kBefore = "mnlaunch: ";  ///< a line's words
+constexpr const char* kBefore = "mnlaunch: ";  ///< begins each line
 
-/// By rank.
+/// The table of --show, by rank.
 nlohmann::json rows_of(const JobFacts& job, const Options& options, const Placement& here) {
   auto rows = nlohmann::json::array();
   for (int node = 0; node < job.layout.node_count(); ++node) {
@@ -40,7 +40,7 @@ nlohmann::json rows_of(const JobFacts& job, const Options& options, const Placem
   return rows;
 }
 
-/// The kind of GPU by which the self test judges; empty: none is known.
+/// The kind of GPU by which the self test judges; empty: unknown.
 std::string first_gpu(const JobFacts& job) {
   for (const auto& node : job.nodes) {
     if (has_gpus(node)) return node.driver->gpus.front().name.value_or("");
@@ -48,7 +48,8 @@ std::string first_gpu(const JobFacts& job) {
   return "";
 }
 
-/// Gbit/s of the fastest active InfiniBand or RoCE port of the node where that is the slowest; 0: a node has none.
+/// Gbit/s of the fastest active InfiniBand or RoCE port of a node, minimum over the nodes; 0 if a node has no such
+/// port.
 double slowest_fabric(const JobFacts& job) {
   double slowest = std::numeric_limits<double>::max();
   for (const auto& node : job.nodes) {
@@ -66,7 +67,7 @@ bool is_missing_everywhere(const JobFacts& job) {
   return std::ranges::all_of(job.nodes, [](const NodeFacts& node) { return !node.program.error.empty(); });
 }
 
-/// Where some nodes lack the program, all other findings may follow from that.
+/// On a node that lacks the program, all further findings may follow from the lack.
 void keep_cause(const JobFacts& job, Findings& findings) {
   const auto lacks_program = [](const NodeFacts& node) { return !node.program.error.empty(); };
   const auto is_program = [](const Finding& finding) { return finding.check == "program"; };
@@ -74,7 +75,7 @@ void keep_cause(const JobFacts& job, Findings& findings) {
   std::erase_if(findings, [&](const Finding& finding) { return !is_program(finding); });
 }
 
-/// By host, the numbers of its GPUs' errors.
+/// By host, the numbers of its GPUs' hardware errors.
 nlohmann::json xids_of(const JobFacts& job) {
   auto xids = nlohmann::json::object();
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
@@ -93,7 +94,7 @@ nlohmann::json hosts_without_kernel_log(const JobFacts& job) {
   return hosts;
 }
 
-/// What the self test (selftest/doctor_report.hpp) needs to know of the nodes.
+/// Facts of the nodes for the self test (selftest/doctor_report.hpp).
 void add_facts_for_doctor(nlohmann::json& document, const JobFacts& job, const Options& options) {
   document["gpu"] = first_gpu(job);
   document["fabric_gbit_s"] = slowest_fabric(job);
@@ -137,7 +138,7 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
   append(findings, check_cpu_map(job, options.cpu_map.size()));
   keep_cause(job, findings);
   verdict.exit_code = exit_code_of(findings, options.check);
-  // If the nodes are not compared, rank 0's alone warns.
+  // Of nodes that are not compared, rank 0's alone prints warnings.
   const bool has_rank_zero = job.number(0) == 0;
   if (!has_rank_zero && verdict.exit_code == 0) findings.clear();
 
@@ -150,9 +151,9 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
     document["placement"] = rows_of(job, options, here);
     add_facts_for_doctor(document, job, options);
     verdict.report = json_text(document);
-    // The self test prints one report of it all, unless it can't even start as one job.
+    // The self test prints the report, unless the findings keep it from starting as one job.
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
-    // Its report has the findings too: printed here, they would come twice.
+    // The self test's report has the findings, too: printed here, they would come twice.
     if (verdict.exit_code == 0) return verdict;
   }
   if (options.json && has_rank_zero && (options.show || !findings.empty())) {

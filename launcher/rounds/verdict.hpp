@@ -1,4 +1,4 @@
-/// Whether a job may start, and what its rank 0 prints.
+/// Whether a job may start, and the text for the speaker to print.
 #pragma once
 
 #include <string>
@@ -13,29 +13,25 @@
 
 namespace mn::launcher {
 
-/// The job must not start. An empty text: another rank says why.
+/// The job must not start. With an empty text the speaker is a different rank.
 class CheckFailed : public Error {
  public:
-  explicit CheckFailed(const std::string& what, bool on_all_ranks = false) : Error(what), on_all_ranks_(on_all_ranks) {}
+  using Error::Error;
   [[nodiscard]] int exit_code() const noexcept override { return kExitCheckFailed; }
-  [[nodiscard]] bool on_all_ranks() const noexcept override { return on_all_ranks_; }
-
- private:
-  bool on_all_ranks_;
 };
 
 struct Verdict {
   int exit_code = 0;       ///< 0: go; 78: a failed check; 126 or 127: there is no program to run
   std::string output;      ///< for standard output: the table, or a JSON document
-  std::string complaints;  ///< for standard error: one line for each finding
-  std::string report;      ///< with --doctor: findings and placement as JSON, for the self test to print with its own
+  std::string complaints;  ///< for standard error: a line for each finding
+  std::string report;      ///< with --doctor: findings and placement as JSON, for the self test's report
 };
 
 /// The verdict on a job that cannot start because of `findings`.
 [[nodiscard]] Verdict reject(const Findings& findings, const Options& options);
 
-/// `here`: of the rank that decides. `program_exit` is the exit code of a shell that could not run the program. It
-/// becomes the verdict's where no node can run it.
+/// Runs the checks. `here`: the placement of the rank that decides. `program_exit`: exit code of a shell that cannot
+/// run the program; becomes the verdict's if no node can run it.
 [[nodiscard]] Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit);
 
 }  // namespace mn::launcher

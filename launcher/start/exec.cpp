@@ -14,7 +14,7 @@
 namespace mn::launcher {
 void replace_process(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                      const Variables& environment) {
-  // exec drops what is still in the buffers.
+  // exec would drop the text in the buffers.
   std::cout.flush();
   std::cerr.flush();
   std::fflush(nullptr);

@@ -11,7 +11,7 @@ void set_if_unset(Variables& variables, const char* name, const std::string& val
   if (!variables.has(name)) variables.set(name, value);
 }
 
-/// ROCm takes names of GPUs; HIP, and programs that read CUDA's variable, count what is left.
+/// ROCm takes names of GPUs. HIP, and programs with CUDA's variable, count the GPUs left by ROCm.
 void show_amd_gpus(Variables& variables, const std::string& list) {
   std::string numbers = "0";
   for (int i = 1; i <= std::ranges::count(list, ','); ++i) numbers += "," + std::to_string(i);
@@ -20,7 +20,7 @@ void show_amd_gpus(Variables& variables, const std::string& list) {
   if (variables.has("CUDA_VISIBLE_DEVICES")) variables.set("CUDA_VISIBLE_DEVICES", numbers);
 }
 
-/// torch.distributed's names and ours. For torch, a rank that is alone is a node of its own.
+/// torch.distributed's numbers and mn's. Torch takes a rank with `alone` for a node of its own.
 void add_numbers(Variables& variables, const Placement& here, bool alone) {
   set_number(variables, "RANK", here.rank);
   set_number(variables, "WORLD_SIZE", here.size);
@@ -58,7 +58,7 @@ void add_devices(Variables& variables, const Equipment& equipment) {
 
 void add_network(Variables& variables, const Equipment& equipment) {
   if (!equipment.route.empty()) {
-    // Left alone, both guess: Gloo takes what the host's name resolves to, NCCL the first of several interfaces.
+    // Without a setting, Gloo takes the address of the host's name, and NCCL the first of several interfaces.
     set_if_unset(variables, "GLOO_SOCKET_IFNAME", equipment.route);
     set_if_unset(variables, "NCCL_SOCKET_IFNAME", "=" + equipment.route);
   }

@@ -1,4 +1,4 @@
-/// The variables that mnlaunch sets for any program: torch.distributed's and ours.
+/// The variables that mnlaunch exports to the program: torch.distributed's and mn's.
 #pragma once
 
 #include <optional>
@@ -9,23 +9,23 @@
 
 namespace mn::launcher {
 
-/// What this rank computes with.
+/// The devices of a rank.
 struct Equipment {
   std::string device = "cpu";                  ///< or cuda:K
-  std::optional<std::string> visible_devices;  ///< CUDA_ or ROCR_VISIBLE_DEVICES; no value: as it is
+  std::optional<std::string> visible_devices;  ///< value of CUDA_ or ROCR_VISIBLE_DEVICES; no value: unchanged
   bool has_amd_gpu = false;
-  bool is_alone = false;  ///< sees no other rank's GPU: for torch, a node of its own
+  bool is_alone = false;  ///< no other rank's GPU is visible: for torch, the rank is a node of its own
   int threads = 1;
   bool bind_threads = false;
-  std::string nic;       ///< the nearest network card; empty: none
-  std::string nic_port;  ///< "mlx5_0:1", for UCX and NCCL to use alone; empty: they choose
-  std::string route;     ///< the interface by which the nodes reach each other: "eth0"; empty: libraries choose
+  std::string nic;       ///< nearest network card; empty: none
+  std::string nic_port;  ///< "mlx5_0:1": the only port for UCX and NCCL; empty: they choose
+  std::string route;     ///< interface between the nodes: "eth0"; empty: libraries choose
 };
 
-/// Threads for a rank with `cores` cores, one of `ranks` on a node whose cgroups grant `quota` CPUs (cpu_quota()).
+/// Threads for a rank with `cores` cores, on a node with `ranks` ranks whose cgroups grant `quota` CPUs (cpu_quota()).
 [[nodiscard]] int threads_within(int cores, int ranks, double quota);
 
-/// Adds the exports to `variables`. Those of OpenMP, UCX, NCCL and Gloo only where they are unset.
+/// Adds the exports to `variables`. Variables of OpenMP, UCX, NCCL and Gloo keep a value that is set.
 void add_exports(Variables& variables, const Placement& here, const Master& master, const Equipment& equipment);
 
 }  // namespace mn::launcher

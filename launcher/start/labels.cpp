@@ -23,16 +23,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kMaxAfterEnd{2000};  ///< others may write without end
+constexpr std::chrono::milliseconds kMaxAfterEnd{2000};  ///< processes that the program left may write forever
 constexpr int kPollMs = 100;
 
-/// 0, or the error because of which the rest of the text is lost.
+/// Returns 0, or the error by which the rest of the text is lost.
 int write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t bytes = write(file, text.data(), text.size());
     if (bytes >= 0) {
       text.remove_prefix(static_cast<std::size_t>(bytes));
-    } else if (errno == EAGAIN) {  // the stream's owner does not want it to block
+    } else if (errno == EAGAIN) {  // the stream does not block
       pollfd writable{file, POLLOUT, 0};
       poll(&writable, 1, -1);
     } else if (errno != EINTR) {
@@ -42,13 +42,13 @@ int write_all(int file, std::string_view text) {
   return 0;
 }
 
-/// One of the program's streams.
+/// A stream of the program, on its way to the launcher's stream.
 class Stream {
  public:
   Stream(int from, int to, const std::string& label) : from_(from), to_(to), label_(label) {}
 
-  [[nodiscard]] int file() const noexcept { return from_; }  ///< negative: it has ended
-  /// Passes on what there is.
+  [[nodiscard]] int file() const noexcept { return from_; }  ///< negative: the stream has ended
+  /// Passes on the text that is there.
   void pump() {
     std::array<char, 1 << 16> piece;
     const ssize_t bytes = read(from_, piece.data(), piece.size());
@@ -80,7 +80,7 @@ class Stream {
   }
   void pass_on(const std::string& text) {
     const int error = write_all(to_, text);
-    if (error == EPIPE) end();  // its reader has gone: the program learns that when it writes again
+    if (error == EPIPE) end();  // the reader has gone: the program's next write fails
     if (error == 0 || error == EPIPE || std::exchange(has_complained_, true)) return;
     const std::string name = to_ == STDOUT_FILENO ? "output" : "error";
     write_all(STDERR_FILENO,
@@ -93,7 +93,7 @@ class Stream {
   int from_;
   int to_;
   const std::string& label_;
-  std::string rest_;  ///< a line that has not ended
+  std::string rest_;  ///< a line without an end
   bool has_complained_ = false;
 };
 using Streams = std::array<Stream, 2>;
@@ -111,7 +111,7 @@ Pipe make_pipe() {
 
 bool are_open(const Streams& streams) { return streams[0].file() >= 0 || streams[1].file() >= 0; }
 
-/// False if nothing came in that time.
+/// False if no text came in time.
 bool copy_for(int milliseconds, Streams& streams) {
   std::array<pollfd, 2> readable = {pollfd{streams[0].file(), POLLIN, 0}, pollfd{streams[1].file(), POLLIN, 0}};
   if (poll(readable.data(), readable.size(), milliseconds) <= 0) return false;
@@ -121,7 +121,7 @@ bool copy_for(int milliseconds, Streams& streams) {
   return true;
 }
 
-/// Copies until the program has ended, and what it wrote before.
+/// Copies until the program has ended, and then the rest of its text.
 void copy_until_end(pid_t program, Streams& streams) {
   siginfo_t ended{};
   while (ended.si_pid == 0) {
@@ -131,7 +131,7 @@ void copy_until_end(pid_t program, Streams& streams) {
   for (const auto begin = Clock::now(); copy_for(0, streams) && Clock::now() < begin + kMaxAfterEnd;) continue;
 }
 
-/// Processes that the program left behind may write on, as they could without --label: another process passes that on.
+/// Processes left behind by the program may write on, as without --label: a fork of this process copies their output.
 void leave_copier(Streams& streams) {
   if (!are_open(streams) || fork() != 0) return;
   pass_no_signals();
@@ -143,7 +143,7 @@ void leave_copier(Streams& streams) {
   int status = 0;
   while (waitpid(program, &status, 0) < 0 && errno == EINTR) continue;
   if (WIFSIGNALED(status)) {
-    const rlimit no_core{0, 0};  // the program has left one
+    const rlimit no_core{0, 0};  // the program has left a core already
     setrlimit(RLIMIT_CORE, &no_core);
     std::signal(WTERMSIG(status), SIG_DFL);
     raise(WTERMSIG(status));

@@ -1,18 +1,18 @@
 /// --label: each line of output begins with the rank.
 ///
-/// The program then is a child of this process, which stands between its output and the launcher's streams until it has
-/// ended; for processes that it leaves behind, another one does so further on. Signals reach the program once
-/// (pass_signals.hpp). This process ends as the program does: with its exit status, or by its signal. If this process
-/// is killed, so is the program. It is not the program that stays: slurmstepd kills what it finds at the end of the
-/// last task, and would kill a copier with the last lines.
+/// mnlaunch stays as the program's parent and copies the program's output to the launcher's streams; a fork copies on
+/// for processes that outlive the program. Signals reach the program once (pass_signals.hpp). mnlaunch ends as the
+/// program does, by exit status or signal; if mnlaunch is killed, the program is killed, too. The roles are not
+/// exchanged, because slurmstepd kills all processes at the end of the last task, and would kill a copier with the last
+/// lines.
 #pragma once
 
 #include <string>
 
 namespace mn::launcher {
 
-/// Forks. Returns in the child, which is to become the program; the parent never returns. A line is what ends with \n
-/// or \r, or 64 KiB without either. Throws Error.
+/// Forks. Returns in the child, which becomes the program; the parent never returns. A line ends with \n or \r, or
+/// after 64 KiB. Throws Error.
 void label_output(const std::string& label);
 
 }  // namespace mn::launcher

@@ -34,16 +34,16 @@ Fd open_to_append(const fs::path& path) {
   return file;
 }
 
-/// The lock stays with the program. A rank that finds another program's lock does not empty the file, which that one is
-/// writing. On a file system without locks each rank takes itself for the only writer.
+/// The lock stays with the program. A file locked by another program is being written, so it is not emptied. On a file
+/// system without locks, each rank counts as the only writer.
 bool is_only_writer(const Fd& file) {
   const bool is_only = flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
   flock(file.get(), LOCK_SH | LOCK_NB);
   return is_only;
 }
 
-/// Steps that begin together may end before the first of them comes here. Two seconds: one as they may start in another
-/// order, one as the time of change is taken without its fraction.
+/// Concurrent steps may end before their first step comes here. 2 s slack: 1 s for start order, 1 s because mtime is
+/// compared in whole seconds.
 bool has_changed_since(const Fd& file, TimePoint begin) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || status.st_size == 0) return false;
@@ -51,7 +51,7 @@ bool has_changed_since(const Fd& file, TimePoint begin) {
 }
 
 void empty(const Fd& file) {
-  // What has no length, such as /dev/null, is empty already.
+  // A file without a length, such as /dev/null, is empty already.
   if (ftruncate(file.get(), 0) != 0 && errno != EINVAL) throw Error(with_errno("--output: cannot empty a file", errno));
 }
 
@@ -59,7 +59,7 @@ void empty(const Fd& file) {
 
 bool appends(const std::string& pattern, bool append, const Variables& variables) {
   const std::string restarts = variables.get("SLURM_RESTART_COUNT").value_or("0");
-  // Slurm's highest numbers are for steps that no srun started, such as the shell of salloc.
+  // Slurm's highest numbers are for steps without srun, such as the shell of salloc.
   constexpr unsigned long kFirstSpecialStep = 0xfffffff0;
   const unsigned long step = std::strtoul(step_of_job(variables).c_str(), nullptr, 10);
   return append || !names_ranks(pattern) || std::atoi(restarts.c_str()) > 0 || (step > 0 && step < kFirstSpecialStep);

@@ -1,9 +1,9 @@
-// A signal to all processes of the rank reaches the program too, and must not be passed on; one to this process alone
-// must be. A witness, a child that does nothing else, tells them apart: it gets what all get.
+// A signal to all processes of the rank reaches the program anyway; a signal to this process alone must be passed on.
+// A witness, a child without work, tells them apart: it gets the signals to all processes.
 //
 //   this process's handler   notes the signal in a pipe
-//   the witness's handler    notes it there too, as witnessed
-//   the witness              reads the pipe, waits a moment for more notes, and passes on what it has not witnessed
+//   the witness's handler    notes it in the pipe as witnessed
+//   the witness              reads the pipe, waits a moment for more notes, and passes on signals without a witness
 #include "start/pass_signals.hpp"
 
 #include <array>
@@ -30,14 +30,14 @@ constexpr std::chrono::milliseconds kMoment{500};
 constexpr int kWitnessed = 0x80;
 
 volatile std::sig_atomic_t program_pid = 0;
-volatile std::sig_atomic_t notes = -1;  ///< the pipe's end
-volatile std::sig_atomic_t mark = 0;    ///< the witness's: kWitnessed
+volatile std::sig_atomic_t notes = -1;  ///< write end of the pipe
+volatile std::sig_atomic_t mark = 0;    ///< kWitnessed in the witness
 std::array<struct sigaction, kPassedOn.size()> former_actions;
 
 void note_signal(int signal) {
   const int saved_errno = errno;
   const auto note = static_cast<unsigned char>(signal | mark);
-  // Without a witness, better twice than not at all.
+  // Without a witness, a signal that comes twice is better than a lost signal.
   if (write(static_cast<int>(notes), &note, 1) != 1) kill(static_cast<pid_t>(program_pid), signal);
   errno = saved_errno;
 }
@@ -49,7 +49,7 @@ void handle_signals() {
   for (std::size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &action, &former_actions[i]);
 }
 
-/// Notes that come within a moment; at least one.
+/// All notes within a moment; at least one.
 std::string notes_of_a_moment(int pipe) {
   std::string bytes(4096, '\0');
   while (read(pipe, bytes.data(), 1) < 0 && errno == EINTR) continue;
@@ -65,7 +65,7 @@ std::string notes_of_a_moment(int pipe) {
   if (getppid() != parent) _exit(0);
   dup2(pipe, STDIN_FILENO);
   dup2(static_cast<int>(notes), STDOUT_FILENO);
-  close_from(STDERR_FILENO);  // nobody waits for the end of what this process holds
+  close_from(STDERR_FILENO);  // no reader waits for the end of this process's copies
   notes = STDOUT_FILENO;
   mark = kWitnessed;
   handle_signals();

@@ -7,13 +7,12 @@
 
 namespace mn::launcher {
 
-/// From here on `program` gets each signal to this process once, be it sent to this process alone or to all processes
-/// of the rank, by a terminal, a launcher or a batch system: at once, or one process after the other within half a
-/// second, by which the others come later. Forks a process, which ends with this one. Call it with all signals blocked;
-/// `mask` is what both processes have blocked afterwards. Throws Error.
+/// From now on `program` gets each signal to this process once, whether a terminal, launcher or batch system sends it
+/// to this process alone or, at once or within half a second, to all processes of the rank. Forks a process that ends
+/// with this one. Call it with all signals blocked; afterwards both processes have `mask` blocked. Throws Error.
 void pass_signals_on(pid_t program, const sigset_t& mask);
 
-/// From here on signals do to this process what they did before.
+/// Restores the former actions of the signals in this process.
 void pass_no_signals();
 
 }  // namespace mn::launcher

@@ -1,8 +1,7 @@
-/// The start of the program, once the checks have passed.
+/// The last step of a start, once all ranks have agreed: exports, bindings, output, exec.
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "rounds/this_rank.hpp"
@@ -11,20 +10,16 @@
 
 namespace mn::launcher {
 
-/// The program of the self test, beside mnlaunch.
-inline constexpr const char* kSelfTest = "mnlaunch-selftest";
-[[nodiscard]] std::string path_of_self_test();
-
-/// What is ready for the start.
-struct Prepared {
+/// What a rank keeps between the last round and exec.
+struct PreparedStart {
   std::optional<OutputFiles> output;
   std::vector<KeptLink> links;
 };
 
-/// Binds this process and opens its output: all of the start that can fail on one rank alone. Throws Error.
-[[nodiscard]] Prepared prepare_start(const ThisRank& rank, const Outcome& outcome);
+/// Binds the process and opens output files: each step of a start that can fail on a single rank. Throws Error.
+[[nodiscard]] PreparedStart prepare_start(const ThisRank& rank, const Outcome& outcome);
 
-/// Exports variables and becomes the program, or with --doctor the self test. Throws Error.
-[[noreturn]] void start(const ThisRank& rank, const Outcome& outcome, const Prepared& prepared);
+/// Exports variables and becomes the program or, with --doctor, the self test. Throws Error.
+[[noreturn]] void start(const ThisRank& rank, const Outcome& outcome, const PreparedStart& prepared);
 
 }  // namespace mn::launcher

@@ -17,7 +17,7 @@ std::string name_of(const Peer& peer, const Group& group, const Roster& roster) 
   return "the first rank on host " + group.hosts[static_cast<std::size_t>(node)];
 }
 
-/// Whether this rank reports the loss of the peer: of those below it, and one rank that of the root.
+/// Whether this rank reports the loss of the peer: of peers below, and on a single rank, of the root.
 bool reports(const Peer& peer, const Group& group) {
   if (peer.kind != Peer::Kind::kUp) return true;
   return group.nodes > 1 ? group.is_leader() && group.node == 1 : group.intra_rank == 1;

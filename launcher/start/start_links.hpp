@@ -1,5 +1,5 @@
-/// What stays of the exchange in the program: the connections by whose end mn::Job notices ranks that die before MPI is
-/// up (mn/job/start_watch.hpp).
+/// Connections of the exchange that the program inherits: by their end, mn::Job notices ranks that die before MPI is up
+/// (mn/job/start_watch.hpp).
 #pragma once
 
 #include <utility>
@@ -14,7 +14,7 @@
 
 namespace mn::launcher {
 
-/// A connection that exec closes, unless it is left open.
+/// A connection closed by exec, unless leave_links() leaves it open.
 struct KeptLink {
   Fd socket;
   StartLink link;
@@ -23,8 +23,8 @@ struct KeptLink {
 /// Duplicates of all connections of this rank.
 [[nodiscard]] std::vector<KeptLink> keep_links(const Exchange& exchange, const Roster& roster);
 
-/// Leaves them open in the program that is about to be started with `variables`, which may be a script that starts
-/// another with mn::Job.
+/// Leaves the connections open in the program, which is started with `variables`. The program may be a script that
+/// starts a program with mn::Job.
 void leave_links(const std::vector<KeptLink>& links, Variables& variables);
 
 }  // namespace mn::launcher

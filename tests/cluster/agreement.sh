@@ -146,7 +146,7 @@ try_way() {
     MN_LAUNCH_TIMEOUT=3 run sh -c '[ "$N" != "$1" ] || exec "$2"; exec "$0" true' "$mnlaunch" "$victim" "$PWD/stay_away"
     # Where a process has spoken to its server and one has not, mpiexec ends all when the first leaves.
     if [[ $way = mpiexec || $way = Open* ]]; then [ "${exits%% *}" = 78 ] || fail "$way, $name: $exits: $(cat out err)"; else ends "$all" "$alone"; fi
-    one_line 'error \[tasks\] vn2: .*ranks? .*of 4 did not arrive in 3 s[;,] |error \[tasks\] .*not all ranks arrived|rank 3 on vn2: the first rank of this node did not arrive in 3 s; '
+    one_line 'error \[tasks\] vn2: .*ranks? .*of 4 did not arrive in 3 s[;,] |error \[tasks\] all nodes: some ranks of 4 did not arrive|rank 3 on vn2: the first rank of this node did not arrive in 3 s; '
   done
 
   name='cores'
