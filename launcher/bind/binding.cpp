@@ -26,7 +26,7 @@ class Matching {
 
  private:
   bool augment(std::size_t rank) {
-    // A free GPU before one that another rank would have to yield: rank i of equal ranks gets GPU i.
+    // A free GPU before a taken one: rank i of equal ranks gets GPU i.
     for (const auto& gpu : wishes_[rank]) {
       if (owner_.try_emplace(gpu, rank).second) return true;
     }
@@ -48,7 +48,7 @@ bool is_near(const Machine& machine, const VisibleGpu& gpu, const CpuSet& mask) 
   return slot != nullptr && !intersection(slot->near, mask).empty();
 }
 
-/// The rank's GPUs, those near its mask first: matters where the scheduler gave ranks different masks.
+/// The rank's GPUs, the GPUs near its mask first: matters if the scheduler gave ranks different masks.
 std::vector<std::vector<std::string>> wishes_of(const Machine& machine, const std::vector<RankResources>& ranks) {
   std::vector<std::vector<std::string>> wishes;
   for (const auto& rank : ranks) {
@@ -89,7 +89,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   }
   for (std::size_t i = 0; oversubscribe && i < ranks.size(); ++i) {
     if (bindings[i].gpu >= 0 || wishes[i].empty()) continue;
-    // The first of the least used: ranks spread evenly, and near GPUs come first among equals.
+    // The first of the least used GPUs: ranks spread evenly, and near GPUs win among equals.
     const auto& least = *std::ranges::min_element(wishes[i], {}, [&](const auto& uuid) { return users[uuid]; });
     bindings[i].gpu = index_of(ranks[i], least);
     ++users[least];
@@ -103,7 +103,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   for (auto& binding : bindings) binding.gpus_are_shared = are_shared;
 }
 
-/// Cores that `mask` reaches, each cut to it.
+/// The cores that `mask` reaches, each with its CPUs inside the mask.
 std::vector<Core> cores_within(const Machine& machine, const CpuSet& mask) {
   std::vector<Core> cores;
   for (const auto& core : machine.cores) {
@@ -118,13 +118,13 @@ const GpuSlot* slot_of_rank(const Machine& machine, const RankResources& rank, c
 }
 
 int package_near(const std::vector<Core>& cores, const CpuSet& near) {
-  // Facts come from other ranks: a core may have no CPU.
+  // Facts come from other processes: a core may have no CPU.
   const auto is_near = [&](const Core& core) { return !core.cpus.empty() && near.contains(*core.cpus.begin()); };
   const auto found = std::ranges::find_if(cores, is_near);
   return found == cores.end() ? -1 : found->package;
 }
 
-/// Divides `cores` equally among the ranks of `group`; the remainder stays for the system.
+/// Divides `cores` equally among the ranks of `group`; a remainder stays for the system.
 void divide_cores(const Machine& machine, const std::vector<Core>& cores, const std::vector<RankResources>& ranks,
                   const std::vector<std::size_t>& group, std::vector<Binding>& bindings) {
   const std::size_t quota = cores.size() / group.size();
@@ -138,9 +138,10 @@ void divide_cores(const Machine& machine, const std::vector<Core>& cores, const 
       bindings[rank].cpus.insert(cores[c].cpus.begin(), cores[c].cpus.end());
     }
   };
-  // They hold the whole mask until here.
+  // Until here a rank holds the whole mask.
   for (const std::size_t rank : group) bindings[rank].cpus.clear();
-  // All ranks take the nearest cores before any rank takes farther ones: the same NUMA node, the same package, any.
+  // All ranks take the nearest cores before any rank takes farther cores: first of the NUMA node, then of the package,
+  // then any.
   for (const std::size_t rank : group) {
     if (const GpuSlot* gpu = slot_of_rank(machine, ranks[rank], bindings[rank])) {
       take(rank, [&](const Core& core) { return gpu->near.contains(*core.cpus.begin()); });
@@ -162,12 +163,12 @@ void assign_cores(const Machine& machine, const std::vector<RankResources>& rank
     bindings[i].cpus = ranks[i].mask;
     groups[ranks[i].mask].push_back(i);
   }
-  // Ranks with one mask share it; ranks that the scheduler gave masks of their own divide nothing.
+  // Ranks with equal masks divide them; a rank with a mask of its own keeps it.
   for (const auto& [mask, group] : groups) {
     const auto cores = cores_within(machine, mask);
     const std::size_t share = std::max<std::size_t>(1, cores.size() / group.size());
     for (const std::size_t rank : group) bindings[rank].cores = static_cast<int>(share);
-    // With fewer cores than ranks the kernel's scheduler does better than any fixed share.
+    // With fewer cores than ranks the kernel's scheduler does better than a fixed share.
     if (bind && group.size() > 1 && cores.size() >= group.size()) divide_cores(machine, cores, ranks, group, bindings);
   }
 }
@@ -179,7 +180,7 @@ void apply_cpu_map(const Machine& machine, const std::vector<CpuSet>& map, std::
   }
 }
 
-/// A card at the same NUMA node as `cpus`, else in the same package; null if there is none.
+/// A card at the NUMA node of `cpus`, else in their package; null if there is none.
 const Nic* nearest_nic(const Machine& machine, const CpuSet& cpus) {
   const auto is_near = [&](const Nic& nic) { return !intersection(nic.near, cpus).empty(); };
   const int package = package_near(machine.cores, cpus);

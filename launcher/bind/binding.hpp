@@ -1,9 +1,8 @@
-/// Which GPU, cores and network card each rank of a node gets.
+/// Divides the GPUs, cores and network cards of a node among its ranks.
 ///
-/// 1. A pure function: every rank of the node computes the same bindings.
-/// 2. GPUs: a maximum matching between ranks and the GPUs that each can see. None is used twice while another is free.
-/// 3. Cores: ranks with equal masks divide them equally, near their GPUs first. A mask that the scheduler made for one
-///    rank stays.
+/// 1. A pure function: equal arguments give equal bindings, whoever computes them.
+/// 2. GPUs: a maximum matching between ranks and visible GPUs. No GPU is used twice while another is free.
+/// 3. Cores: ranks with equal masks divide them equally, near their GPUs first. A mask of a single rank stays.
 ///
 /// Cost: O(ranks x GPUs) for each rank in the worst case. Source: Kuhn's algorithm for bipartite matching.
 #pragma once
@@ -18,36 +17,36 @@ namespace mn::launcher {
 
 struct VisibleGpu {
   std::string uuid;    ///< GPU-…, or MIG-… of an instance
-  std::string bus_id;  ///< as normal_bus_id() spells it
+  std::string bus_id;  ///< spelled by normal_bus_id()
   bool is_amd = false;
   friend bool operator==(const VisibleGpu&, const VisibleGpu&) = default;
 };
 
-/// What one rank brings along.
+/// Resources that the launcher gave a rank.
 struct RankResources {
-  CpuSet mask;                   ///< CPUs that it may run on
-  std::vector<VisibleGpu> gpus;  ///< in the order in which CUDA numbers them for it
+  CpuSet mask;                   ///< CPUs that the rank may run on
+  std::vector<VisibleGpu> gpus;  ///< in CUDA's order for the rank
   friend bool operator==(const RankResources&, const RankResources&) = default;
 };
 
 struct BindingOptions {
   bool bind_cores = true;
   bool oversubscribe_gpu = false;
-  std::vector<CpuSet> cpu_map = {};  ///< CPUs of the node's first rank, second, …; ranks beyond it are bound as without
+  /// CPUs of the node's first rank, second, …; later ranks are bound as without a map.
+  std::vector<CpuSet> cpu_map = {};
 };
 
 struct Binding {
   int gpu = -1;                  ///< index into the rank's visible GPUs; -1: none
-  CpuSet cpus;                   ///< what to run on; the mask, where it is not narrowed
-  int cores = 1;                 ///< cores among them that are this rank's share
+  CpuSet cpus;                   ///< CPUs to run on; the whole mask if it is not divided
+  int cores = 1;                 ///< this rank's share of cores among `cpus`
   std::string nic;               ///< empty: none
-  bool shares_gpu = false;       ///< another rank of the node uses the same GPU
-  bool gpus_are_shared = false;  ///< that holds for some rank of the node
+  bool shares_gpu = false;       ///< another rank of the node uses this GPU
+  bool gpus_are_shared = false;  ///< ranks of the node share GPUs
   bool sees_alone = false;       ///< no other rank of the node can see any of its GPUs
 };
 
-/// Element i is for the node's i-th rank. A rank that can see GPUs but gets none (more ranks than GPUs, and no
-/// oversubscription) has gpu -1.
+/// Element i is for the node's i-th rank. With more ranks than GPUs and no oversubscription, gpu is -1 for some ranks.
 [[nodiscard]] std::vector<Binding> bind_ranks(const Machine& machine, const std::vector<RankResources>& ranks,
                                               const BindingOptions& options);
 

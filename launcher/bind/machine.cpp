@@ -27,7 +27,7 @@ Topology load(const std::string& xml_file) {
   if (!xml_file.empty() && hwloc_topology_set_xml(raw, xml_file.c_str()) != 0) {
     throw Error("hwloc cannot read the topology " + xml_file);
   }
-  // It would look for X servers, by a name that a dead name server holds up.
+  // The component "gl" would look for X servers, and wait for a dead name server.
   hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "gl");
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   if (hwloc_topology_load(raw) != 0) throw Error("hwloc cannot load the topology " + xml_file);
@@ -70,7 +70,7 @@ int depth_of(hwloc_obj_t object) {
   return depth;
 }
 
-/// Number of objects above both: the larger, the shorter the way between them.
+/// Number of common ancestors: the larger, the shorter the way between `a` and `b`.
 int shared_ancestors(hwloc_obj_t a, hwloc_obj_t b) {
   int depth_a = depth_of(a);
   int depth_b = depth_of(b);
@@ -88,7 +88,7 @@ int shared_ancestors(hwloc_obj_t a, hwloc_obj_t b) {
 
 std::vector<Core> read_cores(hwloc_topology_t topology) {
   std::vector<Core> cores;
-  // Machines that hide their cores (some virtual ones) have at least hardware threads.
+  // Machines that hide their cores (some virtual ones) show at least hardware threads.
   const int depth = hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE);
   for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_depth(topology, depth, core)) != nullptr;) {
     const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, core);
@@ -108,7 +108,7 @@ std::vector<hwloc_obj_t> nic_objects(hwloc_topology_t topology) {
   return fabric.empty() ? ethernet : fabric;
 }
 
-/// GPUs by their PCI device: hwloc may list one under several names (cuda0, nvml0, card1).
+/// GPUs by PCI device: hwloc may list a GPU under several names (cuda0, nvml0, card1).
 std::map<std::string, hwloc_obj_t> gpu_objects(hwloc_topology_t topology) {
   std::map<std::string, hwloc_obj_t> gpus;
   for (hwloc_obj_t pci = nullptr; (pci = hwloc_get_next_pcidev(topology, pci)) != nullptr;) {
@@ -117,7 +117,7 @@ std::map<std::string, hwloc_obj_t> gpu_objects(hwloc_topology_t topology) {
   return gpus;
 }
 
-/// The nearest card to `gpu`; among equally near ones that which serves the fewest GPUs so far.
+/// The nearest card to `gpu`; among equally near cards, the card with the fewest GPUs so far.
 std::size_t nearest_nic(hwloc_obj_t gpu, const std::vector<hwloc_obj_t>& nics, const std::vector<int>& served) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < nics.size(); ++i) {

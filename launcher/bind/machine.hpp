@@ -1,4 +1,4 @@
-/// The hardware of one node, as far as binding looks at it: cores, GPUs, network cards, and what is near what.
+/// The hardware of a node as binding sees it: cores, GPUs, network cards, and their distances.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace mn::launcher {
 
 struct Core {
-  CpuSet cpus;  ///< its hardware threads
+  CpuSet cpus;  ///< hardware threads of the core
   int package = 0;
   friend bool operator==(const Core&, const Core&) = default;
 };
@@ -20,7 +20,7 @@ struct Core {
 struct GpuSlot {
   std::string bus_id;  ///< 0000:3b:00.0
   CpuSet near;         ///< CPUs of its NUMA node
-  std::string nic;     ///< the network card with the shortest way to it; empty: none
+  std::string nic;     ///< network card with the shortest way to the GPU; empty: none
   friend bool operator==(const GpuSlot&, const GpuSlot&) = default;
 };
 
@@ -31,17 +31,17 @@ struct Nic {
 };
 
 struct Machine {
-  std::vector<Core> cores;    ///< in the order of the hardware: adjacent ones share caches
+  std::vector<Core> cores;    ///< in the hardware's order: adjacent cores share caches
   std::vector<GpuSlot> gpus;  ///< by bus id
-  std::vector<Nic> nics;      ///< InfiniBand and the like, or, where there is none, Ethernet
+  std::vector<Nic> nics;      ///< InfiniBand and the like; Ethernet only if there is nothing else
   int numa_nodes = 1;
   friend bool operator==(const Machine&, const Machine&) = default;
 };
 
-/// This node through hwloc, or the recorded one in `xml_file`. Throws Error.
+/// The machine through hwloc: this node, or a recorded one in `xml_file`. Throws Error.
 [[nodiscard]] Machine read_machine(const std::string& xml_file = "");
 
-/// "00000000:3B:00.0" → "0000:3b:00.0": NVML's and hwloc's spelling of PCI addresses made equal.
+/// "00000000:3B:00.0" → "0000:3b:00.0": a common spelling of PCI addresses for NVML and hwloc.
 [[nodiscard]] std::string normal_bus_id(std::string bus_id);
 
 void to_json(nlohmann::json& json, const Machine& machine);

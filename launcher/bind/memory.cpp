@@ -43,7 +43,7 @@ void bind_memory_of_this_thread(const std::vector<int>& nodes) {
   std::vector<unsigned long> mask(most / kBits + 1);
   for (const int node : nodes)
     mask[static_cast<std::size_t>(node) / kBits] |= 1UL << (static_cast<std::size_t>(node) % kBits);
-  // The kernel takes one bit less than it is told.
+  // The kernel reads one bit less than its argument says.
   if (syscall(SYS_set_mempolicy, kPolicyBind, mask.data(), mask.size() * kBits + 1) == 0) return;
   const int reason = errno;
   const std::string list = join(nodes, ",");

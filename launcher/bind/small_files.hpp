@@ -1,4 +1,4 @@
-/// What stands in small files of text, such as those in /proc and /sys.
+/// Contents of small text files, as in /proc and /sys.
 #pragma once
 
 #include <charconv>
@@ -11,7 +11,7 @@
 
 namespace mn::launcher {
 
-/// First line; no value if it cannot be read or is empty.
+/// The first line; no value if it cannot be read or is empty.
 [[nodiscard]] inline std::optional<std::string> first_line(const std::filesystem::path& file) {
   std::ifstream lines(file);
   std::string line;
@@ -19,7 +19,7 @@ namespace mn::launcher {
   return line.empty() ? std::nullopt : std::optional(line);
 }
 
-/// The value behind `key`: "EPYC" behind "model name" in "model name : EPYC". No value if it has none.
+/// The value behind `key`: "EPYC" behind "model name" in "model name : EPYC". No value without the key or a value.
 [[nodiscard]] inline std::optional<std::string> value_of_key(const std::filesystem::path& file, std::string_view key) {
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {
@@ -30,7 +30,7 @@ namespace mn::launcher {
   return std::nullopt;
 }
 
-/// The number with which the text begins.
+/// The number at the beginning of the text.
 [[nodiscard]] inline std::optional<std::int64_t> leading_number(const std::optional<std::string>& text) {
   std::int64_t number = 0;
   if (!text || std::from_chars(text->data(), text->data() + text->size(), number).ec != std::errc())

@@ -14,7 +14,7 @@
 namespace mn::launcher {
 namespace {
 
-/// As set: unset and empty mean opposite things.
+/// The value as set: an empty CUDA_VISIBLE_DEVICES means the opposite of an unset variable.
 std::optional<std::string> as_set(const Variables& variables, const char* name) {
   const auto found = variables.all().find(name);
   return found == variables.all().end() ? std::nullopt : std::optional(found->second);
@@ -28,7 +28,7 @@ std::vector<VisibleGpu> amd_gpus_of_rank(const std::vector<Gpu>& gpus, const Var
 
 std::optional<int> wanted_threads(const Variables& variables) {
   for (const char* name : {"OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"}) {
-    if (const auto text = variables.get(name)) return std::atoi(text->c_str());  // "4,2" (nested): the first counts
+    if (const auto text = variables.get(name)) return std::atoi(text->c_str());  // the first number of "4,2" (nested)
   }
   return std::nullopt;
 }

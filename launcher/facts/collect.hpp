@@ -14,23 +14,22 @@ namespace mn::launcher {
 
 [[nodiscard]] RankFacts collect_rank_facts(const Placement& here, const Surroundings& surroundings);
 
-/// The node's hardware, and, if nodes are `compared`, everything that the checks look at but the network. One hwloc
-/// load.
+/// The node's hardware and, if nodes are `compared`, all facts for the checks but the network. Loads hwloc once.
 [[nodiscard]] NodeFacts collect_node_facts(const Placement& here, const Surroundings& surroundings, bool compared);
 
-/// Reads /proc and /sys, starts nothing.
+/// Reads /proc and /sys, starts no process.
 [[nodiscard]] SystemFacts collect_system_facts(const Surroundings& here);
-/// Starts the dynamic loader once to list the libraries as it will find them.
+/// Starts the dynamic loader once to list the libraries.
 [[nodiscard]] ProgramFacts collect_program_facts(const Surroundings& here);
-/// Values of the variables that change how a job runs, long ones shortened.
+/// Values of the variables that change how a job runs; long values are shortened.
 [[nodiscard]] std::map<std::string, std::string> collect_environment(const Variables& variables);
 /// One entry for each --check-file.
 [[nodiscard]] std::vector<FileFacts> collect_file_facts(const std::vector<std::filesystem::path>& files);
-/// Looks for the network plugin where NCCL would, and loads nothing.
+/// Looks for the network plugin in NCCL's search order, and loads nothing.
 [[nodiscard]] NcclFacts collect_nccl_facts(const Surroundings& here);
 [[nodiscard]] NetworkFacts collect_network_facts();
 
-/// PATH without the folders that every system has: what is left leads to other programs.
+/// PATH without the folders that every system has.
 [[nodiscard]] std::string own_path_folders(const std::string& path);
 
 }  // namespace mn::launcher

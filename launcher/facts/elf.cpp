@@ -19,13 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Not open where there is no regular file: a pipe might wait, or lose what others are to read.
+/// Not open unless the path is a regular file: reading a pipe might block, or consume another reader's bytes.
 std::ifstream open_file(const fs::path& path) {
   return is_file(path) ? std::ifstream(path, std::ios::binary) : std::ifstream();
 }
 
 std::string read_at(std::ifstream& file, std::uint64_t offset, std::uint64_t bytes) {
-  constexpr std::uint64_t kMaxBytes = 1 << 16;  // names and notes are short; anything longer is damage
+  constexpr std::uint64_t kMaxBytes = 1 << 16;  // names and notes are short; longer ones are damage
   std::string text(std::min(bytes, kMaxBytes), '\0');
   file.clear();
   file.seekg(static_cast<std::streamoff>(offset));
@@ -129,8 +129,8 @@ std::vector<Library> list_libraries(const std::string& interpreter, const fs::pa
                                     std::chrono::milliseconds patience) {
   std::vector<Library> libraries;
   std::vector<std::string> command = {interpreter, program.string()};
-  // Unlike glibc's --list, the variable goes on where a library is missing; ldd does the same. musl's loader does not
-  // know the variable, and would run the program.
+  // Unlike glibc's --list, the variable makes the loader go on after a missing library; ldd uses it, too. musl's loader
+  // does not know the variable, and would run the program.
   const bool is_musl = fs::path(interpreter).filename().native().starts_with("ld-musl");
   if (is_musl) command.insert(command.begin() + 1, "--list");
   std::istringstream lines(command_output(command, patience, is_musl ? "" : "LD_TRACE_LOADED_OBJECTS=1"));

@@ -15,7 +15,7 @@ bool starts_with_any(const std::string& text, const char* const (&prefixes)[N]) 
   return std::ranges::any_of(prefixes, [&](const char* prefix) { return text.starts_with(prefix); });
 }
 
-/// Whether nodes should have the same value. Left out: what launchers themselves set for each process.
+/// Whether the variable should have one value on all nodes. kOwn: variables that launchers set for each process.
 bool is_compared(const std::string& name) {
   constexpr const char* kExact[] = {"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "CUDA_DEVICE_ORDER",
                                     "MNLAUNCH_OPTIONS"};
@@ -55,7 +55,7 @@ std::string shortened(const std::string& value) {
   return value.substr(0, kMaxLength) + "... (" + std::to_string(hash64(value)) + ")";
 }
 
-/// Each folder of the list once, in the order of the search: Open MPI 5's daemons repeat some in LD_LIBRARY_PATH.
+/// Each folder of the list once, in the order of the search: Open MPI 5's daemons repeat folders in LD_LIBRARY_PATH.
 std::string folders_once(const std::string& list, std::span<const char* const> left_out = {}) {
   std::set<std::string> seen(left_out.begin(), left_out.end());
   std::string once;

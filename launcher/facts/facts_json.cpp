@@ -110,7 +110,7 @@ void list_fields(Of<GpuHealth> auto& health, auto visitor) {
   visitor("application_clock_mhz", health.application_clock_mhz);
 }
 
-/// Without its instances: no other node asks for their names.
+/// The instances of the GPU are left out: no other node needs their names.
 void list_fields(Of<Gpu> auto& gpu, auto visitor) {
   visitor("uuid", gpu.uuid);
   visitor("bus", gpu.bus_id);
@@ -144,7 +144,7 @@ void list_fields(Of<NetworkFacts> auto& facts, auto visitor) {
 
 void list_fields(Of<NodeFacts> auto& facts, auto visitor) {
   visitor("host", facts.host);
-  visitor("machine", facts.machine, kNeeded);  // bindings are computed from it, alike by all ranks of the node
+  visitor("machine", facts.machine, kNeeded);  // every rank of the node computes bindings from it
   visitor("time", facts.time);
   visitor("slurm_pmix", facts.slurm_pmix);
   visitor("has_pmi", facts.has_pmi);
@@ -165,14 +165,14 @@ void list_fields(Of<RankFacts> auto& facts, auto visitor) {
   visitor("arguments", facts.arguments);
   visitor("threads", facts.threads);
   visitor("openable", facts.openable);
-  // Bindings are computed from these two.
+  // Bindings are computed from these two fields.
   visitor("mask", facts.resources.mask, kNeeded);
   visitor("gpus", facts.resources.gpus, kNeeded);
 }
 
 void to_json(nlohmann::json& json, const VisibleGpu& gpu) {
   json = {gpu.uuid, gpu.bus_id};
-  if (gpu.is_amd) json.push_back(true);  // a third item means AMD: the lists of most GPUs stay short
+  if (gpu.is_amd) json.push_back(true);  // marks AMD; NVIDIA's entries stay short
 }
 
 void from_json(const nlohmann::json& json, VisibleGpu& gpu) {

@@ -1,4 +1,4 @@
-/// Facts as JSON, in which they travel.
+/// Facts as JSON, the form in which they travel.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,17 +11,17 @@ namespace mn::launcher {
 void to_json(nlohmann::json& json, const NodeFacts& facts);
 void to_json(nlohmann::json& json, const RankFacts& facts);
 
-/// A field that is absent or null has no value; one that nobody knows is passed over. Throws DataError that names the
-/// field if one has another type, or if one is absent that bindings are computed from: all ranks of a node must
-/// compute the same ones.
+/// An absent or null field has no value; an unknown field is ignored. Throws DataError, with the name of the field, if
+/// a field has a wrong type, or if a field is absent that bindings are computed from.
 void from_json(const nlohmann::json& json, NodeFacts& facts);
 void from_json(const nlohmann::json& json, RankFacts& facts);
 
-/// [uuid, bus id]: every rank reports its own list.
+/// As [uuid, bus id], short because every rank reports a list.
 void to_json(nlohmann::json& json, const VisibleGpu& gpu);
 void from_json(const nlohmann::json& json, VisibleGpu& gpu);
 
-/// Makes `facts` at most 16 KiB as CBOR: if need be, values of environment variables become hashes (hash_of_value).
+/// Makes `facts` at most 16 KiB as CBOR: if need be, replaces values of environment variables by hashes
+/// (hash_of_value).
 void limit_size(NodeFacts& facts);
 
 }  // namespace mn::launcher

@@ -9,7 +9,7 @@
 namespace mn::launcher {
 namespace {
 
-// The layout that nvcc's fatbinary writes into the section .nv_fatbin: containers, each with a header and entries.
+// Layout of the section .nv_fatbin, by nvcc's fatbinary: containers with a header and entries.
 struct Container {
   std::uint32_t magic;
   std::uint16_t version, header_bytes;
@@ -27,7 +27,7 @@ constexpr std::uint32_t kFatbinMagic = 0xba55ed50;
 constexpr std::uint16_t kPtx = 1;
 constexpr std::uint16_t kBinary = 2;
 constexpr int kMaxContainers = 64;
-constexpr int kMaxEntries = 1024;  // entries of a container: one for each target of each source
+constexpr int kMaxEntries = 1024;  // per container: one for each target of each source
 
 }  // namespace
 

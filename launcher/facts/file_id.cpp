@@ -15,8 +15,8 @@ constexpr std::uintmax_t kEndBytes = 64 << 10;
 constexpr std::size_t kPieces = 256;
 constexpr std::size_t kPieceBytes = 64 << 10;
 
-/// A hash of pieces from the beginning to the end of a large file: another build differs in most of them. No value if
-/// it cannot be read.
+/// A hash of pieces spread over a large file: another build differs in most pieces. No value if the file cannot be
+/// read.
 std::optional<std::string> hash_of_pieces(const std::filesystem::path& path, std::uintmax_t size) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes(kPieces * kPieceBytes, '\0');

@@ -32,7 +32,7 @@ NcclFacts collect_nccl_facts(const Surroundings& here) {
     return fs::exists(file, error) ? file_id(file, {}) : std::string();
   };
   const fs::path home = here.variables.get("HOME").value_or("/");
-  // NCCL loads libnccl-net.so, or the library that NCCL_NET_PLUGIN names, through the dynamic loader's search.
+  // NCCL loads libnccl-net.so, or the library named by NCCL_NET_PLUGIN, through the dynamic loader's search.
   const std::string plugin = here.variables.get("NCCL_NET_PLUGIN").value_or("");
   const std::string name = plugin.empty() ? "libnccl-net.so" : "libnccl-net-" + plugin + ".so";
   NcclFacts facts{

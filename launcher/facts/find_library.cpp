@@ -1,5 +1,3 @@
-// The cache, /etc/ld.so.cache, is a header, entries and their texts; offsets of texts count from the header. Numbers
-// have the machine's byte order. Source: sysdeps/generic/dl-cache.h of glibc.
 #include "facts/find_library.hpp"
 
 #include <cstdint>
@@ -33,15 +31,16 @@ struct CacheEntry {
   std::uint64_t hardware;
 };
 
-/// The text that begins at `at` and ends with a zero; empty where there is none.
+/// The text from `at` to the next zero byte; empty if there is none.
 std::string_view text_at(std::string_view cache, std::size_t at) {
   if (at >= cache.size()) return {};
   const std::size_t end = cache.find('\0', at);
   return end == std::string_view::npos ? std::string_view() : cache.substr(at, end - at);
 }
 
-/// Every path that the cache has for `name`, the loader's choice first. Caches of glibc before 2.32 begin with an older
-/// form, behind which the header lies.
+/// All paths of `name` in the cache, the loader's choice first. The cache (/etc/ld.so.cache) is a header, entries and
+/// their texts; offsets of texts count from the header, numbers have the machine's byte order. Before glibc 2.32 an
+/// older form precedes the header. Source: sysdeps/generic/dl-cache.h of glibc.
 std::vector<fs::path> paths_in_cache(const std::string& file, const std::string& name) {
   std::vector<fs::path> paths;
   const std::size_t begin = file.find(kCacheMagic);
@@ -53,7 +52,7 @@ std::vector<fs::path> paths_in_cache(const std::string& file, const std::string&
   for (std::size_t i = 0; i < header.entries; ++i) {
     CacheEntry entry;
     const std::size_t at = sizeof header + i * sizeof entry;
-    // A cache that is cut off, or that ldconfig is writing, has fewer entries than it says.
+    // A cache that is cut off, or that ldconfig is writing, has fewer entries than its header says.
     if (at + sizeof entry > cache.size()) break;
     std::memcpy(&entry, cache.data() + at, sizeof entry);
     if (text_at(cache, entry.name) == name) paths.emplace_back(text_at(cache, entry.path));
@@ -69,7 +68,7 @@ std::string cache_of(const fs::path& root) {
   }
 }
 
-/// The folders that a file brings along, as LD_LIBRARY_PATH.
+/// The library folders named in the file, as LD_LIBRARY_PATH.
 std::string run_path(const fs::path& file) {
   std::string list;
   for (const auto kind : {DT_RPATH, DT_RUNPATH}) {
@@ -101,7 +100,7 @@ std::vector<fs::path> folders_of_mpi(const fs::path& program, const std::string&
 }
 
 std::optional<fs::path> find_library(const std::string& name, const std::string& library_path, const fs::path& root) {
-  // In the order of ld.so(8): LD_LIBRARY_PATH, the cache, the usual folders.
+  // The order of ld.so(8): LD_LIBRARY_PATH, the cache, the usual folders.
   for (std::size_t begin = 0; begin < library_path.size();) {
     const std::size_t colon = std::min(library_path.find_first_of(":;", begin), library_path.size());
     const fs::path file = fs::path(library_path.substr(begin, colon - begin)) / name;

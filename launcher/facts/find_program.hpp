@@ -1,4 +1,4 @@
-/// Finding PROGRAM.
+/// Finds PROGRAM.
 #pragma once
 
 #include <filesystem>
@@ -19,17 +19,17 @@ class ProgramError : public Error {
   int exit_code_;
 };
 
-/// Whether it is a regular file that this process can see.
+/// Whether the path is a regular file visible to this process.
 [[nodiscard]] bool is_file(const std::filesystem::path& path);
 
-/// Where the file `name` may be: with a slash in it relative to `folder`, else in the folders of `search_path` (as
+/// Candidates for the file `name`: relative to `folder` if it has a slash, else in the folders of `search_path` (as
 /// PATH).
 [[nodiscard]] std::vector<std::filesystem::path> paths_of(const std::string& name, const std::filesystem::path& folder,
                                                           const std::string& search_path);
 
-/// The executable regular file `name`: with a slash in it (jobs/mnist, ./train) relative to `folder`, without one in
-/// the folders of `search_path` (as PATH), so that `python` is never a file that happens to lie here; else in `beside`.
-/// A folder called `name` is passed over. Throws ProgramError.
+/// The executable regular file `name`: relative to `folder` if it has a slash (jobs/mnist, ./train), else in the
+/// folders of `search_path` (as PATH), never in the current folder; last in `beside`. Folders called `name` are
+/// ignored. Throws ProgramError.
 [[nodiscard]] std::filesystem::path find_program(const std::string& name, const std::filesystem::path& folder,
                                                  const std::filesystem::path& beside, const std::string& search_path);
 

@@ -1,4 +1,4 @@
-/// The port at which rank 0 of a job listens: MASTER_PORT.
+/// MASTER_PORT: the port on which rank 0 of a job listens.
 #pragma once
 
 #include <functional>
@@ -9,10 +9,10 @@
 
 namespace mn::launcher {
 
-/// A port of the first range, the same wherever `job` is the same.
+/// A port of the first range, derived from `job`.
 [[nodiscard]] int port_of_job(std::string_view job, std::span<const PortRange> ranges);
 
-/// port_of_job, or the next one of the ranges that is free on this host. Throws CommError if none is.
+/// port_of_job, or the next port of the ranges that is free on this host. Throws CommError if no port is free.
 [[nodiscard]] int free_port_of_job(std::string_view job, std::span<const PortRange> ranges,
                                    const std::function<bool(int)>& is_free);
 

@@ -1,8 +1,7 @@
-/// Structs to JSON objects and back, from one list of their fields.
-///
-/// list_fields(facts, visitor), beside T, calls visitor(name, field) for each field of T, and visitor(name, field,
-/// kNeeded) for one that must be there; `facts` may be const. Fields nest: structs with a list of their own, optionals,
-/// vectors, maps by name, and what nlohmann::json converts itself. A set of CPUs travels as Linux writes it.
+/// Structs to JSON objects and back, from one list of their fields. For a struct T, list_fields(facts, visitor), in T's
+/// namespace, calls visitor(name, field) for each field, and visitor(name, field, kNeeded) for a field that must be
+/// present; `facts` may be const. Fields nest: structs with a list, optionals, vectors, maps by name, and types that
+/// nlohmann::json converts. A CpuSet travels as Linux writes it.
 #pragma once
 
 #include <concepts>
@@ -20,7 +19,7 @@ namespace mn::launcher::json_fields {
 
 inline constexpr bool kNeeded = true;
 
-/// For the first parameter of list_fields(): a Struct, const or not.
+/// Constrains the first parameter of list_fields(): a Struct, const or not.
 template <typename T, typename Struct>
 concept Of = std::same_as<std::remove_const_t<T>, Struct>;
 
@@ -45,7 +44,7 @@ inline constexpr bool kIsMap<std::map<std::string, T>> = true;
 template <typename T>
 nlohmann::json write(const T& value);
 
-/// Writes a struct that has a list of its fields. For the source of that list: others see a type that nlohmann::json
+/// Writes a struct with a list of fields. For the source file of the list: other files see a type that nlohmann::json
 /// converts.
 template <typename T>
 nlohmann::json write_fields(const T& value) {
@@ -87,11 +86,11 @@ inline void expect(bool has_type, const std::string& where, const char* type, co
   if (!has_type) fail(where, std::string("is not ") + type + " but of type " + json.type_name());
 }
 
-/// `where`: the path to `json`, as in system.limits.memlock; empty for the whole document.
+/// `where`: path to `json`, as in system.limits.memlock; empty for the whole document.
 template <typename T>
 void read(const nlohmann::json& json, const std::string& where, T& value);
 
-/// As write_fields().
+/// Reads a struct with a list of fields; like write_fields(), for the source file of the list.
 template <typename T>
 void read_fields(const nlohmann::json& json, const std::string& where, T& value) {
   expect(json.is_object(), where, "an object", json);

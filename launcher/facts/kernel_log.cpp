@@ -19,18 +19,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Numbers in NVIDIA's list of XIDs that speak of broken hardware and not of a program's mistake.
+/// Numbers in NVIDIA's list of XIDs that mean broken hardware, not a program's mistake.
 bool is_hardware(int xid) {
   constexpr int kHardware[] = {48, 62, 64, 74, 79, 92, 95, 119, 120, 140};
   return std::ranges::find(kHardware, xid) != std::end(kHardware);
 }
 
-/// The kernel's log; empty where it is for root alone.
+/// The kernel's log; empty if only root may read it.
 std::string kernel_log(const fs::path& file) {
   constexpr std::size_t kMaxBytes = 8 << 20;
   const int log = open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   std::string text;
-  std::array<char, 8192> record;  // a read gives one record; EPIPE: the oldest were overwritten meanwhile
+  std::array<char, 8192> record;  // a read gives one record; EPIPE: the oldest records were overwritten
   while (log >= 0 && text.size() < kMaxBytes) {
     const ssize_t bytes = read(log, record.data(), record.size());
     if (bytes > 0) text.append(record.data(), static_cast<std::size_t>(bytes));
@@ -49,8 +49,8 @@ std::optional<bool> can_read_kernel_log(const fs::path& root) {
   return log >= 0;
 }
 
-/// "GPU 0000:3b:00 XID 79" for each hardware error of the last day, from records such as
-/// "4,339,5140900,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, ...": the third number counts microseconds from the boot.
+/// Parses records such as "4,339,5140900,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, ...": the third number counts
+/// microseconds from the boot.
 std::vector<std::string> recent_xids(const fs::path& root) {
   constexpr double kDay = 86400;
   const double now = std::strtod(first_line(root / "proc/uptime").value_or("0").c_str(), nullptr);

@@ -22,7 +22,7 @@ std::vector<std::string> sorted_entries(const fs::path& folder) {
   return names;
 }
 
-/// No value if none of the files has a number.
+/// No value if no file has a number.
 std::optional<std::int64_t> sum_of(const fs::path& folder, std::initializer_list<const char*> names) {
   std::optional<std::int64_t> sum;
   for (const char* name : names) {
@@ -38,7 +38,7 @@ std::optional<std::string> state_of(const fs::path& port) {
   return text == std::string::npos ? std::nullopt : std::optional(line->substr(text));
 }
 
-/// InfiniBand's counters stop at the end of 8 or 16 bits.
+/// InfiniBand's counters have 8 or 16 bits and stop at the end.
 bool has_full_counter(const fs::path& counters) {
   constexpr std::int64_t kFull8 = 0xff;
   constexpr std::int64_t kFull16 = 0xffff;
@@ -59,7 +59,7 @@ PortFacts describe_fabric_port(const std::string& name, const fs::path& port) {
 
 PortFacts describe_ethernet(const std::string& name, const fs::path& card) {
   const auto state = first_line(card / "operstate");
-  const auto speed = leading_number(first_line(card / "speed"));  // -1 or an error where the link is down
+  const auto speed = leading_number(first_line(card / "speed"));  // -1 or an error if the link is down
   return {.name = name,
           .state = state == "up" ? kActivePort : state,
           .rate = speed && *speed > 0 ? std::optional(std::to_string(*speed) + " Mb/s") : std::nullopt,
@@ -98,7 +98,7 @@ std::optional<int> first_active_port(const std::string& device, const fs::path& 
   for (const auto& port : sorted_entries(folder)) {
     if (state_of(folder / port) == kActivePort) return std::atoi(port.c_str());
   }
-  // Without an active port the first one: it may be up by the time the program starts.
+  // Without an active port the first port: it may be up when the program starts.
   return 1;
 }
 

@@ -22,14 +22,15 @@ BuildFacts collect_build_facts(const fs::path& file, const std::optional<ElfFile
   return {.path = file.string(), .id = file_id(file, elf), .size = error ? std::nullopt : std::optional(size)};
 }
 
-/// Libraries of which a difference between nodes is known to break jobs; of the others only the file is compared.
+/// Libraries that can break jobs if nodes have different builds; of other libraries nothing is compared.
 bool is_important(const std::string& name) {
   constexpr const char* kNames[] = {"libmpi.", "libmpich.",  "libpmix.",  "libnccl.", "libcudart.", "libcuda.",
                                     "libc.",   "libstdc++.", "libtorch_", "libc10",   "libhdf5",    "libucp."};
   return std::ranges::any_of(kNames, [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
-/// Whose MPI a library is, by its soname: 40 is Open MPI's since 4.0; 12 is the MPICH ABI of MPICH, Intel and MVAPICH.
+/// The MPI of a library, by its soname: libmpi.so.40 is Open MPI's since 4.0, libmpi.so.12 the ABI of MPICH, Intel MPI
+/// and MVAPICH.
 std::string mpi_family(const std::string& name) {
   if (name.starts_with("libmpich.so") || name == "libmpi.so.12") return "MPICH";
   return name.starts_with("libmpi.so.") ? "Open MPI" : "";
@@ -39,7 +40,7 @@ void collect_libraries(ProgramFacts& facts, const Surroundings& here, const std:
   facts.libraries.emplace();
   if (!elf || elf->interpreter.empty()) return;
   const auto libraries = list_libraries(elf->interpreter, here.program, here.loader_patience);
-  if (libraries.empty()) facts.libraries.reset();  // the loader gave no answer
+  if (libraries.empty()) facts.libraries.reset();  // the loader did not answer
   for (const auto& library : libraries) {
     if (library.path.empty()) {
       facts.missing.push_back(library.name);
@@ -59,7 +60,7 @@ bool may_be_script(const fs::path& file) {
   return fs::is_regular_file(file, error) && fs::file_size(file, error) <= kMaxBytes;
 }
 
-/// The script that an interpreter will run: the first argument that is a file of modest size. Empty: there is none.
+/// The script that an interpreter will run: the first argument that is a file of modest size. Empty: none.
 std::string script_of(const Surroundings& here) {
   for (std::size_t i = 1; i < here.arguments.size(); ++i) {
     if (may_be_script(here.folder / here.arguments[i])) return here.arguments[i];
@@ -67,14 +68,14 @@ std::string script_of(const Surroundings& here) {
   return "";
 }
 
-/// Its name and hash.
+/// Name and hash of the script.
 std::optional<std::string> id_of_script(const std::string& script, const fs::path& folder) {
   if (script.empty()) return "";
   const auto hash = file_id(folder / script, {});
   return hash ? std::optional(script + " " + *hash) : std::nullopt;
 }
 
-/// The MPI of a program, by the libraries that it needs itself.
+/// The MPI of a program, by the libraries that the program itself needs.
 std::string mpi_of_binary(const fs::path& program) {
   for (const auto& name : loader_texts(program, DT_NEEDED)) {
     if (const auto family = mpi_family(name); !family.empty()) return family;
@@ -82,7 +83,7 @@ std::string mpi_of_binary(const fs::path& program) {
   return "";
 }
 
-/// The MPI of a script, by what it names: mpi4py, or the path of a program that needs an MPI.
+/// The MPI of a script, by its words: mpi4py, or the path of a program that needs an MPI.
 std::string mpi_of_script(const fs::path& script, const fs::path& folder) {
   if (!may_be_script(script) || read_elf(script)) return "";
   constexpr int kMaxWords = 1000;  // a script is short; a list of files is not

@@ -17,11 +17,11 @@ namespace fs = std::filesystem;
 constexpr const char* kMarkerPrefix = ".mnlaunch-";
 constexpr std::array kEndingSignals = {SIGHUP, SIGINT, SIGTERM};
 
-// A signal handler may call nothing that allocates: the path lies ready here.
+// A signal handler must not allocate, so the path is prepared here.
 std::array<char, 4096> path_to_remove;
 std::array<struct sigaction, kEndingSignals.size()> former_actions;
 
-/// SA_RESETHAND has set the default action, which follows.
+/// raise() ends the process: SA_RESETHAND has restored the default action.
 extern "C" void remove_marker_and_end(int signal) {
   unlink(path_to_remove.data());
   raise(signal);
@@ -46,7 +46,7 @@ void unwatch_signals() {
   path_to_remove[0] = '\0';
 }
 
-/// By the clock of the file system, which wrote the times of all of them. Looks at the first thousands of entries only:
+/// Compares times of the file system's clock, which wrote all of them. Looks at the first thousands of entries only:
 /// the folder may hold a data set.
 void remove_old_markers(const fs::path& newest) {
   constexpr auto kOld = std::chrono::hours(1);

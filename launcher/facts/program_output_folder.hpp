@@ -1,4 +1,4 @@
-/// The folder that the program writes results to, and whether all nodes see the same one.
+/// The folder of the program's results, and a marker in it: nodes with the marker see the folder of rank 0.
 #pragma once
 
 #include <filesystem>
@@ -8,21 +8,20 @@
 
 namespace mn::launcher {
 
-/// The value of --out among the program's arguments, else the current folder; the nearest folder above that exists.
+/// The value of --out among the program's arguments, else the current folder; if it does not exist, its nearest
+/// existing parent.
 [[nodiscard]] std::filesystem::path output_folder(const Surroundings& here);
 
-/// An empty file that lies in a folder for as long as this lives, so that other nodes can tell whether theirs is the
-/// same folder. One at a time.
-///
-/// A signal that ends the process removes it too. What a start that was killed left behind is removed by the next one
-/// in that folder, if it is over an hour old.
+/// An empty file in a folder while the object lives, as a sign for the nodes that see the folder. One object at a time.
+/// A signal that ends the process removes the file, too. The next start in the folder removes markers of killed starts
+/// that are over an hour old.
 class Marker {
  public:
   Marker(const std::filesystem::path& folder, const std::string& name);
   ~Marker();
   Marker(const Marker&) = delete;
   Marker& operator=(const Marker&) = delete;
-  /// Its name; empty if it could not be made.
+  /// The name of the file; empty if it could not be made.
   [[nodiscard]] std::string name() const { return path_.filename().string(); }
 
  private:

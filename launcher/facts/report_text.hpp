@@ -1,5 +1,4 @@
-/// Parts of a report, which is a JSON document, as people read them: in mnlaunch's own lines and in those of its self
-/// test.
+/// Text for people from parts of a report, a JSON document; used by mnlaunch and by its self test.
 #pragma once
 
 #include <string>
@@ -8,11 +7,11 @@
 
 namespace mn::launcher {
 
-/// The table of --show, of an object for each rank. Columns are as wide as their widest entry.
+/// The table of --show, from an object for each rank. Columns are as wide as their widest entry.
 [[nodiscard]] std::string placement_text(const nlohmann::json& rows);
 
-/// A line for each finding, which begins with `before`; of a check that finds another thing on each of many nodes the
-/// first ones, and their number.
+/// A line for each finding, after the text `before`. A check with many findings shows the first lines and the number of
+/// the rest.
 [[nodiscard]] std::string findings_text(const nlohmann::json& findings, const std::string& before);
 
 }  // namespace mn::launcher

@@ -16,9 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMaxInterpreters = 4;  // scripts that are interpreters of scripts, as Linux counts
+constexpr int kMaxInterpreters = 4;  // nested interpreters, as Linux counts
 
-/// As many of the file's first bytes as a line or an ELF header needs.
+/// The first bytes of the file, enough for a script's first line or an ELF header.
 std::string beginning_of(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string bytes(256, '\0');  // Linux reads no more of a script's first line
@@ -34,7 +34,7 @@ std::string interpreter_in(const std::string& line) {
   return line.substr(begin, line.find_first_of(" \t", begin) - begin);
 }
 
-/// The administrator may have registered other formats (binfmt_misc).
+/// Whether the administrator has registered more formats (binfmt_misc).
 bool has_other_formats() {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/proc/sys/fs/binfmt_misc", error)) {
@@ -43,7 +43,7 @@ bool has_other_formats() {
   return false;
 }
 
-/// Empty if the kernel will run it.
+/// Why the kernel will not run the program; empty if it will.
 std::string why_not(const fs::path& program, int depth) {
   const std::string bytes = beginning_of(program);
   std::error_code error;
@@ -64,7 +64,7 @@ std::string why_not(const fs::path& program, int depth) {
       return "the interpreter of its first line, " + line + ", is not on this node; correct the line or install it";
     return depth < kMaxInterpreters ? why_not(interpreter, depth + 1) : "";
   }
-  if (bytes.empty() && access(program.c_str(), R_OK) != 0) return "";  // execution needs no right to read
+  if (bytes.empty() && access(program.c_str(), R_OK) != 0) return "";  // execution does not need the right to read
   if (has_other_formats()) return "";
   return "it is neither a program for this processor nor a script; begin a script with #!/bin/sh or the like";
 }
@@ -86,12 +86,12 @@ void check_script(const fs::path& program, const std::vector<std::string>& argum
   const auto script =
       std::find_if(arguments.begin() + 1, arguments.end(), [](const auto& word) { return word != "-u"; });
   if (script == arguments.end()) return;
-  // What does not look like a script may be an option, or its value, or code.
+  // A word without a script's ending may be an option, an option's value, or code.
   if (std::ranges::none_of(kEndings, [&](const char* ending) { return script->ends_with(ending); })) return;
   std::error_code error;
   const auto is_there = [&](const fs::path& path) { return fs::exists(path, error); };
   if (is_there(folder / *script)) return;
-  const bool looks_in_path = fs::canonical(program, error).filename() == "bash";  // whatever its name is
+  const bool looks_in_path = fs::canonical(program, error).filename() == "bash";  // whatever name it was called by
   if (looks_in_path && std::ranges::any_of(paths_of(*script, folder, search_path), is_there)) return;
   throw ProgramError("script \"" + *script + "\" was not found" +
                          (fs::path(*script).is_absolute() ? "" : " in " + folder.string()) + "; give its path",

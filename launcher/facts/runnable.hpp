@@ -1,4 +1,4 @@
-/// Whether the kernel will run a program, found out without running it: the ranks agree on the start before any of them
+/// Tells whether the kernel will run a program, without running it: the ranks agree on the start before any rank
 /// becomes the program.
 #pragma once
 
@@ -8,13 +8,12 @@
 
 namespace mn::launcher {
 
-/// `program` is an executable file. Throws ProgramError (126) if execve(2) will refuse it: a script without its
-/// interpreter, a program without its dynamic loader, a file that is neither.
+/// `program` must be an executable file. Throws ProgramError (126) if execve(2) would refuse it: for a script without
+/// interpreter, a program without dynamic loader, and any file that is neither.
 void check_runnable(const std::filesystem::path& program);
 
-/// Throws ProgramError (127) if PROGRAM, whose file is `program`, is an interpreter, and the file that its first
-/// argument names by its ending as a script is not there, nor for bash in `search_path`: each rank's interpreter would
-/// say so.
+/// For a `program` that is an interpreter: throws ProgramError (127) if its first argument has a script's ending and
+/// the file is missing, for bash in `search_path`, too. Otherwise each rank's interpreter would report it.
 void check_script(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                   const std::filesystem::path& folder, const std::string& search_path);
 

@@ -33,7 +33,7 @@ FolderFacts collect_folder_facts(const fs::path& folder) {
   return facts;
 }
 
-/// Version number in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Wed …".
+/// The version in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Wed …".
 std::optional<std::string> driver_version(const std::string& line) {
   const std::size_t begin = line.find("  ");
   const std::size_t digits = line.find_first_of("0123456789", begin == std::string::npos ? line.size() : begin);
@@ -41,7 +41,7 @@ std::optional<std::string> driver_version(const std::string& line) {
                                      : std::optional(line.substr(digits, line.find(' ', digits) - digits));
 }
 
-/// umask() would have to change it, while other threads may make files.
+/// Reads /proc: umask() would have to change the mask while other threads may create files.
 std::optional<std::int64_t> file_mask(const fs::path& proc) {
   const auto text = value_of_key(proc / "self/status", "Umask");
   return text ? std::optional(std::strtol(text->c_str(), nullptr, 8)) : std::nullopt;

@@ -1,4 +1,4 @@
-/// Values of environment variables that travel as a hash where a node has too many of them.
+/// Values of environment variables as hashes, for nodes with too many variables.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace mn::launcher {
 
-/// "#" and a hash. A value that is one stays as it is.
+/// "#" and a hash. A value that is a hash stays.
 [[nodiscard]] inline std::string hash_of_value(const std::string& value) {
   const bool is_hash = value.starts_with('#') && value.find_first_not_of("0123456789", 1) == std::string::npos;
   return is_hash ? value : "#" + std::to_string(hash64(value));

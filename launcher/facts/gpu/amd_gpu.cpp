@@ -17,9 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kAmd = "0x1002";
-constexpr std::int64_t kBusyPercent = 10;  // an idle one shows a few now and then
+constexpr std::int64_t kBusyPercent = 10;  // an idle GPU shows a few percent now and then
 
-/// A control group forbids to open a device, not to see it.
+/// A control group forbids opening a device, not seeing it.
 bool may_open(const fs::path& device, const fs::path& root) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(device / "drm", error)) {
@@ -44,7 +44,7 @@ std::optional<Gpu> describe_amd(const fs::path& device, const fs::path& root) {
   return gpu;
 }
 
-/// From ids to names.
+/// Turns ids into names.
 void name_gpus(std::vector<Gpu>& gpus) {
   std::map<std::string, int> count;
   for (const auto& gpu : gpus) ++count[gpu.uuid];
@@ -54,7 +54,7 @@ void name_gpus(std::vector<Gpu>& gpus) {
   }
 }
 
-/// Those of `gpus` that `visible` names, in its order.
+/// The GPUs that `visible` names, in the order of `visible`.
 std::vector<Gpu> among(const std::vector<Gpu>& gpus, const std::vector<VisibleGpu>& visible) {
   std::vector<Gpu> chosen;
   for (const auto& each : visible) chosen.push_back(*std::ranges::find(gpus, each.uuid, &Gpu::uuid));

@@ -1,7 +1,6 @@
-/// AMD GPUs as the kernel's driver amdgpu describes them in sysfs. No library is loaded.
-///
-/// A GPU's name for ROCR_VISIBLE_DEVICES is GPU- and its unique id; its number, where it has none or shares it. Numbers
-/// count by bus id. Partitions of a GPU (CPX) are not told apart.
+/// AMD GPUs, as the kernel's driver amdgpu describes them in sysfs. No library is loaded. A GPU's name for
+/// ROCR_VISIBLE_DEVICES is GPU- and its unique id; without a unique id it is the GPU's number, counted by bus id.
+/// Partitions of a GPU (CPX) are not told apart.
 #pragma once
 
 #include <filesystem>
@@ -13,10 +12,10 @@
 
 namespace mn::launcher {
 
-/// Below `root`/sys and `root`/dev; no value where there is none. GPUs that this process may not open are left out.
+/// Reads `root`/sys and `root`/dev; no value without AMD GPUs. GPUs closed to this process are left out.
 [[nodiscard]] std::optional<GpuDriver> read_amd_gpus(const std::filesystem::path& root);
 
-/// The GPUs that ROCR_VISIBLE_DEVICES grants, and of these those of HIP_VISIBLE_DEVICES; no value: unset.
+/// The GPUs that ROCR_VISIBLE_DEVICES grants, filtered by HIP_VISIBLE_DEVICES; no value: unset.
 [[nodiscard]] std::vector<VisibleGpu> visible_amd_gpus(const std::vector<Gpu>& gpus,
                                                        const std::optional<std::string>& by_rocr,
                                                        const std::optional<std::string>& by_hip);

@@ -13,7 +13,7 @@ constexpr unsigned kMaxLinks = 18;
 
 struct FabricInfo {
   unsigned char cluster[16];
-  nvml::Status status;  ///< means something in the last state only
+  nvml::Status status;  ///< valid in the state kCompleted only
   unsigned clique;
   unsigned char state;
 };
@@ -30,7 +30,7 @@ void read_links(const Nvml& nvml, Device device, GpuHealth& health) {
   }
 }
 
-/// No value where there is no NVSwitch.
+/// No value without NVSwitch.
 std::optional<bool> is_in_fabric(const Nvml& nvml, Device device) {
   constexpr unsigned char kNotSupported = 0;
   constexpr unsigned char kCompleted = 3;

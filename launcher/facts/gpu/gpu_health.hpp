@@ -1,4 +1,4 @@
-/// How well a GPU is, as NVML tells: links, memory, clocks.
+/// The health of a GPU by NVML: links, memory, clocks.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@ namespace nvml {
 class Nvml;
 }
 
-/// What this NVML or GPU does not say has no value.
+/// Facts that NVML or the GPU does not tell have no value.
 struct GpuHealth {
   std::optional<int> links;                       ///< NVLinks that are up
   std::optional<std::uint64_t> link_recoveries;   ///< recoveries of all NVLinks since the driver was loaded
-  std::optional<bool> in_fabric;                  ///< the fabric manager has made it a member of its NVSwitch fabric
-  std::optional<std::uint64_t> uncorrected;       ///< errors of memory, since the driver was loaded
+  std::optional<bool> in_fabric;                  ///< membership in the NVSwitch fabric, set by the fabric manager
+  std::optional<std::uint64_t> uncorrected;       ///< uncorrected memory errors since the driver was loaded
   std::optional<bool> retirement_pending;         ///< a broken memory page waits for a reset (before A100)
   std::optional<bool> remap_failed;               ///< no spare memory row is left (from A100 on)
-  std::optional<bool> persistent;                 ///< the driver keeps it ready while nobody uses it
-  std::optional<unsigned> application_clock_mhz;  ///< clock of the multiprocessors that nvidia-smi -ac set
+  std::optional<bool> persistent;                 ///< the driver keeps the GPU ready while nobody uses it
+  std::optional<unsigned> application_clock_mhz;  ///< clock of the multiprocessors, set by nvidia-smi -ac
   friend bool operator==(const GpuHealth&, const GpuHealth&) = default;
 };
 

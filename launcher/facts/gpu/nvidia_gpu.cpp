@@ -17,7 +17,7 @@ using nvml::Status;
 
 constexpr Status kInsufficientSize = 7;
 constexpr unsigned kMigEnabled = 1;
-// nvmlClocksThrottleReason: hardware slowdown, its thermal form, its power brake, software thermal slowdown.
+// Reasons of nvmlClocksThrottleReason: hardware slowdown, thermal, power brake, software thermal slowdown.
 constexpr unsigned long long kBadThrottle = 0x8 | 0x40 | 0x80 | 0x20;
 
 struct PciInfo {
@@ -65,7 +65,7 @@ std::optional<int> capability_of(const Nvml& nvml, Device device) {
   return status == kSuccess ? std::optional(10 * major + minor) : std::nullopt;
 }
 
-/// The current mode, from a function that answers with a current and a pending one.
+/// The current mode, from an NVML function with a current and a pending mode.
 std::optional<unsigned> current_mode(const Nvml& nvml, const char* name, Device device) {
   unsigned current = 0;
   unsigned pending = 0;
@@ -97,7 +97,7 @@ void describe(const Nvml& nvml, Device device, Gpu& gpu) {
   gpu.health = read_health(nvml, device);
 }
 
-/// A GPU, or the instances of one that is cut up: none where nobody has made any.
+/// The GPU, or the instances of a GPU in MIG mode, perhaps none.
 std::vector<VisibleGpu> devices_of(const Gpu& gpu) {
   if (gpu.mig != true) return {{gpu.uuid, gpu.bus_id}};
   std::vector<VisibleGpu> instances;
@@ -112,7 +112,7 @@ std::vector<VisibleGpu> devices_by_index(const std::vector<Gpu>& gpus, const std
   return is_index ? devices_of(gpus[index]) : std::vector<VisibleGpu>();
 }
 
-/// A shortened UUID that matches several GPUs names none of them.
+/// A shortened UUID that matches several GPUs names no GPU.
 std::vector<VisibleGpu> devices_by_uuid(const std::vector<Gpu>& gpus, const std::string& entry) {
   std::vector<std::vector<VisibleGpu>> matching;
   for (const auto& gpu : gpus) {
@@ -143,7 +143,7 @@ std::optional<GpuDriver> read_gpus(const std::string& library, GpuDetail detail)
   nvml.call("nvmlDeviceGetCount_v2", &count);
   for (unsigned i = 0; i < count; ++i) {
     Device device = nullptr;
-    // A control group may forbid some of them to this process.
+    // A control group may forbid the GPU to this process.
     if (nvml.call("nvmlDeviceGetHandleByIndex_v2", i, &device) != kSuccess) continue;
     driver.gpus.push_back(identify(nvml, device));
     if (detail == GpuDetail::kAll) describe(nvml, device, driver.gpus.back());

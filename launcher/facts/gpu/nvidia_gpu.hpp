@@ -1,4 +1,4 @@
-/// The GPUs of this node as NVML describes them, and which of them CUDA would show to a process.
+/// The GPUs of the node by NVML, and the subset visible in CUDA.
 #pragma once
 
 #include <optional>
@@ -10,46 +10,45 @@
 
 namespace mn::launcher {
 
-/// What this NVML does not say has no value.
+/// Facts unknown to NVML have no value.
 struct Gpu {
   std::string uuid;    ///< GPU-…
-  std::string bus_id;  ///< as normal_bus_id() spells it
+  std::string bus_id;  ///< spelled by normal_bus_id()
   std::optional<std::string> name;
   std::optional<std::uint64_t> memory_mib;
   std::optional<int> capability;          ///< compute capability, 90 for 9.0
   std::optional<bool> ecc;                ///< memory with error correction
   std::optional<unsigned> power_limit_w;  ///< enforced
-  std::optional<int> compute_mode;        ///< NVML's: 0 default, 3 exclusive to one process
+  std::optional<int> compute_mode;        ///< MIG mode: the GPU is cut into instances
   std::optional<bool> mig;                ///< cut into instances
-  std::vector<std::string> slices;        ///< MIG-… of its instances
+  std::vector<std::string> slices;        ///< MIG-… names of the instances
   std::optional<bool> remap_pending;      ///< a broken memory row waits for a reset
   std::optional<bool> throttled;          ///< slowed down by heat or power faults
-  std::optional<int> processes;           ///< that compute on it
+  std::optional<int> processes;           ///< number of processes that compute on the GPU
   GpuHealth health;
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
 struct GpuDriver {
   std::optional<std::string> version;  ///< version of the driver library
-  std::optional<int> cuda_version;     ///< newest CUDA it serves, as CUDA writes it: 13000
-  std::vector<Gpu> gpus;               ///< that this process may open, by bus id
+  std::optional<int> cuda_version;     ///< newest CUDA that the driver serves, in CUDA's spelling: 13000
+  std::vector<Gpu> gpus;               ///< GPUs open to this process, by bus id
   friend bool operator==(const GpuDriver&, const GpuDriver&) = default;
 };
 
 enum class GpuDetail {
   kIdentity,  ///< uuid, bus_id, mig and slices
-  kAll,       ///< takes NVML some hundreds of requests
+  kAll,       ///< takes some hundreds of requests to NVML
 };
 inline constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
-/// Loads NVML at run time; no value where there is no driver.
+/// Loads NVML at run time; no value without a driver.
 [[nodiscard]] std::optional<GpuDriver> read_gpus(const std::string& library = kNvmlLibrary,
                                                  GpuDetail detail = GpuDetail::kAll);
 
 /// The GPUs that a value of CUDA_VISIBLE_DEVICES grants (no value: unset). Entries are indices or GPU-/MIG- UUIDs,
-/// which may be shortened, with blanks around. The first entry that is neither, or matches several GPUs, ends the list;
-/// a GPU that comes twice empties it. A GPU that is cut up stands for all of its instances, of which CUDA shows one
-/// process one only: see view_gpus(). Source: CUDA C++ Programming Guide, environment variables; MIG User Guide, Device
-/// Enumeration.
+/// perhaps shortened, with blanks around. The first wrong or ambiguous entry ends the list; a repeated GPU empties it.
+/// A GPU in MIG mode stands for all its instances, though CUDA shows a process a single one: see view_gpus(). Source:
+/// CUDA C++ Programming Guide, environment variables; MIG User Guide, Device Enumeration.
 [[nodiscard]] std::vector<VisibleGpu> visible_gpus(const std::vector<Gpu>& gpus,
                                                    const std::optional<std::string>& visible_devices);
 

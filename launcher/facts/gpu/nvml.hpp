@@ -1,5 +1,4 @@
-/// NVIDIA's management library (nvml.h), loaded at run time: the few declarations of its stable C interface that are
-/// used here.
+/// NVIDIA's management library (nvml.h), loaded at run time: the declarations of its stable C interface in use here.
 #pragma once
 
 #include <optional>
@@ -27,7 +26,7 @@ class Nvml {
 
   [[nodiscard]] bool running() const noexcept { return running_; }
 
-  /// The function's status; 13 (not found in the library) where this NVML is too old to have it.
+  /// The function's status; 13 (function not found) if this NVML is too old.
   template <typename... Arguments>
   Status call(const char* name, Arguments... arguments) const {
     constexpr Status kFunctionNotFound = 13;
@@ -46,9 +45,9 @@ class Nvml {
   bool running_ = false;
 };
 
-/// Memory rows that others replace (from A100 on).
+/// Memory rows with errors, replaced by spare rows (from A100 on).
 struct RemappedRows {
-  bool pending;  ///< some wait for a reset
+  bool pending;  ///< rows wait for a reset
   bool failed;   ///< no spare row is left
 };
 
