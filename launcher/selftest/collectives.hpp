@@ -1,4 +1,4 @@
-/// Do messages arrive, and are sums right?
+/// Tests of messages and of sums.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace mn::selftest {
 
-/// Collective. A token passes all ranks and gathers their numbers on its way; judged on rank 0.
+/// Collective. A token passes all ranks and sums their numbers on its way; rank 0 judges.
 [[nodiscard]] std::string test_ring(Communicator& comm);
 
-/// What a rank adds to element i of a test sum, and what that comes to. Below 2^24, which floats hold exactly, for up
+/// The addend of `rank` for element i of a test sum, and the sum over `size` ranks: below 2^24, exact in floats, for up
 /// to 500,000 ranks.
 [[nodiscard]] float term(std::size_t i, int rank);
 [[nodiscard]] float sum_of_terms(std::size_t i, int size);
 
-/// Collective. Sums of such terms.
+/// Collective. Tests sums of such terms.
 [[nodiscard]] std::string test_allreduce(Communicator& comm);
 
 }  // namespace mn::selftest

@@ -28,7 +28,7 @@ namespace {
 constexpr const char* kProbeOption = "--cuda-probe";
 constexpr int kNoGpuStatus = 3;
 
-/// The environment without what launchers set: the child is an MPI job of its own.
+/// The environment without launchers' variables: the child is an MPI job of its own.
 std::vector<std::string> environment_of_singleton() {
   constexpr std::string_view kOwned[] = {"PMIX_", "OMPI_", "PMI_", "SLURM_", "PRTE_"};
   std::vector<std::string> kept;
@@ -42,7 +42,7 @@ std::vector<std::string> environment_of_singleton() {
   return kept;
 }
 
-/// The child's wait status; it is killed when it takes too long.
+/// The child's wait status. A child that takes too long is killed.
 int wait_for(pid_t child) {
   constexpr std::chrono::milliseconds kInterval{20};
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -54,7 +54,7 @@ int wait_for(pid_t child) {
   return status;
 }
 
-/// The wait status of this program with `options` as a job of its own; -1 if it could not be started.
+/// Runs this program with `options` as an MPI job of its own. Returns the wait status; -1 if it could not be started.
 int run_self(std::vector<std::string> options) {
   std::vector<std::string> variables = environment_of_singleton();
   options.insert(options.begin(), executable_path().string());
@@ -73,7 +73,7 @@ int run_self(std::vector<std::string> options) {
   return failed == 0 ? wait_for(child) : -1;
 }
 
-/// The best of some runs.
+/// The shortest time of several runs.
 template <typename Function>
 double least_seconds(Function run) {
   constexpr int kTimes = 5;
@@ -88,7 +88,7 @@ double least_seconds(Function run) {
 
 }  // namespace
 
-/// The CUDA driver's C interface (cuda.h), as far as it is used here.
+/// The functions of the CUDA driver's C interface (cuda.h) in use here.
 class DeviceMemory::Driver {
  public:
   explicit Driver(int index) : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {
@@ -109,7 +109,7 @@ class DeviceMemory::Driver {
   }
 
  private:
-  void* library_;  // stays loaded: the driver has threads
+  void* library_;  // never unloaded: the driver has threads
 };
 
 DeviceMemory::DeviceMemory(int device, std::size_t bytes) : driver_(std::make_unique<Driver>(device)) {
@@ -119,7 +119,7 @@ DeviceMemory::DeviceMemory(int device, std::size_t bytes) : driver_(std::make_un
 DeviceMemory::~DeviceMemory() {
   try {
     driver_->call("cuMemFree_v2", address_);
-  } catch (const CommError&) {  // the process ends soon, and the driver frees it all
+  } catch (const CommError&) {  // the process ends soon, and the driver frees the memory
   }
 }
 
@@ -171,7 +171,7 @@ int run_cuda_probe(int argc, char** argv) {
     std::vector<std::uint32_t> words(kWords);
     to.read(words.data(), words.size() * sizeof(std::uint32_t));
     status = std::ranges::all_of(words, [](auto word) { return word == 7; }) ? 0 : 1;
-  } catch (const CommError&) {  // no GPU that works: the status says so
+  } catch (const CommError&) {  // no working GPU: the status tells
   }
   MPI_Finalize();
   return status;
@@ -211,7 +211,7 @@ NcclResult test_nccl(const Communicator& comm) {
   if (!std::ranges::all_of(sums, [&](int sum) { return sum == expected; })) return {"FAILED: wrong sums", 0};
   const double seconds =
       least_seconds([&] { nccl->allreduce(BufferView(memory.data(), kLargeCount, DType::kInt32, comm.device())); });
-  // Each byte passes a rank's links that often, whatever the algorithm: the bus bandwidth of nccl-tests.
+  // How often each byte passes a rank's links, whatever the algorithm: the bus bandwidth of nccl-tests.
   const double passes = 2.0 * (comm.size() - 1) / comm.size();
   return {"passed", passes * static_cast<double>(kLargeCount * sizeof(std::int32_t)) / seconds / 1e9};
 }

@@ -1,4 +1,4 @@
-/// The GPU part of the self test. The CUDA driver is loaded at run time, so that one build serves all machines.
+/// The GPU part of the self test. The CUDA driver is loaded at run time, so one build serves all machines.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace mn::selftest {
 /// Memory of a GPU.
 class DeviceMemory {
  public:
-  /// Throws CommError if the driver or the memory can't be had.
+  /// Throws CommError if the driver or the memory is not available.
   DeviceMemory(int device, std::size_t bytes);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
@@ -20,7 +20,7 @@ class DeviceMemory {
   [[nodiscard]] void* data() const noexcept;
   void fill(std::uint32_t word, std::size_t count);
   void read(void* host, std::size_t bytes) const;
-  /// From page-locked memory; the best of some.
+  /// Copies from page-locked memory; the shortest time of several copies.
   [[nodiscard]] double seconds_of_copy_from_host(std::size_t bytes) const;
 
  private:
@@ -29,19 +29,19 @@ class DeviceMemory {
   unsigned long long address_ = 0;
 };
 
-/// What a rank computes with.
+/// The device of a rank.
 struct OwnDevice {
-  std::optional<Device> device;  ///< no value: the default
-  std::string problem;           ///< why it is not the one that mnlaunch gave the rank
+  std::optional<Device> device;  ///< no value: the default device
+  std::string problem;           ///< why the device is not mnlaunch's choice; else empty
 };
-/// The GPU that MN_DEVICE names, where CUDA sees it; else the CPU.
+/// The GPU of MN_DEVICE, if CUDA sees it; else the CPU.
 [[nodiscard]] OwnDevice device_of_this_rank();
 
-/// What the child of probe_cuda_aware() runs: MPI_Sendrecv of device memory to itself. Returns its exit status.
+/// The child process of probe_cuda_aware(): MPI_Sendrecv of device memory to itself. Returns the exit status.
 [[nodiscard]] int run_cuda_probe(int argc, char** argv);
 
-/// Whether MPI takes device pointers: "yes", "no (…)" or "no GPU". Tried in a process of its own, as an MPI that does
-/// not know them crashes.
+/// Whether MPI takes device pointers: "yes", "no (…)" or "no GPU". Tried in a child process, because an MPI without
+/// that ability crashes.
 [[nodiscard]] std::string probe_cuda_aware(Device device);
 
 /// Bandwidth of copies from page-locked memory to the GPU. Throws CommError.
@@ -51,7 +51,7 @@ struct NcclResult {
   std::string result;         ///< "passed", "FAILED: …" or why there is nothing to test
   double allreduce_gb_s = 0;  ///< bus bandwidth; 0: not measured
 };
-/// Collective. Throws CommError, on one rank alone perhaps.
+/// Collective. May throw CommError on one rank alone.
 [[nodiscard]] NcclResult test_nccl(const Communicator& comm);
 
 }  // namespace mn::selftest

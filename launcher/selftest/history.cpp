@@ -20,8 +20,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxRuns = 10;    ///< the newest runs of a host: older ones do not count
-constexpr std::size_t kMinRepeats = 2;  ///< runs that found something, from which on the report names the host
+constexpr std::size_t kMaxRuns = 10;    ///< newest runs of a host; older runs do not count
+constexpr std::size_t kMinRepeats = 2;  ///< the report names a host from so many runs with findings on
 
 bool names_host(const json& entry, const std::string& host) {
   const json& hosts = entry.at("hosts");
@@ -40,7 +40,7 @@ json figures_of_host(const json& report, const std::string& host) {
   return figures;
 }
 
-/// `hosts`: the number of hosts in all.
+/// `hosts`: number of hosts in all.
 json record_of(const json& report, const std::string& host, std::size_t hosts, const std::string& time) {
   json record = {{"time", time}, {"host", host}, {"findings", json::array()}, {"failed", json::array()}};
   bool has_error = false;
@@ -63,8 +63,8 @@ json record_of(const json& report, const std::string& host, std::size_t hosts, c
   return record;
 }
 
-/// What speaks against the host: errors that others do not have, broken hardware, failed tests. The rest comes from how
-/// jobs are started.
+/// Findings that count against the host: errors that not all hosts have, broken hardware, failed tests. All else comes
+/// from how jobs are started.
 std::vector<std::string> found_in(const json& record) {
   std::set<std::string> found;
   for (const auto& finding : record.at("findings")) {
@@ -73,7 +73,7 @@ std::vector<std::string> found_in(const json& record) {
     if (counts) found.insert(finding.at("check").get<std::string>());
   }
   for (const auto& test : record.at("failed")) found.insert(test.get<std::string>());
-  if (found.empty() && record.contains("advice")) found.insert("gpu-health");  // errors in the kernel's log
+  if (found.empty() && record.contains("advice")) found.insert("gpu-health");  // errors in the kernel log
   return {found.begin(), found.end()};
 }
 
@@ -84,7 +84,7 @@ void note(History& history, const json& record) {
   if (runs.size() > kMaxRuns) runs.erase(runs.begin());
 }
 
-/// On a file system without locks a reader may see a line that is being written.
+/// On a file system without locks a reader may see a half-written line.
 Fd open_locked(const std::string& file, int flags, int lock) {
   Fd opened(open(file.c_str(), flags | O_CLOEXEC, 0666));
   if (opened) flock(opened.get(), lock);
@@ -123,7 +123,7 @@ History read_history(const std::string& file) {
       note(history, parse_json(line, file));
     } catch (const DataError&) {
       history.damaged.push_back(number);
-    } catch (const json::exception&) {  // JSON, but no record
+    } catch (const json::exception&) {  // JSON, but not a record
       history.damaged.push_back(number);
     }
   }
@@ -152,10 +152,10 @@ json history_with(History history, const std::vector<json>& records) {
 void append_history(const std::string& file, const std::vector<json>& records) {
   const Fd output = open_locked(file, O_RDWR | O_APPEND | O_CREAT, LOCK_EX);
   if (!output) throw Error(with_errno("--history: cannot write " + file, errno));
-  // A run that was killed while it wrote must not spoil this run's first line.
+  // A killed run may have left a half-written line, which must not spoil this run's first line.
   std::string text = ends_in_mid_line(output.get()) ? "\n" : "";
   for (const auto& record : records) text += json_text(record) + "\n";
-  // One write() under the lock: lines of runs that append at once stay whole.
+  // One write() under the lock (1): lines of concurrent runs stay whole.
   const ssize_t written = write(output.get(), text.data(), text.size());
   if (written == static_cast<ssize_t>(text.size())) return;
   throw Error(with_errno("--history: cannot write all of this run to " + file, written < 0 ? errno : ENOSPC));

@@ -1,8 +1,8 @@
-/// What --doctor found on each host over time: a file of JSON lines, one for each host and run.
+/// Findings of --doctor on each host over time: a file of JSON lines, one for each host and run.
 ///
-/// 1. A run's lines are appended with one write(2) to a file opened with O_APPEND, under a lock: runs that end at once
-///    do not mix their lines on a local file system. NFS does not promise that.
-/// 2. A line that is not a record, such as one that a full disk cut off, is skipped and named.
+/// 1. A run appends its lines with one write(2) to a file opened with O_APPEND, under a lock: on a local file system,
+///    lines of concurrent runs do not mix. NFS does not promise that.
+/// 2. A line that is not a record, for example cut off by a full disk, is skipped and named.
 #pragma once
 
 #include <chrono>
@@ -15,24 +15,24 @@
 namespace mn::selftest {
 
 struct History {
-  /// By host, the newest runs in the order of the file: of each whether it found something that speaks against the
-  /// host, and what.
+  /// By host, its newest runs in the order of the file; of each run, the names of findings against the host, perhaps
+  /// none.
   std::map<std::string, std::vector<std::vector<std::string>>> found;
-  std::vector<std::size_t> damaged;  ///< numbers of lines, from 1
+  std::vector<std::size_t> damaged;  ///< numbers of damaged lines, from 1
 };
 
-/// One for each host of the placement, and any other that a test names: time (UTC), host, verdict (failed, warned,
-/// well), findings and failed tests that name the host, advice, figures. Pure.
+/// A record for each host of the placement and each host that a test names: time (UTC), host, verdict (failed, warned,
+/// well), the host's findings and failed tests, advice, figures. Pure.
 [[nodiscard]] std::vector<nlohmann::json> records_of(const nlohmann::json& report,
                                                      std::chrono::system_clock::time_point now);
 
-/// Empty where there is no such file. Throws Error.
+/// Empty without a file. Throws Error.
 [[nodiscard]] History read_history(const std::string& file);
 
-/// For the report: who fails often, with this run's `records`, and which lines are damaged. Pure.
+/// For the report: hosts that fail often, with this run's `records`, and numbers of damaged lines. Pure.
 [[nodiscard]] nlohmann::json history_with(History history, const std::vector<nlohmann::json>& records);
 
-/// Throws Error.
+/// Appends the records to the file. Throws Error.
 void append_history(const std::string& file, const std::vector<nlohmann::json>& records);
 
 }  // namespace mn::selftest

@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A GPU's kind and its node's network, by which pairs of nodes are judged; 0 where the table has no figure.
+/// The least bandwidth of a pair of nodes, for the job's kind of GPU and network; 0 if the table has no figure.
 double least_bandwidth_mb_s(const json& report) {
   const GpuFigures* figures = figures_of(report.value("gpu", ""));
   const double rate = report.value("fabric_gbit_s", 0.0);
@@ -59,7 +59,7 @@ class SelfTest {
   }
 
   void run(const std::string& gpu_problem) {
-    // First: a GPU that CUDA does not see explains what fails below.
+    // First: a GPU that CUDA does not see explains failures below.
     report_gpu_problems(gpu_problem);
     timer_.begin("the ring of messages");
     report_.set("ring", test_ring(comm_));
@@ -73,7 +73,7 @@ class SelfTest {
     timer_.begin("the allreduce of NCCL");
     test_gpu_allreduce();
     timer_.begin("the report");
-    // Last, so that the counters cover the traffic of all tests above.
+    // Last: the counters then cover the traffic of all tests above.
     const bool counts = comm_.intra_rank() == 0;
     gather("ports", counts ? judge_ports(ports_before_, launcher::read_ports(hardware_)) : "", "watch");
   }
@@ -89,7 +89,7 @@ class SelfTest {
     report_.set("pairs", document_of(links, hosts));
     if (comm_.inter_size() == 1) return;
     std::vector<std::string> sentences;
-    // Two hosts are blamed for a link: one of them is well, so neither is isolated.
+    // For a link two hosts are blamed, one of them wrongly: neither is isolated.
     for (const auto& fault : judge_links(hosts, links, least)) {
       sentences.push_back(fault.text);
       if (!fault.hosts.empty()) report_.blame("links", fault.hosts, fault.hosts.size() == 1 ? "isolate" : "watch");
@@ -112,7 +112,7 @@ class SelfTest {
     } catch (const CommError& error) {
       result = std::string("FAILED: ") + error.what();
     }
-    gather("host_gpu", result, "reboot");  // the link to the GPU is set up again then
+    gather("host_gpu", result, "reboot");  // a reboot sets up the link to the GPU again
     gather_least("host_gpu_gb_s", here);
   }
 
@@ -127,7 +127,7 @@ class SelfTest {
       nccl.result = std::string("FAILED: ") + error.what();
     }
     const GpuFigures* figures = figures_of(kind_.value("gpu", ""));
-    // The table's figures are those of eight GPUs within one node.
+    // The table's figures are for eight GPUs within one node.
     const bool comparable = figures != nullptr && comm_.inter_size() == 1 && comm_.size() == 8;
     if (comparable && nccl.result == "passed" && nccl.allreduce_gb_s < figures->allreduce_gb_s) {
       nccl.result = "FAILED: the sums are right, but slower than " +
@@ -145,7 +145,7 @@ class SelfTest {
     if (!advice.empty() && !hosts.empty()) report_.blame(test, hosts, advice);
   }
 
-  /// Ranks that NVML shows a GPU which CUDA does not.
+  /// Reports ranks with a GPU that NVML shows and CUDA does not.
   void report_gpu_problems(const std::string& problem) {
     const auto problems = comm_.gather_obj(problem);
     std::map<std::string, std::set<std::string>> hosts_of;
@@ -155,7 +155,7 @@ class SelfTest {
     for (const auto& [what, hosts] : hosts_of) report_.add_finding(finding_of_gpu_problem(what, hosts));
   }
 
-  /// The results of the ranks that have measured something.
+  /// Gathers the figures of all ranks; 0 means not measured.
   void gather_least(const std::string& name, double here) {
     const auto values = comm_.gather_obj(json(here));
     std::map<std::string, double> least;
@@ -177,7 +177,7 @@ class SelfTest {
   std::chrono::milliseconds patience_;
   const std::filesystem::path hardware_ = launcher::hardware_root(environment("MN_HARDWARE_ROOT"));
   const std::vector<launcher::PortFacts> ports_before_ = launcher::read_ports(hardware_);
-  json kind_;                       ///< kind of hardware, as rank 0 knows it
+  json kind_;                       ///< kind of hardware, from rank 0
   std::vector<std::string> hosts_;  ///< by rank
 };
 

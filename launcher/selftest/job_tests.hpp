@@ -11,8 +11,8 @@
 
 namespace mn::selftest {
 
-/// Collective: runs all tests; rank 0's report takes their results. `gpu_problem`: why this rank cannot use its GPU;
-/// empty: it can, or has none.
+/// Collective: runs all tests and fills rank 0's report. `gpu_problem`: why this rank cannot use its GPU; empty if it
+/// can, or has none.
 void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, PartTimer& timer,
               std::chrono::milliseconds patience);
 

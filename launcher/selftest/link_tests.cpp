@@ -23,18 +23,18 @@ constexpr int kSmallTimes = 50;
 constexpr std::size_t kLargeBytes = 32 << 20;
 constexpr int kLargeTimes = 5;
 
-/// A partner of this rank, and how long it may take.
+/// A partner of the rank, with a deadline for answers.
 class Partner {
  public:
   Partner(MPI_Comm comm, int rank, int tag, bool begins, Clock::time_point end)
       : comm_(comm), rank_(rank), tag_(tag), begins_(begins), end_(end) {}
 
-  /// Seconds of one way of a message, the fastest of so many: what else a node does is not the link's. No value if the
-  /// partner does not answer in time.
+  /// Seconds of one way of a message: the fastest of `times` messages, because other work of a node must not count. No
+  /// value if the partner does not answer in time.
   std::optional<double> one_way(std::size_t bytes, int times) {
-    // MPI may still write here after this has given up, so it is never freed then.
+    // After a time-out MPI may still write here, so the message is never freed then.
     auto message = std::make_unique<std::vector<std::byte>>(bytes);
-    bool answers = ping_pong(*message);  // connections are made on first use
+    bool answers = ping_pong(*message);  // MPI connects at the first use
     double fastest = std::numeric_limits<double>::infinity();
     for (int i = 0; i < times && answers; ++i) {
       const auto start = Clock::now();
@@ -71,7 +71,7 @@ class Partner {
 
   MPI_Comm comm_;
   int rank_;
-  int tag_;  ///< another one for each try: what an earlier one left behind may still arrive
+  int tag_;  ///< unique to each try: messages of an earlier try may still arrive
   bool begins_;
   Clock::time_point end_;
 };
@@ -109,7 +109,7 @@ class Links {
     gather();
   }
 
-  /// Returns whether there was a pair to try.
+  /// True if there was a pair to try.
   bool retry(double least_mb_s, bool is_first_time) {
     json pairs = json::array();
     if (comm_.rank() == 0) {
@@ -137,7 +137,7 @@ class Links {
   void begin(const std::string& what) {
     ++tries_;
     timer_.begin("the test of the links between nodes, " + what);
-    // Without it a pair that is ready early measures while its nodes still serve the pair before.
+    // Without the barrier an early pair would measure while its nodes still serve their last pair.
     comm_.barrier();
   }
 
@@ -150,7 +150,7 @@ class Links {
     const auto latency = partner.one_way(kSmallBytes, kSmallTimes);
     // A partner that did not answer eight bytes is not asked for 32 MiB.
     const auto seconds = latency ? partner.one_way(kLargeBytes, kLargeTimes) : std::nullopt;
-    // The second rank says so too if nobody answered, as the first may be the one that is gone.
+    // Without an answer the second rank reports, too: the first rank may be gone.
     if (is_first || !seconds) {
       mine_.push_back({pair, seconds.has_value(), latency.value_or(0) * 1e6,
                        seconds ? static_cast<double>(kLargeBytes) / *seconds / 1e6 : 0, at_once});
@@ -169,7 +169,7 @@ class Links {
   int tries_ = 0;
   std::vector<int> leaders_;  ///< first rank of each node
   std::vector<Link> mine_;
-  std::vector<Link> all_;  ///< rank 0: of all nodes
+  std::vector<Link> all_;  ///< on rank 0, from all nodes
 };
 
 }  // namespace
@@ -178,7 +178,7 @@ std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chro
                                 PartTimer& timer) {
   Links links(comm, patience, timer);
   links.measure_rounds();
-  // A busy machine makes a pair slow by chance, and more than once. Each node can be tried by itself.
+  // A busy machine makes a pair slow by chance, and more than once. Further tries cover large jobs' nodes.
   const int max_tries = 3 + comm.inter_size() / 32;
   for (int time = 0; time < max_tries && links.retry(least_mb_s, time == 0); ++time) continue;
   return links.best();

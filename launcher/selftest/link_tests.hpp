@@ -11,9 +11,9 @@
 
 namespace mn::selftest {
 
-/// Collective over all ranks; the first rank of each node measures. All pairs of a round measure at once (pairs.hpp),
-/// then slow ones again, one after the other. A partner that does not answer in `patience` is given up. Complete on
-/// rank 0, with the better figures of each pair. `least_mb_s`: 0, or what every pair should reach.
+/// Collective over all ranks; the first rank of each node measures. All pairs of a round measure at once (pairs.hpp);
+/// then slow pairs measure again, one by one. A partner that does not answer in `patience` is given up. Rank 0 gets all
+/// links, with the better figures of each pair. `least_mb_s`: expected bandwidth of every pair, or 0.
 ///
 /// Cost: ceil(log2 n) rounds of 0.1 to 1 s.
 [[nodiscard]] std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chrono::milliseconds patience,

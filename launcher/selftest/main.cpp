@@ -1,4 +1,4 @@
-// The live part of mnlaunch --doctor: do messages arrive, are sums right, how fast are the ways between the nodes?
+// mnlaunch-selftest, the live part of mnlaunch --doctor: messages, sums, bandwidth between nodes, GPUs.
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -26,7 +26,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What mnlaunch hands over: findings, placement, kinds of hardware; empty where this was started alone.
+/// mnlaunch's report: findings, placement, kinds of hardware; empty if the self test was started alone.
 json report_of_mnlaunch() {
   const auto file = environment_int("MN_DOCTOR_REPORT_FD");
   if (!file) return json::object();
@@ -64,12 +64,12 @@ int run(Report& report, PartTimer& timer, const SelfTestOptions& options, std::c
     healthy = report.print();
   }
   const int status = std::stoi(comm->bcast_obj(std::string(healthy ? "0" : "1")));
-  report.set_status(status);  // a link that does not answer may hold up MPI_Finalize
+  report.set_status(status);  // a silent link may block MPI_Finalize
   timer.begin("MPI_Finalize");
   return status;
 }
 
-/// On the timer's thread. Rank 0 prints what there is; the others wait for it to end them.
+/// Runs on the timer's thread. Rank 0 prints the results so far; its end ends the waiting ranks.
 void give_up(Report& report, int rank, const std::string& part) {
   if (const auto status = report.status()) std::_Exit(*status);
   if (rank == 0) {
@@ -93,23 +93,23 @@ SelfTestOptions parse(const std::vector<std::string>& words) {
   return options;
 }
 
-/// What is known before MPI is up.
-struct Preparation {
+/// Facts known before MPI is up.
+struct SelfTestSetup {
   SelfTestOptions options;
   std::chrono::milliseconds patience{};
   int rank = 0;
-  json checks;  ///< rank 0: the report of mnlaunch
+  json checks;  ///< on rank 0: mnlaunch's report
 };
 
-Preparation prepare(int argc, char** argv) {
+SelfTestSetup prepare(int argc, char** argv) {
   const std::chrono::seconds patience(environment_int("MN_DOCTOR_TIMEOUT").value_or(60));
-  Preparation ready{parse({argv + 1, argv + argc}), patience, 0, json::object()};
+  SelfTestSetup ready{parse({argv + 1, argv + argc}), patience, 0, json::object()};
   ready.rank = rank_of_environment(environment).value_or(0);
   if (ready.rank == 0) ready.checks = report_of_mnlaunch();
   return ready;
 }
 
-int start(int argc, char** argv, const Preparation& ready) {
+int start(int argc, char** argv, const SelfTestSetup& ready) {
   Report report(ready.options);
   report.take(ready.checks);
   PartTimer timer(ready.patience, [&](const std::string& part) { give_up(report, ready.rank, part); });
@@ -122,12 +122,12 @@ int start(int argc, char** argv, const Preparation& ready) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--cuda-probe") return mn::selftest::run_cuda_probe(argc, argv);
-  std::optional<mn::selftest::Preparation> ready;
+  std::optional<mn::selftest::SelfTestSetup> ready;
   try {
     ready = mn::selftest::prepare(argc, argv);
   } catch (const mn::Error& error) {
     std::cerr << "mnlaunch --doctor: " + std::string(error.what()) + "\n";
     return error.exit_code();
   }
-  return mn::selftest::start(argc, argv, *ready);  // run_job reports what is thrown from here on
+  return mn::selftest::start(argc, argv, *ready);  // from here on, run_job reports exceptions
 }

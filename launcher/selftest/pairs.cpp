@@ -11,7 +11,7 @@ namespace {
 
 std::string in_mb_s(double bandwidth) { return std::to_string(std::lround(bandwidth)) + " MB/s"; }
 
-/// The bandwidth that a quarter of the pairs exceeds; 0 for a single pair, which has nothing to be compared with.
+/// The bandwidth that a quarter of the pairs exceeds; 0 for a single pair, which cannot be compared.
 double usual_bandwidth(const std::vector<Link>& links) {
   std::vector<double> sorted;
   for (const auto& link : links) {
@@ -22,7 +22,7 @@ double usual_bandwidth(const std::vector<Link>& links) {
   return sorted[std::min(sorted.size() * 3 / 4, sorted.size() - 1)];
 }
 
-/// Links sorted into slow and fast ones.
+/// Links, sorted into slow and fast ones.
 class Speeds {
  public:
   Speeds(const std::vector<Link>& links, double least_mb_s)
@@ -35,7 +35,7 @@ class Speeds {
   [[nodiscard]] double usual() const noexcept { return usual_; }
   [[nodiscard]] const std::vector<Link>& slow() const noexcept { return slow_; }
   [[nodiscard]] const std::vector<Link>& fast() const noexcept { return fast_; }
-  /// Nodes that have been fast with someone.
+  /// Nodes that were fast with some node.
   [[nodiscard]] const std::set<int>& good() const noexcept { return good_; }
 
  private:
@@ -77,7 +77,7 @@ std::vector<Link> best_of_each_pair(const std::vector<Link>& links) {
     }
     const bool at_once = same->at_once && link.at_once;
     if (link.answered && (!same->answered || link.bandwidth_mb_s > same->bandwidth_mb_s)) *same = link;
-    // A pair stays at_once until it was measured by itself, whichever figure is better.
+    // A pair stays at_once until it was measured alone, whichever figure is better.
     same->at_once = at_once;
   }
   return best;
@@ -93,7 +93,7 @@ std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, doub
   };
   auto slow = speeds.slow();
   const auto is_good = [&](int node) { return speeds.good().contains(node); };
-  // (2): first pairs that were slow only beside others, most of which a second try clears.
+  // (2): first the pairs that were slow only beside others; a second try clears most of them.
   std::ranges::stable_sort(slow, {}, [&](const Link& link) {
     return std::pair(!link.at_once, is_good(link.pair.first) && is_good(link.pair.second));
   });
@@ -101,7 +101,7 @@ std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, doub
     add(pair.first, pair.second);
     for (const int node : {pair.first, pair.second}) {
       if (is_good(node)) continue;
-      // The nearest good node behind it, so that not all are tried with the same one.
+      // The nearest good node behind the slow node, so partners differ.
       for (int i = 1; i < nodes; ++i) {
         const int other = (node + i) % nodes;
         if (!is_good(other) || other == pair.first || other == pair.second) continue;
@@ -119,7 +119,7 @@ std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const 
                                    double least_mb_s) {
   const Speeds speeds(links, least_mb_s);
   const auto host = [&](int node) { return hosts[static_cast<std::size_t>(node)]; };
-  // No pair is fast, so that none can be blamed: it is the network, or what MPI uses of it.
+  // No pair is fast, so no node can be blamed: the fault is the network's, or MPI's use of it.
   if (speeds.fast().empty() && links.size() > 1) {
     const auto best = std::ranges::max_element(links, {}, &Link::bandwidth_mb_s);
     return {{"no pair of nodes reaches " + in_mb_s(least_mb_s) + "; the fastest " + figure_of(*best, 0) +

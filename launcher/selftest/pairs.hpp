@@ -1,10 +1,9 @@
-/// Which pairs of nodes measure each other, and what their figures say about nodes and links. Pure.
+/// The pairs of nodes that measure each other, and the judgment of nodes and links by their figures. Pure.
 ///
-/// 1. In round k nodes i and i XOR 2^k are a pair: ceil(log2 n) rounds, in each of which a node has one partner at
-///    most. Every node has a partner in some round, and most have one in each.
-/// 2. A slow pair is tried again by itself. Its nodes that were fast with no other are tried with nodes that were.
-///    One that was only slow beside other pairs is not at fault: many fabrics carry less than all nodes can send at
-///    once.
+/// 1. In round k nodes i and i XOR 2^k are a pair: ceil(log2 n) rounds, in which a node has at most one partner. Every
+///    node has a partner in some round, most nodes in each.
+/// 2. A slow pair is tried again alone. Its nodes that were fast with no node are tried with fast nodes. A pair that was
+///    slow only beside other pairs is not at fault: many fabrics carry less than all nodes can send at once.
 /// 3. If only one node of a slow pair was fast with any other node, the other node is at fault; if both were, the link.
 #pragma once
 
@@ -19,7 +18,7 @@ struct Pair {
   friend bool operator==(const Pair&, const Pair&) = default;
 };
 
-/// What a pair measured.
+/// The figures of a pair.
 struct Link {
   Pair pair;
   bool answered = false;
@@ -31,19 +30,19 @@ struct Link {
 /// By round; the pairs of a round are disjoint.
 [[nodiscard]] std::vector<std::vector<Pair>> rounds_of_pairs(int nodes);
 
-/// The better figures of each pair that was measured several times; `at_once` if none was by itself.
+/// The better figures of each pair that was measured several times; `at_once` if it was never measured alone.
 [[nodiscard]] std::vector<Link> best_of_each_pair(const std::vector<Link>& links);
 
-/// Pairs to try one after the other, 32 at most: first those that were not tried by themselves yet, and among them
-/// those of nodes that were not fast with any other. `least_mb_s`: 0, or what every pair should reach.
+/// Pairs to try one by one, 32 at most: first pairs not yet tried alone, among them first pairs of nodes that were fast
+/// with no node. `least_mb_s`: expected bandwidth of every pair, or 0.
 [[nodiscard]] std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, double least_mb_s);
 
-/// What is slow or does not answer.
+/// A slow or silent node, link or network.
 struct LinkFault {
   std::string text;
   std::vector<std::string> hosts;  ///< the node, or both ends of the link; empty: the whole network
 };
-/// One for each node, link, or whole network; `hosts` by node.
+/// A fault for each node, link, or whole network. `hosts`: names of the nodes.
 [[nodiscard]] std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const std::vector<Link>& links,
                                                  double least_mb_s);
 

@@ -9,8 +9,8 @@
 
 namespace mn::selftest {
 
-/// A thread that calls `on_late` once, with the name of the part that has taken longer than `patience`. Parts follow
-/// each other; the last lasts until the end of the process.
+/// A thread that calls `on_late` once, with the name of the first part that takes longer than `patience`. A part lasts
+/// until the next part begins, the last until the process ends.
 class PartTimer {
  public:
   PartTimer(std::chrono::milliseconds patience, std::function<void(const std::string& part)> on_late);
@@ -31,7 +31,7 @@ class PartTimer {
   std::string part_ = "the start";
   Clock::time_point end_;
   bool stop_ = false;
-  std::thread thread_;  // last: it uses all the others
+  std::thread thread_;  // last: uses all other members
 };
 
 }  // namespace mn::selftest

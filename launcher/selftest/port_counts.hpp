@@ -1,4 +1,4 @@
-/// What the network cards of a node counted while the self test ran: the counters themselves began long ago.
+/// Events that the network cards of a node counted during the self test; the counters themselves began long ago.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace mn::selftest {
 
-/// A result for the report: "passed", or FAILED with the ports that lost their link or counted errors between the two
-/// readings; empty without ports. Pure.
+/// "passed", or FAILED with the ports that lost their link or counted errors between the two readings; empty without
+/// ports. Pure.
 [[nodiscard]] std::string judge_ports(const std::vector<launcher::PortFacts>& before,
                                       const std::vector<launcher::PortFacts>& after);
 

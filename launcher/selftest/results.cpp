@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxPairs = 64;  ///< that a person reads
-constexpr int kSlowestPairs = 8;       ///< those shown where there are more
+constexpr std::size_t kMaxPairs = 64;  ///< for a person to read
+constexpr int kSlowestPairs = 8;       ///< shown if there are more pairs
 
 template <typename... Arguments>
 std::string formatted(const char* format, Arguments... arguments) {
@@ -89,7 +89,7 @@ std::map<std::string, double> bandwidths_of(const json& report) {
 }  // namespace
 
 std::string combine(const std::vector<std::string>& results, const std::vector<std::string>& hosts) {
-  std::map<std::pair<bool, std::string>, std::vector<std::string>> hosts_of;  // bad ones first
+  std::map<std::pair<bool, std::string>, std::vector<std::string>> hosts_of;  // bad results first
   for (std::size_t rank = 0; rank < results.size(); ++rank) {
     if (!results[rank].empty()) hosts_of[{!results[rank].starts_with(kFailed), results[rank]}].push_back(hosts[rank]);
   }
@@ -105,7 +105,7 @@ std::string combine(const std::vector<std::string>& results, const std::vector<s
 std::vector<std::string> launcher_names(const json& placement, const std::vector<std::string>& hosts) {
   std::vector<std::string> names(hosts.size());
   for (const auto& row : placement) names.at(row.at("rank").get<std::size_t>()) = row.at("host").get<std::string>();
-  // Each name must stand for one host and each host for one name.
+  // Names and hosts must match one to one.
   std::map<std::string, std::string> name_of;
   std::map<std::string, std::string> host_of;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
@@ -124,7 +124,7 @@ std::vector<std::string> failed_hosts(const std::vector<std::string>& results, c
     all.insert(hosts[rank]);
     if (results[rank].starts_with(kFailed)) failed.insert(hosts[rank]);
   }
-  // What fails on all hosts speaks against none of them. A single host has no other to be compared with.
+  // A failure of all hosts speaks against none of them. A single host cannot be compared.
   if (all.size() > 1 && failed.size() == all.size()) return {};
   return {failed.begin(), failed.end()};
 }
@@ -161,7 +161,7 @@ json finding_of_gpu_problem(const std::string& problem, const std::set<std::stri
 }
 
 json finding_of_nccl_faults(const std::string& faults, const std::vector<std::string>& hosts) {
-  const auto colon = faults.rfind(": ");  // the last one stands before the remedy
+  const auto colon = faults.rfind(": ");  // the last colon stands before the remedy
   return {{"check", "nccl"},
           {"severity", "warning"},
           {"hosts", std::set<std::string>(hosts.begin(), hosts.end())},
@@ -185,7 +185,7 @@ std::map<std::string, std::string> advice_of(const json& report) {
   const auto advise = [&](const std::string& host, const std::string& more) {
     const auto gravity = [&](const std::string& word) { return std::ranges::find(kGravestFirst, word); };
     auto& here = advice[host];
-    // A host that has no advice yet has an empty word, which find() puts behind all others.
+    // A new host has an empty word; find() puts it last.
     if (gravity(more) < gravity(here)) here = more;
   };
   for (const auto& finding : report.at("findings")) {
@@ -211,7 +211,7 @@ std::string text_of(const json& report) {
   text += unread_text(report.value("without_kernel_log", json::array())) + "\nself test:\n";
   const json& tests = report.at("self_test");
   for (const auto& [name, result] : tests.items()) {
-    // The list of pairs, which is neither, comes below.
+    // The list of pairs, neither text nor number, comes below.
     if (result.is_string()) text += formatted("  %-18s %s\n", name.c_str(), result.get<std::string>().c_str());
     if (result.is_number()) text += formatted("  %-18s %.1f\n", name.c_str(), result.get<double>());
   }

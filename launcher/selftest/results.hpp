@@ -1,4 +1,5 @@
-/// The self test's report, a JSON document: what the ranks' results come to, what has changed, and its text. Pure.
+/// The self test's report, a JSON document: combined results of the ranks, changes since an earlier report, and text.
+/// Pure.
 #pragma once
 
 #include <map>
@@ -10,45 +11,45 @@
 
 namespace mn::selftest {
 
-/// A result that begins so is bad.
+/// The beginning of a bad result.
 inline constexpr const char* kFailed = "FAILED";
 
-/// One text for the results of all ranks, of which `hosts` names the hosts: the common one, or each with its hosts, bad
-/// ones first. Ranks with an empty result have nothing to say.
+/// One text for the results of all ranks: the common result, or each result with its hosts, bad results first. `hosts`:
+/// host of each rank. An empty result is left out.
 [[nodiscard]] std::string combine(const std::vector<std::string>& results, const std::vector<std::string>& hosts);
 
-/// By rank, hosts as mnlaunch's `placement` names them, which is how the launcher does; `hosts`, which are MPI's names,
-/// where the two do not tell the same nodes apart.
+/// By rank, the host names of mnlaunch's `placement`, which are the launcher's. MPI's names, `hosts`, if the two do not
+/// tell the same nodes apart.
 [[nodiscard]] std::vector<std::string> launcher_names(const nlohmann::json& placement,
                                                       const std::vector<std::string>& hosts);
 
-/// The hosts whose ranks failed, each once. Empty if all of several hosts failed: then none of them is at fault.
+/// The hosts whose ranks failed, each once. Empty if all of several hosts failed: then no single host is at fault.
 [[nodiscard]] std::vector<std::string> failed_hosts(const std::vector<std::string>& results,
                                                     const std::vector<std::string>& hosts);
 
 /// "passed", or FAILED with the sentences.
 [[nodiscard]] std::string verdict_of(const std::vector<std::string>& sentences);
 
-/// One sentence for each figure of `report` that is much worse than in `earlier`.
+/// A sentence for each figure of `report` that is much worse than in `earlier`.
 [[nodiscard]] std::vector<std::string> changes_since(const nlohmann::json& earlier, const nlohmann::json& report);
 
-/// The end of a problem that is not the hardware's.
+/// The end of a problem that is not the hardware's fault.
 inline constexpr const char* kNotThisBuild = "the driver opens them, but not to this build of mn";
 /// A finding in mnlaunch's form about GPUs that NVML shows and CUDA does not.
 [[nodiscard]] nlohmann::json finding_of_gpu_problem(const std::string& problem, const std::set<std::string>& hosts);
 
-/// A warning about faults that NCCL's version is known for, as nccl_faults() tells them.
+/// A warning about known faults of NCCL's version, from the text of nccl_faults().
 [[nodiscard]] nlohmann::json finding_of_nccl_faults(const std::string& faults, const std::vector<std::string>& hosts);
 
 /// Whether a check found an error, or a test failed.
 [[nodiscard]] bool has_errors(const nlohmann::json& report);
 
-/// By host, what broken hardware asks for: the gravest of isolate, reboot, reset and watch. From the checks' findings,
-/// the GPUs' errors in the kernel's logs, and failed tests.
+/// By host, the gravest advice for broken hardware: isolate, reboot, reset or watch. From the checks' findings, GPU
+/// errors in kernel logs, and failed tests.
 [[nodiscard]] std::map<std::string, std::string> advice_of(const nlohmann::json& report);
 
-/// The report as people read it: placement, findings, results, the figures of all pairs of nodes or, of many, of the
-/// slowest; advice and history at the end.
+/// The report as text: placement, findings, results, the figures of all pairs of nodes or, of many pairs, the slowest;
+/// advice and history at the end.
 [[nodiscard]] std::string text_of(const nlohmann::json& report);
 
 }  // namespace mn::selftest

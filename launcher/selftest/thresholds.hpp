@@ -1,4 +1,4 @@
-/// What hardware of a kind delivers when it is well: --doctor fails what stays below. The one place for such figures.
+/// Figures of healthy hardware by kind: --doctor fails lower figures. The only place for such figures.
 ///
 /// Source: the limits of Azure's node health checks for ND H100 v5, ND H200 v5 and NDm A100 v4 machines, 2025.
 #pragma once
@@ -8,7 +8,7 @@
 namespace mn::selftest {
 
 struct GpuFigures {
-  std::string_view name;  ///< NVML's for the GPU: cards for PCIe, NVL and Grace Hopper have other links
+  std::string_view name;  ///< NVML's name of the GPU: PCIe, NVL and Grace Hopper cards have other links
   double host_gpu_gb_s;   ///< copies from page-locked memory to the GPU
   double allreduce_gb_s;  ///< bus bandwidth of NCCL's allreduce over the eight GPUs of a node
   double fabric_gbit_s;   ///< rate of the network card that belongs to a GPU
@@ -20,10 +20,9 @@ inline constexpr GpuFigures kGpuFigures[] = {
     {"NVIDIA A100-SXM4-80GB", 24, 228, 185},
 };
 
-/// What a GPU's error in the kernel's log asks for: isolate (leave the node out until it is repaired), reboot, reset
-/// (the GPU), or watch (whether it comes again). Errors that the table lacks: watch.
-/// NVIDIA's list says what is broken, the advice is ours: isolate where parts wear out, reboot where a reset does not
-/// help.
+/// Advice for a GPU error in the kernel log: isolate (leave the node out until it is repaired), reboot, reset (the
+/// GPU), or watch (whether the error comes again). Errors missing in the table: watch. NVIDIA's list says what is
+/// broken, the advice is mn's: isolate worn-out parts, reboot if a reset does not help.
 struct XidAdvice {
   int xid;
   std::string_view advice;
@@ -53,10 +52,10 @@ inline constexpr XidAdvice kXidAdvice[] = {
 inline constexpr double kOfFabricByMpi = 0.8;
 /// A pair of nodes is slow below this part of the bandwidth that a quarter of the pairs exceeds.
 inline constexpr double kSlowPart = 0.5;
-/// What has become slower than this part of an earlier figure (--against) has changed.
+/// A figure below this part of an earlier figure (--against) has changed.
 inline constexpr double kChangedPart = 0.8;
 
-/// Null for a GPU that the table lacks.
+/// Null for a GPU that is missing in the table.
 [[nodiscard]] constexpr const GpuFigures* figures_of(std::string_view gpu) {
   for (const auto& figures : kGpuFigures) {
     if (gpu == figures.name) return &figures;

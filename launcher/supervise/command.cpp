@@ -22,7 +22,7 @@ std::size_t divided(std::size_t ranks, std::size_t hosts) {
                    " hosts are not the same number on each: give srun --ntasks-per-node, or mpiexec -host A:2,B:2");
 }
 
-/// As srun reads them: a value with a slash is the name of a file, with host lists in it.
+/// Hosts of an option, as srun reads it: a value with a slash names a file with host lists.
 Words hosts_of(const std::string& option, const std::string& value) try {
   if (value.find('/') == std::string::npos) return expand_host_list(value);
   std::ifstream file(value);
@@ -75,7 +75,8 @@ StepCommand::StepCommand(Words words, const Lookup& lookup) : words_(std::move(w
                    " hosts, more than there are: " + join(hosts_, ","));
 }
 
-/// Removes an option of the launcher with its value, in the forms -N 3, -N3, --nodes 3 and --nodes=3. The last counts.
+/// Removes an option of the launcher with its value, in the forms -N 3, -N3, --nodes 3 and --nodes=3. The last value
+/// counts.
 std::optional<std::string> StepCommand::take(const Words& names) {
   std::optional<std::string> value;
   for (std::size_t i = 1; i < position_of_mnlaunch(words_);) {
@@ -108,7 +109,7 @@ void StepCommand::read_srun(const Lookup& lookup) {
   choose_hosts(*list);
   const auto ranks = take({"-n", "--ntasks"});
   auto per_node = take({"--ntasks-per-node"});
-  // As srun itself: what is given on its line counts for more than the variables of the allocation.
+  // As for srun itself, its options override the variables of the allocation.
   if (!per_node && !ranks) per_node = lookup("SLURM_NTASKS_PER_NODE");
   const std::size_t nodes = wanted_hosts_.value_or(hosts_.size());
   if (per_node) {
@@ -120,10 +121,10 @@ void StepCommand::read_srun(const Lookup& lookup) {
   }
 }
 
-/// Those of srun's --exclude never take part. Those of its --nodelist come first, and others follow where -N asks for
-/// more.
+/// Removes the hosts of srun's --exclude. Moves the hosts of its --nodelist to the front; further hosts follow if -N
+/// asks for more.
 void StepCommand::choose_hosts(const std::string& allocation) {
-  const auto file = take({"-F", "--nodefile"});  // another name for a list in a file
+  const auto file = take({"-F", "--nodefile"});  // same as --nodelist with a file
   auto chosen = take({"-w", "--nodelist"});
   if (!chosen && file) chosen = file->find('/') == std::string::npos ? "./" + *file : *file;
   if (const auto list = take({"-x", "--exclude"})) {
@@ -173,7 +174,7 @@ bool StepCommand::resumes() const {
     return word.starts_with("jobs/") || word.find("/jobs/") != std::string::npos;
   });
   return !is_job || std::ranges::any_of(program, [](const std::string& word) {
-    return word.starts_with("--resume") || word.starts_with("--config");  // of which file lines may say it, too
+    return word.starts_with("--resume") || word.starts_with("--config");  // a configuration file may set resume
   });
 }
 
@@ -188,7 +189,7 @@ Words StepCommand::on(const Words& hosts, const std::string& name, bool overlap)
   } else {
     Words items;
     for (const auto& host : hosts) items.push_back(host + ":" + std::to_string(ranks_per_host_));
-    // Through ssh no variable reaches ranks of other hosts, of which rank 0 may be one.
+    // Through ssh no variable reaches ranks of other hosts, and rank 0 may run on one.
     command.insert(command.end(), {"-host", join(items, ","), "-n", ranks, "-x", "MN_STATUS_FILE"});
   }
   command.insert(command.end(), words_.begin() + 1, words_.end());

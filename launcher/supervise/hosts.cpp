@@ -22,7 +22,7 @@ constexpr auto kPatience = 4s;
 constexpr auto kLeastPatience = 2s;
 constexpr int kPatienceFactor = 4;  // times the slowest answer so far
 
-/// In a process group of its own. -1 if it can't be started.
+/// Starts the command in a process group of its own; -1 if it can't be started.
 pid_t spawn_silently(const Words& command) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -42,7 +42,7 @@ pid_t spawn_silently(const Words& command) {
   return error == 0 ? process : -1;
 }
 
-/// --signal=KILL: srun waits on for a node that does not answer, also when supervise itself has been killed.
+/// --signal=KILL: srun would wait for a node that does not answer, even after supervise was killed.
 Words probe_of(const std::string& host, bool by_srun) {
   Words probe = {"timeout", "--foreground", "--signal=KILL", std::to_string(kPatience.count())};
   Words how = {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", host, "true"};

@@ -11,19 +11,19 @@
 
 namespace mn::launcher {
 
-/// Tries whether hosts take a step, all at once: by srun, else by ssh. A host has four seconds, or less where others
-/// have answered: four times as long as the slowest of these, at least two seconds.
+/// Tries all hosts at once, by srun, else by ssh. A host has four seconds, or less after other hosts have answered:
+/// four times the slowest answer, at least two seconds.
 class HostProbes {
  public:
-  /// Starts them.
+  /// Starts the tries.
   HostProbes(Words hosts, bool by_srun);
   ~HostProbes();
   HostProbes(const HostProbes&) = delete;
   HostProbes& operator=(const HostProbes&) = delete;
 
-  /// Notes which hosts have answered by now; for others' time, as said above, it is to be called now and then.
+  /// Notes the hosts that have answered by now. Call it now and then: the patience depends on the times of answers.
   void look();
-  /// The hosts on which nothing could be started in that time, which it waits for.
+  /// Waits for the tries, and returns the hosts that did not answer in time.
   [[nodiscard]] Words lost();
 
  private:
@@ -31,18 +31,18 @@ class HostProbes {
   enum class State { kPending, kAnswered, kLost };
   struct Probe {
     std::string host;
-    pid_t process;  // the leader of its process group
+    pid_t process;  // leader of its process group
     State state;
   };
   [[nodiscard]] bool is_pending() const;
   [[nodiscard]] Clock::duration patience() const;
 
   Clock::time_point begin_ = Clock::now();
-  Clock::duration slowest_{};  // of the answers; 0: there is none
+  Clock::duration slowest_{};  // slowest answer; 0: none yet
   std::vector<Probe> probes_;
 };
 
-/// Cancels the step of the name, if squeue shows it. Waits for five seconds at most.
+/// Cancels the step `name` of `job` if squeue shows it. Waits for five seconds at most.
 void cancel_step(const std::string& job, const std::string& name);
 
 }  // namespace mn::launcher

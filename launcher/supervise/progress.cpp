@@ -13,7 +13,7 @@
 namespace mn::launcher {
 
 std::optional<RunProgress> read_progress(const std::filesystem::path& path) {
-  // Where others may write in the folder, the file may have become a link, or a pipe whose open() waits.
+  // In a shared folder, the file may have become a link, or a pipe whose open() waits.
   const Fd file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   std::array<char, 1024> text{};
   const ssize_t length = ::read(file.get(), text.data(), text.size());

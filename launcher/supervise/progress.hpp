@@ -1,4 +1,4 @@
-/// What rank 0 of a step says of its progress (mn::RunStatus), and times that follow.
+/// The progress of a step by rank 0's status file (mn::RunStatus), and times derived from it.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace mn::launcher {
 
-/// A status file; times are seconds since 1970.
+/// Contents of a status file; times are seconds since 1970.
 struct RunProgress {
   std::int64_t began = 0;
   std::int64_t iteration = 0;
@@ -18,15 +18,15 @@ struct RunProgress {
   double loaded = 0;   ///< training began
   double stepped = 0;  ///< the first iteration was complete; 0: not yet
 };
-/// No value if there is no such file, or it is not whole.
+/// No value if the file is missing or incomplete.
 [[nodiscard]] std::optional<RunProgress> read_progress(const std::filesystem::path& path);
 
-/// From a failure to the first step after it.
+/// Times from a failure to the first step after it.
 struct Recovery {
-  double detect_s = 0;     ///< from the last sign of progress to the first line of a rank, or the end of the step
+  double detect_s = 0;     ///< last sign of progress to a rank's first line or the end of the step
   double tear_down_s = 0;  ///< until the next step could start
   double start_s = 0;      ///< launcher, checks, MPI, model and data
-  double load_s = 0;       ///< the checkpoint
+  double load_s = 0;       ///< loading the checkpoint
   double first_step_s = 0;
 
   [[nodiscard]] double all_s() const { return detect_s + tear_down_s + start_s + load_s + first_step_s; }

@@ -1,4 +1,4 @@
-/// The file in which rank 0 of a step says how far training has come.
+/// The file in which rank 0 of a step writes the progress of training.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +9,8 @@
 
 namespace mn::launcher {
 
-/// The file that MN_STATUS_FILE names; else a private one, of another name for each attempt that nobody can guess, in
-/// the current folder, which all hosts see. MN_STATUS_FILE then names that. Removed in the end.
+/// The file that MN_STATUS_FILE names. If the variable is unset: a private file in the current folder, which all hosts
+/// see, with a new random name for each attempt; the variable then names the file. Removed in the end.
 class StatusFile {
  public:
   StatusFile();
@@ -18,14 +18,14 @@ class StatusFile {
   StatusFile(const StatusFile&) = delete;
   StatusFile& operator=(const StatusFile&) = delete;
 
-  /// An empty one: what the attempt before has said must not count as this one's progress. Returns why there is none,
-  /// in which case MN_STATUS_FILE is unset; empty: there is one.
+  /// Makes an empty file: an earlier attempt's progress must not count for this one. Returns an empty text, or why
+  /// there is no file; MN_STATUS_FILE is then unset.
   [[nodiscard]] std::string renew();
-  /// False if the last renew() has failed: then no progress does not mean that there was none.
+  /// False if the last renew() failed: then missing progress means nothing.
   [[nodiscard]] bool exists() const noexcept { return !path_.empty(); }
   /// No value before training.
   [[nodiscard]] std::optional<RunProgress> read() const;
-  /// Seconds since it was last written; 0: unknown.
+  /// Seconds since the file was written; 0: unknown.
   [[nodiscard]] double silent_s() const;
 
  private:

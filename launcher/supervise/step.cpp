@@ -30,7 +30,7 @@ constexpr int kLookMs = 100;
 constexpr auto kTimeToEnd = 1s;
 constexpr auto kTimeToDie = 1s;
 
-constexpr std::int64_t kSameNotice_ms = 200;  // timeout(1), for one, sends what it sends twice
+constexpr std::int64_t kSameNotice_ms = 200;  // timeout(1), for example, sends a signal twice
 constexpr std::int64_t kFirstNotice_ms = 1000;
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
@@ -46,14 +46,14 @@ std::int64_t now_ms() noexcept {
   return static_cast<std::int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000 + 1;
 }
 
-/// srun and Open MPI's mpiexec pass SIGUSR1 to their ranks, who save and end. SIGHUP and SIGTERM have them end the
-/// ranks at once, as SIGINT has mpiexec; srun ignores a first SIGINT.
+/// srun and Open MPI's mpiexec pass SIGUSR1 to their ranks, which save and end. At SIGHUP and SIGTERM both end the
+/// ranks at once, mpiexec at SIGINT, too; srun ignores a first SIGINT.
 void send_to_step(int signal) {
   const bool is_first = now_ms() - first_at_ms <= kFirstNotice_ms;
   if (const pid_t process = passed_to; process > 0) kill(process, is_first ? SIGUSR1 : signal);
 }
 
-/// Only what a signal handler may do: lock-free atomics, clock_gettime(2), kill(2).
+/// Uses only what a signal handler may: lock-free atomics, clock_gettime(2), kill(2).
 void pass_on(int signal) {
   const int saved_errno = errno;
   const std::int64_t now = now_ms();
@@ -64,8 +64,8 @@ void pass_on(int signal) {
   errno = saved_errno;
 }
 
-/// nohup has SIGHUP ignored, and a shell SIGINT in what it starts in the background: for the step too. A script that
-/// ignores other signals does so for itself.
+/// nohup ignores SIGHUP, and a shell ignores SIGINT in background processes, for the step, too. A script that ignores
+/// further signals does so for itself alone.
 bool stays_ignored(int signal) {
   struct sigaction action = {};
   if (signal != SIGHUP && signal != SIGINT) return false;
@@ -81,7 +81,7 @@ void install_handlers() {
   }
 }
 
-/// A rank's last line, see mn::Speaker::line; srun --label and mnlaunch --label put the rank before it.
+/// A rank's last line, see mn::Speaker::line. srun --label and mnlaunch --label put the rank before it.
 bool announces_end(std::string_view line) {
   return line.find("mn: rank ") != std::string_view::npos && line.ends_with("all ranks end");
 }
@@ -89,10 +89,10 @@ bool announces_end(std::string_view line) {
 /// Rank 0's line in Trainer::run().
 bool says_requeue(std::string_view line) { return line.ends_with(", requeue the job"); }
 
-/// The status in srun's line of ranks that failed: "srun: error: vn1: tasks 2-3: Exited with exit code 3", "…: Killed".
+/// The status in srun's line about failed ranks: "srun: error: vn1: tasks 2-3: Exited with exit code 3", "…: Killed".
 std::optional<int> status_of_ranks(std::string_view line) {
   constexpr std::string_view kSrun = "srun: error: ", kRanks = ": task", kExited = "Exited with exit code ";
-  // Not at the start where a rank has left its line without an end.
+  // Not at the start if a rank has left its line without an end.
   const std::size_t begin = line.find(kSrun);
   if (begin == std::string_view::npos) return std::nullopt;
   const std::size_t ranks = line.find(kRanks, begin);
@@ -113,8 +113,8 @@ std::optional<int> status_of_ranks(std::string_view line) {
 
 [[noreturn]] void execute(const Words& command, int stderr_end) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // what ends our group by SIGKILL does not reach it
-  // Outside of the terminal's foreground group a launcher that reads from the terminal would be stopped.
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // SIGKILL to the group of supervise does not reach the step
+  // Outside of the terminal's foreground group, reading from the terminal would stop the launcher.
   if (isatty(STDIN_FILENO) != 0) {
     if (const int none = open("/dev/null", O_RDONLY); none >= 0) dup2(none, STDIN_FILENO);
   }
@@ -156,9 +156,9 @@ StepEnd Step::wait(const std::function<void()>& look, const std::function<void()
   while (waitpid(process_, &status, WNOHANG) != process_) {
     pollfd readable{stderr_.get(), POLLIN, 0};
     poll(&readable, 1, kLookMs);
-    // A step that has closed its standard error would make poll() return at once, again and again.
+    // After a step has closed its standard error, poll() would return at once, again and again.
     if ((readable.revents & POLLHUP) != 0 && (readable.revents & POLLIN) == 0) poll(nullptr, 0, kLookMs);
-    // The reason is the first line that announces the end; what other ranks say later follows from it.
+    // The first line that announces the end is the reason; lines of other ranks follow from it.
     const bool was_well = end.reason.empty();
     read_lines(end);
     if (was_well && !end.reason.empty()) on_failure();
@@ -177,7 +177,7 @@ void Step::read_lines(StepEnd& end) {
   std::array<char, 1 << 14> piece;
   for (ssize_t got = 0; (got = read(stderr_.get(), piece.data(), piece.size())) > 0;) {
     const std::string_view text(piece.data(), static_cast<std::size_t>(got));
-    // What the step says goes on unchanged, as it comes.
+    // The step's text is passed on unchanged, as it comes.
     for (std::string_view left = text; !left.empty();) {
       const ssize_t written = write(STDERR_FILENO, left.data(), left.size());
       if (written <= 0 && errno != EINTR) break;
@@ -192,14 +192,14 @@ void Step::read_lines(StepEnd& end) {
       end.reason = line.substr(line.find("mn: rank ") + 4);
       end.failed_at = Clock::now();
     }
-    // A program may print without line ends (progress bars): no line of ours is that long.
+    // A program may print without line ends (progress bars); a line of interest is never that long.
     if (rest_.size() > 1 << 16) rest_.clear();
   }
 }
 
 void Step::press(const StepEnd& end, const std::function<void()>& cancel) {
   const auto waited = Clock::now() - end.failed_at;
-  // A launcher may wait forever for ranks of a host that is gone: first asked to end, then killed.
+  // A launcher may wait forever for ranks of a lost host: first asked to end, then killed.
   if (pressed_ == 0 && waited > kTimeToEnd) {
     ++pressed_;
     kill(process_, SIGTERM);

@@ -1,4 +1,4 @@
-/// A step as a child process, whose stderr is read on its way.
+/// A step as a child process; supervise reads its stderr on the way.
 #pragma once
 
 #include <chrono>
@@ -16,11 +16,11 @@ namespace mn::launcher {
 
 /// How a step ended.
 struct StepEnd {
-  int status = 0;                                   ///< as a shell sees it: 128 + the signal's number for a signal
-  std::optional<int> first_failure;                 ///< likewise, of the first rank that failed, if srun tells of it
-  bool asks_for_requeue = false;                    ///< rank 0 said that the ranks have saved because of a signal
-  std::string reason;                               ///< a rank's line that announces the end; empty: there was none
-  std::chrono::steady_clock::time_point failed_at;  ///< when that line came, or the process ended
+  int status = 0;                                   ///< as a shell sees it: 128 + number of a signal
+  std::optional<int> first_failure;                 ///< status of the first failed rank, if srun tells it
+  bool asks_for_requeue = false;                    ///< rank 0 said that the ranks have saved after a signal
+  std::string reason;                               ///< first line of a rank that announces the end; empty: none
+  std::chrono::steady_clock::time_point failed_at;  ///< time of that line, or of the end of the process
   std::chrono::steady_clock::time_point ended_at;
 };
 
@@ -28,13 +28,13 @@ class Step {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Starts it, in a process group of its own: a signal to ours, as a terminal's, would else reach it twice. Throws
-  /// Error if that fails.
+  /// Starts the step in a process group of its own: a terminal's signal to supervise's group would reach it twice.
+  /// Throws Error.
   explicit Step(const Words& command);
-  /// Copies its stderr to ours until it has ended, and calls `look` ten times a second. Passes on signals of schedulers
-  /// (SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2), each once within 0.2 seconds, those within a second from the first as
-  /// SIGUSR1. When a rank announces the end, calls `on_failure`; the launcher then has a second to end, gets SIGTERM,
-  /// and a second later SIGKILL, when `cancel` is called.
+  /// Copies the step's stderr until the step has ended, and calls `look` ten times a second. Passes on schedulers'
+  /// signals (SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2), each once within 0.2 seconds; within a second from the first
+  /// signal, as SIGUSR1. When a rank announces the end, calls `on_failure`; the launcher then has a second to end, gets
+  /// SIGTERM, and a second later SIGKILL after a call of `cancel`.
   [[nodiscard]] StepEnd wait(const std::function<void()>& look, const std::function<void()>& on_failure,
                              const std::function<void()>& cancel);
 
@@ -44,12 +44,12 @@ class Step {
 
   pid_t process_ = -1;
   Fd stderr_;
-  std::string rest_;  // a line that has not ended
+  std::string rest_;  // a line without an end
   int pressed_ = 0;   // steps taken against a launcher that does not end
 };
 
-/// The first signal of a scheduler that this process has had, which steps get too; 0: none. From the first call on this
-/// process outlives them.
+/// The first scheduler's signal to supervise; the step gets it, too. 0: none. From the first call on, a scheduler's
+/// signal does not end this process.
 [[nodiscard]] int scheduler_signal();
 
 }  // namespace mn::launcher

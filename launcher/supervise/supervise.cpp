@@ -31,7 +31,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kWindow = std::chrono::hours(1);  // in which restarts are counted
+constexpr auto kWindow = std::chrono::hours(1);  // in which failures are counted
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -41,25 +41,25 @@ std::string counted(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-/// Ends that another start would not change.
+/// Statuses that a further start would not change.
 bool is_final(int status) {
   constexpr std::array kFinal = {0, kExitUsage, kExitRequeue, kExitCheckFailed, kExitCannotRun, kExitNotFound};
   return std::ranges::find(kFinal, status) != kFinal.end();
 }
 
-/// Ranks that had a scheduler's signal before they could answer it with a checkpoint.
+/// Whether a scheduler's signal ended the ranks before they could write a checkpoint.
 bool died_of_notice(const StepEnd& end) {
   constexpr std::array kNotices = {128 + SIGHUP, 128 + SIGUSR1, 128 + SIGUSR2, 128 + SIGTERM};
   return end.reason.empty() && std::ranges::find(kNotices, end.status) != kNotices.end();
 }
 
-/// Where munge does not answer, the launchers of a step know each other by this key, which srun carries to them.
+/// Without munge, a step's launchers know each other by this key, which srun carries.
 void set_key() {
-  constexpr const char* kVariable = "MN_LAUNCH_KEY";
-  if (environment(kVariable)) return;
+  constexpr const char* kLaunchKey = "MN_LAUNCH_KEY";
+  if (environment(kLaunchKey)) return;
   std::array<std::byte, 32> key{};
   draw_random(key);
-  setenv(kVariable, mn::to_hex(key).c_str(), 1);
+  setenv(kLaunchKey, mn::to_hex(key).c_str(), 1);
 }
 
 class Supervisor {
@@ -81,12 +81,12 @@ class Supervisor {
     while (true) {
       StepEnd end = run_step();
       if (const int signal = scheduler_signal(); signal != 0) return end_after_signal(signal, end);
-      // With -K srun ends the other ranks by SIGTERM, and then has their status, not the one that tells what happened.
+      // With -K srun ends the remaining ranks by SIGTERM, and its own status is 143: the first failure tells more.
       if (command_.is_srun() && end.status > 128) end.status = end.first_failure.value_or(end.status);
       if (is_final(end.status)) return finish(end.status);
       if (died_of_notice(end)) return finish(kExitRequeue);
       if (const std::string why = why_not_again(end); !why.empty()) return give_up(why, end.status);
-      // One that came while no step was there to answer it.
+      // The signal may have come while no step could answer it.
       if (const int signal = scheduler_signal(); signal != 0) {
         end.status = 128 + signal;
         return end_after_signal(signal, end);
@@ -121,7 +121,7 @@ class Supervisor {
 
   void probe() { probes_.emplace(active_, command_.is_srun()); }
 
-  /// Once for each start but the first, when its first iteration is complete.
+  /// Reports once for each start but the first, when its first iteration is complete.
   void report_recovery() {
     if (reported_ || attempts_ == 1) return;
     const auto progress = status_.read();
@@ -138,12 +138,12 @@ class Supervisor {
         recovery_.text());
   }
 
-  /// Empty, with the hosts for another start, or why there is none.
+  /// Prepares the hosts for another start and returns an empty text, or returns why there is none.
   std::string why_not_again(const StepEnd& end) {
     const auto progress = status_.read();
-    const double silent_s = progress ? status_.silent_s() : 0;  // it was written last when training last went on
+    const double silent_s = progress ? status_.silent_s() : 0;  // the file's last change was training's last progress
     if (progress && progress->saved > progress->began) saved_ = std::max(saved_.value_or(0), progress->saved);
-    // Most often asked when a rank announced the end, so that hosts have answered meanwhile.
+    // Usually probes have run since a rank announced the end, and hosts have answered already.
     if (!probes_) probe();
     const Words lost = probes_->lost();
     recovery_ = {.detect_s = std::max(silent_s - seconds(Clock::now() - end.failed_at), 0.0),
@@ -169,20 +169,20 @@ class Supervisor {
     return status_.exists() ? " before training" : "; how far it came is unknown";
   }
 
-  /// Rank 0 may be ended before it has completed, or written down, the iteration after which another rank failed.
+  /// Rank 0 may end before completing, or writing down, the iteration after which a rank failed.
   bool is_repeated(const std::optional<RunProgress>& progress, bool hosts_are_well) {
     const std::optional<std::int64_t> here =
         progress && hosts_are_well ? std::optional(progress->iteration) : std::nullopt;
-    // A lost host explains the failure: then the same iteration twice says nothing about the job.
+    // A lost host explains the failure: then a repeated iteration says nothing about the job.
     const auto before = std::exchange(failed_at_, here);
     return here && before && std::abs(*here - *before) <= 1;
   }
 
-  /// Takes lost hosts out, and spares in; why not, if too few are left.
+  /// Replaces lost hosts by spares. Returns why not, if too few hosts are left.
   std::string replace(const Words& lost) {
     lost_.insert(lost_.end(), lost.begin(), lost.end());
     std::erase_if(active_, [&](const std::string& host) { return std::ranges::find(lost, host) != lost.end(); });
-    // A spare for each lost host, so that the number of ranks stays while there are spares.
+    // A spare for each lost host: the number of ranks stays while there are spares.
     for (std::size_t i = 0; i < lost.size() && !spares_.empty(); ++i) {
       active_.push_back(spares_.front());
       spares_.erase(spares_.begin());
@@ -197,7 +197,7 @@ class Supervisor {
 
   int end_after_signal(int signal, const StepEnd& end) {
     say("a signal (" + std::to_string(signal) + ") asked for the end");
-    // Open MPI's mpiexec has a status of its own where it was told to end its ranks, also if they have saved before.
+    // After an order to end its ranks, Open MPI's mpiexec has a status of its own, even if the ranks have saved.
     if (end.asks_for_requeue) return finish(kExitRequeue);
     const bool died = end.status == 128 + signal || died_of_notice(end);
     if (!died) return finish(end.status);
@@ -206,7 +206,7 @@ class Supervisor {
 
   int give_up(const std::string& why, int status) {
     say("gives up: " + why);
-    // In another allocation there may be hosts enough.
+    // Another allocation may have enough hosts.
     const bool other_hosts_help = saved_ && active_.size() < options_.min_hosts;
     return finish(other_hosts_help ? kExitRequeue : status);
   }
@@ -228,8 +228,8 @@ class Supervisor {
   std::optional<HostProbes> probes_;
   std::size_t attempts_ = 0;
   std::deque<Clock::time_point> failures_;
-  std::optional<std::int64_t> failed_at_;  // the iteration of the last failure that no host explains
-  std::optional<std::int64_t> saved_;      // the newest iteration that an attempt has saved
+  std::optional<std::int64_t> failed_at_;  // iteration of the last failure that no host explains
+  std::optional<std::int64_t> saved_;      // newest iteration that an attempt has saved
   Recovery recovery_;
   bool reported_ = false;
   double started_at_ = 0;
@@ -272,7 +272,7 @@ SuperviseOptions parse_supervise(const Words& words) {
 }
 
 int supervise(const SuperviseOptions& options) {
-  static_cast<void>(scheduler_signal());  // from here on signals are the steps'
+  static_cast<void>(scheduler_signal());  // from here on signals are for the steps
   return Supervisor(options).run();
 }
 
