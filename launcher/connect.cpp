@@ -86,8 +86,8 @@ Connection connect_to_launcher(Variables& variables, const std::filesystem::path
   const bool has_other_nodes = here.inter_size != 1;
   if (server.job) {
     if (has_other_nodes) meet_on_board(group, here, *server.job, *server.board);
-    // The program is this rank's second client, and the store is mapped while the session lives. The store "hash" serves
-    // every client, but if mpiexec's own node has no ranks it names a wrong node.
+    // The program is this rank's second client, and the store is mapped while the session lives. The store "hash"
+    // serves every client, but if mpiexec's own node has no ranks it names a wrong node.
     if (launcher.launcher == Launcher::kPmix && !free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");
   } else {
     name_job_by_variables(group, here, variables);

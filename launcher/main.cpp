@@ -1,5 +1,5 @@
-// mnlaunch: reads the options, then launches (launch.hpp) or supervises (supervise/supervise.hpp), and reports errors so
-// that a job prints each error once.
+// mnlaunch: reads the options, then launches (launch.hpp) or supervises (supervise/supervise.hpp), and reports errors
+// so that a job prints each error once.
 #include <iostream>
 #include <string>
 #include <thread>

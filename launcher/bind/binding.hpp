@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/fields.hpp>
+
 #include "bind/cpu_set.hpp"
 #include "bind/machine.hpp"
 
@@ -26,6 +28,9 @@ struct VisibleGpu {
 struct RankResources {
   CpuSet mask;                   ///< CPUs that the rank may run on
   std::vector<VisibleGpu> gpus;  ///< in CUDA's order for the rank
+  // Bindings are computed from both.
+  MN_FIELDS(mask, gpus);
+  MN_NEEDED_FIELDS(mask, gpus);
   friend bool operator==(const RankResources&, const RankResources&) = default;
 };
 
@@ -44,6 +49,9 @@ struct Binding {
   bool shares_gpu = false;       ///< another rank of the node uses this GPU
   bool gpus_are_shared = false;  ///< ranks of the node share GPUs
   bool sees_alone = false;       ///< no other rank of the node can see any of its GPUs
+  // Without these fields a rank would start unbound, on GPUs and cores of its neighbors.
+  MN_FIELDS(gpu, cpus, cores, nic, shares_gpu, gpus_are_shared, sees_alone);
+  MN_NEEDED_FIELDS(gpu, cpus, cores);
 };
 
 /// Element i is for the node's i-th rank. With more ranks than GPUs and no oversubscription, gpu is -1 for some ranks.

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/fields.hpp>
+
 #include "bind/binding.hpp"
 #include "bind/machine.hpp"
 #include "facts/fatbin.hpp"
@@ -24,6 +26,7 @@ struct LimitFacts {
   std::optional<std::int64_t> stack;
   std::optional<std::int64_t> nproc;
   std::optional<std::int64_t> core;
+  MN_FIELDS(memlock, nofile, stack, nproc, core);
   friend bool operator==(const LimitFacts&, const LimitFacts&) = default;
 };
 
@@ -35,6 +38,7 @@ struct CpuFacts {
   std::optional<std::string> kernel;
   std::optional<std::string> libc;
   std::optional<double> quota;  ///< CPU time that a control group allows, in CPUs; no value: unlimited
+  MN_FIELDS(model, count, governor, huge_pages, kernel, libc, quota);
   friend bool operator==(const CpuFacts&, const CpuFacts&) = default;
 };
 
@@ -42,6 +46,7 @@ struct UserFacts {
   std::optional<std::int64_t> uid;
   std::optional<std::int64_t> gid;
   std::optional<std::int64_t> umask;
+  MN_FIELDS(uid, gid, umask);
   friend bool operator==(const UserFacts&, const UserFacts&) = default;
 };
 
@@ -51,6 +56,7 @@ struct FolderFacts {
   std::optional<std::uint64_t> free_mib;
   std::optional<bool> writable;
   std::optional<bool> shared;  ///< of the output folder: rank 0 sees the same folder
+  MN_FIELDS(path, free_mib, writable, shared);
   friend bool operator==(const FolderFacts&, const FolderFacts&) = default;
 };
 
@@ -70,6 +76,8 @@ struct SystemFacts {
   FolderFacts folder;  ///< current folder
   FolderFacts output;
   FolderFacts tmp;
+  MN_FIELDS(limits, ports, uptime_s, shm, ptrace_scope, driver_module, xids, kernel_log, boot_id, cpu, user, folder,
+            output, tmp);
   friend bool operator==(const SystemFacts&, const SystemFacts&) = default;
 };
 
@@ -78,6 +86,7 @@ struct BuildFacts {
   std::optional<std::string> path;
   std::optional<std::string> id;  ///< the linker's build id, or a hash
   std::optional<std::uint64_t> size;
+  MN_FIELDS(path, id, size);
   friend bool operator==(const BuildFacts&, const BuildFacts&) = default;
 };
 
@@ -94,6 +103,7 @@ struct ProgramFacts {
   std::vector<std::string> missing;  ///< libraries that the loader does not find
   std::string mpi;                   ///< "MPICH", "Open MPI"; empty: neither, or unknown
   std::string script_mpi;            ///< MPI of a program that the script starts, or "mpi4py"; empty: none
+  MN_FIELDS(error, program, mnlaunch, script, script_mpi, mpiexec, settings, libraries, missing, mpi);
   friend bool operator==(const ProgramFacts&, const ProgramFacts&) = default;
 };
 
@@ -104,6 +114,7 @@ struct FileFacts {
   std::optional<std::uint64_t> size;
   std::optional<std::int64_t> changed;  ///< time of change; 0 if the hash covers the whole file
   std::optional<std::string> hash;      ///< hash of the file's two ends
+  MN_FIELDS(path, exists, size, changed, hash);
   friend bool operator==(const FileFacts&, const FileFacts&) = default;
 };
 
@@ -112,6 +123,7 @@ struct NcclFacts {
   std::optional<std::string> system_file;
   std::optional<std::string> user_file;
   std::optional<std::string> net_plugin;  ///< name and build
+  MN_FIELDS(system_file, user_file, net_plugin);
   friend bool operator==(const NcclFacts&, const NcclFacts&) = default;
 };
 
@@ -123,6 +135,7 @@ struct NetworkFacts {
   std::vector<std::string> addresses;  ///< addresses of all network cards
   std::vector<std::string> subnets;    ///< subnets of all network cards
   std::vector<std::string> failures;   ///< failed connections to other nodes, for people
+  MN_FIELDS(address, subnet, resolved, addresses, subnets, failures);
   friend bool operator==(const NetworkFacts&, const NetworkFacts&) = default;
 };
 
@@ -141,6 +154,10 @@ struct NodeFacts {
   std::optional<GpuDriver> driver;          ///< no value without a driver
   std::optional<NcclFacts> nccl;            ///< on nodes with a driver
   std::map<std::string, GpuCode> gpu_code;  ///< by file: the GPUs that CUDA code was compiled for
+  // Every rank of the node computes bindings from `machine`.
+  MN_FIELDS(host, machine, time, slurm_pmix, has_pmi, has_pmix, network, system, program, environment, files, driver,
+            nccl, gpu_code);
+  MN_NEEDED_FIELDS(machine);
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
 };
 
@@ -151,6 +168,8 @@ struct RankFacts {
   std::optional<int> threads;            ///< threads that the rank will run, by its variables
   std::optional<std::string> openable;   ///< hash of the GPUs that the driver opens to the rank
   RankResources resources;
+  MN_FIELDS(size, conflicts, arguments, threads, openable, resources);
+  MN_NEEDED_FIELDS(resources);
   friend bool operator==(const RankFacts&, const RankFacts&) = default;
 };
 

@@ -1,13 +1,14 @@
-/// Structs to JSON objects and back, from one list of their fields. For a struct T, list_fields(facts, visitor), in T's
-/// namespace, calls visitor(name, field) for each field, and visitor(name, field, kNeeded) for a field that must be
-/// present; `facts` may be const. Fields nest: structs with a list, optionals, vectors, maps by name, and types that
-/// nlohmann::json converts. A CpuSet travels as Linux writes it.
+/// Structs to JSON objects and back, from the list of their fields (mn/core/fields.hpp). Fields nest: structs with a
+/// list, optionals, vectors, maps by name, and types that nlohmann::json converts. A CpuSet travels as Linux writes it.
 #pragma once
 
 #include <concepts>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include <mn/core/error.hpp>
@@ -17,15 +18,9 @@
 
 namespace mn::launcher::json_fields {
 
-inline constexpr bool kNeeded = true;
-
-/// Constrains the first parameter of list_fields(): a Struct, const or not.
-template <typename T, typename Struct>
-concept Of = std::same_as<std::remove_const_t<T>, Struct>;
-
 template <typename T>
-concept Listed = requires(T& value) {
-  list_fields(value, [](const char*, auto&, bool = false) {});
+concept Listed = requires {
+  T::kFieldNames;
 };
 
 template <typename T>
@@ -41,28 +36,43 @@ inline constexpr bool kIsMap = false;
 template <typename T>
 inline constexpr bool kIsMap<std::map<std::string, T>> = true;
 
-template <typename T>
-nlohmann::json write(const T& value);
+/// Removes the first name from a list with commas, and returns it.
+inline std::string take_name(std::string_view& names) {
+  const std::size_t comma = names.find(',');
+  const std::string name(names.substr(0, comma));
+  names.remove_prefix(comma == std::string_view::npos ? names.size() : comma + 2);
+  return name;
+}
 
-/// Writes a struct with a list of fields. For the source file of the list: other files see a type that nlohmann::json
-/// converts.
-template <typename T>
-nlohmann::json write_fields(const T& value) {
-  auto object = nlohmann::json::object();
-  list_fields(value, [&](const char* name, const auto& field, bool = false) {
-    if constexpr (kIsOptional<std::remove_cvref_t<decltype(field)>>) {
-      if (field) object[name] = write(*field);
-    } else {
-      object[name] = write(field);
+template <typename Struct>
+bool is_needed(const std::string& name) {
+  if constexpr (requires { Struct::kNeededNames; }) {
+    for (std::string_view names = Struct::kNeededNames; !names.empty();) {
+      if (take_name(names) == name) return true;
     }
-  });
-  return object;
+  }
+  return false;
+}
+
+/// Calls visit(name, field) for each field of `value`, in the order of the list.
+template <typename T, typename Visit>
+void visit_fields(T& value, Visit visit) {
+  std::string_view names = T::kFieldNames;
+  std::apply([&](auto&... field) { (visit(take_name(names), field), ...); }, value.fields());
 }
 
 template <typename T>
 nlohmann::json write(const T& value) {
   if constexpr (Listed<T>) {
-    return write_fields(value);
+    auto object = nlohmann::json::object();
+    visit_fields(value, [&](const std::string& name, const auto& field) {
+      if constexpr (kIsOptional<std::remove_cvref_t<decltype(field)>>) {
+        if (field) object[name] = write(*field);
+      } else {
+        object[name] = write(field);
+      }
+    });
+    return object;
   } else if constexpr (kIsVector<T>) {
     auto array = nlohmann::json::array();
     for (const auto& item : value) array.push_back(write(item));
@@ -88,27 +98,18 @@ inline void expect(bool has_type, const std::string& where, const char* type, co
 
 /// `where`: path to `json`, as in system.limits.memlock; empty for the whole document.
 template <typename T>
-void read(const nlohmann::json& json, const std::string& where, T& value);
-
-/// Reads a struct with a list of fields; like write_fields(), for the source file of the list.
-template <typename T>
-void read_fields(const nlohmann::json& json, const std::string& where, T& value) {
-  expect(json.is_object(), where, "an object", json);
-  list_fields(value, [&](const char* name, auto& field, bool needed = false) {
-    const std::string path = where.empty() ? name : where + "." + name;
-    const auto found = json.find(name);
-    if (found != json.end() && !found->is_null()) {
-      read(*found, path, field);
-    } else if (needed) {
-      fail(path, "is absent");
-    }
-  });
-}
-
-template <typename T>
 void read(const nlohmann::json& json, const std::string& where, T& value) {
   if constexpr (Listed<T>) {
-    read_fields(json, where, value);
+    expect(json.is_object(), where, "an object", json);
+    visit_fields(value, [&](const std::string& name, auto& field) {
+      const std::string path = where.empty() ? name : where + "." + name;
+      const auto found = json.find(name);
+      if (found != json.end() && !found->is_null()) {
+        read(*found, path, field);
+      } else if (is_needed<T>(name)) {
+        fail(path, "is absent");
+      }
+    });
   } else if constexpr (kIsOptional<T>) {
     read(json, where, value.emplace());
   } else if constexpr (kIsVector<T>) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/fields.hpp>
+
 namespace mn::launcher {
 
 /// Facts that the card does not tell have no value.
@@ -17,6 +19,7 @@ struct PortFacts {
   std::optional<std::int64_t> downs;   ///< losses of the link since the counters began
   std::optional<std::int64_t> errors;  ///< damaged symbols and packets since the counters began
   bool is_full = false;                ///< a counter has reached its end and stopped
+  MN_FIELDS(name, state, rate, downs, errors, is_full);
   friend bool operator==(const PortFacts&, const PortFacts&) = default;
 };
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/fields.hpp>
+
 #include "place/layout.hpp"
 #include "place/variables.hpp"
 
@@ -51,6 +53,7 @@ struct NodeNumbers {
   int intra_size = 1;
   int inter_rank = 0;  ///< number of this node: as the launcher counts, after the first round as ChainerMN does
   int inter_size = 1;  ///< or kNotKnown
+  MN_FIELDS(intra_rank, intra_size, inter_rank, inter_size);
 };
 
 struct Placement : NodeNumbers {
@@ -83,6 +86,7 @@ void check_ranges(Placement& here);
 struct Master {
   std::string address;
   int port = 0;
+  MN_FIELDS(address, port);
 };
 
 }  // namespace mn::launcher

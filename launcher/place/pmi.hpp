@@ -1,7 +1,7 @@
 /// A conversation in PMI-1, the line protocol of MPICH's and Intel MPI's mpiexec.hydra and of Flux.
 ///
-/// mnlaunch needs PMI-1 because these launchers offer nothing else: on several nodes (under Flux always) no variable tells
-/// which ranks share a node, and only the PMI-1 server carries addresses between nodes. For a job that variables
+/// mnlaunch needs PMI-1 because these launchers offer nothing else: on several nodes (under Flux always) no variable
+/// tells which ranks share a node, and only the PMI-1 server carries addresses between nodes. For a job that variables
 /// describe completely (needs_pmi_server()), mnlaunch says nothing to the server and leaves no process behind.
 ///
 /// The program can speak afterwards on the same socket, as MPI_Init does. Hydra counts a process that has spoken and

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <mn/core/fields.hpp>
+
 #include "bind/binding.hpp"
 #include "facts/facts.hpp"
 #include "place/placement.hpp"
@@ -19,18 +21,23 @@ struct Failure {
   std::string host;
   int exit_code = 1;
   std::string text;
+  MN_FIELDS(rank, host, exit_code, text);
+  MN_NEEDED_FIELDS(rank, exit_code);
 };
 
 /// The ranks of a node that miss a round; -1 for a rank whose number is unknown.
 struct AbsentRanks {
   std::vector<int> late;   ///< did not come in time
   std::vector<int> ended;  ///< came, and ended
+  MN_FIELDS(late, ended);
 };
 
 /// The root's answer in rounds 2 and 3.
 struct Decision {
   Verdict verdict;
   int speaker = 0;  ///< the rank that prints the verdict
+  MN_FIELDS(verdict, speaker);
+  MN_NEEDED_FIELDS(verdict, speaker);
 };
 
 // Round 1: who is here.
@@ -43,6 +50,8 @@ struct Arrival {
   std::vector<std::string> options;  ///< words_of_all_ranks()
   std::optional<Failure> failure;    ///< why the rank cannot go on
   std::optional<int> position;       ///< position on the node, by its leader; no value for an uninvited rank
+  MN_FIELDS(rank, intra_size, master_port, marker, options, failure, position);
+  MN_NEEDED_FIELDS(rank);
 };
 
 struct NodeArrival {
@@ -51,6 +60,8 @@ struct NodeArrival {
   AbsentRanks absence;
   std::string address;  ///< the node's own address for other nodes
   int port = 0;         ///< port of the leader's listener
+  MN_FIELDS(host, ranks, absence, address, port);
+  MN_NEEDED_FIELDS(host, ranks);
 };
 
 /// The root's answer to leaders.
@@ -65,6 +76,9 @@ struct ArrivalAnswer {
   int master_port = 0;
   int master_node = 0;  ///< the launcher's number of rank 0's node
   std::string marker;
+  MN_FIELDS(verdict, speaker_node, speaker_position, inter_size, inter_ranks, ports, master_address, master_port,
+            master_node, marker);
+  MN_NEEDED_FIELDS(verdict);
 };
 
 /// A leader's answer to a rank of its node.
@@ -72,6 +86,8 @@ struct ArrivalShare {
   Verdict verdict;
   Master master;
   NodeNumbers numbers;
+  MN_FIELDS(verdict, master, numbers);
+  MN_NEEDED_FIELDS(verdict, numbers);
 };
 
 // Round 2: facts, and whether the job may start. The root answers with a Decision.
@@ -79,6 +95,7 @@ struct ArrivalShare {
 struct RankReport {
   std::optional<RankFacts> facts;
   std::optional<Failure> failure;  ///< why there are no facts
+  MN_FIELDS(facts, failure);
 };
 
 struct NodeReport {
@@ -88,12 +105,15 @@ struct NodeReport {
   std::vector<Binding> bindings;  ///< by rank of the node
   std::vector<Failure> failures;  ///< not empty: all else is incomplete
   AbsentRanks absence;            ///< not empty: all else is incomplete
+  MN_FIELDS(node, sent_at, ranks, bindings, failures, absence);
 };
 
 /// A leader's answer to a rank of its node.
 struct VerdictShare {
   Verdict verdict;
   Binding binding;
+  MN_FIELDS(verdict, binding);
+  MN_NEEDED_FIELDS(verdict, binding);
 };
 
 // Round 3: whether every rank could prepare its start. The root answers with a Decision.
@@ -101,6 +121,7 @@ struct VerdictShare {
 struct Readiness {
   std::vector<Failure> failures;
   AbsentRanks absence;
+  MN_FIELDS(failures, absence);
 };
 
 /// For the structs above, and for Verdict. from_message throws DataError; its text begins with `what`.

@@ -5,6 +5,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
+#include <mn/core/fields.hpp>
 
 #include "checks/findings.hpp"
 #include "checks/job_facts.hpp"
@@ -25,6 +26,9 @@ struct Verdict {
   std::string output;      ///< for standard output: the table, or a JSON document
   std::string complaints;  ///< for standard error: a line for each finding
   std::string report;      ///< with --doctor: findings and placement as JSON, for the self test's report
+  // An absent code would read as 0 and start the job.
+  MN_FIELDS(exit_code, output, complaints, report);
+  MN_NEEDED_FIELDS(exit_code);
 };
 
 /// The verdict on a job that cannot start because of `findings`.

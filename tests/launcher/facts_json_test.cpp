@@ -87,8 +87,8 @@ TEST(FactsJsonTest, AFieldOfAnotherTypeIsNamed) {
   document["system"]["limits"]["memlock"] = "unlimited";
   EXPECT_THAT(error_of(document), HasSubstr("system.limits.memlock does not have the expected form: "));
   document = healthy_node(0);
-  document["gpu"]["gpus"][1]["ecc"] = "yes";
-  EXPECT_THAT(error_of(document), HasSubstr("gpu.gpus[1].ecc does not have the expected form: "));
+  document["driver"]["gpus"][1]["ecc"] = "yes";
+  EXPECT_THAT(error_of(document), HasSubstr("driver.gpus[1].ecc does not have the expected form: "));
   document = healthy_node(0);
   document["files"] = json::array({json::array({"data.h5", 10})});
   EXPECT_EQ(error_of(document), "files[0] is not an object but of type array");

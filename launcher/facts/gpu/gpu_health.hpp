@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 
+#include <mn/core/fields.hpp>
+
 namespace mn::launcher {
 
 namespace nvml {
@@ -20,6 +22,8 @@ struct GpuHealth {
   std::optional<bool> remap_failed;               ///< no spare memory row is left (from A100 on)
   std::optional<bool> persistent;                 ///< the driver keeps the GPU ready while nobody uses it
   std::optional<unsigned> application_clock_mhz;  ///< clock of the multiprocessors, set by nvidia-smi -ac
+  MN_FIELDS(links, link_recoveries, in_fabric, uncorrected, retirement_pending, remap_failed, persistent,
+            application_clock_mhz);
   friend bool operator==(const GpuHealth&, const GpuHealth&) = default;
 };
 

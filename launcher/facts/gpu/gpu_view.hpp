@@ -1,9 +1,9 @@
 /// A process's view of the GPUs, so that torch.cuda.set_device(LOCAL_RANK) selects the rank's own GPU.
 ///
 /// 1. If the ranks of a node see the same GPUs, each rank sees its own GPU at the index LOCAL_RANK.
-/// 2. A rank that sees no GPU of another rank is alone: its own GPU comes first and LOCAL_RANK is 0, as with one rank on
-///    the node. Also alone are ranks with --gpu-visibility one, ranks of a node on which ranks share GPUs (they have no
-///    index each), and ranks with an instance of a GPU (CUDA shows a process one instance at most).
+/// 2. A rank that sees no GPU of another rank is alone: its own GPU comes first and LOCAL_RANK is 0, as with one rank
+///    on the node. Also alone are ranks with --gpu-visibility one, ranks of a node on which ranks share GPUs (they have
+///    no index each), and ranks with an instance of a GPU (CUDA shows a process one instance at most).
 /// 3. A CUDA_VISIBLE_DEVICES that is right stays unchanged.
 #pragma once
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/fields.hpp>
+
 #include "bind/binding.hpp"
 #include "facts/gpu/gpu_health.hpp"
 
@@ -26,6 +28,9 @@ struct Gpu {
   std::optional<bool> throttled;          ///< slowed down by heat or power faults
   std::optional<int> processes;           ///< number of processes that compute on the GPU
   GpuHealth health;
+  // Without the instances: no other node needs their names.
+  MN_FIELDS(uuid, bus_id, name, memory_mib, capability, ecc, power_limit_w, compute_mode, mig, remap_pending, throttled,
+            processes, health);
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
@@ -33,6 +38,7 @@ struct GpuDriver {
   std::optional<std::string> version;  ///< version of the driver library
   std::optional<int> cuda_version;     ///< newest CUDA that the driver serves, in CUDA's spelling: 13000
   std::vector<Gpu> gpus;               ///< GPUs open to this process, by bus id
+  MN_FIELDS(version, cuda_version, gpus);
   friend bool operator==(const GpuDriver&, const GpuDriver&) = default;
 };
 
