@@ -1,6 +1,7 @@
 #include "bind/binding.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 #include <numeric>
 #include <set>
@@ -77,6 +78,17 @@ bool sees_alone(const std::vector<RankResources>& ranks, std::size_t i) {
   return !ranks[i].gpus.empty();
 }
 
+/// (2): no rank shares a GPU while a GPU that it sees is free.
+[[maybe_unused]] bool are_free_gpus_used_first(const std::vector<std::vector<std::string>>& wishes,
+                                               const std::map<std::string, int>& users,
+                                               const std::vector<Binding>& bindings) {
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    const auto is_free = [&](const std::string& uuid) { return !users.contains(uuid) || users.at(uuid) == 0; };
+    if (bindings[i].shares_gpu && std::ranges::any_of(wishes[i], is_free)) return false;
+  }
+  return true;
+}
+
 void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks, bool oversubscribe,
                  std::vector<Binding>& bindings) {
   const auto wishes = wishes_of(machine, ranks);
@@ -99,6 +111,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
     bindings[i].shares_gpu = users[ranks[i].gpus[static_cast<std::size_t>(bindings[i].gpu)].uuid] > 1;
     bindings[i].sees_alone = sees_alone(ranks, i);
   }
+  assert(are_free_gpus_used_first(wishes, users, bindings));
   const bool are_shared = std::ranges::any_of(bindings, &Binding::shares_gpu);
   for (auto& binding : bindings) binding.gpus_are_shared = are_shared;
 }
@@ -154,6 +167,8 @@ void divide_cores(const Machine& machine, const std::vector<Core>& cores, const 
     }
   }
   for (const std::size_t rank : group) take(rank, [](const Core&) { return true; });
+  // (3): equal shares.
+  assert(std::ranges::all_of(group, [&](std::size_t rank) { return count[rank] == quota; }));
 }
 
 void assign_cores(const Machine& machine, const std::vector<RankResources>& ranks, bool bind,

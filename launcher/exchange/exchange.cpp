@@ -1,6 +1,7 @@
 #include "exchange/exchange.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #include <mn/core/net/wire.hpp>
 
@@ -150,6 +151,7 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
   const auto is_twice = [&] { return is_complete() && static_cast<int>(members_.size()) >= 2 * group_.intra_size; };
   if (has_extra()) links_.run_until(is_twice, Clock::now() + kSecondJobWait);
   links_.refuse_extras();
+  assert(static_cast<int>(members_.size()) >= group_.intra_size);  // (5): uninvited ranks add parts
   Parts parts;
   for (auto& member : members_) parts.push_back(member.take());
   return parts;

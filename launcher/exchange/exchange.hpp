@@ -8,13 +8,13 @@
 ///   each leader         gives each rank of its node its share of the answer
 ///
 /// 1. All ranks make the same rounds.
-/// 2. A rank that is late, dies or sends garbage is an absent part; a node likewise is an absent report. The root decides
-///    nevertheless, and the answer reaches all connected ranks.
+/// 2. A rank that is late, dies or sends garbage is an absent part; a node likewise is an absent report. The root
+///    decides nevertheless, and the answer reaches all connected ranks.
 /// 3. A rank cut off from the root tells the ranks below. The root prints the line if it misses the rank's leader, too.
-///    If the root itself is gone, a rank speaks on each of the root's neighbor nodes.
+///    If the root itself is gone, a rank speaks on the root's node and on each neighbor node.
 /// 4. Reports pass nodes on the way unchanged, and no report waits for another.
-/// 5. An uninvited rank has a number that is taken, or no number. Its part is added to the node's parts and completes the
-///    round: the error in it explains why a rank is missing.
+/// 5. An uninvited rank has a number that is taken, or no number. Its part is added to the node's parts and completes
+///    the round: the error in it explains why a rank is missing.
 ///
 /// Cost: with n nodes, 2 log16 n messages in sequence for each round. The root receives n reports over at most 16
 /// connections, and a part from each rank of its node.

@@ -1,5 +1,6 @@
 // Guests: incoming connections, until their greeting tells the peer and they become links (links.hpp).
 
+#include <cassert>
 #include <chrono>
 
 #include "exchange/links.hpp"
@@ -56,6 +57,7 @@ void Links::greet(Guest& guest) {
   if (is_verified) return install(*link, std::move(guest.channel));
   // (2): from now on the parent's call counts; this end's own call is given up before the answer leaves.
   if (link != nullptr && link->peer.kind == Kind::kUp) {
+    assert(answered_parent_ == nullptr || answered_parent_ == guest.channel.get());
     answered_parent_ = guest.channel.get();
     link->caller->give_up();
   }

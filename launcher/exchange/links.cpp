@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -23,7 +24,6 @@ constexpr milliseconds kBeforeCallingChildren{1000};
 constexpr milliseconds kMaxWait{1000};
 constexpr milliseconds kSecondLeaderPatience{5000};
 
-/// A connection whose far end is closed.
 Fd ended_connection() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return Fd();
@@ -201,7 +201,6 @@ Deadline Links::next_step(Deadline latest) const {
     if (is_calling(link)) next = std::min(next, link.caller->next_step());
   }
   for (const auto& guest : guests_) next = std::min(next, guest.until);
-  // Once all peers have come, no call is due.
   return is_complete ? next : std::min(next, call_children_at_);
 }
 
@@ -252,6 +251,7 @@ void Links::take_called() {
 
 void Links::install(Link& link, std::unique_ptr<Channel> channel) {
   if (link.peer.kind == Kind::kUp && answered_parent_ == channel.get()) failure_ = link.caller->failure();
+  assert(!link.channel);  // (3)
   link.caller.reset();
   link.channel = std::move(channel);
   link.channel->open();

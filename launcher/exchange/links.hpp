@@ -1,10 +1,10 @@
-/// All connections of a launcher. The ranks of a node are connected to its first rank, the leader; leaders are connected
-/// to each other in a tree (node_tree.hpp).
+/// All connections of a launcher. The ranks of a node are connected to its first rank, the leader; leaders are
+/// connected to each other in a tree (node_tree.hpp).
 ///
 /// 1. Each rank calls the rank above and waits for the ranks below. A leader whose child has not come after a second
 ///    calls the child: a firewall may let connections pass in one direction only.
-/// 2. The lower end decides which of two connections counts, and never offers both: after answering a call of its parent
-///    it stops calling.
+/// 2. The lower end decides which of two connections counts, and never offers both: after answering a call of its
+///    parent it stops calling.
 /// 3. A peer whose connection ends is lost and does not come again.
 /// 4. Messages to a peer wait until the peer comes.
 /// 5. A child whose call proves the weak key alone (greeting.hpp) is lost; the child's end waits for the parent to end.

@@ -1,6 +1,7 @@
 #include "place/placement.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #include <mn/core/error.hpp>
 
@@ -30,6 +31,7 @@ void take_layout(Placement& here, const Layout& layout) {
   const auto here_too = layout.ranks_of(here.inter_rank);
   here.intra_size = static_cast<int>(here_too.size());
   const auto me = std::find(here_too.begin(), here_too.end(), here.rank);
+  assert(me != here_too.end());
   here.intra_rank = static_cast<int>(me - here_too.begin());
   here.hosts = layout.hosts;
 }

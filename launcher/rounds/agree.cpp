@@ -1,6 +1,7 @@
 #include "rounds/agree.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -60,6 +61,7 @@ std::optional<Failure> failure_of(const Placement& here, const std::function<voi
 
 Verdict verdict_of(const std::vector<Failure>& failures, int ranks) {
   // Independent of the order of reports, so every rank computes an equal verdict.
+  assert(!failures.empty());
   const Failure& first = *std::ranges::min_element(failures, {}, &Failure::rank);
   const bool is_alike = std::ranges::all_of(failures, [&](const Failure& each) { return each.text == first.text; });
   const bool is_everyones = is_alike && first.rank == 0 && static_cast<int>(failures.size()) == ranks;

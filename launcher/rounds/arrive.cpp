@@ -1,6 +1,7 @@
 #include "rounds/arrive.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <map>
 
@@ -105,7 +106,6 @@ class ArrivalRound {
            std::is_permutation(ranks.begin(), ranks.begin() + size, ranks.begin() + size);
   }
 
-  /// The failure of a rank whose position on the node is taken.
   [[nodiscard]] Failure doubled(int rank) const {
     const std::string job = "another job of this name runs on this node at once; ";
     const std::string one =
@@ -114,7 +114,6 @@ class ArrivalRound {
     return {rank, host_name(), kExitCheckFailed, (has_second_job_ ? job : one) + kNameJobs};
   }
 
-  /// The failure of a rank that counts more or fewer ranks on the node than the first rank.
   [[nodiscard]] Failure miscounted(const Arrival& arrival) const {
     const std::string counts = "it counts " + std::to_string(arrival.intra_size) + " ranks on this node, and rank " +
                                std::to_string(here_.rank) + " " + std::to_string(here_.intra_size);
@@ -169,7 +168,6 @@ class ArrivalRound {
     return here_.rank;
   }
 
-  /// Failures of ranks with other options than rank `first`, which has arrived.
   [[nodiscard]] std::vector<Failure> other_options(int first) const {
     const auto& of_first = arrived_.find(first)->second.second.options;
     std::vector<Failure> failures;
@@ -207,6 +205,7 @@ class ArrivalRound {
       names.push_back(roster_.hosts[each.first]);
       if (!is_whole_) roster_.numbers.push_back(rank);
     }
+    assert(is_whole_ == roster_.numbers.empty());
     roster_.layout = make_layout(ids, names);
     roster_.start.inter_ranks.resize(roster_.hosts.size());
     for (std::size_t rank = 0; rank < ids.size(); ++rank) {

@@ -1,6 +1,7 @@
 /// The members of a job, as a rank knows them after round 1.
 #pragma once
 
+#include <cassert>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,8 @@ struct Roster {
   [[nodiscard]] int speaker(const MissingRanks& missing) const {
     int i = 0;
     const auto number = [&] { return numbers.empty() ? i : numbers[static_cast<std::size_t>(i)]; };
-    while (missing.has(number())) ++i;  // ends: the root itself is never missing
+    while (missing.has(number())) ++i;
+    assert(i < layout.size());  // the root itself is never missing
     return number();
   }
   /// On the root: the ranks of the node with the launcher's number `node`.

@@ -1,8 +1,11 @@
 #include "selftest/pairs.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cassert>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "selftest/thresholds.hpp"
 
@@ -64,6 +67,7 @@ std::vector<std::vector<Pair>> rounds_of_pairs(int nodes) {
       if (node < partner && partner < nodes) round.push_back({node, partner});
     }
   }
+  assert(nodes < 1 || std::cmp_equal(rounds.size(), std::bit_width(static_cast<unsigned>(nodes - 1))));  // (1)
   return rounds;
 }
 

@@ -2,8 +2,8 @@
 ///
 /// 1. In round k nodes i and i XOR 2^k are a pair: ceil(log2 n) rounds, in which a node has at most one partner. Every
 ///    node has a partner in some round, most nodes in each.
-/// 2. A slow pair is tried again alone. Its nodes that were fast with no node are tried with fast nodes. A pair that was
-///    slow only beside other pairs is not at fault: many fabrics carry less than all nodes can send at once.
+/// 2. A slow pair is tried again alone. Its nodes that were fast with no node are tried with fast nodes. A pair that
+///    was slow only beside other pairs is not at fault: many fabrics carry less than all nodes can send at once.
 /// 3. If only one node of a slow pair was fast with any other node, the other node is at fault; if both were, the link.
 #pragma once
 

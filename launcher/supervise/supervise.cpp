@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -190,6 +191,9 @@ class Supervisor {
     if (active_.size() < std::max<std::size_t>(options_.min_hosts, 1)) {
       return counted(active_.size(), "host") + " left, and --min-nodes is " + std::to_string(options_.min_hosts);
     }
+    // (1): a lost host takes no further part.
+    assert(
+        std::ranges::none_of(active_, [&](const auto& host) { return std::ranges::find(lost, host) != lost.end(); }));
     say("starts again on " + compress_host_list(active_) + ", " +
         counted(active_.size() * command_.ranks_per_host(), "rank"));
     return "";

@@ -1,6 +1,7 @@
 #include "facts/gpu/gpu_view.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include <mn/core/text.hpp>
@@ -22,6 +23,7 @@ GpuView view_gpus(const std::vector<VisibleGpu>& gpus, const Binding& binding, i
   GpuView view;
   if (binding.gpu < 0) return view;
   const auto own = static_cast<std::size_t>(binding.gpu);
+  assert(own < gpus.size());
   if (one_visible || binding.gpus_are_shared || std::ranges::any_of(gpus, is_instance)) {
     return {.visible_devices = gpus[own].uuid, .index = 0, .is_alone = true, .is_amd = gpus[own].is_amd};
   }
