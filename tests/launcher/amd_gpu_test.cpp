@@ -83,7 +83,7 @@ TEST_F(AmdGpuTest, WhereThereAreNoneThereIsNoDriver) {
   EXPECT_FALSE(read_amd_gpus(root_));
   EXPECT_FALSE(read_amd_gpus(root_ / "absent"));
   add_gpu(0, "0000:29:00.0", "aaaaaaaaaaaaaaaa");
-  fs::remove(root_ / "dev/dri/renderD128");  // as a control group does that forbids to open it
+  fs::remove(root_ / "dev/dri/renderD128");  // as under a control group that forbids opening the GPU
   EXPECT_FALSE(read_amd_gpus(root_));
 }
 

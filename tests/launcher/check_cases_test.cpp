@@ -78,7 +78,7 @@ TEST(CheckCasesTest, ManyRanksOfANodeNeedLittleSharedMemoryWithoutGpus) {
   EXPECT_EQ(with_free(4096).size(), 1u) << "NCCL takes more for the two GPUs";
 }
 
-/// The third node is one without GPUs: another processor, no driver, one card.
+/// The third node is a node without GPUs: a different processor, no driver, one card.
 JobFacts job_with_a_cpu_node() {
   auto job = healthy_job();
   NodeFacts& node = job.nodes[2];

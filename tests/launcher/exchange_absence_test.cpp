@@ -38,7 +38,7 @@ TEST(ExchangeTest, RanksThatNeverComeAreNamed) {
 }
 
 TEST(ExchangeTest, ALeaderThatNeverComesIsOneLine) {
-  // With a rank on its node, and with nodes below it.
+  // With a rank on the node, and with nodes below the node.
   at_once<int>({1, 4}, [](int victim) {
     const Job job = job_of(simulated::in_turn(40, 20), kShortPatience);
     const auto endings = run_with(job, victim, never_comes);

@@ -1,4 +1,4 @@
-/// Whole jobs, whose ranks are threads, in which one rank does something else.
+/// Whole jobs with threads as ranks, and one rank that misbehaves.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 /// Long enough for threads that wait for a CPU, short enough to be waited for.
 inline constexpr milliseconds kShortPatience{2000};
 
-/// Nothing is wrong with what its ranks find, on any number of nodes.
+/// A job without faults in its facts, on any number of nodes.
 inline Job job_of(std::vector<int> nodes, milliseconds patience = milliseconds(60000)) {
   static std::atomic<int> number = 0;
   Job job;
@@ -61,7 +61,7 @@ inline void expect_exit(const std::vector<Ending>& endings, int exit_code, std::
 
 using Fault = std::function<Ending(const std::function<void()>& wait_for_others)>;
 
-/// Runs all ranks of `job` but `victim`, which does something else; that may wait until all others have ended.
+/// Runs all ranks of `job` but `victim`, for which `fault` runs; `fault` may wait until all ranks have ended.
 inline std::vector<Ending> run_with(const Job& job, int victim, const Fault& fault) {
   std::atomic<int> left = job.size() - 1;
   const auto wait = [&] {

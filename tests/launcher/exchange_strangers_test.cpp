@@ -88,7 +88,7 @@ TEST(ExchangeTest, OtherProcessesMayHaveAllPortsOfANode) {
   }
 }
 
-/// A process of another user that listens on `names` until this goes away.
+/// A process of another user that listens on `names` during the object's life.
 class Squatter {
  public:
   explicit Squatter(const std::vector<std::string>& names) {
@@ -169,7 +169,7 @@ TEST(ExchangeTest, OneThatComesTwiceAndSaysNothingEndsAllToo) {
   EXPECT_THAT(endings[0].text, HasSubstr("another process of this node has the same number"));
 }
 
-/// A rank that says that it is the first of its node.
+/// A rank that claims to be the first of its node.
 Ending comes_first(const Job& job, int rank) {
   const Options options;
   Group group = simulated::group_of(job, 0);
@@ -197,7 +197,7 @@ TEST(ExchangeTest, OfTwoFirstRanksOneSpeaksWhicheverComesFirst) {
 TEST(ExchangeTest, ASecondJobOfTheNameIsToldToEachOfThem) {
   const Job job = job_of({0, 0, 0}, milliseconds(1'000'000));
   const auto endings = simulated::run(0, 2 * job.size(), [&](int process) {
-    // The first ranks of both come before the others, which come one after the other.
+    // The first ranks of both jobs come first; the remaining ranks follow one by one.
     std::this_thread::sleep_for(milliseconds(100 * (process % job.size())));
     return simulated::end_of(job, process % job.size());
   });

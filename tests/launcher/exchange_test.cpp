@@ -139,7 +139,7 @@ Ending sends(const Job& job, int rank, const std::string& bytes, const std::func
   channel->open();
   while (!channel->flush()) continue;
   EXPECT_EQ(send(channel->fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
-  wait_for_others();  // it does not end: what it sent is the reason
+  wait_for_others();  // it does not end: its message is the reason
   return {};
 }
 

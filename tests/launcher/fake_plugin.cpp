@@ -1,4 +1,4 @@
-// Stands in for a network plugin of NCCL. Whoever loads it leaves the file that MN_TEST_LOADED names.
+// Stands in for a network plugin of NCCL: creates the file that MN_TEST_LOADED names when a process loads it.
 #include <cstdlib>
 #include <fstream>
 

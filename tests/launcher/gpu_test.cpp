@@ -174,7 +174,7 @@ TEST_F(GpuTest, AProgramTellsForWhichGpusItWasCompiled) {
   EXPECT_TRUE(runs_on(code, 86));   // a later minor version of 8.0
   EXPECT_TRUE(runs_on(code, 120));  // through PTX
   EXPECT_FALSE(runs_on({{90}, {}}, 100));
-  write_gpu_program(file, {75, 80}, 0 - std::uint64_t{64});  // its end is its beginning
+  write_gpu_program(file, {75, 80}, 0 - std::uint64_t{64});  // ends where it begins
   EXPECT_TRUE(read_gpu_code(file).empty());
   write_gpu_program(file, {75, 80});
   std::filesystem::resize_file(file, 150);

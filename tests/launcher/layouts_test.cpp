@@ -119,7 +119,7 @@ void expect_sound(const Layout& layout, const std::vector<int>& ids) {
   ASSERT_EQ(static_cast<int>(all.size()), layout.size());
 }
 
-/// Every rank by itself finds its placement, and no two ranks the same one.
+/// Each rank finds its placement by itself, and no two ranks have equal placements.
 void expect_placements(const Layout& layout, const ServerJob& job) {
   std::set<std::pair<int, int>> placements;
   for (int rank = 0; rank < layout.size(); ++rank) {

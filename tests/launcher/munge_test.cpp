@@ -101,7 +101,7 @@ TEST(MungedJobTest, NodesThatMungeDividesEndAtOnceWithOneLine) {
   expect_line(with_munge(users, 1), "mnlaunch: a rank on vn18" + here);
   users[17] = 7;
   users[1] = kNoMunge;
-  // It stays until node 17, to which it proves no more than to the root, has found it.
+  // The node stays until node 17 has found it: its proof for node 17 is as weak as for the root.
   expect_line(with_munge(users, 1, 17), "mnlaunch: a rank on vn2" + here);
 }
 

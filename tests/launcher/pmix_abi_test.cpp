@@ -1,4 +1,4 @@
-// Our declarations against those of the PMIx that is installed here.
+// mnlaunch's PMIx declarations against the installed <pmix.h>.
 #include "launcher/place/pmix_abi.hpp"
 
 #include <cstddef>

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// A file of locks as a PMIx 4 server makes it, mapped as its clients map it.
+/// A file of locks in the form of a PMIx 4 server, mapped as by a client.
 class MappedLocks {
  public:
   MappedLocks(std::size_t bytes, std::uint32_t count, std::vector<std::int32_t> marks) {

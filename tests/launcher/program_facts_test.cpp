@@ -72,7 +72,7 @@ TEST_F(ProgramFactsTest, ThePluginOfNcclIsKnownByNameAndBuild) {
   EXPECT_EQ(collect_nccl_facts(here_).net_plugin, "");
 }
 
-/// Bytes that this process has asked the kernel for.
+/// Bytes that the process has asked the kernel for.
 std::uintmax_t bytes_read() {
   std::ifstream counters("/proc/self/io");
   std::string name;

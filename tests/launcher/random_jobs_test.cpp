@@ -25,7 +25,7 @@ enum class Fault { kNone, kSlow, kCannotStart, kDies, kNeverComes };
 
 bool ends_silently(Fault fault) { return fault == Fault::kDies || fault == Fault::kNeverComes; }
 
-/// What starts the job, as its variables and its server describe it.
+/// The launcher of the job, by its variables and its server.
 enum class Starter { kSlurmPmix, kSlurmPmi2, kSlurmAlone, kHydra, kFlux, kOpenMpi };
 constexpr unsigned kStarters = 6;
 

@@ -1,4 +1,4 @@
-// The command that supervise starts: which hosts there are, and the same command on others.
+// The command of a step: its hosts, and its form on other hosts.
 #include <fstream>
 #include <map>
 

@@ -59,7 +59,7 @@ TEST(SuperviseSignalsTest, ASignalToTheWholeGroupReachesTheStepOnce) {
 /// Open MPI ends ranks within two seconds of SIGTERM, and then with 1.
 TEST(SuperviseSignalsTest, RanksUnderMpiexecMayAnswerBeforeTheyEnd) {
   for (const char* name : {"INT", "TERM", "HUP", "USR1"}) {
-    // timeout, for one, sends what it sends twice.
+    // timeout(1), for example, sends a signal twice.
     const std::string send = std::string("kill -") + name + " $parent";
     const StandIns stand_ins(answering(send + "; sleep 0.05; " + send));
     EXPECT_EXIT(supervise_in_own_group(on_hosts("a:1")), testing::ExitedWithCode(kExitRequeue), "asked for the end");
@@ -74,7 +74,7 @@ TEST(SuperviseSignalsTest, ALaterSignalIsPassedAsItIs) {
   EXPECT_THAT(stand_ins.lines("signals"), ElementsAre("USR1", "TERM"));
 }
 
-/// Where the scheduler has ended mpiexec itself, its status does not tell that the ranks have saved.
+/// If the scheduler has ended mpiexec itself, its status does not show that the ranks have saved.
 TEST(SuperviseSignalsTest, RanksThatAskForRequeueAreRequeued) {
   const StandIns stand_ins(
       "trap '' TERM USR1; kill -TERM $PPID; echo '2026 rank 0: SIGTERM asked for the end: checkpointed in "

@@ -118,7 +118,7 @@ TEST(SuperviseTest, NoFileForProgressIsNoFailureBeforeTraining) {
   EXPECT_THAT(said, testing::Not(HasSubstr("before training")));
 }
 
-/// A step that fails at iteration 30, and then does not resume what it has saved.
+/// A step that fails at iteration 30, and then does not resume from its checkpoint.
 std::string said_of_forgotten_resume(const Words& program) {
   const StandIns stand_ins(
       R"(n=$(wc -l <"${0%/*}/starts"); )"
