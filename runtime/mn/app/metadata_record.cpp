@@ -1,16 +1,9 @@
-#include <cstdint>
-#include <limits>
-
 #include <nlohmann/json.hpp>
 
 #include <mn/app/metadata_record.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn::app {
-
-Interval MetadataRecord::trigger() const {
-  return {static_cast<double>(std::numeric_limits<std::int64_t>::max()), IntervalUnit::kIteration};  // never
-}
 
 nlohmann::json MetadataRecord::state() const { return metadata_; }
 

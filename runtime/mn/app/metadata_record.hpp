@@ -16,7 +16,7 @@ class MetadataRecord final : public Extension {
   explicit MetadataRecord(const Metadata& metadata) : metadata_(metadata) {}
 
   [[nodiscard]] std::string name() const override { return kModelMetadata; }
-  [[nodiscard]] Interval trigger() const override;
+  [[nodiscard]] Interval trigger() const override { return never(); }
   [[nodiscard]] nlohmann::json state() const override;
   /// Throws DataError if the checkpoint says something else of the network.
   void load_state(const nlohmann::json& state) override;

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <string_view>
 
 #include <mn/app/options_record.hpp>
@@ -38,10 +37,6 @@ void OptionsRecord::write(const Trainer& trainer) {
 
 void OptionsRecord::finalize(Trainer& trainer) {
   extensions::complete(has_failed_, [&] { write_file(trainer.out() / "config.ini", ini_); });
-}
-
-Interval OptionsRecord::trigger() const {
-  return {static_cast<double>(std::numeric_limits<std::int64_t>::max()), IntervalUnit::kIteration};  // never
 }
 
 void OptionsRecord::initialize(Trainer& trainer) {

@@ -19,7 +19,7 @@ class OptionsRecord final : public Extension {
   void write(const Trainer& trainer);
 
   [[nodiscard]] std::string name() const override { return "OptionsRecord"; }
-  [[nodiscard]] Interval trigger() const override;
+  [[nodiscard]] Interval trigger() const override { return never(); }
   [[nodiscard]] nlohmann::json state() const override { return options_; }
   void load_state(const nlohmann::json& state) override { earlier_ = state; }
   /// Rank 0 logs the differences.
