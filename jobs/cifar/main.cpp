@@ -58,8 +58,7 @@ int main(int argc, char** argv) {
               {"resnet18", "vgg16"});
   options.add("train", given.train, "DIR", "shards to train on, made by mnshard cifar or images; default: cifar/train");
   options.add("val", given.val, "DIR", "shards to validate on; default: cifar/val");
-  options.add("loaderjob", given.loaderjob,
-              "threads of each rank that transform; 0: one less than its cores, at most 16", 0, 1024);
+  mn::app::add_loaderjob(options, given.loaderjob);
   return mn::app::run_training(argc, argv, options, given, [&](const std::shared_ptr<mn::Communicator>& comm) {
     return make_training(given, comm);
   });

@@ -1,5 +1,6 @@
 #include "exported/options.hpp"
 
+#include <mn/app/batches.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn::jobs {
@@ -45,8 +46,7 @@ void declare_options(Options& options, ExportedOptions& given) {
               {"label", "next", "input"});
   options.add("label", given.label, "FIELD",
               "the field of --target label; default: the second one, or the only one that no input takes");
-  options.add("loaderjob", given.loaderjob, "threads of each rank that decode; 0: one less than its cores, at most 16",
-              0, 1024);
+  app::add_loaderjob(options, given.loaderjob);
   options.add_check([&given] { check_options(given); });
   options.add_conditions(
       {{"classes", [&given] { return given.loss == "cross_entropy"; }, "without --loss cross_entropy"},

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include <mn/app/batches.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
 #include <mn/models/models.hpp>
@@ -18,8 +19,7 @@ void declare_data(Options& options, ImagenetOptions& given) {
   options.add("val", given.val, "DIR", "shards to validate on; default: imagenet/val");
   options.add("val_batchsize", given.val_batchsize, "samples of a validation minibatch on each rank", 1,
               app::kMaxSamples);
-  options.add("loaderjob", given.loaderjob, "threads of each rank that decode; 0: one less than its cores, at most 16",
-              0, 1024);
+  app::add_loaderjob(options, given.loaderjob);
   options.add("max-corrupt", given.max_corrupt,
               "damaged samples of an epoch, over all ranks, that others may replace before training stops", 0);
   options.add_flag("log-samples", given.log_samples, "each rank writes which samples it trained on to DIR/samples");

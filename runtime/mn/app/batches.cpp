@@ -1,6 +1,7 @@
+#include <mn/app/batches.hpp>
+
 #include <utility>
 
-#include <mn/app/batches.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn::app {
@@ -67,6 +68,11 @@ std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part, 
   // Steps in stored order would take each rank from shard to shard; evaluation needs no common order.
   how.by_part = how.by_part || !how.shuffle.value_or(part->options().shuffle);
   return std::make_shared<DataLoader>(part, std::move(how));
+}
+
+void add_loaderjob(Options& options, std::int64_t& loaderjob) {
+  options.add("loaderjob", loaderjob, "threads of each rank that decode; 0: one less than its cores, at most 16", 0,
+              1024);
 }
 
 std::shared_ptr<SubDataset> scatter_samples(const std::string& what, const std::shared_ptr<Dataset>& dataset,

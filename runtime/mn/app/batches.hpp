@@ -55,7 +55,9 @@ namespace mn::app {
                                                      const CommonOptions& common, const Communicator& comm,
                                                      LoaderOptions how = {});
 
-/// LoaderOptions::workers as --loaderjob names them; 0: the default.
+/// Declares --loaderjob, the number of worker threads; the value in `loaderjob` is its default.
+void add_loaderjob(Options& options, std::int64_t& loaderjob);
+/// LoaderOptions::workers for a value of --loaderjob; 0 means the default.
 [[nodiscard]] inline std::optional<int> loader_workers(std::int64_t loaderjob) {
   return loaderjob > 0 ? std::optional(static_cast<int>(loaderjob)) : std::nullopt;
 }

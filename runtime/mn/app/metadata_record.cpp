@@ -1,6 +1,7 @@
+#include <mn/app/metadata_record.hpp>
+
 #include <nlohmann/json.hpp>
 
-#include <mn/app/metadata_record.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn::app {

@@ -1,8 +1,9 @@
+#include <mn/app/monitored_value.hpp>
+
 #include <algorithm>
 #include <set>
 #include <utility>
 
-#include <mn/app/monitored_value.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>

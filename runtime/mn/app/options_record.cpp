@@ -1,8 +1,9 @@
+#include <mn/app/options_record.hpp>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
 
-#include <mn/app/options_record.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>

@@ -1,6 +1,6 @@
-#include <ATen/Context.h>
-
 #include <mn/app/precision.hpp>
+
+#include <ATen/Context.h>
 
 namespace mn::app {
 

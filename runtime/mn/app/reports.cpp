@@ -1,9 +1,10 @@
+#include <mn/app/reports.hpp>
+
 #include <filesystem>
 #include <fstream>
 #include <system_error>
 #include <utility>
 
-#include <mn/app/reports.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/log.hpp>
@@ -83,13 +84,13 @@ Interval validation_period(const CommonOptions& options, Interval report) {
   return options.val_every.empty() || options.one_batch ? report : Interval::parse(options.val_every);
 }
 
-Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
-                    Interval period, const std::string& metric) {
+ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
+                                Interval period, const std::string& metric) {
   const std::string here = "main/" + metric, there = "validation/main/" + metric;
-  Reports reports;
+  ext::WeightAverage* average = nullptr;
   if (options.ema > 0) {
-    reports.average = &trainer.extend(std::make_unique<ext::WeightAverage>(options.ema));
-    if (evaluator) evaluator = ext::create_averaged_evaluator(std::move(evaluator), *reports.average);
+    average = &trainer.extend(std::make_unique<ext::WeightAverage>(options.ema));
+    if (evaluator) evaluator = ext::create_averaged_evaluator(std::move(evaluator), *average);
   }
   trainer.extend(std::make_unique<ext::DumpGraph>());
   const Interval validation = validation_period(options, period);
@@ -119,7 +120,7 @@ Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_
   if (options.profile) trainer.extend(std::make_unique<ext::Profile>());
   add_learning_rate(trainer, options, log);
   add_checkpoints(trainer, options, log);
-  return reports;
+  return average;
 }
 
 void write_report(const Trainer& trainer) {

@@ -13,11 +13,6 @@
 
 namespace mn::app {
 
-/// What of add_reports() a job needs at its end.
-struct Reports {
-  extensions::WeightAverage* average = nullptr;  ///< without --ema: none
-};
-
 /// How often a job reports, beside the end of training: `usual`, unless --one-batch is given.
 [[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual);
 
@@ -29,12 +24,16 @@ struct Reports {
 /// How often a job validates: by --val-every, else with each report.
 [[nodiscard]] Interval validation_period(const CommonOptions& options, Interval report);
 
-/// The learning rate over time, averaged weights, graph, evaluation, log, table, plot, run record, progress bar,
-/// profile, early stop and checkpoints. The log runs at `period`; `evaluator`, which may be null, likewise, or by
-/// --val-every, with a report of its own. The optimizer was made with the rate that the schedule is for. Table and plot
-/// show `metric` beside the loss.
-Reports add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
-                    Interval period, const std::string& metric = "accuracy");
+/// Adds the extensions of every job: the learning rate over time, averaged weights, graph, evaluation, log, table, plot,
+/// run record, progress bar, profile, early stop and checkpoints. Returns the averaged weights, or null without --ema;
+/// the trainer owns them.
+///
+/// The log runs at `period`. So does `evaluator`, which may be null, unless --val-every gives it another period and a
+/// report after each validation. The schedule changes the rate that the optimizer was made with. Table and plot show
+/// `metric` beside the loss.
+extensions::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options,
+                                       std::unique_ptr<Evaluator> evaluator, Interval period,
+                                       const std::string& metric = "accuracy");
 
 /// Rank 0 writes OUT/report.html, as mnreport does; where it can't, it warns.
 void write_report(const Trainer& trainer);

@@ -1,10 +1,11 @@
+#include <mn/app/setup.hpp>
+
 #include <filesystem>
 #include <iostream>
 #include <optional>
 #include <vector>
 
 #include <mn/app/precision.hpp>
-#include <mn/app/setup.hpp>
 #include <mn/app/versions.hpp>
 #include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/core/activity.hpp>

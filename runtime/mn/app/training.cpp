@@ -1,3 +1,5 @@
+#include <mn/app/training.hpp>
+
 #include <algorithm>
 #include <exception>
 #include <iostream>
@@ -9,7 +11,6 @@
 #include <mn/app/options_record.hpp>
 #include <mn/app/precision.hpp>
 #include <mn/app/reports.hpp>
-#include <mn/app/training.hpp>
 #include <mn/app/weights.hpp>
 #include <mn/checkpoint/checkpoint.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
@@ -98,7 +99,7 @@ void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Tr
 }
 
 /// Also where the last checkpoint, or the weights, can't be written: that error then comes last.
-int train(Trainer& trainer, const Training& training, const Reports& reports) {
+int train(Trainer& trainer, const Training& training, extensions::WeightAverage* average) {
   int status = 0;
   std::exception_ptr unsaved;
   try {
@@ -110,7 +111,7 @@ int train(Trainer& trainer, const Training& training, const Reports& reports) {
   if (status == 0) {
     average_buffers(*training.model, trainer.communicator(), training.averaged_buffers);
     try {
-      save_weights(trainer, reports, training.metadata);
+      save_weights(trainer, average, training.metadata);
     } catch (const DataError&) {
       if (!unsaved) unsaved = std::current_exception();
     }
@@ -140,12 +141,12 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   if (!training.metadata.empty()) trainer.extend(std::make_unique<MetadataRecord>(training.metadata));
   for (ExtensionToAdd& each : training.extensions) trainer.extend(std::move(each.extension), std::move(each.options));
   check_monitor(trainer, common, training);
-  const Reports reports = add_reports(trainer, common, std::move(evaluator), period, training.metric);
+  extensions::WeightAverage* average = add_reports(trainer, common, std::move(evaluator), period, training.metric);
   // Once all extensions are there: it loads their states.
   if (!common.resume.empty() && !common.one_batch) trainer.resume(common.resume);
 
   if (comm->rank() == 0) print_banner(common, training, *comm);
-  return train(trainer, training, reports);
+  return train(trainer, training, average);
 }
 
 }  // namespace

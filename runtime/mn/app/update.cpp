@@ -1,3 +1,5 @@
+#include <mn/app/update.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -5,7 +7,6 @@
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>
 
-#include <mn/app/update.hpp>
 #include <mn/core/error.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>

@@ -1,3 +1,5 @@
+#include <mn/app/versions.hpp>
+
 #include <cstdio>
 #include <initializer_list>
 
@@ -7,7 +9,6 @@
 #include <mpi.h>
 #include <torch/version.h>
 
-#include <mn/app/versions.hpp>
 #include <mn/core/mpi_name.hpp>
 #include <mn/core/nccl_versions.hpp>
 

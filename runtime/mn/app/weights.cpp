@@ -1,7 +1,9 @@
+
+#include <mn/app/weights.hpp>
+
 #include <cstdio>
 #include <optional>
 
-#include <mn/app/weights.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/log.hpp>
 
@@ -14,9 +16,9 @@ void load_initial_weights(const CommonOptions& options, torch::nn::Module& model
   if (comm.rank() == 0) log_info(options.initmodel + ": " + to_string(report));
 }
 
-void save_weights(Trainer& trainer, const Reports& reports, const Metadata& metadata) {
+void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Metadata& metadata) {
   std::optional<extensions::AveragedWeights> averaged;
-  if (reports.average != nullptr) averaged.emplace(*reports.average);
+  if (average != nullptr) averaged.emplace(*average);
   save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), metadata);
 }
 

@@ -1,19 +1,21 @@
-/// Weights that a job begins with, validates or leaves.
+/// The weights of a job: --initmodel, --evaluate and OUT/model.safetensors.
 #pragma once
 
-#include <mn/app/reports.hpp>
 #include <mn/app/setup.hpp>
 #include <mn/checkpoint/safetensors.hpp>
+#include <mn/trainer/evaluator.hpp>
+#include <mn/trainer/extensions/weight_average.hpp>
+#include <mn/trainer/trainer.hpp>
 
 namespace mn::app {
 
-/// Collective: --initmodel, if it is given; rank 0 says what --initmodel-partial has left out.
+/// Collective: loads --initmodel, if it is given; rank 0 logs which weights --initmodel-partial has left out.
 void load_initial_weights(const CommonOptions& options, torch::nn::Module& model, Communicator& comm);
 
-/// Collective, after training: OUT/model.safetensors, with averaged weights where there are some.
-void save_weights(Trainer& trainer, const Reports& reports, const Metadata& metadata);
+/// Collective, after training: writes OUT/model.safetensors, with the averaged weights unless `average` is null.
+void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Metadata& metadata);
 
-/// Collective: --evaluate. Loads the weights and prints the metrics on rank 0; returns the job's exit status.
+/// Collective: loads the weights of --evaluate, and prints their metrics on rank 0. Returns the job's exit status.
 [[nodiscard]] int evaluate_only(const CommonOptions& options, torch::nn::Module& model, Evaluator& evaluator,
                                 Communicator& comm);
 
