@@ -1,3 +1,5 @@
+#include <mn/trainer/evaluator.hpp>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
@@ -8,13 +10,12 @@
 #include <mn/tensor/modules.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/trainer/collective_use.hpp>
-#include <mn/trainer/evaluator.hpp>
 #include <mn/trainer/extension.hpp>
 
 namespace mn {
 namespace {
 
-/// While it lives, the model is in evaluation mode.
+/// While an object of this class lives, the model is in evaluation mode.
 class EvaluationMode {
  public:
   explicit EvaluationMode(torch::nn::Module& model) : model_(model), modes_(training_modes(model)) {
@@ -29,8 +30,8 @@ class EvaluationMode {
   std::vector<bool> modes_;
 };
 
-/// One epoch of this rank's minibatches, or `most` of them if that is not 0. `calls` are those of `work`. Collective if
-/// there is a communicator: a rank without any minibatch takes part, too.
+/// Calls `work` for one epoch of this rank's minibatches, or for `most` minibatches if `most` is not 0. `calls` watches
+/// the collective calls of `work`. Collective if there is a communicator: a rank without a minibatch takes part, too.
 void for_each_batch(Iterator& iterator, torch::nn::Module& model, Communicator* comm, CollectiveUse& calls,
                     const std::function<void(bool)>& pauses, const std::function<void(const Batch&)>& work,
                     std::int64_t most = 0) {
@@ -44,15 +45,14 @@ void for_each_batch(Iterator& iterator, torch::nn::Module& model, Communicator* 
     if (pauses) pauses(false);
     batch = iterator.next();
     if (!batch && done > 0) break;
-    // A rank with fewer samples gets empty minibatches. Where the model communicates, it would be missing in the
-    // others' calls.
+    // A rank with fewer samples gets empty minibatches. If the model communicates, that rank must not be missing.
     calls.run(batch ? batch->samples : 0, comm, "evaluation", epoch, [&] { return work(*batch), 0; });
     note_progress();
   } while (batch && ++done != most);
   if (pauses) pauses(true);
 }
 
-/// The same; where `pauses` throws, the iterator and the random numbers are again where they were.
+/// Runs for_each_batch(). If `pauses` throws, restores the iterator and the random numbers.
 void for_each_batch_or_none(Iterator& iterator, torch::nn::Module& model, Communicator* comm, CollectiveUse& calls,
                             const std::function<void(bool)>& pauses, const std::function<void(const Batch&)>& work,
                             std::int64_t most = 0) {
@@ -133,7 +133,7 @@ class GenericMultiNodeEvaluator : public Evaluator {
   }
 
   Metrics evaluate() override {
-    // A rank's values in one message; only rank 0 holds those of all.
+    // One message per rank; only rank 0 holds the values of all ranks.
     const auto parts = comm_->gather_obj(nlohmann::json(local_values(comm_.get())));
     Metrics metrics;
     const auto aggregate_all = [&] {
@@ -141,7 +141,7 @@ class GenericMultiNodeEvaluator : public Evaluator {
       for (const auto& part : parts) values.insert(values.end(), part.begin(), part.end());
       metrics = aggregate_(values);
     };
-    // What the user's function throws on the root must reach all ranks, or they wait in the broadcast.
+    // An exception of the user's function on rank 0 must reach all ranks; otherwise they wait in the broadcast.
     on_root<ArgumentError>(*comm_, aggregate_all, true);
     return comm_->bcast_obj(nlohmann::json(metrics)).get<Metrics>();
   }

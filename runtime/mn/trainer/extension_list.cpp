@@ -1,34 +1,35 @@
+#include <mn/trainer/extension_list.hpp>
+
 #include <algorithm>
 #include <utility>
 
 #include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
-#include <mn/trainer/extension_list.hpp>
 
 namespace mn {
 namespace {
 
-/// Returns call(). Errors that are not mn's own are of the program's extension, which they do not name.
-template <class Call>
-auto name_errors(const std::string& extension, const Call& call) {
+/// Returns member(). Errors of other libraries get the extension's name, because they do not say where they come from.
+template <class Member>
+auto name_errors(const std::string& extension, const Member& member) {
   try {
-    return call();
+    return member();
   } catch (const Error&) {
     throw;
   } catch (const Interrupted&) {
     throw;
   } catch (const std::exception& error) {
-    const std::string what = error.what();  // libtorch's go on with a stack trace
+    const std::string what = error.what();  // libtorch appends a stack trace
     throw Error("the extension \"" + extension + "\" failed: " + what.substr(0, what.find('\n')));
   }
 }
 
 }  // namespace
 
-// Not in its header, which would bring all of nlohmann-json.
+// Defined here, because its header includes only the forward declarations of nlohmann-json.
 nlohmann::json Extension::state() const { return nullptr; }
 
-/// What is reported while it lives comes from an extension.
+/// While an object of this class lives, reported values come from an extension.
 class ExtensionList::Running {
  public:
   explicit Running(bool& is_running) : is_running_(is_running) { is_running_ = true; }
@@ -49,7 +50,7 @@ void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOption
       throw ArgumentError("the trainer has an extension named \"" + name + "\" already: give another name");
     }
   }
-  // Higher priorities first; equal ones in the order in which they were added, the same on every rank.
+  // Higher priorities first; equal priorities in the order of add(), which is the same on every rank.
   const auto after =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.priority < priority; });
   entries_.insert(after, {name, std::move(extension), trigger, priority, 0, 0, false});
@@ -93,17 +94,17 @@ void ExtensionList::initialize(Trainer& trainer) {
   }
   restored_tensors_.clear();
   restored_ = nlohmann::json::object();  // a second run() continues from the first one's states
-  // All states first: initialize() of one may ask the trainer for another's.
+  // After all states are loaded: an extension's initialize() may use another extension's state.
   for (Entry& entry : entries_) name_errors(entry.name, [&] { entry.extension->initialize(trainer); });
 }
 
-/// An extension that the checkpoint lacks begins as a new one.
+/// Gives an entry its state and tensors from the checkpoint. An extension without a saved state begins anew.
 void ExtensionList::restore(Entry& entry) const {
   NamedTensors own;
   for (const auto& [name, tensor] : restored_tensors_) {
     if (name.starts_with(entry.name + "/")) own.emplace_back(name.substr(entry.name.size() + 1), tensor);
   }
-  if (!own.empty()) entry.extension->load_tensors(own);  // before the state, which may refer to them
+  if (!own.empty()) entry.extension->load_tensors(own);  // before the state, which may refer to the tensors
   if (const nlohmann::json& states = restored_.at("extensions"); states.contains(entry.name)) {
     const std::string what = "the checkpoint's state of " + entry.name;
     const nlohmann::json state = from_storable(states.at(entry.name), what);
@@ -125,7 +126,7 @@ void ExtensionList::observe(const at::Tensor& loss, const Summary& metrics) {
 }
 
 void ExtensionList::find_due(const Progress& progress) {
-  // fires() is the same on every rank, so that extensions may communicate: see due().
+  // fires() returns the same on every rank (see due()), so that extensions may communicate.
   for (Entry& entry : entries_) entry.is_pending = fires(entry, progress);
 }
 
@@ -146,14 +147,14 @@ bool ExtensionList::run_pending(Trainer& trainer, const Progress& progress, Part
 bool ExtensionList::run_one(Trainer& trainer, const Progress& progress, Entry& entry, const MayBegin& may_begin) {
   if (!entry.is_pending) return true;
   if (!may_begin(entry.extension->duration())) return false;
-  entry.is_pending = false;  // a checkpoint that it writes holds it as it is now
+  entry.is_pending = false;  // before run(), because run() may write a checkpoint
   if (!call(entry, [&] { entry.extension->run(trainer); })) return false;
   entry.last_run_s = elapsed_s_();
   entry.last_iteration = progress.iteration;
   return true;
 }
 
-/// False where a signal or the time limit has interrupted it: it is pending again.
+/// Calls a member of an extension. Returns false if a signal or the time limit interrupted it: it is pending again.
 bool ExtensionList::call(Entry& entry, const std::function<void()>& member) {
   const ActivityScope activity("extension " + entry.name);
   try {
@@ -177,8 +178,8 @@ void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress, const
   for (Entry& entry : entries_) {
     if (entry.is_pending || entry.last_iteration == progress.iteration) continue;
     static_cast<void>(may_begin(Duration::kShort));
-    static_cast<void>(
-        call(entry, [&] { entry.extension->at_end(trainer); }));  // the others' part is reported all the same
+    // Even after an interrupted extension, the remaining extensions report their part.
+    static_cast<void>(call(entry, [&] { entry.extension->at_end(trainer); }));
   }
 }
 
@@ -201,7 +202,7 @@ bool ExtensionList::any_by_seconds() const {
 }
 
 std::vector<std::int64_t> ExtensionList::due() const {
-  // Clocks of ranks differ: each gives its own answer here, and set_due() gets the one that all have agreed on.
+  // Clocks of ranks differ, so due() is this rank's answer, and set_due() gets the agreed answer.
   const double elapsed_s = elapsed_s_();
   std::vector<std::int64_t> flags;
   for (const Entry& entry : entries_) {

@@ -1,4 +1,4 @@
-/// The extensions of a Trainer: in which order and when they run, and their states in a checkpoint.
+/// The extensions of a Trainer: their order, the iterations in which they run, and their states in a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -14,55 +14,57 @@
 
 namespace mn {
 
-/// Where training stands after an iteration.
+/// Position of a training after an iteration.
 struct Progress {
-  std::int64_t iteration = 0;  ///< that has ended
+  std::int64_t iteration = 0;  ///< number of the iteration that has ended
   double previous_epoch_detail = 0;
   double epoch_detail = 0;
 };
 
-/// Calls come at the same point on every rank.
+/// All ranks call each member at the same point.
 class ExtensionList {
  public:
-  /// `elapsed_s` tells the seconds that training has taken.
+  /// `elapsed_s` returns the duration of training so far, in seconds.
   explicit ExtensionList(std::function<double()> elapsed_s) : elapsed_s_(std::move(elapsed_s)) {}
 
-  /// Throws ArgumentError if the name is in use.
+  /// Throws ArgumentError if the list has an extension of the same name.
   void add(std::unique_ptr<Extension> extension, const ExtendOptions& options);
 
-  /// Adds to a checkpoint of `iteration` the states, and the names of those that are pending and that have run in it.
+  /// Adds the states of all extensions to a checkpoint of `iteration`, and the names of the extensions that are pending
+  /// or have run in `iteration`.
   void save(nlohmann::json& about, std::int64_t iteration) const;
-  /// initialize() hands out what save() has added to this checkpoint.
+  /// Keeps the states that save() has added to a checkpoint until initialize() gives them to the extensions.
   void load(const nlohmann::json& about);
-  /// The same for tensors(): their names begin with the extension's and a slash.
+  /// Keeps the tensors of a checkpoint, named "EXTENSION/TENSOR", until initialize() gives them to the extensions.
   void set_tensors(NamedTensors tensors) { restored_tensors_ = std::move(tensors); }
-  /// Tensors that are the same on all ranks (Extension::are_tensors_replicated()), or all others.
+  /// The tensors of extensions whose are_tensors_replicated() equals `replicated`, named "EXTENSION/TENSOR".
   [[nodiscard]] NamedTensors tensors(bool replicated) const;
 
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);
   void observe(const at::Tensor& loss, const Summary& metrics);
-  /// Asked before each: false ends the run, and it stays pending with those after it.
+  /// Called before each extension. If it returns false, this extension and all later ones stay pending.
   using MayBegin = std::function<bool(Duration)>;
-  /// Those that report values, and those of kPriorityReport and below, which see whole reports.
+  /// Extensions that report values (above kPriorityReport), and extensions that see whole reports (the rest).
   enum class Part { kReporting, kReading };
-  /// Those whose trigger fires in the iteration that ended are pending from now on, until they have run.
+  /// Marks extensions whose trigger fires in the ended iteration as pending, until they have run.
   void find_due(const Progress& progress);
-  /// Runs those of a part that are pending. False if one may not begin, or was interrupted.
+  /// Runs the pending extensions of a part. Returns false if an extension may not begin or was interrupted.
   [[nodiscard]] bool run_pending(Trainer& trainer, const Progress& progress, Part part, const MayBegin& may_begin);
-  /// at_end() of those that did not run in this iteration and are not to run yet. One that is interrupted is pending.
+  /// Calls at_end() of the extensions that are not pending and did not run in this iteration. An interrupted extension
+  /// becomes pending.
   void run_at_end(Trainer& trainer, const Progress& progress, const MayBegin& may_begin);
   [[nodiscard]] bool any_pending() const;
   [[nodiscard]] bool is_pending(const Extension& extension) const;
-  /// Extension::take_report() of the first that takes it, while extensions run.
+  /// While extensions run: offers a reported value to each extension's take_report(). Returns whether one took it.
   bool take_report(Trainer& trainer, const std::string& name, double value);
   void finalize(Trainer& trainer);
 
-  /// True if a trigger counts seconds: rank 0's clock must decide for all.
+  /// Whether any trigger counts seconds. If so, rank 0's clock must decide for all ranks.
   [[nodiscard]] bool any_by_seconds() const;
-  /// For each trigger of seconds 1 if its period is over by this rank's clock, else 0.
+  /// For each trigger that counts seconds: 1 if its period is over by this rank's clock, else 0.
   [[nodiscard]] std::vector<std::int64_t> due() const;
-  /// The due() that all ranks agreed on; run() obeys it.
+  /// Sets the due() on which all ranks have agreed, for the next find_due().
   void set_due(std::span<const std::int64_t> flags);
 
  private:
@@ -71,9 +73,9 @@ class ExtensionList {
     std::unique_ptr<Extension> extension;
     Interval trigger;
     int priority;
-    double last_run_s;            // elapsed time
-    std::int64_t last_iteration;  // in which it ran
-    bool due;                     // for seconds
+    double last_run_s;            // elapsed time at the last run
+    std::int64_t last_iteration;  // iteration of the last run
+    bool due;                     // whether a trigger in seconds fires, by set_due()
     bool is_pending = false;
   };
 
@@ -85,8 +87,8 @@ class ExtensionList {
   [[nodiscard]] static bool call(Entry& entry, const std::function<void()>& member);
 
   std::function<double()> elapsed_s_;
-  std::vector<Entry> entries_;                          // by priority
-  nlohmann::json restored_ = nlohmann::json::object();  // of load(), until initialize()
+  std::vector<Entry> entries_;                          // by priority, the highest first
+  nlohmann::json restored_ = nlohmann::json::object();  // states from load(), until initialize()
   NamedTensors restored_tensors_;
   bool is_running_ = false;
 };

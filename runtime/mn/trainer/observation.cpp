@@ -1,9 +1,10 @@
+#include <mn/trainer/observation.hpp>
+
 #include <algorithm>
 #include <span>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/json.hpp>
-#include <mn/trainer/observation.hpp>
 
 namespace mn {
 void Observation::begin(std::int64_t iteration, std::uint64_t bytes_sent) {

@@ -1,6 +1,8 @@
 // Statistics of the union of all ranks' samples, in one reduction (running_statistics.hpp).
 //
-// Sums are in float64, so that squares of large means do not cancel the variance, and equal values stay as they are.
+// Sums are in float64: squares of large means do not cancel the variance, and equal values keep their bits.
+#include <mn/trainer/extensions/allreduce_persistent.hpp>
+
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +11,6 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/tensor/tensor.hpp>
-#include <mn/trainer/extensions/allreduce_persistent.hpp>
 #include <mn/trainer/running_statistics.hpp>
 #include <mn/trainer/trainer.hpp>
 

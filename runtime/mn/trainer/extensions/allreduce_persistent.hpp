@@ -15,21 +15,20 @@ namespace mn {
 
 class Communicator;
 
-/// Collective: the model's running statistics (buffers named running_mean and running_var) become those of all ranks
-/// together: a variance is the mean of the ranks' variances plus what their means differ by. Buffers named in `also`,
-/// as model.named_buffers() names them, become their mean over ranks; all others (codebooks, queues, the vectors of a
-/// spectral norm) stay each rank's own. One reduction. Throws ArgumentError for a name that is not a floating-point
-/// buffer's.
+/// Collective, one reduction: sets the model's running statistics (buffers named running_mean and running_var) to the
+/// statistics of all ranks' samples together; the variance includes the differences between the ranks' means. Buffers
+/// named in `also`, as in model.named_buffers(), become their mean over ranks. All remaining buffers (codebooks, queues,
+/// the vectors of a spectral norm) stay each rank's own. Throws ArgumentError for a name without a floating-point buffer.
 void average_buffers(torch::nn::Module& model, Communicator& comm, const std::vector<std::string>& also = {});
 
 namespace extensions {
 
-/// Calls average_buffers() before evaluators and snapshots run (ChainerMN's AllreducePersistent), because each rank's
-/// running means and variances are of its own samples alone. Runs once an epoch, unless another trigger is given: give
-/// it that of the most frequent evaluator or snapshot.
+/// Calls average_buffers() before evaluators and snapshots run (ChainerMN's AllreducePersistent), because a rank's
+/// running means and variances come only from its own samples. Runs once an epoch by default: give it the trigger of
+/// the most frequent evaluator or snapshot.
 class AllreducePersistent final : public Extension {
  public:
-  /// `also` as average_buffers() takes it.
+  /// `also` goes to average_buffers().
   explicit AllreducePersistent(std::vector<std::string> also = {}) : also_(std::move(also)) {}
 
   [[nodiscard]] std::string name() const override { return "AllreducePersistent"; }

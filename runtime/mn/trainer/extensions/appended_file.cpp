@@ -1,9 +1,10 @@
+#include <mn/trainer/extensions/appended_file.hpp>
+
 #include <algorithm>
 #include <span>
 #include <system_error>
 
 #include <mn/core/file.hpp>
-#include <mn/trainer/extensions/appended_file.hpp>
 
 namespace mn::extensions {
 
@@ -21,7 +22,7 @@ void AppendedFile::write() {
     file.read_at(size - 1, std::as_writable_bytes(std::span(&last, 1)));
     if (last != '\n') waiting_.insert(0, "\n");
   }
-  bytes_ = std::min(bytes_.value_or(size), size);  // a write that failed may have left a part of a record
+  bytes_ = std::min(bytes_.value_or(size), size);  // a failed write may have left a part of a record
   file.replace_end(*bytes_, "", waiting_);
   *bytes_ += waiting_.size();
   waiting_.clear();

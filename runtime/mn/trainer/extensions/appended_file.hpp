@@ -1,4 +1,4 @@
-/// A file of records that a run appends to, whole after each write and also after one that failed.
+/// A file of records to which a run appends. After each write, even a failed one, it holds whole records only.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,23 @@ class AppendedFile {
  public:
   enum class Start {
     kAnew,          ///< the first write empties the file
-    kAfterLastLine  ///< it goes on; a line that a kill has cut off becomes one by itself
+    kAfterLastLine  ///< the first write appends; if the file's last line is cut off, the write ends that line
   };
-  /// Folders are made where they are missing, by the first write.
+  /// The first write makes missing folders.
   AppendedFile(std::filesystem::path path, Start start) : path_(std::move(path)) {
     if (start == Start::kAnew) bytes_ = 0;
   }
 
+  /// Keeps a record for the next write().
   void add(std::string_view record) { waiting_ += record; }
-  /// Writes what was added. DataError if that fails: the file is as it was before, and the next call tries again.
+  /// Writes the added records. Throws DataError if the write fails: the file is unchanged, and the next call writes the
+  /// records.
   void write();
 
  private:
   std::filesystem::path path_;
-  std::optional<std::uint64_t> bytes_;  // of the file; no value: not known yet
-  std::string waiting_;
+  std::optional<std::uint64_t> bytes_;  // size of the whole records in the file; no value: not known yet
+  std::string waiting_;                 // records for the next write
 };
 
 }  // namespace mn::extensions

@@ -1,3 +1,5 @@
+#include <mn/trainer/extensions/dump_graph.hpp>
+
 #include <map>
 #include <vector>
 
@@ -8,7 +10,6 @@
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/text.hpp>
-#include <mn/trainer/extensions/dump_graph.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 

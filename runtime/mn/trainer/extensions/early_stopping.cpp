@@ -1,8 +1,9 @@
+#include <mn/trainer/extensions/early_stopping.hpp>
+
 #include <utility>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -12,7 +13,7 @@ EarlyStopping::EarlyStopping(Monitor monitor, std::int64_t patience)
   if (patience_ < 1) throw UsageError("early stopping waits for at least 1 report, got " + std::to_string(patience_));
 }
 
-/// After a resume, too: a training that has ended does not go on.
+/// Stops a resumed training, too, if it had ended early.
 void EarlyStopping::initialize(Trainer& trainer) {
   monitor_.begin(*this, trainer);
   stop_if_due(trainer);

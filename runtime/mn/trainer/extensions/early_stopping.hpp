@@ -1,4 +1,4 @@
-/// The end of a training that gets no better.
+/// Ends a training whose monitored value no longer improves.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace mn::extensions {
 
-/// Stops training, on all ranks in the same iteration, once `patience` reports in a row were not better than the best
-/// before (ChainerMN's MultiNodeEarlyStoppingTrigger). Reports without the monitored value do not count. Looks for a
-/// new report in every iteration; that at the end of training does not count.
+/// Stops training, on all ranks in the same iteration, after `patience` reports in a row without a better value than the
+/// best so far (ChainerMN's MultiNodeEarlyStoppingTrigger). Looks for a new report in every iteration. Reports without
+/// the monitored value do not count, nor does the report at the end of training.
 class EarlyStopping final : public Extension {
  public:
   /// Throws UsageError unless patience ≥ 1.

@@ -1,6 +1,8 @@
-// Protocol buffers' wire format and TFRecord's framing, as far as event files need them.
+// The parts of protocol buffers' wire format and of TFRecord's framing that event files use.
 // Sources: https://protobuf.dev/programming-guides/encoding; tensorflow/core/lib/io/record_writer.h,
 // util/event.proto, framework/summary.proto, tensorboard/plugins/text.
+#include <mn/trainer/extensions/event_file.hpp>
+
 #include <bit>
 #include <chrono>
 #include <cstring>
@@ -12,7 +14,6 @@
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/unix_time.hpp>
-#include <mn/trainer/extensions/event_file.hpp>
 
 namespace mn::extensions {
 namespace {
@@ -42,7 +43,7 @@ std::string bytes(int field, std::string_view value) {
   return key(field, kBytes) + varint(value.size()) + std::string(value);
 }
 
-/// TFRecord's checksums are rotated, so that the checksum of data that holds checksums differs from them.
+/// TFRecord masks its checksums, because a checksum over data with embedded checksums would be weak.
 std::uint32_t masked_crc(std::string_view data) {
   return std::rotr(crc32c(std::as_bytes(std::span(data))), 15) + 0xa282ead8U;
 }

@@ -1,4 +1,4 @@
-/// TensorBoard's event files: records of TFRecord's framing, each an Event of tensorflow/core/util/event.proto.
+/// TensorBoard's event files: TFRecord records, each an Event of tensorflow/core/util/event.proto.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,21 @@
 
 namespace mn::extensions {
 
-/// Writes one file, by flush(): DataError if that fails, and the next one writes it.
+/// Collects events for one file; flush() writes them.
 class EventFile {
  public:
-  /// The file is events.out.tfevents.TIME.HOST.PID in `folder`, which is made too. TensorBoard forgets what other files
-  /// of the folder have of `first_step` and later: they are of a run that this one continues.
+  /// The file is events.out.tfevents.TIME.HOST.PID in `folder`; the first write makes the folder. TensorBoard drops
+  /// events of step `first_step` and later in older files of the folder, which belong to the run that this run continues.
   EventFile(const std::filesystem::path& folder, std::int64_t first_step);
 
+  /// Adds a point of the curve `tag`.
   void scalar(const std::string& tag, std::int64_t step, double value);
-  /// Markdown.
+  /// Adds a text in Markdown.
   void text(const std::string& tag, std::int64_t step, const std::string& text);
-  /// `encoded` is a PNG or JPEG file.
+  /// Adds an image; `encoded` is a PNG or JPEG file.
   void image(const std::string& tag, std::int64_t step, std::string_view encoded, std::int64_t height,
              std::int64_t width);
-  /// To the file, where readers see it.
+  /// Writes the added events. Throws DataError if the write fails; the next call then writes the events.
   void flush() { file_.write(); }
 
  private:

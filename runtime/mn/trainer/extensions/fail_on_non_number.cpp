@@ -1,3 +1,5 @@
+#include <mn/trainer/extensions/fail_on_non_number.hpp>
+
 #include <cmath>
 #include <span>
 #include <utility>
@@ -11,7 +13,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/trainer/extensions/fail_on_non_number.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -25,7 +26,7 @@ constexpr const char* kAdvice =
 
 void FailOnNonNumber::initialize(Trainer& trainer) { read_ = log_.count_read_by(*this, trainer); }
 
-/// Reading a loss on a GPU would wait for it: there the first iteration is remembered on the device.
+/// Reading a loss on a GPU would wait for the GPU, so the device itself remembers the first bad iteration.
 void FailOnNonNumber::after_forward(Trainer& trainer, const at::Tensor& loss) {
   if (value_ != "main/loss" || trainer.optimizer().scaler() != nullptr) return;  // scaled losses may overflow
   const std::int64_t iteration = trainer.iteration() + 1;

@@ -1,4 +1,4 @@
-/// Ends a training that has diverged.
+/// Ends a diverged training.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,16 @@
 
 namespace mn::extensions {
 
-/// Chainer's FailOnNonNumber: if `value` in the newest entry of the log is NaN or infinite, throws the same DataError
-/// on every rank; a snapshot before a validation
-/// of that iteration may be there already. Looks for a new entry in every iteration. A loss
-/// ("main/loss") on the CPU is read in its step: the rank where it is not finite throws, before the ranks reduce
-/// gradients. On a GPU the error at the report says on which rank and in which iteration it was so first. Losses that a
-/// GradScaler scales may overflow, so there the log alone decides.
+/// Chainer's FailOnNonNumber: throws the same DataError on every rank if `value` is NaN or infinite in the newest entry
+/// of the log. Looks for a new entry in every iteration; a snapshot before a validation of that iteration may already be
+/// written.
+///
+/// A loss ("main/loss") on the CPU is read in its step: the rank with a loss that is not finite throws before the ranks
+/// reduce gradients. On a GPU the error at the report names the rank and the iteration of the first such loss. Losses
+/// that a GradScaler scales may overflow, so with a GradScaler only the log decides.
 class FailOnNonNumber final : public Extension {
  public:
-  /// `log` is the same trainer's and must live as long as this; `value` is one of its values.
+  /// `log` belongs to the same trainer and must outlive this extension; `value` is a value of the log.
   explicit FailOnNonNumber(const LogReport& log, std::string value = "main/loss")
       : log_(log), value_(std::move(value)) {}
 
@@ -34,7 +35,7 @@ class FailOnNonNumber final : public Extension {
   const LogReport& log_;
   std::string value_;
   std::int64_t read_ = 0;  // entries of the log
-  at::Tensor first_;       // on the device: the first iteration with a loss that is not finite, 0 if there is none
+  at::Tensor first_;       // on the device: the first iteration with a loss that is not finite, or 0
 };
 
 }  // namespace mn::extensions

@@ -1,7 +1,8 @@
+#include <mn/trainer/extensions/learning_rate.hpp>
+
 #include <cmath>
 
 #include <mn/core/json.hpp>
-#include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -10,8 +11,7 @@ std::vector<torch::optim::OptimizerParamGroup>& LearningRate::groups_of(const Tr
   return (optimizer_.empty() ? trainer.optimizer() : trainer.optimizer(optimizer_)).param_groups();
 }
 
-/// The rate that the program gave the first group that it gave one: groups before that one are frozen. 0 if it gave all
-/// groups 0.
+/// The first nonzero rate that the program gave a group (groups before it are frozen), or 0 if all rates are 0.
 double LearningRate::first_rate(const Trainer& trainer) const {
   const auto& groups = groups_of(trainer);
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -21,8 +21,7 @@ double LearningRate::first_rate(const Trainer& trainer) const {
   return 0;
 }
 
-/// What the program gave a group, in proportion to base_: its own rates win over the checkpoint's, which tell nothing
-/// where the schedule was at 0.
+/// Rate of a group over base_. The program's rates win over the checkpoint's, which are all 0 if the schedule was at 0.
 double LearningRate::factor_of(const Trainer& trainer, std::size_t group) const {
   if (resumed_) {
     const auto own = trainer.initial_rate(group, optimizer_);
@@ -43,18 +42,18 @@ void LearningRate::initialize(Trainer& trainer) {
     factors_ = std::move(factors);
     resumed_ = false;
   }
-  // Iterations before the resume may have been of another size: the epochs say how far training has come.
+  // Iterations before the resume may have had another size, so progress is measured in epochs.
   if (steps_per_epoch_ != 0 && steps_per_epoch_ != steps) {
     offset_ = std::llround(trainer.epoch_detail() * static_cast<double>(steps)) - trainer.iteration();
   }
   steps_per_epoch_ = steps;
-  if (!trainer.is_pending(*this)) run(trainer);  // else a report that is pending, too, has the iteration's own rate
+  if (!trainer.is_pending(*this)) run(trainer);  // a pending report must still see the iteration's own rate
 }
 
 void LearningRate::run(Trainer& trainer) {
   const double rate = schedule_(trainer.iteration() + offset_);
   auto& groups = groups_of(trainer);
-  while (factors_.size() < groups.size()) factors_.push_back(factor_of(trainer, factors_.size()));  // added since
+  while (factors_.size() < groups.size()) factors_.push_back(factor_of(trainer, factors_.size()));  // new groups
   for (std::size_t i = 0; i < groups.size(); ++i) groups[i].options().set_lr(rate * factors_[i]);
 }
 

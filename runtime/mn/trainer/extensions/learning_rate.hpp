@@ -14,17 +14,18 @@
 
 namespace mn::extensions {
 
-/// Sets the rate of every parameter group before the first iteration and after each: the first group's to the
-/// schedule's, the others' in the proportion that the program gave them. A group that the program gave a rate of 0
-/// stays frozen, and the first of the others counts as the first; where all have 0, all get the schedule's rate. The
-/// same holds for groups that are added during training: their rate counts as if it had been given at the start. After
-/// a resume, the rates that the program made its optimizer with win over the checkpoint's. A report in the same
-/// iteration still has the rate that the iteration used. The schedule counts iterations of this run's size: after a
+/// Sets the rate of every parameter group before the first iteration and after each iteration. The first group gets the
+/// schedule's rate; the rates of all groups keep the proportion that the program gave them. A group with rate 0 stays
+/// frozen, and the first group with another rate counts as the first; if all groups have rate 0, all get the schedule's
+/// rate. A group that is added during training counts as if it had been there from the start.
+///
+/// After a resume, the rates that the program gave its optimizer win over the checkpoint's. A report in the same
+/// iteration still shows the rate that the iteration used. The schedule counts iterations of this run's size: after a
 /// resume with another number of ranks or batch size it continues from the same fraction of the same epoch.
 class LearningRate final : public Extension {
  public:
-  /// `schedule` returns the same rates on every rank. Of a trainer with several optimizers it sets the rates of the
-  /// first, or of the one named; each may have an extension of its own.
+  /// `schedule` must return the same rates on every rank. `optimizer` names one of a trainer's several optimizers;
+  /// empty: the first. Each optimizer may have its own extension.
   explicit LearningRate(Schedule schedule, std::string optimizer = "")
       : schedule_(std::move(schedule)), optimizer_(std::move(optimizer)) {}
 
@@ -47,7 +48,7 @@ class LearningRate final : public Extension {
   std::int64_t steps_per_epoch_ = 0;  // 0: not known
   std::int64_t offset_ = 0;           // from the trainer's iterations to the schedule's
   std::vector<double> factors_;       // [groups] rate over base_
-  double base_ = 0;                   // see first_rate()
+  double base_ = 0;                   // first_rate()
   bool resumed_ = false;              // factors_ and base_ are the checkpoint's
 };
 

@@ -1,3 +1,5 @@
+#include <mn/trainer/extensions/list_file.hpp>
+
 #include <algorithm>
 #include <span>
 #include <string_view>
@@ -9,7 +11,6 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/trainer/extensions/list_file.hpp>
 
 namespace mn::extensions {
 namespace {
@@ -22,13 +23,13 @@ std::uint32_t crc_of(std::string_view text, std::uint32_t before = 0) {
   return crc32c(std::as_bytes(std::span(text)), before);
 }
 
-/// "\n    {…}", as a list has it.
+/// "\n    {…}": a row as it stands in the list.
 std::string text_of(const json& row) {
   const std::string list = json_text(json::array({row}), 4);
   return list.substr(1, list.size() - 3);
 }
 
-/// The first `bytes` of a file; empty if it does not begin with those of that checksum.
+/// The first `bytes` bytes of a file, or an empty text if they do not have the checksum `crc`.
 std::string beginning_of(const std::filesystem::path& path, std::uint64_t bytes, std::uint32_t crc) {
   std::error_code none;
   if (path.empty() || !std::filesystem::exists(path, none)) return "";
@@ -57,7 +58,7 @@ void ListFile::write() {
       !written_end_.empty() && std::filesystem::file_size(path_, none) == settled_bytes_ + written_end_.size();
   if (is_there) {
     File(path_, File::Mode::kUpdate).replace_end(settled_bytes_, written_end_, end());
-  } else {  // the first time, or somebody has changed it
+  } else {  // the first write, or a file that somebody has changed
     const std::string begin = settled_text();
     write_file(path_, begin + end());
     source_ = path_;
@@ -65,7 +66,7 @@ void ListFile::write() {
   settle();
 }
 
-/// All rows but the last, which may change, are settled once they are in the file.
+/// Rows in the file are settled, except the last row, which may still change.
 void ListFile::settle() {
   written_end_ = end();
   while (rows_.size() > 1) {
@@ -77,12 +78,12 @@ void ListFile::settle() {
   }
 }
 
-/// (4)
+/// Keeps invariant (4).
 std::string ListFile::settled_text() {
   if (settled_bytes_ == 0) return "";
   std::string text = beginning_of(source_, settled_bytes_, settled_crc_);
   if (!text.empty()) return text;
-  begin_anew(source_.string() + " no longer has the reports that this run and those before it have written");
+  begin_anew(source_.string() + " no longer has the reports of this run and of earlier runs");
   return "";
 }
 
@@ -102,7 +103,7 @@ json ListFile::state(std::size_t left_out) const {
 }
 
 std::vector<std::string_view> ListFile::rows_of(std::string_view text) {
-  constexpr std::string_view kRow = "\n    {";  // lines within a row have more blanks
+  constexpr std::string_view kRow = "\n    {";  // the lines of a row are indented further
   std::vector<std::string_view> rows;
   for (std::size_t begin = text.find(kRow); begin != text.npos;) {
     const std::size_t end = text.find(kRow, begin + 1);

@@ -1,3 +1,5 @@
+#include <mn/trainer/extensions/log_report.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -8,7 +10,6 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/trainer/extensions/list_file.hpp>
-#include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -17,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// OUT/log of a checkpoint OUT/ckpt/step-N; empty where there is none.
+/// The log beside a checkpoint OUT/ckpt/step-N: OUT/log. Empty without a checkpoint.
 std::filesystem::path log_beside(const std::filesystem::path& checkpoint) {
   std::error_code none;
   const auto folder = std::filesystem::canonical(checkpoint, none).parent_path().parent_path();
@@ -42,7 +43,7 @@ void LogReport::keep(std::vector<json> entries) {
 }
 
 double LogReport::last(const std::string& name) const {
-  if (entries_.empty()) throw ArgumentError("nothing has been reported yet, also no \"" + name + "\"");
+  if (entries_.empty()) throw ArgumentError("nothing has been reported yet, so there is no \"" + name + "\"");
   const auto found = entries_.back().find(name);
   if (found != entries_.back().end()) {
     if (found->is_null()) return std::nan("");
@@ -77,7 +78,7 @@ void LogReport::resume(Trainer& trainer, const json& state) {
   keep(trainer.communicator().bcast_obj(json(std::move(rows))).get<std::vector<json>>());
 }
 
-/// Of the trainer's iteration.
+/// Whether the last entry is of the trainer's iteration.
 bool LogReport::has_entry(const Trainer& trainer) const {
   return !entries_.empty() && entries_.back().at("iteration") == trainer.iteration();
 }
@@ -86,7 +87,7 @@ void LogReport::run(Trainer& trainer) {
   if (!has_entry(trainer)) add(trainer);
 }
 
-/// Not the entry of a period: whoever continues the training replaces it.
+/// Adds the entry of an incomplete period; a run that continues the training replaces the entry.
 void LogReport::at_end(Trainer& trainer) {
   if (has_entry(trainer)) return;
   add(trainer);

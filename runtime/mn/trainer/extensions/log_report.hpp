@@ -1,4 +1,4 @@
-/// OUT/log: what training reports, as a JSON list with one object for each report.
+/// OUT/log: the reports of a training, as a JSON list with one object for each report.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,23 @@ namespace mn::extensions {
 
 class ListFile;
 
-/// Each entry holds epoch, iteration, elapsed_time (seconds), lr (of several optimizers the first's, and "lr/NAME" of
-/// the others) and Trainer::take_observation(): images_per_second, bytes_per_step, the means of metrics ("main/loss",
-/// …) and what evaluators reported ("validation/main/loss", …). What other extensions report in the same iteration
-/// belongs to the entry, whatever their order.
-/// Means are over all ranks; a value that is not finite is null. Runs once an epoch, unless another trigger is given,
-/// and at the end of training; a second call in an iteration does nothing. Rank 0 appends to the file, which readers
-/// find whole at any time. A write that fails is a warning, and its entries come with the next one.
-/// A resumed run goes on after the checkpoint's last entry, and removes those that follow it, with its first report.
-/// Checkpoints hold the file's length and checksum: where the file is lost, a line says so, and it begins anew. The
-/// entry at the end of training is not in them: a run that goes on from there reports that part again, with the rest of
+/// Each entry holds epoch, iteration, elapsed_time (seconds), lr (with several optimizers the first one's, and "lr/NAME"
+/// of each further optimizer) and Trainer::take_observation(): images_per_second, bytes_per_step, the means of metrics
+/// ("main/loss", …) and the values of evaluators ("validation/main/loss", …). Values that extensions report in the same
+/// iteration belong to the entry, before or after the log runs. Means are over all ranks; a value that is not finite is
+/// null.
+///
+/// Runs once an epoch by default, and at the end of training; a second call in an iteration does nothing. Rank 0
+/// appends to the file, which readers find whole at any time. A failed write is a warning, and the next write contains
+/// its entries.
+///
+/// A resumed run continues after the checkpoint's last entry; its first report removes later entries. Checkpoints hold
+/// the file's length and checksum: if the file is lost, a line says so, and the log starts again from an empty one. The
+/// entry at the end of training is not in checkpoints: a run with more epochs reports that part again, with the rest of
 /// its period.
 class LogReport final : public Extension {
  public:
-  /// Entries that a program can read, the newest: memory does not grow with a training.
+  /// Number of newest entries in memory, which bounds the memory of a long training.
   static constexpr std::size_t kEntries = 1000;
 
   LogReport();
@@ -46,19 +49,19 @@ class LogReport final : public Extension {
   [[nodiscard]] nlohmann::json state() const override;
   void load_state(const nlohmann::json& state) override;
 
-  /// The number of that name in the last entry, such as "main/loss"; NaN where it is null. Throws ArgumentError that
-  /// lists the names for any other.
+  /// The number called `name` ("main/loss", …) in the last entry; NaN for null. For any other name, throws
+  /// ArgumentError that lists the names.
   [[nodiscard]] double last(const std::string& name) const;
-  /// The last kEntries entries, on every rank; the file has all. Those of elapsed_time, images_per_second and
-  /// bytes_per_step are this rank's; the file has rank 0's, as have those before a resume. Reading them needs
+  /// The last kEntries entries, on every rank; the file has all. elapsed_time, images_per_second and bytes_per_step are
+  /// this rank's values here, and rank 0's in the file and in entries from before a resume. Reading an entry needs
   /// <nlohmann/json.hpp>.
   [[nodiscard]] const std::vector<nlohmann::json>& entries() const noexcept { return entries_; }
-  /// Entries made and read so far; it never falls.
+  /// Number of entries made or loaded so far; it never falls.
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
-  /// For initialize() of an extension that reads the log: count() without the entry that `reader` is still to read,
-  /// which is of the iteration in which it is pending.
+  /// For initialize() of an extension `reader` that reads the log: count(), less one if `reader` is pending in the last
+  /// entry's iteration, because `reader` must still read that entry.
   [[nodiscard]] std::int64_t count_read_by(const Extension& reader, const Trainer& trainer) const;
-  /// The entries since count() was `count`, kEntries at most.
+  /// The entries since count() was `count`, at most kEntries.
   [[nodiscard]] std::span<const nlohmann::json> since(std::int64_t count) const;
 
  private:
@@ -69,9 +72,9 @@ class LogReport final : public Extension {
 
   std::vector<nlohmann::json> entries_;
   std::int64_t count_ = 0;
-  bool is_rest_ = false;                      // the last entry is that at the end
+  bool is_rest_ = false;                      // the last entry is the entry at the end of training
   std::unique_ptr<nlohmann::json> restored_;  // a checkpoint's state, until initialize()
-  std::unique_ptr<ListFile> file_;            // rank 0's
+  std::unique_ptr<ListFile> file_;            // on rank 0
   bool has_failed_ = false;
 };
 

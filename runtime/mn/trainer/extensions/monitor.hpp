@@ -1,4 +1,4 @@
-/// What extensions that act on a metric have in common: whether it gets better.
+/// Whether a metric improves: shared by the extensions that act on a metric.
 #pragma once
 
 #include <cstdint>
@@ -16,38 +16,39 @@ namespace mn::extensions {
 using mn::Better;
 using mn::better_of;
 
-/// Throws UsageError for values of the log that each rank measures itself: elapsed_time, images_per_second,
+/// Throws UsageError for the values of the log that differ between ranks: elapsed_time, images_per_second,
 /// bytes_per_step.
 void check_monitored(const std::string& value);
 
-/// The one of `names` that `value`, which is not among them, seems to be a misspelling of: each part between slashes is
-/// the same or nearly so. No value for the usual name of a metric, such as "auc" beside "acc": it may come later.
+/// The name in `names` for which `value` seems to be a misspelling: each part between slashes is equal or nearly equal.
+/// Returns no value for the usual name of a metric, such as "auc" beside "acc", because that metric may come later.
 [[nodiscard]] std::optional<std::string> misspelled(const std::string& value, const std::vector<std::string>& names);
 
-/// Follows one value of the log. Every rank sees the same values, so all come to the same answers.
+/// Follows one value of the log. Every rank sees the same values and gets the same answers.
 class Monitor {
  public:
-  /// `log` must outlive this. `value` is one of its values over all ranks, such as "validation/main/loss". Throws
-  /// as check_monitored() does.
+  /// `log` must outlive this object. `value` is a value of the log over all ranks, such as "validation/main/loss".
+  /// Throws UsageError if check_monitored() does.
   Monitor(const LogReport& log, std::string value, Better better);
 
-  /// Call it in Extension::initialize() of the extension that has it: entries that this has read are not news.
+  /// The owning extension calls begin() in Extension::initialize(); entries that the extension has already read are then
+  /// not new.
   void begin(const Extension& reader, const Trainer& trainer);
-  /// Reads the newest entry of the log: true if its value is better than all before. What is not a number never is. No
-  /// value if there is no new entry, or if it lacks the value: an evaluation may be rarer than reports, and so may a
-  /// metric of it be, which rank 0 then logs once. Throws UsageError that lists the log's values for a name that is
-  /// nearly another's.
+  /// Reads the newest entry of the log: true if its value is better than all earlier values; NaN is never better.
+  /// Returns no value if there is no new entry or the entry lacks the value, because evaluations and their metrics may be
+  /// rarer than reports; rank 0 logs a missing metric once. If the name is nearly the name of a reported value, throws
+  /// UsageError that lists the log's values.
   [[nodiscard]] std::optional<bool> improved();
-  /// Whether there is a report that improved() has not seen.
+  /// Whether the log has an entry that improved() has not read.
   [[nodiscard]] bool has_report() const { return log_.count() != read_; }
   /// The name of the value.
   [[nodiscard]] const std::string& value() const noexcept { return value_; }
-  /// "best 0.25", or that there was none yet.
+  /// "best 0.25", or "never a number" before the first value.
   [[nodiscard]] std::string best_text() const;
-  /// For a checkpoint.
+  /// State for a checkpoint.
   [[nodiscard]] nlohmann::json state() const;
-  /// Replaces the best by that of a state(), and is true. False, with a line and without a best, if that is of another
-  /// value, or another direction.
+  /// Loads the best value of a state(), and returns true. If the state is of another value or direction, logs that,
+  /// forgets the best value, and returns false.
   [[nodiscard]] bool load_state(const nlohmann::json& state);
 
  private:
@@ -57,8 +58,8 @@ class Monitor {
   std::string value_;
   Better better_;
   std::int64_t read_ = 0;  // entries of the log
-  bool found_ = false;     // an entry has had the value
-  bool warned_ = false;    // one has had others of the same evaluation
+  bool found_ = false;     // an entry had the value
+  bool warned_ = false;    // the log says that an evaluation lacked the value
   bool has_best_ = false;
   double best_ = 0;
 };

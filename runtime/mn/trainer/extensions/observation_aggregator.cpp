@@ -1,3 +1,5 @@
+#include <mn/trainer/extensions/observation_aggregator.hpp>
+
 #include <algorithm>
 #include <array>
 #include <span>
@@ -11,7 +13,6 @@
 #include <mn/core/log.hpp>
 #include <mn/core/text.hpp>
 #include <mn/trainer/extensions/monitor.hpp>
-#include <mn/trainer/extensions/observation_aggregator.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -37,7 +38,7 @@ void ObservationAggregator::observe(const at::Tensor& loss, const Summary& metri
   if (const auto found = means.find(key_.substr(kMain.size())); found != means.end()) values_.push_back(found->second);
 }
 
-/// Collective. Not each epoch need have a metric.
+/// Collective. A missing metric is not an error: an epoch may lack it.
 void ObservationAggregator::check_key(Trainer& trainer) {
   const std::vector<std::string> names = trainer.observed_names();
   if (std::ranges::find(names, key_) != names.end()) return;
@@ -54,7 +55,7 @@ void ObservationAggregator::run(Trainer& trainer) {
   for (const nlohmann::json& theirs : comm.gather_obj(nlohmann::json(std::exchange(values_, {})))) {
     all.push_back(theirs.get<std::vector<double>>());
   }
-  std::array<double, 2> result = {};  // whether a minibatch had a value, and what `aggregate_` makes of them
+  std::array<double, 2> result = {};  // {whether any minibatch had a value, the aggregated value}
   const auto aggregate_all = [&] {
     if (!std::ranges::all_of(all, &std::vector<double>::empty)) result = {1, aggregate_(all)};
   };

@@ -9,19 +9,19 @@
 
 namespace mn::extensions {
 
-/// By rank, what it observed in each of its minibatches, in order. A rank without samples in a step has fewer.
+/// [rank][minibatch]: the observed values, in order. A rank without samples in a step has fewer values.
 using RankValues = std::vector<std::vector<double>>;
 
-/// Gathers a value of every minibatch on rank 0, where a function of one's own makes one number of them, such as a
-/// maximum, a median or a standard deviation; Trainer::report() then has it on every rank. For means there is no need:
-/// LogReport takes them over all ranks. Runs once an epoch, unless another trigger is given: give it LogReport's. After
-/// a resume it begins with the minibatches since. Where no minibatch had a value, it reports nothing.
+/// Gathers a value of every minibatch on rank 0, where a function computes one number from all values, such as a
+/// maximum, a median or a standard deviation. Every rank reports that number (Trainer::report()). Means need no
+/// aggregator, because LogReport computes them over all ranks. Runs once an epoch by default: give it LogReport's
+/// trigger. After a resume it uses only the minibatches since the resume. Without a value it reports nothing.
 class ObservationAggregator final : public Extension {
  public:
-  /// `key` is "main/loss", or "main/NAME" of a metric that the loss function reports; the result is reported as
-  /// `aggregated_key`. Throws ArgumentError if that is not another name, or if `aggregate` is empty. An error in
-  /// `aggregate` becomes the same ArgumentError on every rank. So does a `key` that is nearly the name of another
-  /// value; one that no minibatch has reported before the first run is logged.
+  /// `key` is "main/loss", or "main/NAME" for a metric NAME of the loss function; the result is reported as
+  /// `aggregated_key`. Throws ArgumentError if `aggregated_key` is empty or equals `key`, or if `aggregate` is empty. An
+  /// error in `aggregate` becomes the same ArgumentError on every rank. The first run throws ArgumentError if `key` is
+  /// nearly the name of a reported value, and logs any other `key` that no minibatch has reported.
   ObservationAggregator(std::string key, std::string aggregated_key,
                         std::function<double(const RankValues& values)> aggregate);
 
@@ -37,7 +37,7 @@ class ObservationAggregator final : public Extension {
 
   std::string key_, aggregated_key_;
   std::function<double(const RankValues&)> aggregate_;
-  std::vector<at::Tensor> losses_;  // on their device: reading them waits for it
+  std::vector<at::Tensor> losses_;  // on their device, because reading a loss waits for the device
   std::vector<double> values_;
   bool is_checked_ = false;
 };

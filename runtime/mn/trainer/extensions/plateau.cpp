@@ -1,9 +1,10 @@
+#include <mn/trainer/extensions/plateau.hpp>
+
 #include <utility>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/trainer/extensions/plateau.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {

@@ -1,4 +1,4 @@
-/// Lower learning rates where training gets no better.
+/// Lowers the learning rate when training no longer improves.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,20 @@ namespace mn::extensions {
 
 /// When the rate falls, and by how much.
 struct PlateauOptions {
-  double factor = 0.1;         ///< by which the rate is multiplied, in (0, 1)
-  std::int64_t patience = 10;  ///< reports in a row that are not better, before the rate falls
+  double factor = 0.1;         ///< multiplies the rate; in (0, 1)
+  std::int64_t patience = 10;  ///< number of reports in a row without a better value before the rate falls
 };
 
-/// Multiplies the learning rate by `factor` after each `patience` reports in a row that were not better than the best
-/// before. It only keeps the product: `schedule()` is for the extension LearningRate. Reports without the monitored
-/// value do not count, nor that at the end of training. Looks for a new report in every iteration.
+/// Multiplies the learning rate by `factor` after each `patience` reports in a row without a better value than the best
+/// so far. Plateau only keeps the product of factors; pass schedule() to the extension LearningRate. Looks for a new
+/// report in every iteration. Reports without the monitored value do not count, nor does the report at the end of
+/// training.
 class Plateau final : public Extension {
  public:
   /// Throws UsageError unless 0 < factor < 1 and patience ≥ 1.
   Plateau(Monitor monitor, const PlateauOptions& options);
 
-  /// The rates of `before`, times all factors so far. This object must outlive it.
+  /// The rates of `before`, times the product of all factors so far. This object must outlive the schedule.
   [[nodiscard]] Schedule schedule(Schedule before) const;
   /// The product of all factors so far.
   [[nodiscard]] double scale() const noexcept { return scale_; }

@@ -1,3 +1,5 @@
+#include <mn/trainer/extensions/plot_report.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -16,7 +18,6 @@
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/trainer/extensions/list_file.hpp>
-#include <mn/trainer/extensions/plot_report.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -31,14 +32,14 @@ constexpr auto kPoll = std::chrono::milliseconds(10);
 
 std::filesystem::path temporary_png(const Trainer& trainer) { return trainer.out() / ".plot.png.tmp"; }
 
-/// gnuplot's '…' string: a quote is doubled, nothing else is special.
+/// gnuplot's '…' string, in which only the quote is special: it is doubled.
 std::string quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? std::string("''") : std::string(1, c);
   return result + "'";
 }
 
-/// A file in memory with `text`, for a process's stdin: unlike a pipe it never blocks or breaks.
+/// A file in memory with `text` as the stdin of a process. Unlike a pipe, it never blocks or breaks.
 int memory_file(const std::string& text) {
   const int fd = memfd_create("gnuplot", MFD_CLOEXEC);
   if (fd < 0) return -1;
@@ -86,7 +87,7 @@ PlotReport::~PlotReport() {
   waitpid(child_, nullptr, 0);
 }
 
-/// Twice the stride, once there are more points than a plot shows.
+/// Doubles the stride when the curve has more points than a plot shows.
 void PlotReport::Curve::add(double x, double y) {
   last = {x, y};
   if (count++ % stride != 0) return;
@@ -146,7 +147,7 @@ void PlotReport::give_up(const std::string& why) {
   log_warning("no plot.png: " + why);
 }
 
-/// A full disk may have room again when the next plot is due.
+/// Not final: a full disk may have room again when the next plot is due.
 void PlotReport::fail(const std::string& why) {
   if (!std::exchange(has_failed_, true)) log_warning("plot.png is not up to date: " + why);
 }
@@ -166,14 +167,14 @@ void PlotReport::draw(const Trainer& trainer) {
   drawn_ = read_;
 }
 
-/// True if no gnuplot is running. A plot that is done gets its name.
+/// True if no gnuplot is running. Renames a finished plot to plot.png.
 bool PlotReport::reap(const Trainer& trainer) {
   if (child_ <= 0) return true;
   int status = 0;
   const pid_t ended = waitpid(child_, &status, WNOHANG);
   if (ended == 0) return false;
   child_ = -1;
-  // No status (< 0): the program ignores SIGCHLD, or has waited for all children. The image then tells.
+  // No status (< 0): the program ignores SIGCHLD, or has waited for all children. Then only the image shows success.
   if (ended > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
     fail(program_ + " failed; try it by hand (it must know the terminal pngcairo)");
     return true;
@@ -188,7 +189,7 @@ bool PlotReport::reap(const Trainer& trainer) {
   return true;
 }
 
-/// After a resume the file alone has the entries before those that the log holds.
+/// After a resume, entries older than the log's newest kEntries are in the file only.
 void PlotReport::initialize(Trainer& trainer) {
   if (!trainer.is_root() || !curves_.empty()) return;
   read_ = log_.count();
@@ -201,7 +202,7 @@ void PlotReport::initialize(Trainer& trainer) {
         if (entry.at("iteration") >= newest.front().at("iteration")) break;
         add(entry);
       }
-    } catch (const std::exception&) {  // the newest must do
+    } catch (const std::exception&) {  // plot the newest entries only
     }
   }
   for (const json& entry : newest) add(entry);

@@ -16,16 +16,16 @@
 
 namespace mn::extensions {
 
-/// One panel: its title, and the values of the log that it shows.
+/// A panel of the plot: its title, and the names of its values in the log.
 using PlotPanel = std::pair<std::string, std::vector<std::string>>;
 
-/// Rank 0 draws after a report, once an epoch, unless another trigger is given, at most once in ten seconds, and at the
-/// end. A curve of more than 1000 points is thinned. gnuplot runs beside training, which never waits for it: a plot
-/// that is not done when the next one is due causes that one to be skipped. Without gnuplot there is one warning and no
-/// plot.
+/// Rank 0 draws once an epoch by default, after a report and at most every ten seconds, and at the end. A curve of more
+/// than 1000 points is thinned. gnuplot runs beside training, and training never waits for it: a plot is skipped while
+/// gnuplot still draws the previous one. Without gnuplot there is one warning and no plot.
 class PlotReport final : public Extension {
  public:
-  /// `log` is the same trainer's and must live as long as this; `x` is one of its values, `program` runs as gnuplot.
+  /// `log` belongs to the same trainer and must outlive this extension; `x` is a value of the log, `program` the name of
+  /// gnuplot.
   explicit PlotReport(const LogReport& log,
                       std::vector<PlotPanel> panels = {{"loss", {"main/loss", "validation/main/loss"}},
                                                        {"accuracy", {"main/accuracy", "validation/main/accuracy"}}},
@@ -37,14 +37,14 @@ class PlotReport final : public Extension {
   [[nodiscard]] int priority() const override { return kPriorityReport; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
-  /// Waits for the last plot, for a few seconds at most.
+  /// Waits at most a few seconds for the last plot.
   void finalize(Trainer& trainer) override;
 
   /// Adds the points of an entry of the log.
   void add(const nlohmann::json& entry);
-  /// Adds the points of the entries that the log has got since the last call.
+  /// Adds the points of all new entries of the log.
   void add_new();
-  /// The gnuplot commands that draw all points into the PNG file `png`; empty if no panel has one.
+  /// The gnuplot commands that draw all points into the PNG file `png`; empty without a point.
   [[nodiscard]] std::string script(const std::string& png) const;
 
  private:
@@ -55,7 +55,7 @@ class PlotReport final : public Extension {
     std::vector<std::pair<double, double>> points;
     std::pair<double, double> last;
     std::int64_t stride = 1;
-    std::int64_t count = 0;  // of all points
+    std::int64_t count = 0;  // number of added points
 
     void add(double x, double y);
     [[nodiscard]] std::string text() const;
@@ -72,9 +72,9 @@ class PlotReport final : public Extension {
   std::string program_;
   std::map<std::string, Curve> curves_;  // by value of the log
   pid_t child_ = -1;
-  Clock::time_point begun_ = {};  // the last plot
-  std::int64_t read_ = 0;         // entries of the log
-  std::int64_t drawn_ = 0;        // entries of the last plot
+  Clock::time_point begun_ = {};  // start of the last plot
+  std::int64_t read_ = 0;         // number of entries read from the log
+  std::int64_t drawn_ = 0;        // number of entries in the last plot
   bool has_failed_ = false;
   bool enabled_ = true;
 };

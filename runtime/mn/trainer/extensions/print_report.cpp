@@ -1,10 +1,11 @@
+#include <mn/trainer/extensions/print_report.hpp>
+
 #include <algorithm>
 #include <cstdio>
 #include <utility>
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/json.hpp>
-#include <mn/trainer/extensions/print_report.hpp>
 #include <mn/trainer/extensions/progress_bar.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -27,7 +28,7 @@ std::string padded(std::string text, const std::string& column) {
 }
 
 void print(const std::string& line) {
-  // A progress bar leaves the cursor above itself, so what is below the cursor is stale.
+  // A progress bar leaves the cursor above the bar, so the text below the cursor is stale.
   std::printf("%s%s\n", stdout_is_terminal() ? "\033[J" : "", line.c_str());
   std::fflush(stdout);
 }

@@ -1,4 +1,4 @@
-/// The table that rank 0 prints while training.
+/// The table that rank 0 prints during training.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace mn::extensions {
 /// Prints one line for each new entry of the log, under one header.
 class PrintReport final : public Extension {
  public:
-  /// `log` is the same trainer's and must live as long as this; `columns` are values of the log.
+  /// `log` belongs to the same trainer and must outlive this extension; `columns` are values of the log.
   explicit PrintReport(const LogReport& log, std::vector<std::string> columns = {
                                                  "epoch", "main/loss", "validation/main/loss", "main/accuracy",
                                                  "validation/main/accuracy", "elapsed_time"});
@@ -25,7 +25,7 @@ class PrintReport final : public Extension {
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
 
-  /// The line of one entry: columns are padded to their headers, and blank where the entry has no such value.
+  /// The line of one entry, padded to the columns' headers. A column is blank if the entry lacks its value.
   [[nodiscard]] std::string line(const nlohmann::json& entry) const;
   /// The names of the columns.
   [[nodiscard]] std::string header() const;
@@ -33,7 +33,7 @@ class PrintReport final : public Extension {
  private:
   const LogReport& log_;
   std::vector<std::string> columns_;
-  std::int64_t printed_ = 0;  // entries of the log
+  std::int64_t printed_ = 0;  // number of printed entries
 };
 
 }  // namespace mn::extensions

@@ -1,3 +1,5 @@
+#include <mn/trainer/extensions/profile.hpp>
+
 #include <array>
 #include <cstdio>
 
@@ -7,7 +9,6 @@
 #include <mn/core/json.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/trainer/extensions/appended_file.hpp>
-#include <mn/trainer/extensions/profile.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 

@@ -1,4 +1,4 @@
-/// OUT/profile.jsonl and OUT/trace.json: where the time of each step goes, on each rank.
+/// OUT/profile.jsonl and OUT/trace.json: the time of each step on each rank, by cause.
 #pragma once
 
 #include <chrono>
@@ -42,7 +42,7 @@ class Profile final : public Extension {
   Profile& operator=(const Profile&) = delete;
 
   [[nodiscard]] std::string name() const override { return "profile"; }
-  /// Before a validation, which a signal may interrupt: a resumed run does not know the step's times any more.
+  /// Runs before validations: if a signal interrupts a validation, the resumed run no longer knows the step's times.
   [[nodiscard]] int priority() const override { return kPriorityWriter + 1; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
@@ -57,7 +57,7 @@ class Profile final : public Extension {
   bool tracing_ = true;
   std::vector<StepTimes> steps_;        // steps of the open window
   std::unique_ptr<AppendedFile> file_;  // rank 0's profile.jsonl
-  std::string trace_;                   // trace.json, where it could not be written
+  std::string trace_;                   // text of trace.json after a failed write
   bool has_failed_ = false;
   bool has_trace_failed_ = false;
 };

@@ -1,3 +1,5 @@
+#include <mn/trainer/extensions/progress_bar.hpp>
+
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -5,7 +7,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <mn/trainer/extensions/progress_bar.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -35,7 +36,7 @@ bool stdout_is_terminal() {
   if (isatty(STDOUT_FILENO) == 0) return false;
   winsize size = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return true;
-  // Open MPI gives its ranks pseudo-terminals without a size, wherever its own output goes.
+  // Open MPI gives its ranks pseudo-terminals without a size, even if its own output goes to a file.
   std::error_code none;
   const auto parents = std::filesystem::read_symlink("/proc/" + std::to_string(getppid()) + "/fd/1", none).string();
   return parents.starts_with("/dev/pts/") || parents.starts_with("/dev/tty");

@@ -1,4 +1,4 @@
-/// How far training has come, on a terminal.
+/// The progress of training on a terminal.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@ namespace mn::extensions {
 /// True if this process's standard output reaches a terminal, directly or through mpiexec.
 [[nodiscard]] bool stdout_is_terminal();
 
-/// Rank 0 draws bars for the whole training and the current epoch, the speed and the estimated time to finish, a few
-/// times a second, if its standard output is a terminal.
+/// If rank 0's standard output is a terminal, rank 0 draws bars for the whole training and the current epoch, the speed
+/// and the estimated time to finish, a few times a second.
 class ProgressBar final : public Extension {
  public:
   [[nodiscard]] std::string name() const override { return "ProgressBar"; }

@@ -1,3 +1,5 @@
+#include <mn/trainer/extensions/run_record.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -11,7 +13,6 @@
 #include <mn/core/log.hpp>
 #include <mn/core/unix_time.hpp>
 #include <mn/trainer/extensions/appended_file.hpp>
-#include <mn/trainer/extensions/run_record.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -28,7 +29,7 @@ json command_line() {
   return arguments;
 }
 
-/// What the ranks have warned of since the last call, on rank 0. Collective.
+/// Collective: adds, on rank 0, all ranks' warnings since the last call to `line`.
 void add_warnings(Trainer& trainer, json& line) {
   Communicator& comm = trainer.communicator();
   json own = json::array();
@@ -45,7 +46,7 @@ void add_warnings(Trainer& trainer, json& line) {
 RunRecord::RunRecord(const LogReport& log) : log_(log) {}
 RunRecord::~RunRecord() = default;
 
-/// On rank 0.
+/// Called on rank 0.
 void RunRecord::append(const json& line) {
   file_->add(json_text(line) + "\n");
   try_to_write(has_failed_, [this] { file_->write(); });

@@ -1,4 +1,4 @@
-/// OUT/run.jsonl: how a run went beside its log, one JSON object a line, for mnreport and scripts.
+/// OUT/run.jsonl: hosts, times and warnings of a run, one JSON object a line, for mnreport and scripts.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace mn::extensions {
 
 class AppendedFile;
 
-/// Rank 0 appends; a run that resumes goes on in the same file. Lines, by "event":
+/// Rank 0 appends; a resumed run continues the file. Lines, by "event":
 ///   start   time (seconds since 1970), iteration, command, hosts (by rank), device
-///   report  iteration, epoch (with its fraction), and lists by rank: data_s, compute_s, communication_s, means of a
-///           step since the line before; where minibatches are of a DataLoader, also what data_s was waited for,
-///           queue_s, storage_s, transform_s, copy_s (LoaderStats), and read_bytes and opens, those since the line
-///           before; no lists where a run that resumed has not made a step yet
-///   end     time, iteration, elapsed_s, why; absent if the run was ended from outside
-/// Lines report and end have warnings, a list of texts, where ranks have logged some since the line before.
-/// Follows the log's reports. Collective where the log is.
+///   report  iteration, epoch (with its fraction), and lists by rank: data_s, compute_s, communication_s, mean times of a
+///           step since the previous line. With a DataLoader also queue_s, storage_s, transform_s and copy_s, the
+///           causes of data_s (LoaderStats), and read_bytes and opens since the previous line. A resumed run has no
+///           lists before its first step
+///   end     time, iteration, elapsed_s, why; absent if the run was killed
+/// The lines report and end have warnings, a list of the texts that ranks logged since the previous line, if any.
+/// Writes a line for each entry of the log. Collective in the same iterations as the log.
 class RunRecord final : public Extension {
  public:
-  /// `log` is the same trainer's and must live as long as this.
+  /// `log` belongs to the same trainer and must outlive this extension.
   explicit RunRecord(const LogReport& log);
   ~RunRecord() override;
   RunRecord(const RunRecord&) = delete;
@@ -43,11 +43,11 @@ class RunRecord final : public Extension {
   void append(const nlohmann::json& line);
 
   const LogReport& log_;
-  std::unique_ptr<AppendedFile> file_;  // rank 0's
-  std::int64_t reported_ = 0;           // entries of the log
-  std::int64_t iteration_ = 0;          // of the last report, as below
-  StepTimes times_;
-  LoaderStats loader_;
+  std::unique_ptr<AppendedFile> file_;  // on rank 0
+  std::int64_t reported_ = 0;           // number of entries read from the log
+  std::int64_t iteration_ = 0;          // iteration of the last report
+  StepTimes times_;                     // times up to the last report
+  LoaderStats loader_;                  // loader's statistics up to the last report
   bool has_failed_ = false;
 };
 

@@ -1,8 +1,9 @@
+#include <mn/trainer/extensions/tensorboard.hpp>
+
 #include <utility>
 
 #include <mn/core/json.hpp>
 #include <mn/trainer/extensions/event_file.hpp>
-#include <mn/trainer/extensions/tensorboard.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 

@@ -12,12 +12,11 @@ namespace mn::extensions {
 
 class EventFile;
 
-/// Rank 0 writes every number of each report as a scalar, once an epoch, unless another trigger is given, and at
-/// the end. A run that resumes replaces the steps that follow its checkpoint, and that of the checkpoint where this is
-/// pending.
+/// Rank 0 writes every number of each report as a scalar, once an epoch by default, and at the end. A resumed run
+/// replaces the steps after its checkpoint, and the checkpoint's own step if this extension is pending there.
 class TensorBoard final : public Extension {
  public:
-  /// `log` is the same trainer's and must live as long as this; `text`, Markdown, is shown beside the curves.
+  /// `log` belongs to the same trainer and must outlive this extension; `text`, Markdown, is shown beside the curves.
   explicit TensorBoard(const LogReport& log, std::string text = "");
   ~TensorBoard() override;
   TensorBoard(const TensorBoard&) = delete;
@@ -30,11 +29,11 @@ class TensorBoard final : public Extension {
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
 
-  /// For extensions of a job's own, after initialize(): adds `encoded`, a PNG or JPEG file of that size in pixels.
-  /// Nothing happens on other ranks than 0.
+  /// For a job's own extensions, after initialize(): adds an image; `encoded` is a PNG or JPEG file, `height` and
+  /// `width` are in pixels. Only rank 0 writes.
   void add_image(const Trainer& trainer, const std::string& tag, std::string_view encoded, std::int64_t height,
                  std::int64_t width);
-  /// Likewise: a text in Markdown.
+  /// For a job's own extensions, after initialize(): adds a text in Markdown. Only rank 0 writes.
   void add_text(const Trainer& trainer, const std::string& tag, const std::string& text);
 
  private:
@@ -42,8 +41,8 @@ class TensorBoard final : public Extension {
 
   const LogReport& log_;
   std::string text_;
-  std::unique_ptr<EventFile> file_;  // rank 0's
-  std::int64_t written_ = 0;         // entries of the log
+  std::unique_ptr<EventFile> file_;  // on rank 0
+  std::int64_t written_ = 0;         // number of written entries
   bool has_failed_ = false;
 };
 

@@ -1,4 +1,4 @@
-/// Files beside checkpoints, without which training goes on: a full disk must not end it.
+/// Writes of output files beside checkpoints: a full disk must not end a training.
 #pragma once
 
 #include <exception>
@@ -9,7 +9,8 @@
 
 namespace mn::extensions {
 
-/// Runs `write`; whether it succeeded. What it throws is a warning, unless `has_failed` says that it threw before too.
+/// Runs `write` and returns whether it succeeded. The first exception of a series is logged as a warning; `has_failed`
+/// keeps whether the last call failed.
 template <class Write>
 bool try_to_write(bool& has_failed, const Write& write) {
   try {
@@ -21,7 +22,7 @@ bool try_to_write(bool& has_failed, const Write& write) {
   return !has_failed;
 }
 
-/// At the end of training: where the last write failed, runs `write` once more. What it throws is a warning.
+/// At the end of training: if the last write failed, runs `write` once more. An exception is logged as a warning.
 template <class Write>
 void complete(bool& has_failed, const Write& write) {
   if (!has_failed) return;

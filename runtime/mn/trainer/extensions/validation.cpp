@@ -1,7 +1,8 @@
+#include <mn/trainer/extensions/validation.hpp>
+
 #include <utility>
 
 #include <mn/core/error.hpp>
-#include <mn/trainer/extensions/validation.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {

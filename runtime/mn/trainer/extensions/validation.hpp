@@ -9,12 +9,12 @@
 
 namespace mn::extensions {
 
-/// Runs an Evaluator once an epoch, unless another trigger is given, and at the end of training. Reports its metrics as
-/// "validation/main/NAME"; another name of the extension replaces "validation". Where a signal or the time limit asks
-/// for the end, it ends between two minibatches, without a report; a training that resumes validates first.
+/// Runs an Evaluator once an epoch by default, and at the end of training. Reports its metrics as "validation/main/NAME";
+/// another name of the extension replaces "validation". If a signal or the time limit asks for the end, the validation
+/// ends between two minibatches, without a report; a resumed training validates first.
 class Validation final : public Extension {
  public:
-  /// `evaluator` is one that create_multi_node_evaluator() made: all ranks must get the same metrics. Throws
+  /// `evaluator` must return the same metrics on all ranks, as create_multi_node_evaluator() ensures. Throws
   /// ArgumentError if it is null.
   explicit Validation(std::unique_ptr<Evaluator> evaluator, std::string name = "validation");
 
@@ -24,7 +24,7 @@ class Validation final : public Extension {
   [[nodiscard]] Duration duration() const override { return Duration::kInParts; }
   void run(Trainer& trainer) override;
   void at_end(Trainer& trainer) override { run(trainer); }
-  /// How often it has run.
+  /// Number of complete validations so far.
   [[nodiscard]] std::int64_t runs() const noexcept { return runs_; }
 
  private:

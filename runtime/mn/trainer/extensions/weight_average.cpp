@@ -1,3 +1,5 @@
+#include <mn/trainer/extensions/weight_average.hpp>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,7 +11,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/trainer/extensions/weight_average.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -54,7 +55,7 @@ void WeightAverage::check_optimizer(bool makes_local_steps) {
 
 void WeightAverage::initialize(Trainer& trainer) {
   for (const auto& [name, optimizer] : trainer.optimizers()) check_optimizer(optimizer->local());
-  if (!parameters_.empty() && loaded_.empty()) return;  // a second run of the same trainer goes on
+  if (!parameters_.empty() && loaded_.empty()) return;  // a second run of the same trainer continues the average
   names_.clear();
   parameters_.clear();
   averages_.clear();
@@ -65,7 +66,7 @@ void WeightAverage::initialize(Trainer& trainer) {
     names_.push_back(name);
     parameters_.push_back(parameter);
     const auto found = loaded.find(name);
-    // A parameter that the checkpoint lacks, or that has another shape now, begins with its present value.
+    // The average of a parameter without a fitting value in the checkpoint begins with the parameter's value.
     const bool fits = found != loaded.end() && found->second.sizes() == parameter.sizes();
     averages_.push_back(fits ? found->second.to(parameter.device()).clone() : parameter.detach().clone());
   }
@@ -75,7 +76,7 @@ void WeightAverage::initialize(Trainer& trainer) {
 void WeightAverage::run(Trainer&) {
   const at::NoGradGuard no_grad;
   const auto t = static_cast<double>(++updates_);
-  // A shorter memory in the first steps: else the initial weights would count for 1 / (1 − decay) steps.
+  // The first steps have a smaller decay; otherwise the initial weights would count for 1 / (1 − decay) steps.
   const double decay = std::min(decay_, (1 + t) / (10 + t));
   at::_foreach_lerp_(averages_, parameters_, 1 - decay);
 }
@@ -96,7 +97,7 @@ void WeightAverage::swap() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor weights = parameters_[i].detach().clone();
-    // In place: the optimizer and the gradient buffer know the parameters by their memory.
+    // In place, because the optimizer and the gradient buffer hold the parameters' memory.
     parameters_[i].detach().copy_(averages_[i]);
     averages_[i].copy_(weights);
   }

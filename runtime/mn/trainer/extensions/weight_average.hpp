@@ -1,4 +1,4 @@
-/// An exponential moving average of the weights: for evaluation, and to keep.
+/// An exponential moving average of the weights, for evaluation and as the training's result.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 namespace mn::extensions {
 
 /// After each iteration average ← d · average + (1 − d) · weights, with d = min(decay, (1 + t) / (10 + t)) after t
-/// updates, so that short trainings are averages too (as TensorFlow's ExponentialMovingAverage; Polyak and Juditsky
-/// 1992). Of parameters alone; buffers are the model's. Checkpoints hold the average beside the weights. The same on
-/// every rank, so not for local SGD, whose ranks have different weights. Cost: one pass over the parameters an
-/// iteration; memory of one more copy.
+/// updates, so that short trainings are averages, too (as in TensorFlow's ExponentialMovingAverage; Polyak and Juditsky
+/// 1992). Averages the parameters only; buffers stay the model's. Checkpoints hold the average beside the weights. The
+/// average is equal on every rank, which excludes local SGD, because its ranks have different weights. Cost: one pass
+/// over the parameters in each iteration, and the memory of one copy.
 class WeightAverage final : public Extension {
  public:
   /// Throws UsageError unless 0 < decay < 1.
@@ -36,22 +36,22 @@ class WeightAverage final : public Extension {
   [[nodiscard]] bool are_tensors_replicated() const override { return true; }
   void load_tensors(const NamedTensors& tensors) override { loaded_ = tensors; }
 
-  /// Local. The model's parameters and the average are swapped. Only once training has begun.
+  /// Local. Swaps the model's parameters and the average. Allowed once training has begun.
   void swap();
 
  private:
   double decay_;
   std::vector<std::string> names_;
-  std::vector<at::Tensor> parameters_;  // the model's, of floating-point types
+  std::vector<at::Tensor> parameters_;  // the model's floating-point parameters
   std::vector<at::Tensor> averages_;
   NamedTensors loaded_;
   std::int64_t updates_ = 0;
 };
 
-/// While it lives, a model has its averaged weights.
+/// While an object of this class lives, the model has its averaged weights.
 class AveragedWeights {
  public:
-  /// `average` must outlive this.
+  /// `average` must outlive this object.
   explicit AveragedWeights(WeightAverage& average) : average_(average) { average_.swap(); }
   ~AveragedWeights() { average_.swap(); }
   AveragedWeights(const AveragedWeights&) = delete;
@@ -61,7 +61,7 @@ class AveragedWeights {
   WeightAverage& average_;
 };
 
-/// An evaluator that evaluates with the averaged weights; `average` must outlive it.
+/// Wraps `actual` to evaluate with the averaged weights; `average` must outlive the result.
 [[nodiscard]] std::unique_ptr<Evaluator> create_averaged_evaluator(std::unique_ptr<Evaluator> actual,
                                                                    WeightAverage& average);
 
