@@ -12,10 +12,10 @@ namespace mn::jobs {
 namespace {
 
 constexpr int kSide = 32;
-constexpr int kMargin = 4;  // pixels that an image is shifted by at most; what comes in is black
+constexpr int kMargin = 4;  // largest shift of an image in pixels; uncovered pixels are black
 const data::Normalization kNormalization = {.mean = {0.4914F, 0.4822F, 0.4465F}, .stddev = {0.2470F, 0.2435F, 0.2616F}};
 
-/// How one image is varied; by default not at all.
+/// Variation of one image; the default leaves the image unchanged.
 struct Shift {
   int x = 0;
   int y = 0;
@@ -57,7 +57,7 @@ Transform array_transform(bool vary) {
   };
 }
 
-/// For image files: resized so that a crop has the same play.
+/// For image files: resized so that random crops shift by up to kMargin, too.
 ImagePipeline file_pipeline(bool vary, Device device) {
   const data::CropOptions crop = {.mode = vary ? data::CropMode::kRandomFixed : data::CropMode::kCenterFixed,
                                   .size = kSide,
@@ -65,6 +65,7 @@ ImagePipeline file_pipeline(bool vary, Device device) {
   return image_pipeline(crop, kNormalization, data::PixelLayout::kNchw, {}, device);
 }
 
+/// The training or the validation part of the data.
 struct Part {
   std::shared_ptr<DataLoader> batches;
   std::int64_t num_classes;

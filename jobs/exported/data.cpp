@@ -25,7 +25,7 @@ std::string shape_text(const Shape& shape) {
   return join(shape, " x ", [](std::int64_t size) { return size < 0 ? "any" : std::to_string(size); });
 }
 
-/// The first field's images.
+/// Transform of the images in the first field for an input of the model.
 Transform image_input(const std::string& option, std::size_t position, const ExportedInput& input) {
   const auto& sizes = input.sizes;
   const bool fits =
@@ -40,7 +40,7 @@ Transform image_input(const std::string& option, std::size_t position, const Exp
   return image_transform({.mode = mode, .size = size, .resize = resize}, {}, data::PixelLayout::kNchw);
 }
 
-/// A field of one shape as an input that wants `wanted` of each sample.
+/// Transform of a field of arrays for an input that takes the shape `wanted` of each sample.
 Transform array_input(const std::string& option, const FieldSpec& field, std::size_t position,
                       const ExportedInput& input, const Shape& wanted) {
   auto shape = reshaped(field.shape, wanted);
@@ -59,28 +59,28 @@ Transform array_input(const std::string& option, const FieldSpec& field, std::si
   };
 }
 
-/// All fields of a minibatch: the inputs in order, then the labels.
+/// Transform to all fields of a minibatch: the inputs in order, then the labels.
 Transform all_inputs(const std::string& option, const ExportedOptions& options, const SampleSpec& spec,
                      const Fields& fields, const std::vector<ExportedInput>& inputs) {
-  std::vector<Transform> makers;
+  std::vector<Transform> transforms;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::size_t position = fields.inputs[i];
     const FieldSpec& field = spec[position];
-    makers.push_back(field.kind == FieldKind::kEncoded
-                         ? image_input(option, position, inputs[i])
-                         : array_input(option, field, position, inputs[i], wanted_shape(inputs, i, options)));
+    transforms.push_back(field.kind == FieldKind::kEncoded
+                             ? image_input(option, position, inputs[i])
+                             : array_input(option, field, position, inputs[i], wanted_shape(inputs, i, options)));
   }
-  return [makers, inputs, label = fields.label](const RawBatch& batch, std::vector<SampleError>& damaged) {
-    std::vector<BatchField> made;
-    for (std::size_t i = 0; i < makers.size(); ++i) {
-      made.push_back({.name = inputs[i].name, .values = makers[i](batch, damaged)});
+  return [transforms, inputs, label = fields.label](const RawBatch& batch, std::vector<SampleError>& damaged) {
+    std::vector<BatchField> all;
+    for (std::size_t i = 0; i < transforms.size(); ++i) {
+      all.push_back({.name = inputs[i].name, .values = transforms[i](batch, damaged)});
     }
-    if (label) made.push_back(default_field(batch, *label));
-    return Transformed(std::move(made));
+    if (label) all.push_back(default_field(batch, *label));
+    return Transformed(std::move(all));
   };
 }
 
-/// Throws unless all minibatches have a number of samples that the model was exported for.
+/// Throws UsageError unless the model was exported for the number of samples of every minibatch.
 void check_samples(const std::string& option, const ExportedOptions& options, const std::vector<ExportedInput>& inputs,
                    const SubDataset& part) {
   for (const ExportedInput& input : inputs) {
@@ -101,14 +101,14 @@ void check_samples(const std::string& option, const ExportedOptions& options, co
   }
 }
 
-/// The fewest samples that a rank has in a step: the last two steps of an epoch share what is left evenly.
+/// The fewest samples of a rank in a step: the last two steps of an epoch share the remaining samples evenly.
 std::int64_t fewest_samples(const SubDataset& part, std::int64_t batchsize) {
   const std::int64_t step = batchsize * part.ranks(), all = part.global_size(), rest = all % step;
   if (all <= step) return all / part.ranks();
   return rest == 0 ? batchsize : (step + rest) / 2 / part.ranks();
 }
 
-/// Throws unless batch norms can train on all minibatches.
+/// Throws UsageError unless batch norms can train on every minibatch.
 void check_batch_norms(const ExportedOptions& options, const ExportedModule& model, const SubDataset& part) {
   const std::int64_t fewest = fewest_samples(part, options.batchsize);
   if (fewest >= model.fewest_samples()) return;
@@ -145,7 +145,7 @@ std::size_t find_output(const ExportedModule& model, const ExportedOptions& opti
   }
   const std::string names = join(outputs, ", ", &ExportedOutput::name);
   if (!options.output.empty()) throw UsageError("--output " + options.output + ": --model returns " + names);
-  throw UsageError("--output is missing: --model returns " + names + ", one of which the loss is for");
+  throw UsageError("--output is missing: --model returns " + names + "; name the output for the loss");
 }
 
 std::shared_ptr<DataLoader> open_samples(const std::string& option, const ExportedOptions& options,

@@ -1,4 +1,4 @@
-/// What jobs/exported reads.
+/// The samples of jobs/exported.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,16 @@
 
 namespace mn::jobs {
 
-/// Collective. The samples of --train or --validation, which `option` names, as minibatches: a field for each of the
+/// Collective. Minibatches of --train or --validation (`option` is "train" or "validation"): a field for each of the
 /// model's inputs, then the labels of --target label. Images are decoded and cropped to the model's size; arrays get
-/// its shape, and bytes become floats from 0 to 1 unless it takes integers. Throws DataError or UsageError on all ranks
-/// alike, if the model can't take such samples or minibatches, or --loss can't compare its output with their targets.
+/// the input's shape, and bytes become floats from 0 to 1 unless the model takes integers. Throws the same DataError or
+/// UsageError on all ranks if the model cannot take the samples, or --loss cannot compare its output with the targets.
 [[nodiscard]] std::shared_ptr<DataLoader> open_samples(const std::string& option, const ExportedOptions& options,
                                                        const ExportedModule& model,
                                                        const std::shared_ptr<Communicator>& comm);
 
-/// The position of the output that --output names, of the only one, or of "loss" with --loss output. Throws UsageError
-/// that lists the names.
+/// The index of the model's output that --output names; without --output the index of the only output, or of "loss"
+/// with --loss output. Throws UsageError that lists the outputs.
 [[nodiscard]] std::size_t find_output(const ExportedModule& model, const ExportedOptions& options);
 
 }  // namespace mn::jobs

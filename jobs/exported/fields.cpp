@@ -8,7 +8,7 @@
 namespace mn::jobs {
 namespace {
 
-/// The names of fields or inputs, in a row.
+/// The names of fields or inputs, with commas.
 template <class Named>
 std::string names_of(const std::vector<Named>& all) {
   return join(all, ", ", &Named::name);
@@ -20,16 +20,16 @@ std::optional<std::size_t> find_field(const SampleSpec& spec, const std::string&
   return static_cast<std::size_t>(found - spec.fields.begin());
 }
 
-std::size_t field_called(const std::string& option, const SampleSpec& spec, const std::string& name,
-                         const std::string& wanted_by) {
+std::size_t require_field(const std::string& option, const SampleSpec& spec, const std::string& name,
+                          const std::string& wanted_by) {
   if (const auto found = find_field(spec, name)) return *found;
   throw DataError("--" + option + ": the samples have no field " + name + ", which " + wanted_by + " takes, but " +
                       names_of(spec.fields),
                   true);
 }
 
-/// The field that --input gives to an input; empty if it gives none.
-std::string given_field(const ExportedOptions& options, const std::string& input) {
+/// The field that --input names for an input; empty without such an --input.
+std::string field_by_option(const ExportedOptions& options, const std::string& input) {
   for (const std::string& each : options.inputs) {
     const std::size_t sign = each.find('=');
     if (each.substr(0, sign) == input) return each.substr(sign + 1);
@@ -37,7 +37,7 @@ std::string given_field(const ExportedOptions& options, const std::string& input
   return "";
 }
 
-void check_given(const std::vector<ExportedInput>& inputs, const ExportedOptions& options) {
+void check_input_options(const std::vector<ExportedInput>& inputs, const ExportedOptions& options) {
   for (const std::string& each : options.inputs) {
     const std::string name = each.substr(0, each.find('='));
     if (std::ranges::find(inputs, name, &ExportedInput::name) != inputs.end()) continue;
@@ -47,8 +47,8 @@ void check_given(const std::vector<ExportedInput>& inputs, const ExportedOptions
 
 std::size_t input_field(const std::string& option, const SampleSpec& spec, const ExportedInput& input, bool is_only,
                         const ExportedOptions& options) {
-  const std::string given = given_field(options, input.name);
-  if (!given.empty()) return field_called(option, spec, given, "--input " + input.name + "=" + given);
+  const std::string field = field_by_option(options, input.name);
+  if (!field.empty()) return require_field(option, spec, field, "--input " + input.name + "=" + field);
   if (const auto found = find_field(spec, input.name)) return *found;
   if (is_only) return 0;
   throw DataError("--" + option + ": the samples have no field for the input " + input.name + " of --model, but " +
@@ -58,7 +58,7 @@ std::size_t input_field(const std::string& option, const SampleSpec& spec, const
 
 std::size_t label_field(const std::string& option, const SampleSpec& spec, const Fields& fields,
                         const ExportedOptions& options) {
-  if (!options.label.empty()) return field_called(option, spec, options.label, "--label " + options.label);
+  if (!options.label.empty()) return require_field(option, spec, options.label, "--label " + options.label);
   std::vector<std::size_t> free;
   for (std::size_t i = 0; i < spec.fields.size(); ++i) {
     if (std::ranges::find(fields.inputs, i) == fields.inputs.end()) free.push_back(i);
@@ -69,7 +69,7 @@ std::size_t label_field(const std::string& option, const SampleSpec& spec, const
   throw DataError("--" + option + ": " + what + " among " + names_of(spec.fields) + ": give --label FIELD", true);
 }
 
-/// How many elements there are up to the end of each dimension, those of 1 left out.
+/// Number of elements up to the end of each dimension; dimensions of 1 are left out.
 std::vector<std::int64_t> counts_of(const Shape& shape) {
   std::vector<std::int64_t> counts = {1};
   for (const std::int64_t size : shape) {
@@ -86,21 +86,22 @@ bool has_all(const std::vector<std::int64_t>& counts, const std::vector<std::int
 
 Fields match_fields(const std::string& option, const SampleSpec& spec, const std::vector<ExportedInput>& inputs,
                     const ExportedOptions& options) {
-  check_given(inputs, options);
+  check_input_options(inputs, options);
   Fields fields;
   for (const ExportedInput& input : inputs) {
     fields.inputs.push_back(input_field(option, spec, input, inputs.size() == 1, options));
     const FieldSpec& field = spec[fields.inputs.back()];
     if (field.kind != FieldKind::kVariable) continue;
     throw DataError("--" + option + ": " + field.name +
-                        " of each sample has a length of its own, but --model takes samples of one shape",
+                        " has another length in each sample, but --model takes samples of one shape",
                     true);
   }
   if (!options.compares_with("label")) return fields;
   fields.label = label_field(option, spec, fields, options);
   const FieldSpec& label = spec[*fields.label];
   if (label.kind != FieldKind::kFixed) {
-    throw DataError("--" + option + ": the labels, " + label.name + ", have no shape that all samples share", true);
+    throw DataError("--" + option + ": the labels, " + label.name + ", do not have the same shape in all samples",
+                    true);
   }
   const bool is_real = label.dtype == DType::kFloat16 || label.dtype == DType::kBFloat16 ||
                        label.dtype == DType::kFloat32 || label.dtype == DType::kFloat64;
@@ -128,9 +129,10 @@ Shape target_shape(const SampleSpec& spec, const Fields& fields, const ExportedO
 
 std::optional<Shape> reshaped(const Shape& shape, const Shape& wanted) {
   if (!is_known(wanted)) return matches(shape, wanted) ? std::optional(shape) : std::nullopt;
-  const auto given = counts_of(shape), asked = counts_of(wanted);
-  if (given.back() != asked.back()) return std::nullopt;
-  return has_all(given, asked) || has_all(asked, given) ? std::optional(wanted) : std::nullopt;
+  const auto counts = counts_of(shape), wanted_counts = counts_of(wanted);
+  if (counts.back() != wanted_counts.back()) return std::nullopt;
+  const bool fits = has_all(counts, wanted_counts) || has_all(wanted_counts, counts);
+  return fits ? std::optional(wanted) : std::nullopt;
 }
 
 }  // namespace mn::jobs

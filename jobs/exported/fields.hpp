@@ -1,4 +1,4 @@
-/// Which fields of the samples a model takes.
+/// Matches the fields of the samples with the inputs of a model.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,20 @@
 
 namespace mn::jobs {
 
-/// Positions in a dataset's spec.
+/// Indices of fields in a dataset's spec.
 struct Fields {
-  std::vector<std::size_t> inputs;   ///< the field of each of the model's inputs
+  std::vector<std::size_t> inputs;   ///< the field of each input of the model
   std::optional<std::size_t> label;  ///< the field of --target label
 };
 
-/// As --input and --label say; else each input takes the field of its name, a single one the first field. Throws
-/// UsageError or DataError of one line that names the input and the fields. `option` names the dataset.
+/// Matches fields by --input and --label; by default each input takes the field of its name, and a single input without
+/// such a field takes the first field. `option` names the dataset. Throws UsageError or DataError that names the input
+/// and the fields.
 [[nodiscard]] Fields match_fields(const std::string& option, const SampleSpec& spec,
                                   const std::vector<ExportedInput>& inputs, const ExportedOptions& options);
 
-/// The shape that the model wants of a sample for an input; −1 is any size. With --target next the first input's
-/// samples have one element more, the last target.
+/// The shape of a sample for input `i` of the model; −1 is any size. With --target next the samples of the first input
+/// have one more element, the last target.
 [[nodiscard]] Shape wanted_shape(const std::vector<ExportedInput>& inputs, std::size_t i,
                                  const ExportedOptions& options);
 
@@ -34,8 +35,9 @@ struct Fields {
 [[nodiscard]] Shape target_shape(const SampleSpec& spec, const Fields& fields, const ExportedOptions& options,
                                  const Shape& input);
 
-/// The shape that arrays of `shape` get for an input that wants `wanted`: the same, with dimensions of 1 more or less,
-/// or with neighboring dimensions as one. No value for all others, whose elements would come in another order.
+/// The shape that arrays of `shape` get for an input of the shape `wanted`: dimensions of 1 may be added or dropped,
+/// and neighboring dimensions merged or split. No value for any other shape, because the order of elements would
+/// change.
 [[nodiscard]] std::optional<Shape> reshaped(const Shape& shape, const Shape& wanted);
 
 }  // namespace mn::jobs

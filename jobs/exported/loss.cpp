@@ -17,7 +17,7 @@ namespace F = torch::nn::functional;
 
 constexpr std::int64_t kIgnored = -100;  // cross_entropy's default
 
-/// Where an output has its classes.
+/// Dimension of an output's classes.
 enum class Classes {
   kSecond,  ///< [N, C, d…]
   kLast,    ///< [N, d…, C]
@@ -33,7 +33,7 @@ Shape without(Shape shape, std::size_t dimension) {
   return shape;
 }
 
-/// Without sizes of 1, but for the samples.
+/// `shape` without sizes of 1, except the number of samples.
 Shape squeezed(const Shape& shape) {
   Shape result;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -46,12 +46,12 @@ std::int64_t count_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-/// A mask of one channel without it.
+/// `target` without its channel, if it is a mask of one channel.
 Shape without_channel(const Shape& output, const Shape& target) {
   return target.size() > 1 && target.size() == output.size() && target[1] == 1 ? without(target, 1) : target;
 }
 
-/// All ways in which the two can be compared; unknown sizes match any.
+/// All ways to compare the two shapes; unknown sizes match any size.
 std::vector<Classes> ways_to_compare(const ExportedOptions& options, const Shape& output, const Shape& target) {
   std::vector<Classes> ways;
   if (output.size() < 2) return ways;
@@ -76,8 +76,7 @@ std::string mismatch(const ExportedOptions& options, const Shape& output, const 
 
 std::string ambiguity(const Shape& output, const Shape& target) {
   return "--loss cross_entropy: the model's output " + text_of(output) + " matches a target of " + text_of(target) +
-         " in two ways: give --classes second, as torch's cross_entropy has it, or --classes last, as language models "
-         "do";
+         " in two ways: give --classes second, as in torch's cross_entropy, or --classes last, as in language models";
 }
 
 std::string not_one_number(const Shape& output) {
@@ -85,7 +84,8 @@ std::string not_one_number(const Shape& output) {
          " is not one number, such as a mean over the minibatch: --output names another one";
 }
 
-/// Throws DataError that names a label of which the model knows nothing. Returns how many labels count.
+/// Returns the number of labels that are not ignored. Throws DataError that names a label without a class in the
+/// output.
 double count_labels(const at::Tensor& target, const at::Tensor& output, std::int64_t classes) {
   const at::Tensor counts = target.ne(kIgnored);
   const at::Tensor is_wrong = counts.logical_and(target.lt(0).logical_or(target.ge(classes)));
@@ -102,7 +102,7 @@ Loss cross_entropy(Classes classes, const at::Tensor& output, const at::Tensor& 
   const at::Tensor scores = is_second ? output : output.flatten(0, -2);  // (N, C, d…) or (targets, C)
   const at::Tensor target = is_second ? given : given.flatten();
   const double count = count_labels(target, output, scores.size(1));
-  if (count == 0) return {scores.sum() * 0, 0};  // without targets the mean is not a number
+  if (count == 0) return {scores.sum() * 0, 0};  // without targets the mean is NaN
   report.add("accuracy", scores.argmax(1).eq(target).sum().item<double>() / count, count);
   return {F::cross_entropy(scores, target), count};
 }

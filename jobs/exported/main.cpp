@@ -15,7 +15,7 @@ namespace {
 
 using mn::jobs::ExportedOptions;
 
-/// Each library adds its operators to libtorch's dispatcher as it is loaded, and stays.
+/// Loads the libraries of --operators for the life of the process; each adds its operators to libtorch's dispatcher.
 void load_operators(const std::vector<std::string>& libraries) {
   for (const std::string& library : libraries) {
     if (dlopen(library.c_str(), RTLD_LAZY | RTLD_GLOBAL) == nullptr)
@@ -23,7 +23,7 @@ void load_operators(const std::vector<std::string>& libraries) {
   }
 }
 
-/// Collective: rank 0 reads the files. What is wrong with them is the same error on every rank.
+/// Collective: rank 0 reads the files. Throws the same error on every rank if a file is wrong.
 std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, mn::Communicator& comm) {
   std::string bytes, evaluation;
   std::shared_ptr<mn::ExportedModule> model;
@@ -43,14 +43,15 @@ std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, m
   if (comm.rank() != 0) make();
   if (model->inputs().empty()) throw mn::UsageError("--model: " + options.model + " takes no tensors");
   if (comm.rank() == 0 && model->is_exported_for_evaluation()) {
-    mn::log_warning(options.model + " was exported in evaluation mode: it trains without dropout, and with the batch " +
-                    "statistics as they are; model.train() before torch.export.export changes that, and where " +
-                    "frozen batch norms are meant, requires_grad_(False) of their weights says so");
+    mn::log_warning(options.model +
+                    " was exported in evaluation mode: it trains without dropout, and with fixed batch " +
+                    "statistics; call model.train() before torch.export.export, or, for frozen batch norms, " +
+                    "requires_grad_(False) on their weights");
   }
   return model;
 }
 
-/// Runs the model. Throws ArgumentError if training can't go through the output.
+/// Runs the model and returns its output. Throws ArgumentError if backward cannot pass through the output.
 at::Tensor run(mn::ExportedModule& model, const std::vector<at::Tensor>& inputs, const std::string& output) {
   at::Tensor result = model.forward(inputs, output);
   if (result.requires_grad() || !model.is_training() || !torch::GradMode::is_enabled()) return result;

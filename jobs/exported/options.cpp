@@ -6,7 +6,7 @@
 namespace mn::jobs {
 namespace {
 
-/// Throws UsageError if one is missing that has no default, or that another one needs.
+/// Throws UsageError if a required option is missing.
 void check_options(const ExportedOptions& given) {
   if (given.model.empty()) {
     throw UsageError("--model is missing: the file that torch.export.save has written (docs/jobs.md)");
@@ -39,10 +39,10 @@ void declare_options(Options& options, ExportedOptions& given) {
               "between the model's output and the target: cross_entropy or mse; output: the model's output is the loss",
               {"cross_entropy", "mse", "output"});
   options.add("classes", given.classes, "WHERE",
-              "which dimension of the output has the classes: the second, the last, or auto, by the target's shape",
+              "dimension of the output with the classes: the second, the last, or auto, by the target's shape",
               {"auto", "second", "last"});
   options.add("target", given.target, "NAME",
-              "label: of the sample; next: for each element of the sample the one after it; input: the sample itself",
+              "label: the sample's label; next: for each element of the sample the next element; input: the sample",
               {"label", "next", "input"});
   options.add("label", given.label, "FIELD",
               "the field of --target label; default: the second one, or the only one that no input takes");

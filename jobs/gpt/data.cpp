@@ -38,11 +38,11 @@ GptData open_gpt(const std::string& train, const std::string& val, const std::st
                  const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm) {
   const auto train_part = open_part("--train", name_of_train(train), true, common, comm);
   const auto val_part = open_part("--val", val.empty() ? "gpt/val" : val, false, common, comm);
-  Vocabulary known = open_vocabulary(train, vocabulary, *comm);
+  Vocabulary opened = open_vocabulary(train, vocabulary, *comm);
   const FieldSpec& tokens = train_part->spec()[0];
-  if (val_part->spec()[0].num_classes != tokens.num_classes || known.size() != tokens.num_classes) {
+  if (val_part->spec()[0].num_classes != tokens.num_classes || opened.size() != tokens.num_classes) {
     throw DataError("--train, --val and the vocabulary have " + std::to_string(tokens.num_classes) + ", " +
-                        std::to_string(val_part->spec()[0].num_classes) + " and " + std::to_string(known.size()) +
+                        std::to_string(val_part->spec()[0].num_classes) + " and " + std::to_string(opened.size()) +
                         " tokens: they must come from one call of `mnshard tokens`, or from one --vocabulary-file",
                     true);
   }
@@ -50,7 +50,7 @@ GptData open_gpt(const std::string& train, const std::string& val, const std::st
     throw DataError("--train and --val have samples of different length: give `mnshard tokens` the same --context",
                     true);
   }
-  return {app::batches_of(train_part, common, *comm), app::batches_of(val_part, common, *comm), std::move(known),
+  return {app::batches_of(train_part, common, *comm), app::batches_of(val_part, common, *comm), std::move(opened),
           tokens.shape[0] - 1};
 }
 

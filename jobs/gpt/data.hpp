@@ -1,4 +1,4 @@
-/// Samples of tokens, and the vocabulary that they are of.
+/// Samples of tokens, and their vocabulary.
 #pragma once
 
 #include <memory>
@@ -13,15 +13,15 @@ struct GptData {
   std::shared_ptr<DataLoader> train;
   std::shared_ptr<DataLoader> val;
   Vocabulary vocabulary;
-  std::int64_t context;  ///< tokens of a sample, beside the one that follows
+  std::int64_t context;  ///< tokens of a sample, not counting the last target
 };
 
-/// Collective. Empty `vocabulary`: vocabulary.json beside the folder of the dataset `train`, or of gpt/train if that is
-/// empty. Throws the same DataError on all ranks.
+/// Collective. An empty `vocabulary` means vocabulary.json beside the folder of the dataset `train`; an empty `train`
+/// means gpt/train. Throws the same DataError on all ranks.
 [[nodiscard]] Vocabulary open_vocabulary(const std::string& train, const std::string& vocabulary, Communicator& comm);
 
-/// Collective. Empty names: the datasets gpt/train and gpt/val; `vocabulary` as above. Throws the same DataError or
-/// UsageError on all ranks if they do not belong together.
+/// Collective. Empty names mean the datasets gpt/train and gpt/val; `vocabulary` as in open_vocabulary(). Throws the
+/// same DataError or UsageError on all ranks if training data, validation data and vocabulary do not match.
 [[nodiscard]] GptData open_gpt(const std::string& train, const std::string& val, const std::string& vocabulary,
                                const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm);
 

@@ -8,8 +8,8 @@
 
 namespace mn::jobs {
 
-/// Mean loss over the targets, in nats; reports bits per byte of the text that they stand for. `bytes_of`:
-/// [vocabulary] the bytes of each token.
+/// Mean loss over the target tokens, in nats; reports bits per byte of the targets' text. `bytes_of`: [vocabulary],
+/// number of bytes of each token.
 [[nodiscard]] at::Tensor loss_of(models::Gpt& model, const Batch& batch, const at::Tensor& bytes_of, bool recompute,
                                  Summary& report);
 

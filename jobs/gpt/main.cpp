@@ -1,4 +1,4 @@
-/// jobs/gpt: a language model as GPT-2, trained on tokens that `mnshard tokens` makes of texts.
+/// jobs/gpt: a language model like GPT-2, trained on tokens from `mnshard tokens`.
 #include <iostream>
 
 #include <torch/torch.h>
@@ -16,12 +16,12 @@ using mn::jobs::GptData;
 using mn::jobs::GptSettings;
 using mn::models::Gpt;
 
-/// The file whose weights the network begins with, or is evaluated with; empty if it starts at random.
+/// The file with the network's initial weights or the weights to evaluate; empty for random weights.
 const std::string& weights_of(const GptSettings& given) {
   return given.evaluate.empty() ? given.initmodel : given.evaluate;
 }
 
-/// The tokens of --generate. An empty text begins after an end of text, where the vocabulary has one.
+/// The tokens of --generate. An empty text begins after the vocabulary's end of text, if there is one.
 std::vector<std::int32_t> prompt_of(const std::string& text, const mn::Vocabulary& vocabulary) {
   std::vector<std::int32_t> prompt = vocabulary.encode(text);
   if (prompt.empty() && vocabulary.end_of_text()) prompt.push_back(*vocabulary.end_of_text());
@@ -32,7 +32,7 @@ std::vector<std::int32_t> prompt_of(const std::string& text, const mn::Vocabular
 
 mn::app::Training make_generation(GptSettings& given, const mn::Metadata& metadata,
                                   const std::shared_ptr<mn::Communicator>& comm) {
-  // Files of earlier versions do not say how long a text the network takes.
+  // Files of earlier versions lack the context of the network.
   if (!metadata.contains("context")) {
     given.network.context = mn::jobs::open_gpt(given.train, given.val, given.vocabulary, given, comm).context;
   }

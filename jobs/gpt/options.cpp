@@ -9,7 +9,8 @@ namespace mn::jobs {
 void declare_options(Options& options, GptSettings& given) {
   options.add("train", given.train, "DIR", "tokens to train on, made by mnshard tokens; default: gpt/train");
   options.add("val", given.val, "DIR", "tokens to validate on; default: gpt/val");
-  options.add("vocabulary", given.vocabulary, "FILE", "default: vocabulary.json beside the folder of --train");
+  options.add("vocabulary", given.vocabulary, "FILE",
+              "vocabulary of mnshard tokens; default: vocabulary.json beside the folder of --train");
   options.add("layers", given.network.layers, "layers of attention and perceptron", 1, 1000);
   options.add("heads", given.network.heads, "heads of each attention", 1, 1000);
   options.add("width", given.network.width, "width of the embeddings, a multiple of the heads", 1, 1 << 20);
@@ -24,7 +25,7 @@ void declare_options(Options& options, GptSettings& given) {
   options.add("top-k", given.sampling.top_k, "likeliest tokens that --generate draws from; 0: from all", 0);
   options.add_check([&given, &options] {
     given.generates = options.is_given("generate");
-    const bool has_file = !given.initmodel.empty() || !given.evaluate.empty();  // which knows its network
+    const bool has_file = !given.initmodel.empty() || !given.evaluate.empty();  // the file has the sizes
     if (!has_file && given.network.width % given.network.heads != 0) {
       throw UsageError("--width must be a multiple of --heads");
     }

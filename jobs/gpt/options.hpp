@@ -11,7 +11,7 @@
 
 namespace mn::jobs {
 
-/// nanoGPT's small network for CPUs, whose rates are for minibatches of 12.
+/// Defaults: nanoGPT's small network for CPUs, with its rates for minibatches of 12.
 struct GptSettings : app::CommonOptions {
   GptSettings() {
     batchsize = 12;
@@ -28,7 +28,7 @@ struct GptSettings : app::CommonOptions {
   }
   std::string train;       ///< empty: the dataset "gpt/train"
   std::string val;         ///< empty: the dataset "gpt/val"
-  std::string vocabulary;  ///< empty: beside the folder of --train
+  std::string vocabulary;  ///< empty: vocabulary.json beside the folder of --train
   models::GptOptions network;
   bool recompute = false;
   std::int64_t report_every = 250;
@@ -37,16 +37,17 @@ struct GptSettings : app::CommonOptions {
   models::Sampling sampling;
 };
 
-/// The network as Training::metadata, and back: a file or checkpoint that says how its network was made decides over
-/// defaults. Throws UsageError if it differs from an option on the command line, DataError for what are no sizes.
+/// The sizes of the network as Training::metadata.
 [[nodiscard]] Metadata metadata_of(const models::GptOptions& network);
+/// Replaces default sizes of `network` by the sizes in the metadata of `file`. Throws UsageError if a size differs from
+/// an option on the command line, and DataError if it is not a number of a valid size.
 void take_network(const Metadata& metadata, const std::string& file, const Options& options,
                   models::GptOptions& network);
 
-/// Declares those that are not common to all jobs, with their check; the values in `given` are the defaults.
+/// Declares the options of this job and their checks; the values in `given` are the defaults.
 void declare_options(Options& options, GptSettings& given);
 
-/// The learning rate: --lr, or what suits the network.
+/// The learning rate: --lr, or the default for this network.
 [[nodiscard]] double base_rate(const GptSettings& given);
 
 }  // namespace mn::jobs

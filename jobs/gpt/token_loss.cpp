@@ -34,7 +34,7 @@ class TokenLoss : public torch::autograd::Function<TokenLoss> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const at::Tensor gradient = context->get_saved_variables()[0];
-    // By the number of rows only now: float16 holds no gradient that is so small before it is scaled.
+    // Divided by the number of rows here, after scaling: in float16 the quotient would underflow before scaling.
     const at::Tensor factor = gradients[0] / static_cast<double>(gradient.size(0));
     return {gradient * factor, at::Tensor(), at::Tensor(), at::Tensor()};
   }

@@ -35,7 +35,8 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
   return part;
 }
 
-/// A validation set may lack the last classes, and a set made from a list may lack names.
+/// Throws DataError if the classes differ. A validation set may lack the last classes; a dataset made from a list may
+/// lack class names.
 void check_same_classes(const SampleSpec& train, const SampleSpec& val) {
   const std::string differ = "--train and --val have different classes: ";
   if (val.num_classes() > train.num_classes()) {
@@ -47,7 +48,7 @@ void check_same_classes(const SampleSpec& train, const SampleSpec& val) {
   for (std::size_t k = 0; k < named; ++k) {
     if (train_names[k] == val_names[k]) continue;
     throw DataError(differ + "number " + std::to_string(k) + " is \"" + train_names[k] + "\" and \"" + val_names[k] +
-                        "\"; a class that --val lacks needs a folder or a name there, too",
+                        "\"; make a folder or a name in --val for each class, even a class without images",
                     true);
   }
 }

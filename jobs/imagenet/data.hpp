@@ -1,4 +1,4 @@
-/// What jobs/imagenet reads.
+/// The samples of jobs/imagenet.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace mn::jobs {
 
 struct ImagenetData {
   std::shared_ptr<DataLoader> train;
-  std::shared_ptr<Iterator> train_batches;  ///< minibatches of `train`, mixed where the options ask for it
+  std::shared_ptr<Iterator> train_batches;  ///< minibatches of `train`, with --mixup and --cutmix
   std::shared_ptr<DataLoader> val;
   std::int64_t num_classes = 0;
 };
 
-/// Collective. Throws DataError or UsageError on all ranks alike if something is absent, or --train and --val mismatch.
+/// Collective. Throws the same DataError or UsageError on all ranks if data is missing, or --train and --val mismatch.
 [[nodiscard]] ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr<Communicator>& comm);
 
 }  // namespace mn::jobs

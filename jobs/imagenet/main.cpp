@@ -17,8 +17,8 @@ using mn::jobs::ImagenetData;
 using mn::jobs::ImagenetOptions;
 using mn::models::Classifier;
 
-/// The mean over the samples of the classifier's loss, auxiliary classifiers' included. `target` holds labels, or each
-/// class's probability.
+/// Mean loss over the samples, with the weighted losses of auxiliary classifiers. `target` holds labels, or the
+/// probability of each class.
 torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tensor& target, double smoothing) {
   const auto how = torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(smoothing);
   torch::Tensor loss = torch::nn::functional::cross_entropy(heads.front().to(torch::kFloat), target, how);
@@ -29,8 +29,8 @@ torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tens
   return loss;
 }
 
-/// The logits of each head. A last step may leave a rank with one image. Batch normalization cannot train on one value
-/// of a channel, so the mirror image then goes through the network too. It counts nowhere else.
+/// The logits of each head. The last step may leave a rank with one image, and batch normalization cannot train on one
+/// value of a channel: then the mirror image passes through the network, too, and its logits are dropped.
 std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& images, std::int64_t min_size_alone) {
   if (images.size(0) > 1 || images.size(3) >= min_size_alone) return model.forward_heads(images);
   auto heads = model.forward_heads(torch::cat({images, images.flip(3)}));
@@ -38,8 +38,8 @@ std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& imag
   return heads;
 }
 
-/// Forward pass and loss of a minibatch. Counts what was right in `accuracy`, and lists samples in `log` unless it is
-/// null.
+/// Forward pass and loss of a minibatch. Counts correct predictions in `accuracy`, and lists samples in `log` unless it
+/// is null.
 mn::ComputeLoss make_loss(const ImagenetOptions& options, const std::shared_ptr<Classifier>& model,
                           mn::jobs::TrainAccuracy& accuracy, mn::jobs::SampleLog* log) {
   return [&options, &accuracy, model, log, alone = mn::models::min_image_size_alone(options.arch)](
@@ -61,7 +61,7 @@ void evaluate(Classifier& model, const mn::Batch& batch, mn::Summary& report) {
   report.add("accuracy_top5", counts[1], weight);
 }
 
-/// How often it validates and reports.
+/// Period of validations and reports.
 mn::Interval report_period(const ImagenetOptions& options) {
   const auto usual = options.test ? mn::Interval(10, "iteration") : mn::Interval(1, "epoch");
   return mn::app::report_period(options, usual);

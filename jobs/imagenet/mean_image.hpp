@@ -13,7 +13,8 @@ struct MeanImage {
   std::vector<float> values;  ///< (3, side, side), 0 … 255
 };
 
-/// A .npy file of float32 (3, side, side). Throws DataError that begins with `source`, to be thrown on all ranks alike.
+/// Parses a .npy file of float32 (3, side, side). Throws DataError that begins with `source`; every rank parses the
+/// same bytes.
 [[nodiscard]] MeanImage parse_mean_image(std::string_view bytes, const std::string& source);
 
 }  // namespace mn::jobs

@@ -1,4 +1,4 @@
-/// What jobs/imagenet reports beside the loss.
+/// Metrics of jobs/imagenet beside the loss.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace mn::jobs {
 
-/// The label of each sample: of a mixed one, the label with the larger share.
+/// The label of each sample; for a mixed sample, the label with the larger share.
 [[nodiscard]] at::Tensor labels_of(const at::Tensor& target);
 
-/// For each sample whether its label is the best, and whether it is among the best five: (2,), sums as float32 on the
-/// device of the logits.
+/// (2,) float32 on the device of the logits: the number of samples whose label has the best logit, and the number whose
+/// label is among the best five.
 [[nodiscard]] at::Tensor count_correct(const at::Tensor& logits, const at::Tensor& target);
 
-/// Reports main/accuracy and main/accuracy_top5 over all ranks' samples since the last report (after a resume: since
-/// then). The counts stay on the device in between, so that no step waits for them.
+/// Reports main/accuracy and main/accuracy_top5 over all ranks' samples since the last report or resume. The counts
+/// stay on the device between reports, so that no step waits for the device.
 class TrainAccuracy final : public Extension {
  public:
   explicit TrainAccuracy(Interval period) : period_(period) {}
@@ -38,8 +38,9 @@ class TrainAccuracy final : public Extension {
   std::int64_t samples_ = 0;
 };
 
-/// Reports, since the last report and of the rank with the most: data_wait, seconds that training waited for data;
-/// corrupt, samples replaced over all ranks in the epoch; on a GPU gpu_memory_gib, the peak so far.
+/// Reports data_wait, the seconds that training waited for data since the last report, on the rank with the longest
+/// wait; corrupt, the samples replaced over all ranks in the epoch; and on GPUs gpu_memory_gib, the largest peak so
+/// far.
 class ResourceReport final : public Extension {
  public:
   ResourceReport(std::shared_ptr<const DataLoader> loader, Interval period)
@@ -57,8 +58,8 @@ class ResourceReport final : public Extension {
   double waited_s_ = 0;
 };
 
-/// Ends training once the ranks together have replaced more than `most` damaged samples in an epoch. Collective, so not
-/// after every iteration.
+/// Ends training once the ranks together have replaced more than `most` damaged samples in an epoch. The check is
+/// collective, so it does not run in every iteration.
 class CorruptLimit final : public Extension {
  public:
   CorruptLimit(std::shared_ptr<const DataLoader> loader, std::int64_t most) : loader_(std::move(loader)), most_(most) {}

@@ -21,8 +21,8 @@ void declare_data(Options& options, ImagenetOptions& given) {
               app::kMaxSamples);
   app::add_loaderjob(options, given.loaderjob);
   options.add("max-corrupt", given.max_corrupt,
-              "damaged samples of an epoch, over all ranks, that others may replace before training stops", 0);
-  options.add_flag("log-samples", given.log_samples, "each rank writes which samples it trained on to DIR/samples");
+              "damaged samples of an epoch, over all ranks, that may be replaced; one more stops training", 0);
+  options.add_flag("log-samples", given.log_samples, "each rank writes the numbers of its samples to DIR/samples");
   options.add("image-size", given.image_size, "height and width of the network's input", 1, 4096);
   options.add("min-crop", given.min_crop, "least part of an image's area that a random crop takes", 0.0001, 1);
   options.add("interpolation", given.interpolation, "NAME", "how images are resized: bilinear or bicubic",
@@ -40,7 +40,7 @@ void declare_augmentation(Options& options, ImagenetOptions& given) {
               "random changes of brightness, contrast, saturation and hue, say 0.4,0.4,0.4,0.1; H is at most 0.5");
   options.add("random-erasing", given.random_erasing, "probability that a random part of a training image is erased", 0,
               1);
-  options.add("mixup", given.mixup, "mix pairs of images and of labels, by shares from Beta(X, X); 0: do not", 0,
+  options.add("mixup", given.mixup, "mix pairs of images and of labels, by shares from Beta(X, X); 0: no mixing", 0,
               kMaxAlpha);
   options.add(
       "cutmix", given.cutmix,
@@ -48,7 +48,7 @@ void declare_augmentation(Options& options, ImagenetOptions& given) {
       kMaxAlpha);
 }
 
-/// The numbers of a list with commas, exactly `count`; `form` says what they are.
+/// Parses a list of exactly `count` numbers with commas; `form` describes the list in the error.
 std::vector<double> parse_numbers(const std::string& option, const std::string& text, std::size_t count,
                                   const std::string& form) {
   std::vector<double> numbers;
@@ -64,7 +64,7 @@ std::vector<double> parse_numbers(const std::string& option, const std::string& 
 }
 
 void declare_training(Options& options, ImagenetOptions& given) {
-  options.add_flag("test", given.test, "validate and log every 10 iterations: for trying things out");
+  options.add_flag("test", given.test, "validate and log every 10 iterations, for a trial");
   options.add("label-smoothing", given.label_smoothing, "part of the target spread over all classes", 0, 0.999);
 }
 

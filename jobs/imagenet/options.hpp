@@ -41,16 +41,16 @@ struct ImagenetOptions : app::CommonOptions {
   double label_smoothing = 0;
 };
 
-/// Declares those that are not common to all jobs, with their check; the values in `given` are the defaults.
+/// Declares the options of this job and their checks; the values in `given` are the defaults.
 void declare_options(Options& options, ImagenetOptions& given);
 
-/// What --randaugment, --color-jitter and --random-erasing ask for. Throws UsageError.
+/// The augmentation of --randaugment, --color-jitter and --random-erasing. Throws UsageError for wrong values.
 [[nodiscard]] data::AugmentOptions augment_options(const ImagenetOptions& given);
 
 /// Throws UsageError if options contradict each other.
 void check_options(const ImagenetOptions& given);
 
-/// The learning rate of an update of 256 samples: --lr, or what suits the network and the optimizer.
+/// The learning rate of an update of 256 samples: --lr, or the default for the network and the optimizer.
 [[nodiscard]] double base_rate(const ImagenetOptions& given);
 
 }  // namespace mn::jobs

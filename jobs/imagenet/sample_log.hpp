@@ -1,4 +1,4 @@
-/// Which samples each rank has trained on.
+/// A log of the samples of each rank's training.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace mn::jobs {
 
-/// Writes OUT/samples/from-ITERATION-rank-RANK.txt, one file for each start of the job and each rank: after an
-/// iteration a line with its number, its epoch (from 0) and this rank's samples, as numbers in the dataset. Of a run
-/// that was killed, the lines after the iteration from which the next one resumes do not count.
+/// Writes OUT/samples/from-ITERATION-rank-RANK.txt, one file for each start of the job and each rank. Each iteration
+/// adds a line with its number, its epoch (from 0) and the indices of this rank's samples in the dataset. If a run was
+/// killed, lines after the iteration from which the next run resumes do not count.
 class SampleLog final : public Extension {
  public:
-  /// The samples of the iteration under way.
+  /// Notes the samples of the current iteration.
   void add(const Batch& batch) { samples_ = batch.indices; }
 
   [[nodiscard]] std::string name() const override { return "SampleLog"; }
-  /// Before a validation, which a signal may interrupt: a resumed run does not know the samples any more.
+  /// Runs before validations: if a signal interrupts a validation, the resumed run no longer knows the samples.
   [[nodiscard]] int priority() const override { return kPriorityWriter + 1; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;

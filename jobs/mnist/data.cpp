@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kPixels = 28 * 28;
 constexpr std::int64_t kClasses = 10;
 
-/// The file under its own name or with .gz; empty if there is neither.
+/// The path of `name` or `name`.gz in `folder`; empty if neither exists.
 fs::path idx_file(const fs::path& folder, const std::string& name) {
   for (const char* suffix : {"", ".gz"}) {
     const fs::path path = folder / (name + suffix);
@@ -37,7 +37,7 @@ std::shared_ptr<Dataset> read_part(const fs::path& folder, const std::string& pa
   return read_idx_dataset(images, labels);
 }
 
-/// True: IDX files; false: shards. Throws unless it is one of them.
+/// True for a folder with IDX files, false for a folder with shards. Throws DataError for any other folder.
 bool holds_idx_files(const fs::path& folder) {
   if (!fs::is_directory(folder)) throw DataError("--data: there is no folder " + folder.string());
   if (fs::is_directory(folder / "train") && fs::is_directory(folder / "val")) return false;
@@ -65,7 +65,7 @@ MnistData open_mnist(const std::string& path, const app::CommonOptions& common,
                      const std::shared_ptr<Communicator>& comm) {
   std::shared_ptr<Dataset> train;
   std::shared_ptr<Dataset> val;
-  // Folders are looked at on one rank only: a thousand ranks would ask the file system the same.
+  // Only rank 0 looks at folders: a thousand ranks would send the file system the same requests.
   on_root<DataError>(
       *comm,
       [&] {

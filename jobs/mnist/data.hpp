@@ -1,4 +1,4 @@
-/// Where jobs/mnist finds its samples.
+/// The samples of jobs/mnist.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ struct MnistData {
 };
 
 /// Collective. `path` is a folder with the shards train/ and val/, or with MNIST's four IDX files, which rank 0 reads
-/// and sends out; empty: open_dataset finds the shards "mnist/train" and "mnist/val".
-/// Throws DataError on all ranks alike if something is absent or damaged.
+/// and scatters. If `path` is empty, open_dataset() looks up the shards "mnist/train" and "mnist/val". Throws the same
+/// DataError on all ranks if data is missing or damaged.
 [[nodiscard]] MnistData open_mnist(const std::string& path, const app::CommonOptions& common,
                                    const std::shared_ptr<Communicator>& comm);
 
