@@ -1,4 +1,4 @@
-/// All that a job of one's own needs: `#include <mn/app/app.hpp>`, link mn::mn. A job gives model, loss, samples and
+/// Everything for a job of your own: `#include <mn/app/app.hpp>`, link mn::mn. A job provides model, loss, samples and
 /// its own options; run_training() does the rest.
 #pragma once
 

@@ -65,7 +65,7 @@ std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part, 
                                        const Communicator& comm, LoaderOptions how) {
   how.batchsize = common.batchsize;
   how.device = comm.device();
-  // Steps in stored order would take each rank from shard to shard; evaluation needs no common order.
+  // By part: steps in stored order would take each rank from shard to shard, and evaluation needs no common order.
   how.by_part = how.by_part || !how.shuffle.value_or(part->options().shuffle);
   return std::make_shared<DataLoader>(part, std::move(how));
 }

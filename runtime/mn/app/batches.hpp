@@ -1,4 +1,4 @@
-/// Minibatches as --batchsize, --seed and --device want them.
+/// Minibatches by the options --batchsize, --seed, --device and --stage.
 #pragma once
 
 #include <cstdint>
@@ -14,43 +14,44 @@
 
 namespace mn::app {
 
-/// Collective: samples to train on, reshuffled each epoch. They lie in tensors, the same on every rank. `how` may
-/// say how an epoch ends (drop_last, even_last); all else is the options'.
+/// Collective: minibatches for training, reshuffled each epoch, of samples in tensors that are equal on every rank.
+/// `how` may set the end of an epoch (drop_last, even_last); the options decide everything else.
 [[nodiscard]] std::shared_ptr<Iterator> train_batches(TensorDataset samples, const CommonOptions& common,
                                                       const std::shared_ptr<Communicator>& comm,
                                                       TensorLoaderOptions how = {});
-/// Collective: samples to validate, in order; everything else as train_batches().
+/// Collective: minibatches for validation, in the order of the samples; see train_batches() for tensors.
 [[nodiscard]] std::shared_ptr<Iterator> validation_batches(TensorDataset samples, const CommonOptions& common,
                                                            const std::shared_ptr<Communicator>& comm,
                                                            TensorLoaderOptions how = {});
 
-/// Collective: shards to train on, reshuffled each epoch. `name` is their folder, or the name of a dataset, which
-/// open_dataset() looks for: "flowers/train" in $MN_DATA, then in data. `how` may add a transform, workers, drop_last,
-/// …; batch size and device are the options'. Throws the same DataError or UsageError on every rank if there are no
-/// such shards, or fewer samples than ranks.
+/// Collective: minibatches for training from shards, reshuffled each epoch. `name` is the folder of the shards, or the
+/// name of a dataset, which open_dataset() looks up: "flowers/train" in $MN_DATA, then in data. `how` may add a
+/// transform, workers, drop_last, …; batch size and device come from the options. Throws the same DataError or
+/// UsageError on every rank if there are no such shards, or fewer samples than ranks.
 [[nodiscard]] std::shared_ptr<DataLoader> train_batches(const std::string& name, const CommonOptions& common,
                                                         const std::shared_ptr<Communicator>& comm,
                                                         LoaderOptions how = {});
-/// Collective: shards to validate on, each rank its own part in order (LoaderOptions::by_part); everything else
-/// as train_batches().
+/// Collective: minibatches for validation from shards; each rank reads its own part in order (LoaderOptions::by_part).
+/// See train_batches() for shards.
 [[nodiscard]] std::shared_ptr<DataLoader> validation_batches(const std::string& name, const CommonOptions& common,
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});
 
-/// Collective: samples to train on, reshuffled each epoch, from a dataset that every rank has (make_dataset(), a
-/// class of one's own). `how` as above. Throws the same error on every rank if the ranks' datasets differ, or have
-/// fewer samples than ranks.
+/// Collective: minibatches for training, reshuffled each epoch, from a dataset that every rank has (make_dataset(), or
+/// your own class). `how` may add a transform, workers, drop_last, … Throws the same error on every rank if the ranks'
+/// datasets differ, or have fewer samples than ranks.
 [[nodiscard]] std::shared_ptr<DataLoader> train_batches(std::shared_ptr<const Dataset> dataset,
                                                         const CommonOptions& common,
                                                         const std::shared_ptr<Communicator>& comm,
                                                         LoaderOptions how = {});
-/// Collective: samples to validate on, in order; everything else as train_batches().
+/// Collective: minibatches for validation, in order, from a dataset that every rank has; see train_batches().
 [[nodiscard]] std::shared_ptr<DataLoader> validation_batches(std::shared_ptr<const Dataset> dataset,
                                                              const CommonOptions& common,
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});
 
-/// This rank's part of a dataset, shuffled or by part, as it was scattered. `how` as above.
+/// Minibatches of this rank's part of a scattered dataset, shuffled if it was scattered for training, else by part.
+/// `how` may add a transform, workers, drop_last, …
 [[nodiscard]] std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part,
                                                      const CommonOptions& common, const Communicator& comm,
                                                      LoaderOptions how = {});
@@ -62,8 +63,8 @@ void add_loaderjob(Options& options, std::int64_t& loaderjob);
   return loaderjob > 0 ? std::optional(static_cast<int>(loaderjob)) : std::nullopt;
 }
 
-/// Collective: scatter_dataset(), in a random order of --seed if it is for training. Throws UsageError on all ranks
-/// alike unless there is a sample for each rank; `what` is what the user calls the dataset.
+/// Collective: scatter_dataset(), for training in a random order by --seed. Throws the same UsageError on every rank
+/// unless there is a sample for each rank; `what` names the dataset in that error.
 [[nodiscard]] std::shared_ptr<SubDataset> scatter_samples(const std::string& what,
                                                           const std::shared_ptr<Dataset>& dataset, bool for_training,
                                                           const CommonOptions& common,

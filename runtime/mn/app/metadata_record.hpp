@@ -1,4 +1,4 @@
-/// Checkpoints keep what Training::metadata says of the network.
+/// Training::metadata in checkpoints.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace mn::app {
 
-/// load_metadata() finds it in a checkpoint.
+/// Keeps the metadata of the network in checkpoints, where load_metadata() reads it.
 class MetadataRecord final : public Extension {
  public:
   explicit MetadataRecord(const Metadata& metadata) : metadata_(metadata) {}
@@ -18,7 +18,7 @@ class MetadataRecord final : public Extension {
   [[nodiscard]] std::string name() const override { return kModelMetadata; }
   [[nodiscard]] Interval trigger() const override { return never(); }
   [[nodiscard]] nlohmann::json state() const override;
-  /// Throws DataError if the checkpoint says something else of the network.
+  /// Throws DataError if the checkpoint has other metadata.
   void load_state(const nlohmann::json& state) override;
 
  private:

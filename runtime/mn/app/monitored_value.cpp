@@ -18,14 +18,15 @@ namespace {
 constexpr const char* kTraining = "main/";
 constexpr const char* kValidation = "validation/main/";
 
-/// Not each minibatch need have a metric, so that a name which is far from all others is right, perhaps.
+/// Rejects a `monitor` that is nearly one of `names`. Another missing name may still come: a minibatch may lack a
+/// metric.
 void check_known(const std::string& monitor, const std::vector<std::string>& names) {
   if (std::ranges::find(names, monitor) != names.end()) return;
   const std::string text = "--monitor " + monitor + ": no such value is reported; there are " + join(names);
   if (const auto near = extensions::misspelled(monitor, names))
     throw UsageError(text + "; did you mean " + *near + "?");
   if (!monitor.starts_with(kTraining) && !monitor.starts_with(kValidation)) throw UsageError(text);
-  log_info(text + " in the first minibatch");  // shown by rank 0 alone
+  log_info(text + " in the first minibatch");  // only rank 0 shows it
 }
 
 }  // namespace
@@ -35,7 +36,7 @@ void check_validated_value(const CommonOptions& common, Evaluator& evaluator, It
   const NamedTensors random = random_state(comm.device());
   nlohmann::json own = nlohmann::json::array();
   for (const auto& [name, value] : evaluator.evaluate_local().mean()) own.push_back(kValidation + name);
-  // As if it had not been: with --monitor a training sees the same samples and random numbers as without.
+  // Undo the evaluation: a training must see the same samples and random numbers with and without --monitor.
   iterator.load_state(state);
   set_random_state(random, comm.device());
   std::set<std::string> names;

@@ -1,4 +1,4 @@
-/// A misspelled --monitor ends a job at its start.
+/// Ends a job with a misspelled --monitor at its start.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,16 @@
 
 namespace mn::app {
 
-/// Collective. Throws the same UsageError on every rank if --monitor names a value that `evaluator`, one of this rank's
-/// minibatches alone, does not report. Its iterator and the random numbers are as before.
+/// Collective. Throws the same UsageError on every rank if `evaluator`, which evaluates one minibatch of this rank,
+/// does not report the value of --monitor. Restores `iterator`, the evaluator's, and the random numbers.
 void check_validated_value(const CommonOptions& common, Evaluator& evaluator, Iterator& iterator, Communicator& comm);
 
-/// Throws it after the first iteration if the loss function, which may also be what validates, reports no such value.
+/// Throws the same UsageError on every rank after the first iteration if the loss function does not report the value of
+/// --monitor.
 class MonitoredValue final : public Extension {
  public:
-  /// `monitor` is --monitor; `validates`: what is reported as "main/NAME" is validated as "validation/main/NAME".
+  /// `monitor` is --monitor; `validates`: the loss function also validates, so that each reported "main/NAME" has a
+  /// "validation/main/NAME".
   MonitoredValue(std::string monitor, bool validates) : monitor_(std::move(monitor)), validates_(validates) {}
 
   [[nodiscard]] std::string name() const override { return "MonitoredValue"; }

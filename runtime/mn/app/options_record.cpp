@@ -14,6 +14,7 @@
 namespace mn::app {
 namespace {
 
+/// Options of one run, which a resumed run may change without notice.
 constexpr std::array<std::string_view, 6> kOfThisRun = {"out",          "resume",     "stage",
                                                         "stage-budget", "stage-rate", "device"};
 
@@ -26,7 +27,7 @@ OptionsRecord::OptionsRecord(const Options& options) : ini_(options.ini()) {
     if (line.starts_with('#') || equals == std::string::npos) continue;
     const std::string name = line.substr(0, equals);
     if (std::ranges::find(kOfThisRun, name) != kOfThisRun.end()) continue;
-    const std::string earlier = options_.contains(name) ? options_[name].get<std::string>() + ", " : "";  // of a list
+    const std::string earlier = options_.contains(name) ? options_[name].get<std::string>() + ", " : "";  // a list
     options_[name] = earlier + line.substr(equals + 3);
   }
 }

@@ -1,4 +1,4 @@
-/// OUT/config.ini; and a resumed training says in which options it differs from the one that wrote the checkpoint.
+/// OUT/config.ini, and the options in checkpoints.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@
 
 namespace mn::app {
 
-/// Keeps the options in checkpoints, but for those that say where a run reads and writes.
+/// Keeps the options in checkpoints, except options about folders and devices of a run. A resumed training logs the
+/// options that differ from the checkpoint's.
 class OptionsRecord final : public Extension {
  public:
   explicit OptionsRecord(const Options& options);
 
-  /// Rank 0 writes OUT/config.ini. Where it can't, it warns, and tries again at the end of training.
+  /// Rank 0 writes OUT/config.ini. A failed write is a warning, and is retried at the end of training.
   void write(const Trainer& trainer);
 
   [[nodiscard]] std::string name() const override { return "OptionsRecord"; }

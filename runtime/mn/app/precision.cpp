@@ -14,7 +14,7 @@ void set_precision(const std::string& precision) {
 void set_deterministic(bool on) {
   at::globalContext().setDeterministicAlgorithms(on, false);
   at::globalContext().setDeterministicCuDNN(on);
-  at::globalContext().setBenchmarkCuDNN(!on);  // it picks kernels by their times, which differ from run to run
+  at::globalContext().setBenchmarkCuDNN(!on);  // selects kernels by their times, which differ from run to run
 }
 
 std::optional<c10::ScalarType> autocast_type(const std::string& precision) {

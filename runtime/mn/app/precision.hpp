@@ -1,4 +1,4 @@
-/// How exactly a job computes: --precision and --deterministic.
+/// --precision and --deterministic.
 #pragma once
 
 #include <optional>
@@ -9,18 +9,19 @@
 
 namespace mn::app {
 
+/// The values of --precision.
 [[nodiscard]] std::vector<std::string> precision_names();
 
-/// For the whole process. "fp32": float32 throughout. "tf32": matrix products may round their inputs to TF32 where the
-/// hardware has it. "bf16", "fp16": as fp32, but
-/// AutocastScope runs matrix products and convolutions in bfloat16 or float16.
+/// Sets the precision of float32 operations in this process. "tf32": matrix products may round their inputs to TF32, if
+/// the hardware has it. "fp32", "bf16", "fp16": no such rounding; with "bf16" and "fp16" an AutocastScope runs matrix
+/// products and convolutions in bfloat16 or float16.
 void set_precision(const std::string& precision);
 
-/// Whether a run has the same bits as another: libtorch's deterministic algorithms, an error where an operation has
-/// none. Else cuDNN tries its algorithms at the first step of each shape, and takes the fastest.
+/// on: libtorch uses deterministic algorithms, so that runs have equal bits; an operation without such an algorithm is
+/// an error. off: at the first step of each shape cuDNN tries its algorithms and selects the fastest.
 void set_deterministic(bool on);
 
-/// What an AutocastScope of this precision takes.
+/// The type for an AutocastScope with this precision; no value for "fp32" and "tf32".
 [[nodiscard]] std::optional<c10::ScalarType> autocast_type(const std::string& precision);
 
 }  // namespace mn::app

@@ -42,7 +42,7 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
                           .limit = options.iterations,
                           .epochs = options.epoch};
   Schedule schedule = make_schedule(options, rate, size);
-  // Lowers what the schedule gives: a warmup still counts.
+  // Plateau lowers the rates of a schedule, so a warm-up still applies.
   if (options.schedule == "plateau") {
     const ext::PlateauOptions how{.factor = options.plateau_factor, .patience = options.plateau_patience};
     const auto& plateau = trainer.extend(std::make_unique<ext::Plateau>(monitor_of(options, log), how));
@@ -59,7 +59,7 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
   if (options.keep_best) trainer.extend(std::make_unique<ext::BestSnapshot>(monitor_of(options, log), keep));
   if (options.checkpoint_every != "none") {
     const bool continuous = options.checkpoint_every == kContinuousCheckpoints;
-    // Continuous: it looks at each iteration whether the save before has ended.
+    // A continuous Snapshot checks in each iteration whether the previous save has ended.
     const Interval each(1, IntervalUnit::kIteration);
     trainer.extend(std::make_unique<ext::Snapshot>(keep, continuous),
                    {.trigger = continuous ? each : Interval::parse(options.checkpoint_every)});
@@ -70,7 +70,7 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
 std::string options_as_markdown(const Trainer& trainer) {
   std::string text;
   std::ifstream file(trainer.is_root() ? trainer.out() / "config.ini" : "");
-  for (std::string line; std::getline(file, line);) text += "    " + line + "\n";  // four blanks: as it is
+  for (std::string line; std::getline(file, line);) text += "    " + line + "\n";  // four blanks: verbatim
   return text;
 }
 
@@ -98,10 +98,10 @@ ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, 
   if (evaluator) {
     validated = &trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator)), {.trigger = validation});
   }
-  // What follows reads its reports, and holds it by reference: the trainer owns both.
+  // The extensions below read the log and hold it by reference; the trainer owns all of them.
   auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = period});
-  const Interval always(1, IntervalUnit::kIteration);  // acts where there is a new report
-  if (validated != nullptr) {                          // what is monitored is of the weights that --best keeps
+  const Interval always(1, IntervalUnit::kIteration);  // for extensions that act on a new report
+  if (validated != nullptr) {  // each validation has its own report, so that --best saves the validated weights
     trainer.extend("report of the validation", always,
                    [&log, validated, seen = std::int64_t{0}](Trainer& each) mutable {
                      if (std::exchange(seen, validated->runs()) != validated->runs()) log.run(each);
@@ -124,12 +124,12 @@ ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, 
 }
 
 void write_report(const Trainer& trainer) {
-  std::error_code none;  // the file is not there if training ended before the first report
+  std::error_code none;  // there is no log if training ended before the first report
   if (!trainer.is_root() || !std::filesystem::exists(trainer.out() / "log", none)) return;
   try {
     write_file(trainer.out() / "report.html", make_report({std::filesystem::proximate(trainer.out())}));
   } catch (const std::exception& error) {
-    // The training has succeeded: a page that could not be made does not change that.
+    // The training has succeeded, so a missing page is only a warning.
     log_warning(std::string("no report.html: ") + error.what());
   }
 }

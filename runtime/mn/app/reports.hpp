@@ -1,4 +1,4 @@
-/// What every training job writes and prints.
+/// Reports, validations and checkpoints of every training job.
 #pragma once
 
 #include <memory>
@@ -13,20 +13,20 @@
 
 namespace mn::app {
 
-/// How often a job reports, beside the end of training: `usual`, unless --one-batch is given.
+/// Period of a job's reports: `usual`, but each iteration with --one-batch.
 [[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual);
 
-/// Minibatches of a validation, for create_evaluator(): 0, all, unless --one-batch is given.
+/// Number of minibatches of a validation, for create_evaluator(): 0 (all), but 1 with --one-batch.
 [[nodiscard]] inline std::int64_t validation_minibatches(const CommonOptions& options) {
   return options.one_batch ? 1 : 0;
 }
 
-/// How often a job validates: by --val-every, else with each report.
+/// Period of a job's validations: --val-every, or by default `report`, the period of reports.
 [[nodiscard]] Interval validation_period(const CommonOptions& options, Interval report);
 
-/// Adds the extensions of every job: the learning rate over time, averaged weights, graph, evaluation, log, table, plot,
-/// run record, progress bar, profile, early stop and checkpoints. Returns the averaged weights, or null without --ema;
-/// the trainer owns them.
+/// Adds the extensions of every job: the learning rate over time, averaged weights, graph, evaluation, log, table,
+/// plot, run record, progress bar, profile, early stop and checkpoints. Returns the averaged weights, or null without
+/// --ema; the trainer owns them.
 ///
 /// The log runs at `period`. So does `evaluator`, which may be null, unless --val-every gives it another period and a
 /// report after each validation. The schedule changes the rate that the optimizer was made with. Table and plot show
@@ -35,7 +35,7 @@ extensions::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& op
                                        std::unique_ptr<Evaluator> evaluator, Interval period,
                                        const std::string& metric = "accuracy");
 
-/// Rank 0 writes OUT/report.html, as mnreport does; where it can't, it warns.
+/// Rank 0 writes OUT/report.html, as mnreport does. A failed write is a warning.
 void write_report(const Trainer& trainer);
 
 }  // namespace mn::app

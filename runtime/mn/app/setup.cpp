@@ -76,7 +76,7 @@ void add_training_options(Options& options, CommonOptions& common) {
                    "one update, one minibatch of validation, then the end: a test run, which writes to DIR/one-batch");
 }
 
-/// Which options have an effect with which others.
+/// Options that have an effect only beside other options.
 std::vector<Options::Condition> conditions_of(const CommonOptions& common) {
   const auto stages = [&common] { return !common.stage.empty(); };
   const auto monitors = [&common] { return uses_monitor(common); };
@@ -100,8 +100,8 @@ std::vector<Options::Condition> conditions_of(const CommonOptions& common) {
            "with --one-batch, which is no part of a training"}};
 }
 
-/// Where ranks write their last calls when the job ends badly, unless MN_CALLS says otherwise. Removes what an earlier
-/// job wrote there.
+/// Sets the folder in which ranks write their last calls when the job ends badly, unless MN_CALLS names another one.
+/// Removes the files of an earlier job.
 void record_calls_in(const std::filesystem::path& folder, const Communicator& comm) {
   if (environment("MN_CALLS")) return;
   if (comm.rank() == 0) {
@@ -111,7 +111,7 @@ void record_calls_in(const std::filesystem::path& folder, const Communicator& co
   set_calls_folder(folder.string());
 }
 
-/// A trial leaves a training in --out as it is.
+/// --out, or its subfolder for --one-batch: a trial must not change a training in --out.
 std::filesystem::path output_folder(const CommonOptions& common) {
   const std::filesystem::path out = common.out;
   return common.one_batch ? out / "one-batch" : out;
@@ -157,7 +157,7 @@ Better monitored_direction(const CommonOptions& common) {
   extensions::check_monitored(common.monitor);
   if (common.monitor_better == "lower") return Better::kLower;
   if (common.monitor_better == "higher") return Better::kHigher;
-  // A guess by the words of the name, unless the option says it.
+  // Without the option, the words of the name decide.
   if (const auto known = better_of(common.monitor)) return *known;
   throw UsageError("--monitor " + common.monitor +
                    ": its name does not say whether lower or higher values are better: correct it, or give "
@@ -208,7 +208,7 @@ bool parse_options(Options& options, int argc, const char* const* argv, int rank
 }
 
 std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
-  // What options say is checked before anything that takes long, or that one rank would do without the others.
+  // Check all options first: before long work, and before any call that a rank with wrong options would miss.
   const bool named = common.checkpoint_every == "none" || common.checkpoint_every == kContinuousCheckpoints;
   if (!named) (void)Interval::parse(common.checkpoint_every);
   if (!common.val_every.empty()) (void)Interval::parse(common.val_every);
@@ -221,7 +221,8 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   if (common.device == "cuda" && comm->device().type != DeviceType::kCuda) {
     throw UsageError("--device cuda: there is no GPU in reach of the ranks");
   }
-  const bool found_none = common.device == "auto" && environment("MN_DEVICE");  // create_communicator says it otherwise
+  // Without MN_DEVICE, create_communicator() logs that there is no GPU.
+  const bool found_none = common.device == "auto" && environment("MN_DEVICE");
   if (found_none && comm->device().type == DeviceType::kCpu && comm->rank() == 0) {
     log_info("no GPU in reach: training on the CPU");
   }
@@ -231,7 +232,7 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
                                             : HangAction::kAbort);
   set_precision(common.precision);
   set_deterministic(common.deterministic);
-  // Ranks draw different dropout masks; the weights of rank 0, which are broadcast, are those of one process.
+  // Each rank draws other dropout masks. The initial weights are rank 0's, so they equal those of a single process.
   seed_random(static_cast<std::uint64_t>(common.seed + comm->rank()), comm->device());
   return comm;
 }

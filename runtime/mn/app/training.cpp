@@ -56,7 +56,7 @@ void check_training(const CommonOptions& common, const Training& training) {
   }
 }
 
-/// Evaluates this rank's minibatches, or `most` of them if that is not 0.
+/// Evaluates this rank's minibatches, or only `most` of them if `most` is not 0.
 std::unique_ptr<Evaluator> make_local_evaluator(const CommonOptions& common, const Training& training,
                                                 const Communicator& comm, std::int64_t most) {
   auto evaluate_batch = [&common, &training, device = comm.device()](const Batch& batch, Summary& report) {
@@ -75,7 +75,7 @@ std::unique_ptr<Evaluator> make_evaluator(const CommonOptions& common, const Tra
                                      comm);
 }
 
-/// Values of other extensions can't be known before they are reported.
+/// Checks --monitor, unless another extension reports the value: its names are not known before its report.
 void check_monitor(Trainer& trainer, const CommonOptions& common, const Training& training) {
   if (!uses_monitor(common)) return;
   const bool validated = common.monitor.starts_with("validation/");
@@ -87,7 +87,7 @@ void check_monitor(Trainer& trainer, const CommonOptions& common, const Training
   }
 }
 
-/// Statistics differ between ranks, so they are averaged before they are read.
+/// Averages running statistics, which differ between ranks, before validations and checkpoints.
 void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Training& training, Interval period) {
   const auto& also = training.averaged_buffers;
   if (running_statistics(trainer.model()).empty() && also.empty()) return;
@@ -98,7 +98,7 @@ void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Tr
                  {.trigger = Interval::parse(common.checkpoint_every), .name = "AllreducePersistent/snapshot"});
 }
 
-/// Also where the last checkpoint, or the weights, can't be written: that error then comes last.
+/// Trains, then writes weights and report. An error of the last checkpoint or of the weights is thrown at the end.
 int train(Trainer& trainer, const Training& training, extensions::WeightAverage* average) {
   int status = 0;
   std::exception_ptr unsaved;
@@ -116,7 +116,7 @@ int train(Trainer& trainer, const Training& training, extensions::WeightAverage*
       if (!unsaved) unsaved = std::current_exception();
     }
   }
-  write_report(trainer);  // also of a run that was interrupted; after the weights, for which there may be little room
+  write_report(trainer);  // even of an interrupted run; after the weights, which need the room on the disk
   if (unsaved) std::rethrow_exception(unsaved);
   return status;
 }
@@ -142,7 +142,7 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   for (ExtensionToAdd& each : training.extensions) trainer.extend(std::move(each.extension), std::move(each.options));
   check_monitor(trainer, common, training);
   extensions::WeightAverage* average = add_reports(trainer, common, std::move(evaluator), period, training.metric);
-  // Once all extensions are there: it loads their states.
+  // After all extensions are added, because resume() loads their states.
   if (!common.resume.empty() && !common.one_batch) trainer.resume(common.resume);
 
   if (comm->rank() == 0) print_banner(common, training, *comm);

@@ -18,34 +18,34 @@
 
 namespace mn::app {
 
-/// An extension that is to be added to the trainer.
+/// An extension for the trainer, with the options of Trainer::extend().
 struct ExtensionToAdd {
   std::unique_ptr<Extension> extension;  ///< not null
   ExtendOptions options = {};            ///< for Trainer::extend()
 };
 
-/// What a job trains, on what. Its model, its minibatches and its loss suffice.
+/// Model, minibatches and loss of a job; all other members are optional.
 struct Training {
   std::shared_ptr<torch::nn::Module> model;           ///< on the CPU; it goes to the device of --device
   std::shared_ptr<Iterator> train = {};               ///< minibatches, as train_batches() makes them
   std::shared_ptr<Iterator> validation = {};          ///< null: no validation
   ComputeLoss loss = {};                              ///< runs with the autocast of --precision
-  EvaluateBatch evaluate = {};                        ///< likewise; empty: `loss`, with the metrics that it reports
+  EvaluateBatch evaluate = {};                        ///< runs with the same autocast; empty: `loss` and its metrics
   double rate = 0;                                    ///< learning rate; 0: --lr, or one that suits the optimizer
-  Interval report_every = {1, IntervalUnit::kEpoch};  ///< when it validates and reports
-  std::string metric = "accuracy";              ///< what table and plot show beside the loss, if `loss` reports it
-  std::vector<std::string> banner = {};         ///< lines of the job's own
-  std::vector<ExtensionToAdd> extensions = {};  ///< see extend()
-  /// Names of buffers that are averaged over the ranks beside running statistics; see average_buffers().
+  Interval report_every = {1, IntervalUnit::kEpoch};  ///< period of validations and reports
+  std::string metric = "accuracy";                    ///< metric of `loss` that table and plot show beside the loss
+  std::vector<std::string> banner = {};               ///< the job's own lines above the table
+  std::vector<ExtensionToAdd> extensions = {};        ///< see extend()
+  /// Names of buffers to average over the ranks in addition to running statistics; see average_buffers().
   std::vector<std::string> averaged_buffers = {};
-  /// What OUT/model.safetensors and checkpoints say beside weights, such as the network's form: load_metadata() returns
-  /// it. A checkpoint that says something else is not resumed.
+  /// Facts about the network, such as its sizes, for OUT/model.safetensors and checkpoints; load_metadata() returns
+  /// them. A checkpoint with other metadata is not resumed.
   Metadata metadata = {};
-  /// Runs instead of training if given, with the model on its device and --initmodel loaded; collective if it likes.
-  /// Its result is the exit status.
+  /// If not empty, runs in place of training, on every rank, with the model on its device and --initmodel loaded.
+  /// Returns the exit status.
   std::function<int()> instead = {};
 
-  /// Adds an extension of the job's own to the trainer to be, and returns it: it lives as long as `loss` is called.
+  /// Adds an extension of the job's own to the future trainer. Returns the extension, which `loss` may use.
   template <class E>
   E& extend(std::unique_ptr<E> extension, ExtendOptions options = {}) {
     E& added = *extension;
@@ -54,15 +54,15 @@ struct Training {
   }
 };
 
-/// Makes the parts of a training once the options are known. Collective. The random numbers of libtorch are seeded with
-/// --seed and the rank, and rank 0's parameters go to all ranks.
+/// Makes the parts of a training once the options are known. Collective. libtorch's random numbers are seeded with
+/// --seed and the rank; rank 0's parameters are broadcast later.
 using Build = std::function<Training(const std::shared_ptr<Communicator>& comm)>;
 
-/// main() for training programs: declares the common options beside those that `options` has, parses them, starts the
-/// job as run_job() does, calls `build`, and trains, with everything that the options ask for: weights to begin with,
-/// resume, reports, checkpoints, early stop, … Running statistics of the model (batch normalization's) are averaged
-/// over the ranks before they are validated or saved. Returns the exit status: 0, kExitRequeue after a checkpoint that
-/// a signal asked for, or run_job()'s for an exception.
+/// main() of training programs: adds the common options to `options`, parses the command line, starts the job as
+/// run_job() does, calls `build`, and trains as the options say: initial weights, resume, reports, checkpoints, early
+/// stop, … The model's running statistics (batch normalization) are averaged over the ranks before each validation and
+/// save. Returns the exit status: 0, kExitRequeue after a checkpoint at a signal, or run_job()'s status of an
+/// exception.
 ///
 ///   int main(int argc, char** argv) {
 ///     mn::app::CommonOptions common;

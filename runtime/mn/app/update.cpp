@@ -19,11 +19,11 @@ namespace {
 using torch::optim::OptimizerParamGroup;
 
 bool starts_at_zero(const UpdateOptions& update) {
-  // A rate for one small minibatch says little about the first steps of a large one with LARS or LAMB.
+  // The rate of a small minibatch is no safe start for a large minibatch with LARS or LAMB.
   return update.lr_samples == 0 || update.optimizer == "lars" || update.optimizer == "lamb";
 }
 
-/// Two groups, of which the second is not decayed; one if all are alike.
+/// A group with weight decay and a group without, or one group if all parameters are treated alike.
 template <class TorchOptions>
 std::vector<OptimizerParamGroup> groups_of(std::vector<at::Tensor> parameters, const TorchOptions& options,
                                            bool decay_all) {
@@ -47,7 +47,7 @@ TorchOptions adam_options(const UpdateOptions& update, double rate) {
   return TorchOptions(rate).betas({update.beta1, update.beta2}).weight_decay(update.weight_decay);
 }
 
-/// Which options have an effect with which optimizers and schedules.
+/// Options that have an effect only with some optimizers and schedules.
 std::vector<Options::Condition> conditions_of(const UpdateOptions& update) {
   const auto any_of = [](const std::string& chosen, std::vector<std::string> names) {
     return [&chosen, names = std::move(names)] { return std::ranges::find(names, chosen) != names.end(); };

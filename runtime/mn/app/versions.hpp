@@ -1,12 +1,12 @@
-/// What a job was compiled against and what it runs with.
+/// The versions of a job's libraries, compiled and at run time.
 #pragma once
 
 #include <string>
 
 namespace mn::app {
 
-/// A table for --version: torch, CUDA, NCCL, MPI, PMIx and HDF5, compiled and at run time; "none" where a library is
-/// not used or not found. CUDA, NCCL and PMIx are looked for with dlopen, so this links none of them.
+/// A table for --version: torch, CUDA, NCCL, MPI, PMIx and HDF5, compiled and at run time; "none" for a library that is
+/// not used or not found. CUDA, NCCL and PMIx are looked up with dlopen, so that mn::app links none of the three.
 [[nodiscard]] std::string version_table();
 
 }  // namespace mn::app
