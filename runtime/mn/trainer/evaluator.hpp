@@ -19,7 +19,8 @@ namespace mn {
 
 class Communicator;
 
-/// Adds the metrics of a minibatch to `report`, each a mean with its weight: the samples of the minibatch, or its tokens.
+/// Adds the metrics of a minibatch to `report`, each a mean with its weight: the samples of the minibatch, or its
+/// tokens.
 using EvaluateBatch = std::function<void(const Batch& batch, Summary& report)>;
 
 /// Evaluates on one rank. If a function for each minibatch is not enough, derive from this class and pass the object to

@@ -17,8 +17,9 @@ class Communicator;
 
 /// Collective, one reduction: sets the model's running statistics (buffers named running_mean and running_var) to the
 /// statistics of all ranks' samples together; the variance includes the differences between the ranks' means. Buffers
-/// named in `also`, as in model.named_buffers(), become their mean over ranks. All remaining buffers (codebooks, queues,
-/// the vectors of a spectral norm) stay each rank's own. Throws ArgumentError for a name without a floating-point buffer.
+/// named in `also`, as in model.named_buffers(), become their mean over ranks. All remaining buffers (codebooks,
+/// queues, the vectors of a spectral norm) stay each rank's own. Throws ArgumentError for a name without a
+/// floating-point buffer.
 void average_buffers(torch::nn::Module& model, Communicator& comm, const std::vector<std::string>& also = {});
 
 namespace extensions {

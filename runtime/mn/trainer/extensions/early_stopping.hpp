@@ -9,9 +9,9 @@
 
 namespace mn::extensions {
 
-/// Stops training, on all ranks in the same iteration, after `patience` reports in a row without a better value than the
-/// best so far (ChainerMN's MultiNodeEarlyStoppingTrigger). Looks for a new report in every iteration. Reports without
-/// the monitored value do not count, nor does the report at the end of training.
+/// Stops training, on all ranks in the same iteration, after `patience` reports in a row without a better value than
+/// the best so far (ChainerMN's MultiNodeEarlyStoppingTrigger). Looks for a new report in every iteration. Reports
+/// without the monitored value do not count, nor does the report at the end of training.
 class EarlyStopping final : public Extension {
  public:
   /// Throws UsageError unless patience ≥ 1.

@@ -14,7 +14,8 @@ namespace mn::extensions {
 class EventFile {
  public:
   /// The file is events.out.tfevents.TIME.HOST.PID in `folder`; the first write makes the folder. TensorBoard drops
-  /// events of step `first_step` and later in older files of the folder, which belong to the run that this run continues.
+  /// events of step `first_step` and later in older files of the folder, which belong to the run that this run
+  /// continues.
   EventFile(const std::filesystem::path& folder, std::int64_t first_step);
 
   /// Adds a point of the curve `tag`.

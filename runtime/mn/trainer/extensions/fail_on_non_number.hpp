@@ -11,8 +11,8 @@
 namespace mn::extensions {
 
 /// Chainer's FailOnNonNumber: throws the same DataError on every rank if `value` is NaN or infinite in the newest entry
-/// of the log. Looks for a new entry in every iteration; a snapshot before a validation of that iteration may already be
-/// written.
+/// of the log. Looks for a new entry in every iteration; a snapshot before a validation of that iteration may already
+/// be written.
 ///
 /// A loss ("main/loss") on the CPU is read in its step: the rank with a loss that is not finite throws before the ranks
 /// reduce gradients. On a GPU the error at the report names the rank and the iteration of the first such loss. Losses

@@ -2,14 +2,14 @@
 ///
 ///   "[" settled rows │ last rows "\n]\n"
 ///
-/// Rank 0 holds the list. A write replaces the text after the settled rows, so its cost does not depend on the length of
-/// the file.
+/// Rank 0 holds the list. A write replaces the text after the settled rows, so its cost does not depend on the length
+/// of the file.
 /// (1) A reader finds a whole list at any time, even after the process was killed or a write failed.
 /// (2) The next write contains the rows of a failed write.
 /// (3) The size of state() does not depend on the length of the list: state() has the length and the checksum of the
 ///     settled rows, which are in the file, and the text of the last row and of rows that could not be written.
-/// (4) If the file is lost, belongs to another run, or cannot be read by load(), it does not begin with the settled rows.
-///     A line then says so, the list starts again from an empty one, and the old file is renamed to PATH.lost.
+/// (4) If the file is lost, belongs to another run, or cannot be read by load(), it does not begin with the settled
+///     rows. A line then says so, the list starts again from an empty one, and the old file is renamed to PATH.lost.
 #pragma once
 
 #include <cstddef>

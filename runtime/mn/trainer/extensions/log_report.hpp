@@ -15,11 +15,11 @@ namespace mn::extensions {
 
 class ListFile;
 
-/// Each entry holds epoch, iteration, elapsed_time (seconds), lr (with several optimizers the first one's, and "lr/NAME"
-/// of each further optimizer) and Trainer::take_observation(): images_per_second, bytes_per_step, the means of metrics
-/// ("main/loss", …) and the values of evaluators ("validation/main/loss", …). Values that extensions report in the same
-/// iteration belong to the entry, before or after the log runs. Means are over all ranks; a value that is not finite is
-/// null.
+/// Each entry holds epoch, iteration, elapsed_time (seconds), lr (with several optimizers the first one's, and
+/// "lr/NAME" of each further optimizer) and Trainer::take_observation(): images_per_second, bytes_per_step, the means
+/// of metrics ("main/loss", …) and the values of evaluators ("validation/main/loss", …). Values that extensions report
+/// in the same iteration belong to the entry, before or after the log runs. Means are over all ranks; a value that is
+/// not finite is null.
 ///
 /// Runs once an epoch by default, and at the end of training; a second call in an iteration does nothing. Rank 0
 /// appends to the file, which readers find whole at any time. A failed write is a warning, and the next write contains

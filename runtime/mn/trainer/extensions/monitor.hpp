@@ -31,13 +31,13 @@ class Monitor {
   /// Throws UsageError if check_monitored() does.
   Monitor(const LogReport& log, std::string value, Better better);
 
-  /// The owning extension calls begin() in Extension::initialize(); entries that the extension has already read are then
-  /// not new.
+  /// The owning extension calls begin() in Extension::initialize(); entries that the extension has already read are
+  /// then not new.
   void begin(const Extension& reader, const Trainer& trainer);
   /// Reads the newest entry of the log: true if its value is better than all earlier values; NaN is never better.
-  /// Returns no value if there is no new entry or the entry lacks the value, because evaluations and their metrics may be
-  /// rarer than reports; rank 0 logs a missing metric once. If the name is nearly the name of a reported value, throws
-  /// UsageError that lists the log's values.
+  /// Returns no value if there is no new entry or the entry lacks the value, because evaluations and their metrics may
+  /// be rarer than reports; rank 0 logs a missing metric once. If the name is nearly the name of a reported value,
+  /// throws UsageError that lists the log's values.
   [[nodiscard]] std::optional<bool> improved();
   /// Whether the log has an entry that improved() has not read.
   [[nodiscard]] bool has_report() const { return log_.count() != read_; }

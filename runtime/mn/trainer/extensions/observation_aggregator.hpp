@@ -19,9 +19,9 @@ using RankValues = std::vector<std::vector<double>>;
 class ObservationAggregator final : public Extension {
  public:
   /// `key` is "main/loss", or "main/NAME" for a metric NAME of the loss function; the result is reported as
-  /// `aggregated_key`. Throws ArgumentError if `aggregated_key` is empty or equals `key`, or if `aggregate` is empty. An
-  /// error in `aggregate` becomes the same ArgumentError on every rank. The first run throws ArgumentError if `key` is
-  /// nearly the name of a reported value, and logs any other `key` that no minibatch has reported.
+  /// `aggregated_key`. Throws ArgumentError if `aggregated_key` is empty or equals `key`, or if `aggregate` is empty.
+  /// An error in `aggregate` becomes the same ArgumentError on every rank. The first run throws ArgumentError if `key`
+  /// is nearly the name of a reported value, and logs any other `key` that no minibatch has reported.
   ObservationAggregator(std::string key, std::string aggregated_key,
                         std::function<double(const RankValues& values)> aggregate);
 

@@ -24,8 +24,8 @@ using PlotPanel = std::pair<std::string, std::vector<std::string>>;
 /// gnuplot still draws the previous one. Without gnuplot there is one warning and no plot.
 class PlotReport final : public Extension {
  public:
-  /// `log` belongs to the same trainer and must outlive this extension; `x` is a value of the log, `program` the name of
-  /// gnuplot.
+  /// `log` belongs to the same trainer and must outlive this extension; `x` is a value of the log, `program` the name
+  /// of gnuplot.
   explicit PlotReport(const LogReport& log,
                       std::vector<PlotPanel> panels = {{"loss", {"main/loss", "validation/main/loss"}},
                                                        {"accuracy", {"main/accuracy", "validation/main/accuracy"}}},

@@ -9,9 +9,9 @@
 
 namespace mn::extensions {
 
-/// Runs an Evaluator once an epoch by default, and at the end of training. Reports its metrics as "validation/main/NAME";
-/// another name of the extension replaces "validation". If a signal or the time limit asks for the end, the validation
-/// ends between two minibatches, without a report; a resumed training validates first.
+/// Runs an Evaluator once an epoch by default, and at the end of training. Reports its metrics as
+/// "validation/main/NAME"; another name of the extension replaces "validation". If a signal or the time limit asks for
+/// the end, the validation ends between two minibatches, without a report; a resumed training validates first.
 class Validation final : public Extension {
  public:
   /// `evaluator` must return the same metrics on all ranks, as create_multi_node_evaluator() ensures. Throws
