@@ -1,6 +1,8 @@
 #include <mn/trainer/extension_list.hpp>
 
 #include <algorithm>
+#include <cassert>
+#include <functional>
 #include <utility>
 
 #include <mn/core/activity.hpp>
@@ -54,6 +56,7 @@ void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOption
   const auto after =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.priority < priority; });
   entries_.insert(after, {name, std::move(extension), trigger, priority, 0, 0, false});
+  assert(std::ranges::is_sorted(entries_, std::greater<>(), &Entry::priority));
 }
 
 void ExtensionList::save(nlohmann::json& about, std::int64_t iteration) const {
@@ -217,6 +220,7 @@ void ExtensionList::set_due(std::span<const std::int64_t> flags) {
   for (Entry& entry : entries_) {
     if (entry.trigger.unit == IntervalUnit::kSecond) entry.due = flags[next++] != 0;
   }
+  assert(next == flags.size());
 }
 
 bool ExtensionList::fires(Entry& entry, const Progress& progress) {

@@ -1,6 +1,7 @@
 #include <mn/trainer/extensions/list_file.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -43,8 +44,14 @@ std::string beginning_of(const std::filesystem::path& path, std::uint64_t bytes,
 ListFile::ListFile(std::filesystem::path path) : path_(std::move(path)), source_(path_) {}
 
 void ListFile::add(const json& row) { rows_.push_back(text_of(row)); }
-void ListFile::change_last(const json& row) { rows_.back() = text_of(row); }
-void ListFile::remove_last() { rows_.pop_back(); }
+void ListFile::change_last(const json& row) {
+  assert(!rows_.empty());  // the last row is never settled
+  rows_.back() = text_of(row);
+}
+void ListFile::remove_last() {
+  assert(!rows_.empty());
+  rows_.pop_back();
+}
 
 std::string ListFile::end() const {
   std::string text;
@@ -97,6 +104,7 @@ void ListFile::begin_anew(const std::string& why) {
 }
 
 json ListFile::state(std::size_t left_out) const {
+  assert(left_out <= rows_.size());
   return {{"bytes", settled_bytes_},
           {"crc32c", settled_crc_},
           {"rows", std::vector(rows_.begin(), rows_.end() - static_cast<std::ptrdiff_t>(left_out))}};

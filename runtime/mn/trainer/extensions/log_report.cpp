@@ -1,6 +1,7 @@
 #include <mn/trainer/extensions/log_report.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <filesystem>
 #include <utility>
@@ -110,6 +111,7 @@ void LogReport::add(Trainer& trainer) {
   if (entries_.size() == kEntries) entries_.erase(entries_.begin());
   entries_.push_back(std::move(entry));
   ++count_;
+  assert(entries_.size() <= kEntries && static_cast<std::int64_t>(entries_.size()) <= count_);
   if (!file_) return;
   file_->add(entries_.back());
   try_to_write(has_failed_, [this] { file_->write(); });

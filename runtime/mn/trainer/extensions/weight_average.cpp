@@ -1,6 +1,7 @@
 #include <mn/trainer/extensions/weight_average.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 #include <set>
 #include <utility>
@@ -94,6 +95,7 @@ NamedTensors WeightAverage::tensors() const {
 }
 
 void WeightAverage::swap() {
+  assert(parameters_.size() == averages_.size());
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor weights = parameters_[i].detach().clone();
