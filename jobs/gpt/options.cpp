@@ -14,15 +14,15 @@ void declare_options(Options& options, GptSettings& given) {
   options.add("layers", given.network.layers, "layers of attention and perceptron", 1, 1000);
   options.add("heads", given.network.heads, "heads of each attention", 1, 1000);
   options.add("width", given.network.width, "width of the embeddings, a multiple of the heads", 1, 1 << 20);
-  options.add("dropout", given.network.dropout, "part of the activations that training leaves out", 0, 0.99);
+  options.add("dropout", given.network.dropout, "part of the activations that training drops", 0, 0.99);
   options.add_flag("recompute", given.recompute,
                    "keep no activations of the layers: less memory, a third more computing");
   options.add("report-every", given.report_every, "updates between two reports", 1);
   options.add("generate", given.generate, "TEXT", "continue TEXT with the weights of --initmodel, and train nothing");
-  options.add("length", given.sampling.length, "tokens that --generate makes", 1, 1 << 30);
+  options.add("length", given.sampling.length, "number of tokens that --generate adds", 1, 1 << 30);
   options.add("temperature", given.sampling.temperature,
               "temperature of --generate: below 1 likely tokens become likelier; 0: always the likeliest", 0, 100);
-  options.add("top-k", given.sampling.top_k, "likeliest tokens that --generate draws from; 0: from all", 0);
+  options.add("top-k", given.sampling.top_k, "number of likeliest tokens from which --generate draws; 0: all", 0);
   options.add_check([&given, &options] {
     given.generates = options.is_given("generate");
     const bool has_file = !given.initmodel.empty() || !given.evaluate.empty();  // the file has the sizes

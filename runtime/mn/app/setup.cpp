@@ -29,25 +29,24 @@ void add_communication_options(Options& options, CommonOptions& common) {
               "reduce gradients while backward computes; auto: between nodes and on GPUs", {"auto", "on", "off"});
   options.set_bare("overlap", "on");
   options.add_flag("double-buffering", common.double_buffering,
-                   "reduce the gradients of one step while the next computes, which makes updates one step stale");
-  options.add("compress", common.compress, "NAME", "what travels of gradients: none, fp16, bf16, topk or powersgd",
-              compression_names());
+                   "reduce the gradients of one step while the next step computes; updates are one step stale");
+  options.add("compress", common.compress, "NAME",
+              "compression of gradients between ranks: none, fp16, bf16, topk or powersgd", compression_names());
   options.add("compress-density", common.compress_density, "part of each gradient that topk sends");
   options.add("compress-rank", common.compress_rank, "rank of the matrices that powersgd sends");
-  options.add("local-steps", common.local_steps,
-              "updates that each rank makes by itself before all take the mean of their parameters; 1: gradients are "
-              "averaged at each step");
-  options.add("outer-momentum", common.outer_momentum, "momentum of the means that --local-steps takes");
+  options.add(
+      "local-steps", common.local_steps,
+      "updates of each rank by itself between two averages of the parameters; 1: gradients are averaged in each "
+      "step");
+  options.add("outer-momentum", common.outer_momentum, "momentum of the averages of --local-steps");
   options.add("check-parameters", common.check_parameters,
-              "updates between two comparisons of the ranks' parameters, which must be the same; 0: never", 0);
+              "updates between two comparisons of the ranks' parameters, which must be equal; 0: never", 0);
   options.add(
       "hang", common.hang, "abort|report|off",
-      "what follows where a rank makes no progress: a report of where each rank is and the end, the report alone, "
-      "or nothing",
+      "action when a rank makes no progress: report where each rank is and end the job, only report, or do nothing",
       {"abort", "report", "off"});
-  options.add_flag(
-      "cuda-graph", common.cuda_graph,
-      "record what an update does on the GPU, and launch it as a whole: faster where minibatches are small");
+  options.add_flag("cuda-graph", common.cuda_graph,
+                   "record the GPU work of an update, and launch it as a whole: faster with small minibatches");
   options.add_flag("profile", common.profile,
                    "write DIR/profile.jsonl and DIR/trace.json: computing, waiting and bytes of each step and rank");
   options.add_flag("tensorboard", common.tensorboard, "write DIR/tensorboard: the log and the options for TensorBoard");
@@ -57,20 +56,20 @@ void add_training_options(Options& options, CommonOptions& common) {
   options.add("accumulate", common.accumulate,
               "minibatches of an update, whose gradients are summed before the ranks reduce them once", 1);
   options.add("clip-norm", common.clip_norm,
-              "largest norm of all gradients together, over which they are scaled; 0: none", 0);
+              "largest norm of all gradients together; larger gradients are scaled down; 0: no clipping", 0);
   options.add("ema", common.ema,
-              "decay of an average of the weights over updates (0.999, say), which is validated and saved; 0: none", 0,
-              0.999999);
-  options.add("monitor", common.monitor, "VALUE", "value of the log by which --best, --early-stop and plateau judge");
+              "decay of averaged weights, such as 0.999, which are validated and saved; 0: no averaging", 0, 0.999999);
+  options.add("monitor", common.monitor, "VALUE", "value of the log for --best, --early-stop and --schedule plateau");
   options.add("monitor-better", common.monitor_better, "auto|lower|higher",
-              "which of its values are better; auto: by its name, such as loss, accuracy, IoU",
+              "whether lower or higher values are better; auto: by the name, such as loss, accuracy, IoU",
               {"auto", "lower", "higher"});
   options.add_flag("best", common.keep_best,
                    "keep the checkpoint of the best report; DIR/snapshot_best is a link to it");
-  options.add("early-stop", common.early_stop, "end after so many reports without a better value; 0: never", 0);
-  options.add("initmodel", common.initmodel, "FILE", "begin with these weights: model.safetensors, or a checkpoint's");
+  options.add("early-stop", common.early_stop,
+              "reports in a row without a better value after which training ends; 0: never", 0);
+  options.add("initmodel", common.initmodel, "FILE", "initial weights: model.safetensors, or a checkpoint");
   options.add_flag("initmodel-partial", common.initmodel_partial,
-                   "take those weights of --initmodel whose names and shapes are the model's, and name the others");
+                   "load the weights of --initmodel whose names and shapes match the model's, and list the others");
   options.add("evaluate", common.evaluate, "FILE", "only validate the weights of a checkpoint or of model.safetensors");
   options.add_flag("one-batch", common.one_batch,
                    "one update, one minibatch of validation, then the end: a test run, which writes to DIR/one-batch");
@@ -168,19 +167,17 @@ void add_common_options(Options& options, CommonOptions& common) {
   options.add("batchsize", common.batchsize, "samples of a minibatch on each rank", 1, kMaxSamples);
   options.add("epoch", common.epoch, "passes over the training data", 1);
   options.add("iterations", common.iterations,
-              "updates after which training ends, if the epochs are not over before; 0: "
-              "no limit",
-              0);
+              "updates after which training ends, if the epochs are not over before; 0: no limit", 0);
   options.add("communicator", common.communicator, "NAME", communicator_help());
-  options.add("device", common.device, "auto|cpu|cuda[:K]", "where each rank computes");
+  options.add("device", common.device, "auto|cpu|cuda[:K]", "device of each rank");
   options.add_alias("gpu", "device", "cuda");
   options.add("stage", common.stage, "DIR",
-              "copy the shards that are read to DIR on each node, such as $TMPDIR, while training goes on");
+              "copy the shards in use to DIR on each node, such as $TMPDIR, beside training");
   options.add("stage-budget", common.stage_budget,
               "GiB of a dataset's copies on each node; 0: all but a tenth of the disk", 0, 1 << 30);
   options.add("stage-rate", common.stage_rate, "MiB a second that each node copies to --stage; 0: no limit", 0,
               1 << 30);
-  options.add("out", common.out, "DIR", "folder for everything that is written");
+  options.add("out", common.out, "DIR", "folder for all output");
   options.add("resume", common.resume, "PATH|auto",
               "resume from a checkpoint; auto: the newest in DIR, if there is one");
   options.set_bare("resume", "auto");
@@ -193,7 +190,7 @@ void add_common_options(Options& options, CommonOptions& common) {
   options.add("keep", common.keep, "checkpoints to keep, the newest; --best keeps the best beside them", 1);
   options.add("val-every", common.val_every, "N[e|i|s]",
               "validate every N epochs, iterations or seconds; empty: with each report");
-  options.add_flag("deterministic", common.deterministic, "the same bits from run to run");
+  options.add_flag("deterministic", common.deterministic, "equal bits in every run");
   add_update_options(options, common);
   add_training_options(options, common);
   add_communication_options(options, common);

@@ -79,26 +79,26 @@ void add_update_options(Options& options, UpdateOptions& update) {
                                        " samples in an update, scaled in proportion to those of all ranks";
   options.add("optimizer", update.optimizer, "NAME", "sgd, adam, adamw, lars or lamb",
               {"sgd", "adam", "adamw", "lars", "lamb"});
-  options.add("lr", update.lr, "learning rate" + scaled + "; 0: one that suits the optimizer and the network", 0);
+  options.add("lr", update.lr, "learning rate" + scaled + "; 0: the default of the optimizer and the network", 0);
   options.add("momentum", update.momentum, "momentum of sgd and lars", 0, 1);
   options.add("beta1", update.beta1, "decay of the first moment of adam, adamw and lamb", 0, 1);
   options.add("beta2", update.beta2, "decay of the second moment of adam, adamw and lamb", 0, 1);
   options.add("weight-decay", update.weight_decay,
               update.decay_all ? "weight decay of all parameters"
-                               : "weight decay, of all weights but biases and normalizations",
+                               : "weight decay of all weights except biases and normalizations",
               0);
   options.add(
       "schedule", update.schedule, "NAME",
       "learning rate over time: constant, step (a tenth after 1/3, 2/3 and 8/9 of the epochs), cosine, onecycle, "
-      "or plateau (lower when the monitored value gets no better)",
+      "or plateau (lower when the monitored value no longer improves)",
       {"constant", "step", "cosine", "onecycle", "plateau"});
   options.add("warmup", update.warmup, "epochs in which the learning rate rises", 0);
   options.add("warmup-iterations", update.warmup_iterations,
               "updates in which the learning rate rises, in place of --warmup", 0);
   options.add("min-lr", update.min_lr, "learning rate at the end of --schedule cosine", 0);
-  options.add("plateau-factor", update.plateau_factor, "by which --schedule plateau multiplies the learning rate", 0,
-              1);
-  options.add("plateau-patience", update.plateau_patience, "reports without a better value before it does", 1);
+  options.add("plateau-factor", update.plateau_factor, "factor of the learning rate in --schedule plateau", 0, 1);
+  options.add("plateau-patience", update.plateau_patience,
+              "reports without a better value before --schedule plateau lowers the rate", 1);
   options.add_conditions(conditions_of(update));
 }
 
