@@ -1,8 +1,9 @@
 #include "cli/options.hpp"
 
 #include <algorithm>
-#include <span>
 #include <sstream>
+
+#include <boost/program_options.hpp>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -14,64 +15,66 @@
 namespace mn::launcher {
 namespace {
 
-/// The values of each row of the option table, by position; no values: the option was not given.
+namespace po = boost::program_options;
+
+bool is_option(const std::string& word) { return word != "--" && word.size() >= 2 && word[0] == '-'; }
+
+[[noreturn]] void unknown_option(const std::string& word) {
+  const std::string name = word.substr(2, word.find('=') - 2);
+  Words names;
+  for (const auto& row : option_table()) names.emplace_back(row.name);
+  const auto near = word.starts_with("--") ? nearest_name(name, names) : std::nullopt;
+  throw UsageError("unknown option " + word.substr(0, word.find('=')) +
+                   (near ? "; did you mean --" + *near + "?" : "; mnlaunch --help lists all"));
+}
+
+/// Number of words before PROGRAM: the program's own options follow its name. Throws UsageError for an unknown option.
+std::size_t count_options(const Words& words) {
+  std::size_t count = 0;
+  for (; count < words.size() && is_option(words[count]); ++count) {
+    const std::string& word = words[count];
+    if (word == "-h") continue;
+    const std::size_t equals = word.find('=');
+    const OptionRow* row = word.starts_with("--") ? find_option(word.substr(2, equals - 2)) : nullptr;
+    if (row == nullptr) unknown_option(word);
+    if (!row->is_flag() && equals == std::string::npos) ++count;  // its value
+  }
+  return std::min(count, words.size());
+}
+
+/// The values of each row of the option table; a flag's values are empty texts.
 class OptionValues {
  public:
   /// Takes the options from the beginning of `words`. Throws UsageError.
-  explicit OptionValues(std::span<const std::string> words) : values_(option_table().size()) {
-    while (count_ < words.size() && is_option(words[count_])) take(words);
+  explicit OptionValues(const Words& words) : count_(count_options(words)) {
+    po::options_description known;
+    for (const auto& row : option_table()) {
+      const std::string names = std::string(row.name) == "help" ? "help,h" : row.name;
+      auto* values = po::value<Words>()->composing();  // an option may be given more than once
+      known.add_options()(names.c_str(), row.is_flag() ? values->zero_tokens() : values, "");
+    }
+    try {
+      using namespace po::command_line_style;
+      const Words options(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(count_));
+      po::store(po::command_line_parser(options).options(known).style(unix_style & ~allow_guessing).run(), map_);
+    } catch (const po::error& error) {
+      throw UsageError(error.what());
+    }
   }
 
-  /// Number of words before PROGRAM: the program's own options follow its name.
   [[nodiscard]] std::size_t word_count() const noexcept { return count_; }
-  [[nodiscard]] bool has(std::string_view name) const {
-    return !values_[static_cast<std::size_t>(find_option(name) - option_table().data())].empty();
-  }
+  [[nodiscard]] bool has(const std::string& name) const { return map_.count(name) != 0; }
   [[nodiscard]] Options options() const {
     Options options;
-    for (std::size_t i = 0; i < values_.size(); ++i) {
-      const OptionRow& row = option_table()[i];
-      if (!values_[i].empty()) row.apply(options, row, values_[i]);
+    for (const auto& row : option_table()) {
+      if (has(row.name)) row.apply(options, row, row.is_flag() ? Words{""} : map_[row.name].as<Words>());
     }
     return options;
   }
 
  private:
-  static bool is_option(const std::string& word) { return word != "--" && word.size() >= 2 && word[0] == '-'; }
-
-  void take(std::span<const std::string> words) {
-    const std::string word = words[count_] == "-h" ? "--help" : words[count_];
-    const std::size_t equals = word.find('=');
-    const OptionRow* row = word.starts_with("--") ? find_option(word.substr(2, equals - 2)) : nullptr;
-    if (row == nullptr) unknown_option(word);
-    ++count_;
-    const bool has_value = equals != std::string::npos;
-    if (row->is_flag() && has_value) throw UsageError(std::string("--") + row->name + " takes no value");
-    std::string value = has_value ? word.substr(equals + 1) : "";
-    if (!row->is_flag() && !has_value) {
-      // A known option in the place of the value means that the value was forgotten.
-      const bool is_there = count_ < words.size() && !(is_option(words[count_]) && is_known(words[count_]));
-      if (!is_there) throw UsageError(std::string("--") + row->name + " has no value: give " + row->value);
-      value = words[count_++];
-    }
-    values_[static_cast<std::size_t>(row - option_table().data())].push_back(std::move(value));
-  }
-
-  static bool is_known(const std::string& word) {
-    return word == "-h" || (word.starts_with("--") && find_option(word.substr(2, word.find('=') - 2)) != nullptr);
-  }
-
-  [[noreturn]] static void unknown_option(const std::string& word) {
-    const std::string name = word.substr(2, word.find('=') - 2);
-    Words names;
-    for (const auto& row : option_table()) names.emplace_back(row.name);
-    const auto near = word.starts_with("--") ? nearest_name(name, names) : std::nullopt;
-    throw UsageError("unknown option " + word.substr(0, word.find('=')) +
-                     (near ? "; did you mean --" + *near + "?" : "; mnlaunch --help lists all"));
-  }
-
-  std::vector<Words> values_;
-  std::size_t count_ = 0;
+  std::size_t count_;
+  po::variables_map map_;
 };
 
 /// Throws UsageError that names the preset if a word is wrong.
