@@ -1,7 +1,8 @@
-#include <mn/comm/device/pack.hpp>
+#include <mn/comm/nccl/nccl.hpp>
 
 #include <cassert>
-#include <mn/comm/nccl/nccl.hpp>
+
+#include <mn/comm/device/pack.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {

@@ -1,3 +1,5 @@
+#include <mn/comm/nccl/nccl.hpp>
+
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -9,7 +11,6 @@
 #include <mn/comm/device/device_conflict.hpp>
 #include <mn/comm/mpi/mpi.hpp>
 #include <mn/comm/mpi/progress.hpp>
-#include <mn/comm/nccl/nccl.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>

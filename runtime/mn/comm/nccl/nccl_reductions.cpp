@@ -1,5 +1,6 @@
-#include <mn/comm/device/pack.hpp>
 #include <mn/comm/nccl/nccl_reductions.hpp>
+
+#include <mn/comm/device/pack.hpp>
 
 namespace mn {
 

@@ -1,10 +1,11 @@
+#include <mn/comm/nccl/nccl.hpp>
+
 #include <thread>
 #include <utility>
 
 #include <mn/comm/calls/call_limits.hpp>
 #include <mn/comm/device/cuda_check.hpp>
 #include <mn/comm/mpi/progress.hpp>
-#include <mn/comm/nccl/nccl.hpp>
 #include <mn/core/error.hpp>
 
 namespace mn {
