@@ -158,7 +158,7 @@ TEST(TrainerTest, AnExtensionsStateMayBeCollective) {
 TEST(TrainerTest, AnExtensionsStateComesBackAsItWas) {
   class Kept final : public Extension {
    public:
-    std::string name() const override { return "kept"; }
+    std::string name() const override { return "kept\xff"; }
     nlohmann::json state() const override {
       return {{"best", -INFINITY}, {"last", NAN}, {"random", "\xff\xfe\x01"}, {"seen", 3}};
     }

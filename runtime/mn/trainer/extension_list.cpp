@@ -44,7 +44,7 @@ class ExtensionList::Running {
 };
 
 void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOptions& options) {
-  const std::string name = options.name.empty() ? extension->name() : options.name;
+  const std::string name = utf8_text(options.name.empty() ? extension->name() : options.name);  // a key in JSON
   const int priority = options.priority.value_or(extension->priority());
   const Interval trigger = options.trigger.value_or(extension->trigger());
   for (const Entry& entry : entries_) {
