@@ -12,8 +12,8 @@ std::string name_of(const Peer& peer, const Group& group, const Roster& roster) 
     return "rank " + std::to_string(roster.ranks_here.at(static_cast<std::size_t>(peer.id))) + " on host " +
            group.hosts[static_cast<std::size_t>(group.node)];
   }
-  const int above = group.is_leader() ? kNodeTree.parent_of(group.node) : group.node;
-  const int node = peer.kind == Peer::Kind::kChild ? peer.id : above;
+  const bool is_below = peer.kind == Peer::Kind::kChild;
+  const int node = is_below ? peer.id : group.is_leader() ? kNodeTree.parent_of(group.node) : group.node;
   return "the first rank on host " + group.hosts[static_cast<std::size_t>(node)];
 }
 
