@@ -6,6 +6,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
+#include <mn/tensor/factor.hpp>
+
 namespace mn {
 namespace {
 
@@ -62,7 +64,7 @@ void GradientBuffer::scale(double factor) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& grad = parameters_[i].mutable_grad();
     // A sparse gradient may share its values with the graph: not in place.
-    if (grad.defined()) grad = grad.is_sparse() ? grad.mul(factor) : grad.mul_(factor);
+    if (grad.defined()) grad = grad.is_sparse() ? times_factor(grad, factor) : grad.mul_(exact_factor(factor));
   }
   watch_->record();
 }
@@ -89,7 +91,7 @@ void GradientBuffer::forget_ready() {
 void GradientBuffer::weigh_early(std::size_t i, double factor) {
   assert(is_ready(i));
   const at::NoGradGuard no_grad;
-  flat_->view(i).mul_(factor);
+  flat_->view(i).mul_(exact_factor(factor));
   ready_version_[i] = flat_->view(i)._version();
   watch_->record(i);
   weighed_early_ = true;
@@ -98,7 +100,7 @@ void GradientBuffer::weigh_early(std::size_t i, double factor) {
 void GradientBuffer::multiply(double factor) {
   if (!weighed_early_) return flat_->scale(factor);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!is_ready(i)) flat_->view(i).mul_(factor);  // weigh_early() has multiplied the ready gradients
+    if (!is_ready(i)) flat_->view(i).mul_(exact_factor(factor));  // weigh_early() has multiplied the ready gradients
   }
 }
 

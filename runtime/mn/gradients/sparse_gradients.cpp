@@ -14,6 +14,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <mn/core/error.hpp>
+#include <mn/tensor/factor.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -70,7 +71,9 @@ SparseGradients::Gradients SparseGradients::mean(const Own& own, double divisor)
   if (comm_.size() == 1) {  // (4)
     const double factor = own.factor / divisor;
     // Not in place: the gradient may share its values with the graph.
-    for (const auto& [i, gradient] : own.gradients) means[i] = factor == 1 ? gradient : gradient.mul(factor);
+    for (const auto& [i, gradient] : own.gradients) {
+      means[i] = factor == 1 ? gradient : times_factor(gradient, factor);
+    }
     return means;
   }
   if (std::ranges::find(flags_, true) == flags_.end()) return means;

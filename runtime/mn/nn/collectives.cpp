@@ -24,6 +24,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/tensor/factor.hpp>
 #include <mn/tensor/messages.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
@@ -190,7 +191,7 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
       return result;
     }
     variable_list sent;  // in the unit that the ranks agreed on
-    for (const at::Tensor& gradient : gradients) sent.push_back(gradient.mul(*unit));
+    for (const at::Tensor& gradient : gradients) sent.push_back(gradient.mul(exact_factor(*unit)));
     for (const at::Tensor& gradient : run(adjoint, sent, true)) result.push_back(gradient.div(*unit));
     return result;
   }

@@ -14,6 +14,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <mn/core/log.hpp>
+#include <mn/tensor/factor.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -188,14 +189,14 @@ void FlatBuffer::send_only(const std::vector<bool>& parameters) {
 }
 
 void FlatBuffer::scale(double factor) {
-  for (auto& flat : flats_) flat.mul_(factor);
+  for (auto& flat : flats_) flat.mul_(exact_factor(factor));
 }
 
 void FlatBuffer::copy_from(const FlatBuffer& other, std::size_t first, std::size_t count, double factor) {
   const at::NoGradGuard no_grad;
   for (std::size_t m = first; m < first + count; ++m) {
     message_tensors_[m].copy_(other.message_tensors_[m]);
-    if (factor != 1) message_tensors_[m].mul_(factor);
+    if (factor != 1) message_tensors_[m].mul_(exact_factor(factor));
   }
 }
 

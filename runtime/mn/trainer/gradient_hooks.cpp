@@ -21,10 +21,11 @@
 namespace mn {
 namespace {
 
+bool is_narrow(const at::Tensor& tensor) { return tensor.element_size() < 4; }
+
 /// The L2 norm of each tensor, a scalar on its device; float32 for 16-bit tensors, because 16 bits cannot hold the
 /// squares.
 std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors) {
-  const auto is_narrow = [](const at::Tensor& tensor) { return tensor.element_size() < 4; };
   if (std::ranges::none_of(tensors, is_narrow)) return at::_foreach_norm(tensors);
   if (std::ranges::all_of(tensors, is_narrow)) return at::_foreach_norm(tensors, 2, at::kFloat);
   std::vector<at::Tensor> norms;
@@ -51,18 +52,30 @@ at::Tensor global_norm(const std::vector<at::Tensor>& gradients) {
   return at::stack(norms).norm();
 }
 
+/// Multiplies gradients by `rate`, a scalar on their device. For 16-bit gradients the rate stays float32: libtorch
+/// would round it to 16 bits, where a rate of 1e-8 is 0.
+void multiply(const std::vector<at::Tensor>& gradients, const at::Tensor& rate) {
+  std::vector<at::Tensor> wide;
+  for (const at::Tensor& gradient : gradients) {
+    if (!is_narrow(gradient)) {
+      wide.push_back(gradient);
+      continue;
+    }
+    // libtorch computes in float32 only if the rate has as many dimensions as the gradient.
+    const std::vector<std::int64_t> ones(static_cast<std::size_t>(gradient.dim()), 1);
+    gradient.mul_(rate.to(at::kFloat).reshape(ones));
+  }
+  if (!wide.empty()) at::_foreach_mul_(wide, rate);
+}
+
 /// Returns the norm before. If the norm is not finite, gradients do not change. On a GPU the host does not wait.
 at::Tensor clip(const std::vector<at::Tensor>& parameters, double max_norm) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);
   at::Tensor norm = global_norm(gradients);
-  if (norm.is_cpu()) {
-    const double rate = max_norm / norm.item<double>();
-    if (rate < 1 && rate > 0) at::_foreach_mul_(gradients, rate);
-  } else {
-    const at::Tensor rate = max_norm / norm;
-    at::_foreach_mul_(gradients, at::where((rate < 1).logical_and(rate > 0), rate, 1.0));
-  }
+  const at::Tensor rate = max_norm / norm;
+  const at::Tensor clips = (rate < 1).logical_and(rate > 0);
+  if (!norm.is_cpu() || clips.item<bool>()) multiply(gradients, at::where(clips, rate, 1.0));
   return norm;
 }
 
@@ -80,7 +93,8 @@ GradientHook weight_decay(double rate) {
     for (const auto& parameter : parameters) {
       if (!parameter.grad().defined()) continue;
       reject_sparse(parameter, "weight decay");
-      parameter.mutable_grad().add_(parameter, rate);
+      // A wide parameter, because libtorch rounds `rate` to the dtype of both.
+      parameter.mutable_grad().add_(is_narrow(parameter) ? parameter.to(at::kFloat) : parameter, rate);
     }
   };
 }

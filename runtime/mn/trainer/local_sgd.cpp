@@ -8,6 +8,7 @@
 #include <ATen/ops/sub.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <mn/tensor/factor.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 
@@ -106,7 +107,7 @@ void LocalSgd::move_to_mean(double mean_weight) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     // SlowMo: the mean change is the gradient of an outer optimizer with momentum.
     at::Tensor move = change_->view(i);
-    if (!velocity_.empty()) move = velocity_[i].mul_(outer_momentum_).add_(move);
+    if (!velocity_.empty()) move = velocity_[i].mul_(exact_factor(outer_momentum_)).add_(move);
     parameters_[i].copy_(anchor_->view(i).add_(move));
   }
   subtract_squared_means(buffers_, changes_of_buffers());
