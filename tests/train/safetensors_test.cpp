@@ -220,11 +220,12 @@ TEST(SafetensorsTest, WrappersNamesAndOtherFloatsAreAdapted) {
   const auto path = folder.path() / "model.safetensors";
   torch::manual_seed(3);
   const ToyNet net(false);
-  for (const std::string before : {"module.", "_orig_mod.", "module._orig_mod.", ""}) {
+  for (const std::string before : {"module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module.",
+                                   "module._orig_mod.module.", "_fsdp_wrapped_module._orig_mod.module.", ""}) {
     NamedTensors tensors;
     for (const auto& item : net.named_parameters()) {
       std::string name = before + item.key();
-      if (before.empty()) name.insert(name.find('.') + 1, "_orig_mod.");
+      if (before.empty()) name.insert(name.find('.') + 1, "_orig_mod.module.");
       tensors.emplace_back(name, item.value().detach().to(torch::kBFloat16));
     }
     if (world()->rank() == 0) write_file(path, to_safetensors(tensors));

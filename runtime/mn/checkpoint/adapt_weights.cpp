@@ -1,8 +1,10 @@
 #include <mn/checkpoint/adapt_weights.hpp>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -14,19 +16,25 @@ namespace {
 constexpr std::string_view kPrefix = "module.";
 constexpr std::string_view kWrappers[] = {"_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module."};
 
-/// The name without the parts that wrappers of modules add.
-std::string plain_name(std::string name) {
-  while (name.starts_with(kPrefix)) name.erase(0, kPrefix.size());
-  for (const std::string_view part : kWrappers) {
-    for (std::size_t at = name.find(part); at != std::string::npos; at = name.find(part, at)) {
-      if (at == 0 || name[at - 1] == '.') {
-        name.erase(at, part.size());
-      } else {
-        ++at;
-      }
+/// The name without a wrapper's part, wherever a module's name may begin.
+std::string without_part(std::string name, std::string_view part) {
+  for (std::size_t at = name.find(part); at != std::string::npos; at = name.find(part, at)) {
+    if (at == 0 || name[at - 1] == '.') {
+      name.erase(at, part.size());
+    } else {
+      ++at;
     }
   }
   return name;
+}
+
+/// Names without the parts that wrappers of modules add, the likeliest first: a model may itself have a layer "module".
+std::vector<std::string> plain_names(std::string name) {
+  for (const std::string_view part : kWrappers) name = without_part(std::move(name), part);
+  std::vector<std::string> names = {name};
+  while (name.starts_with(kPrefix)) names.push_back(name.erase(0, kPrefix.size()));
+  names.push_back(without_part(name, kPrefix));  // a wrapped layer
+  return names;
 }
 
 }  // namespace
@@ -39,9 +47,10 @@ NamedTensors adapt_weights(NamedTensors tensors, const torch::nn::Module& module
   std::size_t renamed = 0, cast = 0;
   std::string from, to;  // an example of dtypes
   for (auto& [name, tensor] : tensors) {
-    const std::string plain = plain_name(name);
-    if (!own.contains(name) && own.contains(plain) && names.insert(plain).second) {
-      name = plain;
+    const std::vector<std::string> plain = plain_names(name);
+    const auto fitting = std::ranges::find_if(plain, [&](const std::string& each) { return own.contains(each); });
+    if (!own.contains(name) && fitting != plain.end() && names.insert(*fitting).second) {
+      name = *fitting;
       ++renamed;
     }
     const auto found = own.find(name);
