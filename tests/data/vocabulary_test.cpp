@@ -48,6 +48,18 @@ TEST(Vocabulary, AnyBytesComeBack) {
   EXPECT_LT(pairs.encode(kText).size(), kText.size() * 2 / 3);
 }
 
+TEST(Vocabulary, SurrogatesOverlongSequencesAndNumbersBeyondUnicodeAreNotUtf8) {
+  for (const char* bytes :
+       {"\xED\xA0\x80", "\xED\xBF\xBF", "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xC1\xBF"}) {
+    EXPECT_EQ(data::first_character(bytes), -1) << bytes;
+  }
+  for (const std::string bytes :
+       {"\xED\x9F\xBF", "\xEE\x80\x80", "\xE0\xA0\x80", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF", "\xC2\x80"}) {
+    EXPECT_EQ(data::first_character(bytes), static_cast<int>(bytes.size())) << bytes;
+    EXPECT_EQ(data::first_character(bytes.substr(0, 1)), -2) << bytes;
+  }
+}
+
 TEST(Vocabulary, TheEndOfATextIsATokenThatNoTextHas) {
   EXPECT_FALSE(Vocabulary::of_bytes().end_of_text().has_value());
   for (const Vocabulary& plain :

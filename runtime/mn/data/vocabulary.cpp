@@ -65,6 +65,18 @@ std::size_t first_word(std::string_view text) noexcept {
   return gives ? end - 1 : end;
 }
 
+namespace {
+
+/// True unless the two bytes begin an overlong sequence, an encoded surrogate, or a number above U+10FFFF.
+bool may_follow(unsigned char lead, unsigned char second) noexcept {
+  if (lead == 0xE0) return second >= 0xA0;
+  if (lead == 0xED) return second < 0xA0;
+  if (lead == 0xF0) return second >= 0x90;
+  return lead != 0xF4 || second < 0x90;
+}
+
+}  // namespace
+
 int first_character(std::string_view text) noexcept {
   if (text.empty()) return 0;
   const auto lead = static_cast<unsigned char>(text[0]);
@@ -76,7 +88,8 @@ int first_character(std::string_view text) noexcept {
   if (length < 0) return -1;
   for (int i = 1; i < length; ++i) {
     if (static_cast<std::size_t>(i) >= text.size()) return -2;
-    if ((static_cast<unsigned char>(text[static_cast<std::size_t>(i)]) & 0xC0) != 0x80) return -1;
+    const auto byte = static_cast<unsigned char>(text[static_cast<std::size_t>(i)]);
+    if ((byte & 0xC0) != 0x80 || (i == 1 && !may_follow(lead, byte))) return -1;
   }
   return length;
 }
