@@ -27,8 +27,7 @@ template <class T>
 std::int64_t widened(const std::byte* at) {
   T value;
   std::memcpy(&value, at, sizeof value);
-  return std::cmp_greater(value, std::numeric_limits<std::int64_t>::max()) ? std::numeric_limits<std::int64_t>::max()
-                                                                           : static_cast<std::int64_t>(value);
+  return static_cast<std::int64_t>(value);  // a uint64 above int64 is negative
 }
 
 /// An integer of numpy's kind b, i or u.
@@ -92,6 +91,9 @@ class NpySamples final : public SampleSource {
     labels_.read_rows(first, last, stored);
     for (std::size_t at = 0; at < stored.size(); at += item) {
       labels.push_back(integer_at(stored.data() + at, labels_.header()));
+      if (labels_.header().kind != 'u' || labels.back() >= 0) continue;
+      const std::int64_t sample = first + std::ssize(labels) - 1;
+      throw wrong_label(name(), sample, std::to_string(static_cast<std::uint64_t>(labels.back())));
     }
     return labels;
   }

@@ -11,11 +11,15 @@
 
 namespace mn::data {
 
+DataError wrong_label(const std::string& source, std::int64_t sample, const std::string& label) {
+  return DataError(source + ": sample " + std::to_string(sample) + " has label " + label +
+                   "; classes are 0 to 2147483647 (int32): number them");
+}
+
 void check_labels(std::span<const std::int64_t> labels, std::int64_t first, const std::string& source) {
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] >= 0 && std::in_range<std::int32_t>(labels[i])) continue;
-    throw DataError(source + ": sample " + std::to_string(first + static_cast<std::int64_t>(i)) + " has label " +
-                    std::to_string(labels[i]) + "; classes are 0 to 2147483647 (int32): number them");
+    throw wrong_label(source, first + static_cast<std::int64_t>(i), std::to_string(labels[i]));
   }
 }
 

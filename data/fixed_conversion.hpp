@@ -29,6 +29,9 @@ class SampleSource {
   [[nodiscard]] virtual std::string name() const = 0;
 };
 
+/// The error for a label of `source` that can't be a class.
+[[nodiscard]] DataError wrong_label(const std::string& source, std::int64_t sample, const std::string& label);
+
 /// Throws DataError that begins with `source` if a label can't be a class; `first` is the number of the first label's
 /// sample.
 void check_labels(std::span<const std::int64_t> labels, std::int64_t first, const std::string& source);

@@ -22,8 +22,8 @@ ClassRange range_in(const Hdf5Table& table, std::size_t file, std::size_t f) {
     range.least = std::min(range.least, own.least);
     range.most = std::max(range.most, own.most);
     if (own.is_in(kMaxClasses)) continue;
-    throw DataError(table.path(file).string() + ": field " + field.name + " has the value " +
-                    std::to_string(own.outlier()) + ", but classes are 0 to " + std::to_string(kMaxClasses - 1) +
+    throw DataError(table.path(file).string() + ": field " + field.name + " has the value " + own.outlier() +
+                    ", but classes are 0 to " + std::to_string(kMaxClasses - 1) +
                     ": number them, or leave --class-field out");
   }
   return range;

@@ -34,8 +34,7 @@ void judge_classes(const ShardReader& reader, std::size_t field, const FieldSpec
     const ClassRange range = range_of(spec.dtype, values.subspan(at, length));
     at += length;
     if (range.is_in(spec.num_classes)) continue;
-    result.damage.push_back(
-        {reader.path(), i, "its " + spec.name + " " + std::to_string(range.outlier()) + " is not a class"});
+    result.damage.push_back({reader.path(), i, "its " + spec.name + " " + range.outlier() + " is not a class"});
   }
 }
 

@@ -61,7 +61,7 @@ void judge_classes(const Hdf5Reader& reader, const Hdf5Table& table, const Block
   const std::int64_t first = block.number * reader.block_samples(block.field);
   throw DataError(table.path(block.file).string() + ": among samples " + std::to_string(first) + " to " +
                   std::to_string(first + reader.samples_in(block.field, block.number) - 1) + " a " + field.name +
-                  " is " + std::to_string(range.outlier()) + ", which is not a class");
+                  " is " + range.outlier() + ", which is not a class");
 }
 
 }  // namespace

@@ -131,6 +131,18 @@ TEST_F(IndexProblems, NumbersThatCannotBeClassesAreNoClasses) {
               HasSubstr("a.h5: field y has the value 1099511627776, but classes are 0 to 2147483647"));
 }
 
+TEST_F(IndexProblems, UnsignedNumbersAreNamedAsTheyAre) {
+  write(file_, [](hid_t file) {
+    add_dataset(file, "y", H5T_STD_U64LE);
+    const H5 dataset(H5Dopen2(file, "y", H5P_DEFAULT), "y");
+    const std::uint64_t values[8] = {0, ~std::uint64_t{0}};
+    h5_check(H5Dwrite(dataset.get(), H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "y");
+  });
+  const Hdf5Table table = index_files({file_}, {{"y", "/y"}}, folder_.path(), "train");
+  EXPECT_THAT(test::message_of<DataError>([&] { (void)with_classes(table, "y"); }),
+              HasSubstr("has the value 18446744073709551615, but classes are 0 to 2147483647"));
+}
+
 TEST_F(IndexProblems, ChunksThatWereNeverWrittenAreCounted) {
   write(file_, [](hid_t file) {
     add_array(file, "some", 20, {.shape = {}, .chunk = {5}, .written = 7});

@@ -76,8 +76,8 @@ void SampleWriter::set(std::size_t field, const ConstBufferView& values) {
   const data::ClassRange range =
       data::range_of(spec.dtype, {static_cast<const std::byte*>(values.data), values.bytes()});
   if (range.is_in(spec.num_classes)) return;
-  throw ArgumentError("field " + spec.name + " of a sample is " + std::to_string(range.outlier()) +
-                      ", but has the classes 0 to " + std::to_string(spec.num_classes - 1));
+  throw ArgumentError("field " + spec.name + " of a sample is " + range.outlier() + ", but has the classes 0 to " +
+                      std::to_string(spec.num_classes - 1));
 }
 
 void SampleWriter::finish() {

@@ -27,7 +27,7 @@ ClassRange range_as(std::span<const std::byte> bytes) {
   constexpr auto kLargest = std::numeric_limits<std::int64_t>::max();
   // A uint64 beyond int64 is not a valid class either way.
   const auto narrowed = [](T value) { return std::cmp_greater(value, kLargest) ? kLargest : std::int64_t(value); };
-  return {narrowed(least), narrowed(most)};
+  return {narrowed(least), narrowed(most), static_cast<std::uint64_t>(std::max<T>(most, 0))};
 }
 
 }  // namespace
@@ -105,7 +105,7 @@ void check_classes(const RawColumn& column, FieldSpec& field) {
   std::int64_t sample = 0;  // becomes the first wrong sample
   while (data::range_of(field.dtype, column.sample(sample)).is_in(field.num_classes)) ++sample;
   const data::ClassRange own = data::range_of(field.dtype, column.sample(sample));
-  throw ArgumentError("sample " + std::to_string(sample) + " has " + field.name + " " + std::to_string(own.outlier()) +
+  throw ArgumentError("sample " + std::to_string(sample) + " has " + field.name + " " + own.outlier() +
                       ": classes are 0 to " + std::to_string(field.num_classes - 1) +
                       "; a field of num_classes 0 holds any numbers");
 }

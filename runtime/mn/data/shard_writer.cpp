@@ -112,7 +112,7 @@ class ShardWriter::Impl {
       const data::ClassRange range = data::range_of(spec.dtype, bytes);
       const std::int64_t limit = spec.num_classes > 0 ? spec.num_classes : std::int64_t{1} << 31;
       if (!range.is_in(limit)) {
-        throw ArgumentError(spec.name + " " + std::to_string(range.outlier()) + " of sample " + std::to_string(size_) +
+        throw ArgumentError(spec.name + " " + range.outlier() + " of sample " + std::to_string(size_) +
                             " is not in 0 … " + std::to_string(limit - 1));
       }
       most_[f] = std::max(most_[f], range.most);
