@@ -73,10 +73,13 @@ void check_text(const fs::path& file, std::string_view head) {
     const int length = first_character(head.substr(at));
     if (length == -2) return;  // cut off here
     if (length == -1 || head[at] == '\0') {
-      throw DataError(file.string() +
-                          (length == -1 ? " is not UTF-8" : " has a zero byte, as numbers or UTF-16 have,") +
-                          " at byte " + std::to_string(at) +
-                          ": if it is text, convert it, e.g. with `iconv -f LATIN1 -t UTF-8`" + kForce,
+      const char* wide = wide_encoding(head);
+      const bool is_zero = head[at] == '\0';
+      const std::string zeros = std::string(is_zero ? "" : ", but has zero bytes") + ", as numbers or ";
+      throw DataError(file.string() + (is_zero ? " has a zero byte at byte " : " is not UTF-8 at byte ") +
+                          std::to_string(at) + (wide == nullptr ? "" : zeros + wide + " have") +
+                          ": if it is text, convert it, e.g. with `iconv -f " + (wide == nullptr ? "LATIN1" : wide) +
+                          " -t UTF-8`" + kForce,
                       true);
     }
     at += static_cast<std::size_t>(length);

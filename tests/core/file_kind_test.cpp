@@ -26,6 +26,7 @@ TEST(FileKind, IsToldByTheFirstBytes) {
       {"PAR1\x15"sv, "a Parquet file"},
       {"\xFF\xFEh\0i\0"sv, "text in UTF-16"},
       {"\xFF\xFE\0\0h\0\0\0"sv, "text in UTF-32"},
+      {"\0\0\xFE\xFF\0\0\0h"sv, "text in UTF-32"},
       {"\x80\x02\x8A\x0Al"sv, "a Python pickle"},
       {" \n<!DOCTYPE HTML>"sv, "HTML"},
       {"{\"metadata\""sv, "JSON"},
@@ -36,6 +37,17 @@ TEST(FileKind, IsToldByTheFirstBytes) {
     EXPECT_EQ(kind_of_file(begin)->is_text, name == "HTML" || name == "JSON");
     EXPECT_THAT(but_kind_of_file(begin), testing::StartsWith(" but " + std::string(name) + ": "));
   }
+}
+
+TEST(FileKind, TextsWithoutAByteOrderMarkShowTheirEncodingByTheirZeros) {
+  EXPECT_STREQ(wide_encoding("h\0\xE9\0 \0"sv), "UTF-16LE");
+  EXPECT_STREQ(wide_encoding("\0h\0\xE9\0 "sv), "UTF-16BE");
+  EXPECT_STREQ(wide_encoding("\x4B\x6D\xD5\x8B\n\0"sv), "UTF-16LE");
+  EXPECT_STREQ(wide_encoding("h\0\0\0\x4B\x6D\0\0\n\0\0\0"sv), "UTF-32LE");
+  EXPECT_STREQ(wide_encoding("\0\0\0h\0\0\x6D\x4B\0\0\0\n"sv), "UTF-32BE");
+  EXPECT_STREQ(wide_encoding("x\0"sv), "UTF-16LE");
+  EXPECT_EQ(wide_encoding("caf\xE9"sv), nullptr);
+  EXPECT_EQ(wide_encoding(""sv), nullptr);
 }
 
 TEST(FileKind, TextsAndShortFilesHaveNone) {

@@ -42,6 +42,7 @@ constexpr Row kRows[] = {
     {"%PDF-"sv, "a PDF", "write its text to a file, e.g. with pdftotext"},
     {"\x7F\x45LF"sv, "a program", "give the data"},
     {"\xFF\xFE\0\0"sv, "text in UTF-32", "convert it with `iconv -f UTF-32 -t UTF-8`"},
+    {"\0\0\xFE\xFF"sv, "text in UTF-32", "convert it with `iconv -f UTF-32 -t UTF-8`"},
     {"\xFF\xFE"sv, "text in UTF-16", "convert it with `iconv -f UTF-16 -t UTF-8`"},
     {"\xFE\xFF"sv, "text in UTF-16", "convert it with `iconv -f UTF-16 -t UTF-8`"},
 };
@@ -73,6 +74,17 @@ std::optional<FileKind> kind_of_file(std::string_view begin) {
     if (letters.starts_with(row.magic)) return FileKind{row.name, row.remedy, true};
   }
   return std::nullopt;
+}
+
+const char* wide_encoding(std::string_view begin) {
+  std::size_t zeros[4] = {};  // among the bytes 4 k + i
+  for (std::size_t i = 0; i < begin.size(); ++i) zeros[i % 4] += begin[i] == '\0' ? 1 : 0;
+  const std::size_t characters = begin.size() / 4;
+  // UTF-32 ends at U+10FFFF: the highest byte of each character is 0, the next nearly always.
+  if (characters > 0 && zeros[3] >= characters && 2 * zeros[2] > characters) return "UTF-32LE";
+  if (characters > 0 && zeros[0] >= characters && 2 * zeros[1] > characters) return "UTF-32BE";
+  if (zeros[0] + zeros[1] + zeros[2] + zeros[3] == 0) return nullptr;
+  return zeros[1] + zeros[3] >= zeros[0] + zeros[2] ? "UTF-16LE" : "UTF-16BE";
 }
 
 std::string begin_of_file(const File& file) {

@@ -26,6 +26,10 @@ inline constexpr std::uint64_t kFileKindBytes = 512;
 /// " but KIND: REMEDY" for the end of an error; empty for an unknown kind.
 [[nodiscard]] std::string but_kind_of_file(std::string_view begin);
 
+/// The likeliest encoding of a text with zero bytes and no byte order mark, by where the zeros are, as iconv names it:
+/// UTF-16LE, UTF-16BE, UTF-32LE or UTF-32BE. Null without zero bytes.
+[[nodiscard]] const char* wide_encoding(std::string_view begin);
+
 /// The first kFileKindBytes of a file. Throws as File does.
 [[nodiscard]] std::string begin_of_file(const File& file);
 
