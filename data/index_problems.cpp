@@ -5,6 +5,8 @@
 
 #include <mn/core/text.hpp>
 
+#include "data/index_links.hpp"
+
 namespace mn::data {
 namespace {
 
@@ -32,21 +34,6 @@ Names members_of(hid_t type) {
   }
   if (static_cast<std::size_t>(count) > kMaxNamed) names.emplace_back("…");
   return names;
-}
-
-/// The target file of an external link; empty for other links.
-std::string external_file(hid_t file, const std::string& path) {
-  H5L_info_t info;
-  if (H5Lget_info(file, path.c_str(), &info, H5P_DEFAULT) < 0 || info.type != H5L_TYPE_EXTERNAL) return {};
-  std::string value(info.u.val_size, '\0');
-  const char* target = nullptr;
-  const char* object = nullptr;
-  unsigned flags = 0;
-  if (H5Lget_val(file, path.c_str(), value.data(), value.size(), H5P_DEFAULT) < 0 ||
-      H5Lunpack_elink_val(value.data(), value.size(), &flags, &target, &object) < 0) {
-    return "another file";
-  }
-  return std::string(target) + " (" + object + ")";
 }
 
 struct DatasetNames {
@@ -106,22 +93,20 @@ std::string type_text(hid_t type) {
 }
 
 std::string why_not_opened(hid_t file, const std::string& dataset) {
-  for (std::size_t end = dataset.find('/', 1);; end = dataset.find('/', end + 1)) {
-    const std::string target = external_file(file, dataset.substr(0, end));
-    if (!target.empty()) return "is a link to another file: index " + target + " instead";
-    if (end == std::string::npos) break;
-  }
+  const LinkFault fault = fault_of_links(file, dataset);
+  if (fault.is_elsewhere) return fault.text;
   const H5 access(H5Pcreate(H5P_LINK_ACCESS), dataset);
   const auto refuse = [](const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) -> herr_t {
     return -1;
   };
-  h5_check(H5Pset_elink_cb(access.get(), refuse, nullptr), dataset);  // a soft link may lead to an external link
+  h5_check(H5Pset_elink_cb(access.get(), refuse, nullptr), dataset);
   const hid_t object = H5Oopen(file, dataset.c_str(), access.get());
   const bool is_group = object >= 0 && H5Iget_type(object) == H5I_GROUP;
   if (object >= 0) (void)H5Oclose(object);
   if (H5Oexists_by_name(file, dataset.c_str(), access.get()) > 0 && !is_group) return {};
   const Names names = datasets_of(file);
-  return std::string(is_group ? "is a group, not a dataset" : "is not there") + "; the file has " +
+  const std::string absent = fault.text.empty() ? "is not there" : fault.text;
+  return (is_group ? "is a group, not a dataset" : absent) + "; the file has " +
          (names.empty() ? "no datasets" : join(names));
 }
 

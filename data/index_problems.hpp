@@ -11,8 +11,8 @@ namespace mn::data {
 /// The type of the elements: "uint16", "text", "records of a, b".
 [[nodiscard]] std::string type_text(hid_t type);
 
-/// Why `dataset` of an open file can't be opened, if mn knows more than HDF5 says: a link to another file, a group, or
-/// a wrong name (lists the datasets). Empty otherwise.
+/// Why `dataset` of an open file can't be opened, if mn knows more than HDF5 says: a link at fault, a group, or a wrong
+/// name (lists the datasets). Empty otherwise.
 [[nodiscard]] std::string why_not_opened(hid_t file, const std::string& dataset);
 
 /// The remedy for an HDF5 error with this text, to append to it; empty if none is known.

@@ -63,10 +63,31 @@ TEST_F(IndexProblems, DatasetsThatAreElsewhereOrNotThereAreNamed) {
   write(file_, [](hid_t file) {
     (void)H5Lcreate_external("other.h5", "/far", file, "link", H5P_DEFAULT, H5P_DEFAULT);
     (void)H5Lcreate_external("other.h5", "/", file, "away", H5P_DEFAULT, H5P_DEFAULT);
+    (void)H5Lcreate_external("other.h5", "/far", file, "g/far", H5P_DEFAULT, H5P_DEFAULT);
+    (void)H5Lcreate_soft("/link", file, "soft", H5P_DEFAULT, H5P_DEFAULT);
+    (void)H5Lcreate_soft("away", file, "soft_away", H5P_DEFAULT, H5P_DEFAULT);
+    (void)H5Lcreate_soft("x", file, "g/near", H5P_DEFAULT, H5P_DEFAULT);
+    (void)H5Lcreate_soft("/gone", file, "dangling", H5P_DEFAULT, H5P_DEFAULT);
+    (void)H5Lcreate_soft("gone/y", file, "g/dangling", H5P_DEFAULT, H5P_DEFAULT);
+    (void)H5Lcreate_soft("/circle", file, "circle", H5P_DEFAULT, H5P_DEFAULT);
   });
   EXPECT_THAT(problem(file_, "/link"),
               HasSubstr("a.h5: /link is a link to another file: index other.h5 (/far) instead"));
-  EXPECT_THAT(problem(file_, "/away/x"), HasSubstr("/away/x is a link to another file: index other.h5 (/) instead"));
+  EXPECT_THAT(problem(file_, "/away/x"),
+              HasSubstr("/away/x is behind /away, a link to another file: index other.h5 (/x) instead"));
+  EXPECT_THAT(problem(file_, "/g/far/y/z"),
+              HasSubstr("/g/far/y/z is behind /g/far, a link to another file: index other.h5 (/far/y/z) instead"));
+  EXPECT_THAT(problem(file_, "/soft"),
+              HasSubstr("/soft is behind /link, a link to another file: index other.h5 (/far) instead"));
+  EXPECT_THAT(problem(file_, "/soft_away/x"),
+              HasSubstr("is behind /away, a link to another file: index other.h5 (/x)"));
+  EXPECT_NO_THROW((void)index_files({file_}, {{"x", "/g/near"}}, folder_.path(), "train"));
+  EXPECT_THAT(problem(file_, "/dangling"),
+              HasSubstr("/dangling is a soft link to /gone, which is not there; the file has /g/x"));
+  EXPECT_THAT(problem(file_, "/dangling/y"),
+              HasSubstr("/dangling/y is behind /dangling, a soft link to /gone, which is"));
+  EXPECT_THAT(problem(file_, "g/dangling"), HasSubstr("g/dangling is a soft link to gone/y, which is not there"));
+  EXPECT_THAT(problem(file_, "/circle"), HasSubstr("/circle is a soft link to /circle, which leads back to itself"));
   EXPECT_THAT(problem(file_, "/none"), HasSubstr("a.h5: /none is not there; the file has /g/x"));
   EXPECT_THAT(problem(file_, "/no/ne"), HasSubstr("/no/ne is not there; the file has /g/x"));
   EXPECT_THAT(problem(file_, "/g"), HasSubstr("/g is a group, not a dataset; the file has /g/x"));
