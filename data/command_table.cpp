@@ -123,6 +123,9 @@ const std::vector<OptionRow>& option_rows() {
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add_list("class-field", settings.class_fields, "NAME",
                           whose + "a field with classes, such as the label; mnshard reads the whole field once");
+         options.add("unwritten", settings.unwritten, "WHAT",
+                     whose + "a field never written in a file is an error, or reads as the fill value",
+                     {"fail", "fill"});
        }},
       {{"index", "extract"},
        [](Options& options, Settings& settings, const std::string& whose) {

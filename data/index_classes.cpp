@@ -45,4 +45,22 @@ Hdf5Table with_classes(const Hdf5Table& table, const std::string& name) {
   return {table.folder(), table.split(), std::move(spec), table.files()};
 }
 
+void check_written(const Hdf5Table& table) {
+  for (std::size_t file = 0; file < table.files().size(); ++file) {
+    const Hdf5File& indexed = table.files()[file];
+    for (std::size_t f = 0; f < indexed.arrays.size(); ++f) {
+      const Hdf5Array& array = indexed.arrays[f];
+      const FieldSpec& field = table.spec()[f];
+      if (indexed.num_samples == 0 || field.sample_bytes() == 0) continue;
+      bool is_written = array.chunk.empty() && array.address != kNotStored;
+      array.chunks.for_each([&](const StoredChunk& chunk) { is_written |= chunk.address != kNotStored; });
+      if (is_written) continue;
+      throw DataError(table.path(file).string() + ": field " + field.name + " was never written: each of its " +
+                      std::to_string(indexed.num_samples) +
+                      " samples would be the fill value. If its writer was killed, write the file again; "
+                      "--unwritten fill takes it as it is");
+    }
+  }
+}
+
 }  // namespace mn::data

@@ -30,6 +30,10 @@ struct IndexField {
 /// negative.
 [[nodiscard]] Hdf5Table with_classes(const Hdf5Table& table, const std::string& name);
 
+/// Throws DataError if a field of a file has samples of which none was ever written: the file's writer may have been
+/// killed.
+void check_written(const Hdf5Table& table);
+
 /// One line on the cost of reading a field from its file, with a better layout if the cost is high.
 [[nodiscard]] std::string cost_of(const Hdf5Table& table, std::size_t field);
 

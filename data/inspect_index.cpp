@@ -76,6 +76,7 @@ int run_index(Arguments arguments, const Settings& settings) {
   std::vector<IndexField> fields;
   for (const std::string& text : settings.fields) fields.push_back(parse_index_field(text));
   Hdf5Table table = index_files({arguments.begin(), arguments.end()}, fields, settings.out, settings.split);
+  if (settings.unwritten == "fail") check_written(table);
   for (const std::string& name : settings.class_fields) table = with_classes(table, name);
   make_folders(settings.out);
   write_hdf5_manifest(table);

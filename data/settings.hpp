@@ -22,6 +22,7 @@ struct Settings {
   std::string y = "y";
   std::vector<std::string> fields;
   std::vector<std::string> class_fields;
+  std::string unwritten = "fail";
   std::string vocabulary = "bpe";
   std::string vocabulary_file;
   std::int64_t vocabulary_size = 8192;

@@ -8,6 +8,7 @@
 #include <mn/core/file.hpp>
 
 #include "data/index_files.hpp"
+#include "data/inspect_index.hpp"
 #include "hdf5_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -162,6 +163,31 @@ TEST_F(IndexProblems, UnsignedNumbersAreNamedAsTheyAre) {
   const Hdf5Table table = index_files({file_}, {{"y", "/y"}}, folder_.path(), "train");
   EXPECT_THAT(test::message_of<DataError>([&] { (void)with_classes(table, "y"); }),
               HasSubstr("has the value 18446744073709551615, but classes are 0 to 2147483647"));
+}
+
+TEST_F(IndexProblems, FieldsThatWereNeverWrittenAreAnErrorUnlessAccepted) {
+  write(file_, [](hid_t file) {
+    add_array(file, "none", 8, {.shape = {}, .chunk = {4}, .written = 0});
+    add_array(file, "flat", 8, {.shape = {}, .written = 0});
+    add_array(file, "some", 8, {.shape = {}, .chunk = {4}, .written = 1});
+    add_array(file, "empty", 0, {.shape = {}, .chunk = {4}});
+  });
+  const auto index = [&](const std::string& dataset, const std::string& unwritten) {
+    const std::vector<std::string> files = {file_};
+    Settings settings;
+    settings.out = folder_.path() / (dataset + unwritten);
+    settings.fields = {"x=/" + dataset};
+    settings.unwritten = unwritten;
+    return run_index(files, settings);
+  };
+  for (const char* name : {"none", "flat"}) {
+    EXPECT_THAT(test::message_of<DataError>([&] { (void)index(name, "fail"); }),
+                AllOf(HasSubstr("a.h5: field x was never written: each of its 8 samples would be the fill value"),
+                      HasSubstr("--unwritten fill")));
+    EXPECT_EQ(index(name, "fill"), 0);
+  }
+  EXPECT_EQ(index("some", "fail"), 0);
+  EXPECT_EQ(index("empty", "fail"), 0);
 }
 
 TEST_F(IndexProblems, ChunksThatWereNeverWrittenAreCounted) {
