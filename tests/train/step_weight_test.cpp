@@ -146,17 +146,21 @@ TEST(StepWeight, AParameterOfTwoOptimizersIsAnError) {
   EXPECT_TRUE(p.eq(0).all().item<bool>());
 }
 
-/// Twelve experts, a slice of them on each rank; sample i is for expert i % 12. Rank r has r + 1 of each step's parts.
+/// Twelve experts, a slice on each rank of a group; sample i is for expert i % 12. Rank r has r + 1 of a step's parts.
 class Experts {
  public:
-  Experts(Comm comm, const OptimizerOptions& options)
-      : comm_(std::move(comm)), count_(kExperts / comm_->size()), first_(count_ * comm_->rank()) {
+  /// `comm` consists of groups; `group` is this rank's group.
+  Experts(Comm comm, Comm group, const OptimizerOptions& options)
+      : comm_(std::move(comm)),
+        group_(std::move(group)),
+        count_(kExperts / group_->size()),
+        first_(count_ * group_->rank()) {
     own_ = (torch::arange(kExperts * 2).view({kExperts, 2}).to(at::kDouble) * 0.1)
                .narrow(0, first_, count_)
                .clone()
                .requires_grad_();
     of_shared_ = sgd({shared_}, comm_, 0.05);
-    of_own_ = sgd({own_}, comm_->split(comm_->rank(), 0), 0.05, options);
+    of_own_ = sgd({own_}, comm_->split(group_->rank(), comm_->rank()), 0.05, options);
   }
   void step(std::int64_t k, bool weighed, bool own_first) {
     const std::int64_t parts = world()->size() * (world()->size() + 1) / 2;
@@ -177,7 +181,7 @@ class Experts {
   /// The shared parameters, and those of all experts.
   [[nodiscard]] at::Tensor parameters() const {
     at::Tensor all = torch::empty({kExperts, 2}, at::kDouble);
-    comm_->allgather(own_.detach(), all);
+    group_->allgather(own_.detach(), all);
     return torch::cat({shared_.detach(), all.flatten()});
   }
 
@@ -187,28 +191,31 @@ class Experts {
   at::Tensor outputs(const at::Tensor& x) {
     const at::Tensor expert = torch::arange(x.size(0)) % kExperts;
     std::vector<at::Tensor> rows, tokens, ids;
-    for (int r = 0; r < comm_->size(); ++r) {
+    for (int r = 0; r < group_->size(); ++r) {
       rows.push_back(expert.floor_divide(count_).eq(r).nonzero().squeeze(1));
       tokens.push_back((x * shared_).index_select(0, rows.back()));
       ids.push_back(expert.index_select(0, rows.back()));
     }
-    const auto got = alltoall(comm_, tokens), which = alltoall_tensors(*comm_, ids);
+    const auto got = alltoall(group_, tokens), which = alltoall_tensors(*group_, ids);
     std::vector<at::Tensor> back;
     for (std::size_t r = 0; r < got.size(); ++r) back.push_back(got[r] * own_.index_select(0, which[r] - first_));
-    return torch::zeros({x.size(0), 2}, at::kDouble).index_copy(0, torch::cat(rows), torch::cat(alltoall(comm_, back)));
+    return torch::zeros({x.size(0), 2}, at::kDouble)
+        .index_copy(0, torch::cat(rows), torch::cat(alltoall(group_, back)));
   }
 
-  Comm comm_;
+  Comm comm_, group_;
   std::int64_t count_, first_;
   at::Tensor shared_ = ones({2}, at::kDouble), own_;
   std::unique_ptr<MultiNodeOptimizer> of_shared_, of_own_;
 };
 
+/// In one group, and, on four ranks, in two groups of two.
 TEST(StepWeight, OfExpertsIsThatOfTheLossesOfAllRanks) {
   const Comm alone = world()->split(world()->rank(), 0);
+  const Comm group = world()->size() == 4 ? world()->split(world()->rank() / 2, world()->rank()) : world();
   for (const bool weighed : {false, true}) {
     for (const bool own_first : {false, true}) {
-      Experts all(world(), {.loss_ranks = world()}), one(alone, {});
+      Experts all(world(), own_first ? world() : group, {.loss_ranks = world()}), one(alone, alone, {});
       for (std::int64_t k = 0; k < 4; ++k) {
         all.step(k, weighed, own_first);
         one.step(k, weighed, own_first);
@@ -256,9 +263,19 @@ TEST(StepWeight, OfALossOfNoSamplesIsNotOne) {
 TEST(StepWeight, OfLossesOfRanksThatAreNotNamedIsAnError) {
   if (world()->size() == 1) return;
   for (const bool weighed : {false, true}) {
-    Experts experts(world(), {});
+    Experts experts(world(), world(), {});
     EXPECT_THAT([&] { experts.step(0, weighed, true); },
-                ThrowsMessage<UsageError>(HasSubstr("set OptimizerOptions::loss_ranks to the communicator")));
+                ThrowsMessage<UsageError>(HasSubstr("set OptimizerOptions::loss_ranks to a communicator")));
+  }
+}
+
+/// Also on ranks whose own loss_ranks include all.
+TEST(StepWeight, LossRanksWithoutARankOfTheOptimizerAreAnError) {
+  if (world()->size() == 1) return;
+  const Comm alone = world()->split(world()->rank(), 0);
+  for (const Comm& ranks : {alone, world()->rank() == 1 ? alone : world()}) {
+    EXPECT_THAT([&] { (void)sgd({ones({2})}, world(), 1, {.loss_ranks = ranks}); },
+                ThrowsMessage<UsageError>(HasSubstr("loss_ranks lacks a rank of this optimizer")));
   }
 }
 

@@ -22,8 +22,10 @@ struct OptimizerOptions {
   std::optional<bool> overlap = {};
   bool double_buffering = false;  ///< apply the previous step's mean while this step's gradients are reduced
   /// The ranks whose losses train these parameters, if they are not the ranks that average the gradients:
-  /// mn::alltoall() brings samples of all ranks to an expert whose gradient one rank or a few average. All loss_ranks
-  /// make each step. Not with local steps.
+  /// mn::alltoall() brings samples of all ranks to an expert whose gradient one rank or a few average. The loss_ranks
+  /// include all ranks of the optimizer, and on each of these all ranks of the call: if groups of ranks call
+  /// mn::alltoall(), and an optimizer averages over ranks of several groups, its loss_ranks are the ranks of all these
+  /// groups. All loss_ranks make each step. Not with local steps.
   std::shared_ptr<Communicator> loss_ranks = {};
   CompressionOptions compression = {};  ///< how messages are compressed
   std::int64_t local_steps = 1;         ///< updates of each rank between averages of the parameters; 1: no local SGD

@@ -29,6 +29,17 @@ std::string number_text(double samples) { return nlohmann::json(static_cast<floa
 StepWeights::StepWeights(std::shared_ptr<Communicator> comm, std::shared_ptr<Communicator> loss_ranks)
     : comm_(std::move(comm)), loss_ranks_(std::move(loss_ranks)), weighed_before_(samples_weighed()) {}
 
+void StepWeights::check_loss_ranks() const {
+  if (!loss_ranks_) return;
+  std::int64_t lacks = includes(loss_ranks_->mpi_comm(), comm_->mpi_comm()) ? 0 : 1;
+  comm_->allreduce(std::span(&lacks, 1), ReduceOp::kMax);
+  if (lacks == 0) return;
+  throw UsageError(
+      "OptimizerOptions::loss_ranks lacks a rank of this optimizer, so that its ranks would divide by the " +
+      std::string("samples of different losses: give a communicator of all ranks whose losses reach the ") +
+      "parameters on any of the optimizer's ranks, such as one that all groups of mn::alltoall() are part of");
+}
+
 LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
   check_samples(samples);
   scaled_samples_ += samples;
@@ -124,7 +135,8 @@ void StepWeights::check_groups(const GradientWatch& watch) const {
       throw UsageError("gradients of this optimizer contain those of other ranks' losses, which a collective call of " +
                        std::to_string(group->size()) + " ranks has sent within backward, but its steps count the " +
                        "losses of " + std::to_string(counted.size()) +
-                       " alone: set OptimizerOptions::loss_ranks to the communicator of that call");
+                       " alone: set OptimizerOptions::loss_ranks to a communicator of all ranks of that call, on " +
+                       "each of the optimizer's ranks");
     }
   }
 }

@@ -10,6 +10,7 @@
 /// (3) The unit of float16 gradients is agreed in each step: no weight is above 1, so no gradient overflows.
 /// (4) Another optimizer may have weighed a loss, and a loss may reach none of the parameters. In any case the
 ///     gradients have the losses' unit, and the ratio of the units converts them.
+/// (5) loss_ranks include all ranks of the optimizer, so all its ranks know the same Σ nᵣ.
 /// Cost: one reduction of 8 bytes in the first step; with float16 gradients or loss_ranks, in each step.
 #pragma once
 
@@ -28,6 +29,8 @@ class StepWeights {
  public:
   /// `loss_ranks` is OptimizerOptions::loss_ranks, or null.
   StepWeights(std::shared_ptr<Communicator> comm, std::shared_ptr<Communicator> loss_ranks);
+  /// Collective if there are loss_ranks. All ranks throw UsageError if one of them breaks (5).
+  void check_loss_ranks() const;
   /// `narrow`: some gradients are float16 (3).
   void set_narrow(bool narrow) noexcept { is_narrow_ = narrow; }
 
