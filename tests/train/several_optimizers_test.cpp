@@ -222,12 +222,25 @@ TEST(SeveralOptimizers, LossesThatAreWeighedOtherwiseAreNamed) {
     EXPECT_THAT([&] { of_second.step(); }, ThrowsMessage<ArgumentError>(HasSubstr("call step(samples)")));
     of_second.scale_loss(second(first(x)).square().mean(), samples, 2).backward();
     EXPECT_THAT([&] { of_second.step(2 * samples); },
-                ThrowsMessage<ArgumentError>(HasSubstr("count a sample differently")));
+                ThrowsMessage<ArgumentError>(HasSubstr("weighed by two optimizers")));
     of_first.zero_grad();
     of_second.zero_grad();
     throw std::runtime_error("once");  // from here on the second optimizer knows its samples
   };
   EXPECT_THROW(trained_by(world(), step), std::runtime_error);
+}
+
+/// From the first step on, in which samples count the same for all optimizers.
+TEST(SeveralOptimizers, LossesOfTwoOptimizersInTurnAreAnError) {
+  for (const bool together : {false, true}) {
+    const auto step = [&](auto& first, auto& second, auto& of_first, auto& of_second, const at::Tensor& x, double) {
+      const at::Tensor one = of_first.scale_loss(second(first(x)).square().mean(), 4);
+      const at::Tensor two = of_second.scale_loss(second(x.narrow(1, 0, 4)).square().mean(), 4);
+      together ? (one + two).backward() : (one.backward(), two.backward());
+      of_second.step(8);
+    };
+    EXPECT_THAT([&] { (void)trained_by(world(), step); }, ThrowsMessage<ArgumentError>(HasSubstr("two optimizers")));
+  }
 }
 
 TEST(SeveralOptimizers, EachMayHaveAScheduleOfItsOwn) {

@@ -47,7 +47,12 @@ LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
     const double all = samples * static_cast<double>(losses);
     loss_unit_ = unit_ > 0 && all <= 2 * unit_ ? unit_ : all > 0 ? all : 1;  // (2)
   }
-  return unit_ > 0 ? LossWeight{samples, loss_unit_, unit_, comm_.get()} : LossWeight{samples, loss_unit_};
+  LossWeight loss = {.samples = samples, .unit = loss_unit_, .owner = this};
+  if (unit_ > 0) {
+    loss.agreed_unit = unit_;
+    loss.agreed = comm_.get();
+  }
+  return loss;
 }
 
 /// This rank's samples; with loss_ranks their samples, divided evenly among the optimizer's ranks.
@@ -76,10 +81,13 @@ StepWeight StepWeights::of_equal_step() const {
 
 StepWeights::LossTotal StepWeights::total_of_losses(const GradientWatch& watch) {
   LossTotal all;
+  const void* owner = nullptr;
   for (const auto& backward : watch.backwards()) {
     for (const LossWeight& loss : backward->losses) {
-      all.mixed = all.mixed || (all.unit > 0 && !is_same(loss.unit, all.unit));
+      // In the first step the units of two optimizers may happen to be equal.
+      all.mixed = all.mixed || (all.unit > 0 && (loss.owner != owner || !is_same(loss.unit, all.unit)));
       all.unit = loss.unit;
+      owner = loss.owner;
       all.samples += loss.samples;
     }
   }
@@ -151,8 +159,8 @@ std::string StepWeights::text_of(double weight) const {
 void StepWeights::fail(const LossTotal& losses, double own) const {
   if (losses.mixed) {
     throw ArgumentError(
-        "the losses of this step were weighed by optimizers that count a sample differently: call scale_loss() of one "
-        "of them for all");
+        "the losses of this step were weighed by two optimizers, or before and after a step of one, so a sample may "
+        "count differently in each: call scale_loss() of one optimizer for all, before it steps");
   }
   if (unit_ == 0)
     throw ArgumentError("scale_loss() has weighed the losses of this step by their samples: call step(samples)");

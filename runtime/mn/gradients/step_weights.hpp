@@ -8,8 +8,8 @@
 ///     own: so it waits for no rank, and no float16 loss overflows. Gradients that travel within backward are converted
 ///     to the agreed unit (pass_gradients_over()); the step converts the rest (StepWeight::factor).
 /// (3) The unit of float16 gradients is agreed in each step: no weight is above 1, so no gradient overflows.
-/// (4) Another optimizer may have weighed a loss, and a loss may reach none of the parameters. In any case the
-///     gradients have the losses' unit, and the ratio of the units converts them.
+/// (4) Another optimizer may have weighed the losses of a step, all of them, and a loss may reach none of the
+///     parameters. In any case the gradients have the losses' unit, and the ratio of the units converts them.
 /// (5) loss_ranks include all ranks of the optimizer, so all its ranks know the same Σ nᵣ.
 /// Cost: one reduction of 8 bytes in the first step; with float16 gradients or loss_ranks, in each step.
 #pragma once
@@ -64,7 +64,7 @@ class StepWeights {
   struct LossTotal {
     double samples = 0;
     double unit = 0;     // 0: no loss had a weight
-    bool mixed = false;  // losses have different units
+    bool mixed = false;  // losses have different owners or units
   };
   [[nodiscard]] static LossTotal total_of_losses(const GradientWatch& watch);
   [[nodiscard]] bool agrees(const LossTotal& losses, double samples) const;

@@ -45,13 +45,15 @@ class WeightedLoss : public torch::autograd::Function<WeightedLoss> {
     context->saved_data["unit"] = weight.unit;
     context->saved_data["agreed_unit"] = weight.agreed_unit;
     context->saved_data["agreed"] = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(weight.agreed));
+    context->saved_data["owner"] = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(weight.owner));
     return loss.mul(weight.weight());
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const LossWeight loss{
         context->saved_data["samples"].toDouble(), context->saved_data["unit"].toDouble(),
         context->saved_data["agreed_unit"].toDouble(),
-        reinterpret_cast<const void*>(static_cast<std::intptr_t>(context->saved_data["agreed"].toInt()))};
+        reinterpret_cast<const void*>(static_cast<std::intptr_t>(context->saved_data["agreed"].toInt())),
+        reinterpret_cast<const void*>(static_cast<std::intptr_t>(context->saved_data["owner"].toInt()))};
     note(loss);
     return {gradients[0].mul(loss.weight()), {}};
   }

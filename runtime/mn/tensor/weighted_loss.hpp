@@ -28,6 +28,7 @@ struct LossWeight {
   double unit = 1;               // number of samples with weight 1
   double agreed_unit = 1;        // the unit that the ranks of `agreed` share; `unit` may differ on this rank
   const void* agreed = nullptr;  // the communicator whose ranks share agreed_unit; null: none
+  const void* owner = nullptr;   // the StepWeights that weighed the loss
 
   [[nodiscard]] double weight() const { return samples / unit; }
 };
