@@ -60,13 +60,15 @@ void GradientWatch::sample_after_backward() {
 
 void GradientWatch::arrived(std::size_t i) {
   backward_ran_ = true;
+  auto record = backward_record();
   // This is the first gradient of a backward: model->zero_grad() may have dropped the gradients before.
   if (const int task = torch::autograd::get_current_graph_task_id(); task != task_) {
     task_ = task;
     if (!backwards_.empty() && !keeps(arrived_)) backwards_.clear();
     if (samples_) sample_after_backward();
+    if (!record) record = std::make_shared<BackwardRecord>(BackwardRecord{.task = task});  // a plain loss makes none
   }
-  if (auto record = backward_record()) {
+  if (record) {
     if (!backwards_.empty() && backwards_.back()->task == record->task) backwards_.pop_back();  // an earlier state
     backwards_.push_back(std::move(record));
   }

@@ -46,8 +46,7 @@ void GradScaler::stay_on(c10::Device device) {
   device_.on_host.mutable_data_ptr<float>()[1] = static_cast<float>(skipped_);
 }
 
-at::Tensor GradScaler::scale_loss(const at::Tensor& loss) {
-  has_scaled_ = true;
+at::Tensor GradScaler::scale_loss(const at::Tensor& loss) const {
   const at::Tensor full = loss.to(at::kFloat);
   // A copy: backward keeps the factor, and update() overwrites the scale.
   return device_.scale.defined() ? full.mul(device_.scale[0].clone()) : full.mul(scale_);
@@ -87,7 +86,6 @@ std::int64_t GradScaler::skipped() const noexcept {
 }
 
 void GradScaler::update(bool finite) {
-  has_scaled_ = false;
   const double least = std::min(kMinScale, as_float(options_.init_scale));
   if (device_.scale.defined()) {
     if (!has_overflow_.defined()) return;  // there was no gradient

@@ -40,7 +40,7 @@ class GradScaler {
   void stay_on(c10::Device device);
 
   /// Local. loss × scale, for backward().
-  [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss);
+  [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss) const;
   /// Divides the parameters' gradients, means over all ranks, by the scale. Waits for the device, and returns false if
   /// a gradient is NaN or infinite. After stay_on() it does not wait and returns true; has_overflow() has the answer.
   [[nodiscard]] bool unscale(const std::vector<at::Tensor>& parameters);
@@ -52,8 +52,6 @@ class GradScaler {
   /// The factor of losses. After stay_on() scale() and skipped() are up to date only after a wait for the device; else
   /// they are some steps old.
   [[nodiscard]] double scale() const noexcept;
-  /// True if scale_loss() was called since the last update().
-  [[nodiscard]] bool has_scaled() const noexcept { return has_scaled_; }
   /// Steps left out so far.
   [[nodiscard]] std::int64_t skipped() const noexcept;
   /// Call it after each step. Returns the number of steps left out in a row if the number is kTooManySteps times 1, 10,
@@ -80,7 +78,6 @@ class GradScaler {
   double scale_;
   std::int64_t good_steps_ = 0;  // since the scale last changed
   std::int64_t skipped_ = 0;
-  bool has_scaled_ = false;
   // For count_step():
   std::int64_t steps_ = 0;            // steps of this process
   std::int64_t good_at_ = 0;          // the last step that was not left out

@@ -38,6 +38,13 @@ void note(const LossWeight& loss) {
   weighed.begun += loss.samples;
 }
 
+void note(const LossScale& scale) {
+  const std::lock_guard lock(mutex);
+  BackwardRecord record = record_to_change(true);
+  record.scales.push_back(scale);
+  running = std::make_shared<BackwardRecord>(std::move(record));
+}
+
 class WeightedLoss : public torch::autograd::Function<WeightedLoss> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& loss, const LossWeight& weight) {
@@ -59,8 +66,37 @@ class WeightedLoss : public torch::autograd::Function<WeightedLoss> {
   }
 };
 
+class ScaledLoss : public torch::autograd::Function<ScaledLoss> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& loss, std::int64_t scaler, bool is_second) {
+    context->saved_data["scaler"] = scaler;
+    context->saved_data["is_second"] = is_second;
+    return loss.view_as(loss);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto scaler = static_cast<std::intptr_t>(context->saved_data["scaler"].toInt());
+    note(LossScale{reinterpret_cast<const void*>(scaler), context->saved_data["is_second"].toBool()});
+    return {gradients[0], {}, {}};
+  }
+};
+
+/// True if one of the last operations of this loss is a ScaledLoss.
+bool is_scaled(const at::Tensor& loss) {
+  constexpr std::size_t kMaxOperations = 64;  // forward stays cheap: a scale lies near the end of a graph
+  std::vector<torch::autograd::Node*> nodes = {loss.grad_fn().get()};
+  for (std::size_t i = 0; i < nodes.size() && i < kMaxOperations; ++i) {
+    if (nodes[i] == nullptr) continue;
+    if (dynamic_cast<torch::autograd::CppNode<ScaledLoss>*>(nodes[i]) != nullptr) return true;
+    for (const auto& edge : nodes[i]->next_edges()) nodes.push_back(edge.function.get());
+  }
+  return false;
+}
+
 }  // namespace
 
+at::Tensor scaled_loss(const at::Tensor& loss, const void* scaler) {
+  return ScaledLoss::apply(loss, static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(scaler)), is_scaled(loss));
+}
 at::Tensor weighted_loss(const at::Tensor& loss, const LossWeight& weight) {
   {
     const std::lock_guard lock(mutex);

@@ -36,10 +36,19 @@ struct LossWeight {
 /// Returns loss × weight; a backward from the result is a weighted one. Local.
 [[nodiscard]] at::Tensor weighted_loss(const at::Tensor& loss, const LossWeight& weight);
 
+/// Returns `loss`; the backward of the result records the GradScaler `scaler`. Local.
+[[nodiscard]] at::Tensor scaled_loss(const at::Tensor& loss, const void* scaler);
+/// A scaled loss of a backward.
+struct LossScale {
+  const void* scaler = nullptr;
+  bool is_second = false;  // the loss had a scale already
+};
+
 /// The state of one backward.
 struct BackwardRecord {
   int task = -1;                                           // the engine's task
   std::vector<LossWeight> losses = {};                     // the weighted losses that the backward began at
+  std::vector<LossScale> scales = {};                      // the scaled losses that the backward began at
   std::vector<std::shared_ptr<Communicator>> groups = {};  // communicators of its collective calls
   bool assumed_equal = false;                              // a collective call assumed equal weights on all ranks
 };

@@ -96,7 +96,8 @@ class MultiNodeOptimizer {
   /// UsageError.
   void announce_step(double samples);
   /// Local. Returns the loss whose backward() to call: `loss` times the GradScaler's scale, or `loss` without a
-  /// GradScaler. With a GradScaler, step() throws UsageError if no loss was scaled.
+  /// GradScaler. step() throws UsageError if a loss of its gradients lacks this optimizer's scale, has it twice, or has
+  /// another optimizer's: a scaled loss trains the parameters of one optimizer.
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss);
   /// Local. Scales the loss as scale_loss(loss), and multiplies it by its weight. If ranks differ in their samples,
   /// collective calls within backward (mn::all_gather(), MultiNodeBatchNorm, …) need the weight. The gradients of
@@ -206,6 +207,7 @@ class MultiNodeOptimizer {
   void look_for_frozen();
   void apply_pending();
   [[nodiscard]] std::string fault_of_frozen() const;
+  [[nodiscard]] std::string fault_of_scales() const;
   void check_alone();
   void keep_overflows_on_device();
   [[nodiscard]] std::string find_gradient_fault();

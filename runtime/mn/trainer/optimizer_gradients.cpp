@@ -2,7 +2,8 @@
 //
 // (1) Gradients may not change between backward and the reduction; GradientWatch finds a change.
 // (2) The next step uses the mean of reduce_gradients(), unless zero_grad() or a new backward comes first.
-// (3) With a GradScaler the mean is divided by the scale before anybody reads it; all ranks see equal overflows.
+// (3) With a GradScaler the mean is divided by the scale before anybody reads it; all ranks see equal overflows. Each
+//     backward begins at losses with this optimizer's scale.
 // (4) A loss that scale_loss(loss, samples) of any optimizer has weighed is not weighed again.
 // (5) Every call of a closure ends in a reduction and returns the mean loss, so the wrapped optimizer decides alike on
 //     all ranks.
@@ -31,7 +32,9 @@
 
 namespace mn {
 
-at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss) { return scaler_ ? scaler_->scale_loss(loss) : loss; }
+at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss) {
+  return scaler_ ? scaler_->scale_loss(scaled_loss(loss, scaler_.get())) : loss;
+}
 
 at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss, double samples, std::int64_t losses) {
   const LossWeight weight = weights_->of_loss(samples, losses);
@@ -62,11 +65,29 @@ std::string MultiNodeOptimizer::fault_of_frozen() const {
   return "";
 }
 
+/// Empty if each backward has this optimizer's scale once, or, without a GradScaler, no scale (3).
+std::string MultiNodeOptimizer::fault_of_scales() const {
+  for (const auto& backward : reduction_->gradients().watch().backwards()) {
+    for (const LossScale& scale : backward->scales) {
+      if (scale.scaler != scaler_.get()) {
+        return "a backward of this optimizer's gradients began at a loss that another optimizer's GradScaler has "
+               "scaled, "
+               "but a GradScaler divides the gradients of its own optimizer alone: call backward() on the loss of each "
+               "optimizer and, before this optimizer's own backward, its zero_grad(); for a loss that trains both, "
+               "give "
+               "all parameters to one optimizer, as groups, or train with bf16, which needs no scale";
+      }
+      if (scale.is_second) return "a loss was scaled twice: call scale_loss() once for each loss";
+    }
+    if (scaler_ && backward->scales.empty()) {
+      return "the optimizer has a GradScaler, but the loss was not scaled: call optimizer->scale_loss(loss).backward()";
+    }
+  }
+  return "";
+}
+
 /// Empty if no gradient has changed since its backward (1). Call it once a step, because it enqueues a comparison.
 std::string MultiNodeOptimizer::find_gradient_fault() {
-  if (scaler_ && !scaler_->has_scaled() && reduction_->gradients().watch().backward_ran()) {
-    return "the optimizer has a GradScaler, but the loss was not scaled: call optimizer->scale_loss(loss).backward()";
-  }
   const auto changed = reduction_->gradients().watch().find_change();
   return changed ? change_of(*changed) : "";
 }
@@ -82,6 +103,7 @@ std::string MultiNodeOptimizer::change_of(std::size_t i) const {
 /// buffering a fault of the last step may still be kept.
 void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   if (!faults_->any()) faults_->keep(fault_of_frozen());
+  if (!faults_->any()) faults_->keep(fault_of_scales());
   if (!faults_->any()) faults_->keep(find_gradient_fault());
   faults_->keep_error_of([&] { weights_->add_losses(weight, reduction_->gradients().watch()); });
   faults_->keep_error_of([&] { reduction_->check_promise(weight); });
