@@ -100,6 +100,20 @@ TEST_P(OptimizerTest, AParameterAddedAfterBackwardLosesNoGradient) {
   EXPECT_TRUE(added.equal(torch::ones({6})));
 }
 
+/// With overlap ranks have sent different numbers of buckets by then.
+TEST_P(OptimizerTest, AParameterMayBeAddedAfterABackwardThatDiffersBetweenRanks) {
+  const at::Tensor p = parameter({2000}), q = parameter({2000}), added = parameter({6});
+  const auto optimizer = sgd({p, q});
+  for (int k = 0; k < 4; ++k) {
+    optimizer->zero_grad();
+    (rank_ == 0 ? p.sum() + q.sum() : p.sum()).backward();
+    if (k == 3) optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({added}));
+    optimizer->step();
+  }
+  EXPECT_TRUE(torch::allclose(p, torch::full({2000}, -4.0)));
+  EXPECT_TRUE(torch::allclose(q, torch::full({2000}, -4.0 / size_)));
+}
+
 TEST_P(OptimizerTest, ModelsThatDifferBetweenRanksAreTheSameErrorOnAll) {
   if (size_ == 1) return;
   const bool last = rank_ == size_ - 1;

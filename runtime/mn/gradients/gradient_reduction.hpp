@@ -46,6 +46,9 @@ class GradientReduction {
   virtual void commit() { averager_->commit(); }
   /// Makes the gradients the mean that reduce() has not yielded yet, if there is such a mean.
   [[nodiscard]] virtual ReductionResult flush() { return {}; }
+  /// Collective, outside backward. Ranks may have sent different numbers of buckets within backward: each rank sends
+  /// the buckets that any rank has sent, and waits for all. The step reduces its gradients again.
+  virtual void drain() {}
   /// Waits for the work that reduce() has enqueued on a device, and throws its errors.
   virtual void finish() {}
   /// True if the next step is reduced exactly as the last one: the order and the bucket size are final. Equal on all

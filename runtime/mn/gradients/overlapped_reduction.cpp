@@ -269,7 +269,6 @@ void OverlappedReduction::clear() {
   tuner_.start_over();
 }
 
-/// Collective: launches on each rank the buckets that any rank has launched, and waits for all.
 void OverlappedReduction::drain() {
   finish_copies();
   auto most = static_cast<std::int64_t>(launched_);

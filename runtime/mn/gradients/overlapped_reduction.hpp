@@ -52,6 +52,7 @@ class OverlappedReduction : public GradientReduction {
     promise_.check(weight, *gradients_, in_place_ ? buckets_.end_of(launched_ - 1) : 0);
   }
   ReductionResult reduce(const StepWeight& weight, bool has_fault) override;
+  void drain() override;
   void finish() override { background_->finish(); }
   bool is_settled() const override { return !learning_ && !order_to_come_ && tuner_.is_done(); }
   void watch_graph() override;
@@ -74,7 +75,6 @@ class OverlappedReduction : public GradientReduction {
   [[nodiscard]] bool is_stale(const StepWeight& weight) const;
   void end_step(const StepAgreement& agreement);
   void learn_order();
-  void drain();
 
   /// The memory of reductions. Tasks keep it alive.
   struct Shared {

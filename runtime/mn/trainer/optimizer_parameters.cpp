@@ -131,7 +131,8 @@ void MultiNodeOptimizer::follow_parameter_set() {
   const bool has_buffers = same && !local_ && std::ranges::all_of(set_->frozen(), [&](const at::Tensor& parameter) {
                              return !parameter.requires_grad() || index_in(reduction_->parameters(), parameter);
                            });
-  set_->forget();  // if the new set can't be adopted, the next call tries again
+  set_->forget();       // if the new set can't be adopted, the next call tries again
+  reduction_->drain();  // synchronize() would wait for buckets that other ranks have not sent
   synchronize();
   for (std::size_t i = 0; i < trained.size(); ++i) trained[i].mutable_grad() = unused[i];
   if (!has_buffers) return adopt(std::move(now));
