@@ -2,6 +2,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,12 @@ def copy_tree(copy):
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target)
+
+
+def where_libtorch_is():
+    """CMake's option for it, from the build folder in use."""
+    cache = pathlib.Path(os.environ.get("MN_BUILD_DIR", ROOT / "build"), "CMakeCache.txt").read_text()
+    return "-D" + re.search(r"^MN_TORCH_INCLUDE:PATH=.*", cache, re.M)[0]
 
 
 def build(copy, targets, options=("-DMN_TORCH=OFF",)):
