@@ -96,9 +96,9 @@ void OverlappedReduction::announce(StepPromise::Weight weight) {
   is_first_backward_ = buckets_.order().empty() && launched_ == 0;
 }
 
-/// The factor of the announced step, if its gradients may be reduced in place (4).
+/// The factor of the announced step, if its gradients may be reduced in place (4), (5).
 std::optional<double> OverlappedReduction::binding() const {
-  return is_first_backward_ ? promise_.binding() : std::nullopt;
+  return promises_bind_ && is_first_backward_ ? promise_.binding() : std::nullopt;
 }
 
 void OverlappedReduction::ready(std::size_t i) {
@@ -129,10 +129,9 @@ void OverlappedReduction::look_at_stream() {
 bool OverlappedReduction::may_launch() {
   if (launched_ == buckets_.count() || !buckets_.is_complete(launched_) || streams_differ_) return false;
   if (launched_ > 0) return true;
+  wants_copy_ = wants_copy_ || !promises();
   in_place_ = binding().has_value();
-  if (in_place_ || shared_->copy) return true;
-  wants_copy_ = wants_copy_ || !promise_.will_bind();  // (5): the buffer comes after this step
-  return false;
+  return promises_bind_ ? in_place_ : shared_->copy != nullptr;  // (5)
 }
 
 void OverlappedReduction::launch_early() {
@@ -203,7 +202,7 @@ bool OverlappedReduction::is_stale(const StepWeight& weight) const {
 ReductionResult OverlappedReduction::reduce(const StepWeight& weight, bool has_fault) {
   finish_copies();
   StepAgreement agreement = gradients_->collect(
-      weight, {.fault = has_fault, .stale = is_stale(weight), .in_place = in_place_, .wants_copy = wants_copy_});
+      weight, {.fault = has_fault, .stale = is_stale(weight), .promises = promises(), .wants_copy = wants_copy_});
   agreement.agree(*comm_);
   weight_ = weight;
   FlatBuffer& reduced = makes_copies() ? *shared_->copy : *shared_->own;
@@ -214,9 +213,7 @@ ReductionResult OverlappedReduction::reduce(const StepWeight& weight, bool has_f
   agreement.read(reduced.tail());
   launched_ = 0;  // also if this step throws below
   in_place_ = disturbed_ = wants_copy_ = false;
-  if (agreement.signals().stale) {  // on any rank, so all ranks reduce again
-    if (agreement.signals().in_place)
-      StepPromise::fail("a rank that has not promised it changed its gradients or its samples");
+  if (agreement.signals().stale) {  // on any rank, so all ranks reduce again; (5): no gradient was reduced in place
     submit_messages(0, all, 1);
     background_->wait();
   }
@@ -229,7 +226,9 @@ void OverlappedReduction::end_step(const StepAgreement& agreement) {
   promise_.keep();
   buckets_.expect_parts();
   learn_order();
-  if (agreement.signals().wants_copy && !shared_->copy) make_copy();
+  const StepAgreement::Signals signals = agreement.signals();
+  if (signals.wants_copy && !shared_->copy) make_copy();
+  promises_bind_ = !signals.wants_copy && (signals.promises || promises_bind_);  // (5)
   if (const auto bucket_bytes = tuner_.step(*comm_)) plan(*bucket_bytes);
   forget_gradients();
 }

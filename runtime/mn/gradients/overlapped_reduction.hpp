@@ -2,7 +2,7 @@
 ///
 /// Gradients lie in buckets, in the order in which backward finishes them (Li et al. 2020, PyTorch Distributed,
 /// arXiv:2006.15704). A complete bucket (ready_buckets.hpp) is reduced in the background: in place if the step was
-/// announced, else as a copy. At the step only the buckets that are still under way cost time.
+/// announced, else as a copy (5). At the step only the buckets that are still under way cost time.
 /// (1) Buckets are submitted in the plan's order, which all ranks share; a bucket that is complete early waits for the
 ///     buckets before it. So all ranks make equal collective calls in equal order.
 /// (2) Without a promise this rank's gradients keep their values until the step. If a gradient changes after its copy
@@ -11,8 +11,10 @@
 /// (3) Copies are complete before backward returns, so later writes to gradients need not wait.
 /// (4) If the step's promise binds (step_promise.hpp), buckets are reduced in place, without a copy, and a broken
 ///     promise throws UsageError.
-/// (5) The buffer for copies is made after the first step in which any rank wanted it. Until then no bucket is sent
-///     early without a promise.
+/// (5) In one step no rank reduces in place while another rank sends copies: the copies may be stale, and gradients
+///     reduced in place cannot be reduced again. The last step's agreement decides. Copies, from a buffer made after
+///     the first such step, if any rank could send early only as copies. Else in place if any rank had announced the
+///     step; a rank without a promise then sends nothing early.
 /// (6) Rank 0's order of the first step becomes the order in memory, at the next zero_grad(), when no gradient exists
 ///     that would have to move. The first steps also try bucket sizes (bucket_tuner.hpp). Deterministic options switch
 ///     both off.
@@ -66,6 +68,7 @@ class OverlappedReduction : public GradientReduction {
   void ready(std::size_t i);
   void look_at_stream();
   [[nodiscard]] std::optional<double> binding() const;
+  [[nodiscard]] bool promises() const noexcept { return is_first_backward_ && promise_.may_bind(); }
   [[nodiscard]] bool may_launch();
   void launch_early();
   void launch(std::size_t bucket, double factor);
@@ -79,7 +82,7 @@ class OverlappedReduction : public GradientReduction {
   /// The memory of reductions. Tasks keep it alive.
   struct Shared {
     std::shared_ptr<FlatBuffer> own;        // this rank's gradients
-    std::unique_ptr<FlatBuffer> copy = {};  // null until (5)
+    std::unique_ptr<FlatBuffer> copy = {};  // null until a rank needs it (5)
     std::shared_ptr<GradientAverager> averager;
   };
   /// Messages [first, first + count) under way. The first caller of copy() copies them: the background's task, or a
@@ -108,9 +111,10 @@ class OverlappedReduction : public GradientReduction {
   StepPromise promise_;
   bool is_first_backward_ = true;                          // no backward ran before announce()
   StepWeight weight_;                                      // of the launched buckets
+  bool promises_bind_ = false;                             // no rank sends copies in this step (5)
   bool in_place_ = false;                                  // the launched buckets are reduced in place
   bool disturbed_ = false;                                 // early copies lack a part of a gradient
-  bool wants_copy_ = false;                                // with a buffer for copies a bucket would have been launched
+  bool wants_copy_ = false;                                // a bucket was complete without a promise
   bool learning_ = true;                                   // the order of the first step is not known yet
   std::vector<bool> is_trained_;                           // [parameters]
   std::vector<std::size_t> order_;                         // [parameters] in memory

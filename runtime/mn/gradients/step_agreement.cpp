@@ -22,7 +22,7 @@ StepAgreement::StepAgreement(const StepWeight& weight, std::size_t gradients, co
     : numbers_(kNumbers + gradients), own_weight_(weight) {
   numbers_[0] = weight.divisor;
   numbers_[1] = signals.stale ? 1 : 0;
-  numbers_[2] = signals.in_place ? 1 : 0;
+  numbers_[2] = signals.promises ? 1 : 0;
   numbers_[3] = signals.wants_copy ? 1 : 0;
   numbers_[5] = signals.fault ? 1 : 0;
   numbers_[6] = weight.assumed_equal ? 1 : 0;

@@ -21,12 +21,12 @@ namespace mn {
 class StepAgreement {
  public:
   /// Flags of one rank; once agreed, a flag is set if any rank has set it. All but `fault` tell of buckets that
-  /// backward has sent early.
+  /// backward sends early.
   struct Signals {
     bool fault = false;       ///< the rank has found a fault: all ranks throw
     bool stale = false;       ///< the gradients have changed since the rank sent copies of them
-    bool in_place = false;    ///< the ranks' mean has overwritten the rank's gradients
-    bool wants_copy = false;  ///< with a buffer for copies the rank would have sent more
+    bool promises = false;    ///< the rank has announced the step, and its gradients may be reduced in place
+    bool wants_copy = false;  ///< the rank could send gradients early only as copies
   };
 
   StepAgreement() = default;

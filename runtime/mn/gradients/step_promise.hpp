@@ -26,8 +26,10 @@ class StepPromise {
   void watch_backward(std::size_t i, const GradientBuffer& gradients);
   /// The factor of the announced weight, if gradients may be changed in place (1).
   [[nodiscard]] std::optional<double> binding() const;
-  /// True if promises do not bind in this step, but will bind in later announced steps.
-  [[nodiscard]] bool will_bind() const noexcept { return is_announced_ && !runs_inner_backwards_ && !has_looked_; }
+  /// True if this step is announced and its promise binds, or promises bind after this step.
+  [[nodiscard]] bool may_bind() const noexcept {
+    return is_announced_ && !runs_inner_backwards_ && (weight_ || !has_looked_);
+  }
   /// The announced weight, whether the promise binds or not.
   [[nodiscard]] const std::optional<StepWeight>& weight() const noexcept { return weight_; }
 
