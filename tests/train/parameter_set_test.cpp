@@ -27,25 +27,91 @@ TEST_P(OptimizerTest, AChangedParameterSetIsBroadcastAgain) {
   EXPECT_TRUE(torch::allclose(q, torch::full({6}, 1 - (rank_sum_ / size_ - 1))));
 }
 
+/// The first step after a change makes one reduction more.
 TEST_P(OptimizerTest, AFrozenParameterIsNotSentAndComesBack) {
   const at::Tensor p = parameter({3}), q = parameter({1000});
   const auto optimizer = sgd({p, q});
   std::vector<std::uint64_t> sent;
   for (int k = 0; k < 6; ++k) {
-    q.requires_grad_(k % 2 == 0);
+    const bool trains_q = k % 4 < 2;
+    q.requires_grad_(trains_q);
     const std::uint64_t before = optimizer->bytes_sent();
     optimizer->zero_grad();
-    EXPECT_EQ(optimizer->trained_parameters().size(), k % 2 == 0 ? 2U : 1U);
+    EXPECT_EQ(optimizer->trained_parameters().size(), trains_q ? 2U : 1U);
     ((p.sum() + q.sum()) * (rank_ + 1)).backward();
     optimizer->step();
-    EXPECT_EQ(q.grad().defined(), k % 2 == 0);
+    EXPECT_EQ(q.grad().defined(), trains_q);
     sent.push_back(optimizer->bytes_sent() - before);
   }
   EXPECT_TRUE(torch::allclose(p, torch::full({3}, -6 * rank_sum_ / size_)));
-  EXPECT_TRUE(torch::allclose(q, torch::full({1000}, -3 * rank_sum_ / size_)));
+  EXPECT_TRUE(torch::allclose(q, torch::full({1000}, -4 * rank_sum_ / size_)));
   if (size_ == 1) return;
   EXPECT_LT(sent[3], 1000U) << "bytes";
   EXPECT_GT(sent[4], 4000U) << "bytes";
+}
+
+TEST_P(OptimizerTest, AFreezeOfOneRankIsTheSameErrorOnAll) {
+  if (size_ == 1) return;
+  const at::Tensor p = parameter({3}), q = parameter({1000}), r = parameter({1000});
+  const auto optimizer = sgd({p, q, r});
+  const auto step = [&](bool q_trains, bool r_trains, bool late) {
+    if (!late) q.requires_grad_(q_trains), r.requires_grad_(r_trains);
+    optimizer->zero_grad();
+    ((p.sum() + q.sum() + r.sum()) * (rank_ + 1)).backward();
+    if (late) q.requires_grad_(q_trains), r.requires_grad_(r_trains);
+    optimizer->step();
+  };
+  const auto expect_error = [&](bool q_trains, bool r_trains, bool late) {
+    EXPECT_THAT([&] { step(q_trains, r_trains, late); },
+                ThrowsMessage<UsageError>(HasSubstr("the ranks differ in the parameters that they train")));
+    step(true, true, false);
+  };
+  step(true, true, false);
+  for (const bool late : {false, true}) {
+    expect_error(rank_ == 0, true, late);
+    expect_error(rank_ != 0, rank_ == 0, late);  // equal sizes
+  }
+  step(false, true, false);
+  EXPECT_THAT([&] { step(rank_ == 0, true, false); }, ThrowsMessage<UsageError>(HasSubstr("the parameters that")));
+  step(true, true, false);
+  EXPECT_TRUE(torch::allclose(q, torch::full({1000}, -6 * rank_sum_ / size_)));
+  EXPECT_TRUE(torch::allclose(r, torch::full({1000}, -7 * rank_sum_ / size_)));
+  r.requires_grad_(rank_ == 0);
+  EXPECT_THAT([&] { sgd({p, r}); }, ThrowsMessage<UsageError>(HasSubstr("requires_grad of parameter 1 is true")));
+}
+
+TEST_P(OptimizerTest, AParameterThatChangedOnOneRankWhileFrozenIsAnError) {
+  if (size_ == 1) return;
+  const at::Tensor p = parameter({3}), q = parameter({6});
+  const auto optimizer = sgd({p, q});
+  const auto step = [&](bool trains_q) {
+    q.requires_grad_(trains_q);
+    optimizer->zero_grad();
+    (p.sum() + q.sum() * (rank_ + 1)).backward();
+    optimizer->step();
+  };
+  step(true);
+  step(false);
+  q.data().fill_(rank_);
+  EXPECT_THAT([&] { step(true); },
+              ThrowsMessage<UsageError>(HasSubstr("parameter 1, which was frozen and is trained")));
+  comm_->broadcast_data(std::vector{q});
+  step(true);
+  EXPECT_TRUE(torch::allclose(q, torch::full({6}, -rank_sum_ / size_)));
+}
+
+TEST_P(OptimizerTest, AFreezeAfterBackwardKeepsTheOtherGradients) {
+  const at::Tensor p = parameter({20'000}), q = parameter({6});
+  const auto optimizer = sgd({p, q});
+  for (const bool trains_q : {false, true, false}) {
+    optimizer->zero_grad();
+    ((p.sum() + q.sum()) * (rank_ + 1)).backward();
+    q.requires_grad_(trains_q);
+    if (!trains_q) q.mutable_grad().reset();
+    optimizer->step();
+  }
+  EXPECT_TRUE(torch::allclose(p, torch::full({20'000}, -3 * rank_sum_ / size_)));
+  EXPECT_TRUE(q.equal(torch::zeros({6})));
 }
 
 TEST_P(OptimizerTest, ComplexParametersArePairsOfRealOnes) {

@@ -54,6 +54,13 @@ void GradientBuffer::train_only(std::vector<bool> parameters) {
   is_trained_ = std::move(parameters);
 }
 
+bool GradientBuffer::set_changes() const {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].requires_grad() != is_trained_[i]) return true;
+  }
+  return false;
+}
+
 void GradientBuffer::clear() {
   for (const auto& parameter : parameters_) parameter.mutable_grad().reset();
   watch_->forget();
@@ -126,6 +133,7 @@ StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreem
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (is_trained_[i]) collect_one(i, own);
   }
+  if (set_changes()) own.add_set_change();
   if (weight.factor != 1) multiply(weight.factor);
   // The agreement travels in the buffer's tail, which costs no message.
   own.write(flat_->tail());
@@ -135,8 +143,10 @@ StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreem
 ReductionResult GradientBuffer::finish(FlatBuffer& reduced, const StepAgreement& agreement) {
   const at::NoGradGuard no_grad;
   const double divisor = reduced.without_rounding(agreement.divisor());
-  const ReductionResult result = {
-      .has_mean = divisor != 0, .any_fault = agreement.any_fault(), .misweighed = agreement.misweighed(divisor)};
+  const ReductionResult result = {.has_mean = divisor != 0,
+                                  .any_fault = agreement.any_fault(),
+                                  .set_changes = agreement.any_set_change(),
+                                  .misweighed = agreement.misweighed(divisor)};
   if (!result.has_mean) return result;
   if (divisor != 1) reduced.scale(1 / divisor);
   if (agreement.any_new_sparse()) sparse_.learn(agreement.outside);

@@ -31,9 +31,10 @@ namespace mn {
 
 /// The result of a reduction. Ranks differ in `misweighed` alone.
 struct ReductionResult {
-  bool has_mean = false;    ///< the gradients are the mean now; false: all weights are 0, or no mean was under way
-  bool any_fault = false;   ///< a rank has found a fault, or may be misweighed
-  bool misweighed = false;  ///< this rank's weight is not the mean weight, although its backward assumed equal weights
+  bool has_mean = false;     ///< the gradients are the mean now; false: all weights are 0, or no mean was under way
+  bool any_fault = false;    ///< a rank has found a fault, or may be misweighed
+  bool set_changes = false;  ///< a rank will train other parameters
+  bool misweighed = false;   ///< this rank's weight is not the mean weight, although its backward assumed equal weights
 };
 
 class GradientBuffer {
@@ -66,6 +67,8 @@ class GradientBuffer {
   /// with equal flags on all ranks.
   void train_only(std::vector<bool> parameters);
   [[nodiscard]] bool is_trained(std::size_t i) const { return is_trained_[i]; }
+  /// True if the program has frozen or unfrozen a parameter since train_only().
+  [[nodiscard]] bool set_changes() const;
 
   /// Every gradient becomes None.
   void clear();

@@ -36,6 +36,8 @@ class StepAgreement {
   void add(std::size_t i) { numbers_[kNumbers + i] = 1; }
   /// This rank has a sparse gradient of a parameter that is not known as sparse yet.
   void add_new_sparse() { numbers_[4] = 1; }
+  /// This rank will train other parameters. All ranks throw unless all will train the same.
+  void add_set_change() { numbers_[8] = 1; }
 
   /// Elements of the tail that buffers on the communicator's device need.
   [[nodiscard]] static std::size_t tail_count(std::size_t gradients, const Communicator& comm);
@@ -60,13 +62,15 @@ class StepAgreement {
   }
   /// True if any rank has called add_new_sparse().
   [[nodiscard]] bool any_new_sparse() const { return numbers_[4] != 0; }
+  /// True if any rank has called add_set_change().
+  [[nodiscard]] bool any_set_change() const { return numbers_[8] != 0; }
   /// True if any rank has found a fault, or may be misweighed().
   [[nodiscard]] bool any_fault() const { return numbers_[5] != 0 || (numbers_[6] != 0 && numbers_[7] != 0); }
   /// True if any rank has gradient i in its buffer.
   [[nodiscard]] bool has(std::size_t i) const { return numbers_[kNumbers + i] != 0; }
 
  private:
-  static constexpr std::size_t kNumbers = 8;  // divisor and flags, before a number for each gradient: 1 if it exists
+  static constexpr std::size_t kNumbers = 9;  // divisor and flags, before a number for each gradient: 1 if it exists
 
   std::vector<double> numbers_;
   StepWeight own_weight_;

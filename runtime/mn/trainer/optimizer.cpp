@@ -85,7 +85,8 @@ void MultiNodeOptimizer::zero_grad() {
 }
 
 void MultiNodeOptimizer::announce_step(double samples) {
-  if (samples <= 0 || !set_->is_current()) return;  // step() will give the reduction the new set
+  // step() will give the reduction the new set.
+  if (samples <= 0 || !set_->is_current() || reduction_->gradients().set_changes()) return;
   reduction_->announce([this, samples] { return weights_->ahead(samples, reduction_->gradients().watch()); });
 }
 

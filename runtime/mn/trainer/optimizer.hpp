@@ -129,7 +129,8 @@ class MultiNodeOptimizer {
   /// A None gradient counts as zero if any rank has a gradient of the parameter; if no rank has, the update leaves the
   /// parameter alone. The parameter set may change between calls, equally on all ranks: parameters that are new to the
   /// optimizer, or require their first gradient, are broadcast; residuals of compression stay. A frozen parameter costs
-  /// nothing, also when it is trained again.
+  /// nothing; the first step after parameters were frozen or unfrozen makes one reduction more. If the ranks freeze
+  /// different parameters, or an unfrozen parameter has other values on some rank, all ranks throw UsageError.
   void step(double samples);
 
   /// A step of an optimizer that computes the loss several times (torch::optim::LBFGS). After each call of `closure`
@@ -204,6 +205,7 @@ class MultiNodeOptimizer {
   void make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse);
   [[nodiscard]] std::vector<at::Tensor> sparse_parameters() const;
   void leave_sparse_outside();
+  void agree_on_frozen();
   void look_for_frozen();
   void apply_pending();
   [[nodiscard]] std::string fault_of_frozen() const;

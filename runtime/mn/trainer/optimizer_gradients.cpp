@@ -112,6 +112,7 @@ void MultiNodeOptimizer::find_faults(StepWeight& weight) {
 /// After a reduction: all ranks throw the fault of the first rank that keeps one. No rank keeps a fault if weights
 /// differ and no backward assumed equal weights.
 void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced) {
+  if (reduced.set_changes) prove_frozen_alike(set_->all(), *group());
   if (!reduced.any_fault) return;
   if (reduced.misweighed) faults_->keep_error_of(fail_assumed_weights);
   faults_->throw_first(*group());
@@ -139,6 +140,7 @@ void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
   }
   Reduced reduced{.has_mean = false, .weight = weight};
   find_faults(reduced.weight);
+  agree_on_frozen();
   ReductionResult result;
   wait("wait for gradients", [&] { result = reduction_->reduce(reduced.weight, faults_->any()); });
   throw_faults(result);

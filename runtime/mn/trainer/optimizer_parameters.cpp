@@ -1,8 +1,10 @@
 // Follows the parameter set, which a program may change between steps.
 //
 // (1) A new parameter is broadcast once. Parameters that stay keep their residuals and velocities.
-// (2) A trained parameter that becomes frozen keeps its room in the buffer of gradients: the reduction leaves it out,
-//     and it comes back without a message. A new set of parameters needs a new buffer.
+// (2) A trained parameter that becomes frozen keeps its room in the buffer of gradients, and the reduction leaves it
+//     out. A new set of parameters needs a new buffer.
+// (3) A rank that alone left out a parameter would mix up the gradients or wait forever. So a step after a change first
+//     makes a reduction of zeros as before the change, whose agreement reaches all ranks, and changes only if all do.
 #include <mn/trainer/optimizer.hpp>
 
 #include <algorithm>
@@ -16,6 +18,7 @@
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/local_sgd.hpp>
+#include <mn/trainer/parameter_check.hpp>
 #include <mn/trainer/parameter_set.hpp>
 #include <mn/trainer/step_faults.hpp>
 
@@ -40,6 +43,7 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   std::erase_if(reduced, [&](const at::Tensor& p) { return !p.requires_grad() && (local_ || !index_in(before, p)); });
   check_devices(reduced, *comm_);
   comm_->broadcast_data(fresh);
+  prove_frozen_alike(parameters, *comm_);
   // No error comes after this line: if the set can't be adopted, the optimizer stays unchanged.
   ++adoptions_;
   earlier_bytes_ = bytes_sent();
@@ -100,7 +104,34 @@ void MultiNodeOptimizer::leave_sparse_outside() {
   look_for_frozen();
 }
 
-/// After a change of the set: the reduction leaves out the parameters that require no gradient.
+/// Before a reduction: all ranks agree on a change of frozen parameters (3). The gradients of this step stay.
+void MultiNodeOptimizer::agree_on_frozen() {
+  if (!reduction_->gradients().set_changes()) return;
+  const std::vector<at::Tensor>& parameters = reduction_->parameters();
+  std::vector<at::Tensor> unused, returning;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    unused.push_back(std::exchange(parameters[i].mutable_grad(), {}));
+    if (parameters[i].requires_grad() && !reduction_->gradients().is_trained(i)) returning.push_back(parameters[i]);
+  }
+  ReductionResult result;
+  wait("wait for gradients", [&] {
+    result = reduction_->reduce({.own = 0, .divisor = 0}, faults_->any());
+    if (options_.double_buffering) result = reduction_->flush();
+  });
+  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].mutable_grad() = unused[i];
+  throw_faults(result);
+  if (const auto different = find_difference(returning, *group())) {
+    const at::Tensor& returned = returning[different->index];
+    throw UsageError(tensor_name(returned, *index_in(parameters, returned)) +
+                     ", which was frozen and is trained again, on " + different->ranks +
+                     " has other values than on the other ranks: call comm->broadcast_data() for the parameters that " +
+                     "the program changes while they are frozen");
+  }
+  look_for_frozen();
+  reduction_->gradients().watch().record();  // the gradients have moved
+}
+
+/// Once all ranks have agreed: the reduction leaves out the parameters that require no gradient.
 void MultiNodeOptimizer::look_for_frozen() {
   std::vector<bool> trained;
   bool changed = false;
@@ -115,7 +146,7 @@ void MultiNodeOptimizer::look_for_frozen() {
 void MultiNodeOptimizer::follow_parameter_set() {
   check_alone();
   if (set_->is_current()) return;
-  if (reduction_->has_given_away()) {
+  if (reduction_->has_given_away() || reduction_->gradients().weighed_early()) {
     faults_->keep_error_of([] { StepPromise::fail("parameters were added, frozen or unfrozen before that step"); });
   }
   std::vector<at::Tensor> now = set_->listed();
@@ -138,7 +169,7 @@ void MultiNodeOptimizer::follow_parameter_set() {
   if (!has_buffers) return adopt(std::move(now));
   set_->adopt(std::move(now));
   ++adoptions_;
-  look_for_frozen();
+  set_->sort(reduction_->parameters());
 }
 
 /// Throws if two optimizers have a parameter. Not called by the constructor: the earlier optimizer may be destroyed

@@ -43,9 +43,13 @@ std::string names_of(const std::vector<std::size_t>& ranks, const std::vector<nl
   return ranks.size() <= kMaxNamed ? text : text + " and " + std::to_string(ranks.size() - kMaxNamed) + " more";
 }
 
-/// Collective. Throws the DataError that names the first parameter that differs.
-[[noreturn]] void fail(const std::vector<at::Tensor>& parameters, const std::vector<std::uint64_t>& own,
-                       std::int64_t updates, Communicator& comm) {
+}  // namespace
+
+std::optional<DifferentParameter> find_difference(const std::vector<at::Tensor>& parameters, Communicator& comm) {
+  std::vector<std::uint64_t> own;
+  for (const at::Tensor& parameter : parameters) own.push_back(hash_of(parameter));
+  const std::uint64_t together = hash64(std::as_bytes(std::span(std::as_const(own))));
+  if (same_on_all_ranks(together, comm)) return std::nullopt;
   const std::size_t count = own.size();
   const auto size = static_cast<std::size_t>(comm.size());
   std::vector<std::uint64_t> all(count * size);  // [ranks, parameters]
@@ -55,27 +59,23 @@ std::string names_of(const std::vector<std::size_t>& ranks, const std::vector<nl
     std::vector<std::uint64_t> hashes;
     for (std::size_t rank = 0; rank < size; ++rank) hashes.push_back(all[rank * count + i]);
     const std::vector<std::size_t> ranks = different_ranks(hashes);
-    if (ranks.empty()) continue;
-    throw DataError("after " + std::to_string(updates) + " updates " + tensor_name(parameters[i], i) + " on " +
-                        names_of(ranks, hosts) +
-                        " has other values than on the other ranks: something has changed it there alone (code that "
-                        "depends on the rank, faulty memory, a processor that rounds differently); find that, and "
-                        "resume from an earlier checkpoint",
-                    true);
+    if (!ranks.empty()) return DifferentParameter{i, names_of(ranks, hosts)};
   }
   throw DataError("the ranks' parameters differ", true);
 }
-
-}  // namespace
 
 void ParameterCheck::after_update(const std::vector<at::Tensor>& parameters, Communicator& comm) {
   ++updates_;
   const bool is_due = every_ > 0 && (updates_ - 1) % every_ == 0;
   if (comm.size() == 1 || !(is_due || comm.debug())) return;
-  std::vector<std::uint64_t> hashes;
-  for (const at::Tensor& parameter : parameters) hashes.push_back(hash_of(parameter));
-  const std::uint64_t together = hash64(std::as_bytes(std::span(std::as_const(hashes))));
-  if (!same_on_all_ranks(together, comm)) fail(parameters, hashes, updates_, comm);
+  const auto different = find_difference(parameters, comm);
+  if (!different) return;
+  throw DataError("after " + std::to_string(updates_) + " updates " +
+                      tensor_name(parameters[different->index], different->index) + " on " + different->ranks +
+                      " has other values than on the other ranks: something has changed it there alone (code that "
+                      "depends on the rank, faulty memory, a processor that rounds differently); find that, and "
+                      "resume from an earlier checkpoint",
+                  true);
 }
 
 }  // namespace mn

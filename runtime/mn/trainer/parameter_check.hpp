@@ -6,7 +6,10 @@
 /// and one allreduce of 8 bytes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -14,6 +17,16 @@
 #include <mn/comm/communicator.hpp>
 
 namespace mn {
+
+/// A parameter with other values on some ranks.
+struct DifferentParameter {
+  std::size_t index;
+  std::string ranks;  ///< "rank 1 (host a), rank 3 (host b)"
+};
+
+/// Collective. The first parameter that differs between the ranks.
+[[nodiscard]] std::optional<DifferentParameter> find_difference(const std::vector<at::Tensor>& parameters,
+                                                                Communicator& comm);
 
 class ParameterCheck {
  public:

@@ -5,6 +5,8 @@
 #include <string>
 #include <unordered_set>
 
+#include <mn/comm/create_communicator.hpp>
+#include <mn/core/json.hpp>
 #include <mn/tensor/tensor.hpp>
 
 namespace mn {
@@ -49,6 +51,15 @@ std::optional<std::size_t> index_in(const std::vector<at::Tensor>& all, const at
   const auto found = std::ranges::find_if(all, [&](const at::Tensor& each) { return each.is_same(tensor); });
   if (found == all.end()) return std::nullopt;
   return static_cast<std::size_t>(found - all.begin());
+}
+
+void prove_frozen_alike(const std::vector<at::Tensor>& parameters, Communicator& comm) {
+  nlohmann::json flags = nlohmann::json::object();
+  const auto trainable = differentiable(parameters);
+  for (std::size_t i = 0; i < trainable.size(); ++i) {
+    flags["requires_grad of " + tensor_name(trainable[i], i)] = trainable[i].requires_grad();
+  }
+  prove_equal(flags, "the parameters that they train", comm);
 }
 
 NamedTensors renumbered(const NamedTensors& state, const std::vector<at::Tensor>& from,

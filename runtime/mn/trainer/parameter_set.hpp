@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/optim/optimizer.h>
 
+#include <mn/comm/communicator.hpp>
 #include <mn/tensor/modules.hpp>
 
 namespace mn {
@@ -48,6 +49,9 @@ class ParameterSet {
 
 /// The index of `tensor` in `all`, if `all` has it.
 [[nodiscard]] std::optional<std::size_t> index_in(const std::vector<at::Tensor>& all, const at::Tensor& tensor);
+
+/// Collective. Throws UsageError on all ranks if a parameter requires a gradient on some ranks only.
+void prove_frozen_alike(const std::vector<at::Tensor>& parameters, Communicator& comm);
 
 /// `state`, whose tensors are called KIND.INDEX by a parameter's index in `from`, renamed to the parameter's index in
 /// `to`. Tensors of parameters that `to` does not have are left out.
