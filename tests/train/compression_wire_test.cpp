@@ -74,7 +74,7 @@ TEST_F(WireTest, PowerSgdIsExactForMatricesOfItsRank) {
 }
 
 TEST_F(WireTest, BytesAreThoseThatTravel) {
-  constexpr std::uint64_t kTail = (8 + 2) * 4;  // StepAgreement: weight, seven signals, two flags
+  constexpr std::uint64_t kTail = (9 + 2) * 4;  // StepAgreement: weight, eight signals, two flags
   constexpr std::uint64_t kMore = kTail + 8;    // with the weight of the residuals
   const std::uint64_t some = comm_->size() > 1 ? 1 : 0;
   EXPECT_EQ(bytes_per_step({}), some * (20050 * 4 + kTail));

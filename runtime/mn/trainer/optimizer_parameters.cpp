@@ -162,8 +162,10 @@ void MultiNodeOptimizer::follow_parameter_set() {
   const bool has_buffers = same && !local_ && std::ranges::all_of(set_->frozen(), [&](const at::Tensor& parameter) {
                              return !parameter.requires_grad() || index_in(reduction_->parameters(), parameter);
                            });
-  set_->forget();       // if the new set can't be adopted, the next call tries again
-  reduction_->drain();  // synchronize() would wait for buckets that other ranks have not sent
+  set_->forget();  // if the new set can't be adopted, the next call tries again
+  // All ranks get new parameters alike. Without drain(), synchronize() would wait for buckets that other ranks have not
+  // sent. A freeze may be one rank's own: then the reduction of the step sends those buckets.
+  if (!has_buffers) reduction_->drain();
   synchronize();
   for (std::size_t i = 0; i < trained.size(); ++i) trained[i].mutable_grad() = unused[i];
   if (!has_buffers) return adopt(std::move(now));
