@@ -17,6 +17,7 @@ struct UninitializedAllocator : std::allocator<T> {
   /// Required of allocators.
   template <class U>
   struct rebind {
+    /// An allocator of `U`.
     using other = UninitializedAllocator<U>;
   };
   UninitializedAllocator() = default;

@@ -103,8 +103,8 @@ class MpiCount {
 
 /// Where messages travel, and how many elements one message of MPI may count.
 struct MpiChannel {
-  MPI_Comm comm;
-  std::size_t count_limit;
+  MPI_Comm comm;            ///< the communicator of the messages
+  std::size_t count_limit;  ///< elements of one message at most
 };
 
 /// Whether MPI takes device pointers, according to MPIX_Query_cuda_support of the loaded library; false if the library
