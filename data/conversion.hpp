@@ -29,7 +29,7 @@ struct PlanRound {
   std::function<void(std::size_t task)> run;  ///< thread-safe
 };
 
-/// The state of an existing shard file: keep it, make it again, or stop because it has other samples.
+/// The state of an existing shard file: the conversion keeps the file, writes it again, or stops at foreign samples.
 enum class ShardState { kWhole, kUnusable, kForeign };
 
 /// A converter. Shards are numbered through its outputs, and made in units of one or several shards. Members are called

@@ -1,4 +1,4 @@
-/// One process's part of a conversion: the shards that it makes, and its result for the other processes.
+/// The part of one process in a conversion: its shards, and the result that it sends to the other processes.
 #pragma once
 
 #include <atomic>

@@ -11,7 +11,7 @@ namespace mn::data {
 
 /// Makes the folder if it is missing, and locks out other conversions until destroyed. Ranks of one job share the
 /// folder. The lock is flock(2) on a file in the folder, so a killed process leaves no lock. On a file system without
-/// locks there is no exclusion.
+/// locks the folder stays open to other processes.
 class LockedFolder {
  public:
   /// Throws UsageError if another conversion is in the folder.

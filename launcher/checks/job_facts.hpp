@@ -21,7 +21,7 @@ struct CheckChoice {
 struct JobFacts {
   Launcher launcher = Launcher::kNone;
   Layout layout;
-  std::vector<int> numbers;  ///< of a part of a job: the real rank of each rank, counted from 0; empty for a whole job
+  std::vector<int> numbers;  ///< for a part of a job: rank in the whole job by rank in the part; empty for a whole job
   std::vector<NodeFacts> nodes;                ///< by node
   std::vector<RankFacts> ranks;                ///< by rank
   std::vector<std::vector<Binding>> bindings;  ///< by node, then by rank of the node

@@ -38,7 +38,7 @@ constexpr int kUidRestriction = 9;  // MUNGE_OPT_UID_RESTRICTION
 /// greeting proves that the peer is alive.
 constexpr int kExpired = 15, kRewound = 16, kReplayed = 17;
 
-/// Null if there is no libmunge.
+/// Null without libmunge.
 const MungeLibrary* munge_library() {
   static const auto load = [] {
     auto library = std::make_unique<MungeLibrary>();
@@ -58,7 +58,7 @@ const MungeLibrary* munge_library() {
   return library.get();
 }
 
-/// A credential for `reader` alone; without `reader` for everyone. Empty if munge does not answer.
+/// A credential that only `reader`, or without `reader` every user, can decode. Empty if munge does not answer.
 std::string seal(std::string_view text, std::optional<uid_t> reader) {
   const MungeLibrary* munge = munge_library();
   if (munge == nullptr) return "";

@@ -1,5 +1,5 @@
 /// The report of each node, and of each rank, to the root before the start. A fact that could not be read has no value,
-/// and equals no other fact. An empty text or list is a fact: there is no mpiexec, no InfiniBand device.
+/// and equals no other fact. An empty text or list is a fact: the node has no mpiexec, no InfiniBand device.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ struct FolderFacts {
   std::optional<std::string> path;
   std::optional<std::uint64_t> free_mib;
   std::optional<bool> writable;
-  std::optional<bool> shared;  ///< of the output folder: rank 0 sees the same folder
+  std::optional<bool> shared;  ///< rank 0 sees the same output folder
   MN_FIELDS(path, free_mib, writable, shared);
   friend bool operator==(const FolderFacts&, const FolderFacts&) = default;
 };

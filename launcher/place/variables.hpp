@@ -19,7 +19,7 @@ class Variables {
   /// No value if the variable is unset or empty.
   [[nodiscard]] std::optional<std::string> get(const std::string& name) const;
   /// The value as a whole number; no value if the variable is unset or empty. Throws UsageError that names the variable
-  /// if the text is no number.
+  /// if the text is not a number.
   [[nodiscard]] std::optional<int> number(const std::string& name) const;
   /// The value as a whole number. Throws UsageError, with the name of the launcher `owner`, if the variable is unset or
   /// no number.

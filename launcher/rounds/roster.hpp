@@ -12,7 +12,7 @@
 namespace mn::launcher {
 
 struct Roster {
-  ArrivalShare share;   ///< of this rank; without an exit code, all ranks are here
+  ArrivalShare share;   ///< this rank's share; without an exit code, all ranks have arrived
   ArrivalAnswer start;  ///< on leaders
   /// On leaders: the ranks of the node, in the launcher's order.
   std::vector<int> ranks_here;

@@ -46,7 +46,7 @@ struct Arrival {
   int rank = kNobody;
   int intra_size = 1;                ///< ranks on the node, by this rank's launcher
   std::optional<int> master_port;    ///< rank 0's MASTER_PORT
-  std::string marker;                ///< of rank 0: name of a file in its output folder; empty: none
+  std::string marker;                ///< name of a file in rank 0's output folder; empty: none
   std::vector<std::string> options;  ///< words_of_all_ranks()
   std::optional<Failure> failure;    ///< why the rank cannot go on
   std::optional<int> position;       ///< position on the node, by its leader; no value for an uninvited rank
@@ -56,7 +56,7 @@ struct Arrival {
 
 struct NodeArrival {
   std::string host;
-  std::vector<Arrival> ranks;  ///< of the ranks that came
+  std::vector<Arrival> ranks;  ///< one for each rank that has arrived
   AbsentRanks absence;
   std::string address;  ///< the node's own address for other nodes
   int port = 0;         ///< port of the leader's listener

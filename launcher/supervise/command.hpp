@@ -14,7 +14,7 @@ namespace mn::launcher {
 
 using Words = std::vector<std::string>;
 
-/// `text` as a number. Throws UsageError, with the name `what`, if the text is no number, or less than `least`.
+/// `text` as a number. Throws UsageError, with the name `what`, if the text is not a number, or less than `least`.
 [[nodiscard]] std::size_t parse_count(const std::string& what, const std::string& text, std::size_t least);
 
 class StepCommand {
