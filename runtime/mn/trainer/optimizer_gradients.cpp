@@ -71,11 +71,9 @@ std::string MultiNodeOptimizer::fault_of_scales() const {
     for (const LossScale& scale : backward->scales) {
       if (scale.scaler != scaler_.get()) {
         return "a backward of this optimizer's gradients began at a loss that another optimizer's GradScaler has "
-               "scaled, "
-               "but a GradScaler divides the gradients of its own optimizer alone: call backward() on the loss of each "
-               "optimizer and, before this optimizer's own backward, its zero_grad(); for a loss that trains both, "
-               "give "
-               "all parameters to one optimizer, as groups, or train with bf16, which needs no scale";
+               "scaled, but a GradScaler divides the gradients of its own optimizer alone: call backward() on the "
+               "loss of each optimizer and, before this optimizer's own backward, its zero_grad(); for a loss that "
+               "trains both, give all parameters to one optimizer, as groups, or train with bf16, which needs no scale";
       }
       if (scale.is_second) return "a loss was scaled twice: call scale_loss() once for each loss";
     }
