@@ -7,8 +7,8 @@
 #include <zlib.h>
 
 #include <mn/core/error.hpp>
+#include <mn/image/format_decoder.hpp>
 #include <mn/image/image_decoder.hpp>
-#include <mn/image/png.hpp>
 
 #include "tests/image/png_samples.hpp"
 #include "tests/support/resident_bytes.hpp"
@@ -72,14 +72,14 @@ INSTANTIATE_TEST_SUITE_P(Png, EveryPng,
                          [](const auto& test) { return name_of(test.param.color) + std::to_string(test.param.depth); });
 
 TEST(Png, HeaderSaysWhatIsStored) {
-  PngDecoder decoder;
+  const auto decoder = make_png_decoder();
   for (const auto& [color, components] : {std::pair(PngColor::kGray, 1),
                                           {PngColor::kGrayAlpha, 2},
                                           {PngColor::kRgb, 3},
                                           {PngColor::kPalette, 3},
                                           {PngColor::kRgbAlpha, 4}}) {
     const auto png = make_png({.color = color});
-    const ImageHeader header = decoder.open(png.bytes);
+    const ImageHeader header = decoder->open(png.bytes);
     EXPECT_EQ(header.format, ImageFormat::kPng);
     EXPECT_EQ(header.width, 37);
     EXPECT_EQ(header.height, 23);
@@ -204,9 +204,9 @@ TEST(Png, TextsAreNeverInflated) {
   auto bomb = png.bytes;
   for (int i = 0; i < 20; ++i) add_chunk(bomb, "zTXt", std::string("key\0\0", 5) + deflated);
 
-  PngDecoder decoder;
+  const auto decoder = make_png_decoder();
   const std::int64_t before = test::resident_bytes();
-  (void)decoder.open(bomb);
+  (void)decoder->open(bomb);
   EXPECT_LT(test::resident_bytes() - before, 10 << 20);
   EXPECT_EQ(decode_image(bomb).pixels, png.pixels.pixels);
 }

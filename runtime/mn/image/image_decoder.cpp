@@ -8,10 +8,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file_kind.hpp>
 #include <mn/image/exif.hpp>
-#include <mn/image/jpeg.hpp>
-#include <mn/image/png.hpp>
-#include <mn/image/tiff.hpp>
-#include <mn/image/webp.hpp>
+#include <mn/image/format_decoder.hpp>
 
 namespace mn::data {
 namespace {
@@ -118,15 +115,12 @@ void make_upright(const Image& stored, const Orientation& how, Image& out) {
 }  // namespace
 
 ImageDecoder::ImageDecoder()
-    : jpeg_(std::make_unique<JpegDecoder>()),
-      png_(std::make_unique<PngDecoder>()),
-      webp_(std::make_unique<WebpDecoder>()),
-      tiff_(std::make_unique<TiffDecoder>()) {}
+    : decoders_{make_jpeg_decoder(), make_png_decoder(), make_webp_decoder(), make_tiff_decoder()} {}
 ImageDecoder::~ImageDecoder() = default;
 
 const ImageHeader& ImageDecoder::open(std::span<const std::byte> bytes) {
   opened_ = false;
-  header_ = open_stored(bytes);
+  header_ = decoder_of(format_of(bytes)).open(bytes);
   check_size(header_);
   if (orientation_of(header_.orientation).transposed) std::swap(header_.width, header_.height);
   opened_ = true;
@@ -137,7 +131,8 @@ Box ImageDecoder::decode(const Region& region, int min_width, int min_height, Im
   // libpng's and libtiff's objects are gone after a decode; libjpeg's hold the next image's state.
   if (!std::exchange(opened_, false)) throw ArgumentError("decode() without open()");
   check_inside(region, header_);
-  if (header_.orientation == 1) return decode_stored(region, min_width, min_height, out);
+  FormatDecoder& decoder = decoder_of(header_.format);
+  if (header_.orientation == 1) return decoder.decode(region, min_width, min_height, out);
   const Orientation how = orientation_of(header_.orientation);
   int width = header_.width;
   int height = header_.height;
@@ -145,40 +140,9 @@ Box ImageDecoder::decode(const Region& region, int min_width, int min_height, Im
     std::swap(width, height);
     std::swap(min_width, min_height);
   }
-  const Box box = decode_stored(stored_region(region, how, width, height), min_width, min_height, turned_);
+  const Box box = decoder.decode(stored_region(region, how, width, height), min_width, min_height, turned_);
   make_upright(turned_, how, out);
   return upright_box(box, how, turned_.width, turned_.height);
-}
-
-const ImageHeader& ImageDecoder::open_stored(std::span<const std::byte> bytes) {
-  switch (format_of(bytes)) {
-    case ImageFormat::kJpeg:
-      return jpeg_->open(bytes);
-    case ImageFormat::kPng:
-      return png_->open(bytes);
-    case ImageFormat::kWebp:
-      return webp_->open(bytes);
-    case ImageFormat::kTiff:
-      return tiff_->open(bytes);
-  }
-  throw DataError("an image of an unknown format");
-}
-
-Box ImageDecoder::decode_stored(const Region& region, int min_width, int min_height, Image& out) {
-  switch (header_.format) {
-    case ImageFormat::kJpeg:
-      return jpeg_->decode(region, min_width, min_height, out);
-    case ImageFormat::kPng:
-      png_->decode(out);
-      break;
-    case ImageFormat::kWebp:
-      webp_->decode(out);
-      break;
-    case ImageFormat::kTiff:
-      tiff_->decode(out);
-      break;
-  }
-  return to_box(region);
 }
 
 Image decode_image(std::span<const std::byte> bytes) {

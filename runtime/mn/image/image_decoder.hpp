@@ -1,6 +1,7 @@
 /// The decoder for all images in shards: JPEG, PNG, WebP and TIFF, recognized by content, never by name.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,10 +11,7 @@
 
 namespace mn::data {
 
-class JpegDecoder;
-class PngDecoder;
-class TiffDecoder;
-class WebpDecoder;
+class FormatDecoder;
 
 /// Larger images are rejected: a header of a few bytes could otherwise ask for gigabytes.
 inline constexpr std::int64_t kMaxImagePixels = std::int64_t{1} << 27;
@@ -35,19 +33,15 @@ class ImageDecoder {
   const ImageHeader& open(std::span<const std::byte> bytes);
 
   /// Decodes `region` of the opened image, in upright coordinates; once for each open(). `out` may hold more than the
-  /// region; returns the region's position in `out`. A JPEG is decoded in part and scaled down as JpegDecoder says, as
+  /// region; returns the region's position in `out`. A JPEG is decoded in part, and scaled down to 1/2, 1/4 or 1/8 as
   /// long as the region keeps min_width × min_height pixels; all further formats are decoded as a whole. Throws
   /// ArgumentError for a region outside of the image, and without a new open().
   Box decode(const Region& region, int min_width, int min_height, Image& out);
 
  private:
-  const ImageHeader& open_stored(std::span<const std::byte> bytes);
-  Box decode_stored(const Region& region, int min_width, int min_height, Image& out);
+  FormatDecoder& decoder_of(ImageFormat format) { return *decoders_[static_cast<std::size_t>(format)]; }
 
-  std::unique_ptr<JpegDecoder> jpeg_;
-  std::unique_ptr<PngDecoder> png_;
-  std::unique_ptr<WebpDecoder> webp_;
-  std::unique_ptr<TiffDecoder> tiff_;
+  std::array<std::unique_ptr<FormatDecoder>, 4> decoders_;  // [formats]
   ImageHeader header_;
   bool opened_ = false;  // and not yet decoded
   Image turned_;         // as stored, before it is made upright

@@ -1,4 +1,18 @@
-#include <mn/image/jpeg.hpp>
+// Decodes JPEGs by libjpeg-turbo: only the needed part, no larger than needed.
+//
+// libjpeg scales in the transform domain, to 1/1, 1/2, 1/4 or 1/8, with fewer samples of each 8 × 8 block. Rows above
+// the region are entropy-decoded only (skip), rows below not at all; columns beside the region are omitted in whole
+// blocks. Gray and CMYK become RGB.
+//
+// (1) At 1/1 the pixels equal a decode of the whole image: color is interpolated from neighbors, so a few columns
+//     beside the region are decoded too.
+// (2) Every warning after which libjpeg would invent pixels is an error.
+// (3) Time and memory are bounded by the image's size: the number of scans is limited.
+// (4) An error leaves the decoder usable: open() aborts a decode under way.
+//
+// Cost: entropy decoding down to the region's last row, transform and color of the region alone.
+// Source: libjpeg-turbo's libjpeg.txt ("Partial image decompression", "Decompression parameter selection").
+#include <mn/image/format_decoder.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -90,22 +104,18 @@ std::string other_kind(const jpeg_error_mgr& error) {
   return {};
 }
 
-}  // namespace
-
-class JpegDecoder::Impl {
+class JpegDecoder final : public FormatDecoder {
  public:
-  Impl() {
+  JpegDecoder() {
     info_.err = jpeg_std_error(&errors_.base);
     errors_.base.error_exit = leave;
     errors_.base.emit_message = on_message;
     if (!guarded(errors_.jump, [this] { jpeg_create_decompress(&info_); })) fail();
     progress_.progress_monitor = limit_scans;
   }
-  ~Impl() { jpeg_destroy_decompress(&info_); }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
+  ~JpegDecoder() override { jpeg_destroy_decompress(&info_); }
 
-  const ImageHeader& open(std::span<const std::byte> bytes) {
+  const ImageHeader& open(std::span<const std::byte> bytes) override {
     jpeg_abort_decompress(&info_);
     const bool read = guarded(errors_.jump, [&] {
       info_.progress = &progress_;
@@ -119,7 +129,7 @@ class JpegDecoder::Impl {
     return header_;
   }
 
-  Box decode(const Region& region, int min_width, int min_height, Image& out) {
+  Box decode(const Region& region, int min_width, int min_height, Image& out) override {
     const int reduction = choose_reduction(region, min_width, min_height);
     const int first = region.y / reduction;
     int last = 0;
@@ -179,15 +189,8 @@ class JpegDecoder::Impl {
   std::vector<std::uint8_t> ink_;  // one row of CMYK
 };
 
-JpegDecoder::JpegDecoder() : impl_(std::make_unique<Impl>()) {}
-JpegDecoder::~JpegDecoder() = default;
-JpegDecoder::JpegDecoder(JpegDecoder&&) noexcept = default;
-JpegDecoder& JpegDecoder::operator=(JpegDecoder&&) noexcept = default;
+}  // namespace
 
-const ImageHeader& JpegDecoder::open(std::span<const std::byte> bytes) { return impl_->open(bytes); }
-
-Box JpegDecoder::decode(const Region& region, int min_width, int min_height, Image& out) {
-  return impl_->decode(region, min_width, min_height, out);
-}
+std::unique_ptr<FormatDecoder> make_jpeg_decoder() { return std::make_unique<JpegDecoder>(); }
 
 }  // namespace mn::data

@@ -1,4 +1,17 @@
-#include <mn/image/png.hpp>
+// Decodes PNGs of every color type and depth by libpng, interlaced or not.
+//
+// Pixels equal Pillow's convert("RGB"), and so torchvision's ImageFolder: transparency is dropped, not blended; gamma,
+// profiles and significant bits are ignored; 16 bits become their high 8. Only gray of 16 bits differs: Pillow clips
+// at 255 and leaves most images white.
+//
+// (1) A wrong checksum anywhere is an error, also in chunks without meaning for the pixels.
+// (2) Memory is bounded by the image's size: texts, profiles and unknown chunks are skipped unread, so they cannot
+//     inflate.
+// (3) An error leaves the decoder usable: libpng's objects live from open() to the end of decode() only.
+//
+// Cost: all rows are inflated, for any part: PNG has no random access.
+// Source: libpng's manual; PNG specification, third edition (W3C 2025), for eXIf.
+#include <mn/image/format_decoder.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -57,16 +70,11 @@ void ask_for_rgb(png_structp png) {
   png_set_strip_alpha(png);
 }
 
-}  // namespace
-
-class PngDecoder::Impl {
+class PngDecoder final : public FormatDecoder {
  public:
-  Impl() = default;
-  ~Impl() { close(); }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
+  ~PngDecoder() override { close(); }
 
-  const ImageHeader& open(std::span<const std::byte> bytes) {
+  const ImageHeader& open(std::span<const std::byte> bytes) override {
     close();
     rest_ = bytes;
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &jump_, on_error, on_warning);
@@ -81,12 +89,13 @@ class PngDecoder::Impl {
     return header_;
   }
 
-  void decode(Image& out) {
+  Box decode(const Region& region, int, int, Image& out) override {
     if (!guarded(jump_, [this] { start(); })) fail();
     if (png_get_rowbytes(png_, info_) != std::size_t{3} * header_.width) throw DataError("damaged PNG: not RGB");
     out.resize(header_.width, header_.height);
     if (!guarded(jump_, [&] { read_rows(out); })) fail();
     close();
+    return to_box(region);
   }
 
  private:
@@ -128,13 +137,8 @@ class PngDecoder::Impl {
   ImageHeader header_;
 };
 
-PngDecoder::PngDecoder() : impl_(std::make_unique<Impl>()) {}
-PngDecoder::~PngDecoder() = default;
-PngDecoder::PngDecoder(PngDecoder&&) noexcept = default;
-PngDecoder& PngDecoder::operator=(PngDecoder&&) noexcept = default;
+}  // namespace
 
-const ImageHeader& PngDecoder::open(std::span<const std::byte> bytes) { return impl_->open(bytes); }
-
-void PngDecoder::decode(Image& out) { impl_->decode(out); }
+std::unique_ptr<FormatDecoder> make_png_decoder() { return std::make_unique<PngDecoder>(); }
 
 }  // namespace mn::data

@@ -1,4 +1,18 @@
-#include <mn/image/tiff.hpp>
+// Decodes TIFFs and BigTIFFs by libtiff: the first image of each, gray, color, palette, CMYK, YCbCr or Lab, of up to 16
+// bits, uncompressed or packed by LZW, Deflate, PackBits, JPEG or CCITT.
+//
+// Uses libtiff's interface for RGBA, which handles all kinds of TIFF, but not its treatment of alpha and orientation:
+// alpha is dropped, and ImageDecoder turns the image. 16 bits become their high 8.
+//
+// (1) Memory is bounded by the image's size: libtiff allocates at most kMaxBytes at once.
+// (2) A damaged strip is an error: libtiff alone would go on.
+// (3) Only compressions in common use are decoded: files cannot reach libtiff's rarer codecs.
+// (4) An error leaves the decoder usable: libtiff's objects live from open() to the end of decode() only.
+// (5) libtiff gets tiles row by row: at the image's right edge, putgreytile and put16bitbwtile (4.5 to 4.7) skip bytes
+//     instead of pixels.
+//
+// Source: libtiff 4.5's manual (TIFFClientOpen, TIFFRGBAImage, TIFFOpenOptions); TIFF 6.0.
+#include <mn/image/format_decoder.hpp>
 
 #include <algorithm>
 #include <array>
@@ -112,16 +126,11 @@ void put_by_rows(RowImage& image) {
   image.put_row = std::exchange(image.put.contig, put_rows);
 }
 
-}  // namespace
-
-class TiffDecoder::Impl {
+class TiffDecoder final : public FormatDecoder {
  public:
-  Impl() = default;
-  ~Impl() { close(); }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
+  ~TiffDecoder() override { close(); }
 
-  const ImageHeader& open(std::span<const std::byte> bytes) {
+  const ImageHeader& open(std::span<const std::byte> bytes) override {
     close();
     message_ = {};
     source_ = {bytes, 0};
@@ -131,7 +140,7 @@ class TiffDecoder::Impl {
     return header_;
   }
 
-  void decode(Image& out) {
+  Box decode(const Region& region, int, int, Image& out) override {
     RowImage image;
     std::array<char, 1024> why = {};
     drop_alpha();
@@ -154,6 +163,7 @@ class TiffDecoder::Impl {
       *to++ = static_cast<std::uint8_t>(TIFFGetB(pixel ^ flip));
     }
     close();
+    return to_box(region);
   }
 
  private:
@@ -221,11 +231,8 @@ class TiffDecoder::Impl {
   ImageHeader header_;
 };
 
-TiffDecoder::TiffDecoder() : impl_(std::make_unique<Impl>()) {}
-TiffDecoder::~TiffDecoder() = default;
+}  // namespace
 
-const ImageHeader& TiffDecoder::open(std::span<const std::byte> bytes) { return impl_->open(bytes); }
-
-void TiffDecoder::decode(Image& out) { impl_->decode(out); }
+std::unique_ptr<FormatDecoder> make_tiff_decoder() { return std::make_unique<TiffDecoder>(); }
 
 }  // namespace mn::data

@@ -1,5 +1,6 @@
+// Decodes WebPs by libwebp, lossy or lossless but no animations. Transparency is dropped, not blended.
 // Source: libwebp's API (webp/decode.h); RFC 9649, "WebP Image Format", for the chunk EXIF.
-#include <mn/image/webp.hpp>
+#include <mn/image/format_decoder.hpp>
 
 #include <cstdint>
 #include <cstring>
@@ -53,34 +54,44 @@ int read_webp_orientation(std::span<const std::byte> webp) {
   return 1;
 }
 
+class WebpDecoder final : public FormatDecoder {
+ public:
+  const ImageHeader& open(std::span<const std::byte> bytes) override {
+    bytes_ = {};
+    WebPBitstreamFeatures features;
+    const VP8StatusCode status = WebPGetFeatures(bytes_of(bytes), bytes.size(), &features);
+    if (status != VP8_STATUS_OK) fail_webp(status);
+    if (features.has_animation != 0) throw DataError("an animated WebP: convert one of its images, or leave it out");
+    header_.format = ImageFormat::kWebp;
+    header_.width = features.width;
+    header_.height = features.height;
+    header_.components = features.has_alpha != 0 ? 4 : 3;
+    header_.orientation = read_webp_orientation(bytes);
+    bytes_ = bytes;
+    return header_;
+  }
+
+  Box decode(const Region& region, int, int, Image& out) override {
+    out.resize(header_.width, header_.height);
+    WebPDecoderConfig config;
+    if (WebPInitDecoderConfig(&config) == 0) throw DataError("cannot start libwebp: compiled for another version");
+    config.output.colorspace = MODE_RGB;
+    config.output.is_external_memory = 1;
+    config.output.u.RGBA = {out.pixels.data(), 3 * header_.width, out.pixels.size()};
+    const VP8StatusCode status = WebPDecode(bytes_of(bytes_), bytes_.size(), &config);
+    WebPFreeDecBuffer(&config.output);
+    bytes_ = {};
+    if (status != VP8_STATUS_OK) fail_webp(status);
+    return to_box(region);
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+  ImageHeader header_;
+};
+
 }  // namespace
 
-const ImageHeader& WebpDecoder::open(std::span<const std::byte> bytes) {
-  bytes_ = {};
-  WebPBitstreamFeatures features;
-  const VP8StatusCode status = WebPGetFeatures(bytes_of(bytes), bytes.size(), &features);
-  if (status != VP8_STATUS_OK) fail_webp(status);
-  if (features.has_animation != 0) throw DataError("an animated WebP: convert one of its images, or leave it out");
-  header_.format = ImageFormat::kWebp;
-  header_.width = features.width;
-  header_.height = features.height;
-  header_.components = features.has_alpha != 0 ? 4 : 3;
-  header_.orientation = read_webp_orientation(bytes);
-  bytes_ = bytes;
-  return header_;
-}
-
-void WebpDecoder::decode(Image& out) {
-  out.resize(header_.width, header_.height);
-  WebPDecoderConfig config;
-  if (WebPInitDecoderConfig(&config) == 0) throw DataError("cannot start libwebp: compiled for another version");
-  config.output.colorspace = MODE_RGB;
-  config.output.is_external_memory = 1;
-  config.output.u.RGBA = {out.pixels.data(), 3 * header_.width, out.pixels.size()};
-  const VP8StatusCode status = WebPDecode(bytes_of(bytes_), bytes_.size(), &config);
-  WebPFreeDecBuffer(&config.output);
-  bytes_ = {};
-  if (status != VP8_STATUS_OK) fail_webp(status);
-}
+std::unique_ptr<FormatDecoder> make_webp_decoder() { return std::make_unique<WebpDecoder>(); }
 
 }  // namespace mn::data

@@ -1,16 +1,20 @@
 // Replaces webp.cpp in builds without libwebp.
-#include <mn/image/webp.hpp>
+#include <mn/image/format_decoder.hpp>
 
 #include <mn/core/error.hpp>
 
 namespace mn::data {
 
-const ImageHeader& WebpDecoder::open(std::span<const std::byte>) {
-  throw DataError(
-      "a WebP, and mn was built without libwebp: install it (libwebp-dev) and build mn again, convert the image to "
-      "JPEG or PNG, or leave it out");
+std::unique_ptr<FormatDecoder> make_webp_decoder() {
+  struct Absent final : FormatDecoder {
+    const ImageHeader& open(std::span<const std::byte>) override {
+      throw DataError(
+          "a WebP, and mn was built without libwebp: install it (libwebp-dev) and build mn again, convert the image to "
+          "JPEG or PNG, or leave it out");
+    }
+    Box decode(const Region&, int, int, Image&) override { return {}; }  // never called: open() throws
+  };
+  return std::make_unique<Absent>();
 }
-
-void WebpDecoder::decode(Image&) {}  // never called: open() throws
 
 }  // namespace mn::data
