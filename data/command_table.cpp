@@ -4,8 +4,6 @@
 #include <mn/core/manual.hpp>
 #include <mn/core/text.hpp>
 
-#include "data/inspect_index.hpp"
-
 namespace mn::data {
 namespace {
 

@@ -13,9 +13,7 @@
 #include <mn/data/stored_dataset.hpp>
 
 #include "data/convert.hpp"
-#include "data/convert_images.hpp"
 #include "data/inspect.hpp"
-#include "data/inspect_index.hpp"
 
 namespace mn::data {
 namespace {

@@ -1,11 +1,54 @@
+// (1) A result names each shard that this process has made or kept, once.
+// (2) A shard is noted only after it is published: a result promises existing files.
 #include "data/conversion.hpp"
 
+#include <algorithm>
+#include <cassert>
 #include <cstring>
+#include <memory>
 
 #include <mn/core/error.hpp>
+#include <mn/data/classes.hpp>
 #include <mn/data/hdf5_table.hpp>
 
+#include "data/run_tasks.hpp"
+
 namespace mn::data {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+json to_sign(std::size_t shard, const ShardInfo& info) {
+  std::uint64_t uuid[2];
+  std::memcpy(uuid, info.uuid.data(), sizeof uuid);
+  return {shard, info.num_samples, info.bytes, uuid[0], uuid[1], info.header_crc};
+}
+
+ShardInfo from_sign(const json& sign, std::string file) {
+  ShardInfo info{.file = std::move(file), .num_samples = sign.at(1), .bytes = sign.at(2), .header_crc = sign.at(5)};
+  const std::uint64_t uuid[2] = {sign.at(3), sign.at(4)};
+  std::memcpy(info.uuid.data(), uuid, sizeof uuid);
+  return info;
+}
+
+/// The largest class of the second field; −1 without classes.
+std::int64_t largest_class(const SampleSpec& spec, const std::vector<RawColumn>& columns) {
+  return spec.num_classes() == 0 ? -1 : range_of(spec[1].dtype, columns[1].bytes).most;
+}
+
+/// The largest label in a shard; −1 without labels.
+std::int64_t largest_label(const ShardReader& reader) {
+  std::int64_t most = -1;
+  if (!has_label(reader.header().spec)) return most;
+  for (std::int64_t i = 0; i < reader.size() && reader.is_small(1); ++i) most = std::max(most, label_of(reader, i));
+  for (std::int64_t block = 0; block < reader.num_blocks() && !reader.is_small(1); ++block) {
+    most = std::max(most, range_of(DType::kInt64, *reader.load_block(1, block)).most);
+  }
+  return most;
+}
+
+}  // namespace
 
 bool has_label(const SampleSpec& spec) {
   return spec.fields.size() == 2 && spec[1].name == "label" && spec[1].dtype == DType::kInt64 &&
@@ -18,13 +61,117 @@ std::int64_t label_of(const ShardReader& shard, std::int64_t sample) {
   return label;
 }
 
-nlohmann::json source_facts(const std::filesystem::path& file) {
+void check_split_name(const std::string& split) {
+  if (!split.empty() && split.front() != '.' && split.find('/') == std::string::npos) return;
+  throw UsageError("the split's name begins the names of its files: --split can't be \"" + split + "\"");
+}
+
+json source_facts(const fs::path& file) {
   try {
     const auto [changed, bytes] = modified_and_bytes(file);
-    return {{"path", std::filesystem::absolute(file).string()}, {"bytes", bytes}, {"changed", changed}};
+    return {{"path", fs::absolute(file).string()}, {"bytes", bytes}, {"changed", changed}};
   } catch (const FileError&) {
     return nullptr;
   }
+}
+
+Outputs::Outputs(const std::vector<Output>& outputs) : outputs_(outputs) {
+  for (const Output& output : outputs) firsts_.push_back(firsts_.back() + output.shards);
+}
+
+std::size_t Outputs::of_shard(std::size_t shard) const {
+  return std::upper_bound(firsts_.begin(), firsts_.end(), shard) - firsts_.begin() - 1;
+}
+
+std::string Outputs::file(std::size_t shard) const {
+  const std::size_t i = of_shard(shard);
+  return shard_file_name(outputs_[i].split, shard - firsts_[i], outputs_[i].shards);
+}
+
+fs::path Outputs::path(std::size_t shard) const { return outputs_[of_shard(shard)].folder / file(shard); }
+
+ConversionPart::ConversionPart(Conversion& conversion, const ConvertOptions& options)
+    : conversion_(conversion), options_(options), outputs_(conversion.outputs()), most_(outputs_.size(), -1) {
+  const auto size = static_cast<std::size_t>(options.me.size);
+  for (std::size_t unit = options.me.rank; unit < conversion.units(); unit += size) units_.push_back(unit);
+  for (const std::size_t unit : units_) {
+    total_ += conversion.steps(unit);
+    shards_ += static_cast<std::int64_t>(conversion.first_shard(unit + 1) - conversion.first_shard(unit));
+  }
+}
+
+void ConversionPart::run() {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) fs::create_directories(outputs_[i].folder);
+  run_tasks(units_.size(), options_.threads, stop_, [&](std::size_t i) { conversion_.convert(units_[i], *this); });
+}
+
+json ConversionPart::result() const {
+  json made = json::array();
+  for (const auto& [shard, info] : made_) made.push_back(to_sign(shard, info));
+  return {{"shards", std::move(made)}, {"most", most_}, {"kept", kept_}};
+}
+
+bool ConversionPart::wants(std::size_t shard) {
+  const fs::path path = outputs_.path(shard);
+  if (!fs::exists(path)) return true;
+  const ShardState state = state_of(shard, path);
+  if (state == ShardState::kForeign) {
+    throw DataError(path.string() + " holds other samples than belong there: remove it and start again");
+  }
+  return state == ShardState::kUnusable;
+}
+
+void ConversionPart::write(std::size_t shard, const ShardContent& content) {
+  // (2): write_shard() returns after the file has its name.
+  note(shard, write_shard(outputs_.path(shard), content), largest_class(content.spec, content.samples.columns));
+}
+
+void ConversionPart::advance(std::int64_t steps) {
+  // The failure of another thread is reported.
+  if (stop_) throw DataError("stopped");
+  const std::lock_guard lock(mutex_);
+  done_ += steps;
+  if (options_.progress) options_.progress(done_, total_);
+}
+
+ShardState ConversionPart::state_of(std::size_t shard, const fs::path& path) {
+  try {
+    const ShardReader reader(open_shard(path), std::make_shared<IoCounters>());
+    const ShardState state = conversion_.state_of(shard, reader);
+    if (state != ShardState::kWhole) return state;
+    note(shard, describe_shard(path), largest_label(reader));
+  } catch (const DataError&) {  // truncated or damaged
+    return ShardState::kUnusable;
+  }
+  const std::lock_guard lock(mutex_);
+  ++kept_;
+  return ShardState::kWhole;
+}
+
+void ConversionPart::note(std::size_t shard, ShardInfo info, std::int64_t most) {
+  const std::lock_guard lock(mutex_);
+  assert(!made_.contains(shard));  // (1)
+  made_[shard] = std::move(info);
+  std::int64_t& all = most_[outputs_.of_shard(shard)];
+  all = std::max(all, most);
+}
+
+OutputShards shards_of_output(const Outputs& outputs, std::size_t i, const std::vector<json>& results) {
+  OutputShards all{.shards = std::vector<ShardInfo>(outputs[i].shards)};
+  for (const json& result : results) {
+    all.most = std::max(all.most, result.at("most").at(i).get<std::int64_t>());
+    for (const json& sign : result.at("shards")) {
+      const std::size_t shard = sign.at(0);
+      if (outputs.of_shard(shard) == i) all.shards[shard - outputs.first(i)] = from_sign(sign, outputs.file(shard));
+    }
+  }
+  return all;
+}
+
+std::int64_t kept_shards(const std::vector<json>& results) {
+  std::int64_t shards = 0;
+  for (const json& result : results) shards += result.at("kept").get<std::int64_t>();
+  return shards;
 }
 
 }  // namespace mn::data

@@ -1,4 +1,4 @@
-#include "data/convert_images.hpp"
+#include "data/convert.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,10 +8,8 @@
 #include <mn/core/file.hpp>
 #include <mn/data/retry.hpp>
 
-#include "data/conversion_part.hpp"
 #include "data/image_list.hpp"
 #include "data/image_plan.hpp"
-#include "data/locked_folder.hpp"
 
 namespace mn::data {
 namespace {

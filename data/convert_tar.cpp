@@ -4,7 +4,7 @@
 // images in the first MiBs of the first tar file (headers may be larger than small images). Shard i of n has the
 // samples that begin in the i-th of n equal parts of the file. Each tar file is a unit, read once, from beginning to
 // end.
-#include "data/convert_images.hpp"
+#include "data/convert.hpp"
 
 #include <algorithm>
 
@@ -13,9 +13,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 
-#include "data/conversion_part.hpp"
 #include "data/image_list.hpp"
-#include "data/locked_folder.hpp"
 #include "data/webdataset.hpp"
 
 namespace mn::data {

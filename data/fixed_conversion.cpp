@@ -6,9 +6,6 @@
 
 #include <mn/core/error.hpp>
 
-#include "data/conversion_part.hpp"
-#include "data/locked_folder.hpp"
-
 namespace mn::data {
 
 DataError wrong_label(const std::string& source, std::int64_t sample, const std::string& label) {

@@ -1,9 +1,15 @@
 #include "data/image_intake.hpp"
 
 #include <algorithm>
-#include <memory>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+// jpeglib.h needs <cstdio> before it.
+#include <jpeglib.h>
 
 #include <mn/core/error.hpp>
+#include <mn/image/c_jump.hpp>
 
 namespace mn::data {
 namespace {
@@ -17,15 +23,81 @@ std::array<std::uint16_t, 3> hwc_of(int height, int width, int components) {
           static_cast<std::uint16_t>(components)};
 }
 
+struct WriterErrors {
+  jpeg_error_mgr base;  // first, as libjpeg has only a pointer to it
+  CJump jump;
+};
+
+[[noreturn]] void leave_writer(j_common_ptr info) {
+  auto& errors = *reinterpret_cast<WriterErrors*>(info->err);
+  errors.base.format_message(info, errors.jump.message);
+  errors.jump.leave();
+}
+
 }  // namespace
+
+/// Encodes images by libjpeg-turbo, one after another: baseline, color at half the resolution (4:2:0). Equal pixels give
+/// equal bytes with an equal version of libjpeg-turbo. Keeps its memory.
+class ImageIntake::JpegWriter {
+ public:
+  JpegWriter() {
+    info_.err = jpeg_std_error(&errors_.base);
+    errors_.base.error_exit = leave_writer;
+    if (!guarded(errors_.jump, [this] { jpeg_create_compress(&info_); })) fail();
+  }
+  ~JpegWriter() {
+    jpeg_destroy_compress(&info_);
+    std::free(bytes_);
+  }
+  JpegWriter(const JpegWriter&) = delete;
+  JpegWriter& operator=(const JpegWriter&) = delete;
+
+  /// The bytes are the writer's, until the next call. Throws DataError if libjpeg fails.
+  std::span<const std::byte> encode(const Image& image) {
+    std::free(std::exchange(bytes_, nullptr));
+    size_ = 0;
+    if (!guarded(errors_.jump, [&] { write(image); })) {
+      jpeg_abort_compress(&info_);
+      bytes_ = nullptr;  // libjpeg may have freed it while growing
+      fail();
+    }
+    return std::as_bytes(std::span(bytes_, size_));
+  }
+
+ private:
+  [[noreturn]] void fail() const { throw DataError(std::string("cannot encode a JPEG: ") + errors_.jump.message); }
+
+  void write(const Image& image) {
+    jpeg_mem_dest(&info_, &bytes_, &size_);
+    info_.image_width = static_cast<JDIMENSION>(image.width);
+    info_.image_height = static_cast<JDIMENSION>(image.height);
+    info_.input_components = 3;
+    info_.in_color_space = JCS_RGB;
+    jpeg_set_defaults(&info_);
+    jpeg_set_quality(&info_, kStoredQuality, TRUE);
+    jpeg_start_compress(&info_, TRUE);
+    for (int y = 0; y < image.height; ++y) {
+      auto* row = const_cast<JSAMPROW>(image.row(y));  // libjpeg only reads the row
+      (void)jpeg_write_scanlines(&info_, &row, 1);
+    }
+    jpeg_finish_compress(&info_);
+  }
+
+  WriterErrors errors_ = {};
+  jpeg_compress_struct info_ = {};
+  unsigned char* bytes_ = nullptr;  // malloc's, by libjpeg
+  unsigned long size_ = 0;
+};
+
+ImageIntake::ImageIntake(const ImageOptions& options) : options_(options), writer_(std::make_unique<JpegWriter>()) {}
+ImageIntake::~ImageIntake() = default;
 
 void ImageIntake::add(std::span<const std::byte> bytes, std::int32_t label, std::string_view key,
                       ShardContent& content) {
   const ImageHeader header = decoder_.open(bytes);
   if (is_longer(header)) {
     const Image& image = resized(header);
-    content.add_encoded(writer_.encode(image, kStoredQuality), label,
-                        hwc_of(image.height, image.width, kStoredComponents), key);
+    content.add_encoded(writer_->encode(image), label, hwc_of(image.height, image.width, kStoredComponents), key);
     return;
   }
   // Stored unchanged, but decoded once: otherwise training would stop at an image that can't be decoded.

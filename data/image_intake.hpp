@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -14,7 +15,6 @@
 #include <mn/image/resize.hpp>
 
 #include "data/conversion.hpp"
-#include "data/jpeg_writer.hpp"
 
 namespace mn::data {
 
@@ -29,19 +29,24 @@ struct ImageOptions {
 /// Checks images, and resizes them if asked to. Keeps its memory; one thread at a time.
 class ImageIntake {
  public:
-  explicit ImageIntake(const ImageOptions& options) : options_(options) {}
+  explicit ImageIntake(const ImageOptions& options);
+  ~ImageIntake();
+  ImageIntake(const ImageIntake&) = delete;
+  ImageIntake& operator=(const ImageIntake&) = delete;
 
   /// Adds the image to a shard. Throws DataError without the name of the image if it is unusable.
   void add(std::span<const std::byte> bytes, std::int32_t label, std::string_view key, ShardContent& content);
 
  private:
+  class JpegWriter;
+
   [[nodiscard]] bool is_longer(const ImageHeader& header) const;
   [[nodiscard]] const Image& resized(const ImageHeader& header);
 
   ImageOptions options_;
   ImageDecoder decoder_;
   Resizer resizer_;
-  JpegWriter writer_;
+  std::unique_ptr<JpegWriter> writer_;
   Image decoded_;
   Image small_;
 };

@@ -1,4 +1,4 @@
-#include "data/inspect_index.hpp"
+#include "data/inspect.hpp"
 
 #include <atomic>
 #include <iostream>
@@ -15,8 +15,8 @@
 #include <mn/data/manifest.hpp>
 #include <mn/data/stored_dataset.hpp>
 
+#include "data/commands.hpp"
 #include "data/index_files.hpp"
-#include "data/inspect.hpp"
 
 namespace mn::data {
 namespace {

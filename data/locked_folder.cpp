@@ -96,9 +96,4 @@ LockedFolder::~LockedFolder() {
   if (made_) ::rmdir(folder_.c_str());  // if nothing was written
 }
 
-void check_split_name(const std::string& split) {
-  if (!split.empty() && split.front() != '.' && split.find('/') == std::string::npos) return;
-  throw UsageError("the split's name begins the names of its files: --split can't be \"" + split + "\"");
-}
-
 }  // namespace mn::data

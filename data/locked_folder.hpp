@@ -29,7 +29,4 @@ class LockedFolder {
   Fd file_;
 };
 
-/// Throws UsageError if `split` can't begin the names of files.
-void check_split_name(const std::string& split);
-
 }  // namespace mn::data

@@ -17,10 +17,11 @@
 #include <string>
 #include <utility>
 
-#include <mn/core/error.hpp>
+#include <unistd.h>
 
-#include "data/conversion_folder.hpp"
-#include "data/conversion_part.hpp"
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+
 #include "data/locked_folder.hpp"
 #include "data/rank_board.hpp"
 #include "data/run_tasks.hpp"
@@ -30,6 +31,114 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+/// The output folder of a conversion under way. Its files besides shards, in the order of their creation and removal:
+///
+///     scratch folder   plan   mark   shards   signs of ranks   manifests   − scratch folder   − mark
+///
+/// OUT/conversion.json, the mark, is the request of the conversion. OUT/.conversion, the scratch folder, has the plan
+/// and the signs of ranks.
+///
+/// (1) A conversion stopped after any step resumes: from the plan without the mark, from the shards with it.
+/// (2) Shards and manifests exist only with the mark, or after the end.
+/// (3) Files of another conversion are never touched.
+class ConversionFolder {
+ public:
+  ConversionFolder(const fs::path& out, Conversion& conversion)
+      : conversion_(conversion),
+        mark_(out / "conversion.json"),
+        scratch_(out / ".conversion"),
+        request_(json_text(conversion.request(), 2) + "\n") {
+    make_folders(scratch_);
+  }
+  ~ConversionFolder() { ::rmdir(scratch_.c_str()); }  // if it is empty
+  ConversionFolder(const ConversionFolder&) = delete;
+  ConversionFolder& operator=(const ConversionFolder&) = delete;
+
+  [[nodiscard]] const fs::path& scratch() const noexcept { return scratch_; }
+
+  /// Whether this conversion is under way, planned by this run or an earlier run.
+  [[nodiscard]] bool is_claimed() const {
+    std::error_code error;
+    try {
+      return fs::exists(mark_, error) && read_file(mark_) == request_;
+    } catch (const DataError&) {
+      return false;  // removed in between
+    }
+  }
+
+  /// Throws UsageError unless this conversion is under way, or the folders are free.
+  void check_free() const {
+    if (is_claimed()) {  // remove a killed run's leftovers
+      for (const Output& output : conversion_.outputs()) remove_abandoned_files(output.folder);
+      return;
+    }
+    std::string obstacle;
+    if (fs::exists(mark_)) {
+      obstacle = mark_.parent_path().string() +
+                 " holds the beginnings of another conversion (conversion.json says which): remove it" + kElsewhere;
+    }
+    for (const Output& output : conversion_.outputs()) {
+      if (obstacle.empty()) obstacle = obstacle_in(output.folder);
+    }
+    // The obstacle may be files that other ranks of this conversion have just made.
+    if (!obstacle.empty() && !is_claimed()) throw UsageError(obstacle);
+  }
+
+  /// Makes the plan in an empty scratch folder.
+  void plan() const {
+    clear_scratch();
+    conversion_.plan(scratch_);
+  }
+  /// Leaves the mark.
+  void claim() const { write_file(mark_, request_); }
+
+  /// Removes a plan, not the signs of ranks.
+  void clear_scratch() const {
+    for (const auto& entry : fs::directory_iterator(scratch_)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with("rank-") && !name.starts_with(".rank-")) fs::remove_all(entry.path());
+    }
+  }
+
+  /// Whether all manifests are there, and only leave() is to be done.
+  [[nodiscard]] bool is_complete() const {
+    std::error_code error;
+    return std::ranges::all_of(conversion_.outputs(), [&](const Output& output) {
+      return fs::exists(output.folder / kDatasetManifest, error);
+    });
+  }
+
+  /// Removes all but shards and manifests; the mark last.
+  void leave() const {
+    std::error_code ignored;
+    fs::remove_all(scratch_, ignored);
+    fs::remove(mark_, ignored);
+  }
+
+ private:
+  static constexpr const char* kElsewhere = ", or choose another folder with --out";
+
+  /// The reason why a conversion can't use the folder; empty if it can.
+  static std::string obstacle_in(const fs::path& folder) {
+    std::error_code error;
+    if (fs::exists(folder / kDatasetManifest, error)) {
+      return folder.string() + " holds a dataset already: remove it" + kElsewhere;
+    }
+    if (!fs::exists(folder, error)) return "";
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (entry.path().extension() != ".h5") continue;
+      return folder.string() + " holds shards of no resumable conversion (" + entry.path().filename().string() +
+             "): remove them" + kElsewhere;
+    }
+    return "";
+  }
+
+  Conversion& conversion_;
+  fs::path mark_;
+  fs::path scratch_;
+  std::string request_;
+};
 
 /// Runs this process's tasks of the rounds that end a plan.
 void end_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board, const ConvertOptions& options) {
@@ -47,11 +156,11 @@ void end_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard&
 void make_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board,
                const ConvertOptions& options) {
   try {
-    board.lead([&] { folder.plan(conversion); });
+    board.lead([&] { folder.plan(); });
     end_plan(conversion, folder, board, options);
     board.lead([&] { folder.claim(); });
   } catch (...) {
-    folder.abandon();
+    folder.clear_scratch();
     throw;
   }
 }
@@ -99,14 +208,14 @@ void publish(Conversion& conversion, const std::vector<ShardTable>& tables) {
 ConversionResult run_conversion(Conversion& conversion, const ConvertOptions& options) {
   const LockedFolder out(options.out, options.me);
   const ConversionFolder folder(options.out, conversion);
-  folder.check_free(conversion);
+  folder.check_free();
   RankBoard board(folder.scratch(), options.me);
   if (options.me.rank > 0) {
     follow_plan(conversion, folder, board, options);
   } else if (!folder.is_claimed()) {
     make_plan(conversion, folder, board, options);
   }
-  const bool was_complete = folder.is_complete(conversion);
+  const bool was_complete = folder.is_complete();
   ConversionResult result;
   json own;
   if (!was_complete) {

@@ -4,10 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <mn/data/manifest.hpp>
-
 #include "data/conversion.hpp"
-#include "data/convert_options.hpp"
 
 namespace mn::data {
 

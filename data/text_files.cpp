@@ -110,28 +110,25 @@ std::vector<TextPiece> cut_texts(const std::vector<fs::path>& files, std::int64_
   return pieces;
 }
 
-void read_text(const fs::path& path, const TextPiece& piece, const std::function<void(std::string_view)>& use) {
-  if (piece.is_packed) {
-    GzipFile file(path);
-    for (std::string_view text = file.next(kReadBytes); !text.empty(); text = file.next(kReadBytes)) use(text);
-    return;
-  }
-  const File file(path, File::Mode::kRead);
-  for (std::int64_t at = piece.begin; at < piece.end; at += kReadBytes) {
-    use(text_at(file, at, std::min(kReadBytes, piece.end - at)));
-  }
-}
-
-void read_complete_text(const fs::path& file, const TextPiece& piece,
-                        const std::function<std::size_t(std::string_view)>& complete,
-                        const std::function<void(std::string_view)>& use) {
+void read_text(const fs::path& path, const TextPiece& piece,
+               const std::function<std::size_t(std::string_view)>& complete,
+               const std::function<void(std::string_view)>& use) {
   std::string rest;
-  read_text(file, piece, [&](std::string_view text) {
+  const auto take = [&](std::string_view text) {
     rest += text;
     const std::size_t end = complete(rest);
     use(std::string_view(rest).substr(0, end));
     rest.erase(0, end);
-  });
+  };
+  if (piece.is_packed) {
+    GzipFile file(path);
+    for (std::string_view text = file.next(kReadBytes); !text.empty(); text = file.next(kReadBytes)) take(text);
+  } else {
+    const File file(path, File::Mode::kRead);
+    for (std::int64_t at = piece.begin; at < piece.end; at += kReadBytes) {
+      take(text_at(file, at, std::min(kReadBytes, piece.end - at)));
+    }
+  }
   use(rest);
 }
 

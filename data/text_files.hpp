@@ -23,15 +23,11 @@ struct TextPiece {
 [[nodiscard]] std::vector<TextPiece> cut_texts(const std::vector<std::filesystem::path>& files,
                                                std::int64_t piece_bytes, bool any_bytes);
 
-/// Calls use(text) for consecutive texts of some MiB. Throws DataError that names a file that can't be read to the
-/// piece's end.
+/// Calls use(text) for consecutive texts of some MiB that end between tokens: complete(text) is the length of the
+/// beginning of `text` that can be encoded alone. Only the last text of the piece may end elsewhere. Throws DataError
+/// that names a file that can't be read to the piece's end.
 void read_text(const std::filesystem::path& file, const TextPiece& piece,
+               const std::function<std::size_t(std::string_view)>& complete,
                const std::function<void(std::string_view)>& use);
-
-/// read_text() with texts that end between tokens: complete(text) is the length of the beginning of `text` that can be
-/// encoded alone. Only the last text of the piece may end elsewhere.
-void read_complete_text(const std::filesystem::path& file, const TextPiece& piece,
-                        const std::function<std::size_t(std::string_view)>& complete,
-                        const std::function<void(std::string_view)>& use);
 
 }  // namespace mn::data

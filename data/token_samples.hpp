@@ -1,4 +1,4 @@
-/// Samples of neighboring tokens, read from the scratch folder of a conversion of texts.
+/// Files of tokens in the scratch folder of a conversion of texts, and samples of neighboring tokens.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,35 @@
 #include <vector>
 
 #include <mn/core/buffer.hpp>
+#include <mn/core/file.hpp>
 #include <mn/data/vocabulary.hpp>
 
 #include "data/fixed_conversion.hpp"
 #include "data/text_files.hpp"
 
 namespace mn::data {
+
+/// Writes a file of tokens of `width` bytes each, little endian, in blocks with a CRC-32C after each.
+class TokenWriter {
+ public:
+  TokenWriter(const std::filesystem::path& path, std::size_t width) : file_(path), width_(width) {}
+  void add(std::span<const std::int32_t> tokens);
+  /// To stable storage, under the file's name. Returns the number of tokens.
+  std::int64_t finish();
+
+ private:
+  void write_block();
+
+  AtomicFile file_;
+  std::size_t width_;
+  std::vector<std::byte> block_;
+  std::int64_t count_ = 0;
+};
+
+/// Reads tokens [first, first + n) of a file of `count` tokens into `out`, which has n × width bytes. Throws DataError
+/// that names a damaged file.
+void read_tokens(const std::filesystem::path& path, std::size_t width, std::int64_t count, std::int64_t first,
+                 std::span<std::byte> out);
 
 /// The scratch folder: the texts' pieces, and of each piece a file of counted words and one of tokens.
 struct TokenScratch {

@@ -8,7 +8,7 @@
 #include <mn/core/file.hpp>
 #include <mn/data/memory_dataset.hpp>
 
-#include "data/token_file.hpp"
+#include "data/token_samples.hpp"
 #include "images_fixture.hpp"
 #include "tests/data/write_fixed_dataset.hpp"
 

@@ -14,7 +14,7 @@
 #include <mn/loader/image_transform.hpp>
 #include <mn/loader/loader.hpp>
 
-#include "data/convert_images.hpp"
+#include "data/convert.hpp"
 #include "tests/image/jpeg_samples.hpp"
 #include "tests/image/png_samples.hpp"
 #include "tests/support/resident_bytes.hpp"

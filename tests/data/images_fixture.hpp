@@ -11,7 +11,6 @@
 #include <mn/data/shard_reader.hpp>
 
 #include "data/convert.hpp"
-#include "data/convert_images.hpp"
 #include "data/inspect.hpp"
 #include "tests/image/jpeg_samples.hpp"
 #include "tests/support/temporary_folder.hpp"

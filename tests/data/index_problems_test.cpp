@@ -7,8 +7,8 @@
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 
+#include "data/commands.hpp"
 #include "data/index_files.hpp"
-#include "data/inspect_index.hpp"
 #include "hdf5_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
