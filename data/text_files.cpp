@@ -1,15 +1,12 @@
 #include "data/text_files.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <memory>
 #include <string>
-
-#include <zlib.h>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/file_kind.hpp>
+#include <mn/data/gzip_file.hpp>
 #include <mn/data/vocabulary.hpp>
 
 namespace mn::data {
@@ -38,30 +35,12 @@ std::int64_t cut_after(const File& file, std::int64_t at, std::int64_t size) {
   return at + (std::ranges::find_if_not(text, continues) - text.begin());
 }
 
-class GzipFile {
- public:
-  explicit GzipFile(fs::path path) : path_(std::move(path)) {
-    errno = 0;
-    file_.reset(gzopen(path_.c_str(), "rb"));
-    if (!file_) throw DataError(with_errno("cannot open " + path_.string(), errno), true);
-  }
-  /// The next part of the text, valid until the next call; empty at the end.
-  std::string_view next(std::int64_t bytes) {
-    piece_.resize(static_cast<std::size_t>(bytes));
-    const int read = gzread(file_.get(), piece_.data(), static_cast<unsigned>(bytes));
-    int status = Z_OK;
-    const char* what = gzerror(file_.get(), &status);  // also reports a truncated file
-    if (read < 0 || (status != Z_OK && status != Z_STREAM_END)) {
-      throw DataError("cannot read " + path_.string() + " to its end: " + what, true);
-    }
-    return std::string_view(piece_).substr(0, static_cast<std::size_t>(read));
-  }
-
- private:
-  fs::path path_;
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_{nullptr, gzclose};
-  std::string piece_;
-};
+/// The next `bytes` of the text, fewer at the end.
+std::string next_text(GzipFile& file, std::int64_t bytes) {
+  std::string text(static_cast<std::size_t>(bytes), '\0');
+  text.resize(file.read(std::as_writable_bytes(std::span(text))));
+  return text;
+}
 
 /// Throws unless `head` is the beginning of a UTF-8 text.
 void check_text(const fs::path& file, std::string_view head) {
@@ -96,11 +75,13 @@ std::vector<TextPiece> cut_texts(const std::vector<fs::path>& files, std::int64_
     const auto size = static_cast<std::int64_t>(file.size());
     const std::string head = text_at(file, 0, std::min(kHeadBytes, size));
     const bool is_packed = head.starts_with("\x1F\x8B");
-    if (!any_bytes) check_text(files[f], is_packed ? GzipFile(files[f]).next(kHeadBytes) : std::string_view(head));
     if (is_packed) {
+      GzipFile packed(files[f]);
+      if (!any_bytes) check_text(files[f], next_text(packed, kHeadBytes));
       pieces.push_back({.file = f, .end = size, .is_packed = true});
       continue;
     }
+    if (!any_bytes) check_text(files[f], head);
     for (std::int64_t begin = 0; begin < size;) {
       const std::int64_t end = begin + piece_bytes < size ? cut_after(file, begin + piece_bytes, size) : size;
       pieces.push_back({.file = f, .begin = begin, .end = end});
@@ -122,7 +103,7 @@ void read_text(const fs::path& path, const TextPiece& piece,
   };
   if (piece.is_packed) {
     GzipFile file(path);
-    for (std::string_view text = file.next(kReadBytes); !text.empty(); text = file.next(kReadBytes)) take(text);
+    for (std::string text = next_text(file, kReadBytes); !text.empty(); text = next_text(file, kReadBytes)) take(text);
   } else {
     const File file(path, File::Mode::kRead);
     for (std::int64_t at = piece.begin; at < piece.end; at += kReadBytes) {

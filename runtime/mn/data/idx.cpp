@@ -1,14 +1,8 @@
 #include <mn/data/idx.hpp>
 
-#include <algorithm>
-#include <cerrno>
-#include <memory>
-
-#include <zlib.h>
-
 #include <mn/core/error.hpp>
 #include <mn/core/file_kind.hpp>
-#include <mn/data/dataset.hpp>
+#include <mn/data/gzip_file.hpp>
 #include <mn/data/memory_dataset.hpp>
 
 namespace mn {
@@ -66,25 +60,15 @@ IdxArray parse_idx(std::span<const std::byte> content, std::size_t dims, const s
 }
 
 std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) throw DataError("cannot read " + path.string() + ": it is a folder");
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rbe"), gzclose);
-  if (!file) throw DataError(with_errno("cannot open " + path.string(), errno));
-  std::vector<std::byte> content;
   constexpr std::size_t kPiece = 1 << 20;
-  while (true) {
-    const std::size_t begin = content.size();
-    content.resize(begin + kPiece);
-    const int n = gzread(file.get(), content.data() + begin, kPiece);
-    content.resize(begin + std::max(n, 0));
-    int code = Z_OK;
-    const std::string reason = gzerror(file.get(), &code);  // also set if the stream ends too early
-    if (n < 0 || code != Z_OK) {
-      throw DataError(path.string() + " is damaged or truncated (" +
-                      (code == Z_ERRNO ? with_errno("read", errno) : reason) + "): fetch it again");
-    }
-    if (n < static_cast<int>(kPiece)) return content;
+  GzipFile file(path);
+  std::vector<std::byte> content;
+  for (std::size_t read = kPiece; read == kPiece;) {
+    content.resize(content.size() + kPiece);
+    read = file.read(std::span(content).last(kPiece));
+    content.resize(content.size() - kPiece + read);
   }
+  return content;
 }
 
 }  // namespace data
