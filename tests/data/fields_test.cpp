@@ -12,7 +12,7 @@
 #include <mn/core/file.hpp>
 #include <mn/data/memory_dataset.hpp>
 #include <mn/data/shard_content.hpp>
-#include <mn/data/shard_header.hpp>
+#include <mn/data/shard_format.hpp>
 #include <mn/data/shard_reader.hpp>
 #include <mn/data/stored_dataset.hpp>
 

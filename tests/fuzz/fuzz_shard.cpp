@@ -9,7 +9,7 @@
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
-#include <mn/data/shard_header.hpp>
+#include <mn/data/shard_format.hpp>
 #include <mn/data/shard_reader.hpp>
 
 namespace {

@@ -7,7 +7,6 @@
 #include <mn/core/file.hpp>
 #include <mn/data/shard_content.hpp>
 #include <mn/data/shard_format.hpp>
-#include <mn/data/shard_header.hpp>
 
 namespace mn::test {
 namespace {

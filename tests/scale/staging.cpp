@@ -18,7 +18,6 @@
 #include <vector>
 
 #include <mn/core/random.hpp>
-#include <mn/data/stage_directory.hpp>
 #include <mn/data/stage_server.hpp>
 
 namespace {

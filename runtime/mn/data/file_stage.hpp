@@ -17,7 +17,6 @@
 
 #include <mn/core/file.hpp>
 #include <mn/data/dataset.hpp>
-#include <mn/data/stage_node.hpp>
 #include <mn/data/stage_server.hpp>
 #include <mn/data/stored_table.hpp>
 

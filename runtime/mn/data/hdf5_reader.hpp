@@ -6,7 +6,7 @@
 #include <span>
 
 #include <mn/core/file.hpp>
-#include <mn/data/hdf5_array.hpp>
+#include <mn/data/hdf5_table.hpp>
 #include <mn/data/stored_file.hpp>
 
 namespace mn::data {

@@ -13,7 +13,6 @@
 
 #include <mn/data/dataset.hpp>
 #include <mn/data/shard_format.hpp>
-#include <mn/data/shard_info.hpp>
 #include <mn/data/stored_table.hpp>
 
 namespace mn::data {

@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <mn/data/file_budget.hpp>
 #include <mn/data/file_stage.hpp>
@@ -110,5 +112,9 @@ class OpenFiles {
   ReadPool pool_{kReadsAtATime};
   std::unique_ptr<FileStage> stage_;  // null: no copies
 };
+
+/// Dataset::read() for the samples of `files`. Thread-safe.
+void read_samples(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out,
+                  std::vector<SampleError>* damaged);
 
 }  // namespace mn::data

@@ -1,6 +1,7 @@
 /// Which blocks of which files a read of samples needs, and in how many requests. Planning reads nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -35,7 +36,20 @@ class ReadPlan {
   /// Sample k lies there.
   void locate(std::size_t k, std::size_t file, std::int64_t sample) { samples_[k] = {file, sample}; }
   /// Notes where the fields of sample k lie that are not in memory; `file` is the sample's open file.
-  void locate_fields(std::size_t k, const StoredFile& file);
+  void locate_fields(std::size_t k, const StoredFile& file) {
+    const std::int64_t sample = samples_[k].sample;
+    for (std::size_t f = 0; f < extents_.size(); ++f) {
+      if (file.is_small(f)) continue;
+      extents_[f].resize(samples_.size());
+      const std::int64_t block = file.block_of(f, sample);
+      extents_[f][k] = {.block = block,
+                        .offset = file.offset_in_block(f, sample),
+                        .bytes = file.length(f, sample),
+                        .is_alone = file.samples_in(f, block) == 1,
+                        .has_runs = file.has_runs(f)};
+    }
+    samples_[k].is_readable = true;
+  }
 
   [[nodiscard]] std::size_t size() const noexcept { return samples_.size(); }
   [[nodiscard]] std::size_t file(std::size_t k) const { return samples_[k].file; }
@@ -44,11 +58,25 @@ class ReadPlan {
   [[nodiscard]] bool is_readable(std::size_t k) const { return samples_[k].is_readable; }
   [[nodiscard]] const BlockExtent& at(std::size_t field, std::size_t k) const { return extents_[field][k]; }
   /// The files of the samples, each once, in order.
-  [[nodiscard]] std::vector<std::size_t> files() const;
+  [[nodiscard]] std::vector<std::size_t> files() const {
+    std::vector<std::size_t> files;
+    for (const Sample& sample : samples_) {
+      if (files.empty() || files.back() != sample.file) files.push_back(sample.file);
+    }
+    std::ranges::sort(files);
+    files.erase(std::unique(files.begin(), files.end()), files.end());
+    return files;
+  }
 
   /// Offsets of a field's samples in the result, and the end, if all samples are good. `unreadable_bytes`: room for a
   /// sample that is not readable.
-  [[nodiscard]] std::vector<std::int64_t> offsets(std::size_t field, std::int64_t unreadable_bytes) const;
+  [[nodiscard]] std::vector<std::int64_t> offsets(std::size_t field, std::int64_t unreadable_bytes) const {
+    std::vector<std::int64_t> offsets = {0};
+    for (std::size_t k = 0; k < size(); ++k) {
+      offsets.push_back(offsets.back() + (is_readable(k) ? extents_[field][k].bytes : unreadable_bytes));
+    }
+    return offsets;
+  }
   /// The runs of the samples for which is_wanted(k), in order.
   template <class IsWanted>
   [[nodiscard]] std::vector<ReadRun> runs(std::size_t field, const IsWanted& is_wanted) const {
@@ -69,7 +97,13 @@ class ReadPlan {
   };
 
   /// Whether one request reads sample k − 1 and sample k.
-  [[nodiscard]] bool joins(std::size_t field, std::size_t k) const;
+  [[nodiscard]] bool joins(std::size_t field, std::size_t k) const {
+    if (samples_[k].file != samples_[k - 1].file) return false;
+    const BlockExtent& own = extents_[field][k];
+    const BlockExtent& before = extents_[field][k - 1];
+    if (own.is_alone != before.is_alone) return false;
+    return own.is_alone ? own.has_runs && own.block == before.block + 1 : own.block == before.block;
+  }
 
   std::vector<Sample> samples_;
   std::vector<std::vector<BlockExtent>> extents_;  // [fields][samples]; empty: the field is in memory

@@ -22,7 +22,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/hdf5.hpp>
-#include <mn/data/shard_header.hpp>
+#include <mn/data/shard_format.hpp>
 
 namespace mn::data {
 namespace {

@@ -105,6 +105,24 @@ struct NamedExtent {
 /// All parts of a shard with this spec, block_samples and num_samples: values, checksums, offsets, then the rest.
 [[nodiscard]] std::vector<NamedExtent> parts_of(ShardHeader& header);
 
+/// The first 4 KiB of a shard, all that mn needs to open it.
 using UserBlock = std::array<std::byte, kUserBlockBytes>;
+/// Throws UsageError if the description of the fields does not fit.
+[[nodiscard]] UserBlock encode_header(const ShardHeader& header);
+/// CRC32C of an encoded header; a manifest records it for each shard.
+[[nodiscard]] std::uint32_t header_crc(std::span<const std::byte, kUserBlockBytes> block);
+/// Throws DataError that begins with `file` if the block is not a shard's, is damaged, or contradicts itself. On return
+/// every extent lies inside file_bytes and has the length that spec, block_samples and N require.
+[[nodiscard]] ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, const std::string& file);
+
+/// A shard's entry in a table.
+struct ShardInfo {
+  std::string file;  ///< name in the table's folder
+  std::int64_t num_samples = 0;
+  std::int64_t bytes = 0;  ///< size of the file
+  Uuid uuid = {};
+  std::uint32_t header_crc = 0;
+  bool operator==(const ShardInfo&) const = default;
+};
 
 }  // namespace mn::data

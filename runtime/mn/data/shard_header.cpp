@@ -13,7 +13,7 @@
 // (2) Numbers are little endian and lie at fixed offsets.
 // (3) The user block alone describes the shard to mn; HDF5's own structures are for other programs.
 // Cost: one pread of 4 KiB opens a shard.
-#include <mn/data/shard_header.hpp>
+#include <mn/data/shard_format.hpp>
 
 #include <algorithm>
 #include <array>

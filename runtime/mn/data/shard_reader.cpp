@@ -18,7 +18,7 @@
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file_kind.hpp>
-#include <mn/data/shard_header.hpp>
+#include <mn/data/shard_format.hpp>
 
 namespace mn::data {
 namespace {

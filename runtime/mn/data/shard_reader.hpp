@@ -11,7 +11,6 @@
 #include <mn/core/checksum.hpp>
 #include <mn/core/file.hpp>
 #include <mn/data/shard_format.hpp>
-#include <mn/data/shard_info.hpp>
 #include <mn/data/stored_file.hpp>
 
 namespace mn::data {

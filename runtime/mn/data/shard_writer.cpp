@@ -10,7 +10,7 @@
 #include <mn/data/classes.hpp>
 #include <mn/data/manifest.hpp>
 #include <mn/data/shard_content.hpp>
-#include <mn/data/shard_header.hpp>
+#include <mn/data/shard_format.hpp>
 
 namespace mn {
 namespace {

@@ -12,7 +12,7 @@
 
 #include <mn/core/net/socket.hpp>
 #include <mn/core/net/timed_socket.hpp>
-#include <mn/data/stage_directory.hpp>
+#include <mn/data/stage_file.hpp>
 
 namespace mn::data {
 
@@ -31,6 +31,13 @@ inline constexpr std::int64_t kStagePieceBytes = 4 << 20;
 /// A node that takes longer for a piece is not asked again.
 inline constexpr std::chrono::seconds kStagePieceTime{60};
 
+/// Where a node gets a file that it wants to copy.
+struct StageSource {
+  enum class Kind : std::uint32_t { kStorage, kWait, kNode };
+  Kind kind = Kind::kStorage;  ///< kWait: another node is copying the file
+  std::uint32_t node = 0;      ///< kNode: a node with a copy
+};
+
 /// The beginning of a connection; each connection has one request.
 struct StageRequest {
   enum class Kind : std::uint32_t { kAsk, kAdd, kRemove, kGet };
@@ -42,6 +49,16 @@ struct StageRequest {
 
 /// The answer to a request. kYes to kGet: the pieces follow, each a checksum and its bytes.
 enum class StageAnswer : std::uint32_t { kYes, kNo, kBusy };
+
+/// What the processes of a node share to keep copies of a dataset's files.
+struct StageNode {
+  explicit StageNode(StageFile copies, int processes = 1) : file(std::move(copies)), parts(processes) {}
+
+  StageFile file;         ///< for all copies of the node
+  int parts;              ///< processes of the node that share the file
+  StageNodes nodes = {};  ///< the job's
+  Fd listener = {};       ///< in one process: serves the node's copies to other nodes
+};
 
 /// Asks the homes of files (StageDirectory) for nodes with copies, and these nodes for the copies. Thread-safe.
 ///

@@ -7,7 +7,6 @@
 
 #include <mn/data/dataset.hpp>
 #include <mn/data/open_files.hpp>
-#include <mn/data/stored_reading.hpp>
 
 namespace mn::data {
 

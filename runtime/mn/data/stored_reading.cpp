@@ -12,7 +12,7 @@
 // (4) A sample damaged in a copy on the node is read from the file itself (ReadAttempts).
 //
 // Cost: a binary search and a look into the caches for each sample; a pread for each run of neighbors or block.
-#include <mn/data/stored_reading.hpp>
+#include <mn/data/open_files.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/data/stage_node.hpp>
+#include <mn/data/stage_peers.hpp>
 
 namespace mn {
 
