@@ -5,8 +5,7 @@
 #include <numbers>
 #include <utility>
 
-#include <mn/image/point_operations.hpp>
-#include <mn/image/sharpness.hpp>
+#include <mn/image/pixel_operations.hpp>
 
 namespace mn::data {
 namespace {

@@ -37,7 +37,6 @@
 #include <mn/loader/batch_budget.hpp>
 #include <mn/loader/batch_maker.hpp>
 #include <mn/loader/loader_defaults.hpp>
-#include <mn/loader/make_sampler.hpp>
 
 namespace mn {
 namespace {

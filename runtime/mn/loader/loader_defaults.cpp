@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include <mn/core/cpus.hpp>
+#include <mn/core/error.hpp>
 #include <mn/core/memory.hpp>
+#include <mn/data/order.hpp>
 
 namespace mn {
 
@@ -18,5 +21,28 @@ int default_workers() {
 int default_prefetch(int workers) { return std::max(2 * workers, kReadAhead + 1); }
 
 std::int64_t default_prefetch_bytes() { return std::min(std::int64_t{1} << 30, memory_of_rank() / 3); }
+
+std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOptions& options) {
+  SamplerOptions sampling{.batchsize = options.batchsize,
+                          .rank = dataset.rank(),
+                          .ranks = dataset.ranks(),
+                          .seed = options.seed.value_or(dataset.options().seed),
+                          .drop_last = options.drop_last,
+                          .even_last = options.even_last,
+                          .order = {}};
+  const bool shuffle = options.shuffle.value_or(dataset.options().shuffle);
+  if (options.by_part && shuffle) {
+    throw UsageError("a loader reads either by part, which is for evaluation, or shuffled: set shuffle to false");
+  }
+  if (dataset.shared() && !options.by_part) {
+    sampling.order = data::default_order(dataset.global_size(), dataset.shared()->layout(), shuffle, dataset.ranks());
+    sampling.order.sticky = options.sticky;
+    return std::make_unique<GlobalSampler>(dataset.global_size(), dataset.fingerprint(), sampling);
+  }
+  sampling.order.shuffle = shuffle;
+  std::vector<std::int64_t> parts;
+  for (int rank = 0; rank < dataset.ranks(); ++rank) parts.push_back(dataset.unique_size(rank));
+  return std::make_unique<PartSampler>(std::move(parts), dataset.fingerprint(), sampling);
+}
 
 }  // namespace mn

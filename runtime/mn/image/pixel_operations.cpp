@@ -1,10 +1,11 @@
 // Sums are in float32, one operation at a time in torchvision's order, but without fused multiply-add: equal bits on
 // every CPU. torchvision may fuse, and then a value near a whole number differs by ±1.
 // Source: torchvision 0.26, torchvision/transforms/v2/functional/_color.py.
-#include <mn/image/point_operations.hpp>
+#include <mn/image/pixel_operations.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cmath>
 #include <cstdint>
 
@@ -157,6 +158,22 @@ void fill_equal_table(const std::array<int, 256>& histogram, int pixels, std::ar
   }
 }
 
+constexpr int kCenterWeight = 5;
+constexpr float kAllWeights = 13;
+
+/// `count` values of a row; `above` and `below` are the rows around it. All pointers are at the first value.
+MN_SIMD void sharpen_row(const std::uint8_t* above, const std::uint8_t* row, const std::uint8_t* below, int count,
+                         float rest, std::uint8_t* __restrict out) {
+  for (int i = 0; i < count; ++i) {
+    const int around =
+        above[i - 3] + above[i] + above[i + 3] + row[i - 3] + row[i + 3] + below[i - 3] + below[i] + below[i + 3];
+    // A sum over 13 is never halfway between whole numbers: the way of rounding does not matter.
+    const auto blurred = static_cast<int>(static_cast<float>(around + kCenterWeight * row[i]) / kAllWeights + 0.5F);
+    const float value = static_cast<float>(row[i]) + rest * static_cast<float>(blurred - row[i]);
+    out[i] = static_cast<std::uint8_t>(static_cast<int>(std::min(std::max(value, 0.0F), 255.0F)));
+  }
+}
+
 }  // namespace
 
 void adjust_brightness(Image& image, double factor) { scale_values(image, static_cast<float>(factor), 0); }
@@ -217,6 +234,16 @@ void equalize(Image& image) {
   Tables tables;
   for (int c = 0; c < 3; ++c) fill_equal_table(histograms[c], static_cast<int>(pixels_of(image)), tables[c]);
   look_up(image, tables);
+}
+
+void adjust_sharpness(const Image& in, double factor, Image& out) {
+  assert(&in != &out);
+  out = in;
+  const auto rest = static_cast<float>(1 - factor);
+  if (in.width <= 2) return;
+  for (int y = 1; y < in.height - 1; ++y) {
+    sharpen_row(in.row(y - 1) + 3, in.row(y) + 3, in.row(y + 1) + 3, 3 * (in.width - 2), rest, out.row(y) + 3);
+  }
 }
 
 }  // namespace mn::data

@@ -1,9 +1,11 @@
-/// Changes of each pixel by itself, in place. Results are truncated to whole numbers, as torchvision's are.
+/// Changes of pixels. Results are truncated to whole numbers, as torchvision's are.
 #pragma once
 
 #include <mn/image/image.hpp>
 
 namespace mn::data {
+
+// Of each pixel by itself, in place.
 
 /// factor · value.
 void adjust_brightness(Image& image, double factor);
@@ -21,5 +23,9 @@ void solarize(Image& image, double threshold);
 void autocontrast(Image& image);
 /// Makes the histogram of each channel as even as can be, by Pillow's rule.
 void equalize(Image& image);
+
+/// out = factor · in + (1 − factor) · blurred: each pixel with its eight neighbors, of weight 1/13 each. Pixels at the
+/// edges stay unchanged. `out` must not be `in`.
+void adjust_sharpness(const Image& in, double factor, Image& out);
 
 }  // namespace mn::data
