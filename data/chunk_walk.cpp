@@ -10,7 +10,6 @@
 #include "data/chunk_walk.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <utility>

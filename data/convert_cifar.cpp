@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <numeric>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>

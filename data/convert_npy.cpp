@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>

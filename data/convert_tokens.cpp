@@ -13,9 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <unordered_map>
-#include <vector>
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>

@@ -1,7 +1,6 @@
 /// Checks and resizes images before they are stored.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,5 @@
 #include "data/inspect.hpp"
 
-#include <algorithm>
 #include <iostream>
 #include <mutex>
 

@@ -4,7 +4,6 @@
 #include <iostream>
 #include <memory>
 #include <thread>
-#include <vector>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -12,7 +11,6 @@
 #include <mn/core/ranks.hpp>
 #include <mn/data/classes.hpp>
 #include <mn/data/hdf5_reader.hpp>
-#include <mn/data/manifest.hpp>
 #include <mn/data/stored_dataset.hpp>
 
 #include "data/commands.hpp"

@@ -13,7 +13,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <string_view>
 #include <thread>
 
 #include <fcntl.h>

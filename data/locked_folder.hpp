@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 #include <mn/core/fd.hpp>
 #include <mn/core/ranks.hpp>

@@ -21,7 +21,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
-#include <mn/core/json.hpp>
 
 namespace mn::data {
 namespace {

@@ -1,5 +1,4 @@
 // mncheck: looks at checkpoints. Each command returns the exit status; errors are mn::Error.
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>

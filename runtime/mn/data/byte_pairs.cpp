@@ -11,7 +11,6 @@
 
 #include <cassert>
 #include <queue>
-#include <unordered_map>
 
 namespace mn {
 namespace {

@@ -2,7 +2,6 @@
 /// finds them.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
-#include <string>
 
 #include <mn/core/error.hpp>
 #include <mn/data/lru_cache.hpp>

@@ -1,7 +1,6 @@
 /// An owner of HDF5 handles, and the few HDF5 calls of shards and manifests.
 #pragma once
 
-#include <filesystem>
 #include <mutex>
 #include <span>
 #include <string>

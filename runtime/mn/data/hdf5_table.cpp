@@ -7,8 +7,6 @@
 // Cost: one byte a chunk, or four to six if chunks are compressed; one rank reads the table and sends it to all.
 #include <mn/data/hdf5_table.hpp>
 
-#include <algorithm>
-
 #include <sys/stat.h>
 
 #include <mn/core/checksum.hpp>

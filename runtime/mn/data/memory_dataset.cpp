@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/json.hpp>

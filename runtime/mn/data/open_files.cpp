@@ -1,7 +1,5 @@
 #include <mn/data/open_files.hpp>
 
-#include <algorithm>
-
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/memory.hpp>

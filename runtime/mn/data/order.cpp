@@ -32,7 +32,6 @@
 // Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, method 3.
 #include <mn/data/order.hpp>
 
-#include <algorithm>
 #include <bit>
 #include <cassert>
 

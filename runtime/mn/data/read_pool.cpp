@@ -1,6 +1,5 @@
 #include <mn/data/read_pool.hpp>
 
-#include <algorithm>
 #include <cassert>
 #include <system_error>
 

@@ -15,14 +15,12 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
-#include <utility>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/hdf5.hpp>
-#include <mn/data/shard_format.hpp>
 
 namespace mn::data {
 namespace {

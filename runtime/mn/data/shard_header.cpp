@@ -16,7 +16,6 @@
 #include <mn/data/shard_format.hpp>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 

@@ -11,14 +11,11 @@
 // 4 bytes a block for each field; then one pread reads a run of blocks.
 #include <mn/data/shard_reader.hpp>
 
-#include <algorithm>
 #include <cstring>
 #include <functional>
 
-#include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file_kind.hpp>
-#include <mn/data/shard_format.hpp>
 
 namespace mn::data {
 namespace {

@@ -1,7 +1,6 @@
 /// A file without a name on a disk of the node, for the processes of one job there.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 

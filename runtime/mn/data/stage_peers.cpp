@@ -1,7 +1,6 @@
 #include <mn/data/stage_peers.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <utility>
 

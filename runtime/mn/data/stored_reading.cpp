@@ -14,10 +14,8 @@
 // Cost: a binary search and a look into the caches for each sample; a pread for each run of neighbors or block.
 #include <mn/data/open_files.hpp>
 
-#include <algorithm>
 #include <cstring>
 #include <set>
-#include <string>
 
 #include <mn/core/error.hpp>
 #include <mn/data/read_attempts.hpp>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include <mn/image/image.hpp>
 #include <mn/image/warp.hpp>

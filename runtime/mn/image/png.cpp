@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <string_view>
 
 #include <png.h>
 

@@ -1,10 +1,7 @@
 #include <mn/loader/batch.hpp>
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 

@@ -5,7 +5,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <mn/core/error.hpp>
 #include <mn/core/random.hpp>
 
 namespace mn {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
 #include <mn/core/error.hpp>

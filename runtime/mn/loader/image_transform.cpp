@@ -1,7 +1,6 @@
 #include <mn/loader/image_transform.hpp>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
 #include <memory>

@@ -1,6 +1,5 @@
 #include <mn/loader/mixed_batches.hpp>
 
-#include <string>
 #include <utility>
 
 #include <nlohmann/json.hpp>

@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <exception>
 
-#include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>

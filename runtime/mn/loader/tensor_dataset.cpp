@@ -6,10 +6,8 @@
 // Cost: at the start a hash of the samples and one allreduce, or one broadcast of the samples; no messages later.
 #include <mn/loader/tensor_dataset.hpp>
 
-#include <sstream>
 #include <utility>
 
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/tensor.h>
