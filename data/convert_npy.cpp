@@ -8,7 +8,6 @@
 
 #include "data/fixed_conversion.hpp"
 #include "data/npy.hpp"
-#include "data/unzip.hpp"
 
 namespace mn::data {
 namespace {

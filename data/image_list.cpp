@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -15,13 +16,14 @@
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 
-#include "data/folder_names.hpp"
 #include "data/run_tasks.hpp"
 
 namespace mn::data {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kNameBlock = 1 << 20;  // bytes; a name has a few hundred at most
 
 /// An image of unknown size.
 struct Candidate {
@@ -215,6 +217,28 @@ ImageList list_file(const fs::path& source, const fs::path& class_names, int thr
 }
 
 }  // namespace
+
+FolderNames::FolderNames(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.front() == '.') continue;
+    (entry.is_directory() ? folders_ : files_).push_back(keep(name.c_str()));
+  }
+  const auto by_bytes = [](const char* a, const char* b) { return std::strcmp(a, b) < 0; };
+  std::sort(files_.begin(), files_.end(), by_bytes);
+  std::sort(folders_.begin(), folders_.end(), by_bytes);
+}
+
+const char* FolderNames::keep(const char* name) {
+  const std::size_t bytes = std::strlen(name) + 1;
+  if (bytes > free_) {
+    blocks_.push_back(std::make_unique<char[]>(kNameBlock));
+    free_ = kNameBlock;
+  }
+  char* to = blocks_.back().get() + kNameBlock - free_;
+  free_ -= bytes;
+  return static_cast<const char*>(std::memcpy(to, name, bytes));
+}
 
 std::vector<std::string> read_class_names(const fs::path& file) {
   constexpr std::size_t kLongest = 255;  // bytes, as a folder's

@@ -1,4 +1,4 @@
-/// Arrays as numpy writes them: magic, version, a Python dictionary with dtype, order and shape, then the elements.
+/// Arrays as numpy writes them, alone or as members of ZIP archives: magic, version, a Python dictionary with dtype, order and shape, then the elements.
 /// Source: numpy.lib.format, NEP 1.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <mn/core/file.hpp>
+#include <mn/core/zip.hpp>
 
 namespace mn::data {
 
@@ -59,5 +60,9 @@ class NpyArray {
 
 /// A whole .npy file.
 [[nodiscard]] NpyArray open_npy(const std::filesystem::path& path);
+
+/// Writes the content of a deflated member to the file `path`. Throws DataError that begins with the archive's path
+/// if the member is damaged.
+void unzip(const File& archive, const ZipMember& member, const std::filesystem::path& path);
 
 }  // namespace mn::data

@@ -4,7 +4,7 @@
 
 #include <mn/core/error.hpp>
 
-#include "data/unzip.hpp"
+#include "data/npy.hpp"
 #include "tests/fuzz/input_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/image/crop.hpp>
+#include <mn/image/augment_choices.hpp>
 
 namespace mn::data {
 namespace {

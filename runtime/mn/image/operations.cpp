@@ -1,14 +1,62 @@
 // Source: torchvision 0.26, torchvision/transforms/v2/_auto_augment.py and functional/_geometry.py.
 #include <mn/image/operations.hpp>
 
+#include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <numbers>
 #include <utility>
 
 #include <mn/image/pixel_operations.hpp>
+#include <mn/image/simd.hpp>
 
 namespace mn::data {
 namespace {
+
+using Words4 __attribute__((vector_size(8), aligned(2), may_alias)) = std::uint16_t;
+using WarpFloat4 __attribute__((vector_size(16))) = float;
+using WarpInt4 __attribute__((vector_size(16), aligned(4), may_alias)) = std::int32_t;
+
+/// Places of a row's pixels: x = x_start + i · x_step, at least 0 and at most x_most; y likewise.
+struct RowPlaces {
+  float x_start, x_step, x_most;
+  float y_start, y_step, y_most;
+  int stride;  // values of a row of the frame
+};
+
+MN_SIMD void find_places(const RowPlaces& row, int width, int* __restrict offsets, float* __restrict right,
+                         float* __restrict below) {
+  for (int i = 0; i < width; ++i) {
+    const float x = std::min(std::max(row.x_start + static_cast<float>(i) * row.x_step, 0.0F), row.x_most);
+    const float y = std::min(std::max(row.y_start + static_cast<float>(i) * row.y_step, 0.0F), row.y_most);
+    const int column = static_cast<int>(x);
+    const int line = static_cast<int>(y);
+    offsets[i] = line * row.stride + 4 * column;
+    right[i] = x - static_cast<float>(column);
+    below[i] = y - static_cast<float>(line);
+  }
+}
+
+MN_SIMD void blend_neighbors(const std::uint16_t* frame, int stride, int width, const int* offsets, const float* right,
+                             const float* below, std::int32_t* out) {
+  const auto load = [](const std::uint16_t* at) __attribute__((always_inline)) {
+    return __builtin_convertvector(__builtin_convertvector(*reinterpret_cast<const Words4*>(at), WarpInt4), WarpFloat4);
+  };
+  for (int i = 0; i < width; ++i) {
+    const std::uint16_t* at = frame + offsets[i];
+    const WarpFloat4 upper_left = load(at);
+    const WarpFloat4 lower_left = load(at + stride);
+    const WarpFloat4 upper = upper_left + (load(at + 4) - upper_left) * right[i];
+    const WarpFloat4 lower = lower_left + (load(at + stride + 4) - lower_left) * right[i];
+    // A pixel's fourth value spills into the next pixel, written later.
+    *reinterpret_cast<WarpInt4*>(out + 3 * i) =
+        __builtin_convertvector(upper + (lower - upper) * below[i] + 0.5F, WarpInt4);
+  }
+}
+
+MN_SIMD void to_bytes(const std::int32_t* values, int count, std::uint8_t* __restrict out) {
+  for (int i = 0; i < count; ++i) out[i] = static_cast<std::uint8_t>(values[i]);
+}
 
 /// A shear keeps the upper left corner, not the center: x' = x + t·y of corners, written for centers.
 Affine shear(double horizontal, double vertical, const Image& image) {
@@ -28,6 +76,50 @@ Affine rotation(double degrees) {
 }
 
 }  // namespace
+
+void Warper::pad(const Image& in) {
+  const std::size_t stride = std::size_t{4} * (in.width + 3);
+  padded_.assign(stride * (in.height + 3), 0);
+  for (int y = 0; y < in.height; ++y) {
+    const std::uint8_t* from = in.row(y);
+    std::uint16_t* to = padded_.data() + stride * (y + 1) + 4;
+    for (int x = 0; x < in.width; ++x, from += 3, to += 4) {
+      to[0] = from[0];
+      to[1] = from[1];
+      to[2] = from[2];
+    }
+  }
+}
+
+void Warper::warp(const Image& in, const Affine& source, Image& out) {
+  assert(&in != &out);
+  pad(in);
+  out.resize(in.width, in.height);
+  offsets_.resize(in.width);
+  right_.resize(in.width);
+  below_.resize(in.width);
+  wide_.resize(std::size_t{3} * in.width + 1);
+  const double center_x = (in.width - 1) / 2.0;
+  const double center_y = (in.height - 1) / 2.0;
+  const int stride = 4 * (in.width + 3);
+  for (int y = 0; y < in.height; ++y) {
+    const double x_first = source.xx * -center_x + source.xy * (y - center_y) + source.x0;
+    const double y_first = source.yx * -center_x + source.yy * (y - center_y) + source.y0;
+    const RowPlaces row = {.x_start = static_cast<float>(x_first + center_x + 1),  // 1: the frame
+                           .x_step = static_cast<float>(source.xx),
+                           .x_most = static_cast<float>(in.width + 1),
+                           .y_start = static_cast<float>(y_first + center_y + 1),
+                           .y_step = static_cast<float>(source.yx),
+                           .y_most = static_cast<float>(in.height + 1),
+                           .stride = stride};
+    find_places(row, in.width, offsets_.data(), right_.data(), below_.data());
+    assert(std::ranges::all_of(offsets_, [&](int at) {  // (1)
+      return at >= 0 && static_cast<std::size_t>(at) + stride + 8 <= padded_.size();
+    }));
+    blend_neighbors(padded_.data(), stride, in.width, offsets_.data(), right_.data(), below_.data(), wide_.data());
+    to_bytes(wide_.data(), 3 * in.width, out.row(y));
+  }
+}
 
 void ImageOperator::warp(const Affine& source, Image& image) {
   warper_.warp(image, source, changed_);
