@@ -73,17 +73,18 @@ void add_image_options(Options& options, Settings& settings, const std::string& 
 }
 
 void add_token_options(Options& options, Settings& settings, const std::string& whose) {
-  options.add("vocabulary", settings.vocabulary, "KIND",
+  options.add("vocabulary", settings.tokens.vocabulary, "KIND",
               whose + "what a token is: bpe (byte pairs), characters or bytes", {"bpe", "characters", "bytes"});
-  options.add("vocabulary-size", settings.vocabulary_size, whose + "tokens of a vocabulary of byte pairs, at most", 256,
-              1 << 20);
-  options.add("vocabulary-file", settings.vocabulary_file, "FILE",
+  options.add("vocabulary-size", settings.tokens.vocabulary_size,
+              whose + "tokens of a vocabulary of byte pairs, at most", 256, 1 << 20);
+  options.add("vocabulary-file", settings.tokens.vocabulary_file, "FILE",
               whose + "a vocabulary.json to use, instead of making one from the texts");
   options.add("encoding", settings.encoding, "WHAT", whose + "the texts' encoding: UTF-8, or any bytes",
               {"utf-8", "any"});
-  options.add("context", settings.context, whose + "tokens of a sample, besides the token that follows", 1, 1 << 20);
-  options.add("val-part", settings.val_part, whose + "part of each file's tokens, at its end, for OUT/val; 0: none", 0,
-              0.99);
+  options.add("context", settings.tokens.context, whose + "tokens of a sample, besides the token that follows", 1,
+              1 << 20);
+  options.add("val-part", settings.tokens.val_part,
+              whose + "part of each file's tokens, at its end, for OUT/val; 0: none", 0, 0.99);
 }
 
 const std::vector<OptionRow>& option_rows() {

@@ -12,7 +12,6 @@
 #include <mn/data/hdf5_table.hpp>
 #include <mn/data/stored_dataset.hpp>
 
-#include "data/convert.hpp"
 #include "data/inspect.hpp"
 
 namespace mn::data {
@@ -139,12 +138,8 @@ int run_tar(Arguments arguments, const Settings& settings) {
 }
 
 int run_tokens(Arguments arguments, const Settings& settings) {
-  const TokenOptions tokens{.vocabulary = settings.vocabulary,
-                            .vocabulary_size = settings.vocabulary_size,
-                            .vocabulary_file = settings.vocabulary_file,
-                            .context = settings.context,
-                            .any_bytes = settings.encoding == "any",
-                            .val_part = settings.val_part};
+  TokenOptions tokens = settings.tokens;
+  tokens.any_bytes = settings.encoding == "any";
   return print_result(convert_tokens({arguments.begin(), arguments.end()}, tokens, options_of(settings)));
 }
 

@@ -10,6 +10,8 @@
 
 #include <mn/core/cpus.hpp>
 
+#include "data/convert.hpp"
+
 namespace mn::data {
 
 /// Values of the options.
@@ -24,12 +26,8 @@ struct Settings {
   std::vector<std::string> fields;
   std::vector<std::string> class_fields;
   std::string unwritten = "fail";
-  std::string vocabulary = "bpe";
-  std::string vocabulary_file;
-  std::int64_t vocabulary_size = 8192;
+  TokenOptions tokens;
   std::string encoding = "utf-8";
-  std::int64_t context = 256;
-  double val_part = 0.1;
   std::int64_t threads = std::min<std::int64_t>(static_cast<std::int64_t>(cpu_count()), 16);  ///< each holds a shard
   std::int64_t seed = 0;
   bool shuffle = true;

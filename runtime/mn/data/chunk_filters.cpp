@@ -7,8 +7,10 @@
 // by h5py.
 #include <mn/data/chunk_filters.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include <isa-l/igzip_lib.h>
 
@@ -117,17 +119,13 @@ ByteBuffer undo(std::int32_t filter, ByteBuffer stored, std::size_t element_byte
 }  // namespace
 
 std::string filter_name(std::int32_t filter) {
-  switch (static_cast<ChunkFilter>(filter)) {
-    case ChunkFilter::kDeflate:
-      return "gzip";
-    case ChunkFilter::kShuffle:
-      return "shuffle";
-    case ChunkFilter::kFletcher32:
-      return "fletcher32";
-    case ChunkFilter::kLzf:
-      return "lzf";
-  }
-  return {};
+  using Name = std::pair<ChunkFilter, const char*>;
+  constexpr Name kNames[] = {{ChunkFilter::kDeflate, "gzip"},
+                             {ChunkFilter::kShuffle, "shuffle"},
+                             {ChunkFilter::kFletcher32, "fletcher32"},
+                             {ChunkFilter::kLzf, "lzf"}};
+  const auto found = std::ranges::find(kNames, static_cast<ChunkFilter>(filter), &Name::first);
+  return found != std::end(kNames) ? found->second : "";
 }
 
 std::uint32_t fletcher32(std::span<const std::byte> bytes) {

@@ -101,26 +101,13 @@ H5Lock::H5Lock() : lock_(library_mutex()) {
 H5Lock::~H5Lock() { H5PLset_loading_state(plugins_); }
 
 hid_t h5_stored_type(DType dtype) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return H5T_STD_U8LE;
-    case DType::kInt8:
-      return H5T_STD_I8LE;
-    case DType::kInt16:
-      return H5T_STD_I16LE;
-    case DType::kUInt64:
-      return H5T_STD_U64LE;
-    case DType::kInt32:
-      return H5T_STD_I32LE;
-    case DType::kInt64:
-      return H5T_STD_I64LE;
-    case DType::kFloat32:
-      return H5T_IEEE_F32LE;
-    case DType::kFloat64:
-      return H5T_IEEE_F64LE;
-    default:
-      break;
-  }
+  const std::pair<DType, hid_t> types[] = {
+      {DType::kUInt8, H5T_STD_U8LE},     {DType::kInt8, H5T_STD_I8LE},      {DType::kInt16, H5T_STD_I16LE},
+      {DType::kUInt64, H5T_STD_U64LE},   {DType::kInt32, H5T_STD_I32LE},    {DType::kInt64, H5T_STD_I64LE},
+      {DType::kFloat32, H5T_IEEE_F32LE}, {DType::kFloat64, H5T_IEEE_F64LE},
+  };
+  const auto found = std::ranges::find(types, dtype, &std::pair<DType, hid_t>::first);
+  if (found != std::end(types)) return found->second;
   throw ArgumentError("HDF5 has no type of its own for " + std::string(name_of(dtype)));
 }
 

@@ -33,22 +33,13 @@ ClassRange range_as(std::span<const std::byte> bytes) {
 }  // namespace
 
 ClassRange range_of(DType dtype, std::span<const std::byte> bytes) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return range_as<std::uint8_t>(bytes);
-    case DType::kInt8:
-      return range_as<std::int8_t>(bytes);
-    case DType::kInt16:
-      return range_as<std::int16_t>(bytes);
-    case DType::kInt32:
-      return range_as<std::int32_t>(bytes);
-    case DType::kInt64:
-      return range_as<std::int64_t>(bytes);
-    case DType::kUInt64:
-      return range_as<std::uint64_t>(bytes);
-    default:
-      throw ArgumentError("classes of " + std::string(name_of(dtype)) + ", which are not integers");
-  }
+  using Range = std::pair<DType, ClassRange (*)(std::span<const std::byte>)>;
+  constexpr Range kRanges[] = {{DType::kUInt8, range_as<std::uint8_t>}, {DType::kInt8, range_as<std::int8_t>},
+                               {DType::kInt16, range_as<std::int16_t>}, {DType::kInt32, range_as<std::int32_t>},
+                               {DType::kInt64, range_as<std::int64_t>}, {DType::kUInt64, range_as<std::uint64_t>}};
+  const auto found = std::ranges::find(kRanges, dtype, &Range::first);
+  if (found != std::end(kRanges)) return found->second(bytes);
+  throw ArgumentError("classes of " + std::string(name_of(dtype)) + ", which are not integers");
 }
 
 }  // namespace data

@@ -11,31 +11,10 @@ namespace mn {
 namespace {
 
 at::ScalarType scalar_type(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-      return at::kBool;
-    case DType::kUInt8:
-      return at::kByte;
-    case DType::kInt8:
-      return at::kChar;
-    case DType::kInt16:
-      return at::kShort;
-    case DType::kInt32:
-      return at::kInt;
-    case DType::kInt64:
-      return at::kLong;
-    case DType::kUInt64:
-      return at::kUInt64;
-    case DType::kFloat16:
-      return at::kHalf;
-    case DType::kBFloat16:
-      return at::kBFloat16;
-    case DType::kFloat32:
-      return at::kFloat;
-    case DType::kFloat64:
-      return at::kDouble;
-  }
-  throw ArgumentError("a tensor of an unknown dtype");
+  constexpr at::ScalarType kTypes[] = {
+      at::kByte,   at::kInt,  at::kLong, at::kHalf,   at::kBFloat16, at::kFloat,
+      at::kDouble, at::kBool, at::kChar, at::kUInt64, at::kShort};  // in the order of DType
+  return kTypes[static_cast<std::size_t>(dtype)];
 }
 
 /// The column's bytes as a tensor of `shape`.
