@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <mn/image/float_operations.hpp>
+#include <mn/image/mix.hpp>
 #include <mn/image/resize.hpp>
 
 #include "tests/image/augment_cases.hpp"

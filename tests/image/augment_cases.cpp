@@ -3,7 +3,7 @@
 #include <array>
 
 #include <mn/image/augment_choices.hpp>
-#include <mn/image/float_operations.hpp>
+#include <mn/image/mix.hpp>
 
 #include "tests/support/textured_image.hpp"
 

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <mn/image/float_operations.hpp>
 #include <mn/image/mix.hpp>
 
 namespace mn::data {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include <mn/core/error.hpp>
-#include <mn/image/float_operations.hpp>
+#include <mn/image/mix.hpp>
 #include <mn/image/simd.hpp>
 
 namespace mn::data {

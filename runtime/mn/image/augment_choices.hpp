@@ -32,7 +32,6 @@ struct Crop {
 /// For an image of width × height pixels. options.resize ≥ options.size, but for kRandomResized.
 [[nodiscard]] Crop choose_crop(int width, int height, const CropOptions& options, SampleRandom& random);
 
-/// Chosen by the sample's random numbers.
 struct AugmentChoices {
   Crop crop;                               ///< part of the image to show
   std::vector<ImageOperation> operations;  ///< applied to the result in this order

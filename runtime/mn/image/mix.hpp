@@ -1,10 +1,11 @@
-/// Which samples of a minibatch are mixed, and how.
+/// Which samples of a minibatch are mixed, and how; changes of normalized images.
 ///
 /// Sources: mixup, Zhang et al. 2017, arXiv:1710.09412; CutMix, Yun et al. 2019, arXiv:1905.04899, with the rounding of
 /// torchvision's CutMix; Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26, 2000.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include <mn/image/augment_options.hpp>
 #include <mn/image/image.hpp>
@@ -27,5 +28,18 @@ struct Mix {
 /// The offset of a sample's partner in a minibatch of n: half a minibatch away, because neighbors may be neighbors in
 /// storage, and storage may be sorted by class. A single sample is its own partner.
 [[nodiscard]] constexpr std::int64_t partner_distance(std::int64_t n) { return n / 2; }
+
+/// Random erasing: the region of size × size pixels becomes 0.
+void erase_part(const Region& region, int size, PixelLayout layout, std::span<float> image);
+
+/// Pixels in memory, three values each.
+struct FloatShape {
+  int width;
+  int height;
+  PixelLayout layout;
+};
+
+/// Mixup and CutMix: `out` becomes `own`, mixed with its partner. out is neither of the two.
+void mix_image(const Mix& mix, const FloatShape& shape, const float* own, const float* partner, float* out);
 
 }  // namespace mn::data

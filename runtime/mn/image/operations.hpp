@@ -62,7 +62,6 @@ enum class OperationKind : std::uint8_t {
 };
 inline constexpr int kRandAugmentKinds = 14;  ///< RandAugment draws the first kinds
 
-/// One change.
 struct ImageOperation {
   OperationKind kind = OperationKind::kIdentity;
   double amount = 0;

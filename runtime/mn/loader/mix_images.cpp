@@ -11,9 +11,6 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include <mn/core/error.hpp>
-#include <mn/image/float_operations.hpp>
-
 namespace mn {
 namespace {
 
@@ -35,7 +32,6 @@ at::Tensor numbers_of(std::span<const data::Mix> mixes, const at::Device& device
   return at::tensor(numbers).view({-1, 5}).to(device);
 }
 
-/// The index of each sample's partner.
 at::Tensor partners_of(const at::Tensor& values) {
   return at::roll(values, -data::partner_distance(values.size(0)), 0);
 }
