@@ -11,7 +11,6 @@
 
 namespace mn {
 
-/// Memory of a batch, in bytes.
 struct BatchBytes {
   std::int64_t raw = 0;   ///< samples as read
   std::int64_t made = 0;  ///< peak of the tensors during making, on host and device
@@ -55,22 +54,22 @@ class BatchBudget {
     largest_.kept = std::max(largest_.kept, took.kept);
     --in_work_;
     assert(in_work_ >= 0);
-    if (wanted) add_ready(took.kept);
+    if (wanted) {
+      ++ready_;
+      ready_bytes_ += took.kept;
+    }
     spare_.push_back(std::move(raw));
     if (used() > bytes_) spare_.pop_back();
   }
-  /// A ready batch is thrown away.
   void drop(std::int64_t kept) {
     --ready_;
     ready_bytes_ -= kept;
     assert(ready_ >= 0 && ready_bytes_ >= 0);
   }
-  /// The caller gets a ready batch.
   void hand_out(std::int64_t kept) {
     drop(kept);
     handed_out_ = kept;
   }
-  /// The caller is done with its batch.
   void take_back() { handed_out_ = 0; }
 
   /// Limit for the whole loader.
@@ -85,10 +84,6 @@ class BatchBudget {
  private:
   static constexpr std::int64_t kFirstGuess = 8;  // a JPEG of 110 KB becomes 600 KB of floats
 
-  void add_ready(std::int64_t kept) {
-    ++ready_;
-    ready_bytes_ += kept;
-  }
   [[nodiscard]] std::int64_t used() const {
     return handed_out_ + ready_bytes_ + in_work_ * (largest_.raw + largest_.made) +
            static_cast<std::int64_t>(spare_.size()) * largest_.raw;

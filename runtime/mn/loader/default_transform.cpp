@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 #include <mn/core/error.hpp>
 
@@ -31,22 +32,6 @@ std::vector<std::int64_t> shape_of(const FieldSpec& field, std::int64_t first) {
   return shape;
 }
 
-/// [samples + 1] in rows.
-at::Tensor row_offsets(const RawColumn& column, std::int64_t row_bytes, const at::TensorOptions& memory) {
-  at::Tensor offsets = at::empty({std::ssize(column.offsets)}, memory.dtype(at::kLong));
-  auto* out = offsets.data_ptr<std::int64_t>();
-  for (std::size_t i = 0; i < column.offsets.size(); ++i) out[i] = column.offsets[i] / row_bytes;
-  return offsets;
-}
-
-std::int64_t longest_of(const RawColumn& column, std::int64_t row_bytes) {
-  std::int64_t longest = 0;
-  for (std::size_t i = 1; i < column.offsets.size(); ++i) {
-    longest = std::max(longest, (column.offsets[i] - column.offsets[i - 1]) / row_bytes);
-  }
-  return longest;
-}
-
 }  // namespace
 
 BatchField default_field(const RawBatch& batch, std::size_t position) {
@@ -62,8 +47,8 @@ BatchField default_field(const RawBatch& batch, std::size_t position) {
   BatchField field{.name = spec.name, .values = tensor_of(column, spec.dtype, shape_of(spec, first), batch.memory)};
   if (spec.num_classes > 0) field.values = field.values.to(at::kLong);
   if (!varies) return field;
-  field.offsets = row_offsets(column, row, batch.memory);
-  field.longest = longest_of(column, row);
+  field.offsets = at::tensor(column.offsets, batch.memory.dtype(at::kLong)).floor_divide_(row);
+  if (batch.samples.size() > 0) field.longest = field.offsets.diff().max().item<std::int64_t>();
   return field;
 }
 

@@ -51,7 +51,6 @@ struct Slot {
   std::exception_ptr error;
 };
 
-/// Bytes of a batch's samples, about.
 std::int64_t raw_guess(const SubDataset& dataset, std::int64_t batchsize) {
   const Dataset& all = dataset.shared() ? *dataset.shared() : static_cast<const Dataset&>(dataset);
   return all.layout().bytes / std::max<std::int64_t>(all.size(), 1) * batchsize;
@@ -132,7 +131,6 @@ class DataLoader::Impl {
   }
 
  private:
-  /// The caller is done with the batch handed out last.
   void take_back() {
     const std::lock_guard lock(mutex_);
     budget_.take_back();

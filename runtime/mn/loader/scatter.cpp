@@ -83,7 +83,6 @@ void check_equal(const Dataset& mine, Communicator& comm) {
   }
 }
 
-/// Opens the table with the user's opener for `format`.
 std::shared_ptr<Dataset> open_with(const TableOpeners& openers, const std::string& format, const std::string& table) {
   const auto opener = openers.find(format);
   if (opener == openers.end() || !opener->second) {

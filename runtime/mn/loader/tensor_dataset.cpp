@@ -58,19 +58,6 @@ TensorDataset agreed(TensorDataset dataset, Communicator& comm) {
       true);
 }
 
-std::unique_ptr<GlobalSampler> make_tensor_sampler(const TensorDataset& dataset, const Communicator& comm,
-                                                   const TensorLoaderOptions& options) {
-  SamplerOptions sampling{.batchsize = options.batchsize,
-                          .rank = comm.rank(),
-                          .ranks = comm.size(),
-                          .seed = options.seed,
-                          .drop_last = options.drop_last,
-                          .even_last = options.even_last,
-                          .order = {}};
-  sampling.order.shuffle = options.shuffle;
-  return std::make_unique<GlobalSampler>(dataset.size(), dataset.fingerprint(), sampling);
-}
-
 }  // namespace
 
 TensorDataset::TensorDataset(std::vector<at::Tensor> fields, std::vector<std::string> names)
@@ -100,70 +87,66 @@ std::uint64_t TensorDataset::fingerprint() const {
   return hash;
 }
 
-class TensorLoader::Impl {
- public:
-  Impl(TensorDataset dataset, const Communicator& comm, const TensorLoaderOptions& options)
-      : dataset_(std::move(dataset)),
-        sampler_(make_tensor_sampler(dataset_, comm, options)),
-        device_(comm.device()),
-        ranks_(comm.size()) {}
+struct TensorLoader::Impl {
+  TensorDataset dataset;
+  GlobalSampler sampler;
+  c10::Device device;
+  int ranks;
+  EpochPosition position = {};
 
-  std::optional<Batch> next() {
-    const auto step = sampler_->next();
-    if (!step) return std::nullopt;
-    position_.pass(*step);
-    Batch batch;
-    batch.samples = static_cast<std::int64_t>(step->indices.size());
-    const at::Tensor indices = at::tensor(step->indices, at::kLong);
-    for (std::size_t i = 0; i < dataset_.fields().size(); ++i) {
-      at::Tensor part = select(dataset_.fields()[i], indices);
-      if (i == 0) batch.data = part;
-      if (i == 1) batch.target = part;
-      batch.fields.push_back({.name = dataset_.names()[i], .values = std::move(part)});
-    }
-    batch.indices = step->indices;
-    return batch;
-  }
-
-  void load_state(const nlohmann::json& state) {
-    sampler_->load_state(state);
-    position_ = sampler_->position();
-  }
-
-  const Sampler& sampler() const { return *sampler_; }
-  const EpochPosition& position() const { return position_; }
-  int ranks() const { return ranks_; }
-
- private:
   /// Selects through page-locked memory to a GPU, so that the host does not wait for the copy.
   at::Tensor select(const at::Tensor& field, const at::Tensor& indices) const {
-    if (device_.is_cpu()) return field.index_select(0, indices);
+    if (device.is_cpu()) return field.index_select(0, indices);
     std::vector<std::int64_t> sizes = field.sizes().vec();
     sizes[0] = indices.numel();
     at::Tensor part = at::empty(sizes, field.options().pinned_memory(true));
     at::index_select_out(part, field, 0, indices);
-    return part.to(device_, /*non_blocking=*/true);
+    return part.to(device, /*non_blocking=*/true);
   }
-
-  TensorDataset dataset_;
-  std::unique_ptr<GlobalSampler> sampler_;
-  c10::Device device_;
-  int ranks_;
-  EpochPosition position_;
 };
 
 TensorLoader::TensorLoader(TensorDataset dataset, const std::shared_ptr<Communicator>& comm,
-                           const TensorLoaderOptions& options)
-    : impl_(std::make_unique<Impl>(agreed(std::move(dataset), *comm), *comm, options)) {}
+                           const TensorLoaderOptions& options) {
+  TensorDataset samples = agreed(std::move(dataset), *comm);
+  const SamplerOptions sampling{.batchsize = options.batchsize,
+                                .rank = comm->rank(),
+                                .ranks = comm->size(),
+                                .seed = options.seed,
+                                .drop_last = options.drop_last,
+                                .even_last = options.even_last,
+                                .order = {.shuffle = options.shuffle}};
+  const std::int64_t size = samples.size();
+  const std::uint64_t fingerprint = samples.fingerprint();
+  impl_.reset(new Impl{std::move(samples), {size, fingerprint, sampling}, comm->device(), comm->size()});
+}
 
 TensorLoader::~TensorLoader() = default;
 
-std::optional<Batch> TensorLoader::next() { return impl_->next(); }
-std::int64_t TensorLoader::epoch() const { return impl_->position().epoch; }
-double TensorLoader::epoch_detail() const { return impl_->position().detail(impl_->sampler().size()); }
-std::int64_t TensorLoader::steps_per_epoch() const { return impl_->sampler().steps_per_epoch(); }
-nlohmann::json TensorLoader::state() const { return impl_->sampler().state(impl_->position()); }
-void TensorLoader::load_state(const nlohmann::json& state) { impl_->load_state(state); }
-int TensorLoader::ranks() const { return impl_->ranks(); }
+std::optional<Batch> TensorLoader::next() {
+  const auto step = impl_->sampler.next();
+  if (!step) return std::nullopt;
+  impl_->position.pass(*step);
+  Batch batch;
+  batch.samples = std::ssize(step->indices);
+  const at::Tensor indices = at::tensor(step->indices, at::kLong);
+  for (std::size_t i = 0; i < impl_->dataset.fields().size(); ++i) {
+    at::Tensor part = impl_->select(impl_->dataset.fields()[i], indices);
+    if (i == 0) batch.data = part;
+    if (i == 1) batch.target = part;
+    batch.fields.push_back({.name = impl_->dataset.names()[i], .values = std::move(part)});
+  }
+  batch.indices = step->indices;
+  return batch;
+}
+
+std::int64_t TensorLoader::epoch() const { return impl_->position.epoch; }
+double TensorLoader::epoch_detail() const { return impl_->position.detail(impl_->sampler.size()); }
+std::int64_t TensorLoader::steps_per_epoch() const { return impl_->sampler.steps_per_epoch(); }
+nlohmann::json TensorLoader::state() const { return impl_->sampler.state(impl_->position); }
+void TensorLoader::load_state(const nlohmann::json& state) {
+  impl_->sampler.load_state(state);
+  impl_->position = impl_->sampler.position();
+}
+int TensorLoader::ranks() const { return impl_->ranks; }
 
 }  // namespace mn

@@ -83,7 +83,7 @@ class TensorLoader final : public Iterator {
   [[nodiscard]] int ranks() const override;
 
  private:
-  class Impl;
+  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
