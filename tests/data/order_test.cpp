@@ -30,14 +30,13 @@ bool is_bijection(std::vector<std::int64_t> samples) {
   return true;
 }
 
-TEST(Permutation, IsABijectionWithAnInverseForEverySize) {
+TEST(Permutation, IsABijectionForEverySize) {
   for (std::uint64_t n = 1; n <= 300; ++n) {
     const Permutation permutation(n, n * 7919);
     std::set<std::uint64_t> seen;
     for (std::uint64_t x = 0; x < n; ++x) {
       const std::uint64_t y = permutation(x);
       EXPECT_LT(y, n);
-      EXPECT_EQ(permutation.inverse(y), x);
       seen.insert(y);
     }
     EXPECT_EQ(seen.size(), n);
@@ -47,9 +46,10 @@ TEST(Permutation, IsABijectionWithAnInverseForEverySize) {
 TEST(Permutation, WorksForSizesBeyond32Bits) {
   const std::uint64_t n = (std::uint64_t{1} << 40) + 12345;
   const Permutation permutation(n, 3);
+  std::set<std::uint64_t> seen;
   for (std::uint64_t x = 0; x < n; x += n / 997) {
     EXPECT_LT(permutation(x), n);
-    EXPECT_EQ(permutation.inverse(permutation(x)), x);
+    EXPECT_TRUE(seen.insert(permutation(x)).second);
   }
 }
 

@@ -51,7 +51,6 @@ class PairCounts {
     return {0, {}};
   }
 
-  /// Merges the pair that best() returned last.
   void merge(Merge pair, std::int32_t token) {
     const auto merged = pairs_.extract(pair);
     queue_.pop();

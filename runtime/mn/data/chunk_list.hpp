@@ -9,7 +9,6 @@ namespace mn::data {
 /// Address of a chunk that was never written; its elements are the fill value.
 inline constexpr std::uint64_t kNotStored = ~std::uint64_t{0};
 
-/// The address of a chunk in its file.
 struct StoredChunk {
   std::uint64_t address = kNotStored;
   std::uint32_t bytes = 0;    ///< as stored
@@ -29,11 +28,9 @@ class ChunkList {
   [[nodiscard]] std::int64_t size() const noexcept { return count_; }
   [[nodiscard]] StoredChunk operator[](std::int64_t number) const;
   [[nodiscard]] const std::vector<std::uint8_t>& code() const noexcept { return code_; }
-  /// Memory of it.
   [[nodiscard]] std::int64_t memory_bytes() const noexcept;
   bool operator==(const ChunkList& other) const { return count_ == other.count_ && code_ == other.code_; }
 
-  /// Calls use(chunk) for all, in order.
   template <class Use>
   void for_each(const Use& use) const {
     At at;

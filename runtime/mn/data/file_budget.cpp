@@ -45,7 +45,6 @@ struct Budget {
     return files;
   }
 
-  /// Closes until at most `files` are open.
   void close_down_to(std::int64_t files) {
     for (std::int64_t left = open_files(); left > files; --left) {
       const auto oldest = std::ranges::min_element(members, {}, [](const Member& m) { return m.cache->oldest_use(); });

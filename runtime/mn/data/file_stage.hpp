@@ -41,7 +41,6 @@ class FileStage {
   FileStage(const FileStage&) = delete;
   FileStage& operator=(const FileStage&) = delete;
 
-  /// Whether there is a copy to use.
   [[nodiscard]] bool has_copy(std::size_t file) const noexcept { return state(file) == State::kReady; }
   /// The copy of a file; has_copy() must hold.
   [[nodiscard]] File copy_of(std::size_t file) const;
@@ -49,7 +48,6 @@ class FileStage {
   void want(std::size_t file);
   /// The copy is not used any more; the first time a warning says `why`.
   void drop(std::size_t file, const std::string& why);
-  /// Number of copies in use; for tests and reports.
   [[nodiscard]] std::size_t copies() const;
   /// Bytes that this process has copied from shared storage and from nodes.
   [[nodiscard]] std::int64_t bytes_from_storage() const noexcept { return from_storage_; }

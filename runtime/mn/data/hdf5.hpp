@@ -65,13 +65,11 @@ class H5Lock {
 /// Settings to open a file without HDF5's locks, which some network file systems lack. Files here have one writer each,
 /// and appear by rename(2).
 [[nodiscard]] H5 h5_file_access(const std::string& what);
-/// Opens the bytes of a file in memory for reading.
 [[nodiscard]] H5 h5_open_bytes(std::string_view bytes, const std::string& what);
 
 /// Opens a dataset of the file itself, not through a link to another file. Throws DataError "what: HDF5's reason".
 [[nodiscard]] H5 h5_open_dataset(hid_t group, const char* name, const std::string& what);
 
-/// Attributes of `object`.
 void h5_write_attribute(hid_t object, const char* name, const std::string& text);
 void h5_write_attribute(hid_t object, const char* name, std::span<const std::int64_t> numbers);
 [[nodiscard]] std::string h5_read_text(hid_t object, const char* name);

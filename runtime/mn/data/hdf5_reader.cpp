@@ -23,7 +23,6 @@ void reverse_each(std::span<std::byte> bytes) {
   }
 }
 
-/// Reverses the bytes of each element.
 void swap_elements(std::span<std::byte> bytes, std::size_t element_bytes) {
   if (element_bytes == 2) reverse_each<2>(bytes);
   if (element_bytes == 4) reverse_each<4>(bytes);

@@ -73,7 +73,6 @@ class Hdf5Table final : public StoredTable {
   /// Throws DataError if `bytes` is not a table. `folder`, unless empty, replaces the folder in `bytes`.
   [[nodiscard]] static Hdf5Table parse(std::string_view bytes, const std::string& folder = {});
 
-  /// Throws DataError if the file is missing, or was changed after it was indexed.
   void check_unchanged(std::size_t file) const override;
   void check_all() const override;
   [[nodiscard]] std::shared_ptr<const StoredFile> open(std::size_t file, File bytes,

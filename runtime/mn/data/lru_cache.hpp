@@ -23,7 +23,6 @@
 
 namespace mn::data {
 
-/// Values by key.
 template <class Value>
 class LruCache {
  public:
@@ -62,13 +61,11 @@ class LruCache {
     return made.value;
   }
 
-  /// The value of `key`; null if there is none.
   [[nodiscard]] std::shared_ptr<const Value> find(std::uint64_t key) {
     const std::lock_guard lock(mutex_);
     return use(key);
   }
 
-  /// Drops the value of `key`, if there is one.
   void erase(std::uint64_t key) {
     const std::lock_guard lock(mutex_);
     if (const auto at = index_.find(key); at != index_.end()) remove(at->second);
@@ -86,13 +83,11 @@ class LruCache {
     const std::lock_guard lock(mutex_);
     return entries_.empty() ? Time::max() : entries_.back().used_at;
   }
-  /// Drops the value that was unused for longest, if there is one.
   void drop_oldest() {
     const std::lock_guard lock(mutex_);
     if (!entries_.empty()) remove(std::prev(entries_.end()));
   }
 
-  /// Number of values.
   [[nodiscard]] std::int64_t size() const {
     const std::lock_guard lock(mutex_);
     return static_cast<std::int64_t>(entries_.size());
@@ -102,7 +97,6 @@ class LruCache {
     const std::lock_guard lock(mutex_);
     return {values_made_, values_dropped_};
   }
-  /// Total cost of the values in the cache.
   [[nodiscard]] std::int64_t used() const {
     const std::lock_guard lock(mutex_);
     return used_;

@@ -27,7 +27,6 @@ using nlohmann::json;
 
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 40;
 
-/// The table without its folder.
 json content(const ShardTable& table) {
   Columns columns = columns_of(table.shards());
   json document = to_json(table.spec());

@@ -37,7 +37,6 @@ class ShardTable : public StoredTable {
   }
   [[nodiscard]] StorageLayout layout() const override;
 
-  /// A hash of everything except the folder: equal for equal data in any folder.
   [[nodiscard]] std::uint64_t hash() const override;
   [[nodiscard]] std::string serialize() const override;
   [[nodiscard]] std::shared_ptr<const StoredFile> open(std::size_t shard, File bytes,
@@ -60,8 +59,6 @@ struct OpenShard;
 void write_manifest(const ShardTable& table);
 /// Throws DataError that names the folder and mnshard if the manifest is missing or damaged.
 [[nodiscard]] ShardTable read_manifest(const std::filesystem::path& folder);
-
-// The shard table in its file and on the wire.
 
 inline constexpr const char* kTableName = "a shard table";     // in messages
 inline constexpr const char* kBlockSamples = "block_samples";  // the attribute

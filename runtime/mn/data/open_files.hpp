@@ -50,19 +50,16 @@ class OpenFiles {
 
   [[nodiscard]] const StoredTable& table() const noexcept { return *table_; }
   [[nodiscard]] ReadPool& pool() noexcept { return pool_; }
-  /// Bytes of a sample, about.
   [[nodiscard]] std::int64_t sample_bytes() const {
     return layout_.bytes / std::max<std::int64_t>(table().num_samples(), 1);
   }
 
-  /// A file of the table.
   struct Opened {
     std::shared_ptr<const StoredFile> file;
     bool is_copy = false;  ///< on the node
   };
   /// Opens the file, unless it is open: its copy on the node if the copy is good. Throws the errors of opening.
   [[nodiscard]] Opened open(std::size_t file);
-  /// Whether open() finds the file open.
   [[nodiscard]] bool is_open(std::size_t file) {
     return open_.find(file) != nullptr || open_.find(key_of_copy(file)) != nullptr;
   }

@@ -154,28 +154,11 @@ std::uint64_t Permutation::encrypt(std::uint64_t x) const {
   return left << right_bits_ | right;
 }
 
-std::uint64_t Permutation::decrypt(std::uint64_t y) const {
-  std::uint64_t left = y >> right_bits_;
-  std::uint64_t right = y & low_bits(right_bits_);
-  for (int round = kRounds - 2; round >= 0; round -= 2) {
-    right ^= mix(left ^ round_keys_[round + 1]) & low_bits(right_bits_);
-    left ^= mix(right ^ round_keys_[round]) & low_bits(left_bits_);
-  }
-  return left << right_bits_ | right;
-}
-
 std::uint64_t Permutation::operator()(std::uint64_t x) const {
   if (n_ <= 1) return x;
   do x = encrypt(x);
   while (x >= n_);
   return x;
-}
-
-std::uint64_t Permutation::inverse(std::uint64_t y) const {
-  if (n_ <= 1) return y;
-  do y = decrypt(y);
-  while (y >= n_);
-  return y;
 }
 
 OrderOptions default_order(std::int64_t n, const StorageLayout& layout, bool shuffle, int ranks) {

@@ -16,12 +16,10 @@ class Permutation {
   Permutation() = default;
   Permutation(std::uint64_t n, std::uint64_t key);
   [[nodiscard]] std::uint64_t operator()(std::uint64_t x) const;
-  [[nodiscard]] std::uint64_t inverse(std::uint64_t y) const;
 
  private:
   static constexpr int kRounds = 6;
   [[nodiscard]] std::uint64_t encrypt(std::uint64_t x) const;
-  [[nodiscard]] std::uint64_t decrypt(std::uint64_t y) const;
 
   std::uint64_t n_ = 1;
   int left_bits_ = 0;

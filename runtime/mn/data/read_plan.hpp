@@ -32,7 +32,6 @@ class ReadPlan {
   /// For n samples with `fields` fields. All samples are unreadable until locate_fields().
   ReadPlan(std::size_t fields, std::size_t n) : samples_(n), extents_(fields) {}
 
-  /// Sample k lies there.
   void locate(std::size_t k, std::size_t file, std::int64_t sample) { samples_[k] = {file, sample}; }
   /// Notes where the fields of sample k lie that are not in memory; `file` is the sample's open file.
   void locate_fields(std::size_t k, const StoredFile& file) {

@@ -25,7 +25,6 @@ struct SamplerOptions {
   data::OrderOptions order;
 };
 
-/// One step of one rank.
 struct SamplerStep {
   std::int64_t epoch = 0;
   std::int64_t consumed = 0;          ///< samples of the epoch used after this step, over all ranks
@@ -39,7 +38,6 @@ struct EpochPosition {
   std::int64_t epoch = 0;     ///< completed epochs
   std::int64_t consumed = 0;  ///< samples of the current epoch, over all ranks
 
-  /// The step was handed out.
   void pass(const SamplerStep& step) {
     epoch = step.epoch + (step.ends_epoch ? 1 : 0);
     consumed = step.ends_epoch ? 0 : step.consumed;
@@ -60,7 +58,6 @@ class Sampler {
 
   /// The next step; no value, once, at the end of each epoch, after which the next epoch begins.
   [[nodiscard]] std::optional<SamplerStep> next();
-  /// Continues at the beginning of `epoch`.
   void set_epoch(std::int64_t epoch);
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
@@ -87,11 +84,9 @@ class Sampler {
   /// The step after `consumed()` samples of the current epoch; no value if there is none.
   [[nodiscard]] virtual std::optional<SamplerStep> do_next() = 0;
   [[nodiscard]] virtual std::int64_t do_steps_per_epoch() const = 0;
-  /// The order for the current epoch, seed and options.
   virtual void do_reorder() = 0;
   /// Throws unless a state with other ranks or batch size can resume here in mid-epoch.
   virtual void do_check_mid_epoch(const nlohmann::json& state) const = 0;
-  /// The order of a state, checked.
   [[nodiscard]] data::OrderOptions order_from(const nlohmann::json& state) const;
 
   std::int64_t size_;

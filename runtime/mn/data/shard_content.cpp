@@ -35,7 +35,6 @@ struct Part {
   bool is_unsigned = false;  ///< the type is dtype's unsigned counterpart
 };
 
-/// Unsigned integers.
 template <class Values>
 Part unsigned_part(const Values& values) {
   constexpr DType kTypes[] = {DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64};
@@ -50,7 +49,6 @@ struct Derived {
   std::vector<std::uint64_t> block_begins;          // [blocks + 1] in samples
 };
 
-/// The bytes of samples [first, last) of a field.
 std::span<const std::byte> bytes_of(const RawColumn& column, std::int64_t first, std::int64_t last) {
   const auto at = [&](std::int64_t i) { return column.offsets.empty() ? i * column.sample_bytes : column.offsets[i]; };
   return std::span(column.bytes).subspan(at(first), at(last) - at(first));

@@ -15,7 +15,6 @@
 
 namespace mn::data {
 
-/// The content of one shard, in memory.
 struct ShardContent {
   ShardContent() = default;
   explicit ShardContent(SampleSpec samples_spec) : spec(std::move(samples_spec)), samples(spec) {}

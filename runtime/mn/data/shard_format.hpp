@@ -61,7 +61,6 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-/// The parts of a field.
 struct FieldExtents {
   Extent values = {};
   Extent offsets = {};

@@ -15,7 +15,6 @@
 
 namespace mn::data {
 
-/// An open shard whose header is decoded.
 struct OpenShard {
   File file;
   ShardHeader header;

@@ -103,7 +103,6 @@ class ShardWriter::Impl {
     content_.attributes = {{"split", options_.split}, {"converter", "mn::ShardWriter"}};
   }
 
-  /// Notes the largest of each field's classes.
   void check_classes(std::span<const ConstBufferView> fields) {
     for (std::size_t f = 0; f < std::min(fields.size(), spec_.fields.size()); ++f) {
       const FieldSpec& spec = spec_.fields[f];

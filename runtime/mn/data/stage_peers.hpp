@@ -6,13 +6,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include <mn/core/fd.hpp>
 #include <mn/core/net/socket.hpp>
 #include <mn/core/net/timed_socket.hpp>
-#include <mn/data/stage_file.hpp>
 
 namespace mn::data {
 
@@ -50,6 +52,28 @@ struct StageRequest {
 /// The answer to a request. kYes to kGet: the pieces follow, each a checksum and its bytes.
 enum class StageAnswer : std::uint32_t { kYes, kNo, kBusy };
 
+/// A file without a name on a disk of the node, for the processes of one job there.
+///
+/// (1) The file has no name that another user could foresee, replace or follow, and no other user can open it.
+/// (2) The system frees its room when the last process with the file open ends, however that process ends.
+class StageFile {
+ public:
+  /// Makes a file in `folder`, and the folder if it is missing. Throws FileError or DataError.
+  [[nodiscard]] static StageFile make(const std::filesystem::path& folder);
+  /// Opens the file of another process of this node by its handle(); that process must still hold it. Throws as make().
+  [[nodiscard]] static StageFile open(const std::string& handle);
+
+  [[nodiscard]] std::string handle() const;
+  [[nodiscard]] int get() const noexcept { return fd_.get(); }
+  [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
+
+ private:
+  StageFile(Fd fd, std::filesystem::path folder) : fd_(std::move(fd)), folder_(std::move(folder)) {}
+
+  Fd fd_;
+  std::filesystem::path folder_;
+};
+
 /// What the processes of a node share to keep copies of a dataset's files.
 struct StageNode {
   explicit StageNode(StageFile copies, int processes = 1) : file(std::move(copies)), parts(processes) {}
@@ -68,7 +92,6 @@ class StagePeers {
  public:
   explicit StagePeers(StageNodes nodes);
 
-  /// The source from which to copy the file.
   [[nodiscard]] StageSource ask(std::uint64_t file);
   /// Reports this node's copy to the file's home, if this node has a server to give the copy to other nodes.
   void add(std::uint64_t file) {

@@ -29,7 +29,6 @@ class StageDirectory {
 
   /// The source of the file for `node`; kStorage makes `node` the copier.
   [[nodiscard]] StageSource ask(std::uint64_t file, std::uint32_t node, Time now);
-  /// The node has a copy.
   void add(std::uint64_t file, std::uint32_t node);
   /// The node has no usable copy, and is not copying the file.
   void remove(std::uint64_t file, std::uint32_t node);

@@ -26,9 +26,7 @@ class StoredFile {
   StoredFile(const StoredFile&) = delete;
   StoredFile& operator=(const StoredFile&) = delete;
 
-  /// Number of samples.
   [[nodiscard]] virtual std::int64_t size() const noexcept = 0;
-  /// Bytes of a field of a sample.
   [[nodiscard]] virtual std::int64_t length(std::size_t field, std::int64_t sample) const = 0;
   /// Whether the field is in memory, for copy_small(). All other fields are in blocks.
   [[nodiscard]] virtual bool is_small(std::size_t field) const noexcept = 0;
@@ -37,11 +35,9 @@ class StoredFile {
   /// Memory of the open file.
   [[nodiscard]] virtual std::int64_t index_bytes() const noexcept = 0;
 
-  /// The block that holds a sample.
   [[nodiscard]] virtual std::int64_t block_of(std::size_t field, std::int64_t sample) const = 0;
   [[nodiscard]] virtual std::int64_t samples_in(std::size_t field, std::int64_t block) const = 0;
   [[nodiscard]] virtual std::int64_t block_bytes(std::size_t field, std::int64_t block) const = 0;
-  /// The offset of a sample in its block.
   [[nodiscard]] virtual std::int64_t offset_in_block(std::size_t field, std::int64_t sample) const = 0;
   /// Whether one read can take several consecutive blocks.
   [[nodiscard]] virtual bool has_runs(std::size_t field) const noexcept = 0;

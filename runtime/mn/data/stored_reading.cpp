@@ -24,7 +24,6 @@
 namespace mn::data {
 namespace {
 
-/// A field during its read.
 struct FieldRead {
   std::size_t field;
   RawColumn& column;
@@ -37,7 +36,6 @@ struct FieldRead {
   [[nodiscard]] bool is_good(const ReadRun& run) const {
     return std::all_of(&good[run.first], &good[run.first] + run.count, [](char each) { return each != 0; });
   }
-  /// Copies sample k from its block.
   void take(std::size_t k, const ByteBuffer& block, const BlockExtent& at) {
     const auto to = room({k, 1});
     if (!to.empty()) std::memcpy(to.data(), block.data() + at.offset, to.size());

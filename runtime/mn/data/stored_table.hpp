@@ -25,7 +25,6 @@ class StoredTable {
   [[nodiscard]] const SampleSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
   [[nodiscard]] std::size_t num_files() const noexcept { return firsts_.size() - 1; }
-  /// Number of the first sample of a file.
   [[nodiscard]] std::int64_t first(std::size_t file) const { return firsts_[file]; }
   /// The file of a sample, and the sample's number in the file.
   [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t sample) const {
@@ -34,9 +33,7 @@ class StoredTable {
     return {file, sample - firsts_[file]};
   }
   [[nodiscard]] virtual std::filesystem::path path(std::size_t file) const = 0;
-  /// Size of a file.
   [[nodiscard]] virtual std::int64_t file_bytes(std::size_t file) const = 0;
-  /// Bytes of all files.
   [[nodiscard]] std::int64_t total_bytes() const {
     std::int64_t total = 0;
     for (std::size_t file = 0; file < num_files(); ++file) total += file_bytes(file);

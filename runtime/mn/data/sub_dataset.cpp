@@ -34,14 +34,9 @@ std::vector<std::int64_t> part_indices(std::int64_t n, int rank, int size, const
 }
 
 SubDataset::SubDataset(std::shared_ptr<const Dataset> shared, int rank, int ranks, const ScatterOptions& options)
-    : shared_(std::move(shared)),
-      options_(options),
-      rank_(rank),
-      ranks_(ranks),
-      global_size_(shared_->size()),
-      fingerprint_(shared_->fingerprint()) {
-  std::tie(first_, last_) = scatter_index(global_size_, rank, ranks, options.force_equal_length);
-  unique_size_ = unique_size(rank);
+    : SubDataset({.samples = nullptr, .global_size = shared->size(), .fingerprint = shared->fingerprint()}, rank, ranks,
+                 options) {
+  shared_ = std::move(shared);
 }
 
 SubDataset::SubDataset(ScatteredPart part, int rank, int ranks, const ScatterOptions& options)
@@ -53,7 +48,7 @@ SubDataset::SubDataset(ScatteredPart part, int rank, int ranks, const ScatterOpt
       fingerprint_(part.fingerprint) {
   std::tie(first_, last_) = scatter_index(global_size_, rank, ranks, options.force_equal_length);
   unique_size_ = unique_size(rank);
-  if (part_->size() != size()) throw ArgumentError("a scattered part has another length than its rank's");
+  if (part_ && part_->size() != size()) throw ArgumentError("a scattered part has another length than its rank's");
 }
 
 std::int64_t SubDataset::unique_size(int rank) const {
