@@ -25,7 +25,6 @@ class ChunkedFile {
   /// chunks). kNotStored if the chunk was never written, or can't be found.
   [[nodiscard]] StoredChunk chunk_at(hid_t dataset, const std::vector<hsize_t>& corner);
 
-  /// The notes of the file's driver.
   struct Notes {
     bool is_noting = false;  ///< reads of raw data are noted and not done
     std::uint64_t address = kNotStored;

@@ -1,4 +1,4 @@
-#include "data/command_table.hpp"
+#include "data/commands.hpp"
 
 #include <mn/core/error.hpp>
 #include <mn/core/manual.hpp>
@@ -53,7 +53,6 @@ const std::vector<Command>& all_commands() {
 
 using Names = std::vector<std::string>;
 
-/// Options shared by some commands.
 struct OptionRow {
   Names commands;
   /// `whose` begins the help: "" or "images: ".

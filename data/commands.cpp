@@ -55,20 +55,16 @@ void print_summary(const ShardTable& table) {
 }
 
 /// The last rank prints the result; rank 0, unless it is the last, says so.
-void print_result(const std::vector<ShardTable>& tables, std::int64_t shards, std::int64_t kept) {
-  if (tables.empty()) {
-    const JobRank me = job_rank_of_environment(environment);
-    if (me.rank > 0) return;
-    std::cout << "rank 0 of " << me.size << " has finished its " << shards << (shards == 1 ? " shard" : " shards")
-              << "; the last rank to finish writes the manifest\n";
-    return;
-  }
-  if (kept > 0) std::cout << kept << " shards were there already\n";
-  for (const ShardTable& table : tables) print_summary(table);
-}
-
 int print_result(const ConversionResult& result) {
-  print_result(result.tables, result.shards, result.kept_shards);
+  if (result.tables.empty()) {
+    const JobRank me = job_rank_of_environment(environment);
+    if (me.rank > 0) return 0;
+    std::cout << "rank 0 of " << me.size << " has finished its " << result.shards
+              << (result.shards == 1 ? " shard" : " shards") << "; the last rank to finish writes the manifest\n";
+    return 0;
+  }
+  if (result.kept_shards > 0) std::cout << result.kept_shards << " shards were there already\n";
+  for (const ShardTable& table : result.tables) print_summary(table);
   return 0;
 }
 
@@ -79,8 +75,7 @@ int print_result(const ImageConversion& result) {
     std::cerr << "mnshard: warning: no sample is left of " << empty.size() << " of the "
               << result.table().spec().num_classes() << " classes, the first of which is " << empty.front() << "\n";
   }
-  print_result(result.conversion.tables, result.conversion.shards, result.conversion.kept_shards);
-  return 0;
+  return print_result(result.conversion);
 }
 
 std::string array_text(const FieldSpec& field) {

@@ -1,4 +1,4 @@
-/// The commands of mnshard, and the values of its options.
+/// The commands of mnshard and their options: one table behind the parser, --help and mnshard(1).
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 #include <vector>
 
 #include <mn/core/cpus.hpp>
+#include <mn/core/options.hpp>
 
 #include "data/convert.hpp"
 
 namespace mn::data {
 
-/// Values of the options.
 struct Settings {
   std::string out;
   std::string split = "train";
@@ -57,5 +57,32 @@ int info_index(const std::filesystem::path& folder);
 int verify_index(const std::filesystem::path& folder, int threads);
 /// Writes a field of a sample to settings.out, or to standard output.
 int extract_index(const std::filesystem::path& folder, std::int64_t sample, const Settings& settings);
+
+struct CommandForm {
+  const char* arguments;
+  const char* purpose;
+};
+
+struct Command {
+  const char* name;
+  std::vector<CommandForm> forms;
+  std::size_t least;  ///< arguments
+  std::size_t most;
+  int (*run)(Arguments, const Settings&);
+};
+
+/// Null if there is no such command.
+[[nodiscard]] const Command* find_command(const std::string& name);
+
+/// Throws UsageError that lists all commands, or the forms of the command.
+[[nodiscard]] const Command& checked_command(const std::string& name, std::size_t arguments);
+
+/// Throws UsageError if `words` has an option of other commands only.
+void check_options_of(const Command& command, const std::vector<const char*>& words);
+
+/// The options of a command, or of all commands if null.
+[[nodiscard]] Options options_for(const Command* command, Settings& settings);
+
+[[nodiscard]] std::string manual_page();
 
 }  // namespace mn::data

@@ -61,9 +61,11 @@ std::int64_t label_of(const ShardReader& shard, std::int64_t sample) {
   return label;
 }
 
-void check_split_name(const std::string& split) {
-  if (!split.empty() && split.front() != '.' && split.find('/') == std::string::npos) return;
-  throw UsageError("the split's name begins the names of its files: --split can't be \"" + split + "\"");
+Conversion::Conversion(std::vector<Output> outputs) : outputs_(std::move(outputs)) {
+  for (const auto& [folder, split, shards] : outputs_) {
+    if (!split.empty() && split.front() != '.' && split.find('/') == std::string::npos) continue;
+    throw UsageError("the split's name begins the names of its files: --split can't be \"" + split + "\"");
+  }
 }
 
 json source_facts(const fs::path& file) {

@@ -1,4 +1,5 @@
-/// The interface of converters, shards as functions of their numbers, and the part of one process in a conversion.
+/// The interface of converters, shards as functions of their numbers, and their engine: any number of processes make
+/// the shards of a conversion together.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,6 @@ struct ConvertOptions {
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};
 };
 
-/// A dataset made by a conversion.
 struct Output {
   std::filesystem::path folder;
   std::string split;
@@ -51,14 +51,15 @@ enum class ShardState { kWhole, kUnusable, kForeign };
 /// in the order of their declarations; state_of() to convert() on several threads.
 class Conversion {
  public:
-  Conversion() = default;
+  /// Throws UsageError if the name of a split can't begin the names of files.
+  explicit Conversion(std::vector<Output> outputs);
   virtual ~Conversion() = default;
   Conversion(const Conversion&) = delete;
   Conversion& operator=(const Conversion&) = delete;
 
   /// All inputs that determine the bits of the shards: a conversion resumes only a conversion with an equal request.
   [[nodiscard]] virtual nlohmann::json request() const = 0;
-  [[nodiscard]] virtual const std::vector<Output>& outputs() const = 0;
+  [[nodiscard]] const std::vector<Output>& outputs() const { return outputs_; }
   /// Looks at the sources, on one rank, and leaves files in `scratch` for plan_rounds() and open(). Throws if there is
   /// nothing to convert.
   virtual void plan(const std::filesystem::path& scratch) = 0;
@@ -69,7 +70,7 @@ class Conversion {
   virtual void open(const std::filesystem::path& scratch) = 0;
   [[nodiscard]] virtual std::size_t units() const = 0;
   /// The unit's shards are [first_shard(unit), first_shard(unit + 1)); unit may be units().
-  [[nodiscard]] virtual std::size_t first_shard(std::size_t unit) const = 0;
+  [[nodiscard]] virtual std::size_t first_shard(std::size_t unit) const { return unit; }
   /// For progress: files, samples, … of the unit.
   [[nodiscard]] virtual std::int64_t steps(std::size_t unit) const = 0;
   /// The state of a shard from an earlier run. May throw DataError for a damaged shard.
@@ -79,16 +80,16 @@ class Conversion {
   /// The spec of an output's samples. `most`: the largest label in its shards.
   [[nodiscard]] virtual SampleSpec spec(std::size_t output, std::int64_t most) const = 0;
   /// The last process calls check() before it writes a manifest. Throws if the dataset makes no sense.
-  virtual void check(const ShardTable& table) = 0;
+  virtual void check(const ShardTable& /*table*/) {}
+
+ protected:
+  std::vector<Output> outputs_;
 };
 
 /// Whether the samples are data and a label, as labeled() describes them.
 [[nodiscard]] bool has_label(const SampleSpec& spec);
 /// The label of a sample; has_label() must hold.
 [[nodiscard]] std::int64_t label_of(const ShardReader& shard, std::int64_t sample);
-
-/// Throws UsageError if `split` can't begin the names of files.
-void check_split_name(const std::string& split);
 
 /// A source file's facts for request(): path, size and time of change; null if the file is missing.
 [[nodiscard]] nlohmann::json source_facts(const std::filesystem::path& file);
@@ -160,5 +161,19 @@ class ConversionPart {
                                             const std::vector<nlohmann::json>& results);
 /// Number of shards that an earlier run made.
 [[nodiscard]] std::int64_t kept_shards(const std::vector<nlohmann::json>& results);
+
+struct ConversionResult {
+  bool complete = false;           ///< this process was the last, and wrote the manifests
+  std::vector<ShardTable> tables;  ///< tables of each output, if complete
+  std::int64_t shards = 0;         ///< shards of this process's part
+  std::int64_t kept_shards = 0;    ///< shards of all processes made by an earlier run, if complete
+};
+
+/// All processes, options.me of ranks 0 … size − 1, call run_conversion() at once; rank r makes the units with unit mod
+/// size = r. Processes wait only for the plan. Shards are published one by one, the manifests after the last process
+/// has finished. After an interruption, a repeated call, by any number of processes, makes the missing or damaged
+/// shards. Throws UsageError if the folders have a dataset, shards, or another conversion's files, or another
+/// conversion is writing there; DataError, and the errors of the conversion.
+ConversionResult run_conversion(Conversion& conversion, const ConvertOptions& options);
 
 }  // namespace mn::data

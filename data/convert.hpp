@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "data/conversion.hpp"
 #include "data/image_intake.hpp"
-#include "data/run_conversion.hpp"
 
 namespace mn::data {
 
@@ -31,7 +31,6 @@ ConversionResult convert_npy(const std::filesystem::path& samples, const std::fi
 ConversionResult convert_npz(const std::filesystem::path& file, const std::string& samples, const std::string& labels,
                              const ConvertOptions& options);
 
-/// How text becomes tokens.
 struct TokenOptions {
   std::string vocabulary = "bpe";       ///< characters, bytes
   std::int64_t vocabulary_size = 8192;  ///< tokens of a byte pair vocabulary

@@ -55,7 +55,6 @@ std::vector<std::string> read_names(const fs::path& path, std::int64_t classes) 
   return names;
 }
 
-/// The records of several files in order.
 class CifarFiles final : public SampleSource {
  public:
   CifarFiles(const fs::path& folder, const std::vector<std::string>& files, const Variant& variant)
@@ -90,8 +89,7 @@ class CifarFiles final : public SampleSource {
     }
   }
 
-  /// Reads all records, to find a damaged file before anything is written.
-  void check_labels() const {
+  void check() const override {
     constexpr std::int64_t kAtOnce = 10000;
     for (std::int64_t first = 0; first < size(); first += kAtOnce) {
       RawSamples samples;
@@ -125,14 +123,11 @@ FixedSplit cifar_split(const fs::path& folder, const Variant& variant, const std
                        Output output) {
   nlohmann::json request = nlohmann::json::array({source_facts(folder / variant.names)});
   for (const std::string& file : files) request.push_back(source_facts(folder / file));
-  return {.output = std::move(output),
-          .request = std::move(request),
-          .attributes = {{"converter", "mnshard cifar"}, {"source", fs::absolute(folder).string()}},
-          .open = [=, &variant](const fs::path&, bool planning) {
-            const auto source = std::make_shared<CifarFiles>(folder, files, variant);
-            if (planning) source->check_labels();
-            return source;
-          }};
+  return {
+      .output = std::move(output),
+      .request = std::move(request),
+      .attributes = {{"converter", "mnshard cifar"}, {"source", fs::absolute(folder).string()}},
+      .open = [=, &variant](const fs::path&, bool) { return std::make_shared<CifarFiles>(folder, files, variant); }};
 }
 
 }  // namespace

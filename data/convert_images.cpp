@@ -17,8 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// File in the scratch folder with the ImageList. CBOR, as class names need not be UTF-8.
-constexpr const char* kListName = "list";
+/// File in the scratch folder with the spec. CBOR, as class names need not be UTF-8.
+constexpr const char* kSpecName = "spec";
 
 bool is_folder(const fs::path& path) {
   std::error_code error;
@@ -29,23 +29,6 @@ bool is_folder(const fs::path& path) {
 fs::path root_of(const fs::path& source) {
   if (is_folder(source)) return source;
   return source.has_parent_path() ? source.parent_path() : ".";
-}
-
-void write_list(const fs::path& file, const ImageList& list) {
-  std::string bytes;
-  json::to_cbor(json{{"num_classes", list.num_classes}, {"class_names", list.class_names}}, bytes);
-  write_file(file, bytes);
-}
-
-SampleSpec read_spec(const fs::path& file) {
-  const std::string what = file.string();
-  const json list = parse_cbor(read_file(file), what);
-  SampleSpec spec = labeled({.kind = FieldKind::kEncoded});
-  read_json(what, [&] {
-    spec.fields[1].num_classes = whole_number<std::int64_t>(list.at("num_classes"));
-    list.at("class_names").get_to(spec.fields[1].class_names);
-  });
-  return spec;
 }
 
 /// Whether the shard holds planned images, in their order; some may be left out.
@@ -63,14 +46,12 @@ bool holds(const ShardReader& shard, const std::vector<std::string>& keys, const
 class ImagesConversion final : public Conversion {
  public:
   ImagesConversion(const fs::path& source, const ImageConvertOptions& options)
-      : source_(source),
+      : Conversion({{options.output.out, options.output.split}}),
+        source_(source),
         root_(root_of(source)),
         options_(options),
         division_{options.shuffle, options.seed, options.output.shard_bytes},
-        outputs_{{options.output.out, options.output.split}},
-        left_out_(options.images.skip_bad) {
-    check_split_name(options.output.split);
-  }
+        left_out_(options.images.skip_bad) {}
 
   [[nodiscard]] json request() const override {
     return {{"converter", "images"},
@@ -81,8 +62,6 @@ class ImagesConversion final : public Conversion {
             {"shuffle_seed", division_.shuffle ? json(division_.seed) : json()},
             {"resize", options_.images.resize}};
   }
-
-  [[nodiscard]] const std::vector<Output>& outputs() const override { return outputs_; }
 
   void plan(const fs::path& scratch) override {
     ImagePlanWriter writer(scratch);
@@ -97,17 +76,19 @@ class ImagesConversion final : public Conversion {
                            std::to_string(list.renamed) + ", the first is recorded as class " + list.first_renamed);
     }
     writer.finish(division_);
-    write_list(scratch / kListName, list);
+    std::string bytes;
+    json::to_cbor(to_json(labeled({.kind = FieldKind::kEncoded}, list.num_classes, list.class_names)), bytes);
+    write_file(scratch / kSpecName, bytes);
   }
 
   void open(const fs::path& scratch) override {
-    spec_ = read_spec(scratch / kListName);
+    const fs::path file = scratch / kSpecName;
+    spec_ = sample_spec_from_json(parse_cbor(read_file(file), file.string()), file.string());
     plan_.emplace(scratch, division_);
     outputs_[0].shards = plan_->shards();
   }
 
   [[nodiscard]] std::size_t units() const override { return plan_->shards(); }
-  [[nodiscard]] std::size_t first_shard(std::size_t unit) const override { return unit; }
   [[nodiscard]] std::int64_t steps(std::size_t unit) const override { return plan_->images_in(unit); }
 
   [[nodiscard]] ShardState state_of(std::size_t shard, const ShardReader& existing) const override {
@@ -165,7 +146,6 @@ class ImagesConversion final : public Conversion {
   fs::path root_;
   ImageConvertOptions options_;
   ImageDivision division_;
-  std::vector<Output> outputs_;
   LeftOut left_out_;
   SampleSpec spec_;
   std::optional<ImagePlan> plan_;

@@ -43,7 +43,6 @@ std::int64_t integer_at(const std::byte* at, const NpyHeader& header) {
   }
 }
 
-/// Samples from two arrays: data and labels.
 class NpySamples final : public SampleSource {
  public:
   NpySamples(NpyArray samples, NpyArray labels) : samples_(std::move(samples)), labels_(std::move(labels)) {
@@ -73,11 +72,10 @@ class NpySamples final : public SampleSource {
     samples = labeled_samples(std::move(bytes), read_labels(first, last));
   }
 
-  /// Reads all labels, to find a wrong label before anything is written.
-  void check_labels() const {
+  void check() const override {
     constexpr std::int64_t kAtOnce = 1 << 16;
     for (std::int64_t first = 0; first < size(); first += kAtOnce) {
-      mn::data::check_labels(read_labels(first, std::min(first + kAtOnce, size())), first, name());
+      check_labels(read_labels(first, std::min(first + kAtOnce, size())), first, name());
     }
   }
 
@@ -139,12 +137,6 @@ NpyArray open_member(const NpzFile& npz, const std::string& name, const fs::path
   return {std::make_shared<const File>(unpacked, File::Mode::kRead), 0, member->bytes, shown};
 }
 
-std::shared_ptr<const SampleSource> checked_samples(NpyArray samples, NpyArray labels, bool planning) {
-  auto source = std::make_shared<NpySamples>(std::move(samples), std::move(labels));
-  if (planning) source->check_labels();
-  return source;
-}
-
 ConversionResult convert_arrays(nlohmann::json request, const std::string& converter, const std::string& source,
                                 decltype(FixedSplit::open) open, const ConvertOptions& options) {
   FixedConversion conversion({{.output = {options.out, options.split},
@@ -161,7 +153,7 @@ ConversionResult convert_npy(const fs::path& samples, const fs::path& labels, co
   return convert_arrays(
       nlohmann::json::array({source_facts(samples), source_facts(labels)}), "mnshard npy",
       samples.filename().string() + ", " + labels.filename().string(),
-      [&](const fs::path&, bool planning) { return checked_samples(open_npy(samples), open_npy(labels), planning); },
+      [&](const fs::path&, bool) { return std::make_shared<NpySamples>(open_npy(samples), open_npy(labels)); },
       options);
 }
 
@@ -172,8 +164,8 @@ ConversionResult convert_npz(const fs::path& file, const std::string& samples, c
       file.filename().string() + ": " + samples + ", " + labels,
       [&](const fs::path& scratch, bool planning) {
         const NpzFile npz = open_npz(file);
-        return checked_samples(open_member(npz, samples, scratch, planning),
-                               open_member(npz, labels, scratch, planning), planning);
+        return std::make_shared<NpySamples>(open_member(npz, samples, scratch, planning),
+                                            open_member(npz, labels, scratch, planning));
       },
       options);
 }

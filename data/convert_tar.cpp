@@ -44,12 +44,10 @@ std::vector<fs::path> list_tars(const std::vector<std::string>& sources) {
 class TarConversion final : public Conversion {
  public:
   TarConversion(std::vector<fs::path> tars, const ImageConvertOptions& options)
-      : tars_(std::move(tars)),
+      : Conversion({{options.output.out, options.output.split}}),
+        tars_(std::move(tars)),
         options_(options),
-        outputs_{{options.output.out, options.output.split}},
-        left_out_(options.images.skip_bad) {
-    check_split_name(options.output.split);
-  }
+        left_out_(options.images.skip_bad) {}
 
   [[nodiscard]] json request() const override {
     std::uint64_t hash = 0;
@@ -63,8 +61,6 @@ class TarConversion final : public Conversion {
             {"shard_bytes", options_.output.shard_bytes},
             {"resize", options_.images.resize}};
   }
-
-  [[nodiscard]] const std::vector<Output>& outputs() const override { return outputs_; }
 
   void plan(const fs::path& scratch) override {
     for (const fs::path& tar : tars_) {
@@ -192,7 +188,6 @@ class TarConversion final : public Conversion {
   std::vector<fs::path> tars_;
   fs::path scratch_;
   ImageConvertOptions options_;
-  std::vector<Output> outputs_;
   LeftOut left_out_;
   std::int64_t sum_of_notes_ = 0;
   std::vector<std::string> class_names_;

@@ -109,7 +109,6 @@ void write_counts(const fs::path& path, const WordCounts& counts) {
   write_file(path, text);
 }
 
-/// Adds the counts of a file of write_counts().
 void add_counts(const fs::path& path, WordCounts& counts) {
   const std::string text = read_file(path);
   std::size_t at = 0;

@@ -7,6 +7,15 @@
 #include <mn/core/error.hpp>
 
 namespace mn::data {
+namespace {
+
+std::vector<Output> outputs_of(const std::vector<FixedSplit>& splits) {
+  std::vector<Output> outputs;
+  for (const FixedSplit& split : splits) outputs.push_back(split.output);
+  return outputs;
+}
+
+}  // namespace
 
 DataError wrong_label(const std::string& source, std::int64_t sample, const std::string& label) {
   return DataError(source + ": sample " + std::to_string(sample) + " has label " + label +
@@ -27,12 +36,7 @@ void DatasetSource::read(std::int64_t first, std::int64_t last, RawSamples& samp
 }
 
 FixedConversion::FixedConversion(std::vector<FixedSplit> splits, std::int64_t shard_bytes)
-    : splits_(std::move(splits)), shard_bytes_(shard_bytes), sources_(splits_.size()) {
-  for (const FixedSplit& split : splits_) {
-    check_split_name(split.output.split);
-    outputs_.push_back(split.output);
-  }
-}
+    : Conversion(outputs_of(splits)), splits_(std::move(splits)), shard_bytes_(shard_bytes), sources_(splits_.size()) {}
 
 nlohmann::json FixedConversion::request() const {
   nlohmann::json splits = nlohmann::json::array();
@@ -45,6 +49,7 @@ nlohmann::json FixedConversion::request() const {
 void FixedConversion::plan(const std::filesystem::path& scratch) {
   for (std::size_t i = 0; i < splits_.size(); ++i) {
     sources_[i] = splits_[i].open(scratch, true);
+    sources_[i]->check();
     if (sources_[i]->size() > 0) continue;
     throw DataError("there are no samples to convert into " + outputs_[i].folder.string());
   }

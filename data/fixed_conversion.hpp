@@ -25,8 +25,9 @@ class SampleSource {
   [[nodiscard]] virtual const SampleSpec& spec() const = 0;
   /// Samples [first, last), little endian and in C order.
   virtual void read(std::int64_t first, std::int64_t last, RawSamples& samples) const = 0;
-  /// For messages.
   [[nodiscard]] virtual std::string name() const = 0;
+  /// Throws DataError for a wrong label, before anything is written.
+  virtual void check() const {}
 };
 
 /// The error for a label of `source` that can't be a class.
@@ -36,7 +37,6 @@ class SampleSource {
 /// sample.
 void check_labels(std::span<const std::int64_t> labels, std::int64_t first, const std::string& source);
 
-/// A dataset of fixed samples.
 class DatasetSource final : public SampleSource {
  public:
   explicit DatasetSource(std::shared_ptr<const Dataset> dataset) : dataset_(std::move(dataset)) {}
@@ -49,12 +49,11 @@ class DatasetSource final : public SampleSource {
   std::shared_ptr<const Dataset> dataset_;
 };
 
-/// One of the datasets that a conversion makes.
 struct FixedSplit {
   Output output;
   nlohmann::json request;                         ///< facts that determine the samples
   std::map<std::string, std::string> attributes;  ///< attributes of every shard
-  /// Opens the samples. `planning`: for the first time, so `scratch` is to be filled and the sources to be checked.
+  /// Opens the samples. `planning`: for the first time, so `scratch` is to be filled.
   std::function<std::shared_ptr<const SampleSource>(const std::filesystem::path& scratch, bool planning)> open;
 };
 
@@ -63,19 +62,15 @@ class FixedConversion : public Conversion {
   FixedConversion(std::vector<FixedSplit> splits, std::int64_t shard_bytes);
 
   [[nodiscard]] nlohmann::json request() const override;
-  [[nodiscard]] const std::vector<Output>& outputs() const override { return outputs_; }
   void plan(const std::filesystem::path& scratch) override;
   void open(const std::filesystem::path& scratch) override;
   [[nodiscard]] std::size_t units() const override { return pieces_.size(); }
-  [[nodiscard]] std::size_t first_shard(std::size_t unit) const override { return unit; }
   [[nodiscard]] std::int64_t steps(std::size_t unit) const override;
   [[nodiscard]] ShardState state_of(std::size_t shard, const ShardReader& existing) const override;
   void convert(std::size_t unit, ConversionPart& part) override;
   [[nodiscard]] SampleSpec spec(std::size_t output, std::int64_t most) const override;
-  void check(const ShardTable&) override {}
 
  private:
-  /// The samples of a shard.
   struct Piece {
     std::size_t split;
     std::int64_t first;
@@ -84,7 +79,6 @@ class FixedConversion : public Conversion {
 
   std::vector<FixedSplit> splits_;
   std::int64_t shard_bytes_;
-  std::vector<Output> outputs_;
   std::vector<std::shared_ptr<const SampleSource>> sources_;  // by split
   std::vector<Piece> pieces_;                                 // by shard
 };

@@ -63,7 +63,6 @@ class LeftOut {
   explicit LeftOut(bool skip_bad) : skip_bad_(skip_bad) {}
   /// Throws DataError unless bad images are to be left out.
   void add(const std::string& what);
-  /// One line for each image, sorted.
   [[nodiscard]] std::vector<std::string> errors() const;
 
  private:

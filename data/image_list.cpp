@@ -25,7 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kNameBlock = 1 << 20;  // bytes; a name has a few hundred at most
 
-/// An image of unknown size.
 struct Candidate {
   std::string key;
   std::int32_t label;

@@ -16,7 +16,6 @@ struct ImageFile {
   std::int32_t label = 0;
 };
 
-/// How images are divided into shards.
 struct ImageDivision {
   bool shuffle = true;  ///< once, over all shards
   std::uint64_t seed = 0;
@@ -42,7 +41,6 @@ class FileAppender {
   std::vector<std::byte> pending_;
 };
 
-/// Collects the images one by one.
 class ImagePlanWriter {
  public:
   explicit ImagePlanWriter(std::filesystem::path folder);
@@ -67,7 +65,6 @@ class ImagePlan {
   [[nodiscard]] std::int64_t size() const noexcept { return firsts_.back(); }
   [[nodiscard]] std::size_t shards() const noexcept { return firsts_.size() - 1; }
   [[nodiscard]] std::int64_t images_in(std::size_t shard) const { return firsts_[shard + 1] - firsts_[shard]; }
-  /// The images of a shard, in their order.
   [[nodiscard]] std::vector<ImageFile> images_of(std::size_t shard) const;
 
  private:

@@ -18,7 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The facts about an HDF5 dataset that an index needs.
 struct Source {
   ChunkedFile* file;
   hid_t id;

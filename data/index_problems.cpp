@@ -87,7 +87,6 @@ std::string joined(std::string group, const std::string& rest) {
   return group + rest;
 }
 
-/// A link on the path of the dataset.
 struct Met {
   std::string path;
   Link link;

@@ -14,19 +14,13 @@
 namespace mn::data {
 namespace {
 
-struct Verified {
-  std::int64_t samples = 0;
-  std::int64_t bytes = 0;
-  std::vector<Damage> damage;
-};
-
 std::string samples_text(std::int64_t first, std::int64_t last) {
   return first == last ? "" : " of samples " + std::to_string(first) + " to " + std::to_string(last);
 }
 
 /// Reports the samples of [first, last) with values that are not classes.
 void judge_classes(const ShardReader& reader, std::size_t field, const FieldSpec& spec,
-                   std::span<const std::byte> values, std::int64_t first, std::int64_t last, Verified& result) {
+                   std::span<const std::byte> values, std::int64_t first, std::int64_t last, VerifyReport& result) {
   if (range_of(spec.dtype, values).is_in(spec.num_classes)) return;
   for (std::int64_t i = first, at = 0; i < last; ++i) {
     const std::int64_t length = reader.length(field, i);
@@ -37,7 +31,7 @@ void judge_classes(const ShardReader& reader, std::size_t field, const FieldSpec
   }
 }
 
-void verify_blocks(const ShardReader& reader, std::size_t field, const FieldSpec& spec, Verified& result) {
+void verify_blocks(const ShardReader& reader, std::size_t field, const FieldSpec& spec, VerifyReport& result) {
   constexpr std::int64_t kAhead = 32;  // blocks
   for (std::int64_t block = 0; block < reader.num_blocks(); ++block) {
     if (block % kAhead == 0) reader.will_read(field, block, 2 * kAhead);
@@ -61,7 +55,7 @@ void verify_blocks(const ShardReader& reader, std::size_t field, const FieldSpec
   }
 }
 
-void verify_small(const ShardReader& reader, std::size_t field, const FieldSpec& spec, Verified& result) {
+void verify_small(const ShardReader& reader, std::size_t field, const FieldSpec& spec, VerifyReport& result) {
   if (spec.num_classes == 0) return;
   std::vector<std::byte> values(reader.size() * spec.sample_bytes());
   for (std::int64_t i = 0; i < reader.size(); ++i) {
@@ -70,8 +64,8 @@ void verify_small(const ShardReader& reader, std::size_t field, const FieldSpec&
   judge_classes(reader, field, spec, values, 0, reader.size(), result);
 }
 
-Verified verify_shard(const ShardTable& table, std::size_t shard) {
-  Verified result;
+VerifyReport verify_shard(const ShardTable& table, std::size_t shard) {
+  VerifyReport result;
   try {
     const ShardReader reader(open_shard(table, shard), std::make_shared<IoCounters>());
     result.samples = reader.size();
@@ -98,7 +92,7 @@ Verified verify_shard(const ShardTable& table, std::size_t shard) {
 VerifyReport verify_dataset(const ShardTable& table, int threads,
                             const std::function<void(std::int64_t, std::int64_t)>& progress) {
   const std::size_t shards = table.shards().size();
-  std::vector<Verified> results(shards);
+  std::vector<VerifyReport> results(shards);
   std::int64_t done = 0;
   std::mutex mutex;
   run_tasks(shards, threads, [&](std::size_t i) {
@@ -110,7 +104,7 @@ VerifyReport verify_dataset(const ShardTable& table, int threads,
 
   VerifyReport report;
   report.shards = static_cast<std::int64_t>(shards);
-  for (Verified& result : results) {
+  for (VerifyReport& result : results) {
     report.samples += result.samples;
     report.bytes += result.bytes;
     report.damage.insert(report.damage.end(), result.damage.begin(), result.damage.end());

@@ -31,7 +31,6 @@ Hdf5Table open_index(const std::filesystem::path& folder) {
   return table;
 }
 
-/// A block of samples, read at once.
 struct Block {
   std::size_t file;
   std::size_t field;

@@ -1,6 +1,6 @@
 // Prints mnshard(1); the build installs what this prints.
 #include <iostream>
 
-#include "data/command_table.hpp"
+#include "data/commands.hpp"
 
 int main() { std::cout << mn::data::manual_page(); }

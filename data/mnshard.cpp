@@ -6,7 +6,7 @@
 #include <mn/data/hdf5.hpp>
 #include <mn/data/shard_format.hpp>
 
-#include "data/command_table.hpp"
+#include "data/commands.hpp"
 
 namespace mn::data {
 namespace {

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
-#include <optional>
 #include <string_view>
 
 #include <isa-l/igzip_lib.h>
@@ -154,29 +153,6 @@ void swap_bytes(std::span<std::byte> bytes, std::size_t item_bytes) {
   }
 }
 
-/// ISA-L's inflate, faster than zlib's: only one thread can unpack an array.
-class Inflater {
- public:
-  Inflater() { isal_inflate_init(&state_); }
-
-  void give(std::span<std::byte> input) {
-    state_.next_in = reinterpret_cast<std::uint8_t*>(input.data());
-    state_.avail_in = static_cast<std::uint32_t>(input.size());
-  }
-  [[nodiscard]] bool needs_input() const { return state_.avail_in == 0; }
-  [[nodiscard]] bool has_ended() const { return state_.block_state == ISAL_BLOCK_FINISH; }
-  /// Unpacks into the beginning of `out`; returns the length, or no value if the data are damaged.
-  std::optional<std::size_t> take(std::span<std::byte> out) {
-    state_.next_out = reinterpret_cast<std::uint8_t*>(out.data());
-    state_.avail_out = static_cast<std::uint32_t>(out.size());
-    if (isal_inflate(&state_) != ISAL_DECOMP_OK) return std::nullopt;
-    return out.size() - state_.avail_out;
-  }
-
- private:
-  inflate_state state_;
-};
-
 [[noreturn]] void damaged(const File& archive, const ZipMember& member) {
   throw DataError(archive.path().string() + " is damaged or truncated (" + json_quoted(member.name) +
                   "): copy it again");
@@ -257,28 +233,33 @@ NpyArray open_npy(const std::filesystem::path& path) {
   return {std::move(file), 0, bytes, path.string()};
 }
 
+// ISA-L's inflate is faster than zlib's: only one thread can unpack an array.
 void unzip(const File& archive, const ZipMember& member, const std::filesystem::path& path) {
   constexpr std::size_t kPiece = 1 << 20;
   File out(path, File::Mode::kReplace);
-  Inflater inflater;
+  inflate_state state;
+  isal_inflate_init(&state);
   std::vector<std::byte> input(kPiece), output(kPiece);
   std::uint64_t read = 0, written = 0;
   std::uint32_t crc = 0;
-  while (!inflater.has_ended()) {
-    const bool has_input = read < member.stored_bytes || !inflater.needs_input();
-    if (inflater.needs_input() && has_input) {
+  while (state.block_state != ISAL_BLOCK_FINISH) {
+    const bool has_input = read < member.stored_bytes || state.avail_in > 0;
+    if (state.avail_in == 0 && has_input) {
       const auto piece = std::span(input).first(std::min<std::uint64_t>(kPiece, member.stored_bytes - read));
       archive.read_at(member.begin + read, piece);
-      inflater.give(piece);
+      state.next_in = reinterpret_cast<std::uint8_t*>(piece.data());
+      state.avail_in = static_cast<std::uint32_t>(piece.size());
       read += piece.size();
     }
-    const auto n = inflater.take(output);
-    const bool stuck = !has_input && n == 0U && !inflater.has_ended();
-    if (!n || stuck || *n > member.bytes - written) damaged(archive, member);
-    const auto piece = std::span(output).first(*n);
+    state.next_out = reinterpret_cast<std::uint8_t*>(output.data());
+    state.avail_out = kPiece;
+    const bool is_good = isal_inflate(&state) == ISAL_DECOMP_OK;
+    const auto piece = std::span(output).first(kPiece - state.avail_out);
+    const bool is_stuck = !has_input && piece.empty() && state.block_state != ISAL_BLOCK_FINISH;
+    if (!is_good || is_stuck || piece.size() > member.bytes - written) damaged(archive, member);
     crc = crc32_gzip(piece, crc);
     out.write_at(written, piece);
-    written += *n;
+    written += piece.size();
   }
   if (written != member.bytes || crc != member.crc) damaged(archive, member);
 }

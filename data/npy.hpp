@@ -58,7 +58,6 @@ class NpyArray {
   std::uint64_t elements_at_;  // in the file
 };
 
-/// A whole .npy file.
 [[nodiscard]] NpyArray open_npy(const std::filesystem::path& path);
 
 /// Writes the content of a deflated member to the file `path`. Throws DataError that begins with the archive's path

@@ -34,7 +34,6 @@ constexpr auto kBeat = std::chrono::seconds(1);
 constexpr std::chrono::microseconds kShortestPause{2'000};
 constexpr std::chrono::microseconds kLongestPause{200'000};
 
-/// The error of another rank.
 class RelayedError final : public Error {
  public:
   RelayedError(const std::string& what, int exit_code) : Error(what), exit_code_(exit_code) {}

@@ -12,7 +12,7 @@
 //     parts, and no manifest appears.
 //
 // Cost: memory of one shard a thread, and 100 bytes a shard on the last rank.
-#include "data/run_conversion.hpp"
+#include "data/conversion.hpp"
 
 #include <string>
 #include <utility>
@@ -90,7 +90,6 @@ class ConversionFolder {
     clear_scratch();
     conversion_.plan(scratch_);
   }
-  /// Leaves the mark.
   void claim() const { write_file(mark_, request_); }
 
   /// Removes a plan, not the signs of ranks.
@@ -152,7 +151,6 @@ void end_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard&
   }
 }
 
-/// On rank 0.
 void make_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board,
                const ConvertOptions& options) {
   try {
@@ -174,7 +172,6 @@ void follow_plan(Conversion& conversion, const ConversionFolder& folder, RankBoa
   board.follow(0, [&] { return folder.is_claimed(); });
 }
 
-/// The tables of the outputs, from the results of all ranks.
 std::vector<ShardTable> make_tables(const Conversion& conversion, const std::vector<json>& results) {
   const Outputs outputs(conversion.outputs());
   std::vector<ShardTable> tables;

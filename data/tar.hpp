@@ -31,7 +31,6 @@ class TarReader {
  public:
   explicit TarReader(const std::filesystem::path& path);
 
-  /// Size of the tar file in bytes.
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return file_bytes_; }
   /// No value at the end.
   [[nodiscard]] std::optional<TarMember> next();

@@ -9,7 +9,6 @@
 #include <mn/data/dataset.hpp>
 
 #include "data/fixed_conversion.hpp"
-#include "data/run_conversion.hpp"
 
 namespace mn::data {
 
