@@ -99,24 +99,15 @@ class NpySamples final : public SampleSource {
   SampleSpec spec_;
 };
 
-struct NpzFile {
-  std::shared_ptr<const File> file;
-  std::vector<ZipMember> members;
-};
-
-NpzFile open_npz(const fs::path& path) {
-  auto file = std::make_shared<const File>(path, File::Mode::kRead);
-  auto members = read_zip_directory(*file, "numpy.savez");
-  return {std::move(file), std::move(members)};
-}
-
 /// The array NAME of an .npz file. A deflated one is unpacked into `scratch` at the first time.
-NpyArray open_member(const NpzFile& npz, const std::string& name, const fs::path& scratch, bool planning) {
-  const auto member = std::ranges::find(npz.members, name + ".npy", &ZipMember::name);
-  const std::string file = npz.file->path().string();
-  if (member == npz.members.end()) {
+NpyArray open_member(const std::shared_ptr<const File>& npz, const std::string& name, const fs::path& scratch,
+                     bool planning) {
+  const auto members = read_zip_directory(*npz, "numpy.savez");
+  const auto member = std::ranges::find(members, name + ".npy", &ZipMember::name);
+  const std::string file = npz->path().string();
+  if (member == members.end()) {
     std::vector<std::string> names;
-    for (const ZipMember& other : npz.members) {
+    for (const ZipMember& other : members) {
       if (other.name.ends_with(".npy")) names.push_back(other.name.substr(0, other.name.size() - 4));
     }
     throw DataError(file + " has no array \"" + name + "\", but " + (names.empty() ? "none" : join(names)) +
@@ -125,15 +116,15 @@ NpyArray open_member(const NpzFile& npz, const std::string& name, const fs::path
   const std::string shown = file + ": " + name;
   switch (member->method) {
     case ZipMember::Method::kStored:
-      return {npz.file, member->begin, member->bytes, shown};
+      return {npz, member->begin, member->bytes, shown};
     case ZipMember::Method::kDeflated:
       break;
     case ZipMember::Method::kOther:
       throw DataError(shown + " is encrypted, or packed by another method than deflate: write it again with " +
                       "numpy.savez or numpy.savez_compressed");
   }
-  const fs::path unpacked = scratch / ("member-" + std::to_string(member - npz.members.begin()));
-  if (planning) unzip(*npz.file, *member, unpacked);
+  const fs::path unpacked = scratch / ("member-" + std::to_string(member - members.begin()));
+  if (planning) unzip(*npz, *member, unpacked);
   return {std::make_shared<const File>(unpacked, File::Mode::kRead), 0, member->bytes, shown};
 }
 
@@ -163,7 +154,7 @@ ConversionResult convert_npz(const fs::path& file, const std::string& samples, c
       nlohmann::json::array({source_facts(file), samples, labels}), "mnshard npz",
       file.filename().string() + ": " + samples + ", " + labels,
       [&](const fs::path& scratch, bool planning) {
-        const NpzFile npz = open_npz(file);
+        const auto npz = std::make_shared<const File>(file, File::Mode::kRead);
         return std::make_shared<NpySamples>(open_member(npz, samples, scratch, planning),
                                             open_member(npz, labels, scratch, planning));
       },

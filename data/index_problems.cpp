@@ -148,14 +148,6 @@ LinkFault fault_of_links(hid_t file, const std::string& dataset) {
   return {is_link(dataset, *last, "soft link to " + last->link.target + ", which leads back to itself")};
 }
 
-/// A text that HDF5 copies into a buffer.
-template <class Get>
-std::string text_by(const Get& get) {
-  std::string text(static_cast<std::size_t>(std::max<ssize_t>(get(nullptr, 0), 0)), '\0');
-  (void)get(text.data(), text.size() + 1);
-  return text;
-}
-
 }  // namespace
 
 std::string type_text(hid_t type) {
@@ -216,8 +208,8 @@ std::string virtual_text(hid_t creation, const fs::path& file) {
   (void)H5Pget_virtual_count(creation, &count);
   Names sources, absent;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::string source =
-        text_by([&](char* out, std::size_t size) { return H5Pget_virtual_filename(creation, i, out, size); });
+    std::string source(std::max<ssize_t>(H5Pget_virtual_filename(creation, i, nullptr, 0), 0), '\0');
+    (void)H5Pget_virtual_filename(creation, i, source.data(), source.size() + 1);
     if (std::ranges::find(sources, source) != sources.end() || source == ".") continue;
     sources.push_back(source);
     std::error_code error;

@@ -14,10 +14,6 @@
 namespace mn::data {
 namespace {
 
-std::string samples_text(std::int64_t first, std::int64_t last) {
-  return first == last ? "" : " of samples " + std::to_string(first) + " to " + std::to_string(last);
-}
-
 /// Reports the samples of [first, last) with values that are not classes.
 void judge_classes(const ShardReader& reader, std::size_t field, const FieldSpec& spec,
                    std::span<const std::byte> values, std::int64_t first, std::int64_t last, VerifyReport& result) {
@@ -43,14 +39,16 @@ void verify_blocks(const ShardReader& reader, std::size_t field, const FieldSpec
     } catch (const FileError&) {
       throw;
     } catch (const DataError&) {
-      const std::string what = reader.num_fields() > 2 ? " of " + spec.name : "";
-      std::string source = first + 1 == last ? reader.source_text(first) : "";
+      std::string what = reader.num_fields() > 2 ? "the checksum of " + spec.name : "the checksum";
+      std::string source;
+      if (first + 1 < last) {
+        what += " of samples " + std::to_string(first) + " to " + std::to_string(last - 1);
+      } else {
+        if (reader.num_fields() <= 2) what = "its checksum";
+        source = reader.source_text(first);
+      }
       if (!source.empty()) source = ": the sample is" + source;
-      result.damage.push_back(
-          {reader.path(), first,
-           (what.empty() && first + 1 == last ? "its checksum"
-                                              : "the checksum" + what + samples_text(first, last - 1)) +
-               " differs" + source});
+      result.damage.push_back({reader.path(), first, what + " differs" + source});
     }
   }
 }

@@ -97,15 +97,11 @@ bool all_zeros(std::span<const std::byte> bytes) {
   return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
 }
 
-std::uint64_t padded(std::uint64_t bytes) { return (bytes + kTarBlock - 1) / kTarBlock * kTarBlock; }
-
 std::string name_in(const TarHeader& header) {
   std::string name(field(header.name));
   const bool has_prefix = std::memcmp(header.magic, "ustar\0", 6) == 0 && header.prefix[0] != '\0';
   return has_prefix ? std::string(field(header.prefix)) + "/" + name : name;
 }
-
-bool is_link(const TarHeader& header) { return header.type == '1' || header.type == '2'; }
 
 bool is_regular(const TarHeader& header, const std::string& name) {
   const bool is_file = header.type == '0' || header.type == '\0' || header.type == '7';
@@ -224,13 +220,14 @@ std::optional<TarMember> TarReader::next() {
     TarMember member{.name = extension.name.empty() ? name_in(header) : extension.name,
                      .header_at = extended_at.value_or(at_),
                      .begin = at_ + kTarBlock,
-                     .is_link = is_link(header)};
+                     .is_link = header.type == '1' || header.type == '2'};
     const bool is_file = is_regular(header, member.name);
     const auto size = is_file && extension.size ? extension.size : content_bytes(header);
     if (!size || *size > file_bytes_ - member.begin) damaged("\"" + member.name + "\" is longer than the file");
     member.bytes = *size;
     assert(member.begin + member.bytes <= file_bytes_);  // (1)
-    const std::uint64_t next_at = std::min(member.begin + padded(member.bytes), file_bytes_);
+    const std::uint64_t next_at =
+        std::min(member.begin + (member.bytes + kTarBlock - 1) / kTarBlock * kTarBlock, file_bytes_);
     if (is_file || member.is_link) {
       at_ = next_at;
       return member;

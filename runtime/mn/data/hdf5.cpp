@@ -56,8 +56,6 @@ std::size_t string_length(const H5& type, const std::string& what) {
 
 std::string trimmed(const char* text, std::size_t length) { return {text, strnlen(text, length)}; }
 
-herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
-
 /// Opens a dataset whose elements lie in the file itself.
 H5 open_within(hid_t group, const char* name) {
   const std::string what = std::string("cannot read ") + name;
@@ -153,7 +151,8 @@ H5 h5_open_bytes(std::string_view bytes, const std::string& what) {
 
 H5 h5_open_dataset(hid_t group, const char* name, const std::string& what) {
   const H5 access(H5Pcreate(H5P_DATASET_ACCESS), what);
-  h5_check(H5Pset_elink_cb(access.get(), refuse_link, nullptr), what);
+  const auto refuse = [](const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; };
+  h5_check(H5Pset_elink_cb(access.get(), refuse, nullptr), what);
   return {H5Dopen2(group, name, access.get()), what};
 }
 

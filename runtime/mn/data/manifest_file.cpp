@@ -56,11 +56,6 @@ void check_seal(const std::string& file, std::uint32_t version) {
   if (seal != seal_of(file, seal.version)) throw DataError("its checksum or length differs");
 }
 
-void write_seal(const std::filesystem::path& path, std::uint32_t version) {
-  const Seal seal = seal_of(read_file(path), version);
-  File(path, File::Mode::kUpdate).write_at(0, std::as_bytes(std::span(&seal, 1)));
-}
-
 std::vector<std::int64_t> read_column(hid_t file, const char* name) {
   std::vector<std::int64_t> column(h5_count(file, name));
   h5_read_array(file, name, column);
@@ -130,7 +125,8 @@ void publish_manifest(const std::string& folder, std::uint32_t version, const Wr
     write(file.get());
     file.close("cannot write " + temporary.path().string());
   }
-  write_seal(temporary.path(), version);
+  const Seal seal = seal_of(read_file(temporary.path()), version);
+  File(temporary.path(), File::Mode::kUpdate).write_at(0, std::as_bytes(std::span(&seal, 1)));
   temporary.publish();
 }
 

@@ -17,11 +17,6 @@
 namespace mn {
 namespace {
 
-/// Whether reading has already reported the sample as damaged.
-bool is_listed(const std::vector<SampleError>& damaged, std::int64_t position) {
-  return std::any_of(damaged.begin(), damaged.end(), [&](const auto& error) { return error.position == position; });
-}
-
 /// Augmenters with their memory, one for each busy thread.
 class Augmenters {
  public:
@@ -67,7 +62,8 @@ void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, Au
     } catch (const DataError& error) {
       std::fill(room.begin(), room.end(), Value{});
       const std::lock_guard lock(mutex);
-      if (!is_listed(damaged, i)) failed[i] = error.what();
+      const bool is_listed = std::ranges::find(damaged, i, &SampleError::position) != damaged.end();  // by reading
+      if (!is_listed) failed[i] = error.what();
     }
   });
   for (const auto& [position, what] : failed) damaged.push_back({position, what});

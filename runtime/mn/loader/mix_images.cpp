@@ -14,14 +14,12 @@
 namespace mn {
 namespace {
 
-bool is_blended(const data::Mix& mix) { return mix.pasted.width <= 0 || mix.pasted.height <= 0; }
-
 /// {N, 5} on the device: left, top, right and bottom of the pasted part, and the share of a blended image, else 1.
 at::Tensor numbers_of(std::span<const data::Mix> mixes, const at::Device& device) {
   std::vector<float> numbers;
   for (const data::Mix& mix : mixes) {
     const data::Region& part = mix.pasted;
-    const bool blended = is_blended(mix);
+    const bool blended = part.width <= 0 || part.height <= 0;
     const auto add = [&](double number) { numbers.push_back(static_cast<float>(number)); };
     add(part.x);
     add(part.y);

@@ -76,13 +76,6 @@ json agree(const Dataset* dataset, Communicator& comm, int root) {
   return facts;
 }
 
-/// Throws on every rank unless all ranks have equal data.
-void check_equal(const Dataset& mine, Communicator& comm) {
-  if (!same_on_all_ranks(mine.fingerprint(), comm)) {
-    throw DataError("the ranks do not hold the same data: do all nodes run the same build of this program?", true);
-  }
-}
-
 std::shared_ptr<Dataset> open_with(const TableOpeners& openers, const std::string& format, const std::string& table) {
   const auto opener = openers.find(format);
   if (opener == openers.end() || !opener->second) {
@@ -125,7 +118,9 @@ void stage(Dataset& dataset, const StageOptions& options, Communicator& comm) {
 std::shared_ptr<const Dataset> share(const std::shared_ptr<Dataset>& dataset, const json& facts, Communicator& comm,
                                      const ScatterOptions& options, const TableOpeners& openers) {
   auto mine = share_table(dataset, facts, comm, options.root, openers);
-  check_equal(*mine, comm);
+  if (!same_on_all_ranks(mine->fingerprint(), comm)) {
+    throw DataError("the ranks do not hold the same data: do all nodes run the same build of this program?", true);
+  }
   mine->share(comm.size());
   if (!options.stage.folder.empty()) stage(*mine, options.stage, comm);
   return mine;
