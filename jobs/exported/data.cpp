@@ -1,7 +1,6 @@
 #include "exported/data.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include <ATen/core/Tensor.h>
 
@@ -16,9 +15,6 @@
 
 namespace mn::jobs {
 namespace {
-
-/// The usual validation: the short side becomes 256 for a crop of 224.
-constexpr double kResizeOverCrop = 256.0 / 224;
 
 std::string shape_text(const Shape& shape) {
   if (shape.empty()) return "a single value";
@@ -36,8 +32,8 @@ Transform image_input(const std::string& option, std::size_t position, const Exp
   if (position != 0) throw DataError("--" + option + ": images must be the samples' first field", true);
   const int size = static_cast<int>(sizes[2]);
   const auto mode = option == "train" ? data::CropMode::kRandomResized : data::CropMode::kCenter;
-  const int resize = static_cast<int>(std::lround(size * kResizeOverCrop));
-  return image_transform({.mode = mode, .size = size, .resize = resize}, {}, data::PixelLayout::kNchw);
+  return image_transform({.mode = mode, .size = size, .resize = data::usual_resize(size)}, {},
+                         data::PixelLayout::kNchw);
 }
 
 /// Transform of a field of arrays for an input that takes the shape `wanted` of each sample.

@@ -1,7 +1,6 @@
 #include "imagenet/data.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include <mn/app/batches.hpp>
@@ -16,9 +15,6 @@
 
 namespace mn::jobs {
 namespace {
-
-/// The usual validation: the short side becomes 256 for a crop of 224.
-constexpr double kResizeOverCrop = 256.0 / 224;
 
 using data::CropMode;
 
@@ -71,8 +67,7 @@ Views make_views(const ImagenetOptions& options, const MeanImage& mean, Device d
   const int size = static_cast<int>(options.image_size);
   data::Normalization normalization;
   data::CropOptions train{.mode = CropMode::kRandomResized, .size = size, .min_area = options.min_crop};
-  data::CropOptions val{
-      .mode = CropMode::kCenter, .size = size, .resize = static_cast<int>(std::lround(size * kResizeOverCrop))};
+  data::CropOptions val{.mode = CropMode::kCenter, .size = size, .resize = data::usual_resize(size)};
   if (mean.side > 0) {
     if (mean.side < size) {
       throw UsageError("--mean: " + options.mean + " has " + std::to_string(mean.side) +

@@ -34,6 +34,9 @@ struct CropOptions {
   Interpolation interpolation = Interpolation::kBilinear;  ///< interpolation of the resizing
 };
 
+/// CropOptions::resize of the usual validation: the short side becomes 256 for a crop of 224.
+[[nodiscard]] constexpr int usual_resize(int size) { return (size * 256 + 112) / 224; }
+
 /// Random changes of color, in random order: factors in [max(0, 1 − x), 1 + x], and turns of the hue in [−hue, hue].
 struct ColorJitter {
   double brightness = 0;  ///< 0: unchanged, for every member
