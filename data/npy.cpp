@@ -17,112 +17,62 @@
 namespace mn::data {
 namespace {
 
+using nlohmann::json;
+
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
 constexpr std::size_t kMaxNpyDims = 9;
 constexpr std::int64_t kMaxNpyBytes = std::int64_t{1} << 60;
 
-/// Reads numpy's dictionary syntax, which has one form only.
-class DictionaryReader {
- public:
-  DictionaryReader(std::string_view text, const std::string& file) : rest_(text), file_(file) {}
+[[noreturn]] void bad_header(const std::string& file, const std::string& what) {
+  throw DataError(file + ": its header is damaged (" + what + "): write the array again with numpy.save");
+}
 
-  void read(NpyHeader& header) {
-    take('{');
-    bool has_type = false, has_order = false, has_shape = false;
-    while (!try_take('}')) {
-      const std::string key = take_string();
-      take(':');
-      if (key == "descr") {
-        read_type(header);
-        has_type = true;
-      } else if (key == "fortran_order") {
-        header.fortran = take_bool();
-        has_order = true;
-      } else if (key == "shape") {
-        header.shape = take_tuple();
-        has_shape = true;
-      } else {
-        damaged("it has a key " + key);
-      }
-      (void)try_take(',');
-    }
-    if (!has_type || !has_order || !has_shape) damaged("descr, fortran_order or shape is missing");
+/// The dictionary as JSON, which has other quotes, brackets, true and false, and no comma at the end of a list.
+json dictionary_of(std::string_view text, const std::string& file) {
+  std::string result;
+  for (const char c : text) {
+    if (c == ')' || c == ']' || c == '}') result.erase(result.find_last_not_of(", \t\n") + 1);
+    if (c == 'L' && !result.empty() && result.back() >= '0' && result.back() <= '9') continue;  // Python 2
+    result += c == '(' ? '[' : c == ')' ? ']' : c == '\'' ? '"' : c == 'T' ? 't' : c == 'F' ? 'f' : c;
   }
-
- private:
-  [[noreturn]] void damaged(const std::string& what) const {
-    throw DataError(file_ + ": its header is damaged (" + what + "): write the array again with numpy.save");
+  try {
+    return parse_json(result, file);
+  } catch (const DataError&) {
+    bad_header(file, "it is not a dictionary of descr, fortran_order and shape");
   }
+}
 
-  void skip_blank() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\n"), rest_.size())); }
+/// "<f4": byte order, kind, bytes.
+void read_type(const json& descr, const std::string& file, NpyHeader& header) {
+  if (descr.is_array()) throw DataError(file + " holds records, not numbers: save one array for each field");
+  const std::string type = descr.is_string() ? descr.get<std::string>() : descr.dump();
+  const std::string_view digits = std::string_view(type).substr(std::min<std::size_t>(type.size(), 2));
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), header.item_bytes);
+  const bool whole = error == std::errc() && end == digits.data() + digits.size();
+  const bool known = whole && std::string_view("<>|=").find(type[0]) != std::string_view::npos;
+  const std::string_view sizes = "\1\2\4\10";
+  const bool number = known && std::string_view("biuf").find(type[1]) != std::string_view::npos &&
+                      sizes.find(static_cast<char>(std::min<std::size_t>(header.item_bytes, 9))) != sizes.npos;
+  if (!number) throw DataError(file + " holds elements of type \"" + type + "\", which shards do not hold");
+  header.kind = type[1];
+  header.big_endian = type[0] == '>';
+}
 
-  bool try_take(char c) {
-    skip_blank();
-    if (!rest_.starts_with(c)) return false;
-    rest_.remove_prefix(1);
-    return true;
+void read_dictionary(const json& dictionary, const std::string& file, NpyHeader& header) {
+  const bool has_all = dictionary.is_object() && dictionary.contains("descr") && dictionary.contains("fortran_order") &&
+                       dictionary.contains("shape");
+  if (!has_all) bad_header(file, "descr, fortran_order or shape is missing");
+  if (dictionary.size() > 3) bad_header(file, "it has further keys");
+  read_type(dictionary["descr"], file, header);
+  if (!dictionary["fortran_order"].is_boolean()) bad_header(file, "fortran_order is neither True nor False");
+  header.fortran = dictionary["fortran_order"].get<bool>();
+  if (!dictionary["shape"].is_array()) bad_header(file, "its shape is not a tuple");
+  for (const json& extent : dictionary["shape"]) {
+    if (!extent.is_number_unsigned()) bad_header(file, "its shape has an extent that is not a number");
+    header.shape.push_back(std::min<std::uint64_t>(extent.get<std::uint64_t>(), 2 * kMaxNpyBytes));
+    if (header.shape.size() > kMaxNpyDims) throw DataError(file + " has more than 9 dimensions, which no shard holds");
   }
-
-  void take(char c) {
-    if (!try_take(c)) damaged(std::string("there is no ") + c);
-  }
-
-  std::string take_string() {
-    skip_blank();
-    const char quote = rest_.empty() ? '\0' : rest_.front();
-    const std::size_t end = quote == '\'' || quote == '"' ? rest_.find(quote, 1) : std::string_view::npos;
-    if (end == std::string_view::npos) damaged("a text is missing");
-    const std::string text(rest_.substr(1, end - 1));
-    rest_.remove_prefix(end + 1);
-    return text;
-  }
-
-  bool take_bool() {
-    skip_blank();
-    for (const auto& [name, value] : {std::pair("True", true), std::pair("False", false)}) {
-      if (!rest_.starts_with(name)) continue;
-      rest_.remove_prefix(std::strlen(name));
-      return value;
-    }
-    damaged("fortran_order is neither True nor False");
-  }
-
-  std::vector<std::int64_t> take_tuple() {
-    std::vector<std::int64_t> numbers;
-    take('(');
-    while (!try_take(')')) {
-      std::int64_t number = -1;
-      const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), number);
-      if (error != std::errc() || number < 0) damaged("its shape has an extent that is not a number");
-      rest_.remove_prefix(end - rest_.data());
-      if (rest_.starts_with('L')) rest_.remove_prefix(1);  // Python 2
-      numbers.push_back(number);
-      if (numbers.size() > kMaxNpyDims) throw DataError(file_ + " has more than 9 dimensions, which no shard holds");
-      if (!try_take(',') && !rest_.starts_with(')')) damaged("its shape is not a tuple");
-    }
-    return numbers;
-  }
-
-  /// "<f4": byte order, kind, bytes.
-  void read_type(NpyHeader& header) {
-    skip_blank();
-    if (rest_.starts_with('[')) throw DataError(file_ + " holds records, not numbers: save one array for each field");
-    const std::string type = take_string();
-    const std::string_view digits = std::string_view(type).substr(std::min<std::size_t>(type.size(), 2));
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), header.item_bytes);
-    const bool whole = error == std::errc() && end == digits.data() + digits.size();
-    const bool known = whole && std::string_view("<>|=").find(type[0]) != std::string_view::npos;
-    const std::string_view sizes = "\1\2\4\10";
-    const bool number = known && std::string_view("biuf").find(type[1]) != std::string_view::npos &&
-                        sizes.find(static_cast<char>(std::min<std::size_t>(header.item_bytes, 9))) != sizes.npos;
-    if (!number) throw DataError(file_ + " holds elements of type \"" + type + "\", which shards do not hold");
-    header.kind = type[1];
-    header.big_endian = type[0] == '>';
-  }
-
-  std::string_view rest_;
-  const std::string& file_;
-};
+}
 
 std::uint32_t little_endian(std::span<const std::byte> bytes) {
   std::uint32_t value = 0;
@@ -184,7 +134,7 @@ NpyHeader parse_npy_header(std::span<const std::byte> begin, std::uint64_t file_
   if (version < 1 || version > 3 || header.header_bytes > begin.size()) {
     throw DataError(file + ": its header is damaged, truncated or of another version than 1 to 3");
   }
-  DictionaryReader(text.substr(kLengthAt + length_bytes, length), file).read(header);
+  read_dictionary(dictionary_of(text.substr(kLengthAt + length_bytes, length), file), file, header);
   check_elements(header, file_bytes, file);
   return header;
 }
