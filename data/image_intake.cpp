@@ -36,8 +36,8 @@ struct WriterErrors {
 
 }  // namespace
 
-/// Encodes images by libjpeg-turbo, one after another: baseline, color at half the resolution (4:2:0). Equal pixels give
-/// equal bytes with an equal version of libjpeg-turbo. Keeps its memory.
+/// Encodes images by libjpeg-turbo, one by one: baseline, color at half the resolution (4:2:0). Equal pixels give equal
+/// bytes with an equal version of libjpeg-turbo. Keeps its memory.
 class ImageIntake::JpegWriter {
  public:
   JpegWriter() {

@@ -1,4 +1,5 @@
-/// Arrays as numpy writes them, alone or as members of ZIP archives: magic, version, a Python dictionary with dtype, order and shape, then the elements.
+/// Arrays as numpy writes them, alone or as members of ZIP archives: magic, version, a Python dictionary with dtype,
+/// order and shape, then the elements.
 /// Source: numpy.lib.format, NEP 1.
 #pragma once
 

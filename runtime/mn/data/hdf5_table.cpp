@@ -7,13 +7,14 @@
 // Cost: one byte a chunk, or four to six if chunks are compressed; one rank reads the table and sends it to all.
 #include <mn/data/hdf5_table.hpp>
 
+#include <algorithm>
+
 #include <sys/stat.h>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/data/chunk_filters.hpp>
-#include <mn/data/hdf5_reader.hpp>
 
 namespace mn::data {
 namespace {
