@@ -7,13 +7,11 @@
 
 #include <sys/stat.h>
 
-#include "facts/find_library.hpp"
+#include "facts/find_files.hpp"
 #include "place/launchers.hpp"
-#include "place/no_launcher.hpp"
 #include "place/pmi.hpp"
 #include "place/pmix.hpp"
 #include "place/pmix_library.hpp"
-#include "place/pmix_store.hpp"
 #include "rounds/rendezvous.hpp"
 
 namespace mn::launcher {

@@ -1,11 +1,9 @@
 #include "launch.hpp"
 
-#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include <unistd.h>
 
@@ -14,16 +12,13 @@
 #include <mn/core/standard_output.hpp>
 
 #include "connect.hpp"
-#include "facts/find_program.hpp"
-#include "facts/job_port.hpp"
-#include "facts/program_output_folder.hpp"
-#include "facts/runnable.hpp"
+#include "facts/find_files.hpp"
+#include "rounds/rendezvous.hpp"
+#include "facts/surroundings.hpp"
 #include "rounds/agree.hpp"
 #include "rounds/arrive.hpp"
 #include "rounds/compare.hpp"
-#include "rounds/rendezvous.hpp"
-#include "rounds/this_rank.hpp"
-#include "start/self_test.hpp"
+#include "rounds/roster.hpp"
 #include "start/start.hpp"
 
 namespace mn::launcher {

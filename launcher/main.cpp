@@ -21,7 +21,7 @@
 #include "launch.hpp"
 #include "place/processes.hpp"
 #include "place/variables.hpp"
-#include "place/variables_alone.hpp"
+#include "place/launchers.hpp"
 #include "rounds/verdict.hpp"
 #include "supervise/supervise.hpp"
 

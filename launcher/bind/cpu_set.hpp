@@ -1,9 +1,11 @@
 /// Sets of logical CPUs, written as Linux writes them: 0-3,8.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <boost/container/flat_set.hpp>
 
@@ -23,5 +25,12 @@ using CpuSet = boost::container::flat_set<int>;
 [[nodiscard]] CpuSet affinity_of_this_thread();
 /// Throws UsageError if the kernel does not grant all of `cpus`.
 void set_affinity_of_this_thread(const CpuSet& cpus);
+
+/// Numbers of the NUMA nodes of the CPUs, from sysfs below `root`; empty if the kernel has no NUMA.
+[[nodiscard]] std::vector<int> numa_nodes_of(const CpuSet& cpus, const std::filesystem::path& root = "/");
+
+/// From now on, also after exec, this thread's memory comes from these NUMA nodes alone (MPOL_BIND). Throws Error if
+/// the kernel rejects the policy.
+void bind_memory_of_this_thread(const std::vector<int>& nodes);
 
 }  // namespace mn::launcher

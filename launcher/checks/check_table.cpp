@@ -65,7 +65,7 @@ Findings run_checks(const JobFacts& job) {
   for (const auto& [name, run] : kChecks) {
     if (!job.runs(name)) continue;
     Findings findings = run(job);
-    if (has_name(job.choice.warn, name)) {
+    if (has_name(job.warn, name)) {
       for (auto& finding : findings) finding.is_error = false;
     }
     append(all, std::move(findings));

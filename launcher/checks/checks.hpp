@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "checks/findings.hpp"
-#include "checks/job_facts.hpp"
 
 namespace mn::launcher {
 
-/// Runs the checks of the table in order, without the checks in job.choice.skip.
+/// Runs the checks of the table in order, without the checks in job.skip.
 [[nodiscard]] Findings run_checks(const JobFacts& job);
 
 /// The names under which checks report findings, each once.
@@ -34,7 +33,7 @@ Check check_environment;
 Check check_memlock, check_shm, check_limits, check_cma, check_cpu, check_clock, check_machines, check_user;
 Check check_temporary_folder, check_output_folder;
 
-// network.cpp: addresses and connections; fabric.cpp: ports of network cards
+// network.cpp: addresses, connections, ports of network cards
 Check check_address, check_subnet, check_connections, check_fabric;
 
 // devices.cpp: GPUs and their driver; gpu_health.cpp: broken GPUs and links between them

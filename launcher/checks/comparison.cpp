@@ -2,7 +2,6 @@
 
 #include <map>
 #include <numeric>
-#include <utility>
 
 namespace mn::launcher {
 namespace {

@@ -7,7 +7,6 @@
 /// Cost: O(nodes log values), a few times for each fact.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -15,7 +14,6 @@
 #include <vector>
 
 #include "checks/findings.hpp"
-#include "checks/job_facts.hpp"
 
 namespace mn::launcher {
 

@@ -6,7 +6,7 @@
 
 #include "checks/checks.hpp"
 #include "checks/comparison.hpp"
-#include "facts/fatbin.hpp"
+#include "facts/elf.hpp"
 
 namespace mn::launcher {
 namespace {

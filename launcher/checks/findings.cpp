@@ -1,7 +1,5 @@
 #include "checks/findings.hpp"
 
-#include <algorithm>
-
 #include <mn/core/json.hpp>
 
 #include "facts/report_text.hpp"

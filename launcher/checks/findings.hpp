@@ -1,11 +1,16 @@
-/// Findings of checks, each with a remedy.
+/// What checks see, the facts of a job, and what they find, each finding with a remedy.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
+
+#include "bind/binding.hpp"
+#include "facts/facts.hpp"
+#include "place/placement.hpp"
 
 namespace mn::launcher {
 
@@ -40,5 +45,29 @@ void append(Findings& all, Findings more);
 /// "error [libraries] vn2: WHAT; REMEDY".
 [[nodiscard]] std::string to_line(const Finding& finding);
 [[nodiscard]] nlohmann::json to_json(const Findings& findings);
+
+/// The facts of a whole job, or of a single node if the launcher connects a node's ranks only.
+struct JobFacts {
+  Launcher launcher = Launcher::kNone;
+  Layout layout;
+  std::vector<int> numbers;  ///< for a part of a job: rank in the whole job by rank in the part; empty for a whole job
+  std::vector<NodeFacts> nodes;                ///< by node
+  std::vector<RankFacts> ranks;                ///< by rank
+  std::vector<std::vector<Binding>> bindings;  ///< by node, then by rank of the node
+  bool gpu_sharing_is_meant = false;           ///< --oversubscribe-gpu
+  std::vector<std::string> skip;               ///< checks to leave out, by the names of their findings
+  std::vector<std::string> warn;               ///< checks whose errors are warnings
+
+  [[nodiscard]] const std::string& host(std::size_t node) const { return layout.hosts[node]; }
+  [[nodiscard]] const RankFacts& rank(int rank) const { return ranks[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] bool is_part() const noexcept { return !numbers.empty(); }
+  /// Whether the check runs. A check leaves a fault to a better check only if the better check runs.
+  [[nodiscard]] bool runs(const char* check) const { return std::ranges::find(skip, check) == skip.end(); }
+  /// The number in the whole job of rank `rank`.
+  [[nodiscard]] int number(int rank) const { return is_part() ? numbers[static_cast<std::size_t>(rank)] : rank; }
+};
+
+/// Whether the job may open a GPU on the node.
+[[nodiscard]] inline bool has_gpus(const NodeFacts& node) { return node.driver && !node.driver->gpus.empty(); }
 
 }  // namespace mn::launcher

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
 
 #include "checks/checks.hpp"
 #include "checks/comparison.hpp"
@@ -15,6 +18,94 @@ bool has_card(const NodeFacts& node) { return node.network && !node.network->add
 /// The subnet of a node with a card.
 std::optional<std::string> subnet_of_node(const NodeFacts& node) {
   return has_card(node) ? node.network->subnet : std::nullopt;
+}
+
+// A link with more losses a day has a bad cable or connector. Source: Azure's node health checks.
+constexpr double kDownsPerDay = 5;
+constexpr double kErrorsPerHour = 200;
+
+const PortFacts* find_port(const NodeFacts& node, const std::string& name) {
+  const auto found = std::ranges::find(node.system.ports, name, &PortFacts::name);
+  return found == node.system.ports.end() ? nullptr : &*found;
+}
+
+bool is_active(const PortFacts* port) { return port != nullptr && port->state == kActivePort; }
+
+std::set<std::string> all_ports(const JobFacts& job) {
+  std::set<std::string> names;
+  for (const auto& node : job.nodes) {
+    for (const auto& port : node.system.ports) names.insert(port.name);
+  }
+  return names;
+}
+
+std::size_t count_active(const NodeFacts& node, bool fabric) {
+  return static_cast<std::size_t>(std::ranges::count_if(node.system.ports, [&](const PortFacts& port) {
+    return is_fabric_port(port.name) == fabric && is_active(&port);
+  }));
+}
+
+/// The number of active ports that at least half of the asked nodes have.
+std::size_t usual_count(const JobFacts& job, bool fabric, const std::function<bool(const NodeFacts&)>& is_asked) {
+  std::vector<std::size_t> counts;
+  for (const auto& node : job.nodes) {
+    if (is_asked(node)) counts.push_back(count_active(node, fabric));
+  }
+  std::ranges::sort(counts);
+  return counts.empty() ? 0 : counts[counts.size() / 2];
+}
+
+/// Compares nodes with GPUs, or nodes without. A port that few nodes use may be a spare port. A node with the usual
+/// number of active ports may name them differently.
+void compare_states(const JobFacts& job, const std::string& name, bool with_gpus, Findings& findings) {
+  const auto is_asked = [&](const NodeFacts& node) {
+    return has_gpus(node) == with_gpus && !node.system.ports.empty();
+  };
+  const std::size_t usual = usual_count(job, is_fabric_port(name), is_asked);
+  const auto is_up = [&](const NodeFacts& node) { return is_asked(node) && is_active(find_port(node, name)); };
+  // Less than half of the nodes use the port: the nodes without it are well.
+  if (2 * std::ranges::count_if(job.nodes, is_up) < std::ranges::count_if(job.nodes, is_asked)) return;
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    const PortFacts* port = find_port(job.nodes[node], name);
+    if (!is_asked(job.nodes[node]) || is_active(port)) continue;
+    if (count_active(job.nodes[node], is_fabric_port(name)) >= usual) continue;
+    const std::string state = port == nullptr ? "absent" : port->state.value_or("in no known state");
+    const auto found = is_fabric_port(name) ? error_of : warning_of;
+    add(findings,
+        found("fabric", "the network port " + name + " is " + state + ", but " + kActivePort + " on other nodes",
+              "look at card, cable and switch (ibstat, ip link), or leave the node out (--exclude)", "isolate")
+            .on(job.host(node)));
+  }
+}
+
+void count_failures(const JobFacts& job, Findings& findings) {
+  constexpr double kHour = 3600;
+  constexpr double kDay = 24 * kHour;
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    // Over less than a day a few losses, as from booting a node, would look like many.
+    const double uptime = std::max(job.nodes[node].system.uptime_s.value_or(0), kDay);
+    for (const auto& port : job.nodes[node].system.ports) {
+      const auto warn = [&](const std::string& what) {
+        add(findings,
+            warning_of("fabric",
+                       "the network port " + port.name + " " + what +
+                           " since the node came up (days: " + std::to_string(std::lround(uptime / kDay)) + ")",
+                       "clean or replace its cable and connectors, or leave the node out (--exclude)", "watch")
+                .on(job.host(node)));
+      };
+      if (port.is_full) {
+        add(findings,
+            warning_of("fabric", "a counter of lost links or errors of the network port " + port.name + " is full",
+                       "reset it (perfquery -R), look at the cable, and let --doctor see what comes back", "watch")
+                .on(job.host(node)));
+        continue;
+      }
+      const auto downs = static_cast<double>(port.downs.value_or(0));
+      const auto errors = static_cast<double>(port.errors.value_or(0));
+      if (downs / uptime * kDay > kDownsPerDay) warn("lost its link " + std::to_string(*port.downs) + " times");
+      if (errors / uptime * kHour > kErrorsPerHour) warn("counted " + std::to_string(*port.errors) + " errors");
+    }
+  }
 }
 
 }  // namespace
@@ -83,6 +174,24 @@ Findings check_connections(const JobFacts& job) {
               .on(job.host(node)));
     }
   }
+  return findings;
+}
+
+Findings check_fabric(const JobFacts& job) {
+  Findings findings;
+  for (const auto& name : all_ports(job)) {
+    for (const bool with_gpus : {true, false}) compare_states(job, name, with_gpus, findings);
+    const auto rate = [&](const NodeFacts& node) {
+      const PortFacts* port = find_port(node, name);
+      return is_active(port) ? port->rate : std::nullopt;
+    };
+    append(findings, differences_within_kinds(
+                         job,
+                         warning_of("fabric", "the rate of the network port " + name,
+                                    "look at its cable and its port of the switch: the slowest link sets the pace"),
+                         rate));
+  }
+  count_failures(job, findings);
   return findings;
 }
 

@@ -4,7 +4,7 @@
 
 #include "checks/checks.hpp"
 #include "checks/comparison.hpp"
-#include "facts/variable_value.hpp"
+#include "facts/collect.hpp"
 
 namespace mn::launcher {
 namespace {

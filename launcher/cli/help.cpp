@@ -3,7 +3,6 @@
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/manual.hpp>
 
-#include "cli/option_table.hpp"
 #include "cli/options.hpp"
 
 namespace mn::launcher {

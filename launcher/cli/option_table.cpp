@@ -1,4 +1,4 @@
-#include "cli/option_table.hpp"
+#include "cli/options.hpp"
 
 #include <algorithm>
 #include <type_traits>

@@ -10,8 +10,6 @@
 #include <mn/core/file.hpp>
 #include <mn/core/suggest.hpp>
 
-#include "cli/option_table.hpp"
-
 namespace mn::launcher {
 namespace {
 

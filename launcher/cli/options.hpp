@@ -1,12 +1,73 @@
-/// mnlaunch's command line. The table of options (option_table.cpp) makes the parser, --help and the manual page.
+/// mnlaunch's command line: a table with a row for each option (option_table.cpp) makes the parser, --help and the
+/// manual page.
+///
+/// A new option is a member of Options, a row in option_table.cpp, and a line in docs/launcher.md.
 #pragma once
 
+#include <filesystem>
+#include <iterator>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "cli/option_table.hpp"
+#include <mn/core/net/port_range.hpp>
+
+#include "bind/cpu_set.hpp"
 
 namespace mn::launcher {
+
+enum class CheckLevel { kOff, kWarn, kStrict };
+enum class Action { kLaunch, kHelp, kVersion };
+
+struct Options {
+  std::string error;  ///< why the options are wrong; all other members then have their defaults
+  Action action = Action::kLaunch;
+  CheckLevel check = CheckLevel::kWarn;
+  std::vector<std::string> skip;  ///< names of checks to leave out
+  std::vector<std::string> warn;  ///< names of checks whose errors are warnings
+  std::vector<std::filesystem::path> check_files;
+  bool doctor = false;
+  std::string save;     ///< file for the report of --doctor; empty: none
+  std::string against;  ///< earlier report to compare with; empty: none
+  std::string history;  ///< file with a line for each host and run of --doctor; empty: none
+  int timeout_s = 60;   ///< patience with other ranks
+  /// Ports on which the launchers and rank 0's MASTER_PORT listen.
+  std::vector<PortRange> ports{std::begin(kDefaultPorts), std::end(kDefaultPorts)};
+  bool bind = true;
+  std::vector<CpuSet> cpu_map;  ///< CPUs of each node's first rank, second, …; empty: mnlaunch decides
+  bool bind_memory = false;
+  bool bind_threads = false;
+  bool bind_nic = false;
+  bool one_gpu_visible = false;
+  bool oversubscribe_gpu = false;
+  std::string output;  ///< folder, or pattern of file names; empty: the launcher's own streams
+  bool append = false;
+  bool label = false;
+  bool show = false;
+  bool dry_run = false;
+  bool json = false;
+  std::vector<std::string> program;  ///< PROGRAM and its arguments; may be empty with --help, --version or --doctor
+};
+
+using Words = std::vector<std::string>;
+
+struct OptionRow {
+  const char* name;
+  const char* value;    ///< placeholder or choices of the value; empty for a flag
+  const char* summary;  ///< one line for --help
+  const char* details;  ///< text for the manual page
+  /// Sets the members of Options from all values given for this option; a flag's values are empty texts. Throws
+  /// UsageError.
+  void (*apply)(Options& options, const OptionRow& row, const Words& values);
+
+  [[nodiscard]] bool is_flag() const noexcept { return *value == '\0'; }
+};
+
+[[nodiscard]] std::span<const OptionRow> option_table();
+
+/// Null if mnlaunch has no option --NAME.
+[[nodiscard]] const OptionRow* find_option(std::string_view name);
 
 /// Options from a file or a variable: words as on the command line, with blanks or line ends between them. A # begins a
 /// comment. The command line overrides them.

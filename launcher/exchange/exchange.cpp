@@ -5,8 +5,6 @@
 
 #include <mn/core/net/wire.hpp>
 
-#include "exchange/node_tree.hpp"
-
 namespace mn::launcher {
 namespace {
 

@@ -1,10 +1,14 @@
 #include "exchange/group.hpp"
 
 #include <algorithm>
-#include <chrono>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <span>
 #include <thread>
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <mn/core/checksum.hpp>
@@ -25,6 +29,20 @@ void add_ports(std::vector<std::uint16_t>& ports, const Group& group, int node, 
     const std::uint64_t hash = hash64(text_of_candidate(group, node, i) + group.secret);
     ports.push_back(static_cast<std::uint16_t>(range.choose(hash)));
   }
+}
+
+/// Whether a process of this user listens on the name.
+bool is_listening(const Endpoint& name) {
+  const Fd connection = begin_connection(name);
+  return connection && is_own_users(connection);
+}
+
+constexpr std::size_t kOthers = 32;  // connections to other nodes, and files of this process
+
+std::size_t open_files() {
+  std::error_code error;
+  const std::filesystem::directory_iterator files("/proc/self/fd", error);
+  return error ? 0 : static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
 }  // namespace
@@ -65,13 +83,9 @@ std::vector<Endpoint> endpoints_of_leader(const Group& group) {
 bool has_leader(const Group& group) {
   constexpr std::chrono::seconds kMaxForALeader{1};
   constexpr std::chrono::milliseconds kBetweenCalls{20};
-  const auto answers = [](const Endpoint& endpoint) {
-    const Fd leader = begin_connection(endpoint);
-    return leader && is_own_users(leader);
-  };
   const auto endpoints = endpoints_of_leader(group);
   for (const Deadline until = Clock::now() + kMaxForALeader; Clock::now() < until;) {
-    if (std::ranges::any_of(endpoints, answers)) return true;
+    if (std::ranges::any_of(endpoints, is_listening)) return true;
     std::this_thread::sleep_for(kBetweenCalls);
   }
   return false;
@@ -80,6 +94,73 @@ bool has_leader(const Group& group) {
 bool claim_text(const std::string& text) {
   static const Fd name = listen_on_name("mnlaunch-" + to_hex(key_of_text(text)));
   return static_cast<bool>(name);
+}
+
+std::vector<std::string> probe(const std::vector<Endpoint>& endpoints, std::chrono::milliseconds patience) {
+  const Deadline deadline = Clock::now() + patience;
+  std::vector<std::string> failures(endpoints.size(), "no answer in " + std::to_string(patience.count()) + " ms");
+  std::vector<Fd> sockets;
+  std::vector<pollfd> entries;
+  std::size_t under_way = 0;
+  for (std::size_t i = 0; i < endpoints.size(); ++i) {
+    sockets.push_back(begin_connection(endpoints[i]));
+    if (!sockets[i]) failures[i] = std::strerror(errno);
+    if (sockets[i]) ++under_way;
+    entries.push_back({sockets[i].get(), POLLOUT, 0});  // poll() skips negative descriptors
+  }
+  while (under_way > 0) {
+    // A process that waited for a CPU polls once more before it judges.
+    if (poll(entries.data(), entries.size(), milliseconds_until(deadline)) == 0) break;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (entries[i].fd < 0 || entries[i].revents == 0) continue;
+      const int error = connection_error(sockets[i]);
+      failures[i] = error == 0 ? "" : std::strerror(error);
+      entries[i].fd = -1;
+      --under_way;
+    }
+  }
+  return failures;
+}
+
+FileLimit::FileLimit(std::size_t ranks) {
+  if (getrlimit(RLIMIT_NOFILE, &before_) != 0) return;
+  const rlim_t needed = open_files() + 2 * ranks + kOthers;
+  if (needed <= before_.rlim_cur) return;
+  const rlim_t limit = std::min(std::max(needed, before_.rlim_cur + ranks), before_.rlim_max);
+  const rlimit raised = {.rlim_cur = limit, .rlim_max = before_.rlim_max};
+  is_raised_ = needed <= limit && setrlimit(RLIMIT_NOFILE, &raised) == 0;
+  if (is_raised_) {
+    least_kept_ = static_cast<int>(std::min(before_.rlim_cur, limit - ranks));
+  } else {
+    failure_ = "the first rank of a node with " + std::to_string(ranks) + " ranks needs " + std::to_string(needed) +
+               " open files, and may have " + std::to_string(before_.rlim_max) +
+               "; raise the limit (ulimit -Hn; LimitNOFILE in slurmd.service)";
+  }
+}
+
+FileLimit::~FileLimit() {
+  if (is_raised_) setrlimit(RLIMIT_NOFILE, &before_);
+}
+
+NodeListener listen_for_ranks(Group& group) {
+  constexpr std::chrono::milliseconds kSecondLeaderPatience{5000};
+  NodeListener local;
+  if (!group.is_leader() || group.intra_size == 1) return local;
+  local.files = std::make_unique<FileLimit>(static_cast<std::size_t>(group.intra_size));
+  local.failure = local.files->failure();
+  if (!local.failure.empty()) return local;
+  for (const auto& name : names_of(group)) {
+    local.socket = listen_on_name(name);
+    // All ranks try the names in one order, so the first free name is their meeting point.
+    if (local.socket) return local;
+    local.is_second = is_listening({"@" + name, 0});
+    if (!local.is_second) continue;
+    group.intra_rank = -1;
+    group.patience = std::min(group.patience, kSecondLeaderPatience);
+    return local;
+  }
+  local.failure = "other processes have the names on which the ranks of this node connect";
+  return local;
 }
 
 }  // namespace mn::launcher

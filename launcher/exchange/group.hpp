@@ -1,18 +1,26 @@
-/// The members of an exchange and their addresses, from the view of one rank's launcher.
+/// The members of an exchange and their addresses, from the view of one rank's launcher, and the socket on which the
+/// ranks of a node call their leader.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include <sys/resource.h>
+
 #include <mn/core/net/key.hpp>
 #include <mn/core/net/port_range.hpp>
 #include <mn/core/net/socket.hpp>
+#include <mn/core/tree.hpp>
 
 namespace mn::launcher {
+
+/// The tree of a job's nodes. 128 nodes have two levels below the root, 4,096 nodes three.
+inline constexpr Tree kNodeTree{16};
 
 struct Group {
   std::string job;     ///< unique to the job and equal on all its ranks
@@ -48,5 +56,43 @@ struct Group {
 
 /// True in the first process of this node that claims `text`; the claim ends with the process. Call it once.
 [[nodiscard]] bool claim_text(const std::string& text);
+
+/// Connects to all endpoints at once, and closes the connections: an empty text for each endpoint in reach, else the
+/// reason.
+[[nodiscard]] std::vector<std::string> probe(const std::vector<Endpoint>& endpoints,
+                                             std::chrono::milliseconds patience);
+
+/// While it lives, the soft limit of open files has room for two descriptors for each of `ranks`, a connection and its
+/// duplicate, if the hard limit allows. The destructor restores the limit: programs with select(2) need a low one.
+class FileLimit {
+ public:
+  explicit FileLimit(std::size_t ranks);
+  ~FileLimit();
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+
+  /// Why there is no room; empty if there is.
+  [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
+  /// The lowest number for a duplicate that stays open in the program: under a raised limit, lower numbers stay free
+  /// for the program.
+  [[nodiscard]] int least_kept() const noexcept { return least_kept_; }
+
+ private:
+  rlimit before_ = {};
+  bool is_raised_ = false;
+  int least_kept_ = 0;
+  std::string failure_;
+};
+
+/// The socket on which the ranks of a node call their leader.
+struct NodeListener {
+  Fd socket;
+  std::string failure;     ///< why no rank can reach the leader; empty if ranks can
+  bool is_second = false;  ///< a process of this user is the leader already
+  std::unique_ptr<FileLimit> files{};
+};
+
+/// For a leader whose node has more ranks. A second leader becomes a rank without a number (links.hpp, 6): changes `group`.
+[[nodiscard]] NodeListener listen_for_ranks(Group& group);
 
 }  // namespace mn::launcher

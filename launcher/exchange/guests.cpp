@@ -3,8 +3,8 @@
 #include <cassert>
 #include <chrono>
 
+#include "exchange/group.hpp"
 #include "exchange/links.hpp"
-#include "exchange/node_tree.hpp"
 
 namespace mn::launcher {
 namespace {

@@ -1,7 +1,6 @@
 #include "exchange/links.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 
 #include <fcntl.h>
@@ -10,8 +9,6 @@
 #include <unistd.h>
 
 #include <mn/core/error.hpp>
-
-#include "exchange/node_tree.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -22,7 +19,6 @@ using State = Channel::State;
 
 constexpr milliseconds kBeforeCallingChildren{1000};
 constexpr milliseconds kMaxWait{1000};
-constexpr milliseconds kSecondLeaderPatience{5000};
 
 Fd ended_connection() {
   int ends[2];
@@ -40,27 +36,6 @@ Call call_to(const Group& group, const Peer& peer) {
 }
 
 }  // namespace
-
-NodeListener listen_for_ranks(Group& group) {
-  NodeListener local;
-  if (!group.is_leader() || group.intra_size == 1) return local;
-  local.files = std::make_unique<FileLimit>(static_cast<std::size_t>(group.intra_size));
-  local.failure = local.files->failure();
-  if (!local.failure.empty()) return local;
-  for (const auto& name : names_of(group)) {
-    local.socket = listen_on_name(name);
-    // All ranks try the names in one order, so the first free name is their meeting point.
-    if (local.socket) return local;
-    const Fd holder = begin_connection({"@" + name, 0});
-    local.is_second = holder && is_own_users(holder);
-    if (!local.is_second) continue;
-    group.intra_rank = -1;
-    group.patience = std::min(group.patience, kSecondLeaderPatience);
-    return local;
-  }
-  local.failure = "other processes have the names on which the ranks of this node connect";
-  return local;
-}
 
 Links::Links(const Group& group, NodeListener listener, OnMessage on_message, OnLoss on_loss)
     : group_(group),

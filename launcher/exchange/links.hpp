@@ -1,5 +1,5 @@
 /// All connections of a launcher. The ranks of a node are connected to its first rank, the leader; leaders are
-/// connected to each other in a tree (node_tree.hpp).
+/// connected to each other in a tree (group.hpp).
 ///
 /// 1. Each rank calls the rank above and waits for the ranks below. A leader whose child has not come after a second
 ///    calls the child: a firewall may let connections pass in one direction only.
@@ -13,7 +13,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,7 +21,6 @@
 #include <mn/core/net/caller.hpp>
 #include <mn/core/net/channel.hpp>
 
-#include "exchange/file_limit.hpp"
 #include "exchange/group.hpp"
 
 namespace mn::launcher {
@@ -37,17 +35,6 @@ struct Peer {
   int id = 0;  ///< intra_rank of a member, or a higher number for an uninvited member (6); node of a child
   friend bool operator==(const Peer&, const Peer&) = default;
 };
-
-/// The socket on which the ranks of a node call their leader.
-struct NodeListener {
-  Fd socket;
-  std::string failure;     ///< why no rank can reach the leader; empty if ranks can
-  bool is_second = false;  ///< a process of this user is the leader already
-  std::unique_ptr<FileLimit> files{};
-};
-
-/// For a leader whose node has more ranks. A second leader becomes a rank without a number (6): changes `group`.
-[[nodiscard]] NodeListener listen_for_ranks(Group& group);
 
 class Links {
  public:

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/checksum.hpp>
+
 #include "facts/facts.hpp"
 #include "facts/surroundings.hpp"
 #include "place/placement.hpp"
@@ -29,7 +31,12 @@ namespace mn::launcher {
 [[nodiscard]] NcclFacts collect_nccl_facts(const Surroundings& here);
 [[nodiscard]] NetworkFacts collect_network_facts();
 
-/// PATH without the folders that every system has.
-[[nodiscard]] std::string own_path_folders(const std::string& path);
+/// Makes `facts` at most 16 KiB as CBOR: if need be, replaces values of environment variables by hashes.
+void limit_size(NodeFacts& facts);
+/// "#" and a hash. A value that is a hash stays.
+[[nodiscard]] inline std::string hash_of_value(const std::string& value) {
+  const bool is_hash = value.starts_with('#') && value.find_first_not_of("0123456789", 1) == std::string::npos;
+  return is_hash ? value : "#" + std::to_string(hash64(value));
+}
 
 }  // namespace mn::launcher

@@ -1,46 +1,90 @@
 #include "facts/elf.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <span>
 #include <sstream>
+#include <utility>
 
 #include <elf.h>
 
+#include <mn/core/checksum.hpp>
 #include <mn/core/command_output.hpp>
+#include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
-
-#include "facts/find_program.hpp"
 
 namespace mn::launcher {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Not open unless the path is a regular file: reading a pipe might block, or consume another reader's bytes.
-std::ifstream open_file(const fs::path& path) {
-  return is_file(path) ? std::ifstream(path, std::ios::binary) : std::ifstream();
-}
+/// A file or a part of it, to be read in pieces.
+class FilePart {
+ public:
+  /// Without bytes unless the path is a regular file: reading a pipe might block, or consume another reader's bytes.
+  explicit FilePart(const fs::path& path) {
+    std::error_code error;
+    if (!is_file(path)) return;
+    file_.open(path, std::ios::binary);
+    bytes_ = fs::file_size(path, error);
+    if (error) bytes_ = 0;
+  }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] FilePart part(std::uint64_t offset, std::uint64_t bytes) && {
+    offset_ += offset;
+    bytes_ = bytes;
+    return std::move(*this);
+  }
+  /// No value if the value would end behind the part.
+  template <typename Value>
+  [[nodiscard]] std::optional<Value> read(std::uint64_t at) {
+    Value value;
+    if (at > bytes_ || bytes_ - at < sizeof value) return std::nullopt;
+    const std::string found = text(at, sizeof value);
+    if (found.size() != sizeof value) return std::nullopt;
+    std::memcpy(&value, found.data(), sizeof value);
+    return value;
+  }
+  [[nodiscard]] std::string text(std::uint64_t at, std::uint64_t bytes) {
+    constexpr std::uint64_t kMaxBytes = 1 << 16;  // names and notes are short; longer ones are damage
+    std::string text(std::min(bytes, kMaxBytes), '\0');
+    file_.clear();
+    file_.seekg(static_cast<std::streamoff>(offset_ + at));
+    file_.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(file_.gcount()));
+    return text;
+  }
 
-std::string read_at(std::ifstream& file, std::uint64_t offset, std::uint64_t bytes) {
-  constexpr std::uint64_t kMaxBytes = 1 << 16;  // names and notes are short; longer ones are damage
-  std::string text(std::min(bytes, kMaxBytes), '\0');
-  file.clear();
-  file.seekg(static_cast<std::streamoff>(offset));
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
-}
+ private:
+  std::ifstream file_;
+  std::uint64_t offset_ = 0;
+  std::uint64_t bytes_ = 0;
+};
 
 /// No value if the file does not begin as a 64-bit ELF file.
-std::optional<Elf64_Ehdr> read_header(std::ifstream& file) {
-  Elf64_Ehdr header;
-  const std::string start = read_at(file, 0, sizeof header);
-  if (start.size() != sizeof header || start.compare(0, SELFMAG, ELFMAG) != 0) return std::nullopt;
-  std::memcpy(&header, start.data(), sizeof header);
-  return header.e_ident[EI_CLASS] == ELFCLASS64 ? std::optional(header) : std::nullopt;
+std::optional<Elf64_Ehdr> read_header(FilePart& file) {
+  const auto header = file.read<Elf64_Ehdr>(0);
+  const bool is_elf = header && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
+  return is_elf && header->e_ident[EI_CLASS] == ELFCLASS64 ? header : std::nullopt;
+}
+
+/// No value if `path` is not a 64-bit ELF file, or lacks the section.
+std::optional<FilePart> open_section(const fs::path& path, const std::string& name) {
+  FilePart file(path);
+  const auto header = read_header(file);
+  if (!header || header->e_shentsize != sizeof(Elf64_Shdr)) return std::nullopt;
+  const auto section_at = [&](std::uint64_t i) {
+    return file.read<Elf64_Shdr>(header->e_shoff + i * sizeof(Elf64_Shdr));
+  };
+  const auto names = section_at(header->e_shstrndx);
+  const std::string text = names ? file.text(names->sh_offset, names->sh_size) : "";
+  for (std::uint64_t i = 0; i < header->e_shnum; ++i) {
+    const auto section = section_at(i);
+    if (!section || section->sh_name >= text.size() || text.c_str() + section->sh_name != name) continue;
+    return std::move(file).part(section->sh_offset, section->sh_size);
+  }
+  return std::nullopt;
 }
 
 /// The descriptor of the GNU build-id note in a segment of notes.
@@ -53,7 +97,7 @@ std::string build_id_in(const std::string& notes, std::uint64_t alignment) {
     const std::size_t data = aligned(name + note.n_namesz);
     if (data + note.n_descsz > notes.size()) break;
     if (note.n_type == NT_GNU_BUILD_ID && notes.compare(name, 3, "GNU") == 0) {
-      return mn::to_hex(std::as_bytes(std::span(notes).subspan(data, note.n_descsz)));
+      return to_hex(std::as_bytes(std::span(notes).subspan(data, note.n_descsz)));
     }
     at = aligned(data + note.n_descsz);
   }
@@ -69,52 +113,67 @@ std::optional<Library> library_in(const std::string& line) {
   return Library{line.substr(begin, arrow - begin), target == "not found" ? "" : target};
 }
 
+// Layout of the section .nv_fatbin, by nvcc's fatbinary: containers with a header and entries.
+struct Container {
+  std::uint32_t magic;
+  std::uint16_t version, header_bytes;
+  std::uint64_t bytes;  ///< size of the entries
+};
+struct Entry {
+  std::uint16_t kind, version;
+  std::uint32_t header_bytes;
+  std::uint64_t bytes;
+  std::uint32_t unused[2];
+  std::uint16_t minor, major;
+  std::uint32_t capability;
+};
+constexpr std::uint32_t kFatbinMagic = 0xba55ed50;
+constexpr std::uint16_t kPtx = 1;
+constexpr std::uint16_t kBinary = 2;
+
+constexpr std::uintmax_t kEndBytes = 64 << 10;
+constexpr std::size_t kPieces = 256;
+constexpr std::size_t kPieceBytes = 64 << 10;
+
+/// A hash of pieces spread over a large file: another build differs in most pieces. No value if the file cannot be
+/// read.
+std::optional<std::string> hash_of_pieces(const std::filesystem::path& path, std::uintmax_t size) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(kPieces * kPieceBytes, '\0');
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    file.seekg(static_cast<std::streamoff>((size - kPieceBytes) * i / (kPieces - 1)));
+    file.read(bytes.data() + i * kPieceBytes, static_cast<std::streamsize>(kPieceBytes));
+  }
+  return file ? std::optional(to_hex(hash64(bytes))) : std::nullopt;
+}
+
 }  // namespace
 
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
 std::optional<ElfFile> read_elf(const fs::path& path) {
-  std::ifstream file = open_file(path);
+  FilePart file(path);
   const auto header = read_header(file);
   if (!header || header->e_phentsize != sizeof(Elf64_Phdr)) return std::nullopt;
   ElfFile elf{.machine = header->e_machine, .interpreter = "", .build_id = ""};
-  for (int i = 0; i < header->e_phnum; ++i) {
-    const std::string entry =
-        read_at(file, header->e_phoff + static_cast<std::uint64_t>(i) * sizeof(Elf64_Phdr), sizeof(Elf64_Phdr));
-    if (entry.size() != sizeof(Elf64_Phdr)) break;
-    Elf64_Phdr segment;
-    std::memcpy(&segment, entry.data(), sizeof segment);
-    if (segment.p_type == PT_INTERP) elf.interpreter = read_at(file, segment.p_offset, segment.p_filesz).c_str();
-    if (segment.p_type == PT_NOTE && elf.build_id.empty()) {
-      elf.build_id = build_id_in(read_at(file, segment.p_offset, segment.p_filesz), segment.p_align);
+  for (std::uint64_t i = 0; i < header->e_phnum; ++i) {
+    const auto segment = file.read<Elf64_Phdr>(header->e_phoff + i * sizeof(Elf64_Phdr));
+    if (!segment) break;
+    if (segment->p_type == PT_INTERP) elf.interpreter = file.text(segment->p_offset, segment->p_filesz).c_str();
+    if (segment->p_type == PT_NOTE && elf.build_id.empty()) {
+      elf.build_id = build_id_in(file.text(segment->p_offset, segment->p_filesz), segment->p_align);
     }
   }
   return elf;
 }
 
-std::optional<ElfSection> open_section(const fs::path& path, const std::string& name) {
-  std::ifstream file = open_file(path);
-  const auto header = read_header(file);
-  if (!header || header->e_shentsize != sizeof(Elf64_Shdr)) return std::nullopt;
-  const auto section_at = [&](std::uint64_t index) -> std::optional<Elf64_Shdr> {
-    Elf64_Shdr section;
-    const std::string bytes = read_at(file, header->e_shoff + index * sizeof section, sizeof section);
-    if (bytes.size() != sizeof section) return std::nullopt;
-    std::memcpy(&section, bytes.data(), sizeof section);
-    return section;
-  };
-  const auto names = section_at(header->e_shstrndx);
-  const std::string text = names ? read_at(file, names->sh_offset, names->sh_size) : "";
-  for (std::uint64_t i = 0; i < header->e_shnum; ++i) {
-    const auto section = section_at(i);
-    if (!section || section->sh_name >= text.size() || text.c_str() + section->sh_name != name) continue;
-    return ElfSection(std::move(file), section->sh_offset, section->sh_size);
-  }
-  return std::nullopt;
-}
-
 std::vector<std::string> loader_texts(const fs::path& file, std::int64_t kind) {
   std::vector<std::string> texts;
-  const auto entries = open_section(file, ".dynamic");
-  const auto names = open_section(file, ".dynstr");
+  auto entries = open_section(file, ".dynamic");
+  auto names = open_section(file, ".dynstr");
   for (std::uint64_t at = 0; entries && names; at += sizeof(Elf64_Dyn)) {
     const auto entry = entries->read<Elf64_Dyn>(at);
     if (!entry || entry->d_tag == DT_NULL) break;
@@ -139,5 +198,61 @@ std::vector<Library> list_libraries(const std::string& interpreter, const fs::pa
   }
   return libraries;
 }
+
+GpuCode read_gpu_code(const fs::path& file) {
+  constexpr int kMaxContainers = 64;
+  constexpr int kMaxEntries = 1024;  // per container: one for each target of each source
+  GpuCode code;
+  auto section = open_section(file, ".nv_fatbin");
+  if (!section) return code;
+  std::uint64_t at = 0;
+  for (int i = 0; i < kMaxContainers; ++i) {
+    const auto container = section->read<Container>(at);
+    if (!container || container->magic != kFatbinMagic) break;
+    const std::uint64_t first = at + container->header_bytes;
+    if (container->header_bytes < sizeof(Container) || container->bytes > section->bytes()) break;
+    const std::uint64_t end = first + container->bytes;
+    at = first;
+    for (int k = 0; k < kMaxEntries && at < end; ++k) {
+      const auto entry = section->read<Entry>(at);
+      if (!entry || entry->bytes == 0 || entry->bytes > end - at) break;
+      if (entry->kind == kPtx) code.ptx.insert(static_cast<int>(entry->capability));
+      if (entry->kind == kBinary) code.binary.insert(static_cast<int>(entry->capability));
+      at += entry->header_bytes + entry->bytes;
+    }
+    at = (end + 7) / 8 * 8;
+  }
+  return code;
+}
+
+bool runs_on(const GpuCode& code, int capability) {
+  return std::ranges::any_of(code.ptx, [&](int target) { return target <= capability; }) ||
+         std::ranges::any_of(code.binary,
+                             [&](int target) { return target <= capability && target / 10 == capability / 10; });
+}
+
+std::optional<std::string> file_id(const std::filesystem::path& file, const std::optional<ElfFile>& elf) {
+  if (elf && !elf->build_id.empty()) return elf->build_id.substr(0, 16);
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(file, error);
+  if (!error && size > 2 * kPieces * kPieceBytes) return hash_of_pieces(file, size);
+  try {
+    return to_hex(hash64_file(file));
+  } catch (const DataError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<std::string> hash_of_ends(const std::filesystem::path& path, std::uintmax_t size) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::min(size, 2 * kEndBytes), '\0');
+  const auto half = static_cast<std::streamsize>(std::min(size, kEndBytes));
+  file.read(bytes.data(), half);
+  file.seekg(static_cast<std::streamoff>(size - static_cast<std::uintmax_t>(half)));
+  file.read(bytes.data() + (bytes.size() - static_cast<std::size_t>(half)), half);
+  return file ? std::optional(to_hex(hash64(bytes))) : std::nullopt;
+}
+
+bool is_hashed_whole(std::uintmax_t size) { return size <= 2 * kEndBytes; }
 
 }  // namespace mn::launcher

@@ -1,16 +1,21 @@
-/// Contents of an ELF file, and the libraries that the dynamic loader finds for it.
+/// Contents of ELF files: what identifies a build, the libraries that the dynamic loader finds, and the GPUs that CUDA
+/// code was compiled for.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
+#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include <mn/core/fields.hpp>
+
 namespace mn::launcher {
+
+/// Whether the path is a regular file visible to this process.
+[[nodiscard]] bool is_file(const std::filesystem::path& path);
 
 struct ElfFile {
   std::uint16_t machine = 0;  ///< processor, as <elf.h> numbers them
@@ -20,30 +25,6 @@ struct ElfFile {
 
 /// No value if `file` is not a 64-bit ELF file of this machine's byte order.
 [[nodiscard]] std::optional<ElfFile> read_elf(const std::filesystem::path& file);
-
-/// A section of a file, to be read in pieces.
-class ElfSection {
- public:
-  ElfSection(std::ifstream file, std::uint64_t offset, std::uint64_t bytes)
-      : file_(std::move(file)), offset_(offset), bytes_(bytes) {}
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
-  /// No value if the value would end behind the section.
-  template <typename Value>
-  [[nodiscard]] std::optional<Value> read(std::uint64_t at) const {
-    Value value;
-    if (at > bytes_ || bytes_ - at < sizeof value) return std::nullopt;
-    file_.clear();
-    file_.seekg(static_cast<std::streamoff>(offset_ + at));
-    return file_.read(reinterpret_cast<char*>(&value), sizeof value) ? std::optional(value) : std::nullopt;
-  }
-
- private:
-  mutable std::ifstream file_;
-  std::uint64_t offset_;
-  std::uint64_t bytes_;
-};
-/// No value if `file` is not a 64-bit ELF file, or lacks the section.
-[[nodiscard]] std::optional<ElfSection> open_section(const std::filesystem::path& file, const std::string& name);
 
 /// The texts of all entries of `kind`, such as DT_NEEDED, in the dynamic section of `file`.
 [[nodiscard]] std::vector<std::string> loader_texts(const std::filesystem::path& file, std::int64_t kind);
@@ -57,5 +38,31 @@ struct Library {
 /// the program runs. Empty if the loader does not answer in time.
 [[nodiscard]] std::vector<Library> list_libraries(const std::string& interpreter, const std::filesystem::path& program,
                                                   std::chrono::milliseconds patience);
+
+/// Compute capabilities, 90 for 9.0.
+struct GpuCode {
+  std::set<int> binary;  ///< runs on these, and on later minor versions of the same major version
+  std::set<int> ptx;     ///< the driver compiles it for these and all later capabilities
+
+  [[nodiscard]] bool empty() const noexcept { return binary.empty() && ptx.empty(); }
+  MN_FIELDS(binary, ptx);
+  friend bool operator==(const GpuCode&, const GpuCode&) = default;
+};
+
+/// Empty if `file` is not an ELF file or has no CUDA code. Reads headers only, of the first 64 containers: a large
+/// library has thousands, compiled for the same GPUs.
+[[nodiscard]] GpuCode read_gpu_code(const std::filesystem::path& file);
+
+/// Whether a GPU with this capability can run the code.
+[[nodiscard]] bool runs_on(const GpuCode& code, int capability);
+
+/// The linker's build id of `elf`; without one, a hash of the whole file or, beyond 32 MiB, of 16 MiB of it. No value
+/// if the file cannot be read.
+[[nodiscard]] std::optional<std::string> file_id(const std::filesystem::path& file, const std::optional<ElfFile>& elf);
+
+/// A hash of the file's first and last 64 KiB; no value if the file cannot be read. `size`: size of the file.
+[[nodiscard]] std::optional<std::string> hash_of_ends(const std::filesystem::path& file, std::uintmax_t size);
+/// Whether hash_of_ends covers a file of this size completely.
+[[nodiscard]] bool is_hashed_whole(std::uintmax_t size);
 
 }  // namespace mn::launcher

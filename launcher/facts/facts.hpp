@@ -12,7 +12,7 @@
 
 #include "bind/binding.hpp"
 #include "bind/machine.hpp"
-#include "facts/fatbin.hpp"
+#include "facts/elf.hpp"
 #include "facts/gpu/nvidia_gpu.hpp"
 #include "facts/ports.hpp"
 

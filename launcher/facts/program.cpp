@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 
 #include <elf.h>
@@ -8,8 +7,7 @@
 
 #include "facts/collect.hpp"
 #include "facts/elf.hpp"
-#include "facts/file_id.hpp"
-#include "facts/find_program.hpp"
+#include "facts/find_files.hpp"
 
 namespace mn::launcher {
 namespace {

@@ -6,6 +6,10 @@
 
 #include <optional>
 #include <span>
+#include <string>
+
+#include <mn/core/error.hpp>
+#include <mn/core/ranks.hpp>
 
 #include "place/placement.hpp"
 
@@ -35,5 +39,25 @@ struct LauncherRow {
 /// Calls row.place() and checks the result. Throws UsageError.
 [[nodiscard]] Placement find_placement(const LauncherRow& row, const Signs& signs,
                                        const std::optional<ServerJob>& server);
+
+/// Throws UsageError if torchrun started this process: all workers of torchrun would have one rank.
+void reject_torchrun(const Variables& variables);
+
+/// For a process without a launcher. Throws UsageError if the process must have siblings, and each would become a job
+/// of one rank: in an allocation of several tasks, under a launcher whose variables are gone, or with RANK and
+/// WORLD_SIZE from a shell loop or Kubernetes.
+void reject_one_of_many(const Variables& variables);
+
+/// Whether the job is a step of srun --mpi=pmix, by its name.
+[[nodiscard]] bool is_slurm_pmix(const std::string& job);
+
+/// Whether srun started this rank, with or without PMIx.
+[[nodiscard]] bool is_by_slurm(const Placement& here);
+
+/// On no rank do the variables tell which ranks share a node.
+class NoLocalRanks : public UsageError {
+ public:
+  using UsageError::UsageError;
+};
 
 }  // namespace mn::launcher

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include <mn/core/error.hpp>
+#include <mn/core/ranks.hpp>
 
 namespace mn::launcher {
 
@@ -59,6 +59,22 @@ void check_ranges(Placement& here) {
   if (!is_on_node) throw UsageError(what);
   if (here.error.empty() && !(in(here.rank, here.size) && has_position && fits)) here.error = what;
   if (!has_position) here.intra_rank = kNobody;
+}
+
+std::vector<int> Layout::ranks_of(int node) const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (node_of(rank) == node) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+Layout make_layout(std::span<const int> ids, std::span<const std::string> names) {
+  Layout layout{number_nodes(ids), {}};
+  for (std::size_t rank = 0; rank < ids.size(); ++rank) {
+    if (layout.nodes[rank] == layout.node_count()) layout.hosts.push_back(names[rank]);
+  }
+  return layout;
 }
 
 }  // namespace mn::launcher

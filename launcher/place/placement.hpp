@@ -1,17 +1,37 @@
-/// The rank and position of this process, and the environment variables they come from.
+/// The rank and position of this process, the environment variables they come from, and the texts that a launcher's
+/// server keeps.
 #pragma once
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <mn/core/error.hpp>
 #include <mn/core/fields.hpp>
 
-#include "place/layout.hpp"
 #include "place/variables.hpp"
 
 namespace mn::launcher {
+
+/// The node of each rank. Nodes are numbered as ChainerMN does, by their lowest rank.
+struct Layout {
+  std::vector<int> nodes;          ///< [size] node of each rank
+  std::vector<std::string> hosts;  ///< [number of nodes] name of each node
+
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(nodes.size()); }
+  [[nodiscard]] int node_count() const noexcept { return static_cast<int>(hosts.size()); }
+  [[nodiscard]] const std::string& host_of(int rank) const { return hosts[static_cast<std::size_t>(node_of(rank))]; }
+  [[nodiscard]] int node_of(int rank) const { return nodes[static_cast<std::size_t>(rank)]; }
+  /// The ranks of `node`, ascending.
+  [[nodiscard]] std::vector<int> ranks_of(int node) const;
+};
+
+/// The layout of a job whose rank i runs on the node that the launcher calls ids[i] and names names[i]. Ids tell nodes
+/// apart; names may repeat.
+[[nodiscard]] Layout make_layout(std::span<const int> ids, std::span<const std::string> names);
 
 enum class Launcher {
   kNone,       ///< started by hand: rank 0 of 1
@@ -87,6 +107,34 @@ struct Master {
   std::string address;
   int port = 0;
   MN_FIELDS(address, port);
+};
+
+/// Some ranks of the job did not come to a fence in time.
+class FenceTimeout : public Error {
+ public:
+  explicit FenceTimeout(const std::string& what, std::vector<int> missing = {})
+      : Error(what), missing_(std::move(missing)) {}
+  /// Ranks that never came; empty if the server does not tell.
+  [[nodiscard]] const std::vector<int>& missing() const noexcept { return missing_; }
+
+ private:
+  std::vector<int> missing_;
+};
+
+/// Texts that a launcher's server keeps for the ranks of a job: there the ranks read how to reach each other.
+class Board {
+ public:
+  Board() = default;
+  virtual ~Board() = default;
+  Board(const Board&) = delete;
+  Board& operator=(const Board&) = delete;
+
+  /// All ranks can read `text` after the next fence(). It has at most 1,000 printable characters and no blank.
+  virtual void put(const std::string& key, const std::string& text) = 0;
+  /// Collective over all ranks of the job: texts put before the fence can be read after it. Throws FenceTimeout.
+  virtual void fence() = 0;
+  /// The text that `rank` put; no value if it put none.
+  [[nodiscard]] virtual std::optional<std::string> get(int rank, const std::string& key) = 0;
 };
 
 }  // namespace mn::launcher

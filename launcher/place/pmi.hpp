@@ -15,7 +15,6 @@
 #include <string_view>
 #include <vector>
 
-#include "place/board.hpp"
 #include "place/placement.hpp"
 
 namespace mn::launcher {

@@ -1,13 +1,20 @@
 #include "place/pmix.hpp"
 
+#include <algorithm>
 #include <condition_variable>
-#include <cstdlib>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <functional>
 #include <mutex>
+#include <set>
 #include <span>
 
-#include <mn/core/ranks.hpp>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include "place/kept_connections.hpp"
+#include <mn/core/ranks.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -49,6 +56,55 @@ std::string fence_key(int number) { return "came." + std::to_string(number); }
 
 constexpr const char* kGeneration = "mn.generation";
 constexpr int kMaxFences = 3;  ///< tries of one fence
+
+/// The beginning of a file of locks; a mark for each lock follows. Source: openpmix,
+/// src/mca/gds/ds21/gds_ds21_lock_pthread.c.
+struct LocksHeader {
+  std::size_t bytes;
+  std::uint32_t count;
+  std::size_t alignment;
+  std::size_t first_lock;
+};
+
+bool free_locks(std::uintptr_t begin, std::size_t bytes) {
+  const auto* header = reinterpret_cast<const LocksHeader*>(begin);
+  const std::size_t end_of_marks = sizeof *header + header->count * sizeof(std::int32_t);
+  if (header->bytes != bytes || end_of_marks > header->first_lock || header->first_lock >= bytes) return false;
+  const std::span marks(reinterpret_cast<std::int32_t*>(begin + sizeof *header), header->count);
+  // A mark other than 0 and 1 means an unknown layout: nothing is written.
+  if (!std::ranges::all_of(marks, [](std::int32_t mark) { return mark == 0 || mark == 1; })) return false;
+  // Clients of the node may read the marks at any time.
+  for (auto& mark : marks) __atomic_store_n(&mark, 0, __ATOMIC_SEQ_CST);
+  return true;
+}
+
+/// Never destroyed: libraries shut sockets down at the end of the process, too.
+std::set<int>& kept() {
+  static auto* const sockets = new std::set<int>;
+  return *sockets;
+}
+
+std::set<int> connected_sockets() {
+  std::set<int> sockets;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    sockaddr_storage peer;
+    socklen_t length = sizeof peer;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0) sockets.insert(fd);
+  }
+  return sockets;
+}
+
+/// Calls `connect` and keeps the sockets that it connects open until the process ends, exec included, even if the
+/// library shuts down and closes its sockets.
+void keep_connections_of(const std::function<void()>& connect) {
+  const std::set<int> others = connected_sockets();
+  connect();
+  for (const int socket : connected_sockets()) {
+    // A duplicate keeps the connection up after the library has closed its own descriptor.
+    if (!others.contains(socket) && dup(socket) >= 0) kept().insert(socket);
+  }
+}
 
 }  // namespace
 
@@ -169,4 +225,28 @@ std::optional<std::string> PmixSession::get(int rank, const std::string& key) {
   return std::string(value->data.object.bytes, value->data.object.size);
 }
 
+bool free_locks_of_store() {
+  bool has_store = false;
+  bool is_free = false;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    has_store = has_store || line.find("/pmix_dstor") != std::string::npos;
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char access[5] = {};
+    if (line.find("/smlockseg-") == std::string::npos) continue;
+    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, access) != 3 || std::string(access) != "rw-s") continue;
+    is_free = free_locks(begin, end - begin);
+    if (!is_free) return false;
+  }
+  return is_free || !has_store;
+}
+
 }  // namespace mn::launcher
+
+/// Libraries loaded after mnlaunch call this function instead of libc's: a duplicate keeps a socket from being closed,
+/// but not from being shut down.
+extern "C" int shutdown(int socket, int how) noexcept {
+  if (mn::launcher::kept().contains(socket)) return 0;
+  return static_cast<int>(syscall(SYS_shutdown, socket, how));
+}

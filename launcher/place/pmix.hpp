@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "place/board.hpp"
 #include "place/placement.hpp"
 #include "place/pmix_library.hpp"
 
@@ -50,5 +49,11 @@ class PmixSession : public Board {
   int fences_ = 0;
   bool abandoned_ = false;
 };
+
+/// The shared-memory store of PMIx 3 and 4 servers ("ds21") has a lock for each rank of the node. A client takes a lock
+/// that is marked free, and does not free it when it ends: the program, its rank's second client, would find none
+/// ("getting local rank failed" in MPI_Init). Marks all locks as free, which is safe while clients hold locks: two
+/// clients with one lock wait for each other, no more. False if a store's locks have an unexpected layout.
+[[nodiscard]] bool free_locks_of_store();
 
 }  // namespace mn::launcher

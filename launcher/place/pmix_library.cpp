@@ -14,14 +14,6 @@
 namespace mn::launcher {
 namespace {
 
-template <typename Function>
-Function* symbol(void* handle, const char* name) {
-  void* address = dlsym(handle, name);
-  if (address == nullptr)
-    throw PmixError(std::string("the loaded libpmix has no ") + name + ": it is older than PMIx 3");
-  return reinterpret_cast<Function*>(address);
-}
-
 void* load_first(const std::vector<std::filesystem::path>& libraries) {
   std::string reasons;
   for (const auto& path : libraries) {
@@ -65,16 +57,13 @@ pmix::Info pmix_flag(const char* key) {
   return info;
 }
 
-PmixLibrary::PmixLibrary(const std::vector<std::filesystem::path>& libraries)
-    : handle(load_first(libraries)),
-      init(symbol<pmix::Init>(handle, "PMIx_Init")),
-      finalize(symbol<pmix::Finalize>(handle, "PMIx_Finalize")),
-      put(symbol<pmix::Put>(handle, "PMIx_Put")),
-      commit(symbol<pmix::Commit>(handle, "PMIx_Commit")),
-      fence_nb(symbol<pmix::FenceNb>(handle, "PMIx_Fence_nb")),
-      get(symbol<pmix::Get>(handle, "PMIx_Get")),
-      get_nb(symbol<pmix::GetNb>(handle, "PMIx_Get_nb")),
-      error_string(symbol<pmix::ErrorString>(handle, "PMIx_Error_string")) {}
+PmixLibrary::PmixLibrary(const std::vector<std::filesystem::path>& libraries) : handle(load_first(libraries)) {}
+
+PmixLibrary::Symbol PmixLibrary::symbol(const char* name) const {
+  void* address = dlsym(handle, name);
+  if (address != nullptr) return {address};
+  throw PmixError(std::string("the loaded libpmix has no ") + name + ": it is older than PMIx 3");
+}
 
 void PmixLibrary::check(pmix::Status status, const std::string& operation) const {
   if (status != pmix::kSuccess) throw PmixError(operation + ": " + error_string(status));

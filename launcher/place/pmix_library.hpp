@@ -1,8 +1,9 @@
-/// libpmix, loaded at run time, and a watchdog for calls to it.
+/// libpmix, loaded at run time so that mnlaunch builds without its headers, and a watchdog for calls to it.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -13,10 +14,59 @@
 
 #include <mn/core/error.hpp>
 
-#include "place/pmix_abi.hpp"
 #include "place/variables.hpp"
 
 namespace mn::launcher {
+
+/// The part of the PMIx client interface in use here, as the PMIx Standard's ABI has it since version 3
+/// (https://pmix.org), with the names of <pmix.h>.
+namespace pmix {
+
+using Status = int;
+constexpr Status kSuccess = 0;
+constexpr Status kPartialSuccess = -52;
+
+constexpr std::uint32_t kRankWildcard = UINT32_MAX - 1;
+constexpr std::uint8_t kScopeGlobal = 3;
+
+enum Type : std::uint16_t { kBool = 1, kString = 3, kUint32 = 14, kByteObject = 27 };
+
+struct ByteObject {
+  char* bytes;
+  std::size_t size;
+};
+
+struct Value {
+  std::uint16_t type;
+  union {
+    bool flag;
+    char* string;
+    std::uint32_t uint32;
+    ByteObject object;
+    struct {
+      char* words[2];
+      char separator;
+    } widest;  // pmix_envar_t: gives the union its size
+  } data;
+};
+
+struct Proc {
+  char name_space[256];
+  std::uint32_t rank;
+};
+
+struct Info {
+  char key[512];
+  std::uint32_t flags;
+  Value value;
+};
+
+constexpr const char* kJobSize = "pmix.job.size";
+constexpr const char* kHostName = "pmix.hname";
+constexpr const char* kCollectData = "pmix.collect";
+constexpr const char* kImmediate = "pmix.immediate";
+
+}  // namespace pmix
 
 /// The server or the library failed.
 class PmixError : public Error {
@@ -54,15 +104,30 @@ struct PmixLibrary {
   [[nodiscard]] OwnedValue read(std::uint32_t rank, const char* key, const pmix::Info* info, std::size_t count) const;
 
   void* const handle;
-  pmix::Init* const init;
-  pmix::Finalize* const finalize;
-  pmix::Put* const put;
-  pmix::Commit* const commit;
-  pmix::FenceNb* const fence_nb;
-  pmix::Get* const get;
-  pmix::GetNb* const get_nb;
-  pmix::ErrorString* const error_string;
+  using Status = pmix::Status;
+  Status (*const init)(pmix::Proc*, pmix::Info*, std::size_t) = symbol("PMIx_Init");
+  Status (*const finalize)(const pmix::Info*, std::size_t) = symbol("PMIx_Finalize");
+  Status (*const put)(std::uint8_t scope, const char* key, pmix::Value*) = symbol("PMIx_Put");
+  Status (*const commit)() = symbol("PMIx_Commit");
+  Status (*const fence_nb)(const pmix::Proc*, std::size_t, const pmix::Info*, std::size_t, void (*)(Status, void*),
+                           void*) = symbol("PMIx_Fence_nb");
+  Status (*const get)(const pmix::Proc*, const char* key, const pmix::Info*, std::size_t,
+                      pmix::Value**) = symbol("PMIx_Get");
+  Status (*const get_nb)(const pmix::Proc*, const char* key, const pmix::Info*, std::size_t,
+                         void (*)(Status, pmix::Value*, void*), void*) = symbol("PMIx_Get_nb");
+  const char* (*const error_string)(Status) = symbol("PMIx_Error_string");
   pmix::Proc me{};
+
+ private:
+  /// The address of a function of any type.
+  struct Symbol {
+    void* address;
+    template <typename Function>
+    operator Function*() const {
+      return reinterpret_cast<Function*>(address);
+    }
+  };
+  [[nodiscard]] Symbol symbol(const char* name) const;
 };
 
 /// Ends the process if a call to libpmix takes too long: libpmix waits forever for a server that hangs.

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
-#include <string>
 #include <string_view>
 
 #include <time.h>

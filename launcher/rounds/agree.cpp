@@ -6,8 +6,6 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 
-#include "rounds/absence.hpp"
-
 namespace mn::launcher {
 namespace {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <chrono>
 #include <map>
 
 #include <mn/core/environment.hpp>
@@ -11,10 +10,9 @@
 #include <mn/core/net/interfaces.hpp>
 #include <mn/core/unix_time.hpp>
 
-#include "facts/job_port.hpp"
 #include "place/slurm.hpp"
-#include "rounds/absence.hpp"
 #include "rounds/agree.hpp"
+#include "rounds/rendezvous.hpp"
 #include "rounds/verdict.hpp"
 
 namespace mn::launcher {

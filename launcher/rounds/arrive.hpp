@@ -1,6 +1,5 @@
-/// Round 1 of a start lists ranks, nodes and numbers. The root compares the options of all ranks,
-/// numbers the nodes by their lowest rank, and picks the rank that speaks; the answer brings each rank its final
-/// numbers.
+/// Round 1 of a start lists ranks, nodes and numbers. The root compares the options of all ranks, numbers the nodes by
+/// their lowest rank, and picks the rank that speaks; the answer brings each rank its final numbers.
 #pragma once
 
 #include <functional>
@@ -8,7 +7,6 @@
 #include "exchange/exchange.hpp"
 #include "rounds/roster.hpp"
 #include "rounds/round_messages.hpp"
-#include "rounds/this_rank.hpp"
 
 namespace mn::launcher {
 

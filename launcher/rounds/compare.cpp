@@ -6,13 +6,11 @@
 #include <mn/core/environment.hpp>
 #include <mn/core/unix_time.hpp>
 
-#include "exchange/node_tree.hpp"
-#include "exchange/probe.hpp"
+#include "exchange/group.hpp"
 #include "facts/collect.hpp"
-#include "facts/facts_json.hpp"
-#include "facts/program_output_folder.hpp"
-#include "rounds/absence.hpp"
+#include "facts/surroundings.hpp"
 #include "rounds/agree.hpp"
+#include "rounds/roster.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -158,7 +156,8 @@ class Comparison {
                  .ranks = std::vector<RankFacts>(roster_.layout.nodes.size()),
                  .bindings = std::vector<std::vector<Binding>>(reports.size()),
                  .gpu_sharing_is_meant = rank_.options.oversubscribe_gpu,
-                 .choice = {rank_.options.skip, rank_.options.warn}};
+                 .skip = rank_.options.skip,
+                 .warn = rank_.options.warn};
     std::vector<Failure> failures;
     const double now = unix_time();
     for (std::size_t node = 0; node < reports.size(); ++node) {

@@ -16,7 +16,7 @@
 #include "exchange/exchange.hpp"
 #include "facts/facts.hpp"
 #include "rounds/arrive.hpp"
-#include "rounds/this_rank.hpp"
+#include "rounds/roster.hpp"
 
 namespace mn::launcher {
 

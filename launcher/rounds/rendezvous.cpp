@@ -2,22 +2,22 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <map>
-#include <string_view>
 #include <vector>
 
+#include <mn/core/checksum.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/net/interfaces.hpp>
+#include <mn/core/net/socket.hpp>
 #include <mn/core/text.hpp>
 
 #include "exchange/munge.hpp"
-#include "exchange/node_tree.hpp"
-#include "place/layout.hpp"
-#include "place/pmix_launcher.hpp"
+#include "place/launchers.hpp"
 #include "place/processes.hpp"
 #include "place/slurm.hpp"
-#include "rounds/absence.hpp"
+#include "rounds/roster.hpp"
 #include "rounds/verdict.hpp"
 
 namespace mn::launcher {
@@ -201,5 +201,22 @@ std::string master_elsewhere(const Variables& variables) {
   return ", and other nodes than this get " + (first.empty() ? "no" : first + ", another host, as") +
          " MASTER_ADDR unless you export it";
 }
+
+int port_of_job(std::string_view job, std::span<const PortRange> ranges) { return ranges.front().choose(hash64(job)); }
+
+int free_port_of_job(std::string_view job, std::span<const PortRange> ranges, const std::function<bool(int)>& is_free) {
+  std::string tried;
+  for (const auto& range : ranges) {
+    for (int further = 0; further <= range.last - range.first; ++further) {
+      const int port = range.choose(hash64(job), further);
+      if (is_free(port)) return port;
+    }
+    tried += (tried.empty() ? "" : " and ") + to_text(range);
+  }
+  throw CommError("none of the TCP ports " + tried +
+                  " is free on this host, so that there is none for MASTER_PORT; give others with --ports");
+}
+
+bool is_free_port(int port) { return static_cast<bool>(listen_on_port(static_cast<std::uint16_t>(port))); }
 
 }  // namespace mn::launcher

@@ -1,11 +1,16 @@
-/// The rendezvous of a job's ranks: from a rank's placement to its group, with addresses and keys for the exchange.
+/// The rendezvous of a job's ranks: from a rank's placement to its group, with addresses and keys for the exchange; and
+/// the programs' rendezvous, MASTER_ADDR and MASTER_PORT.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string>
+#include <string_view>
+
+#include <mn/core/net/port_range.hpp>
 
 #include "cli/options.hpp"
 #include "exchange/group.hpp"
-#include "place/board.hpp"
 #include "place/placement.hpp"
 #include "place/variables.hpp"
 
@@ -35,5 +40,15 @@ void lead_if_nobody_does(Group& group, const Placement& here);
 /// For a line of rank 0, if nodes do not hear of each other: the fault of the MASTER_ADDR on other nodes, or an empty
 /// text. `variables`: rank 0's.
 [[nodiscard]] std::string master_elsewhere(const Variables& variables);
+
+/// A port of the first range, derived from `job`.
+[[nodiscard]] int port_of_job(std::string_view job, std::span<const PortRange> ranges);
+
+/// port_of_job, or the next port of the ranges that is free on this host. Throws CommError if no port is free.
+[[nodiscard]] int free_port_of_job(std::string_view job, std::span<const PortRange> ranges,
+                                   const std::function<bool(int)>& is_free);
+
+/// Whether a TCP server could listen on `port` of all addresses.
+[[nodiscard]] bool is_free_port(int port);
 
 }  // namespace mn::launcher

@@ -2,7 +2,6 @@
 
 #include <mn/core/json.hpp>
 
-#include "facts/facts_json.hpp"
 #include "facts/json_fields.hpp"
 
 namespace mn::launcher {

@@ -4,11 +4,10 @@
 #include <cstdlib>
 #include <limits>
 
-#include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>
 
+#include "bind/binding.hpp"
 #include "checks/checks.hpp"
-#include "facts/gpu/gpu_view.hpp"
 #include "facts/report_text.hpp"
 
 namespace mn::launcher {

@@ -8,7 +8,6 @@
 #include <mn/core/fields.hpp>
 
 #include "checks/findings.hpp"
-#include "checks/job_facts.hpp"
 #include "cli/options.hpp"
 #include "place/placement.hpp"
 

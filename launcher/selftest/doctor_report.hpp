@@ -1,10 +1,13 @@
 /// The self test's report while it grows: when a test hangs, the timer's thread prints the results so far.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <mn/core/json.hpp>
@@ -42,6 +45,31 @@ class Report {
   mutable std::mutex mutex_;
   nlohmann::json document_;
   std::optional<int> status_;
+};
+
+/// A thread that calls `on_late` once, with the name of the first part that takes longer than `patience`. A part lasts
+/// until the next part begins, the last until the process ends.
+class PartTimer {
+ public:
+  PartTimer(std::chrono::milliseconds patience, std::function<void(const std::string& part)> on_late);
+  ~PartTimer();
+  PartTimer(const PartTimer&) = delete;
+  PartTimer& operator=(const PartTimer&) = delete;
+
+  void begin(const std::string& part);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void watch();
+
+  std::chrono::milliseconds patience_;
+  std::function<void(const std::string&)> on_late_;
+  std::mutex mutex_;
+  std::string part_ = "the start";
+  Clock::time_point end_;
+  bool stop_ = false;
+  std::thread thread_;  // last: uses all other members
 };
 
 }  // namespace mn::selftest

@@ -1,9 +1,9 @@
 #include "selftest/job_tests.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
-#include <string>
 #include <vector>
 
 #include <mn/core/environment.hpp>
@@ -12,10 +12,8 @@
 
 #include "facts/ports.hpp"
 #include "facts/surroundings.hpp"
-#include "selftest/collectives.hpp"
 #include "selftest/gpu_tests.hpp"
 #include "selftest/link_tests.hpp"
-#include "selftest/port_counts.hpp"
 #include "selftest/results.hpp"
 #include "selftest/thresholds.hpp"
 
@@ -42,6 +40,34 @@ json document_of(const std::vector<Link>& links, const std::vector<std::string>&
                      {"bandwidth_mb_s", link.bandwidth_mb_s}});
   }
   return pairs;
+}
+
+/// Collective. A token passes all ranks and sums their numbers on its way; rank 0 judges.
+std::string test_ring(Communicator& comm) {
+  std::vector<std::int64_t> token = {0};
+  const int next = (comm.rank() + 1) % comm.size();
+  const int previous = (comm.rank() + comm.size() - 1) % comm.size();
+  if (comm.size() == 1) return "one rank only";
+  if (comm.rank() != 0) comm.recv(token, previous);
+  token[0] += comm.rank();
+  comm.send(token, next);
+  if (comm.rank() == 0) comm.recv(token, previous);
+  const std::int64_t expected = std::int64_t{comm.size()} * (comm.size() - 1) / 2;
+  return comm.rank() != 0 || token[0] == expected ? "passed" : "FAILED: the ring's sum is " + std::to_string(token[0]);
+}
+
+/// Collective. Tests sums of terms.
+std::string test_allreduce(Communicator& comm) {
+  std::int32_t wrong = 0;
+  for (const std::size_t count : {1UL, 1027UL, 1UL << 18}) {
+    std::vector<float> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = term(i, comm.rank());
+    comm.allreduce(values);
+    for (std::size_t i = 0; i < count; ++i) wrong += values[i] != sum_of_terms(i, comm.size());
+  }
+  std::vector<std::int32_t> total = {wrong};
+  comm.allreduce(total);
+  return total[0] == 0 ? "passed" : "FAILED: " + std::to_string(total[0]) + " wrong sums over all ranks";
 }
 
 class SelfTest {
@@ -181,11 +207,22 @@ class SelfTest {
   std::vector<std::string> hosts_;  ///< by rank
 };
 
+constexpr std::size_t kTerms = 64;
+
 }  // namespace
 
 void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, PartTimer& timer,
               std::chrono::milliseconds patience) {
   SelfTest(comm, report, timer, patience).run(gpu_problem);
+}
+
+float term(std::size_t i, int rank) { return static_cast<float>((i + static_cast<std::size_t>(rank)) % kTerms); }
+
+float sum_of_terms(std::size_t i, int size) {
+  const auto ranks = static_cast<std::size_t>(size);
+  std::size_t sum = ranks / kTerms * (kTerms * (kTerms - 1) / 2);
+  for (std::size_t rank = ranks / kTerms * kTerms; rank < ranks; ++rank) sum += (i + rank) % kTerms;
+  return static_cast<float>(sum);
 }
 
 }  // namespace mn::selftest

@@ -6,8 +6,8 @@
 
 #include <mn/comm/communicator.hpp>
 
+#include "selftest/doctor_report.hpp"
 #include "selftest/pairs.hpp"
-#include "selftest/part_timer.hpp"
 
 namespace mn::selftest {
 

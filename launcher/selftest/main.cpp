@@ -18,7 +18,6 @@
 #include "selftest/doctor_report.hpp"
 #include "selftest/gpu_tests.hpp"
 #include "selftest/job_tests.hpp"
-#include "selftest/part_timer.hpp"
 #include "selftest/results.hpp"
 
 namespace mn::selftest {

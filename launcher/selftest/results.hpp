@@ -9,6 +9,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "facts/ports.hpp"
+
 namespace mn::selftest {
 
 /// The beginning of a bad result.
@@ -51,5 +53,10 @@ inline constexpr const char* kNotThisBuild = "the driver opens them, but not to 
 /// The report as text: placement, findings, results, the figures of all pairs of nodes or, of many pairs, the slowest;
 /// advice and history at the end.
 [[nodiscard]] std::string text_of(const nlohmann::json& report);
+
+/// "passed", or FAILED with the ports that lost their link or counted errors between the two readings; empty without
+/// ports. Pure.
+[[nodiscard]] std::string judge_ports(const std::vector<launcher::PortFacts>& before,
+                                      const std::vector<launcher::PortFacts>& after);
 
 }  // namespace mn::selftest

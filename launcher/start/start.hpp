@@ -2,13 +2,25 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "rounds/this_rank.hpp"
+#include <mn/core/fd.hpp>
+#include <mn/core/start_links.hpp>
+
+#include "cli/options.hpp"
+#include "exchange/exchange.hpp"
+#include "place/variables.hpp"
+#include "rounds/roster.hpp"
 #include "start/output.hpp"
-#include "start/start_links.hpp"
 
 namespace mn::launcher {
+
+/// A connection of the exchange: by its end, mn::Job notices ranks that die before MPI is up (mn/job/start_watch.hpp).
+struct KeptLink {
+  Fd socket;  ///< closed by exec, unless start() leaves it open
+  StartLink link;
+};
 
 /// What a rank keeps between the last round and exec.
 struct PreparedStart {
@@ -21,5 +33,18 @@ struct PreparedStart {
 
 /// Exports variables and becomes the program or, with --doctor, the self test. Throws Error.
 [[noreturn]] void start(const ThisRank& rank, const Outcome& outcome, const PreparedStart& prepared);
+
+/// Duplicates of all connections of this rank.
+[[nodiscard]] std::vector<KeptLink> keep_links(const Exchange& exchange, const Roster& roster);
+
+/// The self test of --doctor, a program beside mnlaunch (selftest/).
+[[nodiscard]] std::string path_of_self_test();
+
+/// Throws UsageError unless MN_DOCTOR_TIMEOUT is unset or at least 1.
+void require_time_of_doctor(const Variables& variables);
+
+/// For rank 0, which reads and writes the files: --save and --history must name files, no devices or pipes, and
+/// --against a report. Throws UsageError.
+void require_files_of_doctor(const Options& options);
 
 }  // namespace mn::launcher

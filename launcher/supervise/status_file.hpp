@@ -1,13 +1,24 @@
-/// The file in which rank 0 of a step writes the progress of training.
+/// The file in which rank 0 of a step writes the progress of training (mn::RunStatus), and times derived from it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 
-#include "supervise/progress.hpp"
-
 namespace mn::launcher {
+
+/// Contents of a status file; times are seconds since 1970.
+struct RunProgress {
+  std::int64_t began = 0;
+  std::int64_t iteration = 0;
+  std::int64_t saved = 0;
+  double up = 0;       ///< the trainer was made
+  double loaded = 0;   ///< training began
+  double stepped = 0;  ///< the first iteration was complete; 0: not yet
+};
+/// No value if the file is missing or incomplete.
+[[nodiscard]] std::optional<RunProgress> read_progress(const std::filesystem::path& path);
 
 /// The file that MN_STATUS_FILE names. If the variable is unset: a private file in the current folder, which all hosts
 /// see, with a new random name for each attempt; the variable then names the file. Removed in the end.
@@ -33,6 +44,19 @@ class StatusFile {
 
   const std::optional<std::string> named_;
   std::filesystem::path path_;
+};
+
+/// Times from a failure to the first step after it.
+struct Recovery {
+  double detect_s = 0;     ///< last sign of progress to a rank's first line or the end of the step
+  double tear_down_s = 0;  ///< until the next step could start
+  double start_s = 0;      ///< launcher, checks, MPI, model and data
+  double load_s = 0;       ///< loading the checkpoint
+  double first_step_s = 0;
+
+  [[nodiscard]] double all_s() const { return detect_s + tear_down_s + start_s + load_s + first_step_s; }
+  /// "detect 0.1 s, tear down 1.2 s, start 2.0 s, load 0.1 s, first step 0.2 s: 3.6 s in all".
+  [[nodiscard]] std::string text() const;
 };
 
 }  // namespace mn::launcher

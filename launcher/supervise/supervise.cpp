@@ -23,7 +23,6 @@
 #include <mn/core/unix_time.hpp>
 
 #include "supervise/hosts.hpp"
-#include "supervise/progress.hpp"
 #include "supervise/status_file.hpp"
 #include "supervise/step.hpp"
 

@@ -7,7 +7,7 @@
 #include <mn/core/json.hpp>
 
 #include "launcher/bind/binding.hpp"
-#include "launcher/facts/facts_json.hpp"
+#include "launcher/facts/json_fields.hpp"
 #include "launcher/rounds/verdict.hpp"
 
 namespace {
@@ -20,10 +20,10 @@ void decide_on_facts(const nlohmann::json& facts) {
   job.layout = {{0, 0, 1, 1}, {"vn1", "vn2"}};
   for (int node = 0; node < 2; ++node) {
     const nlohmann::json& ranks = facts.at("ranks");
-    job.nodes.push_back(facts.at("nodes").at(node).get<NodeFacts>());
+    json_fields::read(facts.at("nodes").at(node), "", job.nodes.emplace_back());
     std::vector<RankResources> resources;
     for (int rank = 2 * node; rank < 2 * node + 2; ++rank) {
-      job.ranks.push_back(ranks.at(rank).get<RankFacts>());
+      json_fields::read(ranks.at(rank), "", job.ranks.emplace_back());
       resources.push_back(job.ranks.back().resources);
     }
     job.bindings.push_back(bind_ranks(job.nodes.back().machine, resources, {}));

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "launcher/facts/gpu/gpu_view.hpp"
+#include "launcher/bind/binding.hpp"
 #include "launcher/start/exports.hpp"
 
 namespace mn::launcher {

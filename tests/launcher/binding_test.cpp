@@ -13,7 +13,7 @@
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 
-#include "launcher/bind/memory.hpp"
+#include "launcher/bind/cpu_set.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::launcher {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "healthy.hpp"
-#include "launcher/facts/variable_value.hpp"
+#include "launcher/facts/collect.hpp"
 #include "launcher/rounds/verdict.hpp"
 
 namespace mn::launcher {
@@ -178,7 +178,7 @@ TEST(CheckCasesTest, ACpuMapNeedsAListForEachRankOfANode) {
 
 /// What is found although `name` is skipped.
 std::vector<std::string> lines_without(const std::string& name, JobFacts job) {
-  job.choice.skip = {name};
+  job.skip = {name};
   return lines_of(job);
 }
 

@@ -13,7 +13,7 @@
 #include <mn/core/exit_codes.hpp>
 
 #include "exchange_jobs.hpp"
-#include "launcher/exchange/node_tree.hpp"
+#include "launcher/exchange/group.hpp"
 #include "simulated_job.hpp"
 
 namespace mn::launcher {

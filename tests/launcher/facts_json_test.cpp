@@ -1,5 +1,3 @@
-#include "launcher/facts/facts_json.hpp"
-
 #include <set>
 
 #include <gmock/gmock.h>
@@ -7,8 +5,8 @@
 
 #include "healthy.hpp"
 #include "launcher/checks/checks.hpp"
+#include "launcher/facts/collect.hpp"
 #include "launcher/facts/json_fields.hpp"
-#include "launcher/facts/variable_value.hpp"
 
 namespace mn::launcher {
 namespace {
@@ -17,9 +15,16 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+template <typename Facts>
+Facts parsed(const json& document) {
+  Facts facts;
+  json_fields::read(document, "", facts);
+  return facts;
+}
+
 std::string error_of(const json& document) {
   try {
-    static_cast<void>(document.get<NodeFacts>());
+    static_cast<void>(parsed<NodeFacts>(document));
   } catch (const DataError& error) {
     return error.what();
   }
@@ -52,17 +57,17 @@ NodeFacts full_node() {
 
 TEST(FactsJsonTest, ARoundTripKeepsEveryFact) {
   const NodeFacts node = full_node();
-  EXPECT_EQ(json(node).get<NodeFacts>(), node);
+  EXPECT_EQ(parsed<NodeFacts>(json_fields::write(node)), node);
   RankFacts rank = healthy_job().ranks[0];
   rank.conflicts = {"a conflict"};
-  EXPECT_EQ(json(rank).get<RankFacts>(), rank);
+  EXPECT_EQ(parsed<RankFacts>(json_fields::write(rank)), rank);
 }
 
 TEST(FactsJsonTest, AbsentAndUnknownFieldsHaveNoValue) {
   const json document = {{"machine", healthy_machine()},
                          {"of a later version", {1, 2}},
                          {"system", {{"limits", {{"nofile", nullptr}, {"threads", 7}}}}}};
-  const auto facts = document.get<NodeFacts>();
+  const auto facts = parsed<NodeFacts>(document);
   EXPECT_EQ(facts.system.limits.nofile, std::nullopt);
   EXPECT_EQ(facts.network, std::nullopt);
   EXPECT_EQ(facts.environment, std::nullopt);
@@ -73,7 +78,7 @@ TEST(FactsJsonTest, AbsentAndUnknownFieldsHaveNoValue) {
 
 TEST(FactsJsonTest, ANodeThatReportsOnlyItsHardwareIsFoundByChecksThatSaySo) {
   auto job = healthy_job();
-  job.nodes[2] = json({{"machine", job.nodes[2].machine}}).get<NodeFacts>();
+  job.nodes[2] = parsed<NodeFacts>({{"machine", job.nodes[2].machine}});
   std::set<std::string> reporting;
   for (const auto& finding : run_checks(job)) {
     EXPECT_THAT(finding.hosts, ElementsAre("vn3"));
@@ -83,13 +88,13 @@ TEST(FactsJsonTest, ANodeThatReportsOnlyItsHardwareIsFoundByChecksThatSaySo) {
 }
 
 TEST(FactsJsonTest, AFieldOfAnotherTypeIsNamed) {
-  json document = healthy_node(0);
+  json document = json_fields::write(healthy_node(0));
   document["system"]["limits"]["memlock"] = "unlimited";
   EXPECT_THAT(error_of(document), HasSubstr("system.limits.memlock does not have the expected form: "));
-  document = healthy_node(0);
+  document = json_fields::write(healthy_node(0));
   document["driver"]["gpus"][1]["ecc"] = "yes";
   EXPECT_THAT(error_of(document), HasSubstr("driver.gpus[1].ecc does not have the expected form: "));
-  document = healthy_node(0);
+  document = json_fields::write(healthy_node(0));
   document["files"] = json::array({json::array({"data.h5", 10})});
   EXPECT_EQ(error_of(document), "files[0] is not an object but of type array");
   document.erase("files");
@@ -99,7 +104,7 @@ TEST(FactsJsonTest, AFieldOfAnotherTypeIsNamed) {
 }
 
 TEST(FactsJsonTest, NoWrongTypeCrashes) {
-  const json document = full_node();
+  const json document = json_fields::write(full_node());
   std::vector<json::json_pointer> leaves;
   collect_leaves(document, json::json_pointer(), leaves);
   for (const auto& leaf : leaves) {
@@ -114,7 +119,7 @@ TEST(FactsJsonTest, NoWrongTypeCrashes) {
 
 TEST(FactsJsonTest, FactsOfANodeStayBelowTheirLimit) {
   NodeFacts facts = healthy_node(0);
-  const auto bytes = [&] { return json::to_cbor(json(facts)).size(); };
+  const auto bytes = [&] { return json::to_cbor(json_fields::write(facts)).size(); };
   limit_size(facts);
   EXPECT_EQ(facts.environment->at("PATH"), "/opt/mpi/bin") << "small facts stay as they are";
   for (int i = 0; i < 200; ++i) (*facts.environment)["NCCL_" + std::to_string(i)] = std::string(150, 'x');
@@ -134,7 +139,7 @@ TEST(FactsJsonTest, FactsOfARankAreSmall) {
     facts.resources.gpus.push_back(
         {"GPU-12345678-1234-1234-1234-123456789abc", "0000:0" + std::to_string(gpu) + ":00.0"});
   }
-  EXPECT_LT(json::to_cbor(json(facts)).size(), 1u << 10);
+  EXPECT_LT(json::to_cbor(json_fields::write(facts)).size(), 1u << 10);
 }
 
 }  // namespace

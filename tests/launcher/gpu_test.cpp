@@ -9,7 +9,7 @@
 
 #include <mn/core/environment.hpp>
 
-#include "launcher/facts/fatbin.hpp"
+#include "launcher/facts/elf.hpp"
 #include "launcher/facts/gpu/nvidia_gpu.hpp"
 
 namespace mn::launcher {

@@ -1,5 +1,5 @@
 // Whatever ranks see of a node's GPUs, the one at the index LOCAL_RANK is their own.
-#include "launcher/facts/gpu/gpu_view.hpp"
+#include "launcher/bind/binding.hpp"
 
 #include <set>
 #include <sstream>

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "launcher/bind/binding.hpp"
-#include "launcher/place/layout.hpp"
+#include "launcher/place/placement.hpp"
 #include "placed.hpp"
 
 namespace mn::launcher {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "facts_fixture.hpp"
-#include "launcher/facts/program_output_folder.hpp"
+#include "launcher/facts/surroundings.hpp"
 
 namespace mn::launcher {
 namespace {

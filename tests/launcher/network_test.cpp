@@ -6,8 +6,8 @@
 #include <mn/core/error.hpp>
 #include <mn/core/net/interfaces.hpp>
 
-#include "launcher/exchange/probe.hpp"
-#include "launcher/facts/job_port.hpp"
+#include "launcher/exchange/group.hpp"
+#include "launcher/rounds/rendezvous.hpp"
 #include "launcher/start/exports.hpp"
 #include "tests/support/own_network.hpp"
 

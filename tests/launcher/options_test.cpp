@@ -8,7 +8,6 @@
 
 #include <mn/core/error.hpp>
 
-#include "launcher/cli/option_table.hpp"
 
 namespace mn::launcher {
 namespace {

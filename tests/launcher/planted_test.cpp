@@ -57,9 +57,10 @@ TEST_P(PlantedTest, IsNamedWithHostAndCureAndNothingElse) {
 TEST_P(PlantedTest, IsLeftOutOrAWarningByItsName) {
   auto job = healthy_job();
   GetParam().spoil(job.nodes[2]);
-  job.choice = {.skip = {}, .warn = {check()}};
+  job.warn = {check()};
   EXPECT_THAT(all_lines(job), StartsWith("warning [" + check() + "] vn3: "));
-  job.choice = {.skip = {check()}, .warn = {}};
+  job.warn = {};
+  job.skip = {check()};
   EXPECT_THAT(all_lines(job), ::testing::Not(HasSubstr("[" + check() + "]")));
 }
 

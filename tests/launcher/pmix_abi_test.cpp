@@ -1,5 +1,5 @@
 // mnlaunch's PMIx declarations against the installed <pmix.h>.
-#include "launcher/place/pmix_abi.hpp"
+#include "launcher/place/pmix_library.hpp"
 
 #include <cstddef>
 #include <type_traits>

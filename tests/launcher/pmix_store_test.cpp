@@ -1,4 +1,4 @@
-#include "launcher/place/pmix_store.hpp"
+#include "launcher/place/pmix.hpp"
 
 #include <cstring>
 #include <filesystem>

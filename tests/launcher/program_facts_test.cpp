@@ -10,8 +10,7 @@
 #include "facts_fixture.hpp"
 #include "launcher/facts/collect.hpp"
 #include "launcher/facts/elf.hpp"
-#include "launcher/facts/file_id.hpp"
-#include "launcher/facts/find_library.hpp"
+#include "launcher/facts/find_files.hpp"
 #include "launcher/place/pmix_library.hpp"
 
 namespace mn::launcher {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "launcher/facts/find_program.hpp"
+#include "launcher/facts/find_files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace mn::launcher {

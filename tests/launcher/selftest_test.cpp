@@ -7,9 +7,8 @@
 #include <mn/core/json.hpp>
 #include <mn/core/nccl_versions.hpp>
 
-#include "selftest/collectives.hpp"
-#include "selftest/part_timer.hpp"
-#include "selftest/port_counts.hpp"
+#include "selftest/job_tests.hpp"
+#include "selftest/doctor_report.hpp"
 #include "selftest/results.hpp"
 #include "selftest/thresholds.hpp"
 

@@ -12,7 +12,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 
-#include "supervise/progress.hpp"
+#include "supervise/status_file.hpp"
 #include "tests/launcher/stand_ins.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -3,17 +3,123 @@
 #include <algorithm>
 #include <charconv>
 
-#include <mn/core/text.hpp>
+#include <dlfcn.h>
 
-#include "facts/gpu/nvml.hpp"
+#include <mn/core/text.hpp>
 
 namespace mn::launcher {
 namespace {
 
-using nvml::Device;
-using nvml::kSuccess;
-using nvml::Nvml;
-using nvml::Status;
+using Device = void*;
+using Status = int;
+constexpr Status kSuccess = 0;
+
+/// NVIDIA's management library (nvml.h), loaded at run time: the functions of its stable C interface in use here.
+class Nvml {
+ public:
+  explicit Nvml(const std::string& library) : handle_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    running_ = handle_ != nullptr && call("nvmlInit_v2") == kSuccess;
+  }
+  ~Nvml() {
+    if (running_) call("nvmlShutdown");
+    if (handle_ != nullptr) dlclose(handle_);
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  [[nodiscard]] bool running() const noexcept { return running_; }
+
+  /// The function's status; 13 (function not found) if this NVML is too old.
+  template <typename... Arguments>
+  Status call(const char* name, Arguments... arguments) const {
+    constexpr Status kFunctionNotFound = 13;
+    auto* function = reinterpret_cast<Status (*)(Arguments...)>(dlsym(handle_, name));
+    return function == nullptr ? kFunctionNotFound : function(arguments...);
+  }
+
+  /// The value that the function writes to its last argument; no value if it fails.
+  template <typename Value, typename... Arguments>
+  [[nodiscard]] std::optional<Value> value(const char* name, Arguments... arguments) const {
+    Value result{};
+    return call(name, arguments..., &result) == kSuccess ? std::optional(result) : std::nullopt;
+  }
+  /// The text that the function writes to a buffer, its last argument but the size.
+  template <typename... Arguments>
+  [[nodiscard]] std::optional<std::string> text(const char* name, Arguments... arguments) const {
+    char result[96] = {};
+    const Status status = call(name, arguments..., +result, unsigned{sizeof result});
+    return status == kSuccess ? std::optional<std::string>(result) : std::nullopt;
+  }
+
+ private:
+  void* handle_;
+  bool running_ = false;
+};
+
+/// Memory rows with errors, replaced by spare rows (from A100 on).
+struct RemappedRows {
+  bool pending;  ///< rows wait for a reset
+  bool failed;   ///< no spare row is left
+};
+
+std::optional<RemappedRows> remapped_rows(const Nvml& nvml, Device device) {
+  unsigned correctable = 0;
+  unsigned uncorrectable = 0;
+  unsigned pending = 0;
+  unsigned failed = 0;
+  const auto status = nvml.call("nvmlDeviceGetRemappedRows", device, &correctable, &uncorrectable, &pending, &failed);
+  return status == kSuccess ? std::optional(RemappedRows{pending != 0, failed != 0}) : std::nullopt;
+}
+
+constexpr unsigned kMaxLinks = 18;
+
+struct FabricInfo {
+  unsigned char cluster[16];
+  Status status;  ///< valid in the state kCompleted only
+  unsigned clique;
+  unsigned char state;
+};
+
+void read_links(const Nvml& nvml, Device device, GpuHealth& health) {
+  constexpr int kRecovery = 1;
+  for (unsigned link = 0; link < kMaxLinks; ++link) {
+    const auto is_up = nvml.value<unsigned>("nvmlDeviceGetNvLinkState", device, link);
+    if (!is_up) continue;
+    health.links = health.links.value_or(0) + (*is_up != 0 ? 1 : 0);
+    const auto count = nvml.value<unsigned long long>("nvmlDeviceGetNvLinkErrorCounter", device, link, kRecovery);
+    if (count) health.link_recoveries = health.link_recoveries.value_or(0) + *count;
+  }
+}
+
+/// No value without NVSwitch.
+std::optional<bool> is_in_fabric(const Nvml& nvml, Device device) {
+  constexpr unsigned char kNotSupported = 0;
+  constexpr unsigned char kCompleted = 3;
+  const auto info = nvml.value<FabricInfo>("nvmlDeviceGetGpuFabricInfo", device);
+  if (!info || info->state == kNotSupported) return std::nullopt;
+  return info->state == kCompleted && info->status == kSuccess;
+}
+
+std::optional<bool> flag(const Nvml& nvml, const char* name, Device device) {
+  const auto value = nvml.value<unsigned>(name, device);
+  return value ? std::optional(*value != 0) : std::nullopt;
+}
+
+GpuHealth read_health(const Nvml& nvml, Device device) {
+  constexpr int kUncorrected = 1;
+  constexpr int kSinceTheDriverWasLoaded = 0;
+  constexpr int kMultiprocessors = 1;
+  GpuHealth health;
+  read_links(nvml, device, health);
+  health.in_fabric = is_in_fabric(nvml, device);
+  health.uncorrected =
+      nvml.value<unsigned long long>("nvmlDeviceGetTotalEccErrors", device, kUncorrected, kSinceTheDriverWasLoaded);
+  health.retirement_pending = flag(nvml, "nvmlDeviceGetRetiredPagesPendingStatus", device);
+  if (const auto rows = remapped_rows(nvml, device)) health.remap_failed = rows->failed;
+  health.persistent = flag(nvml, "nvmlDeviceGetPersistenceMode", device);
+  health.application_clock_mhz = nvml.value<unsigned>("nvmlDeviceGetApplicationsClock", device, kMultiprocessors);
+  return health;
+}
 
 constexpr Status kInsufficientSize = 7;
 constexpr unsigned kMigEnabled = 1;
@@ -34,18 +140,12 @@ struct Process {
   unsigned gpu_instance, compute_instance;
 };
 
-std::string uuid_of(const Nvml& nvml, Device device) {
-  char text[96] = {};
-  return nvml.call("nvmlDeviceGetUUID", device, +text, unsigned{sizeof text}) == kSuccess ? text : "";
-}
-
 std::vector<std::string> slices_of(const Nvml& nvml, Device device) {
   std::vector<std::string> slices;
   const unsigned most = nvml.value<unsigned>("nvmlDeviceGetMaxMigDeviceCount", device).value_or(0);
   for (unsigned i = 0; i < most; ++i) {
-    Device slice = nullptr;
-    if (nvml.call("nvmlDeviceGetMigDeviceHandleByIndex", device, i, &slice) != kSuccess) continue;
-    slices.push_back(uuid_of(nvml, slice));
+    const auto slice = nvml.value<Device>("nvmlDeviceGetMigDeviceHandleByIndex", device, i);
+    if (slice) slices.push_back(nvml.text("nvmlDeviceGetUUID", *slice).value_or(""));
   }
   return slices;
 }
@@ -74,7 +174,7 @@ std::optional<unsigned> current_mode(const Nvml& nvml, const char* name, Device 
 
 Gpu identify(const Nvml& nvml, Device device) {
   Gpu gpu;
-  gpu.uuid = uuid_of(nvml, device);
+  gpu.uuid = nvml.text("nvmlDeviceGetUUID", device).value_or("");
   if (const auto pci = nvml.value<PciInfo>("nvmlDeviceGetPciInfo_v3", device)) gpu.bus_id = normal_bus_id(pci->bus_id);
   if (const auto mig = current_mode(nvml, "nvmlDeviceGetMigMode", device)) gpu.mig = *mig == kMigEnabled;
   if (gpu.mig == true) gpu.slices = slices_of(nvml, device);
@@ -82,8 +182,7 @@ Gpu identify(const Nvml& nvml, Device device) {
 }
 
 void describe(const Nvml& nvml, Device device, Gpu& gpu) {
-  char name[96] = {};
-  if (nvml.call("nvmlDeviceGetName", device, +name, unsigned{sizeof name}) == kSuccess) gpu.name = name;
+  gpu.name = nvml.text("nvmlDeviceGetName", device);
   if (const auto memory = nvml.value<Memory>("nvmlDeviceGetMemoryInfo", device)) gpu.memory_mib = memory->total >> 20;
   gpu.capability = capability_of(nvml, device);
   if (const auto ecc = current_mode(nvml, "nvmlDeviceGetEccMode", device)) gpu.ecc = *ecc != 0;
@@ -135,18 +234,15 @@ std::optional<GpuDriver> read_gpus(const std::string& library, GpuDetail detail)
   const Nvml nvml(library);
   if (!nvml.running()) return std::nullopt;
   GpuDriver driver;
-  char version[96] = {};
-  if (nvml.call("nvmlSystemGetDriverVersion", +version, unsigned{sizeof version}) == kSuccess) driver.version = version;
-  int cuda_version = 0;
-  if (nvml.call("nvmlSystemGetCudaDriverVersion_v2", &cuda_version) == kSuccess) driver.cuda_version = cuda_version;
-  unsigned count = 0;
-  nvml.call("nvmlDeviceGetCount_v2", &count);
+  driver.version = nvml.text("nvmlSystemGetDriverVersion");
+  driver.cuda_version = nvml.value<int>("nvmlSystemGetCudaDriverVersion_v2");
+  const unsigned count = nvml.value<unsigned>("nvmlDeviceGetCount_v2").value_or(0);
   for (unsigned i = 0; i < count; ++i) {
-    Device device = nullptr;
     // A control group may forbid the GPU to this process.
-    if (nvml.call("nvmlDeviceGetHandleByIndex_v2", i, &device) != kSuccess) continue;
-    driver.gpus.push_back(identify(nvml, device));
-    if (detail == GpuDetail::kAll) describe(nvml, device, driver.gpus.back());
+    const auto device = nvml.value<Device>("nvmlDeviceGetHandleByIndex_v2", i);
+    if (!device) continue;
+    driver.gpus.push_back(identify(nvml, *device));
+    if (detail == GpuDetail::kAll) describe(nvml, *device, driver.gpus.back());
   }
   return driver;
 }

@@ -1,6 +1,5 @@
-#include "rounds/absence.hpp"
+#include "rounds/roster.hpp"
 
-#include <algorithm>
 #include <iterator>
 #include <span>
 

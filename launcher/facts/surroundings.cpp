@@ -1,7 +1,6 @@
-#include "facts/program_output_folder.hpp"
+#include "facts/surroundings.hpp"
 
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <system_error>
 

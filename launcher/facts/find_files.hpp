@@ -1,0 +1,51 @@
+/// Finds PROGRAM, and tells whether the kernel will run it, without running it: the ranks agree on the start before any
+/// rank becomes the program. Finds libraries as the dynamic loader would, without loading them.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <mn/core/error.hpp>
+
+namespace mn::launcher {
+
+/// PROGRAM cannot be run (126) or found (127).
+class ProgramError : public Error {
+ public:
+  ProgramError(const std::string& what, int exit_code) : Error(what), exit_code_(exit_code) {}
+  [[nodiscard]] int exit_code() const noexcept override { return exit_code_; }
+
+ private:
+  int exit_code_;
+};
+
+/// The executable regular file `name`: relative to `folder` if it has a slash (jobs/mnist, ./train), else in the
+/// folders of `search_path` (as PATH), never in the current folder; last in `beside`. Folders called `name` are
+/// ignored. Throws ProgramError.
+[[nodiscard]] std::filesystem::path find_program(const std::string& name, const std::filesystem::path& folder,
+                                                 const std::filesystem::path& beside, const std::string& search_path);
+
+/// `program` must be an executable file. Throws ProgramError (126) if execve(2) would refuse it: for a script without
+/// interpreter, a program without dynamic loader, and any file that is neither.
+void check_runnable(const std::filesystem::path& program);
+
+/// For a `program` that is an interpreter: throws ProgramError (127) if its first argument has a script's ending and
+/// the file is missing, for bash in `search_path`, too. Otherwise each rank's interpreter would report it.
+void check_script(const std::filesystem::path& program, const std::vector<std::string>& arguments,
+                  const std::filesystem::path& folder, const std::string& search_path);
+
+/// The file of library `name`, or no value: in the folders of `library_path` (as LD_LIBRARY_PATH), in the loader's
+/// cache, in its standard folders. Cache and standard folders are looked up below `root`. RUNPATH is not searched.
+/// Source: ld.so(8).
+[[nodiscard]] std::optional<std::filesystem::path> find_library(const std::string& name,
+                                                                const std::string& library_path,
+                                                                const std::filesystem::path& root);
+
+/// Folders of other libraries of `program`'s MPI: the folder of its libmpi, and the folders in libmpi's RUNPATH. Empty
+/// if the program needs no libmpi.
+[[nodiscard]] std::vector<std::filesystem::path> folders_of_mpi(const std::filesystem::path& program,
+                                                                const std::string& library_path);
+
+}  // namespace mn::launcher
