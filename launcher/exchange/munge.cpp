@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include <dlfcn.h>
-#include <sys/types.h>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
@@ -14,22 +13,30 @@
 namespace mn::launcher {
 namespace {
 
-/// The functions of libmunge, as <munge.h> declares them since version 0.5.
+/// The address of a function of any type.
+struct Symbol {
+  void* address;
+  template <typename Function>
+  operator Function*() const {
+    return reinterpret_cast<Function*>(address);
+  }
+};
+
+/// The functions of libmunge, as <munge.h> declares them since version 0.5; null without libmunge.
 struct MungeLibrary {
   using Context = void*;
-  using CreateContext = Context();
-  using DestroyContext = void(Context);
-  using SetOption = int(Context, int option, ...);
-  using Encode = int(char** credential, Context, const void* bytes, int length);
-  using Decode = int(const char* credential, Context, void** bytes, int* length, uid_t*, gid_t*);
-  using ErrorText = const char*(int);
 
-  CreateContext* create_context = nullptr;
-  DestroyContext* destroy_context = nullptr;
-  SetOption* set_option = nullptr;
-  Encode* encode = nullptr;
-  Decode* decode = nullptr;
-  ErrorText* error_text = nullptr;
+  void* const handle = dlopen("libmunge.so.2", RTLD_NOW | RTLD_LOCAL);
+  Context (*const create_context)() = symbol("munge_ctx_create");
+  void (*const destroy_context)(Context) = symbol("munge_ctx_destroy");
+  int (*const set_option)(Context, int option, ...) = symbol("munge_ctx_set");
+  int (*const encode)(char** credential, Context, const void* bytes, int length) = symbol("munge_encode");
+  int (*const decode)(const char* credential, Context, void** bytes, int* length, uid_t*,
+                      gid_t*) = symbol("munge_decode");
+  const char* (*const error_text)(int) = symbol("munge_strerror");
+
+ private:
+  [[nodiscard]] Symbol symbol(const char* name) const { return {handle == nullptr ? nullptr : dlsym(handle, name)}; }
 };
 
 constexpr int kUidRestriction = 9;  // MUNGE_OPT_UID_RESTRICTION
@@ -40,29 +47,15 @@ constexpr int kExpired = 15, kRewound = 16, kReplayed = 17;
 
 /// Null without libmunge.
 const MungeLibrary* munge_library() {
-  static const auto load = [] {
-    auto library = std::make_unique<MungeLibrary>();
-    void* handle = dlopen("libmunge.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) return std::unique_ptr<MungeLibrary>();
-    const auto find = [&](const char* name, auto*& function) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-      return function != nullptr;
-    };
-    const bool complete = find("munge_ctx_create", library->create_context) &&
-                          find("munge_ctx_destroy", library->destroy_context) &&
-                          find("munge_ctx_set", library->set_option) && find("munge_encode", library->encode) &&
-                          find("munge_decode", library->decode) && find("munge_strerror", library->error_text);
-    return complete ? std::move(library) : nullptr;
-  };
-  static const std::unique_ptr<MungeLibrary> library = load();
-  return library.get();
+  static const MungeLibrary library;
+  return library.handle == nullptr ? nullptr : &library;
 }
 
 /// A credential that only `reader`, or without `reader` every user, can decode. Empty if munge does not answer.
 std::string seal(std::string_view text, std::optional<uid_t> reader) {
   const MungeLibrary* munge = munge_library();
   if (munge == nullptr) return "";
-  const std::unique_ptr<void, MungeLibrary::DestroyContext*> context(munge->create_context(), munge->destroy_context);
+  const std::unique_ptr<void, void (*)(void*)> context(munge->create_context(), munge->destroy_context);
   if (!context || (reader && munge->set_option(context.get(), kUidRestriction, *reader) != 0)) return "";
   char* credential = nullptr;
   const int error = munge->encode(&credential, context.get(), text.data(), static_cast<int>(text.size()));
