@@ -86,60 +86,54 @@ double least_seconds(Function run) {
   return least;
 }
 
-}  // namespace
-
-/// The functions of the CUDA driver's C interface (cuda.h) in use here.
-class DeviceMemory::Driver {
+/// Memory of a GPU, by the CUDA driver's C interface (cuda.h).
+class DeviceMemory {
  public:
-  explicit Driver(int index) : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {
-    if (library_ == nullptr) throw CommError("there is no CUDA driver (libcuda.so.1)");
+  /// Throws CommError if the driver or the memory is not available.
+  DeviceMemory(int index, std::size_t bytes) {
+    if (driver_ == nullptr) throw CommError("there is no CUDA driver (libcuda.so.1)");
     int device = 0;
     void* context = nullptr;
     call("cuInit", 0U);
     call("cuDeviceGet", &device, index);
     call("cuDevicePrimaryCtxRetain", &context, device);
     call("cuCtxSetCurrent", context);
+    call("cuMemAlloc_v2", &address_, bytes);
+  }
+  ~DeviceMemory() {
+    try {
+      call("cuMemFree_v2", address_);
+    } catch (const CommError&) {  // the process ends soon, and the driver frees the memory
+    }
+  }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  [[nodiscard]] void* data() const noexcept { return reinterpret_cast<void*>(address_); }
+  void fill(std::uint32_t word, std::size_t count) { call("cuMemsetD32_v2", address_, word, count); }
+  void read(void* host, std::size_t bytes) const { call("cuMemcpyDtoH_v2", host, address_, bytes); }
+  /// Copies from page-locked memory; the shortest time of several copies.
+  [[nodiscard]] double seconds_of_copy_from_host(std::size_t bytes) const {
+    void* host = nullptr;
+    call("cuMemAllocHost_v2", &host, bytes);
+    const double seconds = least_seconds([&] { call("cuMemcpyHtoD_v2", address_, host, bytes); });
+    call("cuMemFreeHost", host);
+    return seconds;
   }
 
+ private:
   template <typename... Arguments>
   void call(const char* name, Arguments... arguments) const {
-    auto* function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library_, name));
+    auto* function = reinterpret_cast<int (*)(Arguments...)>(dlsym(driver_, name));
     const int status = function == nullptr ? -1 : function(arguments...);
     if (status != 0) throw CommError(std::string(name) + " returned " + std::to_string(status));
   }
 
- private:
-  void* library_;  // never unloaded: the driver has threads
+  void* const driver_ = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);  // never unloaded: it has threads
+  unsigned long long address_ = 0;
 };
 
-DeviceMemory::DeviceMemory(int device, std::size_t bytes) : driver_(std::make_unique<Driver>(device)) {
-  driver_->call("cuMemAlloc_v2", &address_, bytes);
-}
-
-DeviceMemory::~DeviceMemory() {
-  try {
-    driver_->call("cuMemFree_v2", address_);
-  } catch (const CommError&) {  // the process ends soon, and the driver frees the memory
-  }
-}
-
-void* DeviceMemory::data() const noexcept { return reinterpret_cast<void*>(address_); }
-
-void DeviceMemory::fill(std::uint32_t word, std::size_t count) {
-  driver_->call("cuMemsetD32_v2", address_, word, count);
-}
-
-void DeviceMemory::read(void* host, std::size_t bytes) const {
-  driver_->call("cuMemcpyDtoH_v2", host, address_, bytes);
-}
-
-double DeviceMemory::seconds_of_copy_from_host(std::size_t bytes) const {
-  void* host = nullptr;
-  driver_->call("cuMemAllocHost_v2", &host, bytes);
-  const double seconds = least_seconds([&] { driver_->call("cuMemcpyHtoD_v2", address_, host, bytes); });
-  driver_->call("cuMemFreeHost", host);
-  return seconds;
-}
+}  // namespace
 
 OwnDevice device_of_this_rank() {
   const auto text = environment("MN_DEVICE");

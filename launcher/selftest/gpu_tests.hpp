@@ -1,33 +1,12 @@
 /// The GPU part of the self test. The CUDA driver is loaded at run time, so one build serves all machines.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 
 #include <mn/comm/communicator.hpp>
 
 namespace mn::selftest {
-
-/// Memory of a GPU.
-class DeviceMemory {
- public:
-  /// Throws CommError if the driver or the memory is not available.
-  DeviceMemory(int device, std::size_t bytes);
-  ~DeviceMemory();
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  [[nodiscard]] void* data() const noexcept;
-  void fill(std::uint32_t word, std::size_t count);
-  void read(void* host, std::size_t bytes) const;
-  /// Copies from page-locked memory; the shortest time of several copies.
-  [[nodiscard]] double seconds_of_copy_from_host(std::size_t bytes) const;
-
- private:
-  class Driver;
-  std::unique_ptr<Driver> driver_;
-  unsigned long long address_ = 0;
-};
 
 /// The device of a rank.
 struct OwnDevice {
