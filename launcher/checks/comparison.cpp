@@ -1,7 +1,6 @@
 #include "checks/comparison.hpp"
 
 #include <map>
-#include <numeric>
 
 namespace mn::launcher {
 namespace {
@@ -53,24 +52,20 @@ std::vector<OddNodes> odd_nodes(const NodeValues& values) {
   return odd;
 }
 
-Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values, NoValue no_value) {
-  std::vector<std::size_t> nodes(values.size());
-  std::iota(nodes.begin(), nodes.end(), std::size_t{0});
-  return differences_among(job, nodes, finding, values, no_value);
-}
-
-Findings differences_within_kinds(const JobFacts& job, const Finding& finding, const NodeValues& values,
-                                  NoValue no_value) {
+Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values, NoValue no_value,
+                     Among among) {
   Findings findings;
-  for (const bool kind : {true, false}) {
+  for (const bool with_gpus : {true, false}) {
+    const bool is_all = among == Among::kAllNodes;
     std::vector<std::size_t> nodes;
-    NodeValues of_kind;
+    NodeValues of_nodes;
     for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-      if (has_gpus(job.nodes[node]) != kind) continue;
+      if (!is_all && has_gpus(job.nodes[node]) != with_gpus) continue;
       nodes.push_back(node);
-      of_kind.push_back(values[node]);
+      of_nodes.push_back(values[node]);
     }
-    append(findings, differences_among(job, nodes, finding, of_kind, no_value));
+    append(findings, differences_among(job, nodes, finding, of_nodes, no_value));
+    if (is_all) break;
   }
   return findings;
 }

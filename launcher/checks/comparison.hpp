@@ -52,33 +52,27 @@ struct OddNodes {
 
 enum class NoValue { kSkip, kReport };
 
+/// Whether nodes with GPUs for this job are compared with nodes without: the two kinds differ in many facts.
+enum class Among { kAllNodes, kEachKind };
+
 /// One finding for each odd value: "WHAT is X, but Y on other nodes"; `finding` has all but the text behind WHAT. With
 /// kReport nodes without a value are a finding, too, if some node has a value: "WHAT is not known, but Y on other
 /// nodes".
 [[nodiscard]] Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values,
-                                   NoValue no_value = NoValue::kSkip);
+                                   NoValue no_value = NoValue::kSkip, Among among = Among::kAllNodes);
 template <typename Fact>
 [[nodiscard]] Findings differences(const JobFacts& job, const Finding& finding, Fact fact,
-                                   NoValue no_value = NoValue::kSkip) {
-  return differences(job, finding, values_of(job, fact), no_value);
+                                   NoValue no_value = NoValue::kSkip, Among among = Among::kAllNodes) {
+  return differences(job, finding, values_of(job, fact), no_value, among);
 }
 
-/// differences() among nodes with GPUs for this job, and among nodes without GPUs: the two kinds differ in many facts.
-[[nodiscard]] Findings differences_within_kinds(const JobFacts& job, const Finding& finding, const NodeValues& values,
-                                                NoValue no_value = NoValue::kSkip);
-template <typename Fact>
-[[nodiscard]] Findings differences_within_kinds(const JobFacts& job, const Finding& finding, Fact fact,
-                                                NoValue no_value = NoValue::kSkip) {
-  return differences_within_kinds(job, finding, values_of(job, fact), no_value);
-}
-
-/// Calls find(node number), which returns an optional Finding, for each node. Equal findings of several nodes become
-/// one.
-template <typename Find>
-[[nodiscard]] Findings on_each_node(const JobFacts& job, Find find) {
+/// Calls look(node, report) for each node, by its number; report(finding) adds a finding of the node. Equal findings of
+/// several nodes become one.
+template <typename Look>
+[[nodiscard]] Findings on_each_node(const JobFacts& job, Look look) {
   Findings findings;
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    if (std::optional<Finding> found = find(node)) add(findings, std::move(*found).on(job.host(node)));
+    look(node, [&](Finding finding) { add(findings, std::move(finding).on(job.host(node))); });
   }
   return findings;
 }

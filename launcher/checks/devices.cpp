@@ -66,25 +66,21 @@ std::optional<bool> all_persistent(const NodeFacts& node) {
 }  // namespace
 
 Findings check_devices(const JobFacts& job) {
-  Findings findings;
-  for (std::size_t node = 0; node < job.bindings.size(); ++node) {
+  return on_each_node(job, [&](std::size_t node, auto report) {
+    if (node >= job.bindings.size()) return;
     const auto ranks = job.layout.ranks_of(static_cast<int>(node));
     const auto can_see = [&](int rank) { return !job.rank(rank).resources.gpus.empty(); };
     const auto without = std::ranges::count_if(job.bindings[node], [](const Binding& b) { return b.gpu < 0; });
     const auto sharing = std::ranges::count_if(job.bindings[node], &Binding::shares_gpu);
     if (sharing > 0 && !job.gpu_sharing_is_meant) {
-      add(findings, warning_of("devices", std::to_string(sharing) + " ranks share GPUs with others",
-                               "start as many ranks as GPUs, or say with --oversubscribe-gpu that it is meant")
-                        .on(job.host(node)));
+      report(warning_of("devices", std::to_string(sharing) + " ranks share GPUs with others",
+                        "start as many ranks as GPUs, or say with --oversubscribe-gpu that it is meant"));
     }
-    if (without == 0 || std::ranges::none_of(ranks, can_see)) continue;
-    add(findings,
-        error_of("devices",
-                 std::to_string(without) + " of " + std::to_string(ranks.size()) + " ranks have no GPU of their own",
-                 "ask for as many GPUs as ranks (--gpus-per-node=N --ntasks-per-node=N), or add --oversubscribe-gpu")
-            .on(job.host(node)));
-  }
-  return findings;
+    if (without == 0 || std::ranges::none_of(ranks, can_see)) return;
+    report(error_of(
+        "devices", std::to_string(without) + " of " + std::to_string(ranks.size()) + " ranks have no GPU of their own",
+        "ask for as many GPUs as ranks (--gpus-per-node=N --ntasks-per-node=N), or add --oversubscribe-gpu"));
+  });
 }
 
 Findings check_gpu_counts(const JobFacts& job) {
@@ -131,11 +127,10 @@ Findings check_driver(const JobFacts& job) {
 }
 
 Findings check_cuda_version(const JobFacts& job) {
-  Findings findings;
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+  return on_each_node(job, [&](std::size_t node, auto report) {
     const auto& driver = job.nodes[node].driver;
     const auto& libraries = job.nodes[node].program.libraries;
-    if (!driver || !driver->cuda_version || !libraries) continue;
+    if (!driver || !driver->cuda_version || !libraries) return;
     const int served = *driver->cuda_version / 1000;
     for (const auto& [name, library] : *libraries) {
       constexpr std::string_view kRuntime = "libcudart.so.";
@@ -143,32 +138,26 @@ Findings check_cuda_version(const JobFacts& job) {
       const int needed = std::atoi(name.c_str() + kRuntime.size());
       if (needed <= served) continue;
       const std::string cuda = "CUDA " + std::to_string(served);
-      add(findings, error_of("cuda", "the program needs CUDA " + std::to_string(needed) + ", the driver serves " + cuda,
-                             "update the driver, or use a build for " + cuda)
-                        .on(job.host(node)));
+      report(error_of("cuda", "the program needs CUDA " + std::to_string(needed) + ", the driver serves " + cuda,
+                      "update the driver, or use a build for " + cuda));
     }
-  }
-  return findings;
+  });
 }
 
 Findings check_gpu_code(const JobFacts& job) {
-  Findings findings;
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+  return on_each_node(job, [&](std::size_t node, auto report) {
     for (const auto& [file, code] : job.nodes[node].gpu_code) {
       for (const auto& gpu : gpus_of(job.nodes[node])) {
         if (!gpu.capability || code.empty() || runs_on(code, *gpu.capability)) continue;
         const std::string number = std::to_string(*gpu.capability / 10) + "." + std::to_string(*gpu.capability % 10);
-        add(findings,
-            error_of("cuda",
-                     file + " has no code for the " + gpu.name.value_or("GPU") + " (compute capability " + number + ")",
-                     "compile it for that too (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST=" + number +
-                         "), or ask for other GPUs")
-                .on(job.host(node)));
+        report(error_of(
+            "cuda", file + " has no code for the " + gpu.name.value_or("GPU") + " (compute capability " + number + ")",
+            "compile it for that too (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST=" + number +
+                "), or ask for other GPUs"));
         break;
       }
     }
-  }
-  return findings;
+  });
 }
 
 Findings check_gpu_models(const JobFacts& job) {
@@ -188,35 +177,33 @@ Findings check_gpu_models(const JobFacts& job) {
 }
 
 Findings check_gpu_modes(const JobFacts& job) {
-  static constexpr int kExclusive = 3;
   Findings findings = differences(job, error_of("gpu-mode", "MIG mode", "nvidia-smi -mig 0 (or 1) on all nodes"),
                                   [](const NodeFacts& node) { return any_gpu(node, &Gpu::mig); });
   append(
       findings,
       differences(job, warning_of("gpu-mode", "persistence mode of the GPUs", "start nvidia-persistenced on all nodes"),
                   all_persistent));
-  for (std::size_t node = 0; node < job.bindings.size(); ++node) {
-    const bool exclusive =
-        std::ranges::any_of(gpus_of(job.nodes[node]), [](const Gpu& gpu) { return gpu.compute_mode == kExclusive; });
-    if (!exclusive || std::ranges::none_of(job.bindings[node], &Binding::shares_gpu)) continue;
-    add(findings, error_of("gpu-mode", "ranks share a GPU that is in exclusive mode",
-                           "start fewer ranks, or nvidia-smi -c DEFAULT")
-                      .on(job.host(node)));
-  }
+  append(findings, on_each_node(job, [&](std::size_t node, auto report) {
+           const auto is_exclusive = [](const Gpu& gpu) { return gpu.compute_mode == 3; };  // as nvidia-smi -c counts
+           if (node >= job.bindings.size() || std::ranges::none_of(gpus_of(job.nodes[node]), is_exclusive)) return;
+           if (std::ranges::none_of(job.bindings[node], &Binding::shares_gpu)) return;
+           report(error_of("gpu-mode", "ranks share a GPU that is in exclusive mode",
+                           "start fewer ranks, or nvidia-smi -c DEFAULT"));
+         }));
   return findings;
 }
 
 Findings check_gpu_visibility(const JobFacts& job) {
-  return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
+  return on_each_node(job, [&](std::size_t node, auto report) {
     // CUDA_VISIBLE_DEVICES does no harm to NCCL; a control group that hides devices from the driver does.
     std::set<std::string> openable;
     for (const int rank : job.layout.ranks_of(static_cast<int>(node))) {
       if (job.rank(rank).openable) openable.insert(*job.rank(rank).openable);
     }
-    if (openable.size() < 2) return std::nullopt;
-    return warning_of("gpu-visibility",
+    if (openable.size() < 2) return;
+    report(warning_of("gpu-visibility",
                       "ranks of the node may open different GPUs, so NCCL can't copy between them directly",
-                      "srun --gpu-bind=none, or --gpus-per-node=N instead of --gpus-per-task");
+                      "srun --gpu-bind=none, or --gpus-per-node=N instead of --gpus-per-task"));
   });
 }
 

@@ -81,22 +81,20 @@ Findings other_processes(const JobFacts& job) {
 }  // namespace
 
 Findings check_gpu_health(const JobFacts& job) {
-  Findings findings;
   const UsualLinks usual = usual_links(job);
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    if (!job.nodes[node].driver) continue;
+  Findings findings = on_each_node(job, [&](std::size_t node, auto report) {
+    if (!job.nodes[node].driver) return;
     for (const auto& gpu : job.nodes[node].driver->gpus) {
       const auto [what, cure, advice] = ailment_of(gpu, usual);
-      if (what.empty()) continue;
-      add(findings, warning_of("gpu-health", "GPU " + gpu.bus_id + " " + what, cure, advice).on(job.host(node)));
+      if (!what.empty()) report(warning_of("gpu-health", "GPU " + gpu.bus_id + " " + what, cure, advice));
     }
-  }
+  });
   append(findings, other_processes(job));
-  append(findings, on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
+  append(findings, on_each_node(job, [&](std::size_t node, auto report) {
            const auto& xids = job.nodes[node].system.xids;
-           if (xids.empty()) return std::nullopt;
-           return warning_of("gpu-health", "the kernel logged hardware errors of GPUs in the last day: " + join(xids),
-                             "look them up in NVIDIA's list of XIDs; drain the node, or leave it out (--exclude)");
+           if (xids.empty()) return;
+           report(warning_of("gpu-health", "the kernel logged hardware errors of GPUs in the last day: " + join(xids),
+                             "look them up in NVIDIA's list of XIDs; drain the node, or leave it out (--exclude)"));
          }));
   return findings;
 }

@@ -57,47 +57,41 @@ std::size_t usual_count(const JobFacts& job, bool fabric, const std::function<bo
 
 /// Compares nodes with GPUs, or nodes without. A port that few nodes use may be a spare port. A node with the usual
 /// number of active ports may name them differently.
-void compare_states(const JobFacts& job, const std::string& name, bool with_gpus, Findings& findings) {
+Findings compare_states(const JobFacts& job, const std::string& name, bool with_gpus) {
   const auto is_asked = [&](const NodeFacts& node) {
     return has_gpus(node) == with_gpus && !node.system.ports.empty();
   };
   const std::size_t usual = usual_count(job, is_fabric_port(name), is_asked);
   const auto is_up = [&](const NodeFacts& node) { return is_asked(node) && is_active(find_port(node, name)); };
   // Less than half of the nodes use the port: the nodes without it are well.
-  if (2 * std::ranges::count_if(job.nodes, is_up) < std::ranges::count_if(job.nodes, is_asked)) return;
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+  if (2 * std::ranges::count_if(job.nodes, is_up) < std::ranges::count_if(job.nodes, is_asked)) return {};
+  return on_each_node(job, [&](std::size_t node, auto report) {
     const PortFacts* port = find_port(job.nodes[node], name);
-    if (!is_asked(job.nodes[node]) || is_active(port)) continue;
-    if (count_active(job.nodes[node], is_fabric_port(name)) >= usual) continue;
+    if (!is_asked(job.nodes[node]) || is_active(port)) return;
+    if (count_active(job.nodes[node], is_fabric_port(name)) >= usual) return;
     const std::string state = port == nullptr ? "absent" : port->state.value_or("in no known state");
     const auto found = is_fabric_port(name) ? error_of : warning_of;
-    add(findings,
-        found("fabric", "the network port " + name + " is " + state + ", but " + kActivePort + " on other nodes",
-              "look at card, cable and switch (ibstat, ip link), or leave the node out (--exclude)", "isolate")
-            .on(job.host(node)));
-  }
+    report(found("fabric", "the network port " + name + " is " + state + ", but " + kActivePort + " on other nodes",
+                 "look at card, cable and switch (ibstat, ip link), or leave the node out (--exclude)", "isolate"));
+  });
 }
 
-void count_failures(const JobFacts& job, Findings& findings) {
+Findings count_failures(const JobFacts& job) {
   constexpr double kHour = 3600;
   constexpr double kDay = 24 * kHour;
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+  return on_each_node(job, [&](std::size_t node, auto report) {
     // Over less than a day a few losses, as from booting a node, would look like many.
     const double uptime = std::max(job.nodes[node].system.uptime_s.value_or(0), kDay);
     for (const auto& port : job.nodes[node].system.ports) {
       const auto warn = [&](const std::string& what) {
-        add(findings,
-            warning_of("fabric",
-                       "the network port " + port.name + " " + what +
-                           " since the node came up (days: " + std::to_string(std::lround(uptime / kDay)) + ")",
-                       "clean or replace its cable and connectors, or leave the node out (--exclude)", "watch")
-                .on(job.host(node)));
+        report(warning_of("fabric",
+                          "the network port " + port.name + " " + what +
+                              " since the node came up (days: " + std::to_string(std::lround(uptime / kDay)) + ")",
+                          "clean or replace its cable and connectors, or leave the node out (--exclude)", "watch"));
       };
       if (port.is_full) {
-        add(findings,
-            warning_of("fabric", "a counter of lost links or errors of the network port " + port.name + " is full",
-                       "reset it (perfquery -R), look at the cable, and let --doctor see what comes back", "watch")
-                .on(job.host(node)));
+        report(warning_of("fabric", "a counter of lost links or errors of the network port " + port.name + " is full",
+                          "reset it (perfquery -R), look at the cable, and let --doctor see what comes back", "watch"));
         continue;
       }
       const auto downs = static_cast<double>(port.downs.value_or(0));
@@ -105,7 +99,7 @@ void count_failures(const JobFacts& job, Findings& findings) {
       if (downs / uptime * kDay > kDownsPerDay) warn("lost its link " + std::to_string(*port.downs) + " times");
       if (errors / uptime * kHour > kErrorsPerHour) warn("counted " + std::to_string(*port.errors) + " errors");
     }
-  }
+  });
 }
 
 }  // namespace
@@ -115,10 +109,9 @@ Findings check_address(const JobFacts& job) {
   const auto has_no_address = [](const NodeFacts& node) { return node.network && node.network->resolved.empty(); };
   // As in clouds: the nodes have found each other by addresses, and programs get addresses, too.
   if (std::ranges::all_of(job.nodes, has_no_address)) return {};
-  Findings findings;
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    if (!job.nodes[node].network) continue;
-    if (!has_card(job.nodes[node]) && job.runs("network")) continue;  // without a card there is no address for the name
+  return on_each_node(job, [&](std::size_t node, auto report) {
+    if (!job.nodes[node].network) return;
+    if (!has_card(job.nodes[node]) && job.runs("network")) return;  // without a card there is no address for the name
     const auto& resolved = job.nodes[node].network->resolved;
     const auto& own = job.nodes[node].network->addresses;
     const std::string host = job.nodes[node].host.value_or(job.host(node));
@@ -126,14 +119,11 @@ Findings check_address(const JobFacts& job) {
         std::ranges::any_of(resolved, [](const auto& a) { return a.starts_with("127.") || a == "::1"; });
     const bool is_own = std::ranges::any_of(resolved, [&](const auto& a) { return has(own, a); });
     // A name of loopback works on its own node, but sends all further nodes to themselves.
-    if (!loopback && is_own) continue;
+    if (!loopback && is_own) return;
     const std::string what = resolved.empty() ? "does not resolve" : "resolves to " + resolved.front();
-    add(findings,
-        error_of("address", "the host's own name " + host + " " + what + ", not to an address of its network card",
-                 "correct /etc/hosts or DNS there: the name must lead to an address that the other nodes reach")
-            .on(job.host(node)));
-  }
-  return findings;
+    report(error_of("address", "the host's own name " + host + " " + what + ", not to an address of its network card",
+                    "correct /etc/hosts or DNS there: the name must lead to an address that the other nodes reach"));
+  });
 }
 
 Findings check_subnet(const JobFacts& job) {
@@ -180,18 +170,18 @@ Findings check_connections(const JobFacts& job) {
 Findings check_fabric(const JobFacts& job) {
   Findings findings;
   for (const auto& name : all_ports(job)) {
-    for (const bool with_gpus : {true, false}) compare_states(job, name, with_gpus, findings);
+    for (const bool with_gpus : {true, false}) append(findings, compare_states(job, name, with_gpus));
     const auto rate = [&](const NodeFacts& node) {
       const PortFacts* port = find_port(node, name);
       return is_active(port) ? port->rate : std::nullopt;
     };
-    append(findings, differences_within_kinds(
-                         job,
-                         warning_of("fabric", "the rate of the network port " + name,
-                                    "look at its cable and its port of the switch: the slowest link sets the pace"),
-                         rate));
+    append(findings,
+           differences(job,
+                       warning_of("fabric", "the rate of the network port " + name,
+                                  "look at its cable and its port of the switch: the slowest link sets the pace"),
+                       rate, NoValue::kSkip, Among::kEachKind));
   }
-  count_failures(job, findings);
+  append(findings, count_failures(job));
   return findings;
 }
 

@@ -121,50 +121,50 @@ Findings check_room(const JobFacts& job) {
 }
 
 Findings check_cpu_map(const JobFacts& job, std::size_t entries) {
-  return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
+  return on_each_node(job, [&](std::size_t node, auto report) {
     const std::size_t ranks = job.layout.ranks_of(static_cast<int>(node)).size();
-    if (entries == 0 || ranks <= entries) return std::nullopt;
-    return error_of(
-        "affinity",
-        "--cpu-map has " + std::to_string(entries) + " lists of CPUs for " + std::to_string(ranks) + " ranks",
-        "give a list for each rank of a node, with colons between them");
+    if (entries == 0 || ranks <= entries) return;
+    report(
+        error_of("affinity",
+                 "--cpu-map has " + std::to_string(entries) + " lists of CPUs for " + std::to_string(ranks) + " ranks",
+                 "give a list for each rank of a node, with colons between them"));
   });
 }
 
 Findings check_cpu_time(const JobFacts& job) {
-  return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
+  return on_each_node(job, [&](std::size_t node, auto report) {
     const auto quota = job.nodes[node].system.cpu.quota;
     int threads = 0;
     for (const int rank : job.layout.ranks_of(static_cast<int>(node))) threads += job.rank(rank).threads.value_or(0);
-    if (!quota || threads <= std::ceil(*quota)) return std::nullopt;
+    if (!quota || threads <= std::ceil(*quota)) return;
     char allowed[32];
     std::snprintf(allowed, sizeof allowed, "%.3g", *quota);
-    return warning_of("affinity",
+    report(warning_of("affinity",
                       std::string("a control group allows the time of ") + allowed + " CPUs, but ranks are to run " +
                           std::to_string(threads) + " threads there",
-                      "raise the container's limit (docker --cpus, limits.cpu), or lower OMP_NUM_THREADS");
+                      "raise the container's limit (docker --cpus, limits.cpu), or lower OMP_NUM_THREADS"));
   });
 }
 
 Findings check_gpu_affinity(const JobFacts& job) {
-  return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
+  return on_each_node(job, [&](std::size_t node, auto report) {
     const auto ranks = job.layout.ranks_of(static_cast<int>(node));
     const auto bindings = node < job.bindings.size() ? std::span(job.bindings[node]) : std::span<const Binding>();
     for (std::size_t i = 0; i < std::min(ranks.size(), bindings.size()); ++i) {
       if (!is_far_from_its_gpu(job.rank(ranks[i]), job.nodes[node].machine, bindings[i])) continue;
-      return warning_of("affinity", "ranks run on CPUs far from their GPUs (another NUMA node)",
-                        "srun --gpu-bind=closest or --cpu-bind=none, mpiexec --bind-to none: mnlaunch then binds them");
+      return report(
+          warning_of("affinity", "ranks run on CPUs far from their GPUs (another NUMA node)",
+                     "srun --gpu-bind=closest or --cpu-bind=none, mpiexec --bind-to none: mnlaunch then binds them"));
     }
-    return std::nullopt;
   });
 }
 
 Findings check_affinity(const JobFacts& job) {
-  return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
+  return on_each_node(job, [&](std::size_t node, auto report) {
     const auto ranks = job.layout.ranks_of(static_cast<int>(node));
-    if (std::ranges::none_of(ranks, [&](int rank) { return is_crowded(job, rank); })) return std::nullopt;
-    return error_of("affinity", "several ranks are bound to one and the same CPU",
-                    "ask for cores: srun -c N --cpu-bind=cores (or SRUN_CPUS_PER_TASK), mpiexec --bind-to none");
+    if (std::ranges::none_of(ranks, [&](int rank) { return is_crowded(job, rank); })) return;
+    report(error_of("affinity", "several ranks are bound to one and the same CPU",
+                    "ask for cores: srun -c N --cpu-bind=cores (or SRUN_CPUS_PER_TASK), mpiexec --bind-to none"));
   });
 }
 

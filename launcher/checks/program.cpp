@@ -85,10 +85,9 @@ Findings compare_file(const JobFacts& job, std::size_t i, const std::string& pat
 }  // namespace
 
 Findings check_program(const JobFacts& job) {
-  Findings findings = on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
+  Findings findings = on_each_node(job, [&](std::size_t node, auto report) {
     const std::string& what = job.nodes[node].program.error;
-    if (what.empty()) return std::nullopt;
-    return error_of("program", what, "copy it there (sbcast) or use a shared folder");
+    if (!what.empty()) report(error_of("program", what, "copy it there (sbcast) or use a shared folder"));
   });
   if (!findings.empty()) return findings;
   const std::string remedy = "build once into a shared folder, or copy the same build to all nodes (sbcast)";
@@ -110,15 +109,12 @@ Findings check_program(const JobFacts& job) {
 }
 
 Findings check_unresolved(const JobFacts& job) {
-  Findings findings;
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+  return on_each_node(job, [&](std::size_t node, auto report) {
     for (const auto& name : job.nodes[node].program.missing) {
-      add(findings, error_of("unresolved", "the program needs " + name + ", which is not found",
-                             "export LD_LIBRARY_PATH to all nodes: srun --export=ALL, mpiexec -x LD_LIBRARY_PATH")
-                        .on(job.host(node)));
+      report(error_of("unresolved", "the program needs " + name + ", which is not found",
+                      "export LD_LIBRARY_PATH to all nodes: srun --export=ALL, mpiexec -x LD_LIBRARY_PATH"));
     }
-  }
-  return findings;
+  });
 }
 
 Findings check_libraries(const JobFacts& job) {
@@ -170,9 +166,9 @@ Findings check_mpi(const JobFacts& job) {
   const std::string remedy = job.launcher == Launcher::kSlurm
                                  ? "add --mpi=pmix (srun --mpi=list shows what there is)"
                                  : "use the mpiexec that belongs to the program's MPI, or srun --mpi=pmix";
-  return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
+  return on_each_node(job, [&](std::size_t node, auto report) {
     const std::string what = mismatch(job.nodes[node]);
-    return what.empty() ? std::nullopt : std::optional(error_of("mpi", "the program " + what, remedy));
+    if (!what.empty()) report(error_of("mpi", "the program " + what, remedy));
   });
 }
 

@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
+#include <cstdio>
 #include <map>
-#include <sstream>
 
 #include "checks/checks.hpp"
 #include "checks/comparison.hpp"
@@ -31,9 +30,9 @@ bool lacks_locked_memory(const NodeFacts& node) {
 /// The mask as umask(1) shows it.
 std::optional<std::string> octal(std::optional<std::int64_t> mask) {
   if (!mask) return std::nullopt;
-  std::ostringstream text;
-  text << std::oct << std::setw(3) << std::setfill('0') << *mask;
-  return text.str();
+  char text[24];
+  std::snprintf(text, sizeof text, "%03lo", static_cast<unsigned long>(*mask));
+  return text;
 }
 
 }  // namespace
@@ -46,17 +45,17 @@ Findings check_memlock(const JobFacts& job) {
 }
 
 Findings check_shm(const JobFacts& job) {
-  return on_each_node(job, [&](std::size_t node) -> std::optional<Finding> {
+  return on_each_node(job, [&](std::size_t node, auto report) {
     const auto& free = job.nodes[node].system.shm.free_mib;
     const auto ranks = job.layout.ranks_of(static_cast<int>(node)).size();
     const auto with_gpu = std::min(ranks, job.nodes[node].machine.gpus.size());
     const std::uint64_t needed = kShmOfMpiRankMib * ranks + kShmOfNcclRankMib * with_gpu;
-    if (!free || *free >= needed) return std::nullopt;
+    if (!free || *free >= needed) return;
     const auto found = *free * ranks < needed ? error_of : warning_of;  // too little even for a single rank
-    return found("shm",
+    report(found("shm",
                  "/dev/shm has " + std::to_string(*free) + " MiB free for " + std::to_string(ranks) +
                      " ranks, which take up to " + std::to_string(needed) + " MiB",
-                 "remove stale files there (rm /dev/shm/nccl-*), or enlarge it (docker --shm-size=1g)", "");
+                 "remove stale files there (rm /dev/shm/nccl-*), or enlarge it (docker --shm-size=1g)", ""));
   });
 }
 
@@ -101,48 +100,44 @@ Findings check_cpu(const JobFacts& job) {
       {"the kernel", &CpuFacts::kernel},
       {"the C library", &CpuFacts::libc},
   };
-  Findings findings = differences_within_kinds(job, warning_of("cpu", "the number of CPUs", kRemedy),
-                                               [](const NodeFacts& node) { return node.system.cpu.count; });
+  Findings findings;
+  const auto compare = [&](const char* what, const char* remedy, auto fact, NoValue no_value) {
+    append(findings, differences(job, warning_of("cpu", what, remedy), fact, no_value, Among::kEachKind));
+  };
+  compare(
+      "the number of CPUs", kRemedy, [](const NodeFacts& node) { return node.system.cpu.count; }, NoValue::kSkip);
   for (const auto& [what, text] : kTexts) {
-    // A missing value counts as a difference, too.
-    append(findings, differences_within_kinds(
-                         job, warning_of("cpu", what, kRemedy),
-                         [fact = text](const NodeFacts& node) { return node.system.cpu.*fact; }, NoValue::kReport));
+    compare(
+        what, kRemedy, [fact = text](const NodeFacts& node) { return node.system.cpu.*fact; }, NoValue::kReport);
   }
-  append(findings,
-         differences_within_kinds(
-             job, warning_of("cpu", "the number of NUMA nodes", "set the same NUMA mode in the firmware of all nodes"),
-             [](const NodeFacts& node) { return node.machine.numa_nodes; }));
+  compare(
+      "the number of NUMA nodes", "set the same NUMA mode in the firmware of all nodes",
+      [](const NodeFacts& node) { return node.machine.numa_nodes; }, NoValue::kSkip);
   return findings;
 }
 
 Findings check_clock(const JobFacts& job) {
   constexpr double kSeconds = 1;
   constexpr double kFatalSeconds = 30;
-  std::vector<std::size_t> nodes;  // nodes with a time
-  std::vector<double> sorted;
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    if (!job.nodes[node].time) continue;
-    nodes.push_back(node);
-    sorted.push_back(*job.nodes[node].time);
+  std::vector<double> times;
+  for (const auto& node : job.nodes) {
+    if (node.time) times.push_back(*node.time);
   }
-  if (nodes.size() < 2) return {};
+  if (times.size() < 2) return {};
   // Compared with the median: a single wrong clock is the odd one, even rank 0's. Of two clocks, the first counts as
   // right.
-  std::ranges::sort(sorted);
-  const double usual = nodes.size() == 2 ? *job.nodes[nodes[0]].time : sorted[sorted.size() / 2];
-  Findings findings;
-  for (const std::size_t node : nodes) {
-    const double offset = *job.nodes[node].time - usual;
-    if (std::abs(offset) <= kSeconds) continue;
+  const double first = times.front();
+  std::ranges::sort(times);
+  const double usual = times.size() == 2 ? first : times[times.size() / 2];
+  return on_each_node(job, [&](std::size_t node, auto report) {
+    const double offset = job.nodes[node].time.value_or(usual) - usual;
+    if (std::abs(offset) <= kSeconds) return;
     const auto found = std::abs(offset) > kFatalSeconds ? error_of : warning_of;
-    add(findings, found("clock",
-                        "the clock is " + std::to_string(std::lround(std::abs(offset))) + " s " +
-                            (offset > 0 ? "ahead of" : "behind") + " the others",
-                        "start chronyd or ntpd there; make sees files from the future until then", "")
-                      .on(job.host(node)));
-  }
-  return findings;
+    report(found("clock",
+                 "the clock is " + std::to_string(std::lround(std::abs(offset))) + " s " +
+                     (offset > 0 ? "ahead of" : "behind") + " the others",
+                 "start chronyd or ntpd there; make sees files from the future until then", ""));
+  });
 }
 
 Findings check_machines(const JobFacts& job) {
