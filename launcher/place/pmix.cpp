@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <iostream>
 #include <mutex>
 #include <set>
 #include <span>
@@ -14,6 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <mn/core/environment.hpp>
+#include <mn/core/exit_codes.hpp>
 #include <mn/core/ranks.hpp>
 
 namespace mn::launcher {
@@ -106,13 +109,34 @@ void keep_connections_of(const std::function<void()>& connect) {
   }
 }
 
+constexpr std::chrono::seconds kMargin{2};  ///< a fence times out by itself, and then finds the missing ranks
+
+/// Watches a call from construction to destruction: libpmix waits forever for a server that hangs.
+class WatchedCall {
+ public:
+  explicit WatchedCall(Watchdog& watchdog) : watchdog_(watchdog) { watchdog.begin(""); }
+  ~WatchedCall() { watchdog_.end(); }
+  WatchedCall(const WatchedCall&) = delete;
+  WatchedCall& operator=(const WatchedCall&) = delete;
+
+ private:
+  Watchdog& watchdog_;
+};
+
+[[noreturn]] void end_process(std::chrono::milliseconds patience) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience).count();
+  std::cerr << "mnlaunch: error [pmix] " + host_name() + ": the PMIx server of this node has not answered for " +
+                   std::to_string(seconds) + " s; look for a hung mpiexec, prted or slurmstepd there\n";
+  _exit(kExitCheckFailed);
+}
+
 }  // namespace
 
 PmixSession::PmixSession(const std::vector<std::filesystem::path>& libraries, std::chrono::milliseconds patience)
     : patience_(patience),
       library_(std::make_unique<PmixLibrary>(libraries)),
-      watchdog_(std::make_unique<PmixWatchdog>(patience)) {
-  const PmixWatchdog::Call call(*watchdog_);
+      watchdog_(patience + kMargin, [patience](const std::string&) { end_process(patience); }) {
+  const WatchedCall call(watchdog_);
   keep_connections_of(
       [&] { library_->check(library_->init(&library_->me, nullptr, 0), "connecting to the PMIx server of this job"); });
   job_ = read_job();
@@ -122,7 +146,7 @@ PmixSession::PmixSession(const std::vector<std::filesystem::path>& libraries, st
 PmixSession::~PmixSession() {
   // After a time-out the server still waits for this client's fence, and finalize would wait with the server.
   if (abandoned_) return;
-  const PmixWatchdog::Call call(*watchdog_);
+  const WatchedCall call(watchdog_);
   library_->finalize(nullptr, 0);
 }
 
@@ -168,7 +192,7 @@ void PmixSession::put(const std::string& key, const std::string& text) {
 }
 
 void PmixSession::fence() {
-  const PmixWatchdog::Call call(*watchdog_);
+  const WatchedCall call(watchdog_);
   ++fences_;
   put(fence_key(fences_), "1");
   library_->check(library_->commit(), "committing to the PMIx server");
@@ -218,7 +242,7 @@ std::vector<int> PmixSession::ranks_that_never_came() const {
 }
 
 std::optional<std::string> PmixSession::get(int rank, const std::string& key) {
-  const PmixWatchdog::Call call(*watchdog_);
+  const WatchedCall call(watchdog_);
   // Not kImmediate: PMIx 5 would then look on this node only, although the fence has brought the values of other nodes.
   const auto value = library_->read(static_cast<std::uint32_t>(rank), (prefix_ + key).c_str(), nullptr, 0);
   if (!value || value->type != pmix::kByteObject) return std::nullopt;

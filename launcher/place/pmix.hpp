@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include <mn/core/watchdog.hpp>
+
 #include "place/placement.hpp"
 #include "place/pmix_library.hpp"
 
@@ -41,7 +43,7 @@ class PmixSession : public Board {
 
   std::chrono::milliseconds patience_;
   std::unique_ptr<PmixLibrary> library_;
-  std::unique_ptr<PmixWatchdog> watchdog_;
+  Watchdog watchdog_;
   ServerJob job_;
   /// Begins all keys of this process: values of an earlier process of this rank stay in the servers' and clients'
   /// stores.

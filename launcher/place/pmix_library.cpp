@@ -1,15 +1,8 @@
 #include "place/pmix_library.hpp"
 
-#include <algorithm>
-#include <cstring>
-#include <iostream>
 #include <string_view>
 
 #include <dlfcn.h>
-#include <unistd.h>
-
-#include <mn/core/environment.hpp>
-#include <mn/core/exit_codes.hpp>
 
 namespace mn::launcher {
 namespace {
@@ -22,12 +15,6 @@ void* load_first(const std::vector<std::filesystem::path>& libraries) {
     reasons += std::string(reasons.empty() ? "" : "; ") + dlerror();
   }
   throw PmixError("no libpmix could be loaded (" + reasons + "): put the one of your MPI on LD_LIBRARY_PATH");
-}
-
-void copy_name(char* target, std::size_t capacity, std::string_view text) {
-  const std::size_t length = std::min(text.size(), capacity - 1);
-  std::memcpy(target, text.data(), length);
-  target[length] = '\0';
 }
 
 }  // namespace
@@ -51,7 +38,7 @@ std::vector<std::filesystem::path> pmix_libraries(const Variables& variables,
 
 pmix::Info pmix_flag(const char* key) {
   pmix::Info info{};
-  copy_name(info.key, sizeof info.key, key);
+  std::string_view(key).copy(info.key, sizeof info.key - 1);
   info.value.type = pmix::kBool;
   info.value.data.flag = true;
   return info;
@@ -79,17 +66,6 @@ OwnedValue PmixLibrary::read(std::uint32_t rank, const char* key, const pmix::In
   const pmix::Proc from = proc(rank);
   pmix::Value* value = nullptr;
   return OwnedValue(get(&from, key, info, count, &value) == pmix::kSuccess ? value : nullptr);
-}
-
-void PmixWatchdog::watch() const {
-  constexpr std::chrono::milliseconds kInterval{2};
-  for (; !end_; std::this_thread::sleep_for(kInterval)) {
-    if (Clock::now() < deadline_.load()) continue;
-    const auto waited = std::chrono::duration_cast<std::chrono::seconds>(patience_).count();
-    std::cerr << "mnlaunch: error [pmix] " + host_name() + ": the PMIx server of this node has not answered for " +
-                     std::to_string(waited) + " s; look for a hung mpiexec, prted or slurmstepd there\n";
-    _exit(kExitCheckFailed);
-  }
 }
 
 }  // namespace mn::launcher

@@ -1,15 +1,12 @@
-/// libpmix, loaded at run time so that mnlaunch builds without its headers, and a watchdog for calls to it.
+/// libpmix, loaded at run time so that mnlaunch builds without its headers.
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <mn/core/error.hpp>
@@ -128,42 +125,6 @@ struct PmixLibrary {
     }
   };
   [[nodiscard]] Symbol symbol(const char* name) const;
-};
-
-/// Ends the process if a call to libpmix takes too long: libpmix waits forever for a server that hangs.
-class PmixWatchdog {
- public:
-  explicit PmixWatchdog(std::chrono::milliseconds patience) : patience_(patience), thread_([this] { watch(); }) {}
-  ~PmixWatchdog() {
-    end_ = true;
-    thread_.join();
-  }
-  PmixWatchdog(const PmixWatchdog&) = delete;
-  PmixWatchdog& operator=(const PmixWatchdog&) = delete;
-
-  /// The watchdog watches a call from construction to destruction.
-  class Call {
-   public:
-    explicit Call(PmixWatchdog& dog) : dog_(dog) { dog.deadline_ = Clock::now() + dog.patience_ + kMargin; }
-    ~Call() { dog_.deadline_ = Clock::time_point::max(); }
-    Call(const Call&) = delete;
-    Call& operator=(const Call&) = delete;
-
-   private:
-    static constexpr std::chrono::seconds kMargin{2};  // a fence times out by itself, and then finds the missing ranks
-    PmixWatchdog& dog_;
-  };
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  /// Writes one line and exits with kExitCheckFailed after the deadline.
-  void watch() const;
-
-  std::chrono::milliseconds patience_;
-  std::atomic<Clock::time_point> deadline_ = Clock::time_point::max();
-  std::atomic<bool> end_ = false;
-  std::thread thread_;  // last: uses all other members
 };
 
 }  // namespace mn::launcher

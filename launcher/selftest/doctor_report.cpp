@@ -1,6 +1,8 @@
 #include "selftest/doctor_report.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <iostream>
 #include <utility>
 
@@ -67,16 +69,6 @@ json Report::document() const {
   return document_;
 }
 
-std::optional<int> Report::status() const {
-  const std::lock_guard lock(mutex_);
-  return status_;
-}
-
-void Report::set_status(int status) {
-  const std::lock_guard lock(mutex_);
-  status_ = status;
-}
-
 bool Report::print() {
   json report = document();
   const bool healthy = !has_errors(report);
@@ -94,39 +86,6 @@ bool Report::print() {
   const bool saved = options_.save.empty() || succeeds([&] { write_file(options_.save, json_text(report, 2) + "\n"); });
   if (!options_.history.empty()) written = succeeds([&] { append_history(options_.history, records); }) && written;
   return healthy && saved && written;
-}
-
-PartTimer::PartTimer(std::chrono::milliseconds patience, std::function<void(const std::string&)> on_late)
-    : patience_(patience), on_late_(std::move(on_late)), end_(Clock::now() + patience), thread_([this] { watch(); }) {}
-
-PartTimer::~PartTimer() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  thread_.join();
-}
-
-void PartTimer::begin(const std::string& part) {
-  const std::lock_guard lock(mutex_);
-  part_ = part;
-  end_ = Clock::now() + patience_;
-}
-
-void PartTimer::watch() {
-  constexpr std::chrono::milliseconds kInterval{20};
-  while (true) {
-    std::this_thread::sleep_for(kInterval);
-    std::string late;
-    {
-      const std::lock_guard lock(mutex_);
-      if (stop_) return;
-      if (Clock::now() < end_) continue;
-      late = part_;
-    }
-    on_late_(late);
-    return;
-  }
 }
 
 }  // namespace mn::selftest

@@ -72,7 +72,7 @@ std::string test_allreduce(Communicator& comm) {
 
 class SelfTest {
  public:
-  SelfTest(Communicator& comm, Report& report, PartTimer& timer, std::chrono::milliseconds patience)
+  SelfTest(Communicator& comm, Report& report, Watchdog& timer, std::chrono::milliseconds patience)
       : comm_(comm), report_(report), timer_(timer), patience_(patience) {
     json kind = json::object();
     const json document = report.document();
@@ -199,7 +199,7 @@ class SelfTest {
 
   Communicator& comm_;
   Report& report_;
-  PartTimer& timer_;
+  Watchdog& timer_;
   std::chrono::milliseconds patience_;
   const std::filesystem::path hardware_ = launcher::hardware_root(environment("MN_HARDWARE_ROOT"));
   const std::vector<launcher::PortFacts> ports_before_ = launcher::read_ports(hardware_);
@@ -211,7 +211,7 @@ constexpr std::size_t kTerms = 64;
 
 }  // namespace
 
-void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, PartTimer& timer,
+void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, Watchdog& timer,
               std::chrono::milliseconds patience) {
   SelfTest(comm, report, timer, patience).run(gpu_problem);
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/core/watchdog.hpp>
 
 #include "selftest/doctor_report.hpp"
 
@@ -13,7 +14,7 @@ namespace mn::selftest {
 
 /// Collective: runs all tests and fills rank 0's report. `gpu_problem`: why this rank cannot use its GPU; empty if it
 /// can, or has none.
-void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, PartTimer& timer,
+void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, Watchdog& timer,
               std::chrono::milliseconds patience);
 
 /// The addend of `rank` for element i of a test sum, and the sum over `size` ranks: below 2^24, exact in floats, for up

@@ -95,7 +95,7 @@ Link link_of(const json& document) {
 
 class Links {
  public:
-  Links(Communicator& comm, std::chrono::milliseconds patience, PartTimer& timer)
+  Links(Communicator& comm, std::chrono::milliseconds patience, Watchdog& timer)
       : comm_(comm), patience_(patience), timer_(timer) {
     for (int node = 0; node < comm.inter_size(); ++node) leaders_.push_back(comm.topology().ranks_of(node).front());
   }
@@ -165,7 +165,7 @@ class Links {
 
   Communicator& comm_;
   std::chrono::milliseconds patience_;
-  PartTimer& timer_;
+  Watchdog& timer_;
   int tries_ = 0;
   std::vector<int> leaders_;  ///< first rank of each node
   std::vector<Link> mine_;
@@ -175,7 +175,7 @@ class Links {
 }  // namespace
 
 std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chrono::milliseconds patience,
-                                PartTimer& timer) {
+                                Watchdog& timer) {
   Links links(comm, patience, timer);
   links.measure_rounds();
   // A busy machine makes a pair slow by chance, and more than once. Further tries cover large jobs' nodes.

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/core/watchdog.hpp>
 
-#include "selftest/doctor_report.hpp"
 #include "selftest/pairs.hpp"
 
 namespace mn::selftest {
@@ -17,6 +17,6 @@ namespace mn::selftest {
 ///
 /// Cost: ceil(log2 n) rounds of 0.1 to 1 s.
 [[nodiscard]] std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chrono::milliseconds patience,
-                                              PartTimer& timer);
+                                              Watchdog& timer);
 
 }  // namespace mn::selftest

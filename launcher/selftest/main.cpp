@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -47,7 +46,7 @@ json placement_of(const Communicator& comm) {
   return rows;
 }
 
-int run(Report& report, PartTimer& timer, const SelfTestOptions& options, std::chrono::milliseconds patience) {
+int run(Report& report, Watchdog& timer, const SelfTestOptions& options, std::chrono::milliseconds patience) {
   const OwnDevice own = device_of_this_rank();
   const auto comm = create_communicator("flat", MPI_COMM_WORLD, {.device = own.device});
   const bool speaks = comm->rank() == 0;
@@ -63,14 +62,14 @@ int run(Report& report, PartTimer& timer, const SelfTestOptions& options, std::c
     healthy = report.print();
   }
   const int status = std::stoi(comm->bcast_obj(std::string(healthy ? "0" : "1")));
-  report.set_status(status);  // a silent link may block MPI_Finalize
+  report.status = status;  // a silent link may block MPI_Finalize
   timer.begin("MPI_Finalize");
   return status;
 }
 
 /// Runs on the timer's thread. Rank 0 prints the results so far; its end ends the waiting ranks.
 void give_up(Report& report, int rank, const std::string& part) {
-  if (const auto status = report.status()) std::_Exit(*status);
+  if (report.status != Report::kNotOut) std::_Exit(report.status);
   if (rank == 0) {
     report.set("deadline", "FAILED: " + part + " did not end in time; a node or link hangs (MN_DOCTOR_TIMEOUT)");
     report.print();
@@ -92,28 +91,15 @@ SelfTestOptions parse(const std::vector<std::string>& words) {
   return options;
 }
 
-/// Facts known before MPI is up.
-struct SelfTestSetup {
-  SelfTestOptions options;
-  std::chrono::milliseconds patience{};
-  int rank = 0;
-  json checks;  ///< on rank 0: mnlaunch's report
-};
-
-SelfTestSetup prepare(int argc, char** argv) {
+int start(int argc, char** argv) {
+  const SelfTestOptions options = parse({argv + 1, argv + argc});
   const std::chrono::seconds patience(environment_int("MN_DOCTOR_TIMEOUT").value_or(60));
-  SelfTestSetup ready{parse({argv + 1, argv + argc}), patience, 0, json::object()};
-  ready.rank = rank_of_environment(environment).value_or(0);
-  if (ready.rank == 0) ready.checks = report_of_mnlaunch();
-  return ready;
-}
-
-int start(int argc, char** argv, const SelfTestSetup& ready) {
-  Report report(ready.options);
-  report.take(ready.checks);
-  PartTimer timer(ready.patience, [&](const std::string& part) { give_up(report, ready.rank, part); });
+  const int rank = rank_of_environment(environment).value_or(0);
+  Report report(options);
+  if (rank == 0) report.take(report_of_mnlaunch());
+  Watchdog timer(patience, [&](const std::string& part) { give_up(report, rank, part); });
   timer.begin("MPI_Init");
-  return run_job(argc, argv, [&](Job&) { return run(report, timer, ready.options, ready.patience); });
+  return run_job(argc, argv, [&](Job&) { return run(report, timer, options, patience); });
 }
 
 }  // namespace
@@ -121,12 +107,10 @@ int start(int argc, char** argv, const SelfTestSetup& ready) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--cuda-probe") return mn::selftest::run_cuda_probe(argc, argv);
-  std::optional<mn::selftest::SelfTestSetup> ready;
   try {
-    ready = mn::selftest::prepare(argc, argv);
+    return mn::selftest::start(argc, argv);  // run_job reports exceptions of the tests
   } catch (const mn::Error& error) {
     std::cerr << "mnlaunch --doctor: " + std::string(error.what()) + "\n";
     return error.exit_code();
   }
-  return mn::selftest::start(argc, argv, *ready);  // from here on, run_job reports exceptions
 }

@@ -128,10 +128,7 @@ std::vector<std::string> failed_hosts(const std::vector<std::string>& results, c
 }
 
 std::string verdict_of(const std::vector<std::string>& sentences) {
-  if (sentences.empty()) return "passed";
-  std::string text = std::string(kFailed) + ": ";
-  for (std::size_t i = 0; i < sentences.size(); ++i) text += (i == 0 ? "" : "; ") + sentences[i];
-  return text;
+  return sentences.empty() ? "passed" : std::string(kFailed) + ": " + join(sentences, "; ");
 }
 
 std::vector<std::string> changes_since(const json& earlier, const json& report) {

@@ -7,8 +7,8 @@
 #include <mn/core/json.hpp>
 #include <mn/core/nccl_versions.hpp>
 
-#include "selftest/job_tests.hpp"
 #include "selftest/doctor_report.hpp"
+#include "selftest/job_tests.hpp"
 #include "selftest/results.hpp"
 #include "selftest/thresholds.hpp"
 
@@ -177,11 +177,11 @@ TEST(ThresholdsTest, KindsAreFoundInTheNamesOfGpus) {
   EXPECT_EQ(figures_of(""), nullptr);
 }
 
-TEST(PartTimerTest, ThePartThatHangsIsNamedOnce) {
+TEST(WatchdogTest, ThePartThatHangsIsNamedOnce) {
   std::atomic<int> calls = 0;
   std::string late;
   {
-    PartTimer timer(std::chrono::milliseconds(200), [&](const std::string& part) {
+    Watchdog timer(std::chrono::milliseconds(200), [&](const std::string& part) {
       late = part;
       ++calls;
     });
