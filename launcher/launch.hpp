@@ -1,6 +1,6 @@
 /// mnlaunch after its options: one start. launch() goes through it from top to bottom:
 ///
-///   place     connect.hpp         finds the rank, its job, and the way to the other ranks
+///   place     place/              finds the rank, its job, and the way to the other ranks
 ///   round 1   rounds/arrive.hpp   lists the ranks; the numbers of the nodes come down
 ///   round 2   rounds/compare.hpp  facts go up, the root runs the checks; the verdict and each rank's binding come down
 ///   round 3   rounds/agree.hpp    each rank binds itself and opens its output; go, or the first failure, comes down

@@ -19,9 +19,9 @@
 #include "cli/options.hpp"
 #include "exchange/group.hpp"
 #include "launch.hpp"
+#include "place/launchers.hpp"
 #include "place/processes.hpp"
 #include "place/variables.hpp"
-#include "place/launchers.hpp"
 #include "rounds/verdict.hpp"
 #include "supervise/supervise.hpp"
 

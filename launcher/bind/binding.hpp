@@ -62,11 +62,11 @@ struct Binding {
 [[nodiscard]] std::vector<Binding> bind_ranks(const Machine& machine, const std::vector<RankResources>& ranks,
                                               const BindingOptions& options);
 
-/// A process's view of the GPUs, so that torch.cuda.set_device(LOCAL_RANK) selects the rank's own GPU. If the ranks of a
-/// node see the same GPUs, each rank sees its own GPU at the index LOCAL_RANK. A rank that sees no GPU of another rank is
-/// alone: its own GPU comes first and LOCAL_RANK is 0, as with one rank on the node. Also alone are ranks with
-/// --gpu-visibility one, ranks of a node on which ranks share GPUs (they have no index each), and ranks with an instance
-/// of a GPU (CUDA shows a process one instance at most).
+/// A process's view of the GPUs, so that torch.cuda.set_device(LOCAL_RANK) selects the rank's own GPU. If the ranks of
+/// a node see the same GPUs, each rank sees its own GPU at the index LOCAL_RANK. A rank that sees no GPU of another
+/// rank is alone: its own GPU comes first and LOCAL_RANK is 0, as with one rank on the node. Also alone are ranks with
+/// --gpu-visibility one, ranks of a node on which ranks share GPUs (they have no index each), and ranks with an
+/// instance of a GPU (CUDA shows a process one instance at most).
 struct GpuView {
   /// Value of CUDA_VISIBLE_DEVICES, for AMD of ROCR_VISIBLE_DEVICES; no value: it is right, and stays.
   std::optional<std::string> visible_devices;

@@ -70,11 +70,11 @@ PortRange ports_of_option(const std::string& text) {
   return {*first, *last};
 }
 
-/// For a flag sets the member to true, for a text to the last value.
+/// Sets the member: of a flag to true, of two choices to true for the second, of a text to the last value.
 template <auto kMember>
 void set(Options& options, const OptionRow& row, const Words& values) {
   if constexpr (std::is_same_v<std::remove_cvref_t<decltype(options.*kMember)>, bool>) {
-    options.*kMember = true;
+    options.*kMember = row.is_flag() || choice_of(row, values) == 1;
   } else {
     options.*kMember = last_of(row, values);
   }
@@ -140,9 +140,7 @@ constexpr OptionRow kOptions[] = {
     {"mem-bind", "none|local", "memory near the rank's cores alone (default: none)",
      "With local, all memory of a rank comes from the NUMA nodes of its cores, and the kernel ends a rank that needs "
      "more. With none, the kernel prefers near memory, and takes farther memory if near memory is full.",
-     [](Options& options, const OptionRow& row, const Words& values) {
-       options.bind_memory = choice_of(row, values) == 1;
-     }},
+     set<&Options::bind_memory>},
     {"bind-threads", "", "pin OpenMP threads: OMP_PLACES, OMP_PROC_BIND",
      "Export OMP_PLACES=cores and OMP_PROC_BIND=close, unless they are set: each OpenMP thread stays on one core. A "
      "thread that the program starts by itself after its first parallel region then shares the core of its parent.",
@@ -155,9 +153,7 @@ constexpr OptionRow kOptions[] = {
      "With all, a rank sees every GPU of its job on the node, as NCCL needs for direct transfers, and MN_DEVICE names "
      "the rank's own. With one, CUDA_VISIBLE_DEVICES names only the rank's own GPU, MN_DEVICE is cuda:0, and "
      "LOCAL_RANK is 0.",
-     [](Options& options, const OptionRow& row, const Words& values) {
-       options.one_gpu_visible = choice_of(row, values) == 1;
-     }},
+     set<&Options::one_gpu_visible>},
     {"oversubscribe-gpu", "", "allow ranks to share a GPU",
      "Allow more ranks than GPUs on a node; they share the GPUs in turn. Without it, that is an error, or a warning "
      "if mpiexec starts all ranks on one node.",

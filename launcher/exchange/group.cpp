@@ -130,11 +130,11 @@ FileLimit::FileLimit(std::size_t ranks) {
   const rlimit raised = {.rlim_cur = limit, .rlim_max = before_.rlim_max};
   is_raised_ = needed <= limit && setrlimit(RLIMIT_NOFILE, &raised) == 0;
   if (is_raised_) {
-    least_kept_ = static_cast<int>(std::min(before_.rlim_cur, limit - ranks));
+    least_kept = static_cast<int>(std::min(before_.rlim_cur, limit - ranks));
   } else {
-    failure_ = "the first rank of a node with " + std::to_string(ranks) + " ranks needs " + std::to_string(needed) +
-               " open files, and may have " + std::to_string(before_.rlim_max) +
-               "; raise the limit (ulimit -Hn; LimitNOFILE in slurmd.service)";
+    failure = "the first rank of a node with " + std::to_string(ranks) + " ranks needs " + std::to_string(needed) +
+              " open files, and may have " + std::to_string(before_.rlim_max) +
+              "; raise the limit (ulimit -Hn; LimitNOFILE in slurmd.service)";
   }
 }
 
@@ -147,7 +147,7 @@ NodeListener listen_for_ranks(Group& group) {
   NodeListener local;
   if (!group.is_leader() || group.intra_size == 1) return local;
   local.files = std::make_unique<FileLimit>(static_cast<std::size_t>(group.intra_size));
-  local.failure = local.files->failure();
+  local.failure = local.files->failure;
   if (!local.failure.empty()) return local;
   for (const auto& name : names_of(group)) {
     local.socket = listen_on_name(name);

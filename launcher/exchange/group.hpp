@@ -71,17 +71,14 @@ class FileLimit {
   FileLimit(const FileLimit&) = delete;
   FileLimit& operator=(const FileLimit&) = delete;
 
-  /// Why there is no room; empty if there is.
-  [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
+  std::string failure;  ///< why there is no room; empty if there is
   /// The lowest number for a duplicate that stays open in the program: under a raised limit, lower numbers stay free
   /// for the program.
-  [[nodiscard]] int least_kept() const noexcept { return least_kept_; }
+  int least_kept = 0;
 
  private:
   rlimit before_ = {};
   bool is_raised_ = false;
-  int least_kept_ = 0;
-  std::string failure_;
 };
 
 /// The socket on which the ranks of a node call their leader.
@@ -92,7 +89,8 @@ struct NodeListener {
   std::unique_ptr<FileLimit> files{};
 };
 
-/// For a leader whose node has more ranks. A second leader becomes a rank without a number (links.hpp, 6): changes `group`.
+/// For a leader whose node has more ranks. Changes `group` of a second leader: it becomes a rank without a number
+/// (links.hpp, 6).
 [[nodiscard]] NodeListener listen_for_ranks(Group& group);
 
 }  // namespace mn::launcher

@@ -108,7 +108,7 @@ const std::string& Links::failure_of_calls() const {
 }
 
 std::vector<std::pair<Peer, Fd>> Links::duplicate_connections() const {
-  const int least = local_.files ? local_.files->least_kept() : 0;
+  const int least = local_.files ? local_.files->least_kept : 0;
   std::vector<std::pair<Peer, Fd>> duplicates;
   for (const auto& link : links_) {
     if (!link.channel) continue;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string_view>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,41 +56,21 @@ std::map<std::string, GpuCode> collect_gpu_code(const ProgramFacts& program) {
   return code;
 }
 
-template <std::size_t N>
-bool starts_with_any(const std::string& text, const char* const (&prefixes)[N]) {
-  return std::ranges::any_of(prefixes, [&](const char* prefix) { return text.starts_with(prefix); });
+/// `prefixes`: with blanks between them.
+bool starts_with_any(const std::string& text, std::string_view prefixes) {
+  return std::ranges::any_of(split(prefixes, ' '), [&](std::string_view prefix) { return text.starts_with(prefix); });
 }
 
 /// Whether the variable should have one value on all nodes. kOwn: variables that launchers set for each process.
 bool is_compared(const std::string& name) {
   constexpr const char* kExact[] = {"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "CUDA_DEVICE_ORDER",
                                     "MNLAUNCH_OPTIONS"};
-  constexpr const char* kPrefixes[] = {"OMP_", "KMP_", "MKL_", "MV2_", "OMPI_MCA_", "UCX_", "FI_", "NCCL_", "MN_"};
-  constexpr const char* kOwn[] = {"OMPI_MCA_orte_",
-                                  "OMPI_MCA_ess",
-                                  "OMPI_MCA_pmix",
-                                  "OMPI_MCA_shmem_",
-                                  "OMPI_MCA_initial_wdir",
-                                  "OMPI_MCA_mpi_oversubscribe",
-                                  "MV2_COMM_WORLD_",
-                                  "NCCL_SOCKET_IFNAME",
-                                  "NCCL_HOSTID",
-                                  "MN_NODE_NAME",
-                                  "MN_HARDWARE_ROOT",
-                                  "MN_NIC",
-                                  "MN_LAUNCH_KEY",
-                                  "MN_START_LINKS",
-                                  "MN_STATUS_FILE",
-                                  "NCCL_IB_HCA",
-                                  "UCX_NET_DEVICES",
-                                  "OMPI_MCA_plm",
-                                  "OMPI_MCA_rmaps",
-                                  "OMPI_MCA_routed",
-                                  "OMPI_MCA_prte",
-                                  "MN_RANK",
-                                  "MN_INTRA_",
-                                  "MN_INTER_",
-                                  "MN_DEVICE"};
+  constexpr const char* kPrefixes = "OMP_ KMP_ MKL_ MV2_ OMPI_MCA_ UCX_ FI_ NCCL_ MN_";
+  constexpr const char* kOwn =
+      "OMPI_MCA_orte_ OMPI_MCA_ess OMPI_MCA_pmix OMPI_MCA_shmem_ OMPI_MCA_initial_wdir OMPI_MCA_mpi_oversubscribe "
+      "OMPI_MCA_plm OMPI_MCA_rmaps OMPI_MCA_routed OMPI_MCA_prte MV2_COMM_WORLD_ NCCL_SOCKET_IFNAME NCCL_HOSTID "
+      "NCCL_IB_HCA UCX_NET_DEVICES MN_NODE_NAME MN_HARDWARE_ROOT MN_NIC MN_LAUNCH_KEY MN_START_LINKS MN_STATUS_FILE "
+      "MN_RANK MN_INTRA_ MN_INTER_ MN_DEVICE";
   if (starts_with_any(name, kOwn)) return false;
   return std::ranges::find(kExact, name) != std::end(kExact) || starts_with_any(name, kPrefixes);
 }

@@ -3,13 +3,10 @@
 #pragma once
 
 #include <concepts>
-#include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <vector>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
@@ -22,19 +19,19 @@ template <typename T>
 concept Listed = requires {
   T::kFieldNames;
 };
-
 template <typename T>
-inline constexpr bool kIsOptional = false;
+concept Optional = requires(T value) {
+  value.emplace();
+  value.has_value();
+};
 template <typename T>
-inline constexpr bool kIsOptional<std::optional<T>> = true;
+concept Map = requires {
+  typename T::mapped_type;
+};
 template <typename T>
-inline constexpr bool kIsVector = false;
-template <typename T>
-inline constexpr bool kIsVector<std::vector<T>> = true;
-template <typename T>
-inline constexpr bool kIsMap = false;
-template <typename T>
-inline constexpr bool kIsMap<std::map<std::string, T>> = true;
+concept Vector = requires(T value) {
+  value.emplace_back();
+};
 
 /// Removes the first name from a list with commas, and returns it.
 inline std::string take_name(std::string_view& names) {
@@ -66,18 +63,18 @@ nlohmann::json write(const T& value) {
   if constexpr (Listed<T>) {
     auto object = nlohmann::json::object();
     visit_fields(value, [&](const std::string& name, const auto& field) {
-      if constexpr (kIsOptional<std::remove_cvref_t<decltype(field)>>) {
+      if constexpr (Optional<std::remove_cvref_t<decltype(field)>>) {
         if (field) object[name] = write(*field);
       } else {
         object[name] = write(field);
       }
     });
     return object;
-  } else if constexpr (kIsVector<T>) {
+  } else if constexpr (Vector<T>) {
     auto array = nlohmann::json::array();
     for (const auto& item : value) array.push_back(write(item));
     return array;
-  } else if constexpr (kIsMap<T>) {
+  } else if constexpr (Map<T>) {
     auto object = nlohmann::json::object();
     for (const auto& [name, item] : value) object[name] = write(item);
     return object;
@@ -110,14 +107,14 @@ void read(const nlohmann::json& json, const std::string& where, T& value) {
         fail(path, "is absent");
       }
     });
-  } else if constexpr (kIsOptional<T>) {
+  } else if constexpr (Optional<T>) {
     read(json, where, value.emplace());
-  } else if constexpr (kIsVector<T>) {
+  } else if constexpr (Vector<T>) {
     expect(json.is_array(), where, "an array", json);
     for (std::size_t i = 0; i < json.size(); ++i) {
       read(json[i], where + "[" + std::to_string(i) + "]", value.emplace_back());
     }
-  } else if constexpr (kIsMap<T>) {
+  } else if constexpr (Map<T>) {
     expect(json.is_object(), where, "an object", json);
     for (const auto& [name, item] : json.items()) read(item, where + "[" + json_quoted(name) + "]", value[name]);
   } else if constexpr (std::same_as<T, CpuSet>) {

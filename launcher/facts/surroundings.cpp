@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <mn/core/fd.hpp>
+
 namespace mn::launcher {
 namespace {
 
@@ -78,14 +80,12 @@ fs::path output_folder(const Surroundings& here) {
 
 Marker::Marker(const fs::path& folder, const std::string& name) : path_(folder / (kMarkerPrefix + name)) {
   watch_signals(path_);
-  const int file = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) {
+  if (Fd(open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600))) {
+    remove_old_markers(path_);
+  } else {
     unwatch_signals();
     path_.clear();
-    return;
   }
-  close(file);
-  remove_old_markers(path_);
 }
 
 Marker::~Marker() {

@@ -1,5 +1,5 @@
-/// Where a rank's facts come from; the folder of the program's results, and a marker in it: nodes with the marker see the
-/// folder of rank 0.
+/// Where a rank's facts come from, and the folder of the program's results with a marker in it: nodes with the marker
+/// see the folder of rank 0.
 #pragma once
 
 #include <chrono>

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <mn/core/cpus.hpp>
+#include <mn/core/fd.hpp>
 
 #include "bind/small_files.hpp"
 #include "facts/collect.hpp"
@@ -84,24 +85,21 @@ bool is_hardware(int xid) {
 /// The kernel's log; empty if only root may read it.
 std::string kernel_log(const fs::path& file) {
   constexpr std::size_t kMaxBytes = 8 << 20;
-  const int log = open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const Fd log(open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   std::string text;
   std::array<char, 8192> record;  // a read gives one record; EPIPE: the oldest records were overwritten
-  while (log >= 0 && text.size() < kMaxBytes) {
-    const ssize_t bytes = read(log, record.data(), record.size());
+  while (log && text.size() < kMaxBytes) {
+    const ssize_t bytes = read(log.get(), record.data(), record.size());
     if (bytes > 0) text.append(record.data(), static_cast<std::size_t>(bytes));
     if (bytes == 0 || (bytes < 0 && errno != EPIPE && errno != EINTR)) break;
   }
-  if (log >= 0) close(log);
   return text;
 }
 
 /// Whether recent_xids() can read the log; no value without NVIDIA's driver.
 std::optional<bool> can_read_kernel_log(const fs::path& root) {
   if (!fs::exists(root / "proc/driver/nvidia/version")) return std::nullopt;
-  const int log = open((root / "dev/kmsg").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (log >= 0) close(log);
-  return log >= 0;
+  return static_cast<bool>(Fd(open((root / "dev/kmsg").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)));
 }
 
 /// "GPU 0000:3b:00 XID 79" for each hardware error of the last day, each once. Empty without NVIDIA's driver, and if

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include <mn/core/fields.hpp>
+#include <mn/core/json.hpp>
 
 #include "bind/binding.hpp"
 #include "facts/facts.hpp"
+#include "facts/json_fields.hpp"
 #include "place/placement.hpp"
 #include "rounds/verdict.hpp"
 
@@ -124,10 +126,22 @@ struct Readiness {
   MN_FIELDS(failures, absence);
 };
 
-/// For the structs above, and for Verdict. from_message throws DataError; its text begins with `what`.
+/// For the structs above.
 template <typename Message>
-[[nodiscard]] std::string to_message(const Message& message);
+[[nodiscard]] std::string to_message(const Message& message) {
+  std::string bytes;
+  nlohmann::json::to_cbor(json_fields::write(message), bytes);
+  return bytes;
+}
+/// Throws DataError; its text begins with `what`.
 template <typename Message>
-[[nodiscard]] Message from_message(std::string_view bytes, const std::string& what);
+[[nodiscard]] Message from_message(std::string_view bytes, const std::string& what) try {
+  Message message;
+  // parse_cbor() bounds the depth: the bytes come from another process.
+  json_fields::read(parse_cbor(bytes, what), "", message);
+  return message;
+} catch (const DataError& error) {
+  throw DataError(what + ": " + error.what());
+}
 
 }  // namespace mn::launcher

@@ -8,7 +8,6 @@
 
 #include <mn/core/error.hpp>
 
-
 namespace mn::launcher {
 namespace {
 
