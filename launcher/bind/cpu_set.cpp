@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -14,6 +13,7 @@
 
 #include <mn/core/cpus.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/ranks.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn::launcher {
@@ -27,10 +27,8 @@ struct FreeSet {
 using KernelSet = std::unique_ptr<cpu_set_t, FreeSet>;
 
 std::optional<int> cpu_number(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = error == std::errc() && end == text.data() + text.size() && number >= 0 && number < kMaxCpus;
-  return is_number ? std::optional(number) : std::nullopt;
+  const auto number = parse_rank(std::string(text));
+  return number && *number < kMaxCpus ? number : std::nullopt;
 }
 
 constexpr int kPolicyBind = 2;  // MPOL_BIND of linux/mempolicy.h

@@ -13,9 +13,10 @@ constexpr const char* kLetters = "rjsht%";
 
 bool is_pattern(const std::string& text) { return text.find('%') != std::string::npos; }
 
-/// Calls literal(character) and field(letter, digits) along the pattern. A % at its end is a field of the letter 0.
-template <typename Literal, typename Field>
-void walk(const std::string& pattern, Literal literal, Field field) {
+/// Calls field(letter, digits) and literal(character) along the pattern. A % at its end is a field of the letter 0.
+template <typename Field, typename Literal = void (*)(char)>
+void walk(
+    const std::string& pattern, Field field, Literal literal = [](char) {}) {
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     if (pattern[i] != '%') {
       literal(pattern[i]);
@@ -39,36 +40,32 @@ std::string with_digits(int number, int digits) {
 
 bool names_ranks(const std::string& pattern) {
   bool found = !is_pattern(pattern);
-  walk(
-      pattern, [](char) {}, [&](char letter, int) { found = found || letter == 'r'; });
+  walk(pattern, [&](char letter, int) { found = found || letter == 'r'; });
   return found;
 }
 
 void check_output_pattern(const std::string& pattern) {
-  walk(
-      pattern, [](char) {},
-      [&](char letter, int) {
-        if (letter != '\0' && std::string(kLetters).find(letter) != std::string::npos) return;
-        const std::string what = letter == '\0' ? "ends with %" : std::string("has %") + letter;
-        throw UsageError("--output \"" + pattern + "\" " + what + ": use %r (rank), %j (job), %s (step), %h (host), " +
-                         "%t (out or err), or %% for a percent sign");
-      });
+  walk(pattern, [&](char letter, int) {
+    if (letter != '\0' && std::string(kLetters).find(letter) != std::string::npos) return;
+    const std::string what = letter == '\0' ? "ends with %" : std::string("has %") + letter;
+    throw UsageError("--output \"" + pattern + "\" " + what + ": use %r (rank), %j (job), %s (step), %h (host), " +
+                     "%t (out or err), or %% for a percent sign");
+  });
 }
 
 std::filesystem::path output_file(const std::string& pattern, const OutputNames& names, const std::string& stream) {
   if (!is_pattern(pattern))
     return std::filesystem::path(pattern) / ("rank-" + with_digits(names.rank, 4) + "." + stream);
   std::string text;
-  walk(
-      pattern, [&](char c) { text += c; },
-      [&](char letter, int digits) {
-        text += letter == 'r'   ? with_digits(names.rank, digits)
-                : letter == 'j' ? names.job
-                : letter == 's' ? names.step
-                : letter == 'h' ? names.host
-                : letter == 't' ? stream
-                                : std::string("%");
-      });
+  const auto add_field = [&](char letter, int digits) {
+    text += letter == 'r'   ? with_digits(names.rank, digits)
+            : letter == 'j' ? names.job
+            : letter == 's' ? names.step
+            : letter == 'h' ? names.host
+            : letter == 't' ? stream
+                            : std::string("%");
+  };
+  walk(pattern, add_field, [&](char c) { text += c; });
   return text;
 }
 

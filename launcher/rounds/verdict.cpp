@@ -74,33 +74,21 @@ void keep_cause(const JobFacts& job, Findings& findings) {
   std::erase_if(findings, [&](const Finding& finding) { return !is_program(finding); });
 }
 
-/// By host, the numbers of its GPUs' hardware errors.
-nlohmann::json xids_of(const JobFacts& job) {
-  auto xids = nlohmann::json::object();
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    for (const auto& error : job.nodes[node].system.xids) {
-      xids[job.host(node)].push_back(std::atoi(error.substr(error.rfind(' ') + 1).c_str()));
-    }
-  }
-  return xids;
-}
-
-nlohmann::json hosts_without_kernel_log(const JobFacts& job) {
-  auto hosts = nlohmann::json::array();
-  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    if (job.nodes[node].system.kernel_log == false) hosts.push_back(job.host(node));
-  }
-  return hosts;
-}
-
 /// Facts of the nodes for the self test (selftest/doctor_report.hpp).
 void add_facts_for_doctor(nlohmann::json& document, const JobFacts& job, const Options& options) {
   document["gpu"] = first_gpu(job);
   document["fabric_gbit_s"] = slowest_fabric(job);
-  document["xids"] = xids_of(job);
   document["skip"] = options.skip;
   document["warn"] = options.warn;
-  document["without_kernel_log"] = hosts_without_kernel_log(job);
+  auto& xids = document["xids"] = nlohmann::json::object();  // by host, the numbers of its GPUs' hardware errors
+  auto& unread = document["without_kernel_log"] = nlohmann::json::array();
+  for (std::size_t node = 0; node < job.nodes.size(); ++node) {
+    const SystemFacts& system = job.nodes[node].system;
+    for (const auto& error : system.xids) {
+      xids[job.host(node)].push_back(std::atoi(error.substr(error.rfind(' ') + 1).c_str()));
+    }
+    if (system.kernel_log == false) unread.push_back(job.host(node));
+  }
 }
 
 bool keeps_from_starting(const Finding& finding) {

@@ -167,8 +167,7 @@ StepEnd Step::wait(const std::function<void()>& look, const std::function<void()
   }
   passed_to = 0;
   read_lines(end);
-  end.ended_at = Clock::now();
-  if (end.reason.empty()) end.failed_at = end.ended_at;
+  if (end.reason.empty()) end.failed_at = Clock::now();
   end.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return end;
 }

@@ -21,7 +21,6 @@ struct StepEnd {
   bool asks_for_requeue = false;                    ///< rank 0 said that the ranks have saved after a signal
   std::string reason;                               ///< first line of a rank that announces the end; empty: none
   std::chrono::steady_clock::time_point failed_at;  ///< time of that line, or of the end of the process
-  std::chrono::steady_clock::time_point ended_at;
 };
 
 class Step {

@@ -1,10 +1,11 @@
 #include "facts/gpu/nvidia_gpu.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <utility>
 
 #include <dlfcn.h>
 
+#include <mn/core/ranks.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn::launcher {
@@ -205,10 +206,9 @@ std::vector<VisibleGpu> devices_of(const Gpu& gpu) {
 }
 
 std::vector<VisibleGpu> devices_by_index(const std::vector<Gpu>& gpus, const std::string& entry) {
-  std::size_t index = 0;
-  const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
-  const bool is_index = error == std::errc() && end == entry.data() + entry.size() && index < gpus.size();
-  return is_index ? devices_of(gpus[index]) : std::vector<VisibleGpu>();
+  const auto index = parse_rank(entry);
+  return index && std::cmp_less(*index, gpus.size()) ? devices_of(gpus[static_cast<std::size_t>(*index)])
+                                                     : std::vector<VisibleGpu>();
 }
 
 /// A shortened UUID that matches several GPUs names no GPU.
