@@ -122,6 +122,29 @@ TEST_P(Overlap, AStepMayFollowABackwardThatThrew) {
   for (const int i : {1, 2, 3}) EXPECT_TRUE(parameters_[i].allclose(torch::full({kSize}, -1.0))) << parameters_[i];
 }
 
+/// Ranks have sent different numbers of buckets by then.
+TEST_P(Overlap, SynchronizeAfterABackwardWaitsForNoOtherRanksBuckets) {
+  const double ranks = comm_->size();
+  for (int step = 1; step <= 3; ++step) {
+    if (comm_->rank() == 0) {
+      backward(2);
+    } else {
+      (parameters_[1].sum() * 2).backward();
+    }
+    optimizer_->synchronize();
+    comm_->barrier();  // as an evaluation does
+    if (step == 3) {   // a freeze of all ranks
+      parameters_[3].requires_grad_(false);
+      parameters_[3].mutable_grad().reset();
+    }
+    optimizer_->step();
+    optimizer_->zero_grad();
+  }
+  EXPECT_TRUE(parameters_[0].allclose(torch::full({kSize}, -6 / ranks))) << parameters_[0];
+  EXPECT_TRUE(parameters_[1].allclose(torch::full({kSize}, -6.0))) << parameters_[1];
+  EXPECT_TRUE(parameters_[3].allclose(torch::full({kSize}, -4 / ranks))) << parameters_[3];
+}
+
 /// What one rank has sent early, the others send before the memory goes.
 TEST_P(Overlap, TheOptimizerMayGoAfterABackwardOfOneRank) {
   if (comm_->rank() == 0) backward(1);

@@ -49,7 +49,8 @@ class GradientReduction {
   /// Collective, outside backward. Ranks may have sent different numbers of buckets within backward: each rank sends
   /// the buckets that any rank has sent, and waits for all. The step reduces its gradients again.
   virtual void drain() {}
-  /// Waits for the work that reduce() has enqueued on a device, and throws its errors.
+  /// Waits for the work that reduce() has enqueued on a device, and throws its errors. Does not wait for gradients sent
+  /// early, within backward: other ranks may send at the step.
   virtual void finish() {}
   /// True if the next step is reduced exactly as the last one: the order and the bucket size are final. Equal on all
   /// ranks.

@@ -268,6 +268,10 @@ void OverlappedReduction::clear() {
   tuner_.start_over();
 }
 
+void OverlappedReduction::finish() {
+  if (launched_ == 0) background_->finish();
+}
+
 void OverlappedReduction::drain() {
   finish_copies();
   auto most = static_cast<std::int64_t>(launched_);

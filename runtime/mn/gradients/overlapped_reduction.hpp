@@ -55,7 +55,7 @@ class OverlappedReduction : public GradientReduction {
   }
   ReductionResult reduce(const StepWeight& weight, bool has_fault) override;
   void drain() override;
-  void finish() override { background_->finish(); }
+  void finish() override;
   bool is_settled() const override { return !learning_ && !order_to_come_ && tuner_.is_done(); }
   void watch_graph() override;
 
