@@ -1,7 +1,10 @@
 // Local SGD: parameters averaged every few steps.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <mn/core/error.hpp>
+#include <mn/nn/collectives.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/trainer/local_sgd.hpp>
 #include <mn/trainer/optimizer.hpp>
@@ -11,6 +14,8 @@
 namespace mn {
 namespace {
 
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 using torch::optim::SGD;
 using torch::optim::SGDOptions;
 using toy::same_on_all;
@@ -45,7 +50,7 @@ TEST_F(LocalSgdTest, OneLocalStepOfSgdIsThePlainStep) {
     ((q * x).sum() * factor).backward();
     plain->step();
     alone.step();
-    local.step({});
+    EXPECT_FALSE(local.step({}).set_changes);
     EXPECT_TRUE(q.equal(p)) << "step " << k;
   }
 }
@@ -65,7 +70,7 @@ TEST_F(LocalSgdTest, ParametersAreTheirMeanEveryKSteps) {
   const at::Tensor before = p.detach().clone();
   optimizer->synchronize();
   EXPECT_TRUE(p.equal(before)) << "there was no step since";
-  EXPECT_EQ(optimizer->bytes_sent(), size_ > 1 ? 3U * (15 + 1) * 4 : 0U);
+  EXPECT_EQ(optimizer->bytes_sent(), size_ > 1 ? 3U * 128 : 0U) << "15 + 4 numbers, in whole units of 64 bytes";
 }
 
 TEST_F(LocalSgdTest, RanksCountByTheirSamples) {
@@ -149,6 +154,97 @@ TEST_F(LocalSgdTest, EpochsEndAndResumeTogether) {
   EXPECT_TRUE(second.trainer->resume("auto"));
   EXPECT_EQ(second.trainer->run(), 0);
   EXPECT_TRUE(second.weights().equal(whole.weights())) << "each rank's Adam continues with its own state";
+}
+
+/// Two parameters whose set some ranks change alone.
+struct ChangingSet {
+  ChangingSet(const std::shared_ptr<Communicator>& comm, const OptimizerOptions& options)
+      : optimizer(create_multi_node_optimizer(std::make_unique<SGD>(std::vector{p, q}, SGDOptions(1)), comm, options)) {
+  }
+  void step() {
+    optimizer->zero_grad();
+    (p.sum() + q.sum()).backward();
+    optimizer->step();
+  }
+  void add() { optimizer->actual().add_param_group(torch::optim::OptimizerParamGroup({extra})); }
+
+  at::Tensor p = parameter(), q = parameter(), extra = parameter();
+  std::unique_ptr<MultiNodeOptimizer> optimizer;
+};
+
+/// The rank of the change waits for the average.
+TEST_F(LocalSgdTest, AChangeOfTheSetOnOneRankIsAnErrorOnAllInTheNextAverage) {
+  if (size_ == 1) return;
+  for (const bool adds : {false, true}) {
+    for (const int before : {0, 1}) {  // steps after an average
+      ChangingSet set(comm_, {.local_steps = 3});
+      for (int k = 0; k < 3 + before; ++k) set.step();
+      if (rank_ == 0 && adds) set.add();
+      if (rank_ == 0 && !adds) set.q.requires_grad_(false);
+      int steps = before;
+      const auto go_on = [&] {
+        while (steps < 6) {
+          set.step();
+          ++steps;
+        }
+      };
+      EXPECT_THAT(go_on, ThrowsMessage<UsageError>(HasSubstr("the ranks differ in the parameters that they train")));
+      EXPECT_EQ(steps, rank_ == 0 ? before : 2);
+      if (rank_ == 0 && adds) set.optimizer->param_groups().pop_back();
+      set.q.requires_grad_(true);
+      for (int k = 0; k < 3; ++k) set.step();
+      EXPECT_TRUE(same_on_all(toy::bytes_of({set.p.detach(), set.q.detach()})));
+    }
+  }
+}
+
+/// Of three ranks the second one's weight is the mean.
+TEST_F(LocalSgdTest, AForgottenWeightIsTheSameErrorOnAllInTheNextAverage) {
+  if (size_ == 1) return;
+  const at::Tensor p = parameter();
+  const auto optimizer = sgd(p, {.local_steps = 2});
+  const auto step = [&] {
+    optimizer->zero_grad();
+    all_reduce(comm_, p * 1).sum().backward();
+    optimizer->step(rank_ + 1);
+  };
+  step();
+  EXPECT_THAT(step, ThrowsMessage<ArgumentError>(HasSubstr("weigh differently in a step")));
+}
+
+TEST_F(LocalSgdTest, AFreezeInAnotherStepIsAnErrorOnAll) {
+  if (size_ == 1) return;
+  ChangingSet set(comm_, {.local_steps = 3});
+  if (rank_ != 0) set.step();
+  set.q.requires_grad_(false);
+  EXPECT_THAT([&] { set.step(); },
+              ThrowsMessage<UsageError>(HasSubstr("the last change is \"0 steps after an average\" on rank 0")));
+}
+
+/// Ranks without the change learn of it from the reduction that they wait for a step later, or in synchronize().
+TEST_F(LocalSgdTest, DoubleBufferingTellsAllRanksOfAChangeOfTheSetOnOneRank) {
+  if (size_ == 1) return;
+  for (const bool adds : {false, true}) {
+    for (const bool synchronizes : {false, true}) {
+      ChangingSet set(comm_, {.double_buffering = true});
+      for (int k = 0; k < 2; ++k) set.step();
+      if (rank_ == 0 && adds) set.add();
+      if (rank_ == 0 && !adds) set.q.requires_grad_(false);
+      bool went_on = false;
+      const auto go_on = [&] {
+        set.step();
+        went_on = true;
+        synchronizes ? set.optimizer->synchronize() : set.step();
+      };
+      EXPECT_THAT(go_on, ThrowsMessage<UsageError>(HasSubstr("the ranks differ in the parameters that they train")));
+      EXPECT_EQ(went_on, rank_ != 0);
+      if (rank_ == 0 && adds) set.optimizer->param_groups().pop_back();
+      set.q.requires_grad_(true);
+      for (int k = 0; k < 3; ++k) set.step();
+      set.optimizer->synchronize();
+      for (const at::Tensor& each : {set.p, set.q}) EXPECT_TRUE(each.allclose(torch::full({5, 3}, -5.0))) << each;
+    }
+  }
 }
 
 TEST_F(LocalSgdTest, DoubleBufferingAppliesEveryStepByTheEnd) {

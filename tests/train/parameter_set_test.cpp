@@ -224,7 +224,7 @@ TEST_P(OptimizerTest, ASetThatCantBeAdoptedLeavesTheLastOne) {
   for (int k = 0; k < 2; ++k) {
     EXPECT_THAT([&] { optimizer->zero_grad(); }, ThrowsMessage<ArgumentError>(HasSubstr("a parameter is on meta")));
   }
-  EXPECT_EQ(optimizer->bytes_sent(), sent);
+  EXPECT_EQ(optimizer->bytes_sent(), 3 * sent) << "each call makes a reduction, to agree on the new set";
   optimizer->param_groups().pop_back();
   step();
   EXPECT_TRUE(p.equal(torch::full({3}, -2.0)));

@@ -21,9 +21,12 @@ void prove_equal(const nlohmann::json& object, std::string_view what, Communicat
   if (same_on_all_ranks(hash64(json_text(object)), comm)) return;
   const auto all = comm.allgather_obj(object);
   const auto other = std::ranges::find_if(all, [&](const auto& each) { return each != all.front(); });
+  nlohmann::json keys = all.front();
+  keys.update(*other);
   std::string key;
-  for (const auto& [name, value] : all.front().items()) {
-    if (key.empty() && (!other->contains(name) || other->at(name) != value)) key = name;
+  for (const auto& [name, value] : keys.items()) {
+    const bool on_both = other->contains(name) && all.front().contains(name);
+    if (key.empty() && (!on_both || other->at(name) != all.front().at(name))) key = name;
   }
   const auto on = [&](const nlohmann::json& each) { return each.contains(key) ? json_text(each.at(key)) : "absent"; };
   throw UsageError("the ranks differ in " + std::string(what) + ": " + key + " is " + on(all.front()) +

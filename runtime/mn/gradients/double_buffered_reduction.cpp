@@ -40,6 +40,8 @@ void DoubleBufferedReduction::train_only(const std::vector<bool>& parameters) {
 }
 
 ReductionResult DoubleBufferedReduction::reduce(const StepWeight& weight, bool has_fault) {
+  // (3): on a device the last step has told the ranks already, and a rank with a new set makes no more agreement.
+  if (started_ && in_flight_[1 - next_]->agreement.any_set_change()) return flush();
   StepAgreement agreement = gradients_->collect(weight, {.fault = has_fault});
   agreement.agree(*comm_);
   const auto next = in_flight_[next_];  // free: its mean was applied before the last submit
@@ -49,7 +51,8 @@ ReductionResult DoubleBufferedReduction::reduce(const StepWeight& weight, bool h
   next->agreement = std::move(agreement);
   // (2)
   const ReductionResult last = flush();
-  assert(!started_);  // (2)
+  if (last.set_changes) return last;  // (3)
+  assert(!started_);                  // (2)
   background_->submit([next, messages, divisor = weight.divisor](Communicator& comm) {
     next->averager->allreduce(*next->buffer, 0, messages, divisor, comm);
   });

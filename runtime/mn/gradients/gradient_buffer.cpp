@@ -133,7 +133,7 @@ StepAgreement GradientBuffer::collect(const StepWeight& weight, const StepAgreem
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (is_trained_[i]) collect_one(i, own);
   }
-  if (set_changes()) own.add_set_change();
+  if (std::exchange(announces_change_, false) || set_changes()) own.add_set_change();
   if (weight.factor != 1) multiply(weight.factor);
   // The agreement travels in the buffer's tail, which costs no message.
   own.write(flat_->tail());

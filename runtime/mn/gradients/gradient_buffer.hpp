@@ -33,7 +33,7 @@ namespace mn {
 struct ReductionResult {
   bool has_mean = false;     ///< the gradients are the mean now; false: all weights are 0, or no mean was under way
   bool any_fault = false;    ///< a rank has found a fault, or may be misweighed
-  bool set_changes = false;  ///< a rank will train other parameters
+  bool set_changes = false;  ///< a rank changes its parameter set
   bool misweighed = false;   ///< this rank's weight is not the mean weight, although its backward assumed equal weights
 };
 
@@ -69,6 +69,8 @@ class GradientBuffer {
   [[nodiscard]] bool is_trained(std::size_t i) const { return is_trained_[i]; }
   /// True if the program has frozen or unfrozen a parameter since train_only().
   [[nodiscard]] bool set_changes() const;
+  /// The next collect() tells all ranks of this rank's new parameter set.
+  void announce_set_change() noexcept { announces_change_ = true; }
 
   /// Every gradient becomes None.
   void clear();
@@ -112,6 +114,7 @@ class GradientBuffer {
   std::vector<bool> is_trained_;
   std::vector<std::optional<std::uint32_t>> ready_version_;  // [parameters] version of the view at mark_ready()
   bool weighed_early_ = false;                               // all ready gradients have had weigh_early()
+  bool announces_change_ = false;
   std::shared_ptr<GradientWatch> watch_;
   std::unique_ptr<ReadyHooks> hooks_;  // refer to flat_ and watch_ only, because this object can move
 };

@@ -46,9 +46,6 @@ class GradientReduction {
   virtual void commit() { averager_->commit(); }
   /// Makes the gradients the mean that reduce() has not yielded yet, if there is such a mean.
   [[nodiscard]] virtual ReductionResult flush() { return {}; }
-  /// Collective, outside backward. Ranks may have sent different numbers of buckets within backward: each rank sends
-  /// the buckets that any rank has sent, and waits for all. The step reduces its gradients again.
-  virtual void drain() {}
   /// Waits for the work that reduce() has enqueued on a device, and throws its errors. Does not wait for gradients sent
   /// early, within backward: other ranks may send at the step.
   virtual void finish() {}

@@ -272,6 +272,8 @@ void OverlappedReduction::finish() {
   if (launched_ == 0) background_->finish();
 }
 
+/// Collective. Ranks may have sent different numbers of buckets within backward: each rank sends the buckets that any
+/// rank has sent, and waits for all. The step reduces its gradients again.
 void OverlappedReduction::drain() {
   finish_copies();
   auto most = static_cast<std::int64_t>(launched_);

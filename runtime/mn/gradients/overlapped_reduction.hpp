@@ -54,7 +54,6 @@ class OverlappedReduction : public GradientReduction {
     promise_.check(weight, *gradients_, in_place_ ? buckets_.end_of(launched_ - 1) : 0);
   }
   ReductionResult reduce(const StepWeight& weight, bool has_fault) override;
-  void drain() override;
   void finish() override;
   bool is_settled() const override { return !learning_ && !order_to_come_ && tuner_.is_done(); }
   void watch_graph() override;
@@ -75,6 +74,7 @@ class OverlappedReduction : public GradientReduction {
   void submit_messages(std::size_t first, std::size_t count, double factor);
   [[nodiscard]] bool makes_copies() const noexcept { return shared_->copy && !in_place_; }
   void finish_copies();
+  void drain();
   [[nodiscard]] bool is_stale(const StepWeight& weight) const;
   void end_step(const StepAgreement& agreement);
   void learn_order();

@@ -36,7 +36,7 @@ class StepAgreement {
   void add(std::size_t i) { numbers_[kNumbers + i] = 1; }
   /// This rank has a sparse gradient of a parameter that is not known as sparse yet.
   void add_new_sparse() { numbers_[4] = 1; }
-  /// This rank will train other parameters. All ranks throw unless all will train the same.
+  /// This rank changes its parameter set. All ranks throw unless all change alike.
   void add_set_change() { numbers_[8] = 1; }
 
   /// Elements of the tail that buffers on the communicator's device need.

@@ -44,9 +44,9 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
 void LocalSgd::lay_out() {
   std::vector<at::Tensor> all = parameters_;
   for (const auto& each : buffers_) all.push_back(each.buffer);
-  // The tail of `change_` has the weight, so the mean weight comes with the mean change.
+  // The tail of `change_` has the weight and the flags, so both come with the mean change.
   anchor_.emplace(all, 0, *comm_);
-  change_.emplace(all, 1, *comm_);
+  change_.emplace(all, 4, *comm_);
   restart();
 }
 
@@ -59,24 +59,33 @@ void LocalSgd::restart() {
   assumed_equal_ = false;
 }
 
-void LocalSgd::step(const StepWeight& weight) {
+ReductionResult LocalSgd::step(const StepWeight& weight) {
   weight_ += weight.own;
   assumed_equal_ = assumed_equal_ || weight.assumed_equal;
-  if (++steps_ >= period_) synchronize();
+  return ++steps_ >= period_ ? average(/*set_changes=*/false) : ReductionResult();
 }
 
-void LocalSgd::synchronize() {
-  if (steps_ == 0) return;
+ReductionResult LocalSgd::synchronize() { return steps_ > 0 ? average(/*set_changes=*/false) : ReductionResult(); }
+
+ReductionResult LocalSgd::average(bool set_changes) {
   const at::NoGradGuard no_grad;
   // (2): the mean weight of this rank's steps.
-  const double weight = weight_ / static_cast<double>(steps_);
+  const double weight = steps_ > 0 ? weight_ / static_cast<double>(steps_) : 0;
   fill_change(weight);
+  change_->tail()[1].fill_(set_changes ? 1 : 0);
+  change_->tail()[2].fill_(assumed_equal_ ? 1 : 0);
+  change_->tail()[3].fill_(weight != 1 ? 1 : 0);
   reduce_change();
-  const double mean = change_->without_rounding(change_->tail()[0].item<double>());
+  const at::Tensor agreed = change_->tail().cpu().to(at::kDouble);
+  const double* const numbers = agreed.const_data_ptr<double>();
+  const double mean = change_->without_rounding(numbers[0]);
+  const ReductionResult result = {.has_mean = mean != 0,
+                                  .any_fault = numbers[2] != 0 && numbers[3] != 0,
+                                  .set_changes = numbers[1] != 0,
+                                  .misweighed = assumed_equal_ && !weighs_as_mean(weight, mean)};
   move_to_mean(mean);
-  const bool misweighed = assumed_equal_ && !weighs_as_mean(weight, mean);
   restart();
-  if (misweighed) fail_assumed_weights();
+  return result;
 }
 
 /// This rank's weighted change since the last average. The mean of parameters would round more than the mean of their

@@ -7,6 +7,8 @@
 /// (2) A rank weighs by its samples since the last average; a rank without samples takes the mean of the rest.
 /// (3) Each rank's optimizer keeps its own state.
 /// (4) A variance changes by (v − v₀) + d², less E[d]² after the average, with d = m − m₀ (running_statistics.hpp).
+/// (5) The average tells all ranks of a rank's fault, and of a rank that waits there because it changes its parameter
+///     set.
 /// Cost: one collective of all parameters every K steps. Memory: two copies of the parameters, three with momentum.
 #pragma once
 
@@ -16,6 +18,7 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/trace.hpp>
+#include <mn/gradients/gradient_buffer.hpp>
 #include <mn/gradients/step_weight.hpp>
 #include <mn/tensor/flat_buffer.hpp>
 #include <mn/tensor/modules.hpp>
@@ -32,11 +35,15 @@ class LocalSgd {
   /// Collective. From now on averages include these buffers, without momentum.
   void average_also(std::vector<AveragedBuffer> buffers);
 
-  /// Collective, after each local update, whose weight is `weight`. The next average throws ArgumentError if collective
-  /// calls within a backward assumed equal weights, and the ranks' weights differ.
-  void step(const StepWeight& weight);
+  /// Collective, after each local update, whose weight is `weight`. Returns the faults that the ranks tell each other in
+  /// an average (5); none if the step makes no average.
+  [[nodiscard]] ReductionResult step(const StepWeight& weight);
   /// Collective: averages now, unless there was no step since the last average.
-  void synchronize();
+  [[nodiscard]] ReductionResult synchronize();
+  /// Collective: averages now, and tells all ranks that this rank changes its parameter set.
+  [[nodiscard]] ReductionResult announce_set_change() { return average(/*set_changes=*/true); }
+  /// Steps since the last average.
+  [[nodiscard]] std::int64_t steps() const noexcept { return steps_; }
   /// Starts over from the present parameters, which are equal on all ranks.
   void restart();
 
@@ -50,6 +57,7 @@ class LocalSgd {
 
  private:
   void lay_out();
+  ReductionResult average(bool set_changes);
   void fill_change(double weight);
   void reduce_change();
   void move_to_mean(double mean_weight);
@@ -63,7 +71,7 @@ class LocalSgd {
   std::shared_ptr<Trace> trace_;
 
   std::optional<FlatBuffer> anchor_;  // parameters, then buffers, at the last average
-  std::optional<FlatBuffer> change_;  // changes since the last average; the weight in the tail
+  std::optional<FlatBuffer> change_;  // changes since the last average; the tail has the weight and flags (5)
   std::vector<at::Tensor> velocity_;  // [parameters]; empty without outer momentum
   std::int64_t steps_ = 0;            // since the last average
   double weight_ = 0;                 // sum of the steps' weights

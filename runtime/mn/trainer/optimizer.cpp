@@ -75,8 +75,8 @@ void MultiNodeOptimizer::keep_overflows_on_device() {
 }
 
 void MultiNodeOptimizer::zero_grad() {
-  follow_parameter_set();
-  reduction_->clear();
+  reduction_->clear();  // first: ranks without a change may lay out their buffers anew here
+  if (follow_parameter_set()) reduction_->clear();
   for (const auto& parameter : set_->frozen()) parameter.mutable_grad().reset();
   reduced_.reset();
   if (!options_.double_buffering) faults_->forget();  // its gradients are gone
@@ -122,7 +122,7 @@ void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
     reduction_->averager().set_scale(scaler_->scale());
     if (!is_recording_) watch_overflows();
   }
-  if (local_) wait("wait for parameters", [&] { local_->step(reduced.weight); });
+  if (local_) average([&] { return local_->step(reduced.weight); });
   leave_sparse_outside();
 }
 
@@ -138,8 +138,15 @@ void MultiNodeOptimizer::update() {
 void MultiNodeOptimizer::apply_pending() {
   ReductionResult result;
   wait("wait for gradients", [&] { result = reduction_->flush(); });
-  throw_faults(result);
+  throw_faults(result, *group());
   if (result.has_mean) update();
+}
+
+/// Averages parameters, if it is time to. All ranks throw the faults that they tell each other there.
+void MultiNodeOptimizer::average(const std::function<ReductionResult()>& average_parameters) {
+  ReductionResult result;
+  wait("wait for parameters", [&] { result = average_parameters(); });
+  throw_faults(result, *comm_);
 }
 
 void MultiNodeOptimizer::synchronize() {
@@ -147,7 +154,7 @@ void MultiNodeOptimizer::synchronize() {
   wait("wait for gradients", [&] { reduction_->finish(); });
   if (const auto changed = reduction_->gradients().watch().changed_earlier()) throw UsageError(change_of(*changed));
   if (skips_ != nullptr) skips_->settle();
-  if (local_) wait("wait for parameters", [&] { local_->synchronize(); });
+  if (local_) average([&] { return local_->synchronize(); });
 }
 
 void MultiNodeOptimizer::average_statistics(const torch::nn::Module& model) {

@@ -129,8 +129,9 @@ class MultiNodeOptimizer {
   /// A None gradient counts as zero if any rank has a gradient of the parameter; if no rank has, the update leaves the
   /// parameter alone. The parameter set may change between calls, equally on all ranks: parameters that are new to the
   /// optimizer, or require their first gradient, are broadcast; residuals of compression stay. A frozen parameter costs
-  /// nothing; the first step after parameters were frozen or unfrozen makes one reduction more. If the ranks freeze
-  /// different parameters, or an unfrozen parameter has other values on some rank, all ranks throw UsageError.
+  /// nothing; each change makes one reduction more. If the ranks' sets differ, or an unfrozen parameter has other values
+  /// on some rank, all ranks throw UsageError: in the step of the change, with double buffering ranks without the change
+  /// a step later, with local steps in the next average.
   void step(double samples);
 
   /// A step of an optimizer that computes the loss several times (torch::optim::LBFGS). After each call of `closure`
@@ -197,7 +198,7 @@ class MultiNodeOptimizer {
     bool finite = true;  // false: the GradScaler found NaN or infinity
   };
 
-  void follow_parameter_set();
+  bool follow_parameter_set();
   void adopt(std::vector<at::Tensor> parameters);
   [[nodiscard]] NamedTensors own_state() const;
   /// The ranks that average gradients.
@@ -205,6 +206,7 @@ class MultiNodeOptimizer {
   void make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse);
   [[nodiscard]] std::vector<at::Tensor> sparse_parameters() const;
   void leave_sparse_outside();
+  void agree_on_set(const std::vector<at::Tensor>& now);
   void agree_on_frozen();
   void look_for_frozen();
   void apply_pending();
@@ -215,7 +217,8 @@ class MultiNodeOptimizer {
   [[nodiscard]] std::string find_gradient_fault();
   [[nodiscard]] std::string change_of(std::size_t i) const;
   void find_faults(StepWeight& weight);
-  void throw_faults(const ReductionResult& reduced);
+  void throw_faults(const ReductionResult& reduced, Communicator& ranks);
+  void average(const std::function<ReductionResult()>& average_parameters);
   [[nodiscard]] bool is_reduced();
   void reduce_weighted(const StepWeight& weight);
   [[nodiscard]] at::Tensor evaluate(const LossClosure& closure, const StepWeight& weight);

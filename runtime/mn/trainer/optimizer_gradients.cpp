@@ -107,13 +107,14 @@ void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   faults_->keep_error_of([&] { reduction_->check_promise(weight); });
 }
 
-/// After a reduction: all ranks throw the fault of the first rank that keeps one. No rank keeps a fault if weights
+/// After a reduction over `ranks`: all of them throw the fault of the first rank that keeps one. No rank keeps a fault if weights
 /// differ and no backward assumed equal weights.
-void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced) {
-  if (reduced.set_changes) prove_frozen_alike(set_->all(), *group());
+void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced, Communicator& ranks) {
+  // A rank that changes its set waits in agree_on_set(); this rank changes nothing now.
+  if (reduced.set_changes) prove_same_set(set_->all(), "before this step", ranks);
   if (!reduced.any_fault) return;
   if (reduced.misweighed) faults_->keep_error_of(fail_assumed_weights);
-  faults_->throw_first(*group());
+  faults_->throw_first(ranks);
 }
 
 /// True if the gradients are the mean that reduce_gradients() has made (2).
@@ -141,7 +142,7 @@ void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
   agree_on_frozen();
   ReductionResult result;
   wait("wait for gradients", [&] { result = reduction_->reduce(reduced.weight, faults_->any()); });
-  throw_faults(result);
+  throw_faults(result, *group());
   reduced.has_mean = result.has_mean;
   if (scaler_ && reduced.has_mean) reduced.finite = scaler_->unscale(set_->trained());
   if (reduced.has_mean && reduced.finite) reduction_->commit();

@@ -3,8 +3,9 @@
 // (1) A new parameter is broadcast once. Parameters that stay keep their residuals and velocities.
 // (2) A trained parameter that becomes frozen keeps its room in the buffer of gradients, and the reduction leaves it
 //     out. A new set of parameters needs a new buffer.
-// (3) A rank that alone left out a parameter would mix up the gradients or wait forever. So a step after a change first
-//     makes a reduction of zeros as before the change, whose agreement reaches all ranks, and changes only if all do.
+// (3) A rank that alone left out or added a parameter would mix up the gradients or wait forever. So before a change a
+//     rank makes a reduction of zeros as before the change (local SGD: an average), whose agreement reaches all ranks.
+//     The set changes only if all ranks change theirs alike; else all throw.
 #include <mn/trainer/optimizer.hpp>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include <mn/gradients/step_weights.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/tensor/tensor.hpp>
+#include <mn/tensor/weighted_loss.hpp>
 #include <mn/trainer/local_sgd.hpp>
 #include <mn/trainer/parameter_check.hpp>
 #include <mn/trainer/parameter_set.hpp>
@@ -27,7 +29,7 @@ namespace {
 
 void check_devices(const std::vector<at::Tensor>& parameters, const Communicator& comm) {
   for (const at::Tensor& parameter : parameters) {
-    if (parameter.device() == c10::Device(comm.device())) continue;
+    if (!parameter.requires_grad() || parameter.device() == c10::Device(comm.device())) continue;
     throw ArgumentError("a parameter is on " + parameter.device().str() + ", but the communicator works on " +
                         comm.device().str() + ": call model->to(comm->device()) before the optimizer is made");
   }
@@ -43,7 +45,7 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   std::erase_if(reduced, [&](const at::Tensor& p) { return !p.requires_grad() && (local_ || !index_in(before, p)); });
   check_devices(reduced, *comm_);
   comm_->broadcast_data(fresh);
-  prove_frozen_alike(parameters, *comm_);
+  if (!reduction_) prove_same_set(parameters, "at the start", *comm_);
   // No error comes after this line: if the set can't be adopted, the optimizer stays unchanged.
   ++adoptions_;
   earlier_bytes_ = bytes_sent();
@@ -104,9 +106,8 @@ void MultiNodeOptimizer::leave_sparse_outside() {
   look_for_frozen();
 }
 
-/// Before a reduction: all ranks agree on a change of frozen parameters (3). The gradients of this step stay.
-void MultiNodeOptimizer::agree_on_frozen() {
-  if (!reduction_->gradients().set_changes()) return;
+/// All ranks agree on a change of the set to `now`, or throw (3). The gradients of this step stay.
+void MultiNodeOptimizer::agree_on_set(const std::vector<at::Tensor>& now) {
   const std::vector<at::Tensor>& parameters = reduction_->parameters();
   std::vector<at::Tensor> unused, returning;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -114,19 +115,33 @@ void MultiNodeOptimizer::agree_on_frozen() {
     if (parameters[i].requires_grad() && !reduction_->gradients().is_trained(i)) returning.push_back(parameters[i]);
   }
   ReductionResult result;
+  const std::string change = local_ ? std::to_string(local_->steps()) + " steps after an average" : "in this step";
   wait("wait for gradients", [&] {
+    if (local_) {
+      result = local_->announce_set_change();
+      return;
+    }
+    reduction_->gradients().announce_set_change();
     result = reduction_->reduce({.own = 0, .divisor = 0}, faults_->any());
     if (options_.double_buffering) result = reduction_->flush();
   });
   for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].mutable_grad() = unused[i];
-  throw_faults(result);
-  if (const auto different = find_difference(returning, *group())) {
+  prove_same_set(now, change, *comm_);
+  if (result.misweighed) faults_->keep_error_of(fail_assumed_weights);
+  if (local_ || result.any_fault) faults_->throw_first(*comm_);
+  if (const auto different = find_difference(returning, *comm_)) {
     const at::Tensor& returned = returning[different->index];
     throw UsageError(tensor_name(returned, *index_in(parameters, returned)) +
                      ", which was frozen and is trained again, on " + different->ranks +
                      " has other values than on the other ranks: call comm->broadcast_data() for the parameters that " +
                      "the program changes while they are frozen");
   }
+}
+
+/// Before a reduction: all ranks agree on a change of frozen parameters (3).
+void MultiNodeOptimizer::agree_on_frozen() {
+  if (!reduction_->gradients().set_changes()) return;
+  agree_on_set(set_->all());
   look_for_frozen();
   reduction_->gradients().watch().record();  // the gradients have moved
 }
@@ -143,9 +158,10 @@ void MultiNodeOptimizer::look_for_frozen() {
   if (changed) reduction_->train_only(trained);
 }
 
-void MultiNodeOptimizer::follow_parameter_set() {
+/// Returns true if the set has changed.
+bool MultiNodeOptimizer::follow_parameter_set() {
   check_alone();
-  if (set_->is_current()) return;
+  if (set_->is_current()) return false;
   if (reduction_->has_given_away() || reduction_->gradients().weighed_early()) {
     faults_->keep_error_of([] { StepPromise::fail("parameters were added, frozen or unfrozen before that step"); });
   }
@@ -162,16 +178,21 @@ void MultiNodeOptimizer::follow_parameter_set() {
   const bool has_buffers = same && !local_ && std::ranges::all_of(set_->frozen(), [&](const at::Tensor& parameter) {
                              return !parameter.requires_grad() || index_in(reduction_->parameters(), parameter);
                            });
-  set_->forget();  // if the new set can't be adopted, the next call tries again
-  // All ranks get new parameters alike. Without drain(), synchronize() would wait for buckets that other ranks have not
-  // sent. A freeze may be one rank's own: then the reduction of the step sends those buckets.
-  if (!has_buffers) reduction_->drain();
+  if (!has_buffers) {  // else the reduction of the step agrees
+    apply_pending();
+    faults_->keep_error_of([&] { check_devices(trained, *comm_); });
+    agree_on_set(now);
+  }
   synchronize();
   for (std::size_t i = 0; i < trained.size(); ++i) trained[i].mutable_grad() = unused[i];
-  if (!has_buffers) return adopt(std::move(now));
+  if (!has_buffers) {
+    adopt(std::move(now));
+    return true;
+  }
   set_->adopt(std::move(now));
   ++adoptions_;
   set_->sort(reduction_->parameters());
+  return true;
 }
 
 /// Throws if two optimizers have a parameter. Not called by the constructor: the earlier optimizer may be destroyed

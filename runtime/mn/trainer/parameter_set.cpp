@@ -53,11 +53,10 @@ std::optional<std::size_t> index_in(const std::vector<at::Tensor>& all, const at
   return static_cast<std::size_t>(found - all.begin());
 }
 
-void prove_frozen_alike(const std::vector<at::Tensor>& parameters, Communicator& comm) {
-  nlohmann::json flags = nlohmann::json::object();
-  const auto trainable = differentiable(parameters);
-  for (std::size_t i = 0; i < trainable.size(); ++i) {
-    flags["requires_grad of " + tensor_name(trainable[i], i)] = trainable[i].requires_grad();
+void prove_same_set(const std::vector<at::Tensor>& parameters, const std::string& change, Communicator& comm) {
+  nlohmann::json flags = {{"the last change", change}};
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    flags["requires_grad of " + tensor_name(parameters[i], i)] = parameters[i].requires_grad();
   }
   prove_equal(flags, "the parameters that they train", comm);
 }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -30,8 +31,6 @@ class ParameterSet {
 
   /// From now on `parameters` are all().
   void adopt(std::vector<at::Tensor> parameters) { all_ = std::move(parameters); }
-  /// Empties all(), which makes is_current() false.
-  void forget() noexcept { all_.clear(); }
   /// Sorts all() into trained() and frozen(). `reduced` are the parameters that have a place in the reduction.
   void sort(const std::vector<at::Tensor>& reduced);
 
@@ -50,8 +49,9 @@ class ParameterSet {
 /// The index of `tensor` in `all`, if `all` has it.
 [[nodiscard]] std::optional<std::size_t> index_in(const std::vector<at::Tensor>& all, const at::Tensor& tensor);
 
-/// Collective. Throws UsageError on all ranks if a parameter requires a gradient on some ranks only.
-void prove_frozen_alike(const std::vector<at::Tensor>& parameters, Communicator& comm);
+/// Collective. Throws UsageError on all ranks if a parameter is listed or requires a gradient on some ranks only, or if
+/// the ranks differ in `change`: when they change their set, such as "before this step".
+void prove_same_set(const std::vector<at::Tensor>& parameters, const std::string& change, Communicator& comm);
 
 /// `state`, whose tensors are called KIND.INDEX by a parameter's index in `from`, renamed to the parameter's index in
 /// `to`. Tensors of parameters that `to` does not have are left out.
