@@ -109,6 +109,37 @@ TEST_F(WeightAverageTest, GoesBackToACheckpoint) {
   EXPECT_TRUE(averaged().equal(expected));
 }
 
+/// In 16 bits 1 + 0.001 is 1, so an average of decay 0.999 would never change. Each validation swaps the average in.
+TEST_F(WeightAverageTest, OfNarrowParametersIsFloat32) {
+  const auto train = [&](const NamedTensors& loaded) {
+    const auto model = std::make_shared<toy::ToyNet>(false);
+    const at::NoGradGuard no_grad;
+    model->to(at::kBFloat16);
+    for (const at::Tensor& parameter : model->parameters()) parameter.fill_(1);
+    std::vector<NamedOptimizer> optimizers = {
+        {"sgd", create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(model->parameters(), 0.1), world())}};
+    Trainer trainer(
+        world(), std::move(optimizers), std::make_shared<toy::ToyIterator>(50, 4, *world()), model,
+        [](const Batch&, Summary&) {}, TrainerOptions{.iterations = 100, .out = folder_.path()});
+    auto& average = trainer.extend(std::make_unique<extensions::WeightAverage>(0.999));
+    average.load_state(100'000);  // updates
+    average.load_tensors(loaded);
+    trainer.extend("move", {1, "iteration"}, [&](Trainer&) {
+      for (const at::Tensor& parameter : model->parameters()) parameter.fill_(2);
+      const extensions::AveragedWeights averaged(average);
+    });
+    EXPECT_EQ(trainer.run(), 0);
+    EXPECT_TRUE(model->first->weight.eq(2).all().item<bool>());
+    for (const auto& [name, tensor] : average.tensors()) EXPECT_EQ(tensor.scalar_type(), at::kFloat) << name;
+    const extensions::AveragedWeights averaged(average);
+    return model->first->weight.detach().mean(at::kFloat).item<double>();
+  };
+  const double moved = 1 - std::pow(0.999, 99);  // the first update sees the weights from before
+  EXPECT_NEAR(train({}), 1 + moved, 0.01);
+  EXPECT_NEAR(train({{"first.weight", torch::full({5, 6}, 0.5, at::kBFloat16)}}), 0.5 + 1.5 * moved, 0.01)
+      << "a checkpoint with an average in 16 bits";
+}
+
 TEST_F(WeightAverageTest, ExcludesLocalSteps) {
   EXPECT_THROW(extensions::WeightAverage(1), UsageError);
   options_.optimizer.local_steps = 2;

@@ -40,6 +40,11 @@ class AveragedEvaluator final : public Evaluator {
   WeightAverage& average_;
 };
 
+/// 16 bits cannot hold a weight plus a small part of its change.
+at::ScalarType average_type(const at::Tensor& parameter) {
+  return parameter.element_size() < 4 ? at::kFloat : parameter.scalar_type();
+}
+
 }  // namespace
 
 WeightAverage::WeightAverage(double decay) : decay_(decay) {
@@ -69,8 +74,10 @@ void WeightAverage::initialize(Trainer& trainer) {
     const auto found = loaded.find(name);
     // The average of a parameter without a fitting value in the checkpoint begins with the parameter's value.
     const bool fits = found != loaded.end() && found->second.sizes() == parameter.sizes();
-    averages_.push_back(fits ? found->second.to(parameter.device()).clone() : parameter.detach().clone());
+    const at::Tensor& first = fits ? found->second : parameter;
+    averages_.push_back(first.detach().to(parameter.device(), average_type(parameter), false, /*copy=*/true));
   }
+  unrounded_.assign(averages_.size(), {});
   loaded_.clear();
 }
 
@@ -79,7 +86,9 @@ void WeightAverage::run(Trainer&) {
   const auto t = static_cast<double>(++updates_);
   // The first steps have a smaller decay; otherwise the initial weights would count for 1 / (1 − decay) steps.
   const double decay = std::min(decay_, (1 + t) / (10 + t));
-  at::_foreach_lerp_(averages_, parameters_, 1 - decay);
+  std::vector<at::Tensor> weights = parameters_;
+  for (at::Tensor& each : weights) each = each.to(average_type(each));
+  at::_foreach_lerp_(averages_, weights, 1 - decay);
 }
 
 nlohmann::json WeightAverage::state() const { return updates_; }
@@ -101,7 +110,13 @@ void WeightAverage::swap() {
     const at::Tensor weights = parameters_[i].detach().clone();
     // In place, because the optimizer and the gradient buffer hold the parameters' memory.
     parameters_[i].detach().copy_(averages_[i]);
-    averages_[i].copy_(weights);
+    if (averages_[i].scalar_type() == weights.scalar_type() && !unrounded_[i].defined()) {
+      averages_[i].copy_(weights);
+    } else if (unrounded_[i].defined()) {
+      averages_[i] = std::exchange(unrounded_[i], {});
+    } else {
+      unrounded_[i] = std::exchange(averages_[i], weights);
+    }
   }
 }
 

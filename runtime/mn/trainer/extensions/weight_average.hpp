@@ -18,7 +18,8 @@ namespace mn::extensions {
 /// updates, so that short trainings are averages, too (as in TensorFlow's ExponentialMovingAverage; Polyak and Juditsky
 /// 1992). Averages the parameters only; buffers stay the model's. Checkpoints hold the average beside the weights. The
 /// average is equal on every rank, which excludes local SGD, because its ranks have different weights. Cost: one pass
-/// over the parameters in each iteration, and the memory of one copy.
+/// over the parameters in each iteration, and the memory of one copy, in float32 for 16-bit parameters: in 16 bits an
+/// average of decay 0.999 would never change.
 class WeightAverage final : public Extension {
  public:
   /// Throws UsageError unless 0 < decay < 1.
@@ -43,7 +44,8 @@ class WeightAverage final : public Extension {
   double decay_;
   std::vector<std::string> names_;
   std::vector<at::Tensor> parameters_;  // the model's floating-point parameters
-  std::vector<at::Tensor> averages_;
+  std::vector<at::Tensor> averages_;    // after swap() the weights
+  std::vector<at::Tensor> unrounded_;   // after swap(): the averages of 16-bit parameters
   NamedTensors loaded_;
   std::int64_t updates_ = 0;
 };
