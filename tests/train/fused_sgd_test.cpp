@@ -99,6 +99,26 @@ TEST(FusedOptimizers, KeepFloat16Finite) {
   check("lars", [](auto&& p) { return std::make_unique<Lars>(p, SGDOptions(0.01).momentum(0.5), 0.01); });
 }
 
+/// bfloat16 rounds a momentum of 0.99 to 0.988, and a rate of 0.0101 to 0.01007.
+TEST(FusedSgd, SparseGradientsOfNarrowParametersHaveUnroundedFactors) {
+  for (const bool nesterov : {false, true}) {
+    const auto options = SGDOptions(0.0101).momentum(0.99).nesterov(nesterov);
+    const auto train = [&](at::ScalarType dtype) {
+      const at::Tensor table = torch::zeros({5, 3}, dtype).requires_grad_();
+      FusedSgd optimizer(std::vector<at::Tensor>{table}, options);
+      for (int k = 0; k < 20; ++k) {
+        table.mutable_grad() = at::sparse_coo_tensor(torch::tensor({{1, 3, 1}}), torch::ones({3, 3}, dtype), {5, 3});
+        optimizer.step();
+      }
+      return table.detach().to(at::kFloat);
+    };
+    const at::Tensor wanted = train(at::kFloat);
+    for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
+      EXPECT_TRUE(train(dtype).allclose(wanted, dtype == at::kHalf ? 2e-3 : 0.02)) << dtype << train(dtype) << wanted;
+    }
+  }
+}
+
 TEST(FusedOptimizers, RejectAPartOfATensor) {
   const at::Tensor part = torch::zeros({2, 6}).narrow(1, 0, 3).requires_grad_();
   part.mutable_grad() = torch::ones({2, 3});

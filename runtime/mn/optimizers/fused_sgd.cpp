@@ -54,14 +54,33 @@ at::Tensor& FusedSgd::momentum_of(const at::Tensor& parameter) {
   return static_cast<torch::optim::SGDParamState&>(*slot).momentum_buffer();
 }
 
-/// Updates a parameter with a sparse gradient, as libtorch does. The host waits for `has_overflow`.
+/// parameter += rate × update. A 16-bit parameter has a float32 update: libtorch would round the rate to 16 bits, too.
+void add_update(const at::Tensor& parameter, const at::Tensor& update, double rate) {
+  if (parameter.scalar_type() == update.scalar_type()) {
+    parameter.add_(update, rate);
+  } else if (update.is_sparse()) {
+    const at::Tensor rows = update.coalesce();
+    c10::List<std::optional<at::Tensor>> indices;
+    for (const at::Tensor& each : rows.indices().unbind(0)) indices.push_back(each);
+    const at::Tensor values = parameter.index(indices).to(at::kFloat).add_(rows.values(), rate);
+    parameter.index_put_(indices, values.to(parameter.scalar_type()));
+  } else {
+    parameter.copy_(parameter.to(at::kFloat).add_(update, rate));
+  }
+}
+
+/// Updates a parameter with a sparse gradient, as libtorch does, 16-bit ones in float32. The host waits for
+/// `has_overflow`.
 void FusedSgd::step_sparse(const at::Tensor& parameter, const torch::optim::SGDOptions& options, const Rate& rate,
                            const at::Tensor& has_overflow) {
   if (options.weight_decay() != 0) reject_sparse(parameter, "SGD with weight decay");
   if (has_overflow.defined() && has_overflow.item<float>() != 0) return;
-  at::Tensor update = parameter.grad();
+  // libtorch rounds the factors of 16-bit tensors to 16 bits: a momentum of 0.999 would be 1 in bfloat16.
+  const bool is_narrow = parameter.element_size() == 2;
+  at::Tensor update = is_narrow ? parameter.grad().to(at::kFloat) : parameter.grad();
   if (options.momentum() != 0) {
     at::Tensor& momentum = momentum_of(parameter);
+    if (is_narrow && momentum.defined()) momentum = momentum.to(at::kFloat);
     if (momentum.defined()) {
       momentum.mul_(options.momentum()).add_(update, 1 - options.dampening());
     } else {
@@ -69,9 +88,10 @@ void FusedSgd::step_sparse(const at::Tensor& parameter, const torch::optim::SGDO
     }
     if (momentum.is_sparse()) momentum = momentum.coalesce();  // else it would grow by the rows of each step
     update = options.nesterov() ? update.add(momentum, options.momentum()) : momentum;
+    if (is_narrow) momentum = momentum.to(parameter.scalar_type());
   }
   const auto* const number = std::get_if<double>(&rate);
-  parameter.add_(update, -(number != nullptr ? *number : std::get<at::Tensor>(rate).item<double>()));
+  add_update(parameter, update, -(number != nullptr ? *number : std::get<at::Tensor>(rate).item<double>()));
 }
 
 void FusedSgd::step_group(torch::optim::OptimizerParamGroup& group, const Rate& rate, const at::Tensor& has_overflow) {
