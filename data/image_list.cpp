@@ -17,6 +17,7 @@
 #include <mn/core/text.hpp>
 
 #include "data/run_tasks.hpp"
+#include "data/text_files.hpp"
 
 namespace mn::data {
 namespace {
@@ -160,11 +161,18 @@ Candidate parse_line(const std::string& line, std::int64_t number, const std::st
 }
 
 /// Calls use(line, number, "FILE:NUMBER") for each line, without trailing blanks and without the byte order mark of
-/// some editors.
+/// some editors. Throws DataError if the file is not a list but of another kind, or in UTF-16 or UTF-32.
 template <class Use>
 void for_each_line(const fs::path& path, Use use) {
   std::ifstream lines(path);
   if (!lines) throw DataError("cannot open " + path.string());
+  if (fs::is_regular_file(path)) {  // not a pipe, which can be read only once
+    std::string head(static_cast<std::size_t>(kHeadBytes), '\0');
+    lines.read(head.data(), kHeadBytes);
+    check_names(path, std::string_view(head).substr(0, static_cast<std::size_t>(lines.gcount())));
+    lines.clear();
+    lines.seekg(0);
+  }
   std::string line;
   for (std::int64_t number = 1; std::getline(lines, line); ++number) {
     if (number == 1 && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);

@@ -12,10 +12,11 @@
 namespace mn::data {
 namespace {
 
+constexpr const char* kForce = "; --encoding any takes any bytes";
+
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kReadBytes = 4 << 20;
-constexpr std::int64_t kHeadBytes = 64 << 10;  // bytes that are checked to be text
 
 std::string text_at(const File& file, std::int64_t begin, std::int64_t bytes) {
   std::string text(static_cast<std::size_t>(bytes), '\0');
@@ -42,11 +43,12 @@ std::string next_text(GzipFile& file, std::int64_t bytes) {
   return text;
 }
 
-/// Throws unless `head` is the beginning of a UTF-8 text.
-void check_text(const fs::path& file, std::string_view head) {
-  constexpr const char* kForce = "; --encoding any takes any bytes";
+}  // namespace
+
+void check_text(const fs::path& file, std::string_view head, std::string_view remedy) {
   if (const auto kind = kind_of_file(head); kind && !kind->is_text) {
-    throw DataError(file.string() + " is not UTF-8 text but " + kind->name + ": " + kind->remedy + kForce, true);
+    throw DataError(file.string() + " is not UTF-8 text but " + kind->name + ": " + kind->remedy + std::string(remedy),
+                    true);
   }
   for (std::size_t at = 0; at < head.size();) {
     const int length = first_character(head.substr(at));
@@ -58,14 +60,17 @@ void check_text(const fs::path& file, std::string_view head) {
       throw DataError(file.string() + (is_zero ? " has a zero byte at byte " : " is not UTF-8 at byte ") +
                           std::to_string(at) + (wide == nullptr ? "" : zeros + wide + " have") +
                           ": if it is text, convert it, e.g. with `iconv -f " + (wide == nullptr ? "LATIN1" : wide) +
-                          " -t UTF-8`" + kForce,
+                          " -t UTF-8`" + std::string(remedy),
                       true);
     }
     at += static_cast<std::size_t>(length);
   }
 }
 
-}  // namespace
+void check_names(const fs::path& file, std::string_view head) {
+  const auto kind = kind_of_file(head);
+  if ((kind && !kind->is_text) || head.find('\0') != std::string_view::npos) check_text(file, head);
+}
 
 std::vector<TextPiece> cut_texts(const std::vector<fs::path>& files, std::int64_t piece_bytes, bool any_bytes) {
   std::vector<TextPiece> pieces;
@@ -77,11 +82,11 @@ std::vector<TextPiece> cut_texts(const std::vector<fs::path>& files, std::int64_
     const bool is_packed = head.starts_with("\x1F\x8B");
     if (is_packed) {
       GzipFile packed(files[f]);
-      if (!any_bytes) check_text(files[f], next_text(packed, kHeadBytes));
+      if (!any_bytes) check_text(files[f], next_text(packed, kHeadBytes), kForce);
       pieces.push_back({.file = f, .end = size, .is_packed = true});
       continue;
     }
-    if (!any_bytes) check_text(files[f], head);
+    if (!any_bytes) check_text(files[f], head, kForce);
     for (std::int64_t begin = 0; begin < size;) {
       const std::int64_t end = begin + piece_bytes < size ? cut_after(file, begin + piece_bytes, size) : size;
       pieces.push_back({.file = f, .begin = begin, .end = end});

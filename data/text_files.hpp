@@ -23,6 +23,14 @@ struct TextPiece {
 [[nodiscard]] std::vector<TextPiece> cut_texts(const std::vector<std::filesystem::path>& files,
                                                std::int64_t piece_bytes, bool any_bytes);
 
+/// Throws DataError unless `head`, the beginning of a file, is UTF-8 text. `remedy` ends the message.
+void check_text(const std::filesystem::path& file, std::string_view head, std::string_view remedy = {});
+/// Throws as check_text() if `head` is of another kind of file, or text in UTF-16 or UTF-32. Accepts all other bytes,
+/// because names of files may have any.
+void check_names(const std::filesystem::path& file, std::string_view head);
+/// Bytes of a file's beginning for check_text().
+inline constexpr std::int64_t kHeadBytes = 64 << 10;
+
 /// Calls use(text) for consecutive texts of some MiB that end between tokens: complete(text) is the length of the
 /// beginning of `text` that can be encoded alone. Only the last text of the piece may end elsewhere. Throws DataError
 /// that names a file that can't be read to the piece's end.

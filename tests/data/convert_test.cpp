@@ -149,6 +149,27 @@ TEST_F(Images, NamesOfClassesThatAreNotUtf8AreRecordedReadably) {
   EXPECT_THAT(warnings, testing::ElementsAre(AllOf(HasSubstr(": 1,"), HasSubstr("class caf\\xE9"))));
 }
 
+TEST_F(Images, ListsAndNamesInOtherEncodingsAreNamed) {
+  const auto wide = [](std::string_view text) {
+    std::string bytes;
+    for (const char c : text) bytes.append({c, '\0'});
+    return bytes;
+  };
+  const std::pair<std::string, const char*> cases[] = {
+      {"\xFF\xFE" + wide("c0/0.jpg 0\n"), "text in UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`"},
+      {"\xFF\xFE\x4B\x6D\xD5\x8B", "text in UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`"},
+      {wide("c0/0.jpg 0\n"), "`iconv -f UTF-16LE -t UTF-8`"}};
+  const fs::path file = source_ / "list.txt", names = folder_.path() / "names.txt";
+  test::write_text(names, "a\n");
+  for (const auto& [text, what] : cases) {
+    test::write_text(file, text);
+    EXPECT_THAT(message_of<DataError>([&] { (void)read_class_names(file); }),
+                AllOf(HasSubstr(file.string()), HasSubstr(what)));
+    EXPECT_THAT(message_of<DataError>([&] { convert_images(file, options()); }),
+                AllOf(HasSubstr(file.string()), HasSubstr(what)));
+  }
+}
+
 TEST_F(Images, ALinkToNowhereIsAnUnusableFile) {
   fs::create_symlink("nowhere", source_ / "c0" / "gone.jpg");
   EXPECT_THAT(message_of<DataError>([&] { convert(); }), AllOf(HasSubstr("c0/gone.jpg"), HasSubstr("No such file"),
