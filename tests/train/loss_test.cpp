@@ -188,6 +188,26 @@ TEST(LossWeight, OfLossesThatReachNoParameterCounts) {
   EXPECT_TRUE(torch::allclose(p, torch::full({1}, -1.0 / world()->size())));
 }
 
+/// Rank 0 mixes them: its gradient would have no weight that all of it shares.
+TEST(LossWeight, OfSomeBackwardsOfAStepIsTheSameErrorOnAll) {
+  const at::Tensor p = torch::zeros({1}).requires_grad_();
+  const auto optimizer = create_multi_node_optimizer(
+      std::make_unique<torch::optim::SGD>(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1)), world());
+  for (const bool plain_first : {false, true}) {
+    optimizer->zero_grad();
+    const bool mixes = world()->rank() == 0;
+    if (mixes && plain_first) p.sum().backward();
+    optimizer->scale_loss(p.sum(), 3).backward();
+    if (mixes && !plain_first) p.sum().backward();
+    EXPECT_THAT([&] { optimizer->step(3); },
+                ThrowsMessage<ArgumentError>(HasSubstr("a backward of this step began at a loss without a weight")));
+  }
+  optimizer->zero_grad();
+  optimizer->scale_loss(p.sum(), 3).backward();
+  optimizer->step(3);
+  EXPECT_TRUE(p.equal(torch::full({1}, -1.0))) << p;
+}
+
 TEST(LossWeight, HasToBeANumber) {
   torch::nn::Linear model(2, 1);
   const auto optimizer =

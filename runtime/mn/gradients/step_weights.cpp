@@ -107,8 +107,15 @@ bool StepWeights::agrees(const LossTotal& losses, double samples) const {
 
 void StepWeights::add_losses(StepWeight& weight, const GradientWatch& watch) const {
   check_groups(watch);
+  bool any_plain = false, any_weighed = false;
   for (const auto& backward : watch.backwards()) {
     weight.assumed_equal = weight.assumed_equal || backward->assumed_equal;
+    (backward->losses.empty() ? any_plain : any_weighed) = true;
+  }
+  if (any_plain && any_weighed) {
+    throw ArgumentError(
+        "a backward of this step began at a loss without a weight, another at a loss with one: call "
+        "scale_loss(loss, samples) for each loss of the step, or for none");
   }
   if (loss_ranks_ && weight.assumed_equal &&
       !weighs_as_mean(weight.own, weight.divisor * comm_->size() / loss_ranks_->size()))

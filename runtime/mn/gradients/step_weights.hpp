@@ -43,8 +43,8 @@ class StepWeights {
   [[nodiscard]] StepWeight of_equal_step() const;
 
   /// Local. Sets `factor` and `assumed_equal` from the losses of the backwards that `watch` has seen. Throws
-  /// ArgumentError if scale_loss() had other samples than the step, UsageError if gradients came within backward from
-  /// ranks whose losses the step does not count.
+  /// ArgumentError if scale_loss() had other samples than the step, or only some backwards began at weighted losses;
+  /// UsageError if gradients came within backward from ranks whose losses the step does not count.
   void add_losses(StepWeight& weight, const GradientWatch& watch) const;
   /// Predicts the weight of a step with `samples`. No value if the weight is not known yet.
   [[nodiscard]] std::optional<StepWeight> ahead(double samples, const GradientWatch& watch) const;
