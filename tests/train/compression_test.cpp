@@ -102,6 +102,26 @@ TEST(CastCompression, OverflowTravelsLaterAndInfinityLeavesNothing) {
   EXPECT_TRUE(p.grad().equal(torch::ones({5})));
 }
 
+/// docs/training.md names these bounds. The ranks' gradients have 16 bits, their mean has more.
+TEST(CastCompression, ASumOverManyStepsIsOffByTheRoundingOfTheMeanAtMost) {
+  const auto comm = create_communicator("hierarchical", MPI_COMM_WORLD, {.device = Device{}});
+  for (const auto& [kind, bound] : {std::pair(Compression::kFp16, 0x1p-11), std::pair(Compression::kBf16, 0x1p-8)}) {
+    const at::Tensor p = torch::zeros({5}, at::kFloat).requires_grad_();
+    const auto optimizer = create_multi_node_optimizer(std::make_unique<SGD>(std::vector<at::Tensor>{p}, SGDOptions(1)),
+                                                       comm, {.compression = {.kind = kind}});
+    const double own = 1 + (comm->rank() == 0 ? 0 : 2 * bound),
+                 mean = 1 + 2 * bound * (comm->size() - 1) / comm->size();
+    for (int k = 0; k < 100; ++k) {
+      optimizer->zero_grad();
+      (p.sum() * own).backward();
+      optimizer->step();
+    }
+    const double off = p.add(100 * mean).abs().max().item<double>() / (100 * mean);
+    EXPECT_LE(off, bound);
+    EXPECT_TRUE(comm->size() != 2 || off > bound / 2) << off;
+  }
+}
+
 TEST_P(CompressionTest, WhatIsNotSentIsKept) {
   // With a rate of 1 the parameters are the sum of what was applied: it lacks the mean of what the ranks remember.
   constexpr int kSteps = 6;
