@@ -12,42 +12,36 @@ namespace mn {
 /// Base of all of mn's exceptions. An exception on a single rank ends the whole job.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  /// `on_all_ranks`: every rank of the job throws the same error at the same point.
+  explicit Error(const std::string& what, bool on_all_ranks = false)
+      : std::runtime_error(what), on_all_ranks_(on_all_ranks) {}
   /// Exit status of a program ended by the error.
   [[nodiscard]] virtual int exit_code() const noexcept { return 1; }
-  /// True if every rank of the job throws the same error at the same point: then only rank 0 reports it.
-  [[nodiscard]] virtual bool on_all_ranks() const noexcept { return false; }
+  /// If true, only rank 0 reports the error.
+  [[nodiscard]] virtual bool on_all_ranks() const noexcept { return on_all_ranks_; }
+
+ private:
+  bool on_all_ranks_;
 };
 
 /// A bad option, argument, file or environment, seen alike by every rank.
 class UsageError : public Error {
  public:
-  using Error::Error;
+  /// Every rank throws it.
+  explicit UsageError(const std::string& what) : Error(what, true) {}
   [[nodiscard]] int exit_code() const noexcept override { return kExitUsage; }
-  [[nodiscard]] bool on_all_ranks() const noexcept override { return true; }
 };
 
 /// Arguments that a call's contract forbids (a root out of range, a wrong length), found before any message is sent.
 class ArgumentError : public Error {
  public:
-  /// `on_all_ranks`: every rank throws it.
-  explicit ArgumentError(const std::string& what, bool on_all_ranks = false)
-      : Error(what), on_all_ranks_(on_all_ranks) {}
-  [[nodiscard]] bool on_all_ranks() const noexcept override { return on_all_ranks_; }
-
- private:
-  bool on_all_ranks_;
+  using Error::Error;
 };
 
 /// Data that is missing, damaged or of the wrong kind.
 class DataError : public Error {
  public:
-  /// `on_all_ranks`: every rank throws it.
-  explicit DataError(const std::string& what, bool on_all_ranks = false) : Error(what), on_all_ranks_(on_all_ranks) {}
-  [[nodiscard]] bool on_all_ranks() const noexcept override { return on_all_ranks_; }
-
- private:
-  bool on_all_ranks_;
+  using Error::Error;
 };
 
 /// A file could not be opened, read or written, for a reason that the system gave.
