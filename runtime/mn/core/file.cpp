@@ -10,8 +10,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <optional>
-#include <span>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -104,40 +102,34 @@ bool is_abandoned(const std::filesystem::path& path) {
 }  // namespace
 
 File::File(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
-  fd_ = ::open(path_.c_str(), flags_of(mode) | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail(mode == Mode::kReplace || mode == Mode::kNew ? "create" : "open", path_);
+  fd_ = Fd(::open(path_.c_str(), flags_of(mode) | O_CLOEXEC, 0666));
+  if (!fd_) fail(mode == Mode::kReplace || mode == Mode::kNew ? "create" : "open", path_);
   struct stat facts = {};
-  const int error = ::fstat(fd_, &facts) == 0 ? 0 : errno;
-  if (error == 0 && S_ISREG(facts.st_mode)) {
-    if (mode == Mode::kRead || mode == Mode::kReadInPlace) wait_in_reads(fd_);
+  if (::fstat(fd_.get(), &facts) != 0) fail("stat", path_);
+  if (S_ISREG(facts.st_mode)) {
+    if (mode == Mode::kRead || mode == Mode::kReadInPlace) wait_in_reads(fd_.get());
     return;
   }
-  close();
-  if (error != 0) throw FileError(with_errno("cannot stat " + path_.string(), error), error);
   throw DataError("cannot open " + path_.string() +
                   (S_ISDIR(facts.st_mode) ? ": it is a folder" : ": it is not a regular file"));
 }
 
 File::File(int fd, std::uint64_t begin, std::uint64_t bytes, std::filesystem::path path)
     : path_(std::move(path)), fd_(::fcntl(fd, F_DUPFD_CLOEXEC, 0)), begin_(begin), bytes_(bytes) {
-  if (fd_ < 0) fail("open", path_);
-}
-
-void File::close() noexcept {
-  if (const int fd = std::exchange(fd_, -1); fd >= 0) ::close(fd);
+  if (!fd_) fail("open", path_);
 }
 
 std::uint64_t File::size() const {
   if (bytes_) return *bytes_;
   struct stat facts = {};
-  if (::fstat(fd_, &facts) != 0) fail("stat", path_);
+  if (::fstat(fd_.get(), &facts) != 0) fail("stat", path_);
   return static_cast<std::uint64_t>(facts.st_size);
 }
 
 void File::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   while (!out.empty()) {
     const std::uint64_t left = bytes_ ? *bytes_ - std::min(offset, *bytes_) : kPiece;
-    const ssize_t n = ::pread(fd_, out.data(), std::min({out.size(), kPiece, static_cast<std::size_t>(left)}),
+    const ssize_t n = ::pread(fd_.get(), out.data(), std::min({out.size(), kPiece, static_cast<std::size_t>(left)}),
                               static_cast<off_t>(begin_ + offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("read", path_);
@@ -147,15 +139,16 @@ void File::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
-void File::read_nothing_ahead() const noexcept { ::posix_fadvise(fd_, 0, 0, POSIX_FADV_RANDOM); }
+void File::read_nothing_ahead() const noexcept { ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_RANDOM); }
 
 void File::will_read(std::uint64_t offset, std::uint64_t bytes) const noexcept {
-  ::posix_fadvise(fd_, static_cast<off_t>(begin_ + offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
+  ::posix_fadvise(fd_.get(), static_cast<off_t>(begin_ + offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
 }
 
 void File::write_at(std::uint64_t offset, std::span<const std::byte> data) {
   while (!data.empty()) {
-    const ssize_t n = ::pwrite(fd_, data.data(), std::min(data.size(), kPiece), static_cast<off_t>(begin_ + offset));
+    const ssize_t n =
+        ::pwrite(fd_.get(), data.data(), std::min(data.size(), kPiece), static_cast<off_t>(begin_ + offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("write", path_);
     data = data.subspan(n);
@@ -166,10 +159,10 @@ void File::write_at(std::uint64_t offset, std::span<const std::byte> data) {
 void File::replace_end(std::uint64_t offset, std::string_view before, std::string_view after) {
   const auto put = [&](std::string_view end) {
     write_at(offset, std::as_bytes(std::span(end)));
-    if (::ftruncate(fd_, static_cast<off_t>(offset + end.size())) != 0) fail("write", path_);
+    if (::ftruncate(fd_.get(), static_cast<off_t>(offset + end.size())) != 0) fail("write", path_);
   };
   const int reserved =
-      ::fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(after.size()));
+      ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(after.size()));
   if (reserved != 0 && (errno == ENOSPC || errno == EDQUOT)) fail("write", path_);
   try {
     put(after);
@@ -183,7 +176,7 @@ void File::replace_end(std::uint64_t offset, std::string_view before, std::strin
 }
 
 void File::sync() {
-  if (::fsync(fd_) != 0) fail("write to storage", path_);
+  if (::fsync(fd_.get()) != 0) fail("write to storage", path_);
 }
 
 TemporaryFile::TemporaryFile(std::filesystem::path path)
@@ -220,13 +213,11 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
 }
 
 void sync_folder(const std::filesystem::path& folder) {
-  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0 && errno == EACCES) return;  // the folder may be written but not read
-  if (fd < 0) fail("open", folder);
-  const int error = ::fsync(fd) == 0 ? 0 : errno;
-  ::close(fd);
-  if (error != 0 && error != EINVAL && error != ENOTSUP && error != EBADF) {
-    throw FileError(with_errno("cannot write to storage " + folder.string(), error), error);
+  const Fd entry(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!entry && errno == EACCES) return;  // the folder may be written but not read
+  if (!entry) fail("open", folder);
+  if (::fsync(entry.get()) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EBADF) {
+    fail("write to storage", folder);
   }
 }
 

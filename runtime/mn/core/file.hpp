@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include <mn/core/fd.hpp>
+
 namespace mn {
 
 /// Owns a file descriptor. Errors: DataError that names file and cause; FileError if the system gave a reason.
@@ -27,19 +29,6 @@ class File {
   File(std::filesystem::path path, Mode mode);
   /// Bytes [begin, begin + bytes) of an open file, presented as a file; `path` names the part in messages.
   File(int fd, std::uint64_t begin, std::uint64_t bytes, std::filesystem::path path);
-  ~File() { close(); }
-  File(File&& other) noexcept
-      : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), begin_(other.begin_), bytes_(other.bytes_) {}
-  File& operator=(File&& other) noexcept {
-    if (this != &other) {
-      close();
-      path_ = std::move(other.path_);
-      fd_ = std::exchange(other.fd_, -1);
-      begin_ = other.begin_;
-      bytes_ = other.bytes_;
-    }
-    return *this;
-  }
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] std::uint64_t size() const;
@@ -57,9 +46,8 @@ class File {
   void sync();
 
  private:
-  void close() noexcept;
   std::filesystem::path path_;
-  int fd_ = -1;
+  Fd fd_;
   std::uint64_t begin_ = 0;             // offset of this part in the open file
   std::optional<std::uint64_t> bytes_;  // size, if this is a part
 };
@@ -74,8 +62,7 @@ class TemporaryFile {
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return temporary_; }
-  /// Renames the file to `path`, complete and on stable storage: a crash leaves the old content or the new. DataError
-  /// as File's.
+  /// Renames the file to `path`, on stable storage: a crash leaves the old content or the new. DataError as File's.
   void publish();
 
  private:
@@ -117,7 +104,6 @@ void sync_folder(const std::filesystem::path& folder);
 /// Creates the folder and its parents; true if the folder was missing. DataError if it can't be created.
 bool make_folders(const std::filesystem::path& folder);
 
-/// The whole content of a file.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);
 
 }  // namespace mn
