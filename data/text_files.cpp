@@ -12,10 +12,9 @@
 namespace mn::data {
 namespace {
 
-constexpr const char* kForce = "; --encoding any takes any bytes";
-
 namespace fs = std::filesystem;
 
+constexpr const char* kForce = "; --encoding any takes any bytes";
 constexpr std::int64_t kReadBytes = 4 << 20;
 
 std::string text_at(const File& file, std::int64_t begin, std::int64_t bytes) {

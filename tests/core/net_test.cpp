@@ -14,7 +14,6 @@
 #include <mn/core/net/deadline.hpp>
 #include <mn/core/net/interfaces.hpp>
 #include <mn/core/net/socket.hpp>
-#include <mn/core/net/timed_socket.hpp>
 #include <mn/core/tree.hpp>
 
 #include "tests/support/own_network.hpp"

@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 
 #include <mn/core/net/socket.hpp>
-#include <mn/core/net/timed_socket.hpp>
 #include <mn/job/peer_meeting.hpp>
 
 namespace mn {

@@ -14,7 +14,6 @@
 
 #include <mn/core/fd.hpp>
 #include <mn/core/net/socket.hpp>
-#include <mn/core/net/timed_socket.hpp>
 
 namespace mn::data {
 

@@ -1,31 +1,28 @@
-/// Notices the loss of a rank under any launcher; plain srun leaves the other ranks in a collective forever.
-///
-/// Job creates a monitor on all ranks. Ranks form a tree: the children of rank r are 8 r + 1 to 8 r + 8. A thread of
-/// each rank holds a TCP connection to the parent and to each child, and sends heartbeats. A connection that ends, or
-/// is silent for `timeout`, is a loss. The parent of the lost rank reports the loss (rank 1 for rank 0); the other
-/// neighbors report `patience` later if the job still runs. To report a different reason for the end, a rank asks up
-/// the tree; rank 0 grants the first request.
+/// Notices the loss of a rank under any launcher; plain srun leaves the other ranks in a collective forever. Ranks form
+/// a tree: the children of rank r are 8 r + 1 to 8 r + 8. A thread of each rank holds a TCP connection to the parent
+/// and to each child, and sends heartbeats. A connection that ends, or is silent for `timeout`, is a loss. The parent
+/// of the lost rank reports the loss (rank 1 for rank 0); the other neighbors report `patience` later if the job still
+/// runs. To report a different reason for the end, a rank asks up the tree; rank 0 grants the first request.
 ///
 /// Invariants:
 /// 1. The monitor's thread makes no MPI call: a hang in MPI cannot stop it.
 /// 2. A leaving rank says goodbye, and reads on until its peers leave too: a reset never overtakes the goodbye, and a
 ///    goodbye is never a loss.
-/// 3. A rank announces its end by SIGTERM or SIGINT. Launchers send both signals to all ranks, so neighbors wait for
-///    `patience` before reporting the end as a cause.
+/// 3. A rank announces its end by SIGTERM or SIGINT. Launchers send both to all ranks, so neighbors wait for `patience`
+///    before reporting the end as a cause.
 /// 4. After standing still itself (stopped, swapped out), a process forgets the silence of its peers.
 /// 5. The thread blocks all signals except faults: signals belong to the program.
 /// 6. Before a rank reports the end, every reachable rank silences its stderr, or half a second passes: MPI's text on
-///    broken connections must not follow the report. A rank answers an announcement after the ranks behind it have
-///    answered; ranks cut off by a lost rank silence themselves and their neighbors. A signal handler reports first,
-///    because its process might not reach a second step.
-/// 7. A survey goes to every rank; answers come up the tree and are merged on the way. A stuck rank starts the survey,
-///    and late answers are dropped.
+///    broken connections must not follow the report. A rank answers an announcement after the ranks behind it; ranks
+///    cut off by a lost rank silence themselves and their neighbors. A signal handler reports first, because its
+///    process might not reach a second step.
+/// 7. A survey goes to every rank; answers come up the tree and are merged on the way; late answers are dropped.
 /// 8. A peer on this host under a debugger is never lost, however long the silence.
 /// 9. Each end of a connection proves to be the expected rank (peer_meeting.hpp).
 ///
-/// Cost: two exchanges over MPI at the start; at most nine connections per rank, each with a byte a second.
-/// Source: heartbeats and timeouts as a failure detector (T. Chandra, S. Toueg, "Unreliable failure detectors for
-/// reliable distributed systems", 1996).
+/// Cost: two exchanges over MPI at the start; at most nine connections per rank, each with a byte a second. Source:
+/// heartbeats and timeouts as a failure detector (T. Chandra, S. Toueg, "Unreliable failure detectors for reliable
+/// distributed systems", 1996).
 #pragma once
 
 #include <atomic>
@@ -39,7 +36,7 @@
 #include <thread>
 #include <vector>
 
-#include <mn/core/net/timed_socket.hpp>
+#include <mn/core/net/socket.hpp>
 #include <mn/core/tree.hpp>
 
 namespace mn {
@@ -89,8 +86,7 @@ class PeerMonitor {
  public:
   /// Collective: gathers the text of every rank, by rank.
   using Exchange = std::function<std::vector<std::string>(const std::string&)>;
-  /// Called at most once, by the monitor's thread: with the loss to report, or with no value if another rank has
-  /// reported the end.
+  /// Called at most once, by the monitor's thread; with no value if another rank has reported the end.
   using OnLoss = std::function<void(const std::optional<std::string>& message)>;
 
   /// A neighbor's connection, for signal handlers.
@@ -125,8 +121,8 @@ class PeerMonitor {
   void start_survey() noexcept;
   /// True if the rank's last survey reached rank 0, its judge, or the parent on the way there. Any thread.
   [[nodiscard]] bool is_judged_elsewhere() const noexcept { return survey_arrived_; }
-  /// Announces this rank's report of the job's end: the rest end without a message. Returns once all peers are silent,
-  /// or after half a second. Any thread.
+  /// Announces this rank's report: the rest end without a message. Returns once all are silent, or after 0.5 s. Any
+  /// thread.
   void announce_report() const noexcept;
 
  private:

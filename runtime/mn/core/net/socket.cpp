@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -80,6 +80,27 @@ socklen_t fill_name(sockaddr_un& to, const std::string& address) {
   std::memcpy(to.sun_path, address.data(), length);
   to.sun_path[0] = '\0';
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
+}
+
+bool ready(int fd, short events, Deadline deadline) {
+  pollfd entry{fd, events, 0};
+  int result = 0;
+  do {
+    result = poll(&entry, 1, milliseconds_until(deadline));
+  } while (result < 0 && errno == EINTR);
+  return result > 0;
+}
+
+/// Calls move(rest of `bytes`), which returns a number of bytes or -1, until all have moved.
+template <class Byte, class Move>
+bool move_until(const Fd& socket, short events, std::span<Byte> bytes, Deadline deadline, const Move& move) {
+  while (!bytes.empty()) {
+    if (!ready(socket.get(), events, deadline)) return false;
+    const ssize_t moved = move(bytes);
+    if (moved < 0 && errno != EINTR && errno != EAGAIN) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(std::max<ssize_t>(moved, 0)));
+  }
+  return true;
 }
 
 Fd begin(int family, const sockaddr* to, socklen_t length) {
@@ -170,6 +191,40 @@ bool is_own_users(const Fd& local_socket) {
   ucred peer{};
   socklen_t length = sizeof peer;
   return getsockopt(local_socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
+
+Fd accept_until(const Fd& listener, Deadline deadline) {
+  while (ready(listener.get(), POLLIN, deadline)) {
+    Fd connection = accept_waiting(listener);
+    if (connection) return connection;
+    if (Clock::now() >= deadline) break;  // the caller went away, or no descriptor is free
+  }
+  return {};
+}
+
+Fd connect_until(const std::string& address, std::uint16_t port, Deadline deadline) {
+  Fd connection = begin_connection({address, port});
+  const bool is_decided = connection && ready(connection.get(), POLLOUT, deadline);
+  return is_decided && connection_error(connection) == 0 ? std::move(connection) : Fd();
+}
+
+bool send_bytes(const Fd& socket, std::span<const std::byte> bytes) {
+  return send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(bytes.size());
+}
+
+bool send_until(const Fd& socket, std::span<const std::byte> bytes, Deadline deadline) {
+  return move_until(socket, POLLOUT, bytes, deadline, [&](std::span<const std::byte> rest) {
+    return send(socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  });
+}
+
+bool receive_until(const Fd& socket, std::span<std::byte> bytes, Deadline deadline) {
+  return move_until(socket, POLLIN, bytes, deadline, [&](std::span<std::byte> rest) {
+    const ssize_t got = recv(socket.get(), rest.data(), rest.size(), MSG_DONTWAIT);
+    if (got == 0) errno = ECONNRESET;  // the other end is gone
+    return got > 0 ? got : -1;
+  });
 }
 
 std::vector<std::string> addresses_of(const std::string& host, Deadline deadline) {

@@ -2,7 +2,9 @@
 /// (unix(7)), which leave no file.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +42,20 @@ enum class Reach { kAllHosts, kThisHost };
 
 /// True if the peer of a socket within this host is a process of this user.
 [[nodiscard]] bool is_own_users(const Fd& local_socket);
+
+// Calls with a deadline.
+
+/// The next connection; empty if none arrives by the deadline.
+[[nodiscard]] Fd accept_until(const Fd& listener, Deadline deadline);
+/// A connection to a numeric address; empty if not established by the deadline.
+[[nodiscard]] Fd connect_until(const std::string& address, std::uint16_t port, Deadline deadline);
+
+/// True if the socket accepted all of `bytes` at once. Never raises SIGPIPE.
+bool send_bytes(const Fd& socket, std::span<const std::byte> bytes);
+/// True if the socket accepted all of `bytes` by the deadline. Never raises SIGPIPE.
+bool send_until(const Fd& socket, std::span<const std::byte> bytes, Deadline deadline);
+/// True if `bytes` was filled by the deadline.
+bool receive_until(const Fd& socket, std::span<std::byte> bytes, Deadline deadline);
 
 /// The numeric addresses of `host`, in the order to try; empty if resolving takes until the deadline.
 [[nodiscard]] std::vector<std::string> addresses_of(const std::string& host, Deadline deadline);
