@@ -6,11 +6,9 @@
 #include <fstream>
 #include <limits>
 #include <memory>
-#include <string>
 
 #include <sched.h>
 
-#include <mn/core/cgroups.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
 
@@ -46,6 +44,23 @@ double quota_of(const fs::path& cgroup) {
 }
 
 }  // namespace
+
+std::vector<fs::path> cgroups(const std::string& controller, const fs::path& root) {
+  std::vector<fs::path> found;
+  std::ifstream file(root / "proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {  // "number:controllers:path"
+    InText fields(line);
+    std::string number, controllers, path;
+    std::getline(fields, number, ':');
+    std::getline(fields, controllers, ':');
+    std::getline(fields, path);
+    if (!controllers.empty() && ("," + controllers + ",").find("," + controller + ",") == std::string::npos) continue;
+    fs::path folder = root / "sys/fs/cgroup" / controllers;
+    found.push_back(folder);
+    for (const auto& part : fs::path(path).relative_path()) found.push_back(folder /= part);
+  }
+  return found;
+}
 
 std::vector<int> usable_cpus() {
   constexpr int kMaxCpus = 1 << 16;

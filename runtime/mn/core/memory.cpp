@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include <mn/core/cgroups.hpp>
+#include <mn/core/cpus.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/ranks.hpp>
 

@@ -6,8 +6,7 @@
 
 namespace mn {
 
-/// Bytes that this process's cgroup may use: the machine's memory, or a cgroup's lower limit (memory.max; version 1:
-/// memory.limit_in_bytes), as containers and Slurm set it. `root` holds proc and sys.
+/// Bytes that this process may use: the machine's memory, or a cgroup's lower limit. `root` holds proc and sys.
 [[nodiscard]] std::int64_t memory_limit(const std::filesystem::path& root = "/");
 
 /// This process's share of memory_limit(): all ranks_of_node() have equal shares.
