@@ -1,5 +1,6 @@
 #include <mn/core/buffer.hpp>
 
+#include <algorithm>
 #include <charconv>
 
 #include <mn/core/error.hpp>
@@ -7,40 +8,24 @@
 namespace mn {
 namespace {
 
+struct DTypeRow {
+  std::string_view name;
+  std::size_t bytes;
+};
 /// Indexed by DType.
-constexpr std::string_view kDTypeNames[] = {"uint8",   "int32", "int64", "float16", "bfloat16", "float32",
-                                            "float64", "bool",  "int8",  "uint64",  "int16"};
+constexpr DTypeRow kDTypes[] = {{"uint8", 1},    {"int32", 4},   {"int64", 8},   {"float16", 2},
+                                {"bfloat16", 2}, {"float32", 4}, {"float64", 8}, {"bool", 1},
+                                {"int8", 1},     {"uint64", 8},  {"int16", 2}};
 
 }  // namespace
 
-std::size_t size_of(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kUInt8:
-    case DType::kInt8:
-      return 1;
-    case DType::kInt16:
-    case DType::kFloat16:
-    case DType::kBFloat16:
-      return 2;
-    case DType::kInt32:
-    case DType::kFloat32:
-      return 4;
-    case DType::kInt64:
-    case DType::kUInt64:
-    case DType::kFloat64:
-      return 8;
-  }
-  return 0;
-}
+std::size_t size_of(DType dtype) noexcept { return kDTypes[static_cast<std::size_t>(dtype)].bytes; }
 
-std::string_view name_of(DType dtype) noexcept { return kDTypeNames[static_cast<std::size_t>(dtype)]; }
+std::string_view name_of(DType dtype) noexcept { return kDTypes[static_cast<std::size_t>(dtype)].name; }
 
 std::optional<DType> dtype_named(std::string_view name) noexcept {
-  for (std::size_t i = 0; i < std::size(kDTypeNames); ++i) {
-    if (kDTypeNames[i] == name) return static_cast<DType>(i);
-  }
-  return {};
+  const auto* const found = std::ranges::find(kDTypes, name, &DTypeRow::name);
+  return found == std::end(kDTypes) ? std::nullopt : std::optional(static_cast<DType>(found - kDTypes));
 }
 
 std::string_view name_of(ReduceOp op) noexcept {

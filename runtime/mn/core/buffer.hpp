@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <ranges>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -112,6 +111,20 @@ consteval DType dtype_of() {
     static_assert(sizeof(U) == 0, "no mn::DType for this element type");
 }
 
+/// Whether elements are floats of any size.
+[[nodiscard]] constexpr bool is_float(DType dtype) {
+  return dtype >= DType::kFloat16 && dtype <= DType::kFloat64;  // one after another
+}
+/// use(T()) with the type T of a float dtype's elements; a default value for other dtypes.
+template <class Use>
+auto for_float_type(DType dtype, const Use& use) -> decltype(use(float())) {
+  if (dtype == DType::kFloat16) return use(Float16());
+  if (dtype == DType::kBFloat16) return use(BFloat16());
+  if (dtype == DType::kFloat32) return use(float());
+  if (dtype == DType::kFloat64) return use(double());
+  return {};
+}
+
 /// Specialized for types that are not contiguous ranges (at::Tensor, in <mn/tensor/tensor.hpp>): data, count, dtype,
 /// device.
 template <class T>
@@ -123,76 +136,54 @@ concept BufferSource = requires(T& value) {
   BufferTraits<std::remove_cvref_t<T>>::view(value);
 };
 
-/// `count` elements that a call may write. Borrowed: the memory must outlive the call.
+/// `count` elements. Borrowed: the memory must outlive the call. `Void`: void, or const void if a call only reads.
 ///
 /// A call on device memory begins after the work that `stream` (a cudaStream_t) holds at the time of the call; null is
 /// the legacy default stream. `stream` has the meaning of the CUDA Array Interface, version 3.
-struct BufferView {
-  void* data = nullptr;         ///< on `device`; may be null where count is 0
+template <class Void>
+struct BasicBufferView {
+  static constexpr bool kIsConst = std::is_const_v<Void>;  ///< whether calls only read
+
+  Void* data = nullptr;         ///< on `device`; may be null where count is 0
   std::size_t count = 0;        ///< elements, not bytes
   DType dtype = DType::kUInt8;  ///< dtype of the elements
   Device device = {};           ///< where the memory lies
   void* stream = nullptr;       ///< a stream of `device`; ignored for host memory
 
   /// No elements.
-  BufferView() = default;
+  BasicBufferView() = default;
   /// Memory of any origin.
-  BufferView(void* data_, std::size_t count_, DType dtype_, Device device_ = {}, void* stream_ = nullptr)
-      : data(data_), count(count_), dtype(dtype_), device(device_), stream(stream_) {}
-  /// A span, vector or array of mutable elements on the host.
-  template <std::ranges::contiguous_range R>
-  requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
-      BufferView(R&& range)  // NOLINT: meant to be implicit
-      : BufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {}
-  /// A tensor, or another type with BufferTraits.
-  template <BufferSource T>
-  BufferView(T&& value)  // NOLINT: meant to be implicit
-      : BufferView(BufferTraits<std::remove_cvref_t<T>>::view(value)) {}
-
-  /// Bytes of all elements.
-  [[nodiscard]] std::size_t bytes() const noexcept { return count * size_of(dtype); }
-  /// Elements [first, first + length), which must exist.
-  [[nodiscard]] BufferView slice(std::size_t first, std::size_t length) const {
-    assert(first <= count && length <= count - first);
-    return {static_cast<std::byte*>(data) + first * size_of(dtype), length, dtype, device, stream};
-  }
-  /// A view of these elements with `other` as stream.
-  [[nodiscard]] BufferView on_stream(void* other) const { return {data, count, dtype, device, other}; }
-};
-
-/// `count` elements that a call only reads.
-struct ConstBufferView {
-  const void* data = nullptr;   ///< on `device`; may be null where count is 0
-  std::size_t count = 0;        ///< elements, not bytes
-  DType dtype = DType::kUInt8;  ///< dtype of the elements
-  Device device = {};           ///< where the memory lies
-  void* stream = nullptr;       ///< a stream of `device`; ignored for host memory
-
-  /// No elements.
-  ConstBufferView() = default;
-  /// Memory of any origin.
-  ConstBufferView(const void* data_, std::size_t count_, DType dtype_, Device device_ = {}, void* stream_ = nullptr)
+  BasicBufferView(Void* data_, std::size_t count_, DType dtype_, Device device_ = {}, void* stream_ = nullptr)
       : data(data_), count(count_), dtype(dtype_), device(device_), stream(stream_) {}
   /// A writable view can be read.
-  ConstBufferView(const BufferView& view)  // NOLINT: meant to be implicit
-      : ConstBufferView(view.data, view.count, view.dtype, view.device, view.stream) {}
+  template <class Other>
+  requires(kIsConst&& std::is_same_v<Other, void>)
+      BasicBufferView(const BasicBufferView<Other>& view)  // NOLINT: meant to be implicit
+      : BasicBufferView(view.data, view.count, view.dtype, view.device, view.stream) {}
   /// A span, vector or array on the host.
   template <std::ranges::contiguous_range R>
-  ConstBufferView(R&& range)  // NOLINT: meant to be implicit
-      : ConstBufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {
+  requires(kIsConst || !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
+      BasicBufferView(R&& range)  // NOLINT: meant to be implicit
+      : BasicBufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {
   }
   /// A tensor, or another type with BufferTraits.
   template <BufferSource T>
-  ConstBufferView(T&& value)  // NOLINT: meant to be implicit
-      : ConstBufferView(BufferView(BufferTraits<std::remove_cvref_t<T>>::view(value))) {}
+  BasicBufferView(T&& value)  // NOLINT: meant to be implicit
+      : BasicBufferView(BasicBufferView<void>(BufferTraits<std::remove_cvref_t<T>>::view(value))) {}
 
   /// Bytes of all elements.
   [[nodiscard]] std::size_t bytes() const noexcept { return count * size_of(dtype); }
   /// Elements [first, first + length), which must exist.
-  [[nodiscard]] ConstBufferView slice(std::size_t first, std::size_t length) const {
+  [[nodiscard]] BasicBufferView slice(std::size_t first, std::size_t length) const {
     assert(first <= count && length <= count - first);
-    return {static_cast<const std::byte*>(data) + first * size_of(dtype), length, dtype, device, stream};
+    using Byte = std::conditional_t<kIsConst, const std::byte, std::byte>;
+    return {static_cast<Byte*>(data) + first * size_of(dtype), length, dtype, device, stream};
   }
+  /// A view of these elements with `other` as stream.
+  [[nodiscard]] BasicBufferView on_stream(void* other) const { return {data, count, dtype, device, other}; }
 };
+
+using BufferView = BasicBufferView<void>;             ///< elements that a call may write
+using ConstBufferView = BasicBufferView<const void>;  ///< elements that a call only reads
 
 }  // namespace mn
