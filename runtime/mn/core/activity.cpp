@@ -6,7 +6,6 @@
 #include <limits>
 #include <map>
 #include <mutex>
-#include <string>
 #include <vector>
 
 #include <mn/core/environment.hpp>
@@ -20,7 +19,6 @@ using Clock = std::chrono::steady_clock;
 constexpr double kTimesLongest = 5;
 constexpr std::int64_t kMaxHangSeconds = 7 * 86400;
 
-/// One for each process, as the log.
 struct Account {
   std::mutex mutex;
   std::vector<std::string> scopes;

@@ -16,8 +16,8 @@
 
 namespace mn {
 
-/// Seconds that a rank may wait in a call for missing ranks: MN_HANG_SECONDS, by default 60; 0 gives infinity. Throws
-/// UsageError for any other value.
+/// Seconds that a rank may wait in a call for missing ranks: MN_HANG_SECONDS, default 60; 0: infinity. Throws
+/// UsageError.
 [[nodiscard]] double call_patience_s();
 /// Seconds without progress that files, validation and a program's own work may take.
 [[nodiscard]] inline double work_patience_s() { return 10 * call_patience_s(); }
@@ -42,7 +42,6 @@ void note_iteration(std::int64_t iteration);
 /// The whole process stood still (stopped, swapped out) for `time`, which does not count as silence. Any thread.
 void discount_standstill(std::chrono::duration<double> time);
 
-/// The process's account at one moment.
 struct Activity {
   std::string state;           ///< "training", "validation", …; empty: no scope
   std::int64_t iteration = 0;  ///< last complete iteration
@@ -52,7 +51,6 @@ struct Activity {
 /// The present account. Any thread.
 [[nodiscard]] Activity activity_now();
 
-/// How a stuck rank is treated.
 enum class HangAction {
   kAbort,   ///< report it and end all ranks
   kReport,  ///< report it

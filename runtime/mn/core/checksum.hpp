@@ -9,8 +9,7 @@
 
 namespace mn {
 
-/// CRC-32C (Castagnoli, RFC 3720 appendix B.4) of `bytes`; `seed` continues an earlier result. crc32c("123456789") is
-/// 0xE3069283.
+/// CRC-32C (RFC 3720, B.4); `seed` continues an earlier result. crc32c("123456789") is 0xE3069283.
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t seed = 0);
 
 /// CRC-32 of gzip (RFC 1952), ZIP and PNG; `seed` continues an earlier result. crc32_gzip("123456789") is 0xCBF43926.

@@ -16,7 +16,6 @@
 namespace mn {
 namespace {
 
-/// True if the process has started.
 bool spawn(const std::vector<std::string>& command, const std::string& setting, int output, pid_t& process) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);

@@ -17,7 +17,6 @@ namespace mn {
 /// gethostname(), without a domain.
 [[nodiscard]] std::string host_name();
 
-/// Full path of the running executable.
 [[nodiscard]] std::filesystem::path executable_path();
 
 }  // namespace mn

@@ -10,7 +10,6 @@
 
 namespace mn {
 
-/// A kind of file given by mistake.
 struct FileKind {
   std::string name;      ///< "a Git LFS pointer"
   std::string remedy;    ///< how to get the wanted file

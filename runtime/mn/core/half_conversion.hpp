@@ -14,7 +14,6 @@ namespace mn {
 void widen(float* out, const Float16* in, std::size_t count);
 void narrow(Float16* out, const float* in, std::size_t count);
 
-/// One implementation.
 struct HalfConversion {
   const char* name;
   void (*widen)(float* out, const Float16* in, std::size_t count);

@@ -13,15 +13,13 @@
 
 namespace mn {
 
-/// The names in the order written. Throws ArgumentError, with the list, if it is malformed or has over a million names
-/// or a name of over 255 characters.
+/// The names in the order written. ArgumentError if the list is malformed, or has too many names or too long ones.
 [[nodiscard]] std::vector<std::string> expand_host_list(std::string_view list);
 
 /// The shortest usual form, sorted, each name once: {vn2, vn1, head} → head,vn[1-2].
 [[nodiscard]] std::string compress_host_list(std::vector<std::string> names);
 
-/// compress_host_list() for a line that a person reads: a long list is cut to its first names and the number of the
-/// rest.
+/// compress_host_list() for people: a long list is cut to its first names and the number of the rest.
 [[nodiscard]] std::string abridge_host_list(const std::vector<std::string>& names);
 
 }  // namespace mn

@@ -4,7 +4,6 @@
 #include <array>
 #include <cassert>
 #include <cmath>
-#include <cstdint>
 #include <span>
 
 #include <mn/core/text.hpp>

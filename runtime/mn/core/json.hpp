@@ -26,12 +26,11 @@ constexpr int kMaxJsonDepth = 64;
 
 /// Parses `text`, which must be one JSON document and nothing else. Throws a one-line DataError, "WHAT …: … at byte N".
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, std::string_view what);
-/// Parses `bytes`, which must be one CBOR document as to_cbor() writes them: definite lengths, no tags. Throws a
-/// one-line DataError, "WHAT …: … at byte N".
+/// Parses `bytes`, which must be one CBOR document as to_cbor() writes it. Throws a DataError like parse_json().
 [[nodiscard]] nlohmann::json parse_cbor(std::string_view bytes, std::string_view what);
 
-/// Returns read(), which takes values out of a document; a missing value or another type becomes a DataError that
-/// begins with `what`.
+/// read(), which takes values out of a document; a missing value or another type becomes a DataError beginning with
+/// `what`.
 template <class Read>
 decltype(auto) read_json(std::string_view what, Read read) {
   try {

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include <boost/core/null_deleter.hpp>
 #include <boost/log/attributes/clock.hpp>
@@ -82,7 +80,6 @@ void add_file(const LogOptions& options, const std::string& prefix) {
   add_own(sink);
 }
 
-/// For take_warnings().
 class Warnings {
  public:
   void add(std::string_view text) {

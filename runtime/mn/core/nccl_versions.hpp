@@ -5,8 +5,7 @@
 
 namespace mn {
 
-/// Version of the NCCL loaded into this process, else of the libnccl.so.2 that dlopen() finds; 0 without NCCL. In the
-/// form of ncclGetVersion(): 22809 is 2.28.9.
+/// Version of the NCCL in this process, else of the libnccl.so.2 that dlopen() finds: 22809 is 2.28.9. 0 without NCCL.
 [[nodiscard]] int nccl_version() noexcept;
 
 /// "2.28.9".

@@ -13,7 +13,6 @@
 
 namespace mn {
 
-/// Names of a launcher's variables for a rank's placement.
 struct LauncherVariables {
   const char* launcher;  ///< name for people
   const char* rank;
@@ -23,8 +22,7 @@ struct LauncherVariables {
   const char* job;  ///< equal on all ranks, different for every other job
 };
 
-/// PMI's row is last, because further launchers set PMI variables too. PMIx servers and Slurm have no row: they need
-/// code of their own.
+/// PMI's row is last: further launchers set PMI variables too. PMIx and Slurm have no row: they need code of their own.
 inline constexpr LauncherVariables kLauncherVariables[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
@@ -48,8 +46,7 @@ using VariableLookup = std::function<std::optional<std::string>(const char* name
 /// torchrun may have exported.
 [[nodiscard]] std::optional<std::string> rank_text_of_launcher(const VariableLookup& lookup);
 
-/// The rank of a program before MPI_Init: MN_RANK, RANK, then the launchers' variables. Skips variables without a valid
-/// rank.
+/// The rank of a program before MPI_Init: the first valid number in MN_RANK, RANK, and the launchers' variables.
 [[nodiscard]] std::optional<int> rank_of_environment(const VariableLookup& lookup);
 
 /// A process of a group that a launcher started together.
@@ -79,8 +76,7 @@ struct JobRank {
 /// exit, and rank 0 may be late.
 void let_rank_zero_speak();
 
-/// The node number of each rank; ranks with equal keys share a node. Nodes are numbered in the order of their lowest
-/// ranks.
+/// Each rank's node number. Ranks with equal keys share a node; nodes are in the order of their lowest ranks.
 template <typename Key>
 [[nodiscard]] std::vector<int> number_nodes(std::span<const Key> key_of_rank) {
   std::map<Key, int> numbers;

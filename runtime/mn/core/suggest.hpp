@@ -8,8 +8,7 @@
 
 namespace mn {
 
-/// The candidate nearest to `name` by Levenshtein distance; a prefix of a candidate counts as near. No value if no
-/// candidate is within a third of the name's length.
+/// The candidate nearest to `name` by Levenshtein distance, within a third of its length; a prefix counts as near.
 [[nodiscard]] std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace mn

@@ -25,8 +25,7 @@ namespace mn {
 /// Lowers ASCII's capital letters, whatever the locale; keeps all other bytes.
 [[nodiscard]] std::string to_lower(std::string text);
 
-/// The parts of `list` between the separators, as views into `list`. n separators give n + 1 parts: {""} for an empty
-/// list.
+/// The parts of `list` between the separators, as views into `list`: {""} for an empty list.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view list, char separator);
 
 /// The items, separated. `text_of`, a function or a member, makes a string or a number of an item.

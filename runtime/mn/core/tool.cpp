@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iostream>
-#include <string>
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>

@@ -18,8 +18,8 @@ struct CommandLine {
 [[nodiscard]] CommandLine split_command_line(int argc, const char* const* argv,
                                              const std::vector<std::string_view>& flags = {});
 
-/// The exit status of `run`. Prints an error thrown by `run` as a line that begins with `name`, and returns the error's
-/// exit status; only rank 0 prints an error that all ranks have.
+/// The exit status of `run`, or of its error, printed as a line that begins with `name`, on rank 0 only if all ranks
+/// have it.
 [[nodiscard]] int run_tool(std::string_view name, const std::function<int()>& run);
 
 }  // namespace mn

@@ -11,8 +11,7 @@ namespace mn {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// A unix_time() as a date in UTC, rounded down to seconds; `format` is strftime's, ISO 8601 by default. Empty if the
-/// year does not fit a std::tm.
+/// A unix_time() as a date in UTC, in strftime's `format`, by default ISO 8601. Empty if the year does not fit.
 [[nodiscard]] inline std::string utc_text(double unix_seconds, const char* format = "%Y-%m-%dT%H:%M:%SZ") {
   const auto seconds = static_cast<std::time_t>(unix_seconds);
   std::tm utc{};
