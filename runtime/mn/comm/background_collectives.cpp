@@ -1,27 +1,21 @@
-// The communicator's nonblocking collective calls (ibcast, iallgather, iallreduce, ireduce_scatter), and abort(), which
-// ends them too.
-//
-// All ranks start the calls in one order, and may wait for them in any order.
+// The communicator's nonblocking collective calls, and abort(), which ends them too.
 //
 // Invariants:
-// 1. Calls that need the host are made by one thread of each rank, in the order of their starts, on a communicator with
-//    the ranks and the backend of the program's. Each call has the bits of its blocking form, and none waits for a
-//    later call.
+// 1. One thread of each rank makes the calls that need the host, in the order of their starts, on a communicator with
+//    the ranks and the backend of the program's. Each call has the bits of its blocking form.
 // 2. Calls on a device go to the one stream of its collectives, blocking or not: NCCL sees them in program order.
-// 3. A mark is set when a call is started: wait() does not wait for later calls.
-// 4. An error of a call ends all later calls, and their wait() throws the error, because the ranks may be out of step.
-//    An error that debug mode finds is thrown on every rank, and ends its own call only.
+// 3. A call's mark is set at its start: wait() does not wait for later calls.
+// 4. After an error the ranks may be out of step: all later calls end, and their wait() throws the error. An error that
+//    debug mode finds is thrown on every rank, and ends its own call only.
 // 5. A start waits for no other rank. The thread makes its communicator with its first call, whose time-out covers the
-//    wait for the threads of other ranks. The MPI communicators for it were made with the program's communicator: Open
-//    MPI makes one communicator at a time in a process, and another one of the program may wait for ranks that wait for
-//    the call.
-// 6. A wait for a call with a time-out ends when a rank gives the program's communicator up, and then ends the thread's
-//    communicator too. Creation of the thread's communicator cannot be ended, for instance if a rank dies in it: until
-//    it is there, the call's time-out applies to the wait.
+//    wait for the threads of other ranks. The MPI communicators for it exist already: Open MPI makes one communicator
+//    at a time in a process, and another one of the program may wait for ranks that wait for the call.
+// 6. If a rank gives the program's communicator up, waits for calls with a time-out end, and with them the thread's
+//    communicator. Creation of the thread's communicator cannot be ended: until then, the call's time-out limits the
+//    wait.
 // 7. A call that gives up also gives the program's communicator up, because later calls would be out of step.
 //
-// Cost of a call on the host: two switches between threads; the first call also makes a communicator and a thread. On
-// the device: a mark on the stream.
+// Cost of a call: on the host, two switches between threads; on the device, a mark on the stream.
 #include <chrono>
 #include <functional>
 #include <future>
@@ -44,7 +38,6 @@ namespace {
 
 constexpr auto kBetweenAsks = std::chrono::milliseconds(1);
 
-/// Throws CommError if the program's communicator is given up.
 void require_in_use(const CallLimits& program) {
   if (program.failed()) throw CommError("a call in the background ends: " + program.failure());
 }
@@ -55,7 +48,6 @@ void give_up(CallLimits& program, int rank, const CommError& why) {
   program.abort("rank " + std::to_string(rank) + " has given up a call in the background: " + why.what());
 }
 
-/// Makes a call on the thread and its communicator `comm`.
 void make_call(CallLimits& program, Communicator& comm, const std::function<void(Communicator&)>& call) {
   try {
     call(comm);
@@ -65,8 +57,7 @@ void make_call(CallLimits& program, Communicator& comm, const std::function<void
   }
 }
 
-/// Waits until the threads of other ranks arrive, or `program` is given up. Afterwards the creation of a communicator
-/// cannot be ended.
+/// Waits until the threads of other ranks arrive, or `program` is given up.
 void meet_other_threads(CallLimits& limits, const CallName& call, const CallLimits& program, MPI_Comm comm) {
   LimitedCall first(limits, call);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -152,11 +143,14 @@ class DeviceCall final : public Request::Impl {
 
 }  // namespace
 
-template <class Enqueue, class Call>
-Request Communicator::start(std::initializer_list<ConstBufferView> buffers, const Enqueue& enqueue, Call call) {
+template <class Checks, class Call>
+Request Communicator::start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
+                            std::initializer_list<ConstBufferView> buffers, Call call) {
+  const auto scope =
+      calls_->start(operation, what, checks, do_device_collectives() == nullptr || !takes_device(buffers));
   std::unique_ptr<DeviceMark> mark;
   if (enqueue_on_device(buffers, [&](DeviceCollectives& device) {
-        enqueue(device);
+        call(device);
         mark = recorded(device.mark(), calls_);
       })) {
     return Request(std::make_unique<DeviceCall>(std::move(mark)));
@@ -178,7 +172,7 @@ std::shared_ptr<CommunicationThread> Communicator::make_background() {
   const bool on_gpus = device_.type == DeviceType::kCuda;
   const auto setup = std::make_shared<CommunicatorSetup>(
       CommunicatorSetup{on_gpus ? "flat" : name_, std::move(background_comm_), topology(), device_, count_limit_,
-                        calls_->debug(), timeout(), true, std::nullopt, make_});
+                        calls_->debug(), timeout(), true});
   do_prepare_background(*setup);
   const CallName name{.operation = "first call in the background", .number = calls_->number()};
   return std::make_shared<CommunicationThread>([setup, name, calls = calls_] {
@@ -194,7 +188,7 @@ std::shared_ptr<CommunicationThread> Communicator::make_background() {
         throw;
       }
     }
-    return setup->make(std::move(*setup));
+    return make_backend(std::move(*setup));
   });
 }
 
@@ -205,38 +199,22 @@ void Communicator::abort(const std::string& reason) {
 
 Request Communicator::ibcast(BufferView buffer, int root) {
   const auto checks = [&] { check_bcast("ibcast", *this, buffer, root); };
-  const auto scope =
-      calls_->start("ibcast", buffer, checks, do_device_collectives() == nullptr || !takes_device({buffer}));
-  return start(
-      {buffer}, [&](DeviceCollectives& device) { device.bcast(buffer, root); },
-      [=](Communicator& comm) { comm.bcast(buffer, root); });
+  return start("ibcast", buffer, checks, {buffer}, [=](auto& comm) { comm.bcast(buffer, root); });
 }
 
 Request Communicator::iallgather(ConstBufferView send, BufferView recv) {
   const auto checks = [&] { check_allgather("iallgather", *this, send, recv); };
-  const auto scope =
-      calls_->start("iallgather", send, checks, do_device_collectives() == nullptr || !takes_device({send, recv}));
-  return start(
-      {send, recv}, [&](DeviceCollectives& device) { device.allgather(send, recv); },
-      [=](Communicator& comm) { comm.allgather(send, recv); });
+  return start("iallgather", send, checks, {send, recv}, [=](auto& comm) { comm.allgather(send, recv); });
 }
 
 Request Communicator::iallreduce(BufferView buffer, ReduceOp op) {
   const auto checks = [&] { check_allreduce("iallreduce", *this, buffer, op); };
-  const auto scope =
-      calls_->start("iallreduce", buffer, checks, do_device_collectives() == nullptr || !takes_device({buffer}));
-  return start(
-      {buffer}, [&](DeviceCollectives& device) { device.allreduce(buffer, op); },
-      [=](Communicator& comm) { comm.allreduce(buffer, op); });
+  return start("iallreduce", buffer, checks, {buffer}, [=](auto& comm) { comm.allreduce(buffer, op); });
 }
 
 Request Communicator::ireduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) {
   const auto checks = [&] { check_reduce_scatter("ireduce_scatter", *this, send, recv, op); };
-  const auto scope =
-      calls_->start("ireduce_scatter", recv, checks, do_device_collectives() == nullptr || !takes_device({send, recv}));
-  return start(
-      {send, recv}, [&](DeviceCollectives& device) { device.reduce_scatter(send, recv, op); },
-      [=](Communicator& comm) { comm.reduce_scatter(send, recv, op); });
+  return start("ireduce_scatter", recv, checks, {send, recv}, [=](auto& comm) { comm.reduce_scatter(send, recv, op); });
 }
 
 }  // namespace mn

@@ -1,6 +1,5 @@
-/// Checks of arguments that blocking and nonblocking forms of collective calls share.
-///
-/// Each throws ArgumentError, with the call's name from `operation`. Local.
+/// Checks of arguments for blocking and nonblocking collective calls. They throw ArgumentError with the name
+/// `operation`.
 #pragma once
 
 #include <string_view>

@@ -1,8 +1,6 @@
-// The communicator's collective calls with equal parts.
-//
-// Users call them on all ranks at once. Each call first asks CallCheck. If all buffers lie on the device and the device
-// has collectives of its own, they make the call. Otherwise MPI does, or a reduction in rank order, with host copies of
-// device buffers that MPI does not take.
+// The communicator's collective calls with equal parts. Each call first asks CallCheck. Collectives of the device make
+// the call if all buffers lie there. Otherwise MPI does, or a reduction in rank order, with host copies of device
+// buffers that MPI does not take.
 #include <cstddef>
 #include <cstring>
 #include <vector>

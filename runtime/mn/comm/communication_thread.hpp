@@ -1,14 +1,11 @@
-/// A thread that makes collective calls while the program computes.
-///
-/// All ranks make a CommunicationThread together, and submit equal collectives in one order; the thread of each rank
-/// runs its tasks alone.
+/// A thread that makes collective calls while the program computes. All ranks make one together, and submit equal
+/// collectives in one order.
 ///
 /// Invariants:
 /// 1. One thread at a time uses the communicator: the CommunicationThread while it has tasks, else the owner's thread.
 /// 2. The first error ends all work: later tasks are dropped, and every wait() throws the error.
 /// 3. While an exception unwinds, the destructor waits for no rank, because some ranks may never join the running
-///    collective. The thread is left behind with its tasks. Memory of the tasks is released with them; the communicator
-///    is kept for the life of the process, because MPI_Comm_free is collective.
+///    collective. The thread is left behind with its tasks, and its communicator for the life of the process.
 /// 4. MPI_Finalize must not run beside a call of MPI on a thread: mn::Job calls wait_for_all() first.
 /// 5. wait() throws without a lock: an uncaught exception reaches mn::Job before the stack unwinds.
 ///
@@ -30,8 +27,8 @@
 
 namespace mn {
 
-/// A thread with a communicator of its own (equal ranks and backend) that runs tasks in the order submitted. submit()
-/// and wait() are for one thread at a time.
+/// Runs tasks in the order submitted, with a communicator of its own (equal ranks and backend). submit() and wait() are
+/// for one thread at a time.
 class CommunicationThread {
  public:
   using Task = std::function<void(Communicator&)>;
@@ -42,8 +39,7 @@ class CommunicationThread {
   explicit CommunicationThread(const Communicator& comm);
   /// Local: the thread calls `make`, which is collective over the threads of all ranks.
   explicit CommunicationThread(std::function<std::shared_ptr<Communicator>()> make);
-  /// Waits for the submitted tasks, and logs an error if no wait() has thrown it. While an exception unwinds the
-  /// destructor does not wait: tasks must own their memory.
+  /// Waits for the tasks, which own their memory, unless an exception unwinds; logs an error that no wait() has thrown.
   ~CommunicationThread();
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
@@ -55,11 +51,10 @@ class CommunicationThread {
   /// Calls Communicator::abort() of the thread's communicator. Any thread.
   void abort(const std::string& reason);
   void submit(Task task);
-  /// Returns when all tasks have run and are destroyed. After an error of a task, every wait() throws the first error:
-  /// the ranks may be out of step.
+  /// Returns when all tasks have run and are destroyed. After an error of a task, every wait() throws the first error.
   void wait();
-  /// Waits until all CommunicationThreads of the process, also those left behind, have run their tasks. False if some
-  /// thread still waits for ranks that do not join its call: then MPI cannot be finalized.
+  /// Waits until all CommunicationThreads of the process, also those left behind, have run their tasks. False if a
+  /// thread still waits for other ranks: then MPI cannot be finalized.
   [[nodiscard]] static bool wait_for_all(std::chrono::milliseconds patience);
 
  private:

@@ -31,7 +31,6 @@ std::shared_ptr<std::byte> zeroed_pinned(std::size_t bytes, int device) {
   return memory;
 }
 
-/// The record of a call that has bytes, but no elements.
 ConstBufferView of_bytes(std::size_t bytes) { return {nullptr, bytes, DType::kUInt8}; }
 
 }  // namespace
@@ -46,7 +45,6 @@ Communicator::Communicator(CommunicatorSetup setup)
       device_(setup.device),
       count_limit_(setup.count_limit),
       allreduce_grad_dtype_(setup.allreduce_grad_dtype),
-      make_(setup.make),
       calls_(std::make_shared<CallCheck>(internal_comm(), CallCheck::Modes{setup.debug, setup.timeout})),
       reducer_(std::make_unique<MessageReducer>(internal_comm(), setup.count_limit)),
       host_copies_(std::make_unique<CallHostCopies>(device_.index)) {}
@@ -60,7 +58,7 @@ Communicator::~Communicator() {
 DeviceCollectives* Communicator::device_collectives() {
   DeviceCollectives* const device = do_device_collectives();
   if (device == nullptr) return nullptr;
-  if (!recorded_) recorded_ = std::make_unique<RecordedCollectives>(*device, calls_);
+  if (!recorded_) recorded_ = recorded(*device, calls_);
   return recorded_.get();
 }
 
@@ -91,8 +89,8 @@ std::shared_ptr<Communicator> Communicator::split(int color, int key) const {
   std::shared_ptr<Nccl> nccl = do_split(part ? color : -1, part ? part.rank() : 0);
   if (!part) return nullptr;
   Topology topology = find_topology(part.get());
-  return make_({name_, std::move(part), std::move(topology), device_, count_limit_, calls_->debug(), timeout(), false,
-                allreduce_grad_dtype_, make_, std::move(nccl)});
+  return make_backend({name_, std::move(part), std::move(topology), device_, count_limit_, calls_->debug(), timeout(),
+                       false, allreduce_grad_dtype_, std::move(nccl)});
 }
 
 void Communicator::set_timeout(std::chrono::milliseconds timeout) {

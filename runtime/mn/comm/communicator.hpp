@@ -15,7 +15,6 @@
 #include <mpi.h>
 #include <nlohmann/json_fwd.hpp>
 
-#include <mn/comm/call_timeout.hpp>
 #include <mn/comm/communicator_setup.hpp>
 #include <mn/comm/create_communicator.hpp>
 #include <mn/comm/messages/request.hpp>
@@ -56,12 +55,12 @@ struct Reduction;
 ///
 /// Debug mode (MN_DEBUG=1, CommunicatorOptions): before each collective call ranks compare operation, count, dtype, op
 /// and root, and search gradients for values that are not finite. A mismatch, or an argument that one rank rejects,
-/// throws an equal ArgumentError on every rank, with the rank, the argument and both versions.
+/// throws an equal ArgumentError on every rank.
 ///
 /// Time-outs (CommunicatorOptions::timeout, set_timeout()), 50 ms at least: when a call's time is over, every waiting
-/// rank throws CommError with the call, its number and the missing ranks; a late rank throws in that or the next call.
-/// MPI may still write to the buffers: they must live as long as the process. Not limited: creation, split(),
-/// finalize() and work of device_collectives() (MN_NCCL_TIMEOUT).
+/// rank throws CommError with the missing ranks; a late rank throws in that or the next call. MPI may still write to
+/// the buffers: they must live as long as the process. Not limited: creation, split(), finalize() and work of
+/// device_collectives() (MN_NCCL_TIMEOUT).
 class Communicator : public PlacedRank {
  public:
   /// Collective, unless an exception unwinds or MPI is finalized.
@@ -142,10 +141,10 @@ class Communicator : public PlacedRank {
   void monitored_barrier(std::chrono::milliseconds timeout);
 
   // Nonblocking forms: Request::wait() returns when the call is done. Several may be under way, beside blocking calls,
-  // and may be waited for in any order. All ranks must make the group's collective calls, blocking or not, in one
-  // order. Leave the buffers alone until wait() returns. With NCCL, calls on device buffers are enqueued behind the
-  // work on the buffers' streams. Other calls are made by a thread on a communicator of its own, with the bits of the
-  // blocking form: UsageError without MPI_THREAD_MULTIPLE. In debug mode the thread compares them, and wait() throws.
+  // and may be waited for in any order. All ranks must start the group's collective calls in one order. With NCCL,
+  // calls on device buffers are enqueued behind the work on the buffers' streams. A thread makes other calls on a
+  // communicator of its own, with the bits of the blocking form: UsageError without MPI_THREAD_MULTIPLE. In debug mode
+  // wait() throws.
 
   /// Nonblocking bcast(), allgather(), allreduce(), reduce_scatter().
   /// @{
@@ -217,9 +216,8 @@ class Communicator : public PlacedRank {
   /// ranks share memory. The buffers must lie in one allocation, alike on every rank, and outlive the reducer.
   [[nodiscard]] std::unique_ptr<SharedReducer> share(std::span<const BufferView> buffers);
 
-  /// Each buffer becomes the sum over ranks times `scale`, in place: the backend's way of averaging gradients.
-  /// Contiguous buffers (views of one flat buffer) are reduced without a copy. `names` of parameters, one for each
-  /// gradient or none, are for debug mode's messages.
+  /// Each buffer becomes the sum over ranks times `scale`, in place. allreduce_grad() passes 1 / size(). Views of one
+  /// flat buffer are reduced without a copy. `names`, one for each gradient or none, are for debug mode's messages.
   void allreduce_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
   /// Makes the checks of allreduce_grad() without the reduction; collective in debug mode.
   void check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
@@ -258,12 +256,10 @@ class Communicator : public PlacedRank {
   virtual void do_allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
   /// For gradients that all lie on the device; false if they must go through host copies.
   virtual bool do_allreduce_grad_on_device(std::span<const BufferView> gradients, double scale);
-  /// Null if ordinary memory is as good.
   virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes) = 0;
   virtual std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers) = 0;
   /// Local: moves MPI communicators that the backend made for the background thread into the setup of its communicator.
   virtual void do_prepare_background(CommunicatorSetup& background) = 0;
-  /// Collective: frees the backend's MPI resources.
   virtual void do_finalize() = 0;
   /// Collective: splits the backend's NCCL communicator; null if it has none, or if `color` is negative.
   [[nodiscard]] virtual std::shared_ptr<Nccl> do_split(int color, int key) const;
@@ -271,13 +267,17 @@ class Communicator : public PlacedRank {
   /// Makes `call` with the device's collectives if all buffers lie on the device; false otherwise.
   template <class Buffers, class Call>
   bool enqueue_on_device(const Buffers& buffers, const Call& call);
-  /// enqueue_on_device(), then waits for the work.
   template <class Buffers = std::initializer_list<ConstBufferView>, class Call>
   bool on_device(const Buffers& buffers, const Call& call);
-  /// `enqueue` on the device, if all buffers lie there and the backend has such collectives; else `call` on the thread.
-  template <class Enqueue, class Call>
-  [[nodiscard]] Request start(std::initializer_list<ConstBufferView> buffers, const Enqueue& enqueue, Call call);
+  /// Begins `call`: on the device, if all buffers lie there and the backend has such collectives; else on the thread.
+  template <class Checks, class Call>
+  [[nodiscard]] Request start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
+                              std::initializer_list<ConstBufferView> buffers, Call call);
   [[nodiscard]] std::shared_ptr<CommunicationThread> make_background();
+  /// The device exchanges the parts of the buffers, if those on all ranks lie there; else, after `match`, messages do.
+  template <class Cut, class Match>
+  void exchange_parts(std::initializer_list<ConstBufferView> on_all_ranks, ConstBufferView send, BufferView recv,
+                      const Cut& cut, const Match& match);
   [[nodiscard]] CallScope begin_grad(std::span<const BufferView> gradients, double scale,
                                      std::span<const std::string> names);
   void check_gradients(std::span<const BufferView> gradients, std::span<const std::string> names);
@@ -289,7 +289,6 @@ class Communicator : public PlacedRank {
   Device device_;
   std::size_t count_limit_;
   std::optional<DType> allreduce_grad_dtype_;
-  std::shared_ptr<Communicator> (*make_)(CommunicatorSetup);
   std::shared_ptr<CallCheck> calls_;
   std::unique_ptr<MessageReducer> reducer_;
   std::unique_ptr<CallHostCopies> host_copies_;

@@ -16,7 +16,6 @@ namespace mn {
 
 class Communicator;
 class Nccl;
-struct NodeComms;
 
 /// Made by create_communicator() and Communicator::split(), equal on all ranks except for `device`.
 struct CommunicatorSetup {
@@ -29,10 +28,12 @@ struct CommunicatorSetup {
   std::chrono::milliseconds timeout{0};  ///< requested time-out; 0: none
   bool in_background = false;            ///< for the thread of another communicator, without a thread of its own
   std::optional<DType> allreduce_grad_dtype = {};  ///< dtype in which gradients travel; std::nullopt: their own
-  /// Collective: makes a communicator from a setup, for split().
-  std::shared_ptr<Communicator> (*make)(CommunicatorSetup) = nullptr;
-  std::shared_ptr<Nccl> nccl = {};             ///< from split(); null: to be made
-  std::shared_ptr<NodeComms> node_comms = {};  ///< for the communicator of a thread; null: to be made
+  std::shared_ptr<Nccl> nccl = {};                 ///< from split(); null: to be made
+  NodeComms node_comms = {};                       ///< for the communicator of a thread; empty: to be made
 };
+
+/// Collective: makes the backend `setup.name`, its form for GPUs if every rank has one. Throws UsageError with all
+/// names if the name is unknown. A communicator that has given up a call is never destroyed.
+[[nodiscard]] std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup);
 
 }  // namespace mn

@@ -49,6 +49,20 @@ struct CommunicatorOptions {
 /// WHAT", and the first key of rank 0 with another value elsewhere. Equal objects cost one same_on_all_ranks().
 void prove_equal(const nlohmann::json& object, std::string_view what, Communicator& comm);
 
+/// While it lives, the calls of the rank on `comm` have `timeout`; its destructor restores the former time-out.
+class CallTimeout {
+ public:
+  /// `timeout` 0: none. Collective calls need a time-out on all ranks, or on none. `comm` must outlive the object.
+  CallTimeout(Communicator& comm, std::chrono::milliseconds timeout);
+  ~CallTimeout();
+  CallTimeout(const CallTimeout&) = delete;             ///< not copyable
+  CallTimeout& operator=(const CallTimeout&) = delete;  ///< not copyable
+
+ private:
+  Communicator& comm_;
+  std::chrono::milliseconds before_;
+};
+
 /// Names of all backends in the build.
 [[nodiscard]] std::vector<std::string> communicator_names();
 /// Names of the backends for ranks on `device`.

@@ -9,8 +9,6 @@
 namespace mn {
 namespace {
 
-bool is_floating(DType dtype) { return dtype >= DType::kFloat16 && dtype <= DType::kFloat64; }
-
 std::string gradient_name(std::size_t index, std::span<const std::string> names) {
   return names.empty() ? "gradient " + std::to_string(index) : names[index] + "'s gradient";
 }
@@ -33,7 +31,7 @@ void Communicator::check_gradients(std::span<const BufferView> gradients, std::s
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const BufferView& gradient = gradients[i];
     check_buffer("allreduce_grad", gradient_name(i, names), gradient, device_);
-    if (!is_floating(gradient.dtype)) {
+    if (!is_float(gradient.dtype)) {
       throw ArgumentError("allreduce_grad: " + gradient_name(i, names) + " holds " +
                           std::string(name_of(gradient.dtype)) + "; gradients are floats");
     }
@@ -65,7 +63,7 @@ bool Communicator::do_allreduce_grad_on_device(std::span<const BufferView> gradi
 }
 
 void Communicator::allreduce_grad(std::span<const BufferView> gradients, double scale,
-                                  std::span<const std::string> names) {
+                                 std::span<const std::string> names) {
   const auto call = begin_grad(gradients, scale, names);
   std::size_t bytes = 0;
   std::size_t on_devices = 0;

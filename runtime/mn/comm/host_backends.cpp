@@ -36,8 +36,7 @@ void require_single_node(const Topology& topology, std::string_view instead) {
 
 std::shared_ptr<Communicator> make_host_backend(CommunicatorSetup setup, const HostBackend& backend) {
   if (backend.one_node) require_single_node(setup.topology, "two_dimensional or hierarchical");
-  NodeComms comms;
-  if (setup.node_comms) comms = std::move(*setup.node_comms);
+  NodeComms comms = std::move(setup.node_comms);
   return std::make_shared<HostCommunicator>(std::move(setup), backend, std::move(comms));
 }
 
@@ -51,8 +50,7 @@ HostCommunicator::HostCommunicator(CommunicatorSetup setup, const HostBackend& b
     comms = {Mpi::split(internal_comm(), topology().inter_rank, topology().rank),
              SliceExchange::split_peers(internal_comm(), topology(), between)};
     if (mpi_takes_threads()) {
-      background_ = std::make_shared<NodeComms>(
-          NodeComms{Mpi::duplicate(comms.node.get()), comms.peers ? Mpi::duplicate(comms.peers.get()) : Mpi()});
+      background_ = {Mpi::duplicate(comms.node.get()), comms.peers ? Mpi::duplicate(comms.peers.get()) : Mpi()};
     }
   }
   node_ = std::make_unique<NodeReducer>(internal_comm(), topology(), between, count_limit(), std::move(comms));
@@ -66,7 +64,7 @@ void HostCommunicator::do_prepare_background(CommunicatorSetup& background) {
 
 void HostCommunicator::do_finalize() {
   node_.reset();
-  background_.reset();
+  background_ = {};
 }
 
 void HostCommunicator::do_allreduce(BufferView buffer, const Reduction& reduction) {

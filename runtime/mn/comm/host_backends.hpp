@@ -1,7 +1,4 @@
-/// Communicators that reduce on CPUs. ChainerMN's names are rows of one table.
-///
-/// Every row reduces each element in a fixed order (MessageReducer, NodeReducer), and needs only MPI. Rows differ in
-/// the ranks that exchange data, and in packing gradients into one buffer first.
+/// Communicators that reduce on CPUs, each element in a fixed order. ChainerMN's names are rows of one table.
 #pragma once
 
 #include <memory>
@@ -10,7 +7,6 @@
 
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/device/gradient_packer.hpp>
-#include <mn/comm/node/node_comms.hpp>
 
 namespace mn {
 
@@ -24,7 +20,6 @@ enum class HostExchange {
   kSlices,   ///< ranks of a node through shared memory, then each rank a slice with its peers on other nodes
 };
 
-/// A row of the table.
 struct HostBackend {
   std::string_view name;
   HostExchange exchange = HostExchange::kRanks;
@@ -35,7 +30,6 @@ struct HostBackend {
 /// Rows: naive, flat, hierarchical, two_dimensional, single_node, dummy.
 [[nodiscard]] std::span<const HostBackend> host_backends() noexcept;
 
-/// Collective: makes a communicator of the row `backend`.
 [[nodiscard]] std::shared_ptr<Communicator> make_host_backend(CommunicatorSetup setup, const HostBackend& backend);
 
 /// Throws UsageError that recommends the communicators `instead`, unless all ranks are on one node.
@@ -63,8 +57,8 @@ class HostCommunicator : public Communicator {
   HostExchange exchange_;
   bool packs_;
   GradientPacker packer_;
-  std::unique_ptr<NodeReducer> node_;      // null unless ranks of a node share memory
-  std::shared_ptr<NodeComms> background_;  // for the communicator of the background thread
+  std::unique_ptr<NodeReducer> node_;  // null unless ranks of a node share memory
+  NodeComms background_;               // for the communicator of the background thread
 };
 
 }  // namespace mn

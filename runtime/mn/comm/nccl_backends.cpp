@@ -2,25 +2,19 @@
 //
 // pure_nccl: one NCCL allreduce over all ranks for gradients, and NCCL for every other call with buffers on the GPU.
 // single_node: pure_nccl for ranks of one node. hierarchical, non_cuda_aware and two_dimensional: NCCL within the node,
-// MPI between nodes (GpuNodeSum). MPI gets device memory if it takes it, except for non_cuda_aware; otherwise host
-// copies. Each rank of a node exchanges its slice with other nodes; if nodes differ in ranks, each node's first rank
-// sums and exchanges everything.
-//
-// All ranks call allreduce_grad() and the collectives at once.
+// MPI between nodes (GpuNodeSum); non_cuda_aware always by host copies. Each rank of a node exchanges its slice with
+// other nodes; if nodes differ in ranks, each node's first rank sums and exchanges everything.
 //
 // Invariants:
 // 1. Streams, packed gradients and page-locked memory of an NCCL communicator's calls are destroyed after the
-//    communicator. Freeing memory waits for the whole device, and so for a collective that other ranks may never join,
+//    communicator: freeing memory waits for the whole device, and so for a collective that other ranks may never join,
 //    until the communicator is aborted.
-// 2. All work of a communicator is enqueued on one stream, which orders packing, reduction and unpacking. GpuNodeSum
-//    has further streams for copies.
+// 2. All work of a communicator is enqueued on one stream, which orders packing, reduction and unpacking.
 // 3. A rank waits for a stream only through Nccl::wait(), which notices errors of NCCL. Work that join() hands to
 //    another stream is watched, because the program may wait for that stream by itself.
 //
-// Cost for gradients of B bytes: pure_nccl, one NCCL allreduce of B; for the other backends see GpuNodeSum.
-// Source: T. Akiba, K. Fukuda, S. Suzuki, "ChainerMN: Scalable Distributed Deep Learning Framework", 2017,
-// arXiv:1710.11351.
-#include <memory>
+// Cost for gradients of B bytes: pure_nccl, one NCCL allreduce of B; for the other backends see GpuNodeSum. Source: T.
+// Akiba, K. Fukuda, S. Suzuki, "ChainerMN: Scalable Distributed Deep Learning Framework", 2017, arXiv:1710.11351.
 #include <optional>
 
 #include <mn/comm/device/device_collectives.hpp>
@@ -37,7 +31,6 @@
 namespace mn {
 namespace {
 
-/// Rank 0 logs known faults of the NCCL in use, once.
 void warn_of_known_faults(const Topology& topology) {
   if (topology.rank != 0) return;
   static const bool told = [] {

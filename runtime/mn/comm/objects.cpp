@@ -1,16 +1,13 @@
 // The communicator's calls for strings and JSON documents, whose lengths only the sender knows (text_messages.hpp).
-//
 // Documents travel as CBOR (RFC 8949), because JSON's own text has no NaN and no infinity.
 //
 // Cost for n ranks and objects of B bytes: gather_obj and scatter_obj, 2 (n - 1) messages at the root; allgather_obj,
-// gather_obj, MPI_Bcast of 8 and of n B bytes, and an MPI_Allgather of 8. Rank 0 is the bottleneck: use these calls for
-// results and settings, not for samples.
+// gather_obj, MPI_Bcast of 8 and of n B bytes, and an MPI_Allgather of 8.
+#include <algorithm>
 #include <cstdint>
-#include <utility>
 
 #include <mn/comm/calls/call_check.hpp>
 #include <mn/comm/communicator.hpp>
-#include <mn/comm/messages/document_sum.hpp>
 #include <mn/comm/messages/text_messages.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
@@ -20,7 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-/// The record of a call has the object's bytes as its elements.
 ConstBufferView bytes_of(const std::string& object) { return {object.data(), object.size(), DType::kUInt8}; }
 
 std::string packed(const json& document) {
@@ -35,6 +31,70 @@ std::vector<json> unpacked(const std::vector<std::string>& objects) {
   std::vector<json> documents;
   for (const auto& object : objects) documents.push_back(unpacked(object));
   return documents;
+}
+
+// The sum of documents for allreduce_obj. Pure: all ranks compute an equal sum, or throw an equal ArgumentError.
+
+__extension__ typedef __int128 WideInteger;  // holds the sum of one 64-bit integer of each rank
+using Documents = std::vector<const json*>;  // by rank
+
+[[noreturn]] void not_alike(const json& a, const json& b) {
+  throw ArgumentError("allreduce_obj: ranks gave documents of different form: " + json_text(a) + " and " + json_text(b),
+                      true);
+}
+
+WideInteger integer_of(const json& number) {
+  return number.is_number_unsigned() ? WideInteger{number.get<std::uint64_t>()}
+                                     : WideInteger{number.get<std::int64_t>()};
+}
+
+json integer_sum(const Documents& numbers) {
+  WideInteger sum = 0;
+  for (const json* number : numbers) sum += integer_of(*number);
+  if (const auto narrow = static_cast<std::int64_t>(sum); narrow == sum) return narrow;
+  if (const auto narrow = static_cast<std::uint64_t>(sum); narrow == sum) return narrow;
+  throw ArgumentError(
+      "allreduce_obj: a sum that begins with " + json_text(*numbers.front()) + " does not fit 64 bits: give floats",
+      true);
+}
+
+json number_sum(const Documents& numbers) {
+  if (std::ranges::all_of(numbers, [](const json* number) { return number->is_number_integer(); })) {
+    return integer_sum(numbers);
+  }
+  auto sum = numbers.front()->get<double>();
+  for (std::size_t rank = 1; rank < numbers.size(); ++rank) sum += numbers[rank]->get<double>();
+  return sum;
+}
+
+bool are_alike(const json& a, const json& b) {
+  if (a.is_number() && b.is_number()) return true;
+  return a.type() == b.type() && a.size() == b.size() && (a.is_structured() || a == b);
+}
+
+json sum_of(const Documents& all) {
+  const json& first = *all.front();
+  for (const json* each : all) {
+    if (!are_alike(first, *each)) not_alike(first, *each);
+  }
+  if (first.is_number()) return number_sum(all);
+  json sum = first;
+  const auto sum_at = [&all](const auto& key) {
+    Documents parts;
+    for (const json* each : all) parts.push_back(&each->at(key));
+    return sum_of(parts);
+  };
+  if (first.is_array()) {
+    for (std::size_t i = 0; i < first.size(); ++i) sum[i] = sum_at(i);
+  } else if (first.is_object()) {
+    for (const auto& [key, value] : first.items()) {
+      for (const json* each : all) {
+        if (!each->contains(key)) not_alike(first, *each);
+      }
+      sum[key] = sum_at(key);
+    }
+  }
+  return sum;
 }
 
 }  // namespace
@@ -133,6 +193,11 @@ std::vector<json> Communicator::allgather_obj(const json& object) {
   return unpacked(allgather_obj(*text));
 }
 
-json Communicator::allreduce_obj(const json& object) { return sum_of_documents(allgather_obj(object)); }
+json Communicator::allreduce_obj(const json& object) {
+  const std::vector<json> documents = allgather_obj(object);
+  Documents by_rank;
+  for (const json& document : documents) by_rank.push_back(&document);
+  return sum_of(by_rank);
+}
 
 }  // namespace mn

@@ -10,8 +10,7 @@
 
 namespace mn {
 
-/// Whether a device's collectives, if there are any, can take the buffers. NCCL has no int16; such buffers go through
-/// the host.
+/// Whether a device's collectives can take the buffers. NCCL has no int16; such buffers go through the host.
 template <class Buffers = std::initializer_list<ConstBufferView>>
 [[nodiscard]] bool takes_device(const Buffers& buffers) {
   return std::ranges::all_of(

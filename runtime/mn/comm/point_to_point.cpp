@@ -1,20 +1,15 @@
 // The communicator's calls between two ranks: send, recv, isend, irecv (PendingMessage), sendrecv.
 //
 // Invariants:
-// 1. A message is a header, then the elements, between two ranks with one tag and nothing between. MPI keeps their
-//    order: a receive from any rank, or with any tag, takes the elements from the rank, and with the tag, of the
-//    header.
+// 1. A message is a header, then the elements, between two ranks with one tag and nothing between. A receive from any
+//    rank, or with any tag, takes the elements from the rank, and with the tag, of the header.
 // 2. recv() compares the header with its own buffer, and throws before it receives elements if they differ.
 // 3. Counts above INT_MAX travel as one element of a derived type (MpiCount).
-// 4. In debug mode a send completes only after its receiver has come, whatever the size: a program that relies on MPI's
-//    buffers is found with small messages too.
+// 4. In debug mode a send completes only after its receiver has come, whatever the size.
 //
-// Cost: 16 bytes more for a message, sent without waiting for the receiver. A device buffer goes through a host copy if
-// MPI does not take device memory.
-#include <chrono>
+// Cost: 16 bytes more for a message. A device buffer goes through a host copy if MPI does not take device memory.
 #include <cstring>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include <mn/comm/calls/call_check.hpp>
@@ -23,7 +18,6 @@
 #include <mn/comm/device/host_copies.hpp>
 #include <mn/comm/messages/message_header.hpp>
 #include <mn/comm/messages/pending_message.hpp>
-#include <mn/comm/messages/waiting_send.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 

@@ -19,17 +19,14 @@ namespace {
 
 constexpr std::int64_t kMaxTimeout_s = 30LL * 86400;
 
-/// Null if `name` is not in the table.
 template <class Backend>
 const Backend* find(std::span<const Backend> table, std::string_view name) {
   const auto found = std::ranges::find(table, name, &Backend::name);
   return found == table.end() ? nullptr : &*found;
 }
 
-/// Whether the build has NCCL.
 bool has_nccl() { return nccl_backends().front().make != nullptr; }
 
-/// Throws UsageError unless the build has the backend `name`.
 void check_name(std::string_view name) {
   const NcclBackend* on_gpus = find(nccl_backends(), name);
   if (find(host_backends(), name) != nullptr || (on_gpus != nullptr && on_gpus->make != nullptr)) return;
@@ -82,8 +79,7 @@ Device choose_device(const Topology& topology) {
   return {};
 }
 
-/// A pointer to `comm` whose last owner does not destroy a communicator that has given up a call: MPI may still work on
-/// it.
+/// A pointer whose last owner does not destroy a communicator that has given up a call: MPI may still work on it.
 std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator> comm) {
   Communicator* const same = comm.get();
   return {same, [comm = std::move(comm)](Communicator*) mutable {
@@ -94,12 +90,9 @@ std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator
 /// Records the creation of a communicator over `comm`. Creations over all ranks are numbered, as calls of the group
 /// with ordinal 0.
 RecordedCall record_creation(MPI_Comm comm) {
-  GroupName group;
-  int world_size = 0;
-  MPI_Comm_rank(comm, &group.rank);
-  MPI_Comm_size(comm, &group.size);
-  MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-  return {group, {.operation = "create_communicator", .number = group.size == world_size ? count_creation() : 0}};
+  const GroupName group{.rank = rank_in(comm), .size = size_of(comm)};
+  const bool is_world = group.size == size_of(MPI_COMM_WORLD);
+  return {group, {.operation = "create_communicator", .number = is_world ? count_creation() : 0}};
 }
 
 }  // namespace
@@ -147,8 +140,7 @@ std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
                           debug,
                           options.timeout ? *options.timeout : timeout_of_environment(),
                           false,
-                          options.allreduce_grad_dtype,
-                          make_backend};
+                          options.allreduce_grad_dtype};
   setup.device = options.device ? *options.device : choose_device(setup.topology);
   if (setup.device.type == DeviceType::kCuda) cuda_set_device(setup.device.index);
   if (name == "auto") {

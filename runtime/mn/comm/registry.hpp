@@ -16,10 +16,6 @@ struct NcclBackend {
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup);
 };
 
-/// Collective: makes the backend `setup.name`, its form for GPUs if every rank has one. Throws UsageError with all
-/// names if the name is unknown. A communicator that has given up a call is never destroyed.
-[[nodiscard]] std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup);
-
 /// Backends with NCCL; only pure_nccl and non_cuda_aware have no form for CPUs. In a build without NCCL these two
 /// alone, with a null `make`.
 [[nodiscard]] std::span<const NcclBackend> nccl_backends() noexcept;

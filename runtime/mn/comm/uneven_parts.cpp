@@ -1,14 +1,20 @@
 // The communicator's calls with parts of different lengths: gatherv, scatterv, allgatherv, alltoallv.
 //
-// Users call them on all ranks at once. Each is an exchange of parts, of which some are empty: by the device's own
-// collectives if the buffers lie on the device, else by messages (exchange_parts), with host copies of device buffers.
+// Each is an exchange of parts, of which some are empty: by the device's own collectives if the buffers lie on the
+// device, else by messages, with host copies of device buffers. Sender and receiver know each part's length. Between two
+// ranks there is at most one message in each direction: one tag is enough.
+//
+// Cost: a message for each part to another rank, and a copy of the rank's own part.
+#include <cassert>
+#include <cstring>
+#include <limits>
 #include <numeric>
 
 #include <mn/comm/calls/call_check.hpp>
 #include <mn/comm/calls/call_host_copies.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/device/host_copies.hpp>
-#include <mn/comm/messages/part_exchange.hpp>
+#include <mn/comm/messages/message_steps.hpp>
 #include <mn/comm/on_device.hpp>
 #include <mn/core/error.hpp>
 
@@ -21,7 +27,6 @@ using Counts = std::span<const std::size_t>;
   throw ArgumentError(std::string(operation) + ": " + what);
 }
 
-/// `counts` must add up to the elements of `whole`.
 void check_counts(std::string_view operation, std::string_view role, const ConstBufferView& whole, Counts counts) {
   for (const std::size_t count : counts) {  // their sum may wrap around
     if (count <= whole.count) continue;
@@ -108,75 +113,106 @@ std::string listed(const ConstBufferView& buffer, Counts counts) {
   return text;
 }
 
+/// Checks of gatherv and scatterv: the root's buffer holds the parts of all ranks.
+void check_rooted(std::string_view operation, const Communicator& comm, const ConstBufferView& send,
+                  const ConstBufferView& recv, Counts counts, int root) {
+  const bool gathers = operation == "gatherv";
+  const std::string_view part_role = gathers ? "send" : "recv";
+  const std::string_view whole_role = gathers ? "recv" : "send";
+  const ConstBufferView& part = gathers ? send : recv;
+  const ConstBufferView& whole = gathers ? recv : send;
+  check_rank(operation, "root", root, comm.size());
+  check_buffer(operation, part_role, part, comm.device());
+  check_number_of_counts(operation, counts, comm.size());
+  check_own_part(operation, part_role, part, counts[static_cast<std::size_t>(comm.rank())]);
+  if (comm.rank() != root) return;
+  check_buffer(operation, whole_role, whole, comm.device());
+  check_same_dtype(operation, send, recv);
+  check_counts(operation, whole_role, whole, counts);
+  check_apart(operation, send, recv);
+  check_same_memory(operation, send, recv);
+}
+
+template <class View>
+std::vector<View> parts_of(const View& whole, Counts counts) {
+  std::vector<View> parts;
+  std::size_t first = 0;
+  for (const std::size_t count : counts) {
+    parts.push_back(whole.slice(first, count));
+    first += count;
+  }
+  return parts;
+}
+
+/// One part of `ranks`; the others are empty.
+template <class View>
+std::vector<View> only_part(std::size_t ranks, int rank, const View& part) {
+  std::vector<View> parts(ranks);
+  parts[static_cast<std::size_t>(rank)] = part;
+  return parts;
+}
+
+/// sent[r] goes to rank r, received[r] comes from rank r.
+struct Parts {
+  std::vector<ConstBufferView> sent;
+  std::vector<BufferView> received;
+};
+
+/// Collective; host memory only. Above `count_limit` bytes a message counts one element of a derived type.
+void exchange_by_messages(MPI_Comm comm, int rank, const Parts& parts, std::size_t count_limit) {
+  // No rank knows all lengths: the number of messages in flight is chosen as for long ones.
+  constexpr std::size_t kAnyLength = std::numeric_limits<std::size_t>::max();
+  const auto step = [&](std::size_t source, std::size_t dest) -> MessageSteps::Step {
+    const BufferView& in = parts.received[source];
+    const ConstBufferView& out = parts.sent[dest];
+    return {{static_cast<std::byte*>(in.data), in.bytes()}, {static_cast<const std::byte*>(out.data), out.bytes()}};
+  };
+  MessageSteps steps(comm, kAnyLength, "exchanging parts", step, count_limit);
+  // While messages travel.
+  const ConstBufferView& own = parts.sent[static_cast<std::size_t>(rank)];
+  const BufferView& place = parts.received[static_cast<std::size_t>(rank)];
+  assert(own.count == place.count);
+  if (own.count > 0) std::memcpy(place.data, own.data, own.bytes());
+  steps.finish();
+}
+
 }  // namespace
 
-void Communicator::gatherv(ConstBufferView send, BufferView recv, Counts counts, int root) {
-  const auto checks = [&] {
-    check_rank("gatherv", "root", root, size());
-    check_buffer("gatherv", "send", send, device_);
-    check_number_of_counts("gatherv", counts, size());
-    check_own_part("gatherv", "send", send, counts[static_cast<std::size_t>(rank())]);
-    if (rank() != root) return;
-    check_buffer("gatherv", "recv", recv, device_);
-    check_same_dtype("gatherv", send, recv);
-    check_counts("gatherv", "recv", recv, counts);
-    check_apart("gatherv", send, recv);
-    check_same_memory("gatherv", send, recv);
+template <class Cut, class Match>
+void Communicator::exchange_parts(std::initializer_list<ConstBufferView> on_all_ranks, ConstBufferView send,
+                                  BufferView recv, const Cut& cut, const Match& match) {
+  const auto enqueue = [&](DeviceCollectives& device) {
+    const Parts parts = cut(send, recv);
+    device.exchange(parts.sent, parts.received);
   };
-  const auto call = calls_->collective("gatherv", send, checks, [&] { return listed(send, counts) + from_root(root); });
-  if (rank() != root) recv = {};
-  std::vector<ConstBufferView> sent(counts.size());
-  std::vector<BufferView> received(counts.size());
-  const auto cut = [&](ConstBufferView in, BufferView out) {
-    sent[static_cast<std::size_t>(root)] = in;
-    if (rank() == root) received = parts_of(out, counts);
-  };
-  // By `send` alone: other ranks have no recv.
-  const auto on_its_device = [&](DeviceCollectives& device) {
-    cut(send, recv);
-    device.exchange(sent, received);
-  };
-  if (on_device({send}, on_its_device)) return;
-  calls_->match("gatherv", total_of(counts, send), root);
+  if (on_device(on_all_ranks, enqueue)) return;
+  match();
   on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    cut(in, out);
-    calls_->give_up_on_mismatch([&] { exchange_parts(internal_comm(), sent, received, count_limit_); });
+    calls_->give_up_on_mismatch([&] { exchange_by_messages(internal_comm(), rank(), cut(in, out), count_limit_); });
   });
 }
 
-void Communicator::scatterv(ConstBufferView send, Counts counts, BufferView recv, int root) {
-  const auto checks = [&] {
-    check_rank("scatterv", "root", root, size());
-    check_buffer("scatterv", "recv", recv, device_);
-    check_number_of_counts("scatterv", counts, size());
-    check_own_part("scatterv", "recv", recv, counts[static_cast<std::size_t>(rank())]);
-    if (rank() != root) return;
-    check_buffer("scatterv", "send", send, device_);
-    check_same_dtype("scatterv", send, recv);
-    check_counts("scatterv", "send", send, counts);
-    check_apart("scatterv", send, recv);
-    check_same_memory("scatterv", send, recv);
+void Communicator::gatherv(ConstBufferView send, BufferView recv, Counts counts, int root) {
+  const auto checks = [&] { check_rooted("gatherv", *this, send, recv, counts, root); };
+  const auto call = calls_->collective("gatherv", send, checks, [&] { return listed(send, counts) + from_root(root); });
+  if (rank() != root) recv = {};
+  const auto cut = [&](ConstBufferView in, BufferView out) -> Parts {
+    return {only_part(counts.size(), root, in),
+            rank() == root ? parts_of(out, counts) : std::vector<BufferView>(counts.size())};
   };
+  exchange_parts({send}, send, recv, cut, [&] { calls_->match("gatherv", total_of(counts, send), root); });
+}
+
+void Communicator::scatterv(ConstBufferView send, Counts counts, BufferView recv, int root) {
+  const auto checks = [&] { check_rooted("scatterv", *this, send, recv, counts, root); };
   const auto call =
       calls_->collective("scatterv", recv, checks, [&] { return listed(recv, counts) + from_root(root); });
   if (rank() != root) send = {};
-  std::vector<ConstBufferView> sent(counts.size());
-  std::vector<BufferView> received(counts.size());
-  const auto cut = [&](ConstBufferView in, BufferView out) {
-    if (rank() == root) sent = parts_of(in, counts);
-    received[static_cast<std::size_t>(root)] = out;
+  const auto cut = [&](ConstBufferView in, BufferView out) -> Parts {
+    return {rank() == root ? parts_of(in, counts) : std::vector<ConstBufferView>(counts.size()),
+            only_part(counts.size(), root, out)};
   };
-  // By `recv` alone: other ranks have no send.
-  const auto on_its_device = [&](DeviceCollectives& device) {
-    cut(send, recv);
-    device.exchange(sent, received);
-  };
-  if (on_device({recv}, on_its_device)) return;
-  calls_->match("scatterv", total_of(counts, recv), root);
-  on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    cut(in, out);
-    calls_->give_up_on_mismatch([&] { exchange_parts(internal_comm(), sent, received, count_limit_); });
-  });
+  exchange_parts({recv}, send, recv, cut, [&] { calls_->match("scatterv", total_of(counts, recv), root); });
 }
 
 void Communicator::allgatherv(ConstBufferView send, BufferView recv, Counts counts) {
@@ -190,15 +226,10 @@ void Communicator::allgatherv(ConstBufferView send, BufferView recv, Counts coun
     check_apart("allgatherv", send, recv);
   };
   const auto call = calls_->collective("allgatherv", send, checks, [&] { return listed(send, counts); });
-  const auto on_its_device = [&](DeviceCollectives& device) {
-    device.exchange(std::vector<ConstBufferView>(counts.size(), send), parts_of(recv, counts));
+  const auto cut = [&](ConstBufferView in, BufferView out) -> Parts {
+    return {std::vector<ConstBufferView>(counts.size(), in), parts_of(out, counts)};
   };
-  if (on_device({send, recv}, on_its_device)) return;
-  calls_->match("allgatherv", total_of(counts, send));
-  on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    const std::vector<ConstBufferView> sent(counts.size(), in);
-    calls_->give_up_on_mismatch([&] { exchange_parts(internal_comm(), sent, parts_of(out, counts), count_limit_); });
-  });
+  exchange_parts({send, recv}, send, recv, cut, [&] { calls_->match("allgatherv", total_of(counts, send)); });
 }
 
 void Communicator::alltoallv(ConstBufferView send, Counts send_counts, BufferView recv, Counts recv_counts) {
@@ -217,15 +248,13 @@ void Communicator::alltoallv(ConstBufferView send, Counts send_counts, BufferVie
   const auto call =
       calls_->collective("alltoallv", send, checks, [&] { return " of " + std::string(name_of(send.dtype)); });
   if (debug()) compare_counts(internal_comm(), send_counts, recv_counts);
-  const auto on_its_device = [&](DeviceCollectives& device) {
-    device.exchange(parts_of(send, send_counts), parts_of(recv, recv_counts));
+  const auto cut = [&](ConstBufferView in, BufferView out) -> Parts {
+    return {parts_of(in, send_counts), parts_of(out, recv_counts)};
   };
-  if (on_device({send, recv}, on_its_device)) return;
-  calls_->match("alltoallv", {nullptr, 0, send.dtype});
-  if (!debug()) calls_->give_up_on_mismatch([&] { exchange_counts(*this, internal_comm(), send_counts, recv_counts); });
-  on_host(host_copies_->after(send, recv), send, recv, [&](ConstBufferView in, BufferView out) {
-    calls_->give_up_on_mismatch(
-        [&] { exchange_parts(internal_comm(), parts_of(in, send_counts), parts_of(out, recv_counts), count_limit_); });
+  exchange_parts({send, recv}, send, recv, cut, [&] {
+    calls_->match("alltoallv", {nullptr, 0, send.dtype});
+    if (debug()) return;
+    calls_->give_up_on_mismatch([&] { exchange_counts(*this, internal_comm(), send_counts, recv_counts); });
   });
 }
 

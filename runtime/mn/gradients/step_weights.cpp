@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include <mn/comm/mpi/rank_groups.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 

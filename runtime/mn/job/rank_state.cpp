@@ -37,7 +37,6 @@ std::string key_of(RankState state) {
   return json_text(state);
 }
 
-/// Merges the ranks, hosts, time and stack of `one` into `all`.
 void merge_into(RankState& all, const RankState& one) {
   all.ranks.insert(all.ranks.end(), one.ranks.begin(), one.ranks.end());
   std::set<std::string> hosts(all.hosts.begin(), all.hosts.end());
@@ -136,7 +135,7 @@ RankState OwnState::now(bool with_stack) const {
     if ((call ? call->record : 0) == record_) own.seconds = seconds_of(now - since_) - standstill_s;
   }
   if (call) add_call(own, *call);
-  own.has_messages = has_messages_in_background();
+  own.has_messages = MessageInBackground::any();
   const bool is_watched = hang_action() != HangAction::kOff && own.left.empty();
   const bool may_be_outside = !own.waits() || own.enqueued;
   if (own.left.empty() && may_be_outside) own.seconds = std::min(own.seconds, activity.silent_s - standstill_s);

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <vector>
 
 #include <mn/comm/calls/call_match.hpp>
 #include <mn/comm/calls/forbidden_calls.hpp>
 #include <mn/comm/device/host_copies.hpp>
-#include <mn/comm/mpi/mpi.hpp>
-#include <mn/comm/mpi/rank_groups.hpp>
 #include <mn/core/environment.hpp>
 #include <mn/core/half.hpp>
 #include <mn/core/log.hpp>
@@ -19,7 +16,6 @@ namespace {
 
 constexpr char kSeparator = '\0';  // between a rank's rejection and its call
 
-/// Counts the calls of all communicators; collective_calls() returns it.
 thread_local std::uint64_t thread_calls = 0;
 
 float as_float(Float16 value) { return to_float(value); }
@@ -76,8 +72,8 @@ std::atomic<int> groups_made{0};  // groups whose first rank is the process
 }  // namespace
 
 CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
-  mpi_check(MPI_Comm_rank(comm, &group_.rank), "MPI_Comm_rank");
-  mpi_check(MPI_Comm_size(comm, &group_.size), "MPI_Comm_size");
+  group_.rank = rank_in(comm);
+  group_.size = size_of(comm);
   world_ranks_ = ranks_in(MPI_COMM_WORLD, comm);
   const bool leads = group_.rank == 0;
   // Only rank 0 knows the group's name. The maximum tells all ranks, in the message for the modes.
@@ -170,9 +166,7 @@ void check_reducible(std::string_view operation, const ConstBufferView& buffer, 
            "booleans can't be reduced: convert them to uint8, whose max is their \"or\" and whose min is their "
            "\"and\"");
   }
-  // DType lists the float types one after another.
-  const bool is_float = buffer.dtype >= DType::kFloat16 && buffer.dtype <= DType::kFloat64;
-  if (op == ReduceOp::kAverage && !is_float) {
+  if (op == ReduceOp::kAverage && !is_float(buffer.dtype)) {
     reject(operation, "the average of " + std::string(name_of(buffer.dtype)) +
                           " is not defined: convert it to a float type, or divide the sum");
   }
@@ -236,18 +230,8 @@ std::string memory_of(std::string_view role, const ConstBufferView& buffer) {
 std::string from_root(int root) { return ", root " + std::to_string(root); }
 
 std::string first_non_finite(const ConstBufferView& buffer) {
-  switch (buffer.dtype) {
-    case DType::kFloat16:
-      return find_non_finite<Float16>(buffer.data, buffer.count);
-    case DType::kBFloat16:
-      return find_non_finite<BFloat16>(buffer.data, buffer.count);
-    case DType::kFloat32:
-      return find_non_finite<float>(buffer.data, buffer.count);
-    case DType::kFloat64:
-      return find_non_finite<double>(buffer.data, buffer.count);
-    default:
-      return {};
-  }
+  return for_float_type(buffer.dtype,
+                        [&]<class T>(T /*element*/) { return find_non_finite<T>(buffer.data, buffer.count); });
 }
 
 }  // namespace mn

@@ -1,27 +1,22 @@
 /// The steps of every call of a communicator before it sends: checks of the arguments, a record, the time-out and, in
-/// debug mode, a comparison between ranks.
-///
-/// Communicator's public members call CallCheck first, collective members on all ranks at once.
+/// debug mode, a comparison between ranks. Communicator's public members call CallCheck first.
 ///
 /// Invariants of debug mode:
 /// 1. All ranks throw an equal ArgumentError, or none does: each rank decides by the texts of all ranks.
-/// 2. Before the comparison no rank sends anything else: ranks in different calls meet in the comparison.
-/// Invariant of all modes:
+/// 2. Before the comparison no rank sends anything else: ranks in different calls meet in the comparison. Invariant of
+///    all modes:
 /// 3. A collective call has one number on all ranks: a rank counts a call after checking the arguments.
 ///
-/// Cost: checks are local; flight_recorder.hpp has the cost of a record. Debug mode: two small MPI_Allgather for each
-/// collective call, two more before an error. Without debug mode match() is a message to the next rank
-/// (call_match.hpp), or with a time-out an MPI_Iallgather of 48 bytes.
+/// Cost: a record (flight_recorder.hpp). Debug mode: two small MPI_Allgather for each collective call, two more before
+/// an error. match() is a message to the next rank (call_match.hpp), or with a time-out an MPI_Iallgather of 48 bytes.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <mpi.h>
@@ -29,7 +24,7 @@
 #include <mn/comm/calls/call_limits.hpp>
 #include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/comm/calls/group_calls.hpp>
-#include <mn/comm/mpi/call_mismatch.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/buffer.hpp>
 #include <mn/core/error.hpp>
 
@@ -55,9 +50,7 @@ class CallScope {
 };
 
 /// Checks and records the calls of a communicator. In debug mode ranks exchange their next collective call before they
-/// make it. Every rank throws an equal ArgumentError, with the rank and the argument, if calls differ in operation,
-/// count, dtype, op or root, if a rank rejects an argument, or if gradients are not finite. Each call is logged at
-/// level debug.
+/// make it, and throw equal errors if calls differ, if a rank rejects an argument, or if gradients are not finite.
 class CallCheck {
  public:
   /// Modes that the ranks of a new group agree on.
@@ -69,8 +62,8 @@ class CallCheck {
   /// Collective over `comm`, which is borrowed.
   CallCheck(MPI_Comm comm, const Modes& modes);
 
-  /// Begins a blocking collective call; the call lasts while the result lives. `what`: the buffer with the call's count
-  /// and dtype. `checks()` throws ArgumentError; `details()` returns lines that must be equal on all ranks.
+  /// Begins a blocking collective call, which lasts while the result lives. `what` has the call's count and dtype.
+  /// `checks()` throws ArgumentError; `details()` returns lines that must be equal on all ranks.
   template <class Checks, class Details>
   [[nodiscard]] CallScope collective(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                                      const Details& details) {
@@ -96,8 +89,7 @@ class CallCheck {
     return collective(
         operation, {}, [] {}, [] { return std::string(); });
   }
-  /// Begins a nonblocking collective call. Ranks may start it at very different times: nothing is compared.
-  /// `by_thread`: a thread makes the call, and in debug mode compares it, with rejections of arguments.
+  /// Begins a nonblocking collective call. If a thread makes the call, the thread compares it in debug mode.
   template <class Checks>
   [[nodiscard]] CallScope start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                                 bool by_thread) {
@@ -112,8 +104,7 @@ class CallCheck {
     return {*limits_, group_, next_call("allreduce_grad", what)};
   }
   /// Collective, for calls whose ranks meet nowhere else before they send: throws CallMismatch unless the ranks make
-  /// the call with equal count, dtype, root (-1: none) and op. With a time-out, all ranks are in the call on return: no
-  /// rank can do its part and leave before others come.
+  /// the call with equal count, dtype, root (-1: none) and op. With a time-out, all ranks are in the call on return.
   void match(std::string_view operation, const ConstBufferView& what, int root = -1, ReduceOp op = ReduceOp::kSum);
   /// Makes `call()`. If it throws CallMismatch, the communicator is given up.
   template <class Call>
@@ -137,7 +128,6 @@ class CallCheck {
     call.on_device = true;
     return {group_, call};
   }
-  /// A message to or from `peer`.
   [[nodiscard]] RecordedCall enqueued_message(std::string_view operation, const ConstBufferView& what, int peer) {
     return {group_, message_name(operation, what, peer)};
   }
@@ -145,14 +135,11 @@ class CallCheck {
   [[nodiscard]] RecordedCall device_wait(std::uint64_t number) { return {group_, {"wait for the device", number}}; }
   /// Number of the group's last collective call; 0 before the first.
   [[nodiscard]] std::uint64_t number() const noexcept { return last_.number; }
-  /// The group's last collective call.
   [[nodiscard]] const CallName& last() const noexcept { return last_; }
-  /// The next collective call does the work of `call`, a call of another communicator: it gets the name and number of
-  /// `call`.
+  /// The next collective call gets the name and number of `call`, a call of another communicator.
   void stand_for(const CallName& call) noexcept { stands_for_ = call; }
   /// Throws ArgumentError after close(), CommError after a call that gave up.
   void require_open(std::string_view operation) const;
-  /// Every later call throws.
   void close() noexcept { open_ = false; }
   [[nodiscard]] bool is_open() const noexcept { return open_; }
   [[nodiscard]] bool debug() const noexcept { return debug_; }
@@ -195,14 +182,11 @@ class CallCheck {
   std::optional<CallName> stands_for_;
 };
 
-// Checks that throw ArgumentError. `operation` ("bcast") and `role` ("root", "send") name the call and the argument in
-// messages.
+// Checks that throw ArgumentError. `operation` ("bcast") and `role` ("send") name call and argument in messages.
 
-/// `rank` must be a rank of the communicator.
 void check_rank(std::string_view operation, std::string_view role, int rank, int size);
 /// `peer` must be a rank of the communicator, but not the calling rank.
 void check_peer(std::string_view operation, std::string_view role, int peer, int rank, int size);
-/// `tag` must be 0 to `max_tag`.
 void check_tag(std::string_view operation, int tag, int max_tag);
 /// Booleans have no sum, integers no average.
 void check_reducible(std::string_view operation, const ConstBufferView& buffer, ReduceOp op);

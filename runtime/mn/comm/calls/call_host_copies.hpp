@@ -1,7 +1,5 @@
-/// Which host copies a communicator's calls use for device buffers.
-///
-/// Communicator has one, on every backend. A call needs no copies if all its buffers lie on the host, or if MPI takes
-/// device memory.
+/// Which host copies a communicator's calls use for device buffers: none if all buffers of a call lie on the host, or
+/// if MPI takes device memory.
 #pragma once
 
 #include <memory>
@@ -20,11 +18,9 @@ class CallHostCopies {
   [[nodiscard]] HostCopies& of_blocking_calls();
   /// Host copies that begin after the work on the buffers' streams; null if no buffer lies on the device.
   [[nodiscard]] HostCopies* after(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// For MPI: after(first, second), but null if MPI takes device memory. Then the work on the buffers' streams
-  /// is done.
+  /// after(first, second), or null if MPI takes device memory; then the work on the buffers' streams is done.
   [[nodiscard]] HostCopies* for_mpi(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// The pool from which a request borrows copies for this buffer; null if the request needs none. Then the work on the
-  /// buffer's stream is done.
+  /// The pool of a request's copies of this buffer; null, after the work on the buffer's stream, if it needs none.
   [[nodiscard]] HostCopyPool* for_request(const ConstBufferView& buffer);
 
  private:

@@ -1,10 +1,7 @@
 #include <mn/comm/calls/call_limits.hpp>
 
 #include <algorithm>
-#include <array>
-#include <memory>
 #include <thread>
-#include <utility>
 
 #include <mn/core/error.hpp>
 

@@ -1,25 +1,25 @@
 /// How a call ends before it completes: by its time-out, or because another rank has given up.
 ///
-/// CallCheck makes a CallLimits for a communicator, and a LimitedCall for each call with a time-out. Waits within the
-/// call, in shared memory, for MPI (mpi_wait()) or for NCCL, call check_limits() at each look. Ranks find out by
-/// notices which ranks are missing (notices.hpp).
+/// CallCheck makes a CallLimits for a communicator, and a LimitedCall for each call with a time-out. Every look of a
+/// wait within the call calls check_limits(). Ranks find out by notices which ranks are missing (notices.hpp).
 ///
 /// Invariants:
 /// 1. In a collective call a rank asks all other ranks after half of its time; waiting ranks answer with their call.
-///    When the time is over, and answers had time to arrive, the rank tells the other ranks that it gives up, and why;
+///    When the time is over, and answers had time to arrive, the rank tells the others that it gives up, and why;
 ///    waiting ranks throw the reason at once.
-/// 2. A rank answers while it waits in a call with a limit: a rank without an answer is not in such a call. An answer
-///    carries the number of its question; answers to questions of earlier calls are ignored.
+/// 2. A rank without an answer is not in a call with a limit. An answer carries the number of its question; answers to
+///    questions of earlier calls are ignored.
 /// 3. After a rank has given up, MPI may still work on the call. Every later call of the communicator throws, the
 ///    communicator is never destroyed (registry.cpp), and memory of the call stays (KeptForMpi).
 ///
-/// Cost without a time-out: a look of a long wait reads a null thread-local pointer. With a time-out, collective calls
-/// of MPI are nonblocking, and the rank looks for their end: a look reads the clock, and once per millisecond probes
-/// for notices. If n ranks give up, 3 n (n - 1) notices of 328 bytes.
+/// Cost without a time-out: a look reads a null thread-local pointer. With a time-out, collective calls of MPI are
+/// nonblocking, and a look reads the clock, and once per millisecond probes for notices. If n ranks give up, 3 n (n -
+/// 1) notices of 328 bytes.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -41,7 +41,6 @@ namespace mn {
 
 class LimitedCall;
 
-/// Why and when the calls of a communicator end early.
 class CallLimits {
  public:
   /// `comm` and `group` as for Notices. `timeout` 0: none.
@@ -61,7 +60,6 @@ class CallLimits {
 
  private:
   friend class LimitedCall;
-  /// Keeps the first reason.
   void fail(const std::string& reason);
 
   Notices notices_;
@@ -123,8 +121,7 @@ inline void check_limits() {
   if (LimitedCall* const call = limited_call(); call != nullptr) call->check();
 }
 
-/// Memory that MPI reads or writes in a wait that may be given up. If an exception ends the scope, the memory stays for
-/// the life of the process.
+/// Memory of a wait that may be given up. If an exception ends the scope, it stays for the life of the process.
 template <class T>
 class KeptForMpi {
  public:
@@ -145,12 +142,8 @@ class KeptForMpi {
 
 /// Text and source line of a call of MPI, for messages.
 struct Operation {
-  Operation(std::string_view text_, std::source_location where_ = std::source_location::current())  // NOLINT: implicit
-      : text(text_), where(where_) {}
-  Operation(const std::string& text_,
-            std::source_location where_ = std::source_location::current())  // NOLINT: implicit
-      : text(text_), where(where_) {}
-  Operation(const char* text_, std::source_location where_ = std::source_location::current())  // NOLINT: implicit
+  template <std::convertible_to<std::string_view> Text>
+  Operation(const Text& text_, std::source_location where_ = std::source_location::current())  // NOLINT: implicit
       : text(text_), where(where_) {}
   std::string_view text;
   std::source_location where;
@@ -161,9 +154,8 @@ void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::
 /// mpi_wait() for one request; `status` gets MPI's status.
 void mpi_wait(MPI_Request& request, MPI_Status* status, const Operation& operation, std::size_t bytes = 0);
 
-/// Makes a call of MPI in its blocking form, or in a limited call in its nonblocking form: call_mpi(MPI_Barrier,
-/// MPI_Ibarrier, "barrier", 0, comm). All ranks must choose alike, because a blocking collective call does not match a
-/// nonblocking one.
+/// Makes a call of MPI in its blocking form, or in a limited call in its nonblocking form, which all ranks must choose
+/// alike: call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm).
 template <class Blocking, class Starting, class... Arguments>
 void call_mpi(const Blocking& blocking, const Starting& starting, const Operation& operation, std::size_t bytes,
               Arguments... arguments) {

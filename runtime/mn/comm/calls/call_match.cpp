@@ -3,8 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include <mn/comm/mpi/call_mismatch.hpp>
-#include <mn/comm/mpi/rank_groups.hpp>
+#include <mn/comm/mpi/mpi.hpp>
 
 namespace mn {
 namespace {
@@ -38,18 +37,14 @@ bool CallSignature::is(const CallSignature& other) const noexcept {
 
 void require_same(MPI_Comm comm, int other, const CallSignature& theirs, const CallSignature& own) {
   if (theirs.is(own)) return;
-  int rank = 0;
-  mpi_check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   throw CallMismatch("rank " + std::to_string(rank_in_job(comm, other)) + " gives " + described(theirs, own) +
-                     "; rank " + std::to_string(rank_in_job(comm, rank)) + " gives " + described(own, theirs) + ": " +
-                     kSameCalls + " compares more");
+                     "; rank " + std::to_string(rank_in_job(comm, rank_in(comm))) + " gives " + described(own, theirs) +
+                     ": " + kSameCalls + " compares more");
 }
 
 NeighborCheck::NeighborCheck(MPI_Comm comm, const CallSignature& own) : comm_(comm), messages_(Messages{own, {}}) {
-  int rank = 0;
-  int size = 1;
-  mpi_check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  mpi_check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  const int rank = rank_in(comm);
+  const int size = size_of(comm);
   before_ = (rank + size - 1) % size;
   messages_->theirs = own;
   if (size == 1) return;

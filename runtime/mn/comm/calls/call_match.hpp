@@ -1,8 +1,6 @@
 /// Whether the ranks of a group make equal collective calls, without debug mode. With unequal counts ranks would read
-/// beyond their memory, or compute nonsense.
-///
-/// CallCheck compares before collective calls of MPI and exchanges of parts. Reducers compare at their own meeting
-/// points: shapes travel with small messages, or lie in shared memory beside the data.
+/// beyond their memory, or compute nonsense. Reducers compare at their own meeting points: shapes travel with small
+/// messages, or lie in shared memory beside the data.
 ///
 /// Invariants:
 /// 1. A rank that differs from the rank before it sends nothing to any rank: Open MPI may write a message that is

@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <ctime>
 #include <exception>
 
@@ -39,8 +38,6 @@ enum State : std::uint64_t { kReturned, kThrown, kWriting, kRunning };
 // Static, because a signal handler takes no argument. A zeroed slot is a call that has returned.
 constinit std::array<Slot, kCalls> ring;
 constinit std::atomic<std::uint64_t> last_record{0};
-constinit std::atomic<int> background_waits{0};
-constinit std::atomic<int> background_messages{0};
 
 /// Text for write_calls(), prepared in advance. Two copies: a handler may read the first while set() writes the second.
 template <std::size_t Bytes>
@@ -76,7 +73,6 @@ std::uint32_t thread_id() {
   return id;
 }
 
-/// Writes lines to a descriptor.
 class Lines {
  public:
   explicit Lines(int descriptor) : descriptor_(descriptor) {}
@@ -99,7 +95,6 @@ class Lines {
     }
     drop();
   }
-  /// Forgets the line.
   void drop() { length_ = 0; }
 
  private:
@@ -177,7 +172,7 @@ std::optional<CallUnderWay> call_under_way() {
   if (!calls.empty()) {
     const auto main = std::ranges::find_if(calls, &CallUnderWay::on_main_thread);
     CallUnderWay& call = main != calls.end() ? *main : calls.front();
-    call.blocks = main != calls.end() || background_waits > 0;
+    call.blocks = main != calls.end() || BackgroundWait::any();
     return std::move(call);
   }
   const Slot& last = ring[last_record % kCalls];
@@ -188,13 +183,6 @@ std::optional<CallUnderWay> call_under_way() {
 }
 
 std::uint64_t calls_begun() noexcept { return last_record; }
-
-BackgroundWait::BackgroundWait() noexcept { ++background_waits; }
-BackgroundWait::~BackgroundWait() { --background_waits; }
-
-MessageInBackground::MessageInBackground() noexcept { ++background_messages; }
-MessageInBackground::~MessageInBackground() { --background_messages; }
-bool has_messages_in_background() noexcept { return background_messages > 0; }
 
 RecordedCall::RecordedCall(const GroupName& group, const CallName& call) noexcept
     : slot_(nullptr), exceptions_(std::uncaught_exceptions()) {

@@ -1,32 +1,29 @@
 /// The last calls of the process's communicators, written when a job hangs or ends badly.
 ///
-/// CallCheck records each call of a Communicator. mn::Job, or a signal handler, writes the records: one JSON document
-/// per line, first the process, then its calls. `mnreport --calls` reads the files of all ranks.
+/// CallCheck records each call. mn::Job, or a signal handler, writes the records: one JSON document per line, first the
+/// process, then its calls. `mnreport --calls` reads the files of all ranks.
 ///
 /// Invariants:
-/// 1. Recording takes no lock: one atomic addition picks a slot of the ring, one exchange takes the slot. No thread
-///    waits for a reader.
-/// 2. A call that has not ended keeps its slot, however many calls follow: the ring holds every call under way, and the
-///    last calls that have ended.
-/// 3. `entry` changes before and after the other fields of a slot. A reader that sees equal entries before and after
-///    has read one call whole.
+/// 1. Recording takes no lock: one atomic addition picks a slot of the ring, one exchange takes the slot.
+/// 2. A call that has not ended keeps its slot: the ring holds every call under way, and the last calls that have
+///    ended.
+/// 3. `entry` changes before and after the other fields of a slot: a reader of equal entries before and after has read
+///    one call whole.
 /// 4. write_calls() calls only async-signal-safe functions, and allocates nothing.
-/// 5. All ranks name a group alike: by the rank in MPI_COMM_WORLD of its first rank (leader), and by the number of
-///    groups that the leader had made. All ranks make the collective calls of a group in one order, and so number them
-///    alike.
+/// 5. All ranks name a group alike, by its first rank's number in MPI_COMM_WORLD (leader) and the groups that the
+///    leader had made, and number its collective calls alike.
 ///
-/// Cost of a call: two readings of the clock and two atomic operations, some 75 ns. Memory: 32 KiB per process.
-/// Source: sequence locks, as in H.-J. Boehm, "Can seqlocks get along with programming language memory models?", 2012.
+/// Cost of a call: two readings of the clock and two atomic operations, some 75 ns. Memory: 32 KiB per process. Source:
+/// sequence locks, as in H.-J. Boehm, "Can seqlocks get along with programming language memory models?", 2012.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include <mn/comm/mpi/progress.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {
@@ -64,24 +61,9 @@ class RecordedCall {
 };
 
 /// While it lives, the main thread waits for a call of another thread.
-class BackgroundWait {
- public:
-  BackgroundWait() noexcept;
-  ~BackgroundWait();
-  BackgroundWait(const BackgroundWait&) = delete;
-  BackgroundWait& operator=(const BackgroundWait&) = delete;
-};
-
+using BackgroundWait = LiveCount<struct BackgroundWaitTag>;
 /// While it lives, a message of isend() or irecv() is under way, and no thread waits for it yet.
-class MessageInBackground {
- public:
-  MessageInBackground() noexcept;
-  ~MessageInBackground();
-  MessageInBackground(const MessageInBackground&) = delete;
-  MessageInBackground& operator=(const MessageInBackground&) = delete;
-};
-/// Whether a MessageInBackground lives in the process. Any thread.
-[[nodiscard]] bool has_messages_in_background() noexcept;
+using MessageInBackground = LiveCount<struct MessageInBackgroundTag>;
 
 /// A call that has not ended.
 struct CallUnderWay {
@@ -99,8 +81,8 @@ struct CallUnderWay {
 };
 /// All calls under way in the process. Any thread.
 [[nodiscard]] std::vector<CallUnderWay> calls_under_way();
-/// The main thread's call under way, else the oldest of another thread. Without any: the last call that the main thread
-/// has enqueued on the device, if no call has followed, because the thread may wait for the device. Any thread.
+/// The main thread's call under way, else the oldest of another thread. Without any: the call that the main thread has
+/// enqueued on the device last, if no call has followed. Any thread.
 [[nodiscard]] std::optional<CallUnderWay> call_under_way();
 /// Number of calls that the process has begun. Any thread.
 [[nodiscard]] std::uint64_t calls_begun() noexcept;
@@ -109,8 +91,7 @@ struct CallUnderWay {
 void name_calls_writer(int rank, int size, const std::string& host);
 /// The target of write_calls(): FOLDER/rank-0003.jsonl; "stderr": stderr; empty: none.
 void set_calls_folder(const std::string& folder);
-/// Writes the ring and `reason`, and replaces what an earlier call has written. Any thread, any signal handler; errors
-/// are ignored.
+/// Replaces the target's content by the ring and `reason`. Any thread, any signal handler; errors are ignored.
 void write_calls(std::string_view reason) noexcept;
 
 }  // namespace mn

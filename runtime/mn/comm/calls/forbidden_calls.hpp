@@ -1,5 +1,4 @@
-/// Finds collective calls in code that only some ranks run, before the calls are made: they would wait forever for the
-/// remaining ranks.
+/// Finds collective calls in code that only some ranks run: they would wait forever for the remaining ranks.
 #pragma once
 
 #include <mn/core/error.hpp>
@@ -12,17 +11,19 @@ class ForbiddenCall : public Error {
   using Error::Error;
 };
 
-/// While it lives, calls of communicators on the constructing thread throw ForbiddenCall before they send. Several may
-/// nest.
+/// While it lives, calls of communicators on the constructing thread throw ForbiddenCall before they send. May nest.
 class ForbiddenCalls {
  public:
-  ForbiddenCalls() noexcept;
-  ~ForbiddenCalls();
+  ForbiddenCalls() noexcept { ++scopes_; }
+  ~ForbiddenCalls() { --scopes_; }
   ForbiddenCalls(const ForbiddenCalls&) = delete;
   ForbiddenCalls& operator=(const ForbiddenCalls&) = delete;
 
   /// Whether the calling thread is inside a ForbiddenCalls.
-  [[nodiscard]] static bool any() noexcept;
+  [[nodiscard]] static bool any() noexcept { return scopes_ > 0; }
+
+ private:
+  static inline thread_local int scopes_ = 0;
 };
 
 }  // namespace mn

@@ -1,15 +1,11 @@
 /// Number of collective calls of the process in each group. Ranks compare the numbers to find the rank that lacks a
-/// call.
-///
-/// CallCheck counts in the GroupCount of its group; mn::Job's survey reads all counts (job/hang_report.hpp).
+/// call. CallCheck counts; mn::Job's survey reads all counts (job/hang_report.hpp).
 ///
 /// Invariants:
 /// 1. All ranks name a group alike, and number its calls alike (flight_recorder.hpp): a rank whose count is below a
 ///    call's number has not made the call.
 /// 2. The count of an ended group stays for a while: a rank that leaves main early destroys its communicators while the
 ///    remaining ranks still wait in them.
-///
-/// Cost: a relaxed store for each call.
 #pragma once
 
 #include <atomic>

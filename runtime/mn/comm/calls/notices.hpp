@@ -3,10 +3,9 @@
 ///
 /// Invariants:
 /// 1. Notices travel through their own communicator of MPI, shared by all groups of equal ranks in equal order, and
-///    never freed. MPI gives the number of a freed communicator to the next; a late notice would become a message of
-///    the next communicator, and Open MPI would mix up the two.
-/// 2. A notice names its group. A rank may receive it in a call of another group, and keeps it for the named group,
-///    even before the rank has made that group; notices of ended groups are dropped.
+///    never freed: MPI gives the number of a freed communicator to the next, which would receive late notices.
+/// 2. A rank may receive a notice in a call of another group, and keeps it for the named group, even before the rank
+///    has made that group; notices of ended groups are dropped.
 /// 3. A sent notice is kept for the life of the process: a send to a dead rank never completes, and cannot be
 ///    cancelled.
 ///
@@ -44,7 +43,6 @@ struct Notice {
 
 class NoticeChannel;
 
-/// The notices of one group.
 class Notices {
  public:
   /// Collective over `comm`, which is borrowed, for the first group of its ranks. `group` must be a name of its own.

@@ -1,5 +1,6 @@
 #include <mn/comm/calls/recorded_collectives.hpp>
 
+#include <span>
 #include <utility>
 
 namespace mn {
@@ -21,72 +22,76 @@ class RecordedMark final : public DeviceMark {
   std::uint64_t number_;
 };
 
+class RecordedCollectives final : public DeviceCollectives {
+ public:
+  RecordedCollectives(DeviceCollectives& device, std::shared_ptr<CallCheck> calls)
+      : device_(device), calls_(std::move(calls)) {}
+
+  void after(void* stream) override { device_.after(stream); }
+  void join(void* stream) override { device_.join(stream); }
+  void wait() override {
+    const RecordedCall call = calls_->device_wait(calls_->number());  // (2): number of the last enqueued call
+    device_.wait();
+  }
+  [[nodiscard]] std::unique_ptr<DeviceMark> mark() override { return recorded(device_.mark(), calls_); }
+  void bcast(BufferView buffer, int root) override {
+    const RecordedCall call = calls_->enqueued("bcast", buffer);
+    device_.bcast(buffer, root);
+  }
+  void allgather(ConstBufferView send, BufferView recv) override {
+    const RecordedCall call = calls_->enqueued("allgather", send);
+    device_.allgather(send, recv);
+  }
+  void alltoall(ConstBufferView send, BufferView recv) override {
+    const RecordedCall call = calls_->enqueued("alltoall", send);
+    device_.alltoall(send, recv);
+  }
+  void exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received) override {
+    // Counts differ between ranks, and would tell a reader nothing.
+    const RecordedCall call = calls_->enqueued("alltoallv", {});
+    device_.exchange(sent, received);
+  }
+  void allreduce(BufferView buffer, ReduceOp op) override {
+    const RecordedCall call = calls_->enqueued("allreduce", buffer);
+    device_.allreduce(buffer, op);
+  }
+  void reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root) override {
+    const RecordedCall call = calls_->enqueued("reduce", send);
+    device_.reduce(send, recv, op, root);
+  }
+  void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) override {
+    const RecordedCall call = calls_->enqueued("reduce_scatter", recv);
+    device_.reduce_scatter(send, recv, op);
+  }
+  void allreduce_grad(std::span<const BufferView> gradients, double scale) override {
+    ConstBufferView what;
+    // One call for all gradients: the record has the sum of their elements, and the dtype of the last.
+    for (const BufferView& each : gradients) what = {nullptr, what.count + each.count, each.dtype};
+    const RecordedCall call = calls_->enqueued("allreduce_grad", what);
+    device_.allreduce_grad(gradients, scale);
+  }
+  void send(ConstBufferView buffer, int dest) override {
+    const RecordedCall call = calls_->enqueued_message("send", buffer, dest);
+    device_.send(buffer, dest);
+  }
+  void recv(BufferView buffer, int source) override {
+    const RecordedCall call = calls_->enqueued_message("recv", buffer, source);
+    device_.recv(buffer, source);
+  }
+
+ private:
+  DeviceCollectives& device_;
+  std::shared_ptr<CallCheck> calls_;
+};
+
 }  // namespace
 
 std::unique_ptr<DeviceMark> recorded(std::unique_ptr<DeviceMark> mark, std::shared_ptr<CallCheck> calls) {
   return std::make_unique<RecordedMark>(std::move(mark), std::move(calls));
 }
 
-RecordedCollectives::RecordedCollectives(DeviceCollectives& device, std::shared_ptr<CallCheck> calls)
-    : device_(device), calls_(std::move(calls)) {}
-
-void RecordedCollectives::wait() {
-  const RecordedCall call = calls_->device_wait(calls_->number());  // (2): number of the last enqueued call
-  device_.wait();
-}
-
-void RecordedCollectives::bcast(BufferView buffer, int root) {
-  const RecordedCall call = calls_->enqueued("bcast", buffer);
-  device_.bcast(buffer, root);
-}
-
-void RecordedCollectives::allgather(ConstBufferView send, BufferView recv) {
-  const RecordedCall call = calls_->enqueued("allgather", send);
-  device_.allgather(send, recv);
-}
-
-void RecordedCollectives::alltoall(ConstBufferView send, BufferView recv) {
-  const RecordedCall call = calls_->enqueued("alltoall", send);
-  device_.alltoall(send, recv);
-}
-
-void RecordedCollectives::exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received) {
-  // Counts differ between ranks, and would tell a reader nothing.
-  const RecordedCall call = calls_->enqueued("alltoallv", {});
-  device_.exchange(sent, received);
-}
-
-void RecordedCollectives::allreduce(BufferView buffer, ReduceOp op) {
-  const RecordedCall call = calls_->enqueued("allreduce", buffer);
-  device_.allreduce(buffer, op);
-}
-
-void RecordedCollectives::reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root) {
-  const RecordedCall call = calls_->enqueued("reduce", send);
-  device_.reduce(send, recv, op, root);
-}
-
-void RecordedCollectives::reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) {
-  const RecordedCall call = calls_->enqueued("reduce_scatter", recv);
-  device_.reduce_scatter(send, recv, op);
-}
-
-void RecordedCollectives::allreduce_grad(std::span<const BufferView> gradients, double scale) {
-  ConstBufferView what;
-  // One call for all gradients: the record has the sum of their elements, and the dtype of the last.
-  for (const BufferView& each : gradients) what = {nullptr, what.count + each.count, each.dtype};
-  const RecordedCall call = calls_->enqueued("allreduce_grad", what);
-  device_.allreduce_grad(gradients, scale);
-}
-
-void RecordedCollectives::send(ConstBufferView buffer, int dest) {
-  const RecordedCall call = calls_->enqueued_message("send", buffer, dest);
-  device_.send(buffer, dest);
-}
-
-void RecordedCollectives::recv(BufferView buffer, int source) {
-  const RecordedCall call = calls_->enqueued_message("recv", buffer, source);
-  device_.recv(buffer, source);
+std::unique_ptr<DeviceCollectives> recorded(DeviceCollectives& device, std::shared_ptr<CallCheck> calls) {
+  return std::make_unique<RecordedCollectives>(device, std::move(calls));
 }
 
 }  // namespace mn

@@ -154,7 +154,7 @@ bool CudaStream::is_done() const {
 }
 
 void CudaStream::synchronize() {
-  while (has_pending_requests() && !is_done()) progress_mpi();
+  while (PendingRequest::any() && !is_done()) progress_mpi();
   cuda_check(cudaStreamSynchronize(as_stream(stream_)), "cudaStreamSynchronize");
 }
 

@@ -21,30 +21,26 @@ void cuda_set_device(int index);
 struct HostPinnedDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Page-locked host memory, which the GPU copies to and from at full speed. The destructor waits until the device is
-/// idle, unless an exception unwinds.
+/// Page-locked host memory. The destructor waits until the device is idle, unless an exception unwinds.
 using HostPinned = std::unique_ptr<std::byte, HostPinnedDeleter>;
 [[nodiscard]] HostPinned cuda_allocate_pinned(std::size_t bytes);
 
 struct CudaMemoryDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Memory of the calling thread's device, 256-byte aligned, not initialized. The destructor waits until the device is
-/// idle, unless an exception unwinds.
+/// Memory of the calling thread's device, 256-byte aligned, not initialized, with a destructor as HostPinned's.
 using CudaMemory = std::unique_ptr<std::byte, CudaMemoryDeleter>;
 [[nodiscard]] CudaMemory cuda_allocate(std::size_t bytes);
 
 struct CudaEventDeleter {
   void operator()(void* event) const noexcept;
 };
-/// Owns a cudaEvent_t.
 using CudaEvent = std::unique_ptr<void, CudaEventDeleter>;
 /// An event of the calling thread's device, without times.
 [[nodiscard]] CudaEvent cuda_create_event();
 
-/// A stream of one device, of the highest priority. Its work runs in order, and beside the work of all other streams,
-/// including the legacy default stream, unless wait_for() or go_before() orders them. `other` is a cudaStream_t as
-/// void*, null for the legacy default stream.
+/// A stream of one device, of the highest priority. Its work runs beside the work of all other streams, including the
+/// legacy default stream, unless wait_for() or go_before() orders them. `other` is a cudaStream_t as void*.
 class CudaStream {
  public:
   explicit CudaStream(int device);
@@ -57,14 +53,12 @@ class CudaStream {
   void copy_to_device(void* device, const void* host, std::size_t bytes);
   void copy_on_device(void* to, const void* from, std::size_t bytes);
   /// Later work of the stream begins after the present work of `other`; the host does not wait. Makes the stream's
-  /// device the calling thread's, for allocations and kernels.
-  void wait_for(void* other);
-  /// Later work of `other` begins after the present work of the stream; the host does not wait. Makes the stream's
   /// device the calling thread's.
+  void wait_for(void* other);
+  /// The reverse: later work of `other` begins after the present work of the stream.
   void go_before(void* other);
   /// Whether the stream takes part in the capture of a CUDA graph.
   [[nodiscard]] bool is_captured() const;
-  /// Whether all enqueued work is done.
   [[nodiscard]] bool is_done() const;
   /// Blocks until all enqueued work is done. Meanwhile MPI progresses if requests are pending.
   void synchronize();

@@ -27,9 +27,8 @@ class DeviceMark {
 /// Calls of a Communicator whose buffers all lie on its device. Their work is enqueued on the communicator's own
 /// stream, and the host goes on at once. Between after() and join() the work is ordered with another stream, even while
 /// that stream captures a CUDA graph; then every rank must capture, and must have made the calls once before with equal
-/// buffers, to allocate memory. The caller checks arguments. One thread at a time.
-///
-/// Streams are cudaStream_t's as void*; null is the legacy default stream.
+/// buffers. The caller checks arguments. One thread at a time. Streams are cudaStream_t's as void*; null is the legacy
+/// default stream.
 class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
@@ -64,9 +63,8 @@ class DeviceCollectives {
   /// Each buffer becomes the sum over ranks times `scale`, in place.
   virtual void allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
 
-  // Messages, which only the two ranks enqueue. Messages have no tags, and are in one order with all enqueued work:
-  // later work waits until the other rank reaches its half of the message. Two ranks that send to each other must use
-  // exchange(). Communicator's send() and isend() have no such order, because they go by MPI.
+  // Messages, which only the two ranks enqueue, in one order with all work: later work waits until the other rank
+  // reaches its half. Two ranks that send to each other must use exchange().
 
   /// To rank `dest`, which must receive an equal count and dtype.
   virtual void send(ConstBufferView buffer, int dest) = 0;

@@ -1,5 +1,5 @@
-/// Whether NCCL can serve some ranks with their devices. create_communicator() asks before it chooses NCCL, and Nccl
-/// asks before it calls NCCL, which would fail on some ranks and leave the other ranks waiting.
+/// Whether NCCL can serve some ranks with their devices: otherwise it would fail on some ranks and leave the others
+/// waiting.
 #pragma once
 
 #include <span>

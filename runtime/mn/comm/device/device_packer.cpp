@@ -22,11 +22,9 @@ DType DevicePacker::wire_for(DType gradient) const {
 /// Decides where the mean's factor 1/n is applied, never rounded to 16 bits: the rounding would bias every element
 /// alike.
 /// float32, float64: NCCL multiplies on the way, without a pass over memory.
-/// bfloat16: after the sum, as in Horovod. Sums fit, because bfloat16 has float32's range, and each rank's elements are
-/// rounded once less.
-/// float16: before the sum, as in PyTorch's DDP, because a sum of n elements can overflow even if the mean does not;
-/// elements below 2^-25 n vanish. Only a program that asks for float16 on the wire accepts the loss: float16 gradients
-/// otherwise travel as float32, whose range holds both.
+/// bfloat16: after the sum, as in Horovod. Sums fit, and each rank's elements are rounded once less.
+/// float16: before the sum, as in PyTorch's DDP, because a sum of n elements can overflow even if the mean does not.
+/// Elements below 2^-25 n vanish: only a program that asks for float16 on the wire gets it.
 DevicePacker::Scales DevicePacker::scales_for(DType wire, double scale) {
   if (wire == DType::kFloat16) return {.before = scale};
   if (wire == DType::kBFloat16) return {.after = scale};

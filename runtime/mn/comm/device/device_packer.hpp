@@ -1,13 +1,10 @@
-/// Packs gradients on a GPU into one buffer for a single reduction.
-///
-/// Backends with NCCL call apply(), each rank for itself; only the reduction within it is collective.
+/// Packs gradients on a GPU into one buffer for a single reduction. Only the reduction within apply() is collective.
 ///
 /// Invariants:
 /// 1. Groups are ordered by the first appearance of their dtypes, and packing changes no count (GradientPacker).
-///    Gradients that travel in their own dtype are packed without gaps, because they may lie contiguous, unpacked, on
-///    other ranks.
-/// 2. Gradients that travel in another dtype are packed on every rank. Each gradient then begins on 16 bytes of the
-///    packed buffer, for the wide loads of the kernel.
+///    Gradients that travel in their own dtype are packed without gaps: on other ranks they may lie contiguous,
+///    unpacked.
+/// 2. Gradients that travel in another dtype are packed on every rank, each on 16 bytes, for wide loads of the kernel.
 /// 3. Packing changes neither the dtype on the wire nor the scaling.
 ///
 /// Cost: nothing for contiguous float32 and float64 in their own dtype; for contiguous 16-bit floats one scaling
@@ -29,9 +26,8 @@ class DevicePacker {
   /// `wire`: dtype in which gradients travel; std::nullopt: their own, except float16, which travels as float32.
   explicit DevicePacker(std::optional<DType> wire) : wire_(wire) {}
 
-  /// Calls `reduce(whole, factor)` with one device buffer for each dtype; `reduce` must enqueue, on `stream`, the sum
-  /// of `whole` over ranks times `factor`. Contiguous gradients are passed in place. Gradients that are scattered, or
-  /// travel in another dtype, are packed and converted before, unpacked and converted afterwards.
+  /// Calls `reduce(whole, factor)` for each dtype; it must enqueue, on `stream`, the sum of `whole` over ranks times
+  /// `factor`. Gradients that are scattered, or travel in another dtype, are packed before and unpacked afterwards.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, double scale, const CudaStream& stream, const Reduce& reduce) {
     for (const auto& group : GradientPacker::group_by_dtype(gradients)) {

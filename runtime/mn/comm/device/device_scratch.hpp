@@ -1,19 +1,31 @@
 /// Device memory for operands of collectives. It grows on demand.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include <mn/comm/device/cuda.hpp>
+#include <mn/core/error.hpp>
 
 namespace mn {
 
-/// Memory stays until the object is destroyed, because a CUDA graph may have captured its address. For the work of one
-/// stream.
+/// For the work of one stream. Memory stays until destruction, because a CUDA graph may have captured its address.
 class DeviceScratch {
  public:
-  /// At least `bytes` on the calling thread's device, valid until the next call. Throws CommError if it had to allocate
-  /// while `stream` is captured.
-  [[nodiscard]] std::byte* reserve(std::size_t bytes, const CudaStream& stream);
+  /// At least `bytes` on the thread's device, valid until the next call. CommError if it had to allocate in a capture.
+  [[nodiscard]] std::byte* reserve(std::size_t bytes, const CudaStream& stream) {
+    if (bytes > capacity_) {
+      // An allocation would end the capture.
+      if (stream.is_captured()) {
+        throw CommError("a CUDA graph is being captured, and " + std::to_string(bytes) +
+                        " bytes have no device memory to be packed into: make the same call once before the capture");
+      }
+      // Keeps the last block: a captured graph, or work on the stream, may still use it.
+      blocks_.push_back(cuda_allocate(bytes));
+      capacity_ = bytes;
+    }
+    return blocks_.empty() ? nullptr : blocks_.back().get();
+  }
 
  private:
   std::vector<CudaMemory> blocks_;  // the last block is in use

@@ -1,16 +1,10 @@
-/// Packs gradients on the host into one buffer for a single reduction.
+/// Packs gradients on the host into one buffer for a single reduction. Only the reduction within apply() is collective.
 ///
-/// HostCommunicator calls apply(), each rank for itself; only the reduction within it is collective.
-///
-/// Invariants:
 /// 1. Groups are ordered by the first appearance of their dtypes: all ranks reduce equal groups in one order.
-/// 2. Each rank decides alone whether to copy a group: the reduction gets an equal count on all ranks.
-///
-/// Cost: nothing for contiguous gradients; otherwise two copies, and scratch memory of the largest group.
+/// 2. Each rank decides alone whether to copy a group: the reduction gets an equal count on all ranks. Cost: nothing
+///    for contiguous gradients; otherwise two copies, and scratch memory of the largest group.
 #pragma once
 
-#include <cstddef>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -22,8 +16,7 @@ class GradientPacker {
  public:
   using Group = std::vector<BufferView>;  ///< buffers of one dtype
 
-  /// Calls `reduce` with one host buffer for each dtype. Contiguous gradients are passed in place; scattered gradients
-  /// are packed before and unpacked afterwards.
+  /// Calls `reduce` with one host buffer for each dtype. Only scattered gradients are packed, and unpacked afterwards.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, const Reduce& reduce) {
     for (const auto& group : group_by_dtype(gradients)) {
@@ -36,7 +29,6 @@ class GradientPacker {
 
   /// The gradients of each dtype, without empty ones.
   [[nodiscard]] static std::vector<Group> group_by_dtype(std::span<const BufferView> gradients);
-  /// Whether the gradients are contiguous in memory.
   [[nodiscard]] static bool is_contiguous(const Group& group);
   /// Contiguous gradients as one buffer.
   [[nodiscard]] static BufferView joined(const Group& group);

@@ -26,9 +26,8 @@ void for_each_stream(const Buffers& buffers, const Wait& wait) {
   }
 }
 
-/// Page-locked memory for the buffers of one call, and a stream for the copies. The stream waits only for streams named
-/// by after(): a call in the background does not queue behind the program's kernels. Begin each call with after(); one
-/// call at a time.
+/// Page-locked memory for the buffers of one call, and a stream for the copies, which does not queue behind the
+/// program's kernels. Begin each call with after(); one call at a time.
 class HostCopies {
  public:
   explicit HostCopies(int device) : stream_(device) {}
@@ -54,15 +53,14 @@ class HostCopies {
 
  private:
   CudaStream stream_;
-  // The last block is in use. Freeing an earlier block would wait for the whole device, and perhaps for a collective
-  // that other ranks join only after the call. Sizes double: all blocks together are less than twice the last.
+  // The last block is in use. Freeing an earlier one would wait for the device, and perhaps for late ranks. Sizes
+  // double.
   std::vector<HostPinned> blocks_;
   std::size_t capacity_ = 0;  // bytes of the last block
   std::size_t used_ = 0;
 };
 
-/// The host copies of a communicator's requests, one object for each request under way. They are freed after the
-/// communicator and its last request, when no work on the device uses them.
+/// The host copies of a communicator's requests, one object for each request under way; freed after all of them.
 class HostCopyPool : public std::enable_shared_from_this<HostCopyPool> {
  public:
   struct PutBack {

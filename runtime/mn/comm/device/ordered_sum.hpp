@@ -1,6 +1,4 @@
-/// The sum of several ranks' elements on a GPU, in rank order.
-///
-/// GpuNodeSum sums elements that MPI has received into device memory.
+/// The sum of several ranks' elements on a GPU, for elements that MPI has received into device memory.
 ///
 /// Invariants:
 /// 1. Elements are added in rank order, 16-bit floats in float32 with one rounding: the bits of reduce_in_order().

@@ -1,6 +1,7 @@
 // The kernels of pack_on_device() and sum_on_device().
 #include <algorithm>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <mn/comm/device/cuda_check.hpp>
@@ -55,35 +56,11 @@ void launch_sum(const OrderedSum& sum, cudaStream_t stream) {
 
 using Launch = void (*)(const PackTable&, double, cudaStream_t);
 
-template <class From>
-Launch launch_to(DType to) {
-  switch (to) {
-    case DType::kFloat16:
-      return launch<From, Float16>;
-    case DType::kBFloat16:
-      return launch<From, BFloat16>;
-    case DType::kFloat32:
-      return launch<From, float>;
-    case DType::kFloat64:
-      return launch<From, double>;
-    default:
-      return nullptr;
-  }
-}
-
+/// Null unless both are floats.
 Launch find_launch(DType from, DType to) {
-  switch (from) {
-    case DType::kFloat16:
-      return launch_to<Float16>(to);
-    case DType::kBFloat16:
-      return launch_to<BFloat16>(to);
-    case DType::kFloat32:
-      return launch_to<float>(to);
-    case DType::kFloat64:
-      return launch_to<double>(to);
-    default:
-      return nullptr;
-  }
+  return for_float_type(from, [&](auto source) {
+    return for_float_type(to, [](auto target) -> Launch { return launch<decltype(source), decltype(target)>; });
+  });
 }
 
 template <class T, class Key>
@@ -92,18 +69,14 @@ Launch launch_keys(bool to_keys) {
 }
 
 Launch find_key_launch(DType dtype, bool to_keys) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return launch_keys<Float16, FloatKey>(to_keys);
-    case DType::kBFloat16:
-      return launch_keys<BFloat16, FloatKey>(to_keys);
-    case DType::kFloat32:
-      return launch_keys<float, FloatKey>(to_keys);
-    case DType::kFloat64:
-      return launch_keys<double, DoubleKey>(to_keys);
-    default:
-      throw ArgumentError("elements of " + std::string(name_of(dtype)) + " have no keys: only floats do");
+  const Launch found = for_float_type(dtype, [&](auto element) {
+    using T = decltype(element);
+    return launch_keys<T, std::conditional_t<std::is_same_v<T, double>, DoubleKey, FloatKey>>(to_keys);
+  });
+  if (found == nullptr) {
+    throw ArgumentError("elements of " + std::string(name_of(dtype)) + " have no keys: only floats do");
   }
+  return found;
 }
 
 void launch_all(Launch launch_kernel, std::span<const PackPiece> pieces, double scale, void* stream) {
@@ -128,22 +101,12 @@ void pack_on_device(std::span<const PackPiece> pieces, DType from, DType to, dou
 }
 
 void sum_on_device(const OrderedSum& sum, DType dtype, void* stream) {
-  auto* const cuda_stream = static_cast<cudaStream_t>(stream);
-  switch (dtype) {
-    case DType::kFloat16:
-      launch_sum<Float16>(sum, cuda_stream);
-      break;
-    case DType::kBFloat16:
-      launch_sum<BFloat16>(sum, cuda_stream);
-      break;
-    case DType::kFloat32:
-      launch_sum<float>(sum, cuda_stream);
-      break;
-    case DType::kFloat64:
-      launch_sum<double>(sum, cuda_stream);
-      break;
-    default:
-      throw ArgumentError("elements of " + std::string(name_of(dtype)) + " are not summed on a GPU: only floats are");
+  const bool is_float = for_float_type(dtype, [&](auto element) {
+    launch_sum<decltype(element)>(sum, static_cast<cudaStream_t>(stream));
+    return true;
+  });
+  if (!is_float) {
+    throw ArgumentError("elements of " + std::string(name_of(dtype)) + " are not summed on a GPU: only floats are");
   }
   cuda_check(cudaGetLastError(), "the kernel that sums what MPI has received");
 }

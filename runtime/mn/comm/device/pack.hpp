@@ -1,8 +1,6 @@
-/// Converts, scales and moves many tensors on a GPU in one pass over memory.
-///
-/// DevicePacker calls pack_on_device() before and after a reduction, NcclReductions the functions for keys, each rank
-/// for itself. Pieces are cut into chunks of 4096 elements, and blocks of the kernel take turns with the chunks; a
-/// thread moves 16 bytes at a time if both sides are aligned.
+/// Converts, scales and moves many tensors on a GPU in one pass over memory. Pieces are cut into chunks of 4096
+/// elements, and blocks of the kernel take turns with the chunks; a thread moves 16 bytes at a time if both sides are
+/// aligned.
 ///
 /// Invariants:
 /// 1. The pieces travel as the kernel's argument: nothing is allocated or copied, and a CUDA graph can capture the
@@ -11,8 +9,8 @@
 /// 3. A thread's work is a plain constexpr function, which nvcc lets kernels call (--expt-relaxed-constexpr): the host
 ///    runs, and tests, the code of the GPU.
 ///
-/// Cost: one kernel for each kPackPieces pieces; every byte is read once and written once.
-/// Source: tables of pieces as in multi_tensor_apply of NVIDIA's Apex.
+/// Cost: one kernel for each kPackPieces pieces; every byte is read once and written once. Source: tables of pieces as
+/// in multi_tensor_apply of NVIDIA's Apex.
 #pragma once
 
 #include <bit>

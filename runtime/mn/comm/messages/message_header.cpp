@@ -1,7 +1,12 @@
 #include <mn/comm/messages/message_header.hpp>
 
-#include <mn/comm/mpi/mpi.hpp>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include <mn/comm/calls/call_limits.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
 
 namespace mn {
 namespace {
@@ -10,6 +15,20 @@ constexpr std::uint32_t kMagic = 0x6d6e6d31;  // "mnm1"
 
 std::string elements_text(std::uint64_t count, DType dtype) {
   return std::to_string(count) + " " + std::string(name_of(dtype));
+}
+
+constexpr auto kSendPatience = std::chrono::seconds(3);           // then debug mode reports the send
+constexpr auto kBetweenTests = std::chrono::microseconds(50);     // while a send waits
+constexpr auto kTestWithoutSleep = std::chrono::milliseconds(1);  // without sleep
+
+void report_waiting_send(MPI_Comm comm, const std::string& what, int dest, int tag) {
+  int waiting = 0;
+  mpi_check(MPI_Iprobe(dest, MPI_ANY_TAG, comm, &waiting, MPI_STATUS_IGNORE), "MPI_Iprobe");
+  const std::string other = "rank " + std::to_string(dest);
+  std::string text = "debug mode: " + what + " with tag " + std::to_string(tag) + " waits for its receiver";
+  if (waiting != 0)
+    text += ", and a message from " + other + " waits here: perhaps both ranks send before they receive";
+  log_warning(text + "; let one of the two receive first, or use sendrecv or isend");
 }
 
 }  // namespace
@@ -43,6 +62,23 @@ std::string describe_send(const ConstBufferView& buffer, int dest) {
 
 std::string describe_recv(int source) {
   return "recv from " + (source == MPI_ANY_SOURCE ? "any rank" : "rank " + std::to_string(source));
+}
+
+void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
+                        const std::string& what) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  // Synchronous: MPI_Send would buffer a small message.
+  mpi_check(MPI_Issend(buffer.data, n.count(), n.type(), dest, tag, comm, &request), what, buffer.bytes());
+  const auto begin = std::chrono::steady_clock::now();
+  bool reported = false;
+  for (int done = 0; done == 0;) {
+    mpi_check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what, buffer.bytes());
+    check_limits();
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (done != 0 || waited < kTestWithoutSleep) continue;
+    if (waited > kSendPatience && !std::exchange(reported, true)) report_waiting_send(comm, what, dest, tag);
+    std::this_thread::sleep_for(kBetweenTests);
+  }
 }
 
 }  // namespace mn

@@ -1,7 +1,4 @@
-/// The header that a message between two ranks sends before its elements.
-///
-/// send(), recv() (point_to_point.cpp) and isend(), irecv() (pending_message.hpp) send and compare it. 16 bytes, in the
-/// byte order of the machine.
+/// The header that a message between two ranks sends before its elements: 16 bytes, in the byte order of the machine.
 #pragma once
 
 #include <cstdint>
@@ -9,33 +6,36 @@
 
 #include <mpi.h>
 
+#include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/buffer.hpp>
 
 namespace mn {
 
-/// Describes the elements of a message.
 struct MessageHeader {
   std::uint32_t magic = 0;
   std::uint32_t dtype = 0;
   std::uint64_t count = 0;
 
-  /// The header of a message with the elements of `buffer`.
   [[nodiscard]] static MessageHeader of(const ConstBufferView& buffer);
   /// Whether the header came from send(). `bytes`: size of the received message.
   [[nodiscard]] bool is_whole(int bytes) const noexcept;
   /// Whether the sender has sent elements, or is about to.
   [[nodiscard]] bool announces_elements(int bytes) const noexcept { return is_whole(bytes) && count > 0; }
-  /// Throws CommError unless the header is whole and describes a message like `expected`. `what` begins the error's
-  /// text.
+  /// Throws CommError, whose text begins with `what`, unless the header is whole and describes a message like
+  /// `expected`.
   void check(int bytes, const ConstBufferView& expected, const std::string& what) const;
 };
 static_assert(sizeof(MessageHeader) == 16);
 
-/// Size of a received message in bytes.
 [[nodiscard]] int received_bytes(const MPI_Status& status);
 /// "send of 7 float32 to rank 1"
 [[nodiscard]] std::string describe_send(const ConstBufferView& buffer, int dest);
 /// "recv from rank 1"; "recv from any rank" if `source` is MPI_ANY_SOURCE.
 [[nodiscard]] std::string describe_recv(int source);
+
+/// Debug mode's send: waits for its receiver whatever the size, because a program that relies on MPI's buffers would
+/// hang with larger messages, and logs a line if the receiver is late. `what` names the send in messages.
+void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
+                        const std::string& what);
 
 }  // namespace mn

@@ -17,15 +17,17 @@ constexpr std::size_t kGatherBytes = 16 * 1024;
 constexpr std::size_t kGatherBytesOfRank = 512;
 constexpr std::align_val_t kAlignment{64};
 
+template <class Byte>
+std::span<Byte> bytes_of(Byte* data, const MessageReducer::Slice& slice, std::size_t element_bytes) {
+  return {data + slice.offset * element_bytes, slice.length * element_bytes};
+}
+
 }  // namespace
 
 void MessageReducer::Free::operator()(std::byte* memory) const noexcept { operator delete(memory, kAlignment); }
 
 MessageReducer::MessageReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs)
-    : comm_(comm), count_limit_(count_limit), costs_(costs) {
-  mpi_check(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
-  mpi_check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
-}
+    : comm_(comm), count_limit_(count_limit), costs_(costs), rank_(rank_in(comm)), size_(size_of(comm)) {}
 
 MessageReducer::MessageReducer(MPI_Comm comm, std::size_t count_limit, DeviceSum device)
     : MessageReducer(comm, count_limit) {
@@ -167,6 +169,56 @@ void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Red
   reduce_in_order({&data, 1}, inputs, count, reduction);
 }
 
+/// J. Bruck's exchange, in which the slice for rank r + i takes one hop for each binary digit of i; then a reduction in
+/// rank order, then MPI_Allgather.
+void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, const Reduction& reduction) {
+  const std::size_t element_bytes = size_of(reduction.dtype);
+  const auto ranks = static_cast<std::size_t>(size_);
+  const auto rank = static_cast<std::size_t>(rank_);
+  // Blocks are equally long, as J. Bruck's exchange requires; the last slices are shorter.
+  const Slices slices = slices_of_piece(0, count);
+  const std::size_t block = slices.front().length * element_bytes;  // of the longest slice
+  std::byte* const blocks = scratch(2 * ranks * block);             // [i] is for rank + i
+  std::byte* const packed = blocks + ranks * block;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    const Slice& slice = slices[(rank + i) % ranks];
+    std::memcpy(blocks + i * block, data + slice.offset * element_bytes, slice.length * element_bytes);
+  }
+  for (std::size_t hop = 1; hop < ranks; hop *= 2) forward(blocks, packed, block, hop);
+  // Block i came from rank - i, and holds the calling rank's slice.
+  std::vector<const void*> inputs(ranks);
+  for (std::size_t i = 0; i < ranks; ++i) inputs[i] = blocks + (rank + ranks - i) % ranks * block;
+  void* const out = packed + rank * block;
+  reduce_in_order({&out, 1}, inputs, slices[rank].length, reduction);
+  // MPI_IN_PLACE expects the rank's own part there.
+  call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering results", block, MPI_IN_PLACE, 0, MPI_BYTE, packed,
+           static_cast<int>(block), MPI_BYTE, comm_);
+  for (std::size_t i = 0; i < ranks; ++i) {
+    std::memcpy(data + slices[i].offset * element_bytes, packed + i * block, slices[i].length * element_bytes);
+  }
+}
+
+void MessageReducer::forward(std::byte* blocks, std::byte* packed, std::size_t block, std::size_t hop) const {
+  const auto ranks = static_cast<std::size_t>(size_);
+  std::vector<std::size_t> moved;  // blocks whose remaining distance includes this hop (bit i set)
+  for (std::size_t i = hop; i < ranks; ++i) {
+    if ((i & hop) != 0) moved.push_back(i);
+  }
+  for (std::size_t k = 0; k < moved.size(); ++k) std::memcpy(packed + k * block, blocks + moved[k] * block, block);
+  const std::size_t bytes = moved.size() * block;
+  const int step = static_cast<int>(hop);
+  std::byte* const came = packed + bytes;  // at most half of the blocks move
+  std::array<MPI_Request, 2> requests;
+  mpi_check(MPI_Irecv(came, static_cast<int>(bytes), MPI_BYTE, (rank_ + size_ - step) % size_, kInternalTag, comm_,
+                      &requests[0]),
+            "allreduce: receiving slices", bytes);
+  mpi_check(
+      MPI_Isend(packed, static_cast<int>(bytes), MPI_BYTE, (rank_ + step) % size_, kInternalTag, comm_, &requests[1]),
+      "allreduce: forwarding slices", bytes);
+  mpi_wait(requests, "allreduce: forwarding slices", bytes);
+  for (std::size_t k = 0; k < moved.size(); ++k) std::memcpy(blocks + moved[k] * block, came + k * block, block);
+}
+
 void MessageReducer::reduce(const void* send, void* recv, std::size_t count, const Reduction& reduction, int root) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
@@ -198,22 +250,9 @@ MessageReducer::Slices MessageReducer::slices_of_piece(std::size_t first, std::s
 MessageSteps MessageReducer::exchange(const std::byte* data, const Slices& slices, std::byte* received,
                                       std::size_t element_bytes) const {
   const std::size_t own_bytes = slices[static_cast<std::size_t>(rank_)].length * element_bytes;
-  return {size_, slices.front().length * element_bytes, "exchanging slices",
-          [=, this](int step, MessageSteps::Pair& requests) {
-            const int source = (rank_ + size_ - step) % size_;
-            const int dest = (rank_ + step) % size_;
-            const Slice slice = slices[static_cast<std::size_t>(dest)];
-            if (own_bytes > 0) {
-              mpi_check(MPI_Irecv(received + static_cast<std::size_t>(source) * own_bytes, static_cast<int>(own_bytes),
-                                  MPI_BYTE, source, kInternalTag, comm_, &requests[0]),
-                        "receiving a slice", own_bytes);
-            }
-            if (slice.length > 0) {
-              mpi_check(MPI_Isend(data + slice.offset * element_bytes, static_cast<int>(slice.length * element_bytes),
-                                  MPI_BYTE, dest, kInternalTag, comm_, &requests[1]),
-                        "sending a slice", slice.length * element_bytes);
-            }
-            return own_bytes;
+  return {comm_, slices.front().length * element_bytes, "exchanging slices",
+          [=](std::size_t source, std::size_t dest) -> MessageSteps::Step {
+            return {{received + source * own_bytes, own_bytes}, bytes_of(data, slices[dest], element_bytes)};
           }};
 }
 
@@ -234,46 +273,22 @@ void MessageReducer::reduce_own(const std::byte* data, const Slices& slices, con
 }
 
 MessageSteps MessageReducer::spread(std::byte* data, const Slices& slices, std::size_t element_bytes) const {
-  return {size_, slices.front().length * element_bytes, "spreading results",
-          [=, this](int step, MessageSteps::Pair& requests) {
-            const auto bytes = [&](const Slice& slice) { return static_cast<int>(slice.length * element_bytes); };
-            const int source = (rank_ + size_ - step) % size_;
-            const int dest = (rank_ + step) % size_;
-            const Slice& own = slices[static_cast<std::size_t>(rank_)];
-            const Slice& theirs = slices[static_cast<std::size_t>(source)];
-            if (theirs.length > 0) {
-              mpi_check(MPI_Irecv(data + theirs.offset * element_bytes, bytes(theirs), MPI_BYTE, source, kInternalTag,
-                                  comm_, &requests[0]),
-                        "receiving a result");
-            }
-            if (own.length > 0) {
-              mpi_check(MPI_Isend(data + own.offset * element_bytes, bytes(own), MPI_BYTE, dest, kInternalTag, comm_,
-                                  &requests[1]),
-                        "sending a result");
-            }
-            return theirs.length * element_bytes;
+  const auto own = bytes_of(data, slices[static_cast<std::size_t>(rank_)], element_bytes);
+  return {comm_, slices.front().length * element_bytes, "spreading results",
+          [=](std::size_t source, std::size_t /*dest*/) -> MessageSteps::Step {
+            return {bytes_of(data, slices[source], element_bytes), own};
           }};
 }
 
 MessageSteps MessageReducer::collect(const Slices& slices, const std::byte* reduced, std::byte* result,
                                      std::size_t element_bytes, int root) const {
-  return {size_, slices.front().length * element_bytes, "collecting a result",
-          [=, this](int step, MessageSteps::Pair& requests) {
-            const int source = (rank_ + size_ - step) % size_;
-            const Slice& theirs = slices[static_cast<std::size_t>(source)];
-            const Slice& own = slices[static_cast<std::size_t>(rank_)];
-            if (rank_ == root && theirs.length > 0) {
-              mpi_check(
-                  MPI_Irecv(result + theirs.offset * element_bytes, static_cast<int>(theirs.length * element_bytes),
-                            MPI_BYTE, source, kInternalTag, comm_, &requests[0]),
-                  "receiving a result");
-            }
-            if ((rank_ + step) % size_ == root && own.length > 0) {
-              mpi_check(MPI_Isend(reduced, static_cast<int>(own.length * element_bytes), MPI_BYTE, root, kInternalTag,
-                                  comm_, &requests[1]),
-                        "sending a result");
-            }
-            return theirs.length * element_bytes;
+  const std::size_t own_bytes = slices[static_cast<std::size_t>(rank_)].length * element_bytes;
+  return {comm_, slices.front().length * element_bytes, "collecting a result",
+          [=, this](std::size_t source, std::size_t dest) {
+            MessageSteps::Step step;
+            if (rank_ == root) step.in = bytes_of(result, slices[source], element_bytes);
+            if (static_cast<int>(dest) == root) step.out = {reduced, own_bytes};
+            return step;
           }};
 }
 

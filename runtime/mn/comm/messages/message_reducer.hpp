@@ -1,19 +1,16 @@
-/// Reductions over MPI messages, every element in rank order.
+/// Reductions over MPI messages, every element in rank order: Communicator's, those of naive and flat, and
+/// NodeReducer's and GpuNodeSum's between nodes.
 ///
-/// All ranks of a communicator call a reduction at once: Communicator's allreduce, reduce and reduce_scatter,
-/// allreduce_grad of naive and flat, and between nodes NodeReducer and backends with NCCL. Small buffers: every rank
-/// gathers the buffers of all ranks and reduces them. Larger buffers: each rank has a slice; ranks exchange slices,
-/// reduce their own, and spread the result. If NetworkCosts say so, slices go by way of other ranks. Otherwise they go
-/// straight, and the buffer is cut into pieces, three of them under way: while the slices of a piece are exchanged, the
-/// previous piece is reduced, and results of the piece before arrive.
+/// Small buffers: every rank gathers and reduces the buffers of all ranks. Larger buffers: ranks exchange slices,
+/// reduce their own, and spread the result, by way of other ranks if NetworkCosts say so. Otherwise slices go straight,
+/// in pieces, three of them under way: one exchanges its slices, one is reduced, one spreads results.
 ///
 /// Invariants:
 /// 1. Element i of a result is the reduction of the ranks' elements i in rank order. The bits are equal on all ranks,
 ///    and depend neither on the count nor on MPI's choice of algorithm.
 /// 2. In step s rank r sends to rank r + s: no two ranks send to one rank in a step. A few steps are in flight at a
 ///    time (MessageSteps), to hide latency on large networks.
-/// 3. All ranks post messages in one order, with one tag. MPI keeps the order between two ranks: each message matches
-///    the right receive.
+/// 3. All ranks post messages in one order, with one tag: each message matches the right receive.
 /// 4. A piece is received into scratch memory that the previous piece does not use.
 /// 5. If ranks pass different counts, dtypes, operations or scales to allreduce, they find out before they send slices,
 ///    or before they use gathered elements (call_match.hpp).
@@ -21,10 +18,9 @@
 /// Cost for B bytes on n ranks. Gathered, at most max(16 KiB, 512 n) bytes in all: one MPI_Allgather. By way of other
 /// ranks: log n messages of B / 2 each, and an MPI_Allgather of B. Straight: each rank sends and receives 2 B (n - 1) /
 /// n bytes, in 2 (n - 1) messages for each piece of at most 256 KiB n; reduce and reduce_scatter about half. Scratch
-/// memory: at most 2 kScratchBytes, whatever the count. Host memory only, except pieces with a DeviceSum.
-/// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", 2005;
-/// J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997
-/// (slices by way of other ranks, kept apart to be reduced in rank order).
+/// memory: at most 2 kScratchBytes. Host memory only, except pieces with a DeviceSum. Source: R. Thakur, R.
+/// Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", 2005; J. Bruck et al.,
+/// "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +28,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include <mpi.h>
@@ -45,8 +40,8 @@
 
 namespace mn {
 
-/// Round t calls the first action for piece t, the second for piece t - 1, and so on, for pieces 0 to pieces - 1. Work
-/// that an action starts overlaps the other actions of the round; the next action waits for it a round later.
+/// Round t calls the first action for piece t, the second for piece t - 1, and so on, for pieces 0 to pieces - 1: the
+/// actions of a round overlap.
 template <class... Actions>
 void in_pipeline(std::size_t pieces, const Actions&... actions) {
   for (std::size_t t = 0; t + 1 < pieces + sizeof...(actions); ++t) {
@@ -74,7 +69,7 @@ class MessageReducer {
   /// Most bytes of the slices of all ranks together; with very many ranks slices are smaller.
   static constexpr std::size_t kScratchBytes = 16 * 1024 * 1024;
 
-  /// `comm` is borrowed. Slices hold at most `count_limit` elements. Without `costs`, the first reduction with a choice
+  /// `comm` is borrowed. Slices hold at most `count_limit` elements. Without `costs`, a reduction with a choice
   /// measures them.
   MessageReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs = {});
   /// Sums in device memory, which MPI must take. Only for pieces; there is no scale.
@@ -84,8 +79,8 @@ class MessageReducer {
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
   /// Collective: `recv` of `root`, which may be `send`, gets the reduction; ignored on other ranks.
   void reduce(const void* send, void* recv, std::size_t count, const Reduction& reduction, int root);
-  /// Collective: `recv` gets part rank of the reduction of `send`, which holds size × `part_count` elements. `recv` may
-  /// be part rank of `send`.
+  /// Collective: `recv`, which may be part rank of `send`, gets part rank of the reduction of size × `part_count`
+  /// elements.
   void reduce_scatter(const void* send, void* recv, std::size_t part_count, const Reduction& reduction);
 
   struct Slice {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,12 +21,11 @@ namespace {
 
 constexpr int kTrials = 3;
 constexpr int kTextBytes = 128;  // room for MN_NETWORK
-constexpr int kShortBytes = 8;
+constexpr std::size_t kShortBytes = 8;
 constexpr std::size_t kTrialBytes = 64 * 1024;  // to all other ranks together, as kLongBytes
 constexpr std::size_t kLongBytes = 1024 * 1024;
 constexpr double kLong_s = 8e-3;
 
-/// The shortest time of a few trials.
 template <class Call>
 double shortest(const Call& call) {
   double best = std::numeric_limits<double>::max();
@@ -37,55 +37,52 @@ double shortest(const Call& call) {
   return best;
 }
 
-/// Every rank sends `bytes` to every other rank.
-void exchange_all(MPI_Comm peers, int rank, int size, int bytes, std::vector<std::byte>& memory) {
-  MessageSteps(
-      size, static_cast<std::size_t>(bytes), "measuring the network",
-      [&](int step, MessageSteps::Pair& requests) {
-        std::byte* const in = memory.data() + bytes;  // received bytes are ignored
-        mpi_check(MPI_Irecv(in + static_cast<std::ptrdiff_t>(step - 1) * bytes, bytes, MPI_BYTE,
-                            (rank + size - step) % size, kInternalTag, peers, &requests[0]));
-        mpi_check(MPI_Isend(memory.data(), bytes, MPI_BYTE, (rank + step) % size, kInternalTag, peers, &requests[1]));
-        return static_cast<std::size_t>(bytes);
-      })
-      .finish();
-}
+/// The ranks that exchange messages, and memory for a part of each rank.
+struct Peers {
+  /// Every rank sends `bytes` to every other rank.
+  void exchange_all(std::size_t bytes, std::span<std::byte> memory) const {
+    const auto step = [&](std::size_t source, std::size_t /*dest*/) -> MessageSteps::Step {
+      return {memory.subspan(source * bytes, bytes), memory.subspan(static_cast<std::size_t>(rank) * bytes, bytes)};
+    };
+    MessageSteps(comm, bytes, "measuring the network", step).finish();
+  }
+  /// Seconds of an exchange on the slowest rank. All ranks choose their message size by it.
+  [[nodiscard]] double slowest_trial(std::size_t bytes, std::span<std::byte> memory) const {
+    const double begin = MPI_Wtime();
+    exchange_all(bytes, memory);
+    const KeptForMpi<double> seconds(MPI_Wtime() - begin);
+    call_mpi(MPI_Allreduce, MPI_Iallreduce, "measuring the network", 0, MPI_IN_PLACE, &*seconds, 1, MPI_DOUBLE, MPI_MAX,
+             comm);
+    return *seconds;
+  }
 
-/// Seconds of an exchange on the slowest rank. All ranks choose their message size by it.
-double slowest_trial(MPI_Comm peers, int rank, int size, int bytes, std::vector<std::byte>& memory) {
-  const double begin = MPI_Wtime();
-  exchange_all(peers, rank, size, bytes, memory);
-  const KeptForMpi<double> seconds(MPI_Wtime() - begin);
-  call_mpi(MPI_Allreduce, MPI_Iallreduce, "measuring the network", 0, MPI_IN_PLACE, &*seconds, 1, MPI_DOUBLE, MPI_MAX,
-           peers);
-  return *seconds;
-}
+  MPI_Comm comm;
+  int rank = rank_in(comm);
+  int size = size_of(comm);
+};
 
-NetworkCosts measure(MPI_Comm peers) {
-  int rank = 0;
-  int size = 1;
-  mpi_check(MPI_Comm_rank(peers, &rank), "MPI_Comm_rank");
-  mpi_check(MPI_Comm_size(peers, &size), "MPI_Comm_size");
-  if (size == 1) return {};
-  const auto of_each = [&](std::size_t bytes) { return std::max(static_cast<int>(bytes) / size, 2 * kShortBytes); };
-  const KeptForMpi kept(
-      std::vector<std::byte>(static_cast<std::size_t>(of_each(kLongBytes)) * static_cast<std::size_t>(size)));
+NetworkCosts measure(MPI_Comm comm) {
+  const Peers peers{comm};
+  if (peers.size == 1) return {};
+  const auto size = static_cast<std::size_t>(peers.size);
+  const auto of_each = [&](std::size_t bytes) { return std::max(bytes / size, 2 * kShortBytes); };
+  const KeptForMpi kept(std::vector<std::byte>(of_each(kLongBytes) * size));
   std::vector<std::byte>& memory = *kept;
-  exchange_all(peers, rank, size, kShortBytes, memory);  // makes connections
+  peers.exchange_all(kShortBytes, memory);  // makes connections
   NetworkCosts costs;
   costs.latency_s = shortest([&] {
     std::array<MPI_Request, 2> requests;
-    mpi_check(MPI_Irecv(memory.data() + 1, 1, MPI_BYTE, (rank + size - 1) % size, kInternalTag, peers, &requests[0]));
-    mpi_check(MPI_Isend(memory.data(), 1, MPI_BYTE, (rank + 1) % size, kInternalTag, peers, &requests[1]));
+    const int source = (peers.rank + peers.size - 1) % peers.size;
+    mpi_check(MPI_Irecv(memory.data() + 1, 1, MPI_BYTE, source, kInternalTag, comm, &requests[0]));
+    mpi_check(MPI_Isend(memory.data(), 1, MPI_BYTE, (peers.rank + 1) % peers.size, kInternalTag, comm, &requests[1]));
     mpi_wait(requests, "measuring the network");
   });
-  const double short_s = shortest([&] { exchange_all(peers, rank, size, kShortBytes, memory); });
-  const int most =
-      of_each(bytes_to_measure(slowest_trial(peers, rank, size, of_each(kTrialBytes), memory), kTrialBytes));
-  const double long_s = shortest([&] { exchange_all(peers, rank, size, most, memory); });
-  const double others = size - 1;
+  const double short_s = shortest([&] { peers.exchange_all(kShortBytes, memory); });
+  const std::size_t most = of_each(bytes_to_measure(peers.slowest_trial(of_each(kTrialBytes), memory), kTrialBytes));
+  const double long_s = shortest([&] { peers.exchange_all(most, memory); });
+  const double others = peers.size - 1;
   costs.message_s = std::max(short_s - costs.latency_s, short_s / 10) / others;
-  costs.bytes_per_s = others * (most - kShortBytes) / std::max(long_s - short_s, long_s / 10);
+  costs.bytes_per_s = others * static_cast<double>(most - kShortBytes) / std::max(long_s - short_s, long_s / 10);
   return costs;
 }
 
@@ -98,7 +95,6 @@ NetworkCosts agree(MPI_Comm comm, bool counts, const NetworkCosts& mine) {
   return {(*most)[0], (*most)[1], 1 / (*most)[2]};
 }
 
-/// Throws UsageError unless the text is three numbers above 0.
 NetworkCosts parse(const std::string& text) {
   double latency_us = 0;
   double message_us = 0;

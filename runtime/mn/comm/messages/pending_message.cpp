@@ -1,7 +1,6 @@
 #include <mn/comm/messages/pending_message.hpp>
 
 #include <initializer_list>
-#include <utility>
 
 #include <mn/core/error.hpp>
 

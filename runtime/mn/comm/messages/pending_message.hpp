@@ -3,8 +3,8 @@
 /// Invariants:
 /// 1. A message is a header, then the elements, between two ranks with one tag and nothing between. MPI keeps their
 ///    order: the receive that takes a header takes its elements too.
-/// 2. The receiver compares the header with its own buffer, and throws if they differ. The buffer then holds anything,
-///    and MPI does not write to it any more.
+/// 2. If the header differs from the receiver's buffer, the receiver throws, and MPI does not write to the buffer any
+///    more.
 /// 3. irecv() posts both receives at once: from then on its sender can finish, whatever calls of MPI the receiver waits
 ///    in. Waits that do not call MPI let it progress (progress.hpp).
 #pragma once
@@ -13,7 +13,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include <mpi.h>
 
@@ -30,8 +29,7 @@ namespace mn {
 /// The header and the elements of a message, each a request of MPI.
 class PendingMessage final : public Request::Impl {
  public:
-  /// `what` begins the text of errors; `pool` is null if MPI takes the buffer itself. `calls` belong to the
-  /// communicator.
+  /// `what` begins the text of errors; `pool` is null if MPI takes the buffer itself.
   PendingMessage(std::string what, std::shared_ptr<CallCheck> calls, HostCopyPool* pool, const BufferView& buffer);
 
   // Call one of the two, once.

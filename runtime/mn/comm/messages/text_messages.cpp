@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <mn/comm/calls/call_limits.hpp>
-#include <mn/comm/messages/waiting_send.hpp>
+#include <mn/comm/messages/message_header.hpp>
 
 namespace mn {
 namespace {
@@ -15,12 +15,6 @@ std::string received(std::uint64_t length, const Move& move) {
   const KeptForMpi text(std::string(length, '\0'));
   if (length > 0) move(*text);
   return std::move(*text);
-}
-
-int rank_in(MPI_Comm comm) {
-  int rank = 0;
-  mpi_check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  return rank;
 }
 
 }  // namespace
@@ -72,8 +66,7 @@ std::vector<std::string> gather_texts(const MpiChannel& channel, const std::stri
     send_text(channel, own, root, kInternalTag, SendMode::kBuffered);
     return {};
   }
-  int size = 1;
-  mpi_check(MPI_Comm_size(channel.comm, &size), "MPI_Comm_size");
+  const int size = size_of(channel.comm);
   std::vector<std::string> texts;
   for (int source = 0; source < size; ++source) {
     texts.push_back(source == root ? own : recv_text(channel, source, kInternalTag));

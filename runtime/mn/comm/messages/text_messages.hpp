@@ -1,9 +1,7 @@
 /// Texts between ranks: only the sender knows the length. Communicator's calls on objects (objects.cpp) send them.
 ///
-/// Invariants:
-/// 1. A text is two messages, its length and its bytes, between two ranks with one tag and nothing between. MPI keeps
-///    their order: a receiver from any rank, or with any tag, takes the bytes from the rank, and with the tag, of the
-///    length.
+/// 1. A text is two messages, its length and its bytes, between two ranks with one tag and nothing between. A receiver
+///    from any rank, or with any tag, takes the bytes from the rank, and with the tag, of the length.
 /// 2. More than INT_MAX bytes travel as one element of a derived type (MpiCount).
 ///
 /// Cost for n ranks: send_text, 2 messages; bcast_text, 2 MPI_Bcast; gather_texts, 2 (n - 1) messages at the root.

@@ -1,13 +1,12 @@
 #include <mn/comm/mpi/mpi.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <numeric>
-#include <string>
 
 #include <dlfcn.h>
 
-#include <mn/comm/mpi/call_mismatch.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {
@@ -20,7 +19,6 @@ Mpi with_errors_returned(Mpi owner) {
   return owner;
 }
 
-/// Frees an intermediate derived type at the end of the scope.
 class MpiType {
  public:
   explicit MpiType(MPI_Datatype type) : type_(type) {}
@@ -110,6 +108,18 @@ void mpi_check(int code, std::string_view operation, std::size_t bytes, std::sou
   throw CommError(message);
 }
 
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  mpi_check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+int size_of(MPI_Comm comm) {
+  int size = 0;
+  mpi_check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  return size;
+}
+
 // MPI allows both queries before MPI_Init and after MPI_Finalize.
 bool mpi_is_up() noexcept {
   int up = 0;
@@ -137,23 +147,32 @@ Mpi Mpi::split(MPI_Comm comm, int color, int key) {
   return with_errors_returned(Mpi(part));
 }
 
-int Mpi::rank() const {
-  int rank = 0;
-  mpi_check(MPI_Comm_rank(comm_, &rank), "MPI_Comm_rank");
-  return rank;
-}
-
-int Mpi::size() const {
-  int size = 0;
-  mpi_check(MPI_Comm_size(comm_, &size), "MPI_Comm_size");
-  return size;
-}
-
 void Mpi::reset() noexcept {
   MPI_Comm comm = std::exchange(comm_, MPI_COMM_NULL);
   if (comm == MPI_COMM_NULL || !mpi_is_up() || std::uncaught_exceptions() > 0) return;
   if (MPI_Comm_free(&comm) != MPI_SUCCESS)
     log_warning("MPI_Comm_free failed; the communicator is left to MPI_Finalize");
+}
+
+std::vector<int> ranks_in(MPI_Comm group, MPI_Comm part) {
+  MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+  mpi_check(MPI_Comm_group(group, &all), "MPI_Comm_group");
+  mpi_check(MPI_Comm_group(part, &some), "MPI_Comm_group");
+  int size = 0;
+  mpi_check(MPI_Group_size(some, &size), "MPI_Group_size");
+  std::vector<int> ranks(static_cast<std::size_t>(size)), found(ranks.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  mpi_check(MPI_Group_translate_ranks(some, size, ranks.data(), all, found.data()), "MPI_Group_translate_ranks");
+  MPI_Group_free(&all);
+  MPI_Group_free(&some);
+  std::ranges::replace(found, MPI_UNDEFINED, -1);
+  return found;
+}
+
+bool includes(MPI_Comm group, MPI_Comm part) {
+  if (part == group) return true;
+  const std::vector<int> found = ranks_in(group, part);
+  return std::ranges::find(found, -1) == found.end();
 }
 
 bool holds_on_all_ranks(MPI_Comm comm, bool mine) {
@@ -163,41 +182,18 @@ bool holds_on_all_ranks(MPI_Comm comm, bool mine) {
 }
 
 std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text, std::size_t limit) {
-  int size = 0;
-  int rank = 0;
-  mpi_check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  mpi_check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   const std::uint64_t length = text.size();
-  std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size));
+  std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size_of(comm)));
   mpi_check(MPI_Allgather(&length, 1, MPI_UINT64_T, lengths.data(), 1, MPI_UINT64_T, comm), "gathering texts");
   const auto total = std::accumulate(lengths.begin(), lengths.end(), std::uint64_t{0});
-  return total <= limit ? gather_short_texts(comm, text, lengths) : bcast_texts(comm, text, lengths, rank, limit);
+  return total <= limit ? gather_short_texts(comm, text, lengths)
+                        : bcast_texts(comm, text, lengths, rank_in(comm), limit);
 }
 
 MPI_Datatype mpi_type(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kUInt8:
-      return MPI_UINT8_T;
-    case DType::kInt8:
-      return MPI_INT8_T;
-    case DType::kInt16:
-      return MPI_INT16_T;
-    case DType::kInt32:
-      return MPI_INT32_T;
-    case DType::kInt64:
-      return MPI_INT64_T;
-    case DType::kUInt64:
-      return MPI_UINT64_T;
-    case DType::kFloat16:
-    case DType::kBFloat16:
-      return MPI_UINT16_T;
-    case DType::kFloat32:
-      return MPI_FLOAT;
-    case DType::kFloat64:
-      return MPI_DOUBLE;
-  }
-  return MPI_DATATYPE_NULL;
+  const MPI_Datatype types[] = {MPI_UINT8_T, MPI_INT32_T, MPI_INT64_T, MPI_UINT16_T, MPI_UINT16_T, MPI_FLOAT,
+                                MPI_DOUBLE,  MPI_UINT8_T, MPI_INT8_T,  MPI_UINT64_T, MPI_INT16_T};  // ordered as DType
+  return types[static_cast<std::size_t>(dtype)];
 }
 
 MpiCount::MpiCount(std::size_t count, DType dtype, std::size_t limit)

@@ -12,12 +12,28 @@
 #include <mpi.h>
 
 #include <mn/core/buffer.hpp>
+#include <mn/core/error.hpp>
 
 namespace mn {
+
+/// Ranks make different calls: what() names the ranks and their calls. Then the communicator can only be destroyed.
+class CallMismatch : public CommError {
+ public:
+  using CommError::CommError;
+};
+/// Text for what(): the rule, and the beginning of the advice.
+inline constexpr const char* kSameCalls =
+    "all ranks must make the same calls with the same count, dtype, op and root; MN_DEBUG=1";
 
 /// Throws CommError with MPI's own text, the operation, the size and the source line unless `code` is MPI_SUCCESS.
 void mpi_check(int code, std::string_view operation = {}, std::size_t bytes = 0,
                std::source_location where = std::source_location::current());
+
+/// Number of the process in `comm`, and number of processes.
+/// @{
+[[nodiscard]] int rank_in(MPI_Comm comm);
+[[nodiscard]] int size_of(MPI_Comm comm);
+/// @}
 
 /// True between MPI_Init and MPI_Finalize.
 [[nodiscard]] bool mpi_is_up() noexcept;
@@ -54,15 +70,22 @@ class Mpi {
   /// Whether a communicator is owned.
   [[nodiscard]] explicit operator bool() const noexcept { return comm_ != MPI_COMM_NULL; }
   /// Rank of the process in the communicator.
-  [[nodiscard]] int rank() const;
+  [[nodiscard]] int rank() const { return rank_in(comm_); }
   /// Number of ranks.
-  [[nodiscard]] int size() const;
+  [[nodiscard]] int size() const { return size_of(comm_); }
   /// Frees the communicator, unless MPI is finalized or an exception unwinds: MPI_Comm_free is collective.
   void reset() noexcept;
 
  private:
   explicit Mpi(MPI_Comm comm) noexcept : comm_(comm) {}
   MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+/// MPI's communicators by which the ranks of several nodes reduce. HostCommunicator makes two sets: one for itself, one
+/// for the communicator of its background thread, which must not make communicators of MPI.
+struct NodeComms {
+  Mpi node;   ///< ranks of the rank's own node
+  Mpi peers;  ///< ranks of other nodes with an equal slice, if any
 };
 
 /// Tag of messages of reductions and of collective calls on objects. They travel on communicators of their own.
@@ -72,6 +95,11 @@ inline constexpr int kInternalTag = 32767;
 /// one MPI_Bcast for each rank.
 [[nodiscard]] std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text,
                                                        std::size_t limit = INT_MAX);
+
+/// Local. For each rank of `part` its rank in `group`; -1 if it has none, as in a job that MPI_Comm_spawn() began.
+[[nodiscard]] std::vector<int> ranks_in(MPI_Comm group, MPI_Comm part);
+/// Local. Whether every rank of `part`, to which the calling rank belongs, is a rank of `group`.
+[[nodiscard]] bool includes(MPI_Comm group, MPI_Comm part);
 
 /// Collective: whether `mine` is true on all ranks.
 [[nodiscard]] bool holds_on_all_ranks(MPI_Comm comm, bool mine);

@@ -1,36 +1,37 @@
-/// Progress of MPI during waits that do not call MPI.
-///
-/// MPI moves messages only inside its calls. A rank with a pending request may wait in shared memory or for a GPU;
-/// without progress, the peer of the request would wait too, and perhaps other ranks for the peer.
-///
-/// Invariants:
-/// 1. Pending requests are counted for the whole process: any call of MPI moves the messages of all communicators.
-/// 2. Blocking calls of MPI need no help: their messages are done when they return.
-///
-/// Cost: one relaxed load while no request is pending.
+/// Progress of MPI during waits that do not call MPI. MPI moves messages only inside its calls: while a rank waits in
+/// shared memory or for a GPU, the peers of its requests would wait too, and perhaps other ranks for the peers.
+/// Blocking calls of MPI need no help. Cost: one relaxed load while no request is pending.
 #pragma once
+
+#include <atomic>
 
 namespace mn {
 
-/// Counts a request of MPI as pending while it lives.
-class PendingRequest {
+/// Counts the process's living objects with the same `Tag`. Any thread.
+template <class Tag>
+class LiveCount {
  public:
-  PendingRequest() noexcept;
-  ~PendingRequest();
-  PendingRequest(const PendingRequest&) = delete;
-  PendingRequest& operator=(const PendingRequest&) = delete;
+  // Relaxed, here and below: the count orders no other memory, and a wait looks again after a missed change.
+  LiveCount() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
+  ~LiveCount() { count_.fetch_sub(1, std::memory_order_relaxed); }
+  LiveCount(const LiveCount&) = delete;
+  LiveCount& operator=(const LiveCount&) = delete;
+
+  [[nodiscard]] static bool any() noexcept { return count_.load(std::memory_order_relaxed) > 0; }
+
+ private:
+  static inline std::atomic<int> count_{0};
 };
 
-/// Whether a request of the process is pending.
-[[nodiscard]] bool has_pending_requests() noexcept;
+/// Counts a request of MPI as pending while it lives.
+using PendingRequest = LiveCount<struct PendingRequestTag>;
 
-/// Lets MPI move messages, if MPI is running. For waits that last long anyway: MPI may have more to do than pending
-/// requests tell.
+/// Lets MPI move the messages of all communicators. For waits that last long: the program may have requests of its own.
 void progress_mpi() noexcept;
 
 /// progress_mpi(), if requests are pending. For every look of a wait at its condition.
 inline void progress_pending_requests() noexcept {
-  if (has_pending_requests()) progress_mpi();
+  if (PendingRequest::any()) progress_mpi();
 }
 
 }  // namespace mn

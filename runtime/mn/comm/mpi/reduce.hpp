@@ -1,15 +1,12 @@
 /// Element-wise reductions on the host, in a fixed order and with SIMD.
 ///
-/// MessageReducer, NodeReducer and SharedReducer call reduce_in_order(), each rank for its slice.
-///
 /// Invariants:
 /// 1. Inputs are combined in their order, ((in[0] op in[1]) op in[2]) …: every bit of the result is defined.
 /// 2. Every CPU computes equal bits: no fused multiply-add, and no operation across elements, whatever the vector
 ///    width.
 /// 3. A block of outputs is written after all inputs of the block were read: an output may be an input.
 ///
-/// Cost: reads every input once and writes every output once, in blocks of 1024 elements whose accumulator stays in the
-/// first-level cache. No allocation.
+/// Cost: reads every input once and writes every output once, in blocks that stay in the first-level cache.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +22,6 @@ struct Reduction {
   ReduceOp op = ReduceOp::kSum;
   double scale = 1.0;
 
-  /// The reduction for `op` over so many ranks.
   [[nodiscard]] static Reduction of(DType dtype, ReduceOp op, int ranks) {
     if (op != ReduceOp::kAverage) return {dtype, op};
     return {dtype, ReduceOp::kSum, 1.0 / ranks};

@@ -1,7 +1,5 @@
-/// Sums of gradients on GPUs: by NCCL within a node, by MPI between nodes. MPI gets device memory if it takes it,
-/// otherwise host copies.
-///
-/// The backends hierarchical, non_cuda_aware and two_dimensional on GPUs call allreduce_grad() on all ranks at once.
+/// Sums of gradients on GPUs, for hierarchical, non_cuda_aware and two_dimensional: by NCCL within a node, by MPI
+/// between nodes, of device memory if MPI takes it, otherwise of host copies.
 ///
 /// Invariants:
 /// 1. Packing, all of NCCL's work and unpacking are enqueued on one stream, and so in one order on all ranks. Only
@@ -14,12 +12,11 @@
 ///
 /// Cost for B bytes on n ranks, m nodes. One node: an NCCL allreduce. Leaders: NCCL reduce and bcast of B, and on the
 /// first rank of each node the exchange of B between m ranks. Slices: NCCL reduce_scatter and allgather of B, and on
-/// each rank the exchange of B m / n. Host copies: a copy each way, and 16 MiB of page-locked memory on each rank that
-/// exchanges. Device memory: a kernel for each piece, and at most 16 MiB.
+/// each rank the exchange of B m / n. Host copies: a copy each way, and 16 MiB of page-locked memory on each exchanging
+/// rank. Device memory: a kernel for each piece, and at most 16 MiB.
 #pragma once
 
 #include <array>
-#include <memory>
 #include <optional>
 #include <span>
 

@@ -1,11 +1,8 @@
-/// The schedule by which GPUs of several nodes sum a large buffer: NCCL within a node, messages between nodes, of
-/// device memory or of host copies.
+/// The schedule by which GPUs of several nodes sum a large buffer: NCCL within a node, messages between nodes.
+/// GpuNodeSum runs it on all ranks at once; simulations of clusters run it with times instead of GPUs.
 ///
-/// GpuNodeSum runs the schedule on all ranks at once; simulations of clusters run it with times instead of GPUs.
-///
-/// Invariants:
-/// 1. All ranks cut a buffer into equal pieces, and call collect() and spread() for each piece in one order: the two
-///    enqueue NCCL's calls.
+/// 1. All ranks cut a buffer into equal pieces, and call collect() and spread(), which enqueue NCCL's calls, in one
+///    order.
 /// 2. kUnderWay pieces are under way: collect() of a piece follows spread() of the piece kUnderWay before.
 #pragma once
 

@@ -63,32 +63,27 @@ void Nccl::enqueue(std::string_view operation, std::size_t bytes, const Call& ca
 }
 
 template <class Call>
-void Nccl::enqueue_reduction(std::string_view operation, ConstBufferView buffer, ReduceOp op, double scale,
-                             const Call& call, std::source_location where) {
-  enqueue(
-      operation, buffer.bytes(),
-      [&] {
-        if (scale == 1) return call(nccl_op(op));
-        ScaledSum scaled(comm_);
-        // An error of the operator is an error of the call: it aborts as well.
-        const ncclResult_t created = scaled.create(scale, buffer.dtype);
-        return created == ncclSuccess ? call(scaled.get()) : created;
-      },
-      where);
-}
-
-void Nccl::scale_alone(std::string_view operation, ConstBufferView send, BufferView recv, double scale,
-                       const CudaStream& stream) {
-  enqueue(operation, send.bytes(), [&] {
-    const PackPiece piece{send.data, recv.data, send.count};
-    pack_on_device({&piece, 1}, send.dtype, recv.dtype, scale, stream.handle());
-    return ncclSuccess;
-  });
+void Nccl::enqueue_reduction(std::string_view operation, std::size_t bytes, ConstBufferView send, BufferView recv,
+                             const ScaledOp& reduction, const CudaStream& stream, const Call& call,
+                             std::source_location where) {
+  const double scale = reduction.scale;
+  const auto enqueued = [&]() -> ncclResult_t {
+    if (scale == 1) return call(nccl_op(reduction.op));
+    if (size_ == 1) {  // NCCL skips the last elements of some counts (2.28, in place: 5001 float32)
+      const PackPiece piece{send.data, recv.data, send.count};
+      pack_on_device({&piece, 1}, send.dtype, recv.dtype, scale, stream.handle());
+      return ncclSuccess;
+    }
+    ScaledSum sum(comm_);
+    // An error of the operator is an error of the call: it aborts as well.
+    const ncclResult_t created = sum.create(scale, send.dtype);
+    return created == ncclSuccess ? call(sum.get()) : created;
+  };
+  enqueue(operation, bytes, enqueued, where);
 }
 
 void Nccl::allreduce(BufferView buffer, ReduceOp op, double scale, const CudaStream& stream) {
-  if (size_ == 1 && scale != 1) return scale_alone("allreduce", buffer, buffer, scale, stream);
-  enqueue_reduction("allreduce", buffer, op, scale, [&](ncclRedOp_t with) {
+  enqueue_reduction("allreduce", buffer.bytes(), buffer, buffer, {op, scale}, stream, [&](ncclRedOp_t with) {
     return ncclAllReduce(buffer.data, buffer.data, buffer.count, nccl_type(buffer.dtype), with, comm_,
                          stream_of(stream));
   });
@@ -96,15 +91,13 @@ void Nccl::allreduce(BufferView buffer, ReduceOp op, double scale, const CudaStr
 
 void Nccl::reduce(ConstBufferView send, BufferView recv, ReduceOp op, double scale, int root,
                   const CudaStream& stream) {
-  if (size_ == 1 && scale != 1) return scale_alone("reduce", send, recv, scale, stream);
-  enqueue_reduction("reduce", send, op, scale, [&](ncclRedOp_t with) {
+  enqueue_reduction("reduce", send.bytes(), send, recv, {op, scale}, stream, [&](ncclRedOp_t with) {
     return ncclReduce(send.data, recv.data, send.count, nccl_type(send.dtype), with, root, comm_, stream_of(stream));
   });
 }
 
 void Nccl::reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, double scale, const CudaStream& stream) {
-  if (size_ == 1 && scale != 1) return scale_alone("reduce_scatter", send, recv, scale, stream);
-  enqueue_reduction("reduce_scatter", recv, op, scale, [&](ncclRedOp_t with) {
+  enqueue_reduction("reduce_scatter", recv.bytes(), send, recv, {op, scale}, stream, [&](ncclRedOp_t with) {
     return ncclReduceScatter(send.data, recv.data, recv.count, nccl_type(recv.dtype), with, comm_, stream_of(stream));
   });
 }

@@ -1,7 +1,5 @@
 /// Owner and checks for NCCL communicators, for files that only builds with NCCL compile.
 ///
-/// The backends in nccl_backends.cpp call it, on all ranks of the communicator at once.
-///
 /// Invariants:
 /// 1. Every result of NCCL is checked. The first error aborts the communicator: every later call throws CommError, and
 ///    destruction waits for no other rank.
@@ -14,22 +12,18 @@
 ///    newer allow sharing (NCCL_MULTI_RANK_GPU_ENABLE=1, unless the program sets the variable).
 /// 7. Collectives never wait in the host for other ranks, because the constructor makes all their connections
 ///    (NCCL_RUNTIME_CONNECT=0, unless the program sets the variable). The first message between two ranks makes its
-///    connection, and waits for the other rank. Such calls run on a thread of their own: meanwhile MPI progresses, and
-///    time-outs apply.
-/// 8. From watch() on a thread watches enqueued work. A program that waits for the device by other means, as by reading
-///    a loss, would wait forever after an error: the thread aborts, and the next call throws.
+///    connection, and waits for the other rank, on a thread of its own: MPI progresses, and time-outs apply.
+/// 8. From watch() on a thread watches enqueued work. A program that waits for the device by other means would wait
+///    forever after an error: the thread aborts, and the next call throws.
 /// 9. An abort frees memory, and therefore waits for the whole device, even for a collective of another communicator.
-///    If the abort does not return in time, and no graph is the reason (3), the process's other communicators are
-///    aborted too.
-/// 10. Parts of a split share only NCCL's bootstrap with the whole. Shared resources would put the work of all
-///     communicators into one order, which all ranks would have to keep, and the abort of one would silently end the
-///     work of the others.
+///    If the abort does not return in time, and no graph is the reason (3), the other communicators are aborted too.
+/// 10. Parts of a split share only NCCL's bootstrap with the whole: shared resources would put the work of all
+///     communicators into one order, and the abort of one would silently end the work of the others.
 ///
-/// Cost: each call enqueues one NCCL operation and returns. wait() polls the stream and NCCL's asynchronous errors, at
-/// first without pause, then every 50 microseconds. Constructor: one MPI_Bcast of NCCL's id, and
-/// find_device_conflict(). Destructor: up to 0.5 s after the end of watched work (8), the time between two looks of
-/// NCCL's threads.
-/// Source: NCCL User Guide, "Error handling and communicator abort" and "Using NCCL with CUDA Graphs".
+/// Cost: each call enqueues one NCCL operation and returns. wait() polls the stream and NCCL's asynchronous errors.
+/// Constructor: one MPI_Bcast of NCCL's id, and find_device_conflict(). Destructor: up to 0.5 s after the end of
+/// watched work (8), the time between two looks of NCCL's threads. Source: NCCL User Guide, "Error handling and
+/// communicator abort" and "Using NCCL with CUDA Graphs".
 #pragma once
 
 #include <chrono>
@@ -94,12 +88,10 @@ class Nccl {
   /// `recv` must not be `send`.
   void alltoall(ConstBufferView send, BufferView recv, const CudaStream& stream);
 
-  /// Blocks until `stream` is done, and asks NCCL for asynchronous errors. Throws CommError after an error, after
-  /// MN_NCCL_TIMEOUT (default 1800, 0: never), because NCCL does not notice every loss of a rank, or if the call's own
-  /// time-out ends it (call_limits.hpp).
+  /// Blocks until `stream` is done. Throws CommError after an asynchronous error of NCCL, after MN_NCCL_TIMEOUT
+  /// (default 1800, 0: never), or if the call's own time-out ends it (call_limits.hpp).
   void wait(const CudaStream& stream);
-  /// Watches the work of `stream` as wait() does, but on the thread (8): for work that the program may never wait for
-  /// here. `stream` must belong to the calling thread's device.
+  /// wait() on the thread (8), for work that nobody may wait for here. `stream` is of the calling thread's device.
   void watch(const CudaStream& stream);
 
  private:
@@ -110,15 +102,16 @@ class Nccl {
   template <class Call>
   void enqueue(std::string_view operation, std::size_t bytes, const Call& call,
                std::source_location where = std::source_location::current());
+  struct ScaledOp {
+    ReduceOp op;
+    double scale;
+  };
   template <class Call>
-  void enqueue_reduction(std::string_view operation, ConstBufferView buffer, ReduceOp op, double scale,
-                         const Call& call, std::source_location where = std::source_location::current());
-  /// The reduction of a single rank. NCCL's own skips the last elements of some counts (2.28, in place: 5001 float32 on
-  /// two blocks).
-  void scale_alone(std::string_view operation, ConstBufferView send, BufferView recv, double scale,
-                   const CudaStream& stream);
+  void enqueue_reduction(std::string_view operation, std::size_t bytes, ConstBufferView send, BufferView recv,
+                         const ScaledOp& reduction, const CudaStream& stream, const Call& call,
+                         std::source_location where = std::source_location::current());
   /// Runs call() on a thread of its own (7). If the wait ends early, aborts, and throws after call() has returned.
-  /// ncclCommInitRank cannot be aborted: it is left behind, and owns the memory that it uses.
+  /// ncclCommInitRank cannot be aborted: it is left behind, and owns its memory.
   [[nodiscard]] ncclResult_t aside(std::function<ncclResult_t()> call);
   /// Whether a message to or from `peer` must make its connection. Later calls for `peer` return false.
   [[nodiscard]] bool must_connect(std::vector<bool>& connected, std::size_t peer);

@@ -1,9 +1,7 @@
 #include <mn/comm/nccl/nccl.hpp>
 
-#include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <thread>
 #include <utility>
 
 #include <mn/comm/calls/call_limits.hpp>
@@ -80,8 +78,8 @@ Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(de
     throw UsageError("NCCL needs a GPU of its own for every rank, but " + conflict +
                      ": start as many ranks as there are GPUs, or use --communicator flat");
   }
-  mpi_check(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
-  mpi_check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
+  rank_ = rank_in(comm);
+  size_ = size_of(comm);
   name_rank();
   set_variables();
   ncclUniqueId id{};

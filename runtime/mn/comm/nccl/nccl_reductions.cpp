@@ -7,13 +7,12 @@ namespace mn {
 NcclReductions::Way NcclReductions::way_for(DType dtype, ReduceOp op, int ranks) {
   using enum Way::Form;
   const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-  const bool is_float = is_half || dtype == DType::kFloat32 || dtype == DType::kFloat64;
   // NCCL's own average would divide 16-bit sums, which may have overflowed.
   if (op == ReduceOp::kAverage) {
     return {is_half ? kWidened : kAsTheyAre, is_half ? DType::kFloat32 : dtype, ReduceOp::kSum, 1.0 / ranks, 1};
   }
   // A NaN is the largest key: the maximum keeps it.
-  if (is_float && (op == ReduceOp::kMin || op == ReduceOp::kMax)) {
+  if (is_float(dtype) && (op == ReduceOp::kMin || op == ReduceOp::kMax)) {
     const DType key = dtype == DType::kFloat64 ? DType::kInt64 : DType::kInt32;
     return {kKeys, key, ReduceOp::kMax, 1, op == ReduceOp::kMin ? -1.0 : 1.0};
   }

@@ -1,9 +1,7 @@
-/// Reductions on a GPU with mn's semantics. NCCL's minima and maxima drop NaNs, as fminf() and fmaxf() do, and NCCL
-/// would average 16-bit floats in 16 bits.
-///
-/// Backends with NCCL call it, on all ranks at once. For minima and maxima, floats become integers in equal order, with
-/// NaNs as the largest, and NCCL takes their maximum; a minimum is the negative of the maximum of the negatives. For
-/// averages, 16-bit floats become float32. NCCL does all other reductions directly.
+/// Reductions on a GPU with mn's semantics. NCCL's minima and maxima drop NaNs, and NCCL would average 16-bit floats in
+/// 16 bits. For minima and maxima, floats become integers in equal order, with NaNs as the largest, and NCCL takes
+/// their maximum; a minimum is the negative of the maximum of the negatives. For averages, 16-bit floats become
+/// float32.
 ///
 /// Cost of a conversion: two kernels, which read and write every element once, and device memory of 4 bytes for each
 /// element (8 for float64); as many bytes travel.

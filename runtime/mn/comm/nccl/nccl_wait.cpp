@@ -1,6 +1,5 @@
 #include <mn/comm/nccl/nccl.hpp>
 
-#include <thread>
 #include <utility>
 
 #include <mn/comm/calls/call_limits.hpp>

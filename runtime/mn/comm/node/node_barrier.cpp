@@ -47,7 +47,7 @@ std::uint32_t* word_of(std::atomic<std::uint32_t>& value) { return reinterpret_c
 void sleep_while(std::atomic<std::uint32_t>& value, std::uint32_t seen) {
   constexpr long kBetweenLooks_ns = 50'000;
   constexpr long kWithoutRequests_ns = 20'000'000;
-  const bool looks = has_pending_requests() || limited_call() != nullptr;
+  const bool looks = PendingRequest::any() || limited_call() != nullptr;
   const timespec most{0, looks ? kBetweenLooks_ns : kWithoutRequests_ns};
   syscall(SYS_futex, word_of(value), FUTEX_WAIT, seen, &most, nullptr, 0);
 }
@@ -59,8 +59,7 @@ void wake_all(std::atomic<std::uint32_t>& value) {
 }  // namespace
 
 bool has_cpu_for_each_rank(MPI_Comm node) {
-  int ranks = 1;
-  mpi_check(MPI_Comm_size(node, &ranks), "MPI_Comm_size");
+  const int ranks = size_of(node);
   const std::vector<int> own = usable_cpus();
   int last = own.back();
   mpi_check(MPI_Allreduce(MPI_IN_PLACE, &last, 1, MPI_INT, MPI_MAX, node), "counting the CPUs of the node's ranks");

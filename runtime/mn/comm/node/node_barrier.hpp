@@ -1,23 +1,19 @@
-/// How ranks of a node wait for each other: a counter in shared memory, and a barrier of counters. The barrier takes a
+/// How ranks of a node wait for each other: a counter in shared memory, and a barrier of counters, which takes a
 /// microsecond; MPI's takes several.
-///
-/// NodeReducer and SharedReducer use them, on all ranks of a node at once.
 ///
 /// Invariants:
 /// 1. Each counter has one owner, and only the owner sets the counter; the value never falls. Values may wrap: they are
 ///    compared by the sign of their difference.
 /// 2. Memory that the owner wrote before set() is visible to the ranks whose wait ends.
 /// 3. No wake-up gets lost. A sleeper first counts itself in, then reads the value again; the owner first writes the
-///    value, then reads the count. Both use sequentially consistent operations: at least one of the two sees the
-///    other's write.
+///    value, then reads the count, both sequentially consistent: at least one of the two sees the other's write.
 ///
 /// Cost: set() writes one cache line, and enters the kernel only if a rank sleeps. A wait spins for some microseconds,
-/// then yields the CPU for up to 20 ms, then sleeps: a long wait takes no CPU from ranks that compute. Ranks without
-/// CPUs of their own hardly spin or yield. Barrier of n ranks: up to 16 ranks, one set() and n waits for each rank, n²
-/// transfers of cache lines, all independent; above, a tree with 2 n transfers, log n of them in a row.
-/// Source: D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988 (all-to-all flags); J.
-/// Mellor-Crummey, M. Scott, "Algorithms for scalable synchronization on shared-memory multiprocessors", 1991 (tree of
-/// arrivals, one flag for the way back); futex(2), in the order of steps of U. Drepper, "Futexes are tricky", 2011.
+/// then yields the CPU for up to 20 ms, then sleeps. Ranks without CPUs of their own hardly spin or yield. Barrier of n
+/// ranks: up to 16 ranks, one set() and n waits for each rank; above, a tree with 2 n transfers, log n of them in a
+/// row. Source: D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988 (all-to-all
+/// flags); J. Mellor-Crummey, M. Scott, "Algorithms for scalable synchronization on shared-memory multiprocessors",
+/// 1991 (tree); U. Drepper, "Futexes are tricky", 2011.
 #pragma once
 
 #include <atomic>
@@ -42,12 +38,12 @@ struct alignas(64) SharedCounter {
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// Collective over the ranks of a node: whether each rank has a CPU, by the CPU masks of the ranks and by the CPU quota
-/// of their cgroups. All ranks get the same answer.
+/// Collective over the ranks of a node: whether each rank has a CPU, by CPU masks and the quota of cgroups. All ranks
+/// get the same answer.
 [[nodiscard]] bool has_cpu_for_each_rank(MPI_Comm node);
 
-/// A barrier of counters. Up to kMaxDirect ranks, each rank raises its counter and waits for every counter. With more
-/// ranks, a rank raises its counter after its children in a tree, and waits for the counter of rank 0, the top.
+/// A barrier of counters. Up to kMaxDirect ranks, each rank raises its counter and waits for every counter. With more,
+/// a rank waits for its children in a tree, raises its counter, and waits for the counter of rank 0, the top.
 class NodeBarrier {
  public:
   /// Largest number of ranks that wait for each other directly.

@@ -1,8 +1,6 @@
 /// Three ways in which the ranks of a node reduce a piece of their buffers: in place, through shared scratch memory, or
-/// by messages.
-///
-/// NodeReducer picks the way; its invariants hold here. Cost for each piece: in place, only the barrier that ends the
-/// reduction; through scratch memory, two copies, and 2 to 4 barriers for each round; by messages, one
+/// by messages. NodeReducer picks the way; its invariants hold here. Cost for each piece: in place, only the barrier
+/// that ends the reduction; through scratch memory, two copies, and 2 to 4 barriers for each round; by messages, one
 /// MessageReducer::allreduce, and with several nodes one MPI_Bcast for each slice.
 #pragma once
 
@@ -33,7 +31,6 @@ struct NodeRanks {
   NodeBarrier* barrier;         ///< null without shared memory
   const SharedMemory* scratch;  ///< null unless pieces go through scratch memory
 
-  /// Collective over the node.
   void bcast(std::byte* data, std::size_t count, DType dtype, int root) const {
     const MpiCount n(count, dtype, count_limit);
     call_mpi(MPI_Bcast, MPI_Ibcast, "spreading a result within a node", count, data, n.count(), n.type(), root, comm);
@@ -131,7 +128,6 @@ class CopiedPieces final : public SliceExchange::Node {
   [[nodiscard]] std::byte* scratch_at(int rank, int slice) const {
     return node_.scratch->segment(rank) + static_cast<std::size_t>(slice) * chunk_ * element_bytes_;
   }
-  /// The elements of a slice that a round moves.
   [[nodiscard]] Range chunk(Range piece, int slice, std::size_t round) const {
     const Range whole = node_.exchange.slice_of(slice, most_, piece.length);
     const std::size_t first = std::min(round * chunk_, whole.length);
@@ -162,8 +158,8 @@ class CopiedPieces final : public SliceExchange::Node {
   std::size_t slices_;
   std::size_t chunk_;  // elements of a slice in scratch memory
   bool is_whole_;      // one round moves a whole slice
-  // Whether some rank may still read parts that ranks have copied for each other, or results of ranks. Two flags:
-  // writing one never waits for readers of the other. Equal on all ranks.
+  // Whether some rank may still read parts, or results. Equal on all ranks. Two flags: writing one awaits no other
+  // readers.
   bool parts_are_read_ = false;
   bool results_are_read_ = false;
 };

@@ -187,7 +187,6 @@ void NodeReducer::allreduce(void* data, std::size_t count, const Reduction& redu
 void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t bytes = count * size_of(reduction.dtype);
   std::memcpy(small_slot(rank_, small_turn_), data, bytes);
-  // From here on every slot of the turn holds its rank's elements.
   barrier_->arrive_and_wait();
   require_same_calls();
   const auto& inputs = small_inputs_[small_turn_];

@@ -1,9 +1,7 @@
-/// Reductions through shared memory within a node, and over MPI between nodes.
-///
-/// HostCommunicator calls allreduce() on all ranks at once, for hierarchical, two_dimensional and single_node. Each
-/// rank reduces its slice of all buffers of the node, then reduces the slice with the ranks that hold it on other
-/// nodes, then writes the result to all buffers of the node. With BetweenNodes::kLeaders the first rank's slice is the
-/// whole buffer.
+/// Reductions through shared memory within a node, and over MPI between nodes, for hierarchical, two_dimensional and
+/// single_node. Each rank reduces its slice of all buffers of the node, then reduces the slice with the ranks that hold
+/// it on other nodes, then writes the result to all buffers of the node. With BetweenNodes::kLeaders the first rank's
+/// slice is the whole buffer.
 ///
 /// Invariants:
 /// 1. Elements are reduced in rank order within a node, then in the order of nodes. 16-bit floats are rounded once
@@ -12,26 +10,22 @@
 /// 2. A slice begins at the same offset in every piece of a buffer (SliceExchange): a fast rank never writes where a
 ///    slow rank still reads the previous piece.
 /// 3. Slices begin on multiples of 64 elements: in aligned memory two ranks never write to one cache line.
-/// 4. Small messages alternate between two slots of a segment: a fast rank writes the next message while slow ranks
-///    still read the previous one.
+/// 4. Small messages alternate between two slots of a segment, because slow ranks may still read the previous one.
 /// 5. Buffers are reduced in place only if the buffers of all ranks lie in one allocation; then every rank has it
 ///    mapped. A rank may release its memory at any time, and no rank looks up an allocation that it has released.
 /// 6. The ranks of a node choose alone how they move a piece: in place, through more or less scratch memory, or by
 ///    messages. Pieces and slices between nodes, and the bits of a result, do not depend on the choice.
-/// 7. A rank reads other ranks' elements only after a barrier, and after comparing their count, dtype, operation and
-///    scale with its own: each rank writes them to the head of its slot first. All ranks of the node compare alike, and
-///    throw together.
+/// 7. A rank reads other ranks' elements only after a barrier, and after comparing the CallShape at the head of their
+///    slots with its own. All ranks of the node compare alike, and throw together.
 ///
-/// Memory: 17 KiB of /dev/shm for each rank. The first reduction of private buffers adds scratch memory, as much as the
-/// largest such reduction needs, at most a piece. If /dev/shm is short, scratch memory is smaller; below 64 KiB,
-/// messages replace it.
+/// Memory: 17 KiB of /dev/shm for each rank, and scratch memory for private buffers, at most a piece. If /dev/shm is
+/// short, scratch memory is smaller; below 64 KiB, messages replace it.
 ///
 /// Cost on one node, per rank: up to 8 KiB, 1 barrier, and every rank reads all buffers; memory from allocate(), 2
 /// barriers and no copy (more barriers with several NUMA domains: numa_domains.hpp); private memory, 1 barrier, then 2
 /// barriers and 2 copies for each MiB. With several nodes a small message takes a second barrier, and each slice one
-/// MessageReducer::allreduce.
-/// Source: reduce-scatter and allgather by direct access, as in S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory
-/// collective communication for MPI", HPDC 2013.
+/// MessageReducer::allreduce. Source: reduce-scatter and allgather by direct access, as in S. Li, T. Hoefler, M. Snir,
+/// "NUMA-aware shared-memory collective communication for MPI", HPDC 2013.
 #pragma once
 
 #include <array>
@@ -45,7 +39,6 @@
 #include <mn/comm/mpi/mpi.hpp>
 #include <mn/comm/mpi/topology.hpp>
 #include <mn/comm/node/node_barrier.hpp>
-#include <mn/comm/node/node_comms.hpp>
 #include <mn/comm/node/shared_memory.hpp>
 #include <mn/comm/node/slice_exchange.hpp>
 
@@ -60,11 +53,10 @@ class NodeReducer {
 
   /// Collective. Buffers from allocate() are reduced in place, other buffers in pieces through scratch memory.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
-  /// Collective over the node: shared memory, released locally, in any order, also after the reducer. Null on every
-  /// rank of the node if there is none.
+  /// Collective over the node: shared memory, released locally, at any time; null if there is none.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
-  /// Collective over the node: the ranks' `data` as the process sees them, if `data` lies in one allocation of
-  /// allocate() on all ranks; else empty on every rank. Valid until the rank releases the memory.
+  /// Collective over the node: the ranks' `data` as the process sees them, if they lie in one allocation of allocate();
+  /// else empty on every rank. Valid until the rank releases the memory.
   [[nodiscard]] std::vector<std::byte*> addresses(const std::byte* data);
   /// Whether each rank of the node has a CPU.
   [[nodiscard]] bool may_spin() const noexcept { return may_spin_; }
@@ -99,13 +91,11 @@ class NodeReducer {
   [[nodiscard]] std::size_t piece_elements(std::size_t count, const Reduction& reduction) const;
 
   void make_segments();
-  /// Logs one line per process.
   void report_shortage(const NoSharedMemory& error) const;
   /// Collective over the node: shared scratch memory of `bytes` for each rank, or less; false if there is none.
   [[nodiscard]] bool reserve_scratch(std::size_t bytes);
   void reduce_small(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_small_by_messages(std::byte* data, std::size_t count, const Reduction& reduction);
-  /// For the pieces of a reduction (node_pieces.hpp).
   [[nodiscard]] NodeRanks ranks();
   void reduce_copied(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction);

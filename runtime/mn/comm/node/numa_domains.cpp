@@ -35,7 +35,6 @@ int own_domain() {
   return std::ranges::all_of(cpus, [&](int cpu) { return domain_of_cpu(cpu) == first; }) ? first : -1;
 }
 
-/// One rank's part in a reduction.
 class DomainRank {
  public:
   DomainRank(std::span<std::byte* const> buffers, std::span<const std::size_t> borders, std::size_t rank,
@@ -127,10 +126,8 @@ std::vector<std::size_t> domain_borders(std::span<const int> domain_of) {
 }
 
 std::vector<std::size_t> find_domain_borders(MPI_Comm node) {
-  int ranks = 1;
-  mpi_check(MPI_Comm_size(node, &ranks), "MPI_Comm_size");
   const int own = own_domain();
-  std::vector<int> all(static_cast<std::size_t>(ranks));
+  std::vector<int> all(static_cast<std::size_t>(size_of(node)));
   mpi_check(MPI_Allgather(&own, 1, MPI_INT, all.data(), 1, MPI_INT, node), "comparing NUMA domains");
   return domain_borders(all);
 }

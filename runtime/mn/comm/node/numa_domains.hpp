@@ -1,9 +1,7 @@
 /// Reductions between the ranks of a node with several NUMA domains. Links between domains are slower than memory, and
-/// every element crosses a link once in each direction, whatever the number of ranks.
-///
-/// NodeReducer calls reduce_by_domains() on all ranks of a node at once. The ranks of the first domain sum a piece of
-/// their buffers, each rank its slice; the second domain adds its ranks to the sum, and all further domains in turn.
-/// Then every domain copies the sum of the last. Meanwhile each domain works on another piece.
+/// every element crosses a link once in each direction. The ranks of the first domain sum a piece of their buffers,
+/// each rank its slice; all further domains in turn add their ranks to the sum. Then every domain copies the sum of the
+/// last. Meanwhile each domain works on another piece.
 ///
 /// Invariants:
 /// 1. Domains are blocks of neighboring ranks, and add in their order: additions happen in rank order, and bits do not
@@ -12,9 +10,8 @@
 ///    piece t - d, with d domains; a barrier ends each step. No rank reads memory that another rank writes in the same
 ///    step.
 ///
-/// Cost for B bytes on n ranks in d domains: every rank reads and writes B / n for each rank of its domain, as without
-/// domains. One barrier for each piece of 64 KiB per rank of the largest domain. B bytes cross each link each way;
-/// without domains, the buffers of all ranks would.
+/// Cost for B bytes on n ranks: every rank reads and writes B / n for each rank of its domain. One barrier for each
+/// piece of 64 KiB per rank of the largest domain. B bytes cross each link each way, not the buffers of all ranks.
 /// Source: S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory collective communication for MPI", HPDC 2013.
 #pragma once
 
@@ -33,8 +30,7 @@ namespace mn {
 /// domain, or ranks of a domain are not neighbors, a single domain holds all ranks. Pure.
 [[nodiscard]] std::vector<std::size_t> domain_borders(std::span<const int> domain_of);
 
-/// Collective over `node`: the borders, by the CPU masks of the ranks. For tests, MN_NUMA_DOMAIN puts a rank into a
-/// domain.
+/// Collective over `node`: the borders, by the ranks' CPU masks, or by MN_NUMA_DOMAIN in tests.
 [[nodiscard]] std::vector<std::size_t> find_domain_borders(MPI_Comm node);
 
 /// Whether summing domain by domain keeps the bits of the reduction.

@@ -207,10 +207,8 @@ int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset)
 }
 
 SharedMemory::SharedMemory(MPI_Comm node, std::size_t bytes) : bytes_(bytes) {
-  int rank = 0;
-  int size = 1;
-  mpi_check(MPI_Comm_rank(node, &rank), "MPI_Comm_rank");
-  mpi_check(MPI_Comm_size(node, &size), "MPI_Comm_size");
+  const int rank = rank_in(node);
+  const int size = size_of(node);
   const Draft draft(rank == 0, bytes);
   const KeptForMpi all(std::vector<Draft::Offer>(static_cast<std::size_t>(size), draft.offer()));
   const std::vector<Draft::Offer>& offers = *all;

@@ -1,9 +1,6 @@
-/// POSIX shared memory of the ranks of a node. mn maps the memory itself, because an MPI window can only be released by
-/// all ranks together.
-///
-/// NodeReducer makes it, on all ranks of a node at once. The first rank makes an object under a random name. Each rank
-/// reserves the pages of its own segment, maps the whole object, and reports success or failure; then the name is
-/// removed.
+/// POSIX shared memory of the ranks of a node. An MPI window could only be released by all ranks together. The first
+/// rank makes an object under a random name. Each rank reserves the pages of its own segment, maps the whole object,
+/// and reports success or failure; then the name is removed.
 ///
 /// Invariants:
 /// 1. Either every rank of the node has the memory, or every rank throws the same NoSharedMemory and keeps nothing.
@@ -19,8 +16,8 @@
 /// 6. Segments of 2 MiB and more begin at multiples of 2 MiB, in the object and in every mapping: the kernel can make
 ///    huge pages.
 ///
-/// Cost for n ranks: one MPI_Allgather of 64 bytes, one MPI_Allreduce of 8, one mapping in each process.
-/// Source: shm_overview(7); madvise(2), MADV_COLLAPSE.
+/// Cost for n ranks: one MPI_Allgather of 64 bytes, one MPI_Allreduce of 8, one mapping in each process. Source:
+/// shm_overview(7); madvise(2), MADV_COLLAPSE.
 #pragma once
 
 #include <cstddef>
@@ -33,15 +30,13 @@
 
 namespace mn {
 
-/// The node cannot share so much memory; what() names the failed rank and the reason. Thrown on every rank of the node;
-/// the communicator remains usable.
+/// The node cannot share so much memory. Thrown on every rank of the node; the communicator remains usable.
 class NoSharedMemory : public CommError {
  public:
   using CommError::CommError;
 };
 
-/// Removes objects of the user in /dev/shm whose processes were killed (5). The first SharedMemory of a process calls
-/// it.
+/// Removes the user's objects in /dev/shm whose processes were killed (5). A process's first SharedMemory calls it.
 void remove_abandoned_shared_memory();
 
 /// A segment for each rank of a node: page-aligned, zeroed.
@@ -57,7 +52,6 @@ class SharedMemory {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
  private:
-  /// Owns one mapping.
   class Mapping {
    public:
     Mapping() noexcept = default;

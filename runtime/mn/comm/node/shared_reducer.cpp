@@ -59,7 +59,6 @@ void SharedReducer::reduce(double scale) {
 
 void SharedReducer::reduce_pieces(double scale) {
   assert(is_reduced_.size() == buffers_);
-  // All buffers are final now. Then free ranks take pieces.
   publish(buffers_);
   for (std::uint32_t next = take(); next < pieces_.size(); next = take()) {
     if (is_reduced_[pieces_[next].buffer]) reduce_piece(pieces_[next], scale);

@@ -1,8 +1,6 @@
-/// In-place reduction of gradients of one node, piece by piece, by any rank that has time.
-///
-/// During backward each rank calls publish() by itself for final gradients; all ranks call reduce() at once. A rank
-/// that enters reduce() early reduces pieces that all ranks have published: its wait becomes work that the slower ranks
-/// save.
+/// In-place reduction of gradients of one node, piece by piece, by any rank that has time. During backward each rank
+/// publishes final gradients by itself; all ranks call reduce() at once. A rank that enters reduce() early reduces
+/// pieces that all ranks have published, and so saves work of the slower ranks.
 ///
 /// Invariants:
 /// 1. One atomic addition takes a piece: exactly one rank reduces it.
@@ -14,9 +12,8 @@
 /// 5. Elements are reduced in rank order: the bits do not depend on the rank that reduces a piece.
 ///
 /// Cost for B bytes on n ranks: no copy, no message; one atomic addition for each 64 KiB, and one barrier. All ranks
-/// together read n B bytes and write n B.
-/// Source: self-scheduling of loops by a shared counter (P. Tang, P.-C. Yew, "Processor self-scheduling for
-/// multiple-nested parallel loops", 1986).
+/// together read n B bytes and write n B. Source: self-scheduling of loops by a shared counter (P. Tang, P.-C. Yew,
+/// "Processor self-scheduling for multiple-nested parallel loops", 1986).
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,6 @@
 /// The schedule by which the ranks of several nodes reduce a large buffer: the ranks of a node reduce and spread
-/// pieces, and ranks with equal slices exchange them between nodes over MPI.
-///
-/// NodeReducer runs the schedule on all ranks at once, and decides how ranks of a node exchange data. Simulations of
-/// clusters run the schedule with messages instead of shared memory.
+/// pieces, and ranks with equal slices exchange them between nodes over MPI. NodeReducer decides how ranks of a node
+/// exchange data; simulations of clusters run the schedule with messages instead of shared memory.
 ///
 /// Invariants:
 /// 1. A slice begins at the same offset in every piece of a buffer, on a multiple of 64 elements.
@@ -10,9 +8,8 @@
 /// 3. A piece passes Node::reduce, then the exchange between nodes, then Node::spread. Each of the three takes pieces
 ///    in order, and all ranks of a node call reduce of a piece, then spread of the piece two before.
 ///
-/// Cost for B bytes on m nodes: time = max(node(B), network(B)) + one piece of the faster part (pipeline fill).
-/// best_pieces() picks few pieces if messages of the network start slowly, many if bytes take long. Each piece is the
-/// exchange of a slice between m ranks.
+/// Cost for B bytes on m nodes: time = max(node(B), network(B)) + one piece of the faster part (pipeline fill). Each
+/// piece is the exchange of a slice between m ranks.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +29,6 @@ enum class BetweenNodes {
   kSlices,   ///< each rank exchanges its slice, all at once; as many ranks as the smallest node has
 };
 
-/// Elements of a buffer.
 struct Range {
   std::size_t first = 0;
   std::size_t length = 0;
@@ -53,8 +49,7 @@ class SliceExchange {
     virtual void spread(Range piece, Range own) = 0;
   };
 
-  /// Collective over `comm`, whose topology is `topology`. With one node every rank has a slice, and ranks exchange
-  /// nothing.
+  /// Collective over `comm`, whose topology is `topology`. With one node every rank has a slice.
   SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit)
       : SliceExchange(comm, topology, between, count_limit, split_peers(comm, topology, between)) {}
   /// For `peers` from split_peers().
