@@ -58,7 +58,7 @@ Calls collective_calls() {
       {"allreduce_grad",
        [=](Communicator& comm) {
          const BufferView gradient = keep(part());
-         comm.allreduce_grad({&gradient, 1}, 0.5);
+         comm.sum_gradients({&gradient, 1}, 0.5);
        }},
       {"bcast", [=](Communicator& comm) { comm.bcast(keep(part()), comm.size() - 1); }},
       {"gather", [=](Communicator& comm) { comm.gather(keep(part()), keep(whole(comm)), 0); }},

@@ -52,7 +52,7 @@ TEST_P(Debug, CallsThatFitPass) {
   comm_->scatter(all, values, last_);
   comm_->reduce_scatter(all, values);
   comm_->barrier();
-  comm_->allreduce_grad(std::vector<BufferView>{values}, 0.5);
+  comm_->sum_gradients(std::vector<BufferView>{values}, 0.5);
   EXPECT_EQ(comm_->bcast_obj(std::string("x")), "x");
   EXPECT_EQ(comm_->split(0, 0)->size(), comm_->size());
 }
@@ -153,13 +153,13 @@ TEST_P(Debug, GradientsOfDifferentShape) {
   const std::vector<std::string> names{"fc.weight", "fc.bias"};
   EXPECT_THAT(
       [&] {
-        comm_->allreduce_grad(std::vector<BufferView>{weight, bias}, 1.0, names);
+        comm_->sum_gradients(std::vector<BufferView>{weight, bias}, 1.0, names);
       },
       ThrowsMessage<ArgumentError>(AllOf(HasSubstr("fc.bias's gradient of 4 float32"), HasSubstr(last_rank()),
                                          HasSubstr("fc.bias's gradient of 3 float32"))));
   const std::vector<BufferView> one{weight};
   const std::vector<BufferView> two{weight, bias};
-  EXPECT_THAT([&] { comm_->allreduce_grad(am_last() ? one : two, 1.0); },
+  EXPECT_THAT([&] { comm_->sum_gradients(am_last() ? one : two, 1.0); },
               ThrowsMessage<ArgumentError>(AllOf(HasSubstr("of 2 gradients"), HasSubstr("of 1 gradients"))));
 }
 
@@ -169,7 +169,7 @@ TEST_P(Debug, GradientsThatAreNotFinite) {
     std::vector<float> weight(12, 1);
     EXPECT_THAT(
         [&] {
-          comm_->allreduce_grad(std::vector<BufferView>{weight, bias}, 1.0, names);
+          comm_->sum_gradients(std::vector<BufferView>{weight, bias}, 1.0, names);
         },
         ThrowsMessage<ArgumentError>(
             AllOf(HasSubstr(last_rank() + " on "), HasSubstr("fc.bias's gradient has "), HasSubstr(what))));
@@ -193,7 +193,7 @@ TEST_P(Debug, GradientsThatAreNotFinite) {
 TEST_P(Debug, NamesThatDoNotBelongToTheGradients) {
   std::vector<float> weight(2);
   const std::vector<std::string> names{"a", "b"};
-  EXPECT_THROW(comm_->allreduce_grad(std::vector<BufferView>{weight}, 1.0, names), ArgumentError);
+  EXPECT_THROW(comm_->sum_gradients(std::vector<BufferView>{weight}, 1.0, names), ArgumentError);
 }
 
 TEST_P(Debug, OneRanksWishIsEveryones) {
@@ -213,7 +213,7 @@ TEST_P(Debug, IsAskedForByTheEnvironmentToo) {
     const auto comm = create_communicator(GetParam(), MPI_COMM_WORLD, options);
     unsetenv("MN_DEBUG");
     std::vector<float> values{std::numeric_limits<float>::infinity()};
-    const auto reduce = [&] { comm->allreduce_grad(std::vector<BufferView>{values}, 1.0); };
+    const auto reduce = [&] { comm->sum_gradients(std::vector<BufferView>{values}, 1.0); };
     if (*value == '1') {
       EXPECT_THROW(reduce(), ArgumentError);
     } else {

@@ -33,8 +33,8 @@ TEST_F(OnGpu, CommunicatorsLeaveNothing) {
     for (const std::string& backend : communicator_names(DeviceType::kCuda)) {
       pretend_nodes(backend == "single_node" ? 1 : 2);
       const auto comm = create(backend, {}, cycle == 1);
-      comm->allreduce_grad(two_pieces(gradient.view(), true), 1.0 / size_);
-      comm->allreduce_grad(two_pieces(gradient.view(), false), 1.0 / size_);
+      comm->sum_gradients(two_pieces(gradient.view(), true), 1.0 / size_);
+      comm->sum_gradients(two_pieces(gradient.view(), false), 1.0 / size_);
       comm->bcast(gradient.view());
       if (cycle == 2) comm->finalize();
     }
@@ -55,7 +55,7 @@ TEST_F(OnGpu, AnOperatorThatCannotBeMadeAbortsTheCommunicator) {
   const OnDevice<float> gradient(std::vector<float>(100, 1.0F), device_);
   const auto run = [&] {
     const auto comm = create("pure_nccl");
-    const auto reduce = [&] { comm->allreduce_grad(std::vector{gradient.view()}, 0.5); };
+    const auto reduce = [&] { comm->sum_gradients(std::vector{gradient.view()}, 0.5); };
     stand_in::fail_call("ncclRedOpCreatePreMulSum", 1);
     EXPECT_THAT(reduce, ThrowsMessage<CommError>(AllOf(HasSubstr("of 400 bytes on rank"), HasSubstr(" failed: "))));
     reduce();
@@ -71,7 +71,7 @@ TEST_F(OnGpu, MessagesDoNotWaitForACollective) {
   DeviceCollectives& collectives = *comm->device_collectives();
   const auto reduce = [&] {
     collectives.after(nullptr);
-    collectives.allreduce_grad(std::vector{gradient.view()}, 1.0);
+    collectives.sum_gradients(std::vector{gradient.view()}, 1.0);
   };
   std::vector<std::unique_ptr<OnDevice<float>>> buffers;  // freed at the end
   if (rank_ == 0) reduce();

@@ -146,7 +146,7 @@ TEST_P(DeviceCalls, GradientsOnBothSidesAtOnce) {
     std::vector<float> on_host(part(), 1.0F);
     const OnDevice<float> a(std::vector<float>(whole(), 2.0F), device_);
     const OnDevice<double> b(std::vector<double>(part(), 3.0), device_);
-    comm_->allreduce_grad(std::vector{BufferView(on_host), a.view(), a.view().slice(0, 0), b.view()}, factor);
+    comm_->sum_gradients(std::vector{BufferView(on_host), a.view(), a.view().slice(0, 0), b.view()}, factor);
     EXPECT_EQ(on_host, std::vector<float>(part(), static_cast<float>(expected(size_))));
     EXPECT_EQ(a.get(), std::vector<float>(whole(), static_cast<float>(expected(2 * size_))));
     EXPECT_EQ(b.get(), std::vector<double>(part(), expected(3 * size_)));
@@ -156,11 +156,11 @@ TEST_P(DeviceCalls, GradientsOnBothSidesAtOnce) {
 TEST_P(DeviceCalls, DebugModeReadsGradients) {
   const auto checked = create(std::get<0>(GetParam()), {}, true);
   const OnDevice<float> good(std::vector<float>(part(), 1.0F), device_);
-  checked->allreduce_grad(std::vector{good.view()}, 1.0);
+  checked->sum_gradients(std::vector{good.view()}, 1.0);
   std::vector<float> values(part(), 1.0F);
   values.back() = std::numeric_limits<float>::quiet_NaN();
   const OnDevice<float> bad(values, device_);
-  EXPECT_THROW(checked->allreduce_grad(std::vector{bad.view()}, 1.0), ArgumentError);
+  EXPECT_THROW(checked->sum_gradients(std::vector{bad.view()}, 1.0), ArgumentError);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ TEST_F(DirectGradients, AreNotCopiedToTheHost) {
   const auto comm = create("hierarchical");
   const auto gradient = mine<float>(100'003);
   stand_in::fail_call("cudaMemcpyAsync", 1);
-  EXPECT_NO_THROW(comm->allreduce_grad(std::vector{gradient.view()}, 0.5));
+  EXPECT_NO_THROW(comm->sum_gradients(std::vector{gradient.view()}, 0.5));
   stand_in::fail_call("", 1);
   expect_sums(gradient, 0.5);
 }
@@ -36,7 +36,7 @@ TEST_F(DirectGradients, HaveTheBitsOfTheWayThroughTheHost) {
       std::vector<std::vector<T>> sums;
       for (const char* backend : {"two_dimensional", "non_cuda_aware"}) {
         const OnDevice<T> gradient(values, device_);
-        create(backend)->allreduce_grad(std::vector{gradient.view()}, 1.0 / size_);
+        create(backend)->sum_gradients(std::vector{gradient.view()}, 1.0 / size_);
         sums.push_back(gradient.get());
       }
       EXPECT_EQ(std::memcmp(sums[0].data(), sums[1].data(), values.size() * sizeof(T)), 0);

@@ -29,7 +29,7 @@ class Abandoned : public OnGpu, public ::testing::WithParamInterface<bool> {
     if (rank_ > 0) return;
     DeviceCollectives& collectives = *comm.device_collectives();
     collectives.after(nullptr);
-    collectives.allreduce_grad(two_pieces(whole, GetParam()), 0.5);
+    collectives.sum_gradients(two_pieces(whole, GetParam()), 0.5);
   }
   [[noreturn]] static void leave() { throw std::runtime_error("this rank has had enough"); }
 };
@@ -52,7 +52,7 @@ TEST_P(Abandoned, CollectivesHoldUpNoDestructor) {
   const auto run = [&] {
     const auto comm = create("pure_nccl");
     const auto other = create("pure_nccl");
-    other->allreduce_grad(two_pieces(gradient.view(), GetParam()), 0.5);
+    other->sum_gradients(two_pieces(gradient.view(), GetParam()), 0.5);
     const OnDevice<float> memory(std::vector<float>(1001, 1.0F), device_);
     const auto pinned = comm->allocate(1000);
     join_alone(*comm, gradient.view());
@@ -223,7 +223,7 @@ TEST_F(OnGpu, ReportedErrorsAreForgotten) {
   constexpr std::size_t kTooMuch = std::size_t{1} << 50;
   const auto comm = create("pure_nccl");
   const auto gradient = mine<float>(1001);
-  const auto reduce = [&] { comm->allreduce_grad(two_pieces(gradient.view(), false), 1.0); };
+  const auto reduce = [&] { comm->sum_gradients(two_pieces(gradient.view(), false), 1.0); };
   EXPECT_THROW(static_cast<void>(cuda_allocate(kTooMuch)), CommError);
   EXPECT_NO_THROW(reduce());
   EXPECT_THROW(static_cast<void>(cuda_allocate_pinned(kTooMuch)), CommError);

@@ -32,7 +32,7 @@ class GradientMeans : public OnGpu, public ::testing::WithParamInterface<const c
   std::vector<double> mean(const std::vector<T>& own, bool in_order, std::optional<DType> wire = {}) const {
     const auto comm = shared(GetParam(), wire);
     const OnDevice<T> gradient(own, device_);
-    comm->allreduce_grad(two_pieces(gradient.view(), in_order), 1.0 / size_);
+    comm->sum_gradients(two_pieces(gradient.view(), in_order), 1.0 / size_);
     return numbers(gradient.get());
   }
 
@@ -89,7 +89,7 @@ TEST_P(GradientMeans, DoNotDependOnTheLayoutOfOtherRanks) {
     auto pieces = two_pieces(gradient.view(), true);
     const OnDevice<T> elsewhere(gradient.get(), device_);
     if (rank_ % 2 == 1) pieces[0] = elsewhere.view().slice(0, pieces[0].count);
-    shared(GetParam())->allreduce_grad(pieces, 0.5);
+    shared(GetParam())->sum_gradients(pieces, 0.5);
     const auto first = numbers((rank_ % 2 == 1 ? elsewhere : gradient).get());
     const auto second = numbers(gradient.get());
     int wrong = 0;

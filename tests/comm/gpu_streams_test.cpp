@@ -109,7 +109,7 @@ TEST_P(StreamOrder, Gradients) {
   const auto own = filled<float>(kPart, [&](std::size_t i) { return pattern(rank_, i); });
   const auto mean = filled<float>(kPart, [&](std::size_t i) { return static_cast<int>(sum_at(i)); });
   for (const bool in_order : {true, false}) {
-    const auto reduce = [&](BufferView whole) { comm_->allreduce_grad(testing::two_pieces(whole, in_order), 1.0); };
+    const auto reduce = [&](BufferView whole) { comm_->sum_gradients(testing::two_pieces(whole, in_order), 1.0); };
     expect_in_place(own, reduce, mean);
   }
 }
@@ -179,7 +179,7 @@ TEST_F(OnGpu, CallsOnAFreeStreamDoNotQueueBehindTheDefaultStream) {
     cudaStream_t free = nullptr;
     EXPECT_EQ(cudaStreamCreateWithFlags(&free, cudaStreamNonBlocking), cudaSuccess);
     const auto gradient = mine<float>(99);
-    const auto reduce = [&] { comm->allreduce_grad(std::vector{gradient.view().on_stream(free)}, 1.0); };
+    const auto reduce = [&] { comm->sum_gradients(std::vector{gradient.view().on_stream(free)}, 1.0); };
     reduce();
     std::promise<void> gate;
     std::future<void> opened = gate.get_future();
@@ -218,7 +218,7 @@ TEST_F(OnGpu, DebugModeTellsHostFromDevice) {
     const auto both = AllOf(HasSubstr("of 4 float32 on a GPU"), HasSubstr("of 4 float32"), HasSubstr("rank 0"));
     EXPECT_THAT([&] { comm->allreduce(buffer); }, ThrowsMessage<ArgumentError>(both)) << name;
     EXPECT_THAT([&] { comm->bcast(buffer); }, ThrowsMessage<ArgumentError>(both)) << name;
-    EXPECT_THAT([&] { comm->allreduce_grad(std::vector{buffer}, 1.0); }, ThrowsMessage<ArgumentError>(both)) << name;
+    EXPECT_THAT([&] { comm->sum_gradients(std::vector{buffer}, 1.0); }, ThrowsMessage<ArgumentError>(both)) << name;
     const auto all = mine<float>(4 * static_cast<std::size_t>(size_));
     std::vector<float> all_on_host(4 * static_cast<std::size_t>(size_));
     EXPECT_THAT([&] { comm->allgather(on_device.view(), am_last ? BufferView(all_on_host) : all.view()); },

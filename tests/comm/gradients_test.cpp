@@ -42,7 +42,7 @@ TEST_P(Gradients, ViewsOfOneFlatBuffer) {
   const BufferView whole(flat);
   const std::vector<BufferView> views{whole.slice(0, 1), whole.slice(1, 3000), whole.slice(3001, 0),
                                       whole.slice(3001, 2000)};
-  comm_->allreduce_grad(views, 0.5);
+  comm_->sum_gradients(views, 0.5);
   int wrong = 0;
   for (std::size_t i = 0; i < flat.size(); ++i) wrong += flat[i] != (exchanges() ? 0.5 : 1) * expected_sum(i);
   EXPECT_EQ(wrong, 0);
@@ -54,7 +54,7 @@ TEST_P(Gradients, ScatteredAndOfSeveralTypes) {
   auto c = mine<float>(33);
   auto d = mine<BFloat16>(515);
   auto e = mine<double>(3);
-  comm_->allreduce_grad(std::vector<BufferView>{a, b, c, d, e}, 1.0);
+  comm_->sum_gradients(std::vector<BufferView>{a, b, c, d, e}, 1.0);
   const auto check = [&](const auto& gradient) {
     int wrong = 0;
     for (std::size_t i = 0; i < gradient.size(); ++i) wrong += testing::number(gradient[i]) != expected_sum(i);
@@ -76,7 +76,7 @@ TEST_P(Gradients, InMemoryFromAllocate) {
   for (int round = 0; round < 3; ++round) {
     const auto data = mine<float>(kCount);
     std::copy(data.begin(), data.end(), values);
-    comm_->allreduce_grad(std::vector<BufferView>{{values, kCount, DType::kFloat32}}, 1.0);
+    comm_->sum_gradients(std::vector<BufferView>{{values, kCount, DType::kFloat32}}, 1.0);
     int wrong = 0;
     for (std::size_t i = 0; i < kCount; ++i) wrong += values[i] != expected_sum(i);
     EXPECT_EQ(wrong, 0) << "round " << round;
@@ -84,8 +84,8 @@ TEST_P(Gradients, InMemoryFromAllocate) {
 }
 
 TEST_P(Gradients, NoneAtAll) {
-  comm_->allreduce_grad(std::span<const BufferView>(), 1.0);
-  comm_->allreduce_grad(std::vector<BufferView>{BufferView(nullptr, 0, DType::kFloat32)}, 1.0);
+  comm_->sum_gradients(std::span<const BufferView>(), 1.0);
+  comm_->sum_gradients(std::vector<BufferView>{BufferView(nullptr, 0, DType::kFloat32)}, 1.0);
 }
 
 /// Values whose sum depends on the order: of very different size, both signs.
@@ -115,7 +115,7 @@ TEST_P(Gradients, EqualBitsOnAllRanksAndForAllMessageSizes) {
 
 TEST_P(Gradients, IntegersAreRefused) {
   std::vector<int> integers{1};
-  EXPECT_THROW(comm_->allreduce_grad(std::vector<BufferView>{integers}, 0.5), ArgumentError);
+  EXPECT_THROW(comm_->sum_gradients(std::vector<BufferView>{integers}, 0.5), ArgumentError);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Gradients, ::testing::ValuesIn(testing::kGradientBackends),

@@ -155,7 +155,7 @@ TEST(Lifetime, AFinalizedCommunicatorRefusesEveryCall) {
     comm->finalize();  // does nothing
     std::vector<float> two(2);
     EXPECT_THROW(comm->allreduce(two), ArgumentError);
-    EXPECT_THROW(comm->allreduce_grad(std::vector<BufferView>{two}, 1.0), ArgumentError);
+    EXPECT_THROW(comm->sum_gradients(std::vector<BufferView>{two}, 1.0), ArgumentError);
     EXPECT_THROW(comm->bcast(two), ArgumentError);
     EXPECT_THROW(comm->gather(two, two), ArgumentError);
     EXPECT_THROW(comm->allgather(two, two), ArgumentError);

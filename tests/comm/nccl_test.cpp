@@ -83,24 +83,24 @@ class GradientsOnGpu : public OnGpu, public ::testing::WithParamInterface<Way> {
 TEST_P(GradientsOnGpu, FlatScatteredMixedAndEmpty) {
   const auto comm = create(GetParam().backend);
   const auto flat = mine<float>(5001);
-  comm->allreduce_grad(std::vector{flat.view().slice(0, 1), flat.view().slice(1, 3000), flat.view().slice(3001, 0),
-                                   flat.view().slice(3001, 2000)},
-                       0.5);
+  comm->sum_gradients(std::vector{flat.view().slice(0, 1), flat.view().slice(1, 3000), flat.view().slice(3001, 0),
+                                  flat.view().slice(3001, 2000)},
+                      0.5);
   expect_sums(flat, 0.5);
   const auto a = mine<float>(1027);
   const auto b = mine<Float16>(7);
   const auto c = mine<float>(33);
   const auto d = mine<BFloat16>(515);
   const auto e = mine<double>(3);
-  comm->allreduce_grad(std::vector{a.view(), b.view(), c.view(), d.view(), e.view()}, 0.5);
+  comm->sum_gradients(std::vector{a.view(), b.view(), c.view(), d.view(), e.view()}, 0.5);
   expect_sums(a, 0.5);
   expect_sums(b, 0.5);
   expect_sums(c, 0.5);
   expect_sums(d, 0.5);
   expect_sums(e, 0.5);
-  comm->allreduce_grad(std::span<const BufferView>(), 1.0);
+  comm->sum_gradients(std::span<const BufferView>(), 1.0);
   const auto large = mine<float>(5'000'001);  // several pieces through the host, and an odd rest
-  comm->allreduce_grad(std::vector{large.view()}, 1.0);
+  comm->sum_gradients(std::vector{large.view()}, 1.0);
   expect_sums(large, 1);
 }
 
@@ -117,7 +117,7 @@ TEST_F(OnGpu, GradientsTravelAsHalves) {
     const auto comm = create("pure_nccl", wire);
     const auto a = mine<float>(1027);
     const auto b = mine<double>(515);
-    comm->allreduce_grad(std::vector{a.view(), b.view()}, 0.5);
+    comm->sum_gradients(std::vector{a.view(), b.view()}, 0.5);
     expect_sums(a, 0.5);
     expect_sums(b, 0.5);
   }
@@ -155,7 +155,7 @@ TEST_F(OnGpu, CudaGraphsCaptureGradients) {
   const auto step = [&](cudaStream_t stream) {
     cudaMemcpyAsync(gradient.view().data, source.view().data, source.view().bytes(), cudaMemcpyDeviceToDevice, stream);
     collectives.after(stream);
-    collectives.allreduce_grad(gradients, 1.0);
+    collectives.sum_gradients(gradients, 1.0);
     collectives.join(stream);
   };
   cudaStream_t stream = nullptr;

@@ -123,15 +123,15 @@ TEST_P(Nodes, ScaledSumsAreTheSameForAllMessageSizesAndInSharedMemory) {
   std::vector<float> original(kCount);
   for (float& x : original) x = std::ldexp(static_cast<float>(random() % 999) - 500, static_cast<int>(random() % 30));
   auto whole = original;
-  comm_->allreduce_grad(std::vector<BufferView>{whole}, 1.0 / 3);
+  comm_->sum_gradients(std::vector<BufferView>{whole}, 1.0 / 3);
   auto pieces = original;
   for (std::size_t first = 0, length = 1; first < kCount; first += length, length = length * 3 + 1) {
-    comm_->allreduce_grad(std::vector{BufferView(pieces).slice(first, std::min(length, kCount - first))}, 1.0 / 3);
+    comm_->sum_gradients(std::vector{BufferView(pieces).slice(first, std::min(length, kCount - first))}, 1.0 / 3);
   }
   EXPECT_EQ(std::memcmp(whole.data(), pieces.data(), kCount * sizeof(float)), 0);
   const auto memory = comm_->allocate(kCount * sizeof(float));
   std::memcpy(memory.get(), original.data(), kCount * sizeof(float));
-  comm_->allreduce_grad(std::vector<BufferView>{{memory.get(), kCount, DType::kFloat32}}, 1.0 / 3);
+  comm_->sum_gradients(std::vector<BufferView>{{memory.get(), kCount, DType::kFloat32}}, 1.0 / 3);
   EXPECT_EQ(std::memcmp(whole.data(), memory.get(), kCount * sizeof(float)), 0);
   auto theirs = whole;
   comm_->bcast(theirs);
@@ -203,7 +203,7 @@ TEST_P(Nodes, SumsOfFloat16OverflowInTheirResultAlone) {
       EXPECT_EQ(wrong, 0) << values.size() << " elements, expected " << expected;
     };
     std::ranges::fill(values, to_float16(32'768));
-    comm_->allreduce_grad(std::vector<BufferView>{values}, 1.0 / comm_->size());
+    comm_->sum_gradients(std::vector<BufferView>{values}, 1.0 / comm_->size());
     expect(32'768);
     // Ranks of different nodes cancel each other.
     std::ranges::fill(values, to_float16(comm_->rank() % 2 == 0 ? 32'768.0F : -32'768.0F));

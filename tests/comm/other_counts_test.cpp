@@ -100,12 +100,12 @@ TEST_P(OtherCounts, OfEveryCall) {
         {"allreduce_grad",
          [&](Communicator& comm) {
            const BufferView gradient = keep(n);
-           comm.allreduce_grad({&gradient, 1}, 0.5);
+           comm.sum_gradients({&gradient, 1}, 0.5);
          }},
         {"scale",
          [&](Communicator& comm) {
            const BufferView gradient = keep(usual);
-           comm.allreduce_grad({&gradient, 1}, is_absent() ? 0.25 : 0.5);
+           comm.sum_gradients({&gradient, 1}, is_absent() ? 0.25 : 0.5);
          }},
         {"alltoallv",
          [&](Communicator& comm) {

@@ -126,7 +126,7 @@ TEST_P(BlockingCalls, Allreduce) {
 TEST_P(BlockingCalls, Gradients) {
   for (const bool in_order : {true, false}) {
     whole_.start(nullptr);
-    comm_->allreduce_grad(two_pieces(whole_.view(), in_order), 0.5);
+    comm_->sum_gradients(two_pieces(whole_.view(), in_order), 0.5);
     EXPECT_EQ(values_now(whole_.view()), sum(whole(), 0.5F)) << (in_order ? "in order" : "packed");
   }
 }
@@ -134,7 +134,7 @@ TEST_P(BlockingCalls, Gradients) {
 TEST_P(BlockingCalls, GradientsBesideOneOnTheHost) {
   whole_.start(nullptr);
   Floats host = of_rank(rank_, kPart);
-  comm_->allreduce_grad(std::vector{whole_.view(), BufferView(host)}, 0.5);
+  comm_->sum_gradients(std::vector{whole_.view(), BufferView(host)}, 0.5);
   EXPECT_EQ(values_now(whole_.view()), sum(whole(), 0.5F));
   EXPECT_EQ(host, sum(kPart, 0.5F));
 }
@@ -193,7 +193,7 @@ TEST_P(BlockingCalls, OnAnotherThread) {
     whole_.start(nullptr);
     part_.start(nullptr);
     thread.submit([&](Communicator& comm) {
-      comm.allreduce_grad(two_pieces(whole_.view(), in_order), 0.5);
+      comm.sum_gradients(two_pieces(whole_.view(), in_order), 0.5);
       comm.bcast(part_.view(), 0);
     });
     thread.wait();
@@ -246,7 +246,7 @@ class EnqueuedCalls : public Pending, public ::testing::WithParamInterface<std::
 
 TEST_P(EnqueuedCalls, Gradients) {
   for (const bool in_order : {true, false}) {
-    expect([&] { collectives_.allreduce_grad(two_pieces(whole_.view(), in_order), 0.5); }, whole_.view(),
+    expect([&] { collectives_.sum_gradients(two_pieces(whole_.view(), in_order), 0.5); }, whole_.view(),
            sum(whole(), 0.5F));
   }
 }

@@ -52,7 +52,7 @@ TEST_F(DeviceRecords, CountAmongTheCallsOfTheGroup) {
   EXPECT_EQ(&collectives, comm->device_collectives());
   collectives.after(nullptr);
   collectives.bcast(buffer.view(), 0);
-  collectives.allreduce_grad(std::vector{buffer.view(), buffer.view().slice(0, 0)}, 1.0);
+  collectives.sum_gradients(std::vector{buffer.view(), buffer.view().slice(0, 0)}, 1.0);
   collectives.wait();
   const auto records = last_records(4);
   const std::vector<std::string> names = {"allreduce", "bcast", "allreduce_grad", "wait for the device"};

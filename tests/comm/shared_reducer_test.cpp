@@ -68,7 +68,7 @@ class SharedReducerTest : public ::testing::Test {
     for (std::size_t b = 0; b < buffers_.size(); ++b) {
       views.emplace_back(copies[b].data(), buffers_[b].count, buffers_[b].dtype);
     }
-    comm_->allreduce_grad(views, 0.25);
+    comm_->sum_gradients(views, 0.25);
     return copies;
   }
   [[nodiscard]] bool holds(std::size_t buffer, const std::vector<std::byte>& values) const {

@@ -218,8 +218,8 @@ class Communicator : public PlacedRank {
 
   /// Each buffer becomes the sum over ranks times `scale`, in place. allreduce_grad() passes 1 / size(). Views of one
   /// flat buffer are reduced without a copy. `names`, one for each gradient or none, are for debug mode's messages.
-  void allreduce_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
-  /// Makes the checks of allreduce_grad() without the reduction; collective in debug mode.
+  void sum_gradients(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
+  /// Makes the checks of sum_gradients() without the reduction; collective in debug mode.
   void check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
 
   // The next two take a torch::nn::Module or a std::vector<at::Tensor>, and need <mn/tensor/tensor.hpp>.
@@ -253,9 +253,9 @@ class Communicator : public PlacedRank {
   virtual DeviceCollectives* do_device_collectives() noexcept;
   // Backends override these; arguments are already checked, buffers lie on the host, counts may exceed INT_MAX.
   virtual void do_allreduce(BufferView buffer, const Reduction& reduction) = 0;
-  virtual void do_allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
+  virtual void do_sum_gradients(std::span<const BufferView> gradients, double scale) = 0;
   /// For gradients that all lie on the device; false if they must go through host copies.
-  virtual bool do_allreduce_grad_on_device(std::span<const BufferView> gradients, double scale);
+  virtual bool do_sum_gradients_on_device(std::span<const BufferView> gradients, double scale);
   virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes) = 0;
   virtual std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers) = 0;
   /// Local: moves MPI communicators that the backend made for the background thread into the setup of its communicator.

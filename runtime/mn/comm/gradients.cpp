@@ -58,11 +58,11 @@ CallScope Communicator::begin_grad(std::span<const BufferView> gradients, double
       "allreduce_grad", counted(gradients), [&] { check_gradients(gradients, names); }, details);
 }
 
-bool Communicator::do_allreduce_grad_on_device(std::span<const BufferView> gradients, double scale) {
-  return on_device(gradients, [&](DeviceCollectives& device) { device.allreduce_grad(gradients, scale); });
+bool Communicator::do_sum_gradients_on_device(std::span<const BufferView> gradients, double scale) {
+  return on_device(gradients, [&](DeviceCollectives& device) { device.sum_gradients(gradients, scale); });
 }
 
-void Communicator::allreduce_grad(std::span<const BufferView> gradients, double scale,
+void Communicator::sum_gradients(std::span<const BufferView> gradients, double scale,
                                  std::span<const std::string> names) {
   const auto call = begin_grad(gradients, scale, names);
   std::size_t bytes = 0;
@@ -72,11 +72,11 @@ void Communicator::allreduce_grad(std::span<const BufferView> gradients, double 
     on_devices += lies_on_device(gradient) ? 1 : 0;
   }
   const auto reduce = [&](std::span<const BufferView> on_host) {
-    calls_->give_up_on_mismatch([&] { do_allreduce_grad(on_host, scale); });
+    calls_->give_up_on_mismatch([&] { do_sum_gradients(on_host, scale); });
   };
   if (on_devices == 0) return reduce(gradients);
   // On the device, or all through the host: ranks must not differ in their calls.
-  if (on_devices == gradients.size() && do_allreduce_grad_on_device(gradients, scale)) return;
+  if (on_devices == gradients.size() && do_sum_gradients_on_device(gradients, scale)) return;
   HostCopies& copies = host_copies_->of_blocking_calls();
   copies.after(gradients);
   // One block, one wait for all copies in, one for all copies out.

@@ -72,7 +72,7 @@ void HostCommunicator::do_allreduce(BufferView buffer, const Reduction& reductio
   node_->allreduce(buffer.data, buffer.count, reduction);
 }
 
-void HostCommunicator::do_allreduce_grad(std::span<const BufferView> gradients, double scale) {
+void HostCommunicator::do_sum_gradients(std::span<const BufferView> gradients, double scale) {
   const auto reduce = [&](BufferView whole) {
     if (exchange_ == HostExchange::kNone) return;
     do_allreduce(whole, {whole.dtype, ReduceOp::kSum, scale});

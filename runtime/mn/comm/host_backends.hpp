@@ -48,7 +48,7 @@ class HostCommunicator : public Communicator {
 
  private:
   void do_allreduce(BufferView buffer, const Reduction& reduction) final;
-  void do_allreduce_grad(std::span<const BufferView> gradients, double scale) final;
+  void do_sum_gradients(std::span<const BufferView> gradients, double scale) final;
   std::shared_ptr<std::byte> do_allocate(std::size_t bytes) final;
   std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers) final;
   void do_prepare_background(CommunicatorSetup& background) final;

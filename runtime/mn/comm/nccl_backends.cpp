@@ -81,7 +81,7 @@ class NcclCollectives final : public DeviceCollectives {
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) override {
     reductions_.reduce_scatter(send, recv, op, *nccl_, stream_);
   }
-  void allreduce_grad(std::span<const BufferView> gradients, double scale) override {
+  void sum_gradients(std::span<const BufferView> gradients, double scale) override {
     packer_.apply(gradients, scale, stream_,
                   [&](BufferView whole, double factor) { nccl_->allreduce(whole, ReduceOp::kSum, factor, stream_); });
   }
@@ -156,8 +156,8 @@ class NodeNccl final : public HostCommunicator {
   }
 
  private:
-  bool do_allreduce_grad_on_device(std::span<const BufferView> gradients, double scale) override {
-    reduction_->allreduce_grad(gradients, scale);
+  bool do_sum_gradients_on_device(std::span<const BufferView> gradients, double scale) override {
+    reduction_->sum_gradients(gradients, scale);
     return true;
   }
   void do_finalize() override { reduction_.reset(); }

@@ -276,7 +276,7 @@ void average_gradients(Communicator& comm, const std::vector<at::Tensor>& parame
     buffers.push_back(buffer_view(sums[i].as_strided({sums[i].numel()}, {1})));
     if (comm.debug()) names.push_back(tensor_name(all[i], i));
   }
-  comm.allreduce_grad(buffers, 1.0 / comm.size(), names);
+  comm.sum_gradients(buffers, 1.0 / comm.size(), names);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (written[i] != 0) keep_reduced(all[i], sums[i]);
   }

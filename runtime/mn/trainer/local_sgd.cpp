@@ -105,7 +105,7 @@ void LocalSgd::fill_change(double weight) {
 void LocalSgd::reduce_change() {
   Trace::Scope scope(trace_.get(), "average parameters", Trace::Lane::kCommunication);
   const auto names = comm_->debug() ? change_->names(0, change_->messages().size()) : std::vector<std::string>();
-  comm_->allreduce_grad(on_current_stream(change_->messages()), 1.0 / comm_->size(), names);
+  comm_->sum_gradients(on_current_stream(change_->messages()), 1.0 / comm_->size(), names);
   scope.set_bytes(change_->bytes());
   if (comm_->size() > 1) bytes_sent_ += change_->bytes();
 }

@@ -206,7 +206,7 @@ void CollectiveCall::gradients() {
   const std::size_t half = action_.count / 2;
   std::vector<BufferView> views = {memory.view().slice(0, half), memory.view().slice(half, action_.count - half)};
   if (!action_.in_place) std::swap(views[0], views[1]);
-  comm_.allreduce_grad(views, is_large ? 1.0 / comm_.size() : 0.5);
+  comm_.sum_gradients(views, is_large ? 1.0 / comm_.size() : 0.5);
   memory.expect(is_large ? own : sums_of(action_, comm_.size()));
 }
 

@@ -33,8 +33,8 @@ void call_all(Communicator& comm) {
   const BufferView first = whole.view().slice(0, 33);
   const BufferView second = whole.view().slice(33, 67);
   for (int step = 0; step < 3; ++step) {
-    comm.allreduce_grad(std::vector{first, second}, 0.5);
-    comm.allreduce_grad(std::vector{second, first}, 0.5);
+    comm.sum_gradients(std::vector{first, second}, 0.5);
+    comm.sum_gradients(std::vector{second, first}, 0.5);
   }
 }
 
@@ -47,7 +47,7 @@ void call_all(Communicator& comm) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     if (job.rank() == rank) std::raise(SIGKILL);
   }).detach();
-  while (true) comm->allreduce_grad(std::vector{gradient.view()}, 0.5);
+  while (true) comm->sum_gradients(std::vector{gradient.view()}, 0.5);
 }
 
 int run(const Job& job) {
@@ -64,7 +64,7 @@ int run(const Job& job) {
     const CudaStream stream(device.index);
     const OnDevice<float> buffer(std::vector<float>(100, 1), device);
     collectives->after(stream.handle());
-    collectives->allreduce_grad(std::vector{buffer.view().slice(50, 50), buffer.view().slice(0, 50)}, 0.5);
+    collectives->sum_gradients(std::vector{buffer.view().slice(50, 50), buffer.view().slice(0, 50)}, 0.5);
     collectives->join(stream.handle());
     collectives->wait();
   }

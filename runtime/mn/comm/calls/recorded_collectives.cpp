@@ -63,12 +63,12 @@ class RecordedCollectives final : public DeviceCollectives {
     const RecordedCall call = calls_->enqueued("reduce_scatter", recv);
     device_.reduce_scatter(send, recv, op);
   }
-  void allreduce_grad(std::span<const BufferView> gradients, double scale) override {
+  void sum_gradients(std::span<const BufferView> gradients, double scale) override {
     ConstBufferView what;
     // One call for all gradients: the record has the sum of their elements, and the dtype of the last.
     for (const BufferView& each : gradients) what = {nullptr, what.count + each.count, each.dtype};
     const RecordedCall call = calls_->enqueued("allreduce_grad", what);
-    device_.allreduce_grad(gradients, scale);
+    device_.sum_gradients(gradients, scale);
   }
   void send(ConstBufferView buffer, int dest) override {
     const RecordedCall call = calls_->enqueued_message("send", buffer, dest);

@@ -61,7 +61,7 @@ class DeviceCollectives {
   /// recv gets the calling rank's part of the reduction of send.
   virtual void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) = 0;
   /// Each buffer becomes the sum over ranks times `scale`, in place.
-  virtual void allreduce_grad(std::span<const BufferView> gradients, double scale) = 0;
+  virtual void sum_gradients(std::span<const BufferView> gradients, double scale) = 0;
 
   // Messages, which only the two ranks enqueue, in one order with all work: later work waits until the other rank
   // reaches its half. Two ranks that send to each other must use exchange().

@@ -118,7 +118,7 @@ GpuNodeSum::GpuNodeSum(MPI_Comm comm, const Topology& topology, Device device, s
   between_nodes_.emplace(peers_.get(), count_limit, std::move(device_sum));
 }
 
-void GpuNodeSum::allreduce_grad(std::span<const BufferView> gradients, double scale) {
+void GpuNodeSum::sum_gradients(std::span<const BufferView> gradients, double scale) {
   for_each_stream(gradients, [&](void* stream) { stream_.wait_for(stream); });
   packer_.apply(gradients, scale, stream_, [&](BufferView whole, double factor) {
     if (topology_.inter_size == 1) return nccl_.allreduce(whole, ReduceOp::kSum, factor, stream_);

@@ -42,7 +42,7 @@ class GpuNodeSum {
              std::optional<DType> wire);
 
   /// Collective; returns when the gradients are summed.
-  void allreduce_grad(std::span<const BufferView> gradients, double scale);
+  void sum_gradients(std::span<const BufferView> gradients, double scale);
 
  private:
   class Pieces;

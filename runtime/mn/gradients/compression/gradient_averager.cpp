@@ -25,8 +25,8 @@ void GradientAverager::average(std::span<const BufferView> buffers, Communicator
   if (buffers.empty()) return;
   const double scale = 1.0 / comm.size();
   in_stream_order(
-      comm, [&](DeviceCollectives& device) { device.allreduce_grad(buffers, scale); },
-      [&] { comm.allreduce_grad(on_current_stream(buffers), scale); });
+      comm, [&](DeviceCollectives& device) { device.sum_gradients(buffers, scale); },
+      [&] { comm.sum_gradients(on_current_stream(buffers), scale); });
   if (comm.size() > 1) count_bytes(buffers);
 }
 
