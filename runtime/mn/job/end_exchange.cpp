@@ -23,9 +23,7 @@ std::optional<EndExchange::Ends> EndExchange::run(MPI_Comm comm, int own,
 }
 
 std::vector<int> all_statuses(MPI_Comm comm, int own) {
-  int size = 0;
-  mpi_check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  std::vector<int> all(static_cast<std::size_t>(size));
+  std::vector<int> all(static_cast<std::size_t>(size_of(comm)));
   mpi_check(MPI_Allgather(&own, 1, MPI_INT, all.data(), 1, MPI_INT, comm), "comparing the ranks' statuses");
   return all;
 }

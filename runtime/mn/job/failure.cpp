@@ -10,9 +10,9 @@
 #include <memory>
 #include <mutex>
 #include <system_error>
-#include <thread>
 #include <typeinfo>
 
+#include <boost/core/demangle.hpp>
 #include <cxxabi.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -20,7 +20,6 @@
 #include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/comm/mpi/mpi.hpp>
 #include <mn/core/error.hpp>
-#include <mn/job/exit_watch.hpp>
 #include <mn/job/standard_error.hpp>
 
 namespace mn {
@@ -35,18 +34,20 @@ FailureHooks failing_hooks;
 std::terminate_handler previous_terminate = nullptr;
 std::atomic_flag report_claimed;
 
+// An exit handler gets only the status: its inputs lie here.
+std::function<void(int)> exit_function;
+std::atomic<pid_t> watched_process = 0;  // 0: none
+
+void handle_exit(int status, void* /*argument*/) {
+  pid_t own = getpid();
+  if (watched_process.compare_exchange_strong(own, 0)) exit_function(status);
+}
+
 struct Outcome {
   std::string message;
   int exit_code = 1;
   bool on_all_ranks = false;
 };
-
-std::string demangled(const char* type) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(type, nullptr, nullptr, &status),
-                                                         &std::free);
-  return name ? name.get() : type;
-}
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -58,7 +59,7 @@ Outcome outcome_of(const std::exception_ptr& error) {
     return {mine.what(), mine.exit_code(), mine.on_all_ranks()};
   } catch (const std::exception& other) {
     const std::string what = other.what();  // libtorch's texts go on with a stack trace
-    return {"uncaught " + demangled(typeid(other).name()) + ": " + first_line(what)};
+    return {"uncaught " + boost::core::demangle(typeid(other).name()) + ": " + first_line(what)};
   } catch (const char* text) {
     return {"uncaught text: " + first_line(text == nullptr ? "" : text)};
   } catch (const std::string& text) {
@@ -67,13 +68,22 @@ Outcome outcome_of(const std::exception_ptr& error) {
     return {"uncaught number: " + std::to_string(number)};
   } catch (...) {
     const std::type_info* const type = abi::__cxa_current_exception_type();
-    return {"uncaught exception of type " + (type == nullptr ? "unknown" : demangled(type->name()))};
+    return {"uncaught exception of type " + (type == nullptr ? "unknown" : boost::core::demangle(type->name()))};
   }
 }
 
 [[noreturn]] void handle_terminate() { end_for_error(std::current_exception()); }
 
 }  // namespace
+
+void watch_exit(std::function<void(int status)> on_exit) {
+  static std::once_flag once;
+  std::call_once(once, [] { ::on_exit(handle_exit, nullptr); });
+  exit_function = std::move(on_exit);
+  watched_process = getpid();
+}
+
+void ignore_exit() noexcept { watched_process = 0; }
 
 std::string Speaker::line(const std::string& message) const {
   return "mn: rank " + std::to_string(rank) + " (host " + host + "): " + message + "\n";

@@ -1,8 +1,6 @@
-/// A rank reports its own end and ends the job.
+/// A rank reports its own end and ends the job: in the terminate handler, the peer monitor's thread, or Job's
+/// destructor.
 ///
-/// Called on the failing rank: by the terminate handler, the peer monitor's thread, or Job's destructor.
-///
-/// Invariants:
 /// 1. One rank of the job reports one line, the last on stderr; MPI's own text is silenced first. If several threads
 ///    and signal handlers of a process report an end, only the first one writes.
 /// 2. If every rank throws the same error at the same point, rank 0 alone reports, and MPI is finalized. If all ranks
@@ -18,7 +16,6 @@
 
 namespace mn {
 
-/// The author of a message.
 struct Speaker {
   int rank = 0;
   std::string host;
@@ -29,8 +26,7 @@ struct Speaker {
 
 /// Calls of a failing rank into its running job; each may be empty.
 struct FailureHooks {
-  /// Collective; true if every rank calls it within two seconds: all ranks have the same error, and MPI can be
-  /// finalized.
+  /// Collective; true if every rank calls it within two seconds, because all ranks have the same error.
   std::function<bool()> all_ranks_agree;
   /// Finalizes MPI; ends all ranks if MPI_Finalize cannot return.
   std::function<void(int exit_code)> finish;
@@ -39,6 +35,12 @@ struct FailureHooks {
   /// Announces this rank's report to the peers, and waits until all are silent.
   std::function<void()> announce_report;
 };
+
+/// exit(status) in the program will call `on_exit(status)`, at most once, on the thread that calls exit(), and not in a
+/// fork()ed child. Replaces an earlier function. Source: on_exit(3) of the GNU C library; atexit() tells no status.
+void watch_exit(std::function<void(int status)> on_exit);
+/// Call it before MPI_Abort, which calls exit() too.
+void ignore_exit() noexcept;
 
 /// Reports `error`, or a call of std::terminate without an error, and ends all ranks. Later callers wait for the end.
 [[noreturn]] void end_for_error(std::exception_ptr error);
@@ -53,15 +55,13 @@ void remove_terminate_handler();
 /// Writes one line to stderr, in a single write.
 void report(const Speaker& speaker, const std::string& message);
 
-/// Flushes std::cout and all of stdio, but gives up after half a second: a full pipe without a reader, or a lock held
-/// by a writing thread, would block forever.
+/// Flushes std::cout and stdio, for half a second at most: a full pipe, or a held lock, would block forever.
 void flush_output();
 
 /// Ends this process in four seconds unless the result is destroyed earlier: guards MPI calls that may wait forever.
 [[nodiscard]] std::jthread exit_soon(int exit_code);
 
-/// Writes the last calls (flight_recorder.hpp), then ends all ranks by MPI_Abort if MPI is up, and this process in any
-/// case, within four seconds.
+/// Writes the last calls, then ends all ranks by MPI_Abort if MPI is up, and this process within four seconds.
 [[noreturn]] void end_all_ranks(int exit_code);
 
 /// Announces the report through `hooks`, writes `table` and `message`, and ends all ranks. If another thread of this

@@ -30,12 +30,8 @@ struct Line {
   void print() const { write_stderr({text, length}); }
 };
 
-struct HandlerLink {
-  int socket = -1;
-  bool reports = false;
-  std::shared_ptr<const std::atomic<bool>> spoke;
-  std::shared_ptr<std::atomic<bool>> silent;
-  Line loss;
+struct HandlerLink : PeerMonitor::Link {
+  Line line;  // of the loss
 };
 
 // Handlers take no argument but the signal: their inputs lie here, written while no handler is installed.
@@ -112,7 +108,7 @@ void handle_termination(int signal) {
   bool reported = false;
   for (const HandlerLink& link : handler_links) {
     if (!link.reports || !is_lost(link) || !claim_report()) continue;
-    link.loss.print();
+    link.line.print();
     reported = true;
   }
   notify_peers(PeerByte::kTerminated);
@@ -131,49 +127,35 @@ void install(int signal, void (*handler)(int), int flags) {
   sigaction(signal, &action, nullptr);
 }
 
-bool is_ours(const struct sigaction& action) {
-  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == handle_fault;
+struct sigaction action_of(int signal) {
+  struct sigaction action = {};
+  sigaction(signal, nullptr, &action);
+  return action;
 }
 
-void install_for_fault(int signal, int flags) {
-  struct sigaction action = {};
-  action.sa_sigaction = handle_fault;
-  action.sa_flags = flags | SA_SIGINFO;
-  sigaction(signal, &action, nullptr);
-}
-
-bool has_default_action(int signal) {
-  struct sigaction action = {};
-  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_DFL;
-}
-
-bool has_handler(int signal, void (*handler)(int)) {
-  struct sigaction action = {};
-  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == handler;
-}
+bool has_default_action(int signal) { return action_of(signal).sa_handler == SIG_DFL; }
 
 }  // namespace
 
 void remember_signal_handlers() {
-  for (std::size_t i = 0; i < std::size(kFaults); ++i) sigaction(kFaults[i], nullptr, &earlier_faults[i]);
+  for (std::size_t i = 0; i < std::size(kFaults); ++i) earlier_faults[i] = action_of(kFaults[i]);
 }
 
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links) {
   handler_links.clear();
   for (const PeerMonitor::Link& link : links) {
-    HandlerLink& copy = handler_links.emplace_back();
-    copy.socket = link.socket;
-    copy.reports = link.reports;
-    copy.spoke = link.spoke;
-    copy.silent = link.silent;
-    copy.loss.set(speaker.line(link.loss));
+    handler_links.push_back({link, {}});
+    handler_links.back().line.set(speaker.line(link.loss));
   }
   constexpr int kFlags = static_cast<int>(SA_RESETHAND | SA_NODEFER | SA_ONSTACK);
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
     const int signal = kFaults[i];
     fault_lines[i].set(speaker.line(std::string("killed by SIG") + sigabbrev_np(signal) + " (" + sigdescr_np(signal) +
                                     "); all ranks end"));
-    install_for_fault(signal, kFlags);
+    struct sigaction action = {};
+    action.sa_sigaction = handle_fault;
+    action.sa_flags = kFlags | SA_SIGINFO;
+    sigaction(signal, &action, nullptr);
   }
   for (const int signal : kTerminations) {
     if (has_default_action(signal)) install(signal, handle_termination, kFlags);
@@ -185,16 +167,14 @@ void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonit
 
 void remove_signal_handlers() {
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
-    struct sigaction action = {};
-    if (sigaction(kFaults[i], nullptr, &action) == 0 && is_ours(action)) {
-      sigaction(kFaults[i], &earlier_faults[i], nullptr);
-    }
+    const bool is_ours = action_of(kFaults[i]).sa_sigaction == handle_fault;
+    if (is_ours) sigaction(kFaults[i], &earlier_faults[i], nullptr);
   }
   for (const int signal : kTerminations) {
-    if (has_handler(signal, handle_termination)) install(signal, SIG_DFL, 0);
+    if (action_of(signal).sa_handler == handle_termination) install(signal, SIG_DFL, 0);
   }
   // Stays ignored: a late request must not end the process.
-  if (has_handler(kRequest, handle_request)) install(kRequest, SIG_IGN, 0);
+  if (action_of(kRequest).sa_handler == handle_request) install(kRequest, SIG_IGN, 0);
   handler_links.clear();
 }
 

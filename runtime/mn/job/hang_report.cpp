@@ -65,7 +65,6 @@ std::string line_of(const RankState& state) {
   return line + ", no progress for " + seconds_text(state.seconds) + "\n";
 }
 
-/// The stack of the first rank of each state with a stack.
 std::string stacks_of(const States& states) {
   std::string text;
   std::size_t count = 0;
@@ -111,7 +110,6 @@ std::optional<HangReport> report_of_left(const WaitGraph& graph) {
                     .has_left = true};
 }
 
-/// The verdict on states with at least one stuck rank.
 class Verdict {
  public:
   Verdict(const States& states, const WaitGraph& graph, const HangContext& job) : job_(job) {

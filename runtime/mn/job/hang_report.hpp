@@ -1,6 +1,5 @@
-/// Judges the answers of a survey: is the job over, which ranks are at fault, and what to write.
-///
-/// Rank 0's monitor passes all answers; a rank whose survey did not complete passes its own answer.
+/// Judges the answers of a survey: is the job over, which ranks are at fault, and what to write. Rank 0's monitor
+/// passes all answers; a rank whose survey did not complete passes its own.
 ///
 /// A rank in a collective call waits for the members with fewer calls of the call's group; a rank in a message waits
 /// for the message's other side.
@@ -19,9 +18,8 @@
 ///    unknown_patience_s() (1800 s).
 /// 4. A rank without an answer is the suspect, not the ranks waiting for its calls. The peer monitor judges the
 ///    suspect, by its own time-out (MN_PEER_TIMEOUT). The watch ends the job only if a rank has waited longer than the
-///    time-out and work_patience_s(), and all answering ranks wait in calls; a rank outside of calls, or under a
-///    debugger, gets more time. A rank cut off from the tree judges by its own answer alone, and waits for
-///    unknown_patience_s().
+///    time-out and work_patience_s(), and all answering ranks wait in calls. A rank cut off from the tree judges by its
+///    own answer alone, and waits for unknown_patience_s().
 /// 5. Otherwise the job goes on, with a line.
 ///
 /// Cost: the square of the number of different states; ranks in equal states share a row.

@@ -4,7 +4,6 @@
 #include <csignal>
 #include <limits>
 #include <optional>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -21,7 +20,6 @@
 #include <mn/core/log.hpp>
 #include <mn/core/ranks.hpp>
 #include <mn/job/end_exchange.hpp>
-#include <mn/job/exit_watch.hpp>
 #include <mn/job/failure.hpp>
 #include <mn/job/fatal_signals.hpp>
 #include <mn/job/hang_report.hpp>
@@ -193,7 +191,6 @@ class Job::Impl {
     return all && all->least == kThrown;
   }
 
-  /// Announces to all ranks: this rank waits at its end.
   void leave(const std::string& how) {
     own_->leave(how);
     if (monitor_) monitor_->leave();
@@ -218,7 +215,6 @@ class Job::Impl {
     finish(exit_code_);
   }
 
-  /// Waits for the report of the rank with the exception.
   [[noreturn]] static void wait_for_report() {
     const auto bound = exit_soon(1);
     while (true) pause();
@@ -286,7 +282,5 @@ int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
   const std::string status = std::to_string(exit_code);
   return job.impl_->settle(exit_code, exit_code == 0 ? "left main (status 0)" : "run_job's body returned " + status);
 }
-
-void fail_job(std::exception_ptr error) { end_for_error(std::move(error)); }
 
 }  // namespace mn

@@ -1,10 +1,8 @@
 /// The process as a member of a job: starts MPI and the log, watches the peers, and ends all ranks when one fails.
 #pragma once
 
-#include <exception>
 #include <functional>
 #include <memory>
-#include <string>
 
 namespace mn {
 
@@ -66,8 +64,5 @@ class Job {
 /// cudaFree waits for a collective that other ranks never join. So no caller may catch an exception of `body`: a
 /// handler makes the stack unwind first.
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body);
-
-/// Reports `error` as the terminate handler does, and ends all ranks.
-[[noreturn]] void fail_job(std::exception_ptr error);
 
 }  // namespace mn

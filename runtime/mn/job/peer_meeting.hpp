@@ -25,7 +25,6 @@
 
 namespace mn {
 
-/// Facts about a rank that its neighbors need to connect.
 struct PeerIntroduction {
   std::uint16_t port = 0;
   Key open = {};  ///< open half of its key pair
@@ -55,7 +54,6 @@ class PeerMeeting {
     Key key;
     bool is_here = false;
   };
-  /// A connection in its greeting.
   struct Guest {
     Channel channel;
     bool has_called = false;

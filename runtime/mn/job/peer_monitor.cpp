@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <mn/job/debugger.hpp>
+#include <mn/job/thread_stack.hpp>
 
 namespace mn {
 namespace {

@@ -1,6 +1,5 @@
 // Connects the monitors of a job: each rank listens, tells its address to all ranks over MPI, and connects to its
-// neighbors. All ranks take part, and each step has a deadline: a network that lets nothing through costs seconds and a
-// warning, not the job.
+// neighbors. Each step has a deadline: a network that lets nothing through costs seconds and a warning, not the job.
 
 #include <mn/job/peer_monitor.hpp>
 
@@ -12,7 +11,6 @@
 #include <mn/core/blocked_signals.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/net/interfaces.hpp>
-#include <mn/core/net/socket.hpp>
 #include <mn/core/text.hpp>
 #include <mn/job/peer_meeting.hpp>
 
@@ -21,7 +19,6 @@ namespace {
 
 constexpr auto kSetupTime = std::chrono::seconds(5);
 
-/// Listens on any free port.
 Fd listen(Reach reach) {
   Fd listener = listen_on_port(0, reach);
   if (!listener) throw CommError("cannot listen for the peer monitor: no TCP port is free on this host");

@@ -7,11 +7,9 @@ namespace mn {
 
 /// glibc's malloc keeps freed blocks of up to 32 MiB, unless the environment sets malloc's options.
 void keep_freed_memory();
-/// Call before MPI_Init. Throws UsageError under torchrun, whose workers MPI does not know, and in a Slurm step without
-/// a PMIx server for MPI.
+/// Call before MPI_Init. Throws UsageError under torchrun, and in a Slurm step without a PMIx server for MPI.
 void check_launcher();
-/// Call after MPI_Init, with the size of MPI_COMM_WORLD. Throws UsageError if MPI started this process alone but
-/// variables promise several ranks: each rank would be a job of its own.
+/// Call after MPI_Init. Throws UsageError if MPI started this process alone but variables promise several ranks.
 void check_size(int size);
 [[nodiscard]] bool has_started_mpi();
 /// Initializes MPI, with MPI_THREAD_MULTIPLE if MPI supports it.

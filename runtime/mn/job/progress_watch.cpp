@@ -11,7 +11,7 @@
 #include <mn/core/activity.hpp>
 #include <mn/core/blocked_signals.hpp>
 #include <mn/core/log.hpp>
-#include <mn/job/debugger.hpp>
+#include <mn/job/thread_stack.hpp>
 
 namespace mn {
 namespace {

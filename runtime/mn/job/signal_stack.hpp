@@ -1,11 +1,9 @@
-/// Stacks for signal handlers: after an overflow a thread needs a second stack to report.
+/// Stacks for signal handlers: after an overflow a thread needs a second stack to report. Every thread of a program
+/// with mn::Job has one: this file defines pthread_create, which runs the thread's function above a SignalStack and
+/// calls the C library's pthread_create. A sanitizer has a pthread_create of its own, and provides the stacks.
 ///
-/// Every thread of a program with mn::Job has one, whoever starts the thread (OpenMP, autograd, MPI): this file defines
-/// pthread_create, which runs the thread's function above a SignalStack and calls the C library's pthread_create. A
-/// sanitizer has a pthread_create of its own, and provides the stacks.
-///
-/// Cost: per thread, two system calls at the start and two at the end, and 64 KiB of address space.
-/// Source: Crashpad's client/pthread_create_linux.cc; sigaltstack(2).
+/// Cost: per thread, two system calls at the start and two at the end, and 64 KiB of address space. Source: Crashpad's
+/// client/pthread_create_linux.cc; sigaltstack(2).
 #pragma once
 
 namespace mn {

@@ -1,15 +1,10 @@
-/// The stderr of an ending process, whose last line must be ours.
+/// The stderr of an ending process, whose last line must be ours. From any thread and from signal handlers.
 ///
-/// Called by the rank with the report of the job's end, from any thread and from signal handlers.
-///
-/// Invariants:
-/// 1. A line of up to PIPE_BUF bytes is one write(2), so lines of several ranks do not mix.
+/// 1. A line of up to PIPE_BUF bytes is one write(2), so lines of several ranks do not mix (pipe(7)).
 /// 2. A full pipe without a reader delays a process by at most a second.
 /// 3. The report is shown before its process ends.
 /// 4. Between silence_stderr() and restore_stderr() only write_stderr() reaches the old stderr; descriptor 2 goes to
 ///    /dev/null.
-///
-/// Source: pipe(7), "PIPE_BUF"; signal-safety(7).
 #pragma once
 
 #include <string_view>

@@ -1,10 +1,8 @@
 /// Notices the death of a rank before the peer monitor runs, in MPI_Init, which would wait forever.
 ///
-/// mnlaunch leaves the connections open over which its processes agreed to start (start_links.hpp): in a tree over all
-/// ranks, one to the rank above and one to each rank below. Job keeps a StartWatch, whose thread reads from the
-/// connections, from before MPI_Init until the monitor runs.
+/// mnlaunch leaves the connections open over which its processes agreed to start (start_links.hpp), in a tree over all
+/// ranks. A StartWatch's thread reads from them, from before MPI_Init until the monitor runs.
 ///
-/// Invariants:
 /// 1. Once its MPI is up, a rank sends a notice, then closes its connections: their end is not a loss.
 /// 2. The rank above reports a loss (for the root, one rank below), after a second: until then the launcher may end all
 ///    ranks by itself. Further ranks cut off by the loss end without a line.

@@ -11,7 +11,7 @@
 #include <memory>
 #include <thread>
 
-#include <cxxabi.h>
+#include <boost/core/demangle.hpp>
 #include <execinfo.h>
 
 namespace mn {
@@ -43,10 +43,7 @@ std::string function_of(const std::string& symbol) {
     const std::string file = symbol.substr(0, open);
     return file.substr(file.rfind('/') + 1) + symbol.substr(plus, symbol.find(')', plus) - plus);
   }
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> plain(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
-                                                          &std::free);
-  std::string text = plain ? plain.get() : name;
+  const std::string text = boost::core::demangle(name.c_str());
   return text.substr(0, text.find('('));
 }
 
@@ -100,6 +97,14 @@ std::string stack_of(const WatchedThread& watched, std::size_t depth) {
   const std::size_t last = std::min(static_cast<std::size_t>(count), kHandlerFrames + depth);
   for (std::size_t i = kHandlerFrames; symbols && i < last; ++i) text += function_of(symbols.get()[i]) + "\n";
   return text;
+}
+
+bool has_debugger(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/status");
+  for (std::string word; file >> word;) {
+    if (word == "TracerPid:") return file >> word && word != "0";
+  }
+  return false;
 }
 
 }  // namespace mn

@@ -22,7 +22,6 @@ std::optional<std::int64_t> last_call(const RankState& state, const RankState& c
 bool sends(const RankState& state) { return state.operation.find("send") != std::string::npos; }
 bool receives(const RankState& state) { return state.operation.find("recv") != std::string::npos; }
 
-/// A receive from any rank.
 bool takes_any(const RankState& state) { return state.number == 0 && state.peer < 0 && receives(state); }
 
 /// A call whose ranks are unknown: the creation of a communicator over some ranks, or of a group without a leader.

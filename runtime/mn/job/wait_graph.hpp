@@ -19,8 +19,7 @@ class WaitGraph {
   [[nodiscard]] bool goes_on(std::size_t state) const { return goes_on_[state]; }
   /// True if the call of a state lacks no rank.
   [[nodiscard]] bool is_complete(std::size_t state) const;
-  /// True if a rank waiting for longer than `seconds` waits for the ranks of a state, directly or through further
-  /// ranks.
+  /// True if a rank waiting for longer than `seconds` waits for the ranks of a state, also through further ranks.
   [[nodiscard]] bool is_awaited(std::size_t state, double seconds) const;
   /// Ranks waiting in a call, and the ranks that left main without joining; no value if no rank waits in vain.
   [[nodiscard]] std::optional<std::pair<RankState, RankState>> waits_for_left() const;
