@@ -108,8 +108,11 @@ void OverlappedReduction::ready(std::size_t i) {
   look_at_stream();
   if (!buckets_.add_part(i)) return;
   if (!gradients_->mark_ready(i)) {  // an unexpected part, or a gradient outside the buffer
-    disturbed_ = true;
-    if (in_place_) gradients_->watch().forget(i);  // check_promise() finds the part
+    if (early_ != Early::kInPlace) {
+      early_ = Early::kStaleCopies;
+    } else {
+      gradients_->watch().forget(i);  // check_promise() finds the part
+    }
     return;
   }
   if (binding().value_or(1) != 1) gradients_->weigh_early(i, *binding());
@@ -130,19 +133,24 @@ bool OverlappedReduction::may_launch() {
   if (launched_ == buckets_.count() || !buckets_.is_complete(launched_) || streams_differ_) return false;
   if (launched_ > 0) return true;
   wants_copy_ = wants_copy_ || !promises();
-  in_place_ = binding().has_value();
-  return promises_bind_ ? in_place_ : shared_->copy != nullptr;  // (5)
+  if (binding()) {
+    early_ = Early::kInPlace;
+  } else if (early_ == Early::kNone) {
+    early_ = Early::kCopies;
+  }
+  return promises_bind_ ? early_ == Early::kInPlace : shared_->copy != nullptr;  // (5)
 }
 
 void OverlappedReduction::launch_early() {
   // Without a promise: the weight of the losses so far.
   const StepWeight weight = promise_.weight().value_or(StepWeight{.divisor = gradients_->watch().weight_so_far()});
-  disturbed_ = disturbed_ || (launched_ > 0 && !in_place_ && weight.factor != weight_.factor);
-  if (launched_ == 0) weight_ = weight;                 // the averager takes one divisor for all buckets
-  const double factor = in_place_ ? 1 : weight.factor;  // in place: weigh_early() has multiplied
+  const bool in_place = early_ == Early::kInPlace;
+  if (launched_ > 0 && !in_place && weight.factor != weight_.factor) early_ = Early::kStaleCopies;
+  if (launched_ == 0) weight_ = weight;                // the averager takes one divisor for all buckets
+  const double factor = in_place ? 1 : weight.factor;  // in place: weigh_early() has multiplied
   const std::size_t before = launched_ == 0 ? 0 : buckets_.end_of(launched_ - 1);
   while (launched_ < buckets_.count() && buckets_.is_complete(launched_)) launch(launched_, factor);
-  if (in_place_) {
+  if (in_place) {
     for (std::size_t m = before; m < buckets_.end_of(launched_ - 1); ++m) {
       gradients_->watch().forget(*shared_->own->parameter_of(m));  // the mean overwrites the gradient
     }
@@ -190,8 +198,8 @@ void OverlappedReduction::finish_copies() {
 
 /// True if copies were sent early and differ from this step's gradients.
 bool OverlappedReduction::is_stale(const StepWeight& weight) const {
-  if (launched_ == 0 || in_place_) return false;
-  if (disturbed_ || weight.factor != weight_.factor) return true;
+  if (launched_ == 0 || early_ == Early::kInPlace) return false;
+  if (early_ == Early::kStaleCopies || weight.factor != weight_.factor) return true;
   if (shared_->averager->uses_divisor() && weight.divisor != weight_.divisor) return true;
   for (std::size_t i = 0; i < parameters().size(); ++i) {
     if (buckets_.bucket_of(i) < launched_ && !gradients_->unchanged_since_ready(i)) return true;
@@ -212,7 +220,8 @@ ReductionResult OverlappedReduction::reduce(const StepWeight& weight, bool has_f
   background_->wait();
   agreement.read(reduced.tail());
   launched_ = 0;  // also if this step throws below
-  in_place_ = disturbed_ = wants_copy_ = false;
+  early_ = Early::kNone;
+  wants_copy_ = false;
   if (agreement.signals().stale) {  // on any rank, so all ranks reduce again; (5): no gradient was reduced in place
     submit_messages(0, all, 1);
     background_->wait();
@@ -256,7 +265,7 @@ void OverlappedReduction::clear() {
   if (has_given_away()) StepPromise::fail("zero_grad() came before that step");
   // After a backward without a step, ranks may have launched different numbers of buckets. (1): the buckets count for
   // this step, and the results are not used.
-  disturbed_ = launched_ > 0;
+  early_ = launched_ > 0 ? Early::kStaleCopies : Early::kNone;
   finish_copies();  // after a backward that threw
   gradients_->clear();
   promise_.forget();
@@ -278,12 +287,12 @@ void OverlappedReduction::drain() {
   finish_copies();
   auto most = static_cast<std::int64_t>(launched_);
   comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
-  const bool spoils_own = launched_ < static_cast<std::size_t>(most) && !shared_->copy && !in_place_;
+  const bool spoils_own = launched_ < static_cast<std::size_t>(most) && !shared_->copy && early_ != Early::kInPlace;
   for (std::size_t m = 0; spoils_own && m < shared_->own->messages().size(); ++m) shared_->own->let_go(m);
   while (launched_ < static_cast<std::size_t>(most)) launch(launched_, 1);
   background_->wait();
   launched_ = 0;
-  in_place_ = disturbed_ = false;
+  early_ = Early::kNone;
 }
 
 }  // namespace mn

@@ -49,9 +49,9 @@ class OverlappedReduction : public GradientReduction {
   void train_only(const std::vector<bool>& parameters) override;
   void clear() override;
   void announce(StepPromise::Weight weight) override;
-  bool has_given_away() const override { return in_place_; }
+  bool has_given_away() const override { return early_ == Early::kInPlace; }
   void check_promise(const StepWeight& weight) const override {
-    promise_.check(weight, *gradients_, in_place_ ? buckets_.end_of(launched_ - 1) : 0);
+    promise_.check(weight, *gradients_, has_given_away() ? buckets_.end_of(launched_ - 1) : 0);
   }
   ReductionResult reduce(const StepWeight& weight, bool has_fault) override;
   void finish() override;
@@ -72,13 +72,20 @@ class OverlappedReduction : public GradientReduction {
   void launch_early();
   void launch(std::size_t bucket, double factor);
   void submit_messages(std::size_t first, std::size_t count, double factor);
-  [[nodiscard]] bool makes_copies() const noexcept { return shared_->copy && !in_place_; }
+  [[nodiscard]] bool makes_copies() const noexcept { return shared_->copy && early_ != Early::kInPlace; }
   void finish_copies();
   void drain();
   [[nodiscard]] bool is_stale(const StepWeight& weight) const;
   void end_step(const StepAgreement& agreement);
   void learn_order();
 
+  /// How this step's launched buckets are reduced.
+  enum class Early {
+    kNone,
+    kCopies,
+    kStaleCopies,  ///< copies, sent or not, lack a part of a gradient
+    kInPlace,
+  };
   /// The memory of reductions. Tasks keep it alive.
   struct Shared {
     std::shared_ptr<FlatBuffer> own;        // this rank's gradients
@@ -109,11 +116,10 @@ class OverlappedReduction : public GradientReduction {
   std::optional<c10::Stream> hook_stream_;  // on a GPU: stream of this step's gradients
   bool streams_differ_ = false;
   StepPromise promise_;
-  bool is_first_backward_ = true;                          // no backward ran before announce()
-  StepWeight weight_;                                      // of the launched buckets
-  bool promises_bind_ = false;                             // no rank sends copies in this step (5)
-  bool in_place_ = false;                                  // the launched buckets are reduced in place
-  bool disturbed_ = false;                                 // early copies lack a part of a gradient
+  bool is_first_backward_ = true;  // no backward ran before announce()
+  StepWeight weight_;              // of the launched buckets
+  bool promises_bind_ = false;     // no rank sends copies in this step (5)
+  Early early_ = Early::kNone;
   bool wants_copy_ = false;                                // a bucket was complete without a promise
   bool learning_ = true;                                   // the order of the first step is not known yet
   std::vector<bool> is_trained_;                           // [parameters]
