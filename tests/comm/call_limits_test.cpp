@@ -37,6 +37,9 @@ using testing::CallLimits;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+class CallLimitsOfFlat : public CallLimits {};
+class CallLimitsOfHierarchical : public CallLimits {};
+
 using Calls = std::vector<std::pair<std::string, std::function<void(Communicator&)>>>;
 
 /// Each call with its name in messages.
@@ -73,8 +76,7 @@ Calls collective_calls() {
 }
 
 /// Rank 0 waits in each of them for the last rank, and so do ranks between unless the call ends there without it.
-TEST_P(CallLimits, NameTheRankThatStaysAway) {
-  if (size_ == 1) return;
+TEST_P(CallLimits, NameTheRankThatStaysAway_from_2_ranks) {
   for (const auto& [name, call] : collective_calls()) {
     const auto comm = create();
     comm->barrier();
@@ -99,8 +101,7 @@ TEST_P(CallLimits, LetCallsEndThatComeInTime) {
 }
 
 /// With time for all answers, nobody else is named.
-TEST_P(CallLimits, NameNobodyElse) {
-  if (size_ < 3 || GetParam() != "hierarchical") return;
+TEST_P(CallLimitsOfHierarchical, NameNobodyElse_from_3_ranks) {
   const auto comm = create(3s);
   if (!is_absent()) {
     EXPECT_THAT(error_of([&] { comm->barrier(); }), HasSubstr(": " + last_ + " has not joined it"));
@@ -109,8 +110,7 @@ TEST_P(CallLimits, NameNobodyElse) {
 }
 
 /// Not those, either, that have done their part and need nothing of the others.
-TEST_P(CallLimits, NameNobodyWhoHasDoneItsPart) {
-  if (size_ < 3) return;
+TEST_P(CallLimits, NameNobodyWhoHasDoneItsPart_from_3_ranks) {
   static std::vector<float> part(3);
   static std::vector<float> all(3 * static_cast<std::size_t>(size_));
   const std::vector<std::size_t> counts(static_cast<std::size_t>(size_), 3);
@@ -133,8 +133,7 @@ TEST_P(CallLimits, NameNobodyWhoHasDoneItsPart) {
 }
 
 /// The comparison of debug mode, a call's first wait, has its time-out.
-TEST_P(CallLimits, CoverDebugMode) {
-  if (size_ == 1) return;
+TEST_P(CallLimits, CoverDebugMode_from_2_ranks) {
   CommunicatorOptions options;
   options.device = Device();
   options.debug = true;
@@ -147,8 +146,7 @@ TEST_P(CallLimits, CoverDebugMode) {
 }
 
 /// The last rank waits in another call, and says so when it is asked.
-TEST_P(CallLimits, SayWhoIsInAnotherCall) {
-  if (size_ == 1 || GetParam() != "hierarchical") return;
+TEST_P(CallLimitsOfHierarchical, SayWhoIsInAnotherCall_from_2_ranks) {
   const auto comm = create(2s);
   static std::vector<float> values(3);
   if (is_absent()) {
@@ -163,8 +161,7 @@ TEST_P(CallLimits, SayWhoIsInAnotherCall) {
 }
 
 /// The last rank sees the question of another rank's call when that has ended, and answers it from the next one.
-TEST_P(CallLimits, DoNotNameACallThatHasEnded) {
-  if (size_ == 1 || GetParam() != "flat") return;
+TEST_P(CallLimitsOfFlat, DoNotNameACallThatHasEnded_from_2_ranks) {
   const auto comm = create(3s);
   static std::vector<float> values(3);
   if (is_absent()) {
@@ -186,8 +183,7 @@ TEST_P(CallLimits, DoNotNameACallThatHasEnded) {
   meet();
 }
 
-TEST_P(CallLimits, CoverMessages) {
-  if (size_ == 1) return;
+TEST_P(CallLimits, CoverMessages_from_2_ranks) {
   const auto comm = create();
   static std::vector<float> large(3'000'000);  // waits for its receiver
   if (rank_ == 0) {
@@ -207,8 +203,7 @@ TEST_P(CallLimits, CoverMessages) {
 }
 
 /// Also where slices go by way of other ranks, as some network asks for.
-TEST_P(CallLimits, CoverEveryWayToReduce) {
-  if (size_ < 3 || GetParam() != "flat") return;
+TEST_P(CallLimitsOfFlat, CoverEveryWayToReduce_from_3_ranks) {
   setenv("MN_NETWORK", "0.001,1000,1000", 1);
   const auto comm = create();
   static std::vector<float> values(50'000);
@@ -224,8 +219,7 @@ TEST_P(CallLimits, CoverEveryWayToReduce) {
 }
 
 /// Ranks that differ in the count may wait for each other in different places of one call.
-TEST_P(CallLimits, EndCallsOfDifferentCounts) {
-  if (size_ == 1) return;
+TEST_P(CallLimits, EndCallsOfDifferentCounts_from_2_ranks) {
   static std::vector<float> large(50'000);
   static std::vector<float> small(10);
   for (const bool last_has_more : {false, true}) {
@@ -252,6 +246,8 @@ TEST_P(CallLimits, CoverGradientsReducedWhereTheyLie) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, CallLimits, ::testing::ValuesIn(testing::kBackendsOnOneNode),
                          [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Backends, CallLimitsOfFlat, ::testing::Values("flat"));
+INSTANTIATE_TEST_SUITE_P(Backends, CallLimitsOfHierarchical, ::testing::Values("hierarchical"));
 
 }  // namespace
 }  // namespace mn

@@ -72,9 +72,8 @@ TEST_P(Collectives, JsonNumbersKeepTheirValue) {
   EXPECT_TRUE(std::isnan(comm_->bcast_obj(json(std::nan(""))).get<double>()));
 }
 
-TEST_P(Collectives, JsonSumsThatFitThoughTheirBeginningDoesNot) {
+TEST_P(Collectives, JsonSumsThatFitThoughTheirBeginningDoesNot_from_3_ranks) {
   using nlohmann::json;
-  if (ranks() < 3) return;
   const auto sum = [&](const json& first, int second, int third) {
     const auto by_rank = std::array{first, json(second), json(third)};
     return comm_->allreduce_obj(comm_->rank() < 3 ? by_rank[static_cast<std::size_t>(comm_->rank())] : json(0));
@@ -86,9 +85,8 @@ TEST_P(Collectives, JsonSumsThatFitThoughTheirBeginningDoesNot) {
   EXPECT_THROW(static_cast<void>(sum(kMax, 1, 0)), ArgumentError);
 }
 
-TEST_P(Collectives, JsonThatDiffersInBytesThatAreNoText) {
+TEST_P(Collectives, JsonThatDiffersInBytesThatAreNoText_from_2_ranks) {
   using nlohmann::json;
-  if (ranks() == 1) return;
   EXPECT_THROW(static_cast<void>(comm_->allreduce_obj(json(comm_->rank() == 0 ? "\xff" : "\xfe"))), ArgumentError);
 }
 

@@ -143,11 +143,10 @@ TEST_P(Collectives, PartsOfDifferentLengths) {
   });
 }
 
-TEST_P(Collectives, SendAndRecvAroundTheRing) {
+TEST_P(Collectives, SendAndRecvAroundTheRing_from_2_ranks) {
   each([&]<class T>(std::size_t count) {
     const int next = (comm_->rank() + 1) % comm_->size();
     const int before = (comm_->rank() + last()) % comm_->size();
-    if (next == comm_->rank()) return;
     std::vector<T> got(count);
     if (comm_->rank() % 2 == 0) comm_->send(mine<T>(count, comm_->rank()), next, 5);
     comm_->recv(got, before, 5);

@@ -116,7 +116,7 @@ TEST_F(CudaAwareMpi, Broadcasts) {
   EXPECT_EQ(known.calls, 1) << "MPI was given the device's memory";
 }
 
-TEST_F(CudaAwareMpi, Messages) {
+TEST_F(CudaAwareMpi, Messages_from_2_ranks) {
   const auto comm = create("flat");
   const int peer = rank_ ^ 1;
   if (peer >= size_) return;

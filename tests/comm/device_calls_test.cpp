@@ -98,7 +98,7 @@ TEST_P(DeviceCalls, PartsOfDifferentLengthsAtARoot) {
   EXPECT_EQ(back.get(), own(mine));
 }
 
-TEST_P(DeviceCalls, SendAndRecv) {
+TEST_P(DeviceCalls, SendAndRecv_from_2_ranks) {
   const int peer = rank_ ^ 1;
   if (peer >= size_) return;
   expect(own(part()), values_of(peer, part()), [&](ConstBufferView in, BufferView out) {

@@ -15,9 +15,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class GivenUpCalls : public testing::CallLimits {};
+class GivenUpCallsOfFlat : public GivenUpCalls {};
 
-TEST_P(GivenUpCalls, ALateRankLearnsThatTheOthersHaveGivenUp) {
-  if (size_ == 1) return;
+TEST_P(GivenUpCalls, ALateRankLearnsThatTheOthersHaveGivenUp_from_2_ranks) {
   const auto comm = create();
   if (!is_absent()) {
     EXPECT_NE(error_of([&] { comm->barrier(); }), "");
@@ -30,8 +30,7 @@ TEST_P(GivenUpCalls, ALateRankLearnsThatTheOthersHaveGivenUp) {
 }
 
 /// Even if all messages for the late rank have arrived.
-TEST_P(GivenUpCalls, ALateRankGetsNoResultWithoutTheOthers) {
-  if (size_ == 1) return;
+TEST_P(GivenUpCalls, ALateRankGetsNoResultWithoutTheOthers_from_2_ranks) {
   static std::vector<float> values(3);
   static std::vector<float> all(3 * static_cast<std::size_t>(size_));
   for (const int which : {0, 1, 2}) {
@@ -75,8 +74,7 @@ TEST_P(GivenUpCalls, AbortEndsWaitsOnEveryRank) {
 }
 
 /// abort() also ends loops that ask for a message.
-TEST_P(GivenUpCalls, AbortEndsLooksForAMessage) {
-  if (size_ == 1) return;
+TEST_P(GivenUpCalls, AbortEndsLooksForAMessage_from_2_ranks) {
   const auto comm = create(300s);
   static std::vector<float> values(3);
   if (is_absent()) {
@@ -89,8 +87,7 @@ TEST_P(GivenUpCalls, AbortEndsLooksForAMessage) {
   meet();
 }
 
-TEST_P(GivenUpCalls, AnotherThreadAbortsItsOwnRanksWait) {
-  if (size_ == 1) return;
+TEST_P(GivenUpCalls, AnotherThreadAbortsItsOwnRanksWait_from_2_ranks) {
   const auto comm = create(60s);
   if (rank_ == 0) {
     std::thread watchdog([&] { comm->abort("the watchdog has had enough"); });
@@ -111,8 +108,7 @@ TEST_P(GivenUpCalls, AnotherThreadAbortsItsOwnRanksWait) {
 }
 
 /// A rank may join a call that the other ranks have given up.
-TEST_P(GivenUpCalls, LeaveToMpiWhatItMayWriteTo) {
-  if (size_ == 1 || GetParam() != "flat") return;
+TEST_P(GivenUpCallsOfFlat, LeaveToMpiWhatItMayWriteTo_from_2_ranks) {
   const auto comm = create();
   const auto call = [&] { static_cast<void>(comm->bcast_obj(std::string("of the last rank"), size_ - 1)); };
   if (!is_absent()) {
@@ -125,6 +121,7 @@ TEST_P(GivenUpCalls, LeaveToMpiWhatItMayWriteTo) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, GivenUpCalls, ::testing::ValuesIn(testing::kBackendsOnOneNode),
                          [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Backends, GivenUpCallsOfFlat, ::testing::Values("flat"));
 
 }  // namespace
 }  // namespace mn

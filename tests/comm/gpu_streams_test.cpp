@@ -139,7 +139,7 @@ TEST_P(StreamOrder, FromOneBufferToAnother) {
       part, [&](auto in, auto out) { comm_->gather(in, out); }, gathered);
 }
 
-TEST_P(StreamOrder, Messages) {
+TEST_P(StreamOrder, Messages_from_2_ranks) {
   const int peer = rank_ ^ 1;
   if (peer >= size_) return;
   const auto exchange = [&](BufferView in, BufferView out) {
@@ -207,8 +207,7 @@ TEST_F(OnGpu, StreamsAreOrderedOnTheirOwnDevice) {
   order([&] { stream.go_before(nullptr); });
 }
 
-TEST_F(OnGpu, DebugModeTellsHostFromDevice) {
-  if (size_ == 1) return;
+TEST_F(OnGpu, DebugModeTellsHostFromDevice_from_2_ranks) {
   for (const char* name : {"pure_nccl", "flat"}) {
     const auto comm = create(name, {}, true);
     const auto on_device = mine<float>(4);

@@ -35,7 +35,6 @@ class Messages : public ::testing::Test {
   int size_ = comm_->size();
   int next_ = (rank_ + 1) % size_;
   int before_ = (rank_ + size_ - 1) % size_;
-  [[nodiscard]] bool alone() const { return size_ == 1; }
 };
 
 }  // namespace mn::testing

@@ -120,8 +120,7 @@ class SharedGpu : public OnGpu {
   ~SharedGpu() override { unsetenv("STAND_IN_NCCL_VERSION"); }
 };
 
-TEST_F(SharedGpu, GoesByNcclFrom2_30_3On) {
-  if (size_ == 1) return;
+TEST_F(SharedGpu, GoesByNcclFrom2_30_3On_from_2_ranks) {
   EXPECT_THROW(static_cast<void>(create("pure_nccl")), UsageError);
   EXPECT_EQ(create("auto")->name(), "flat");
   setenv("STAND_IN_NCCL_VERSION", "23002", 1);

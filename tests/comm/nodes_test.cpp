@@ -72,6 +72,8 @@ class Nodes : public ::testing::TestWithParam<std::tuple<std::string, Layout>> {
   NodeName name_;
   std::shared_ptr<Communicator> comm_;
 };
+class OneNode : public Nodes {};
+class ByNetwork : public Nodes {};
 
 TEST_P(Nodes, AreWhatTheirNamesSay) {
   const auto node_of = std::get<1>(GetParam()).node_of;
@@ -138,8 +140,7 @@ TEST_P(Nodes, ScaledSumsAreTheSameForAllMessageSizesAndInSharedMemory) {
   EXPECT_EQ(std::memcmp(whole.data(), theirs.data(), kCount * sizeof(float)), 0);
 }
 
-TEST_P(Nodes, BitsDoNotDependOnNumaDomains) {
-  if (comm_->inter_size() > 1) return;
+TEST_P(OneNode, BitsDoNotDependOnNumaDomains) {
   constexpr std::size_t kCount = 200'003;
   std::mt19937 random(static_cast<unsigned>(comm_->rank() + 1));
   std::vector<float> original(kCount);
@@ -169,8 +170,7 @@ TEST_P(Nodes, BitsDoNotDependOnNumaDomains) {
   }
 }
 
-TEST_P(Nodes, BitsDoNotDependOnWhatTheNetworkCosts) {
-  if (comm_->inter_size() == 1 && comm_->name() != "flat") return;
+TEST_P(ByNetwork, BitsDoNotDependOnWhatTheNetworkCosts_from_2_ranks) {
   constexpr std::size_t kCount = 100'000;
   std::mt19937 random(static_cast<unsigned>(comm_->rank() + 1));
   std::vector<float> original(kCount);
@@ -221,10 +221,18 @@ TEST_P(Nodes, SplitsAcrossAndWithinNodes) {
   EXPECT_EQ(values.back(), comm_->intra_size());
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, Nodes,
-                         ::testing::Combine(::testing::ValuesIn(testing::kBackendsOverNodes),
-                                            ::testing::ValuesIn(kLayouts)),
-                         [](const auto& test) { return std::get<0>(test.param) + "_" + std::get<1>(test.param).name; });
+std::string name_of(const ::testing::TestParamInfo<Nodes::ParamType>& test) {
+  return std::get<0>(test.param) + "_" + std::get<1>(test.param).name;
+}
+const auto kBackends = ::testing::ValuesIn(testing::kBackendsOverNodes);
+const std::span kSeveralNodes = std::span(kLayouts).subspan(1);
+INSTANTIATE_TEST_SUITE_P(Layouts, Nodes, ::testing::Combine(kBackends, ::testing::ValuesIn(kLayouts)), name_of);
+INSTANTIATE_TEST_SUITE_P(Layouts, OneNode, ::testing::Combine(kBackends, ::testing::Values(kLayouts[0])), name_of);
+INSTANTIATE_TEST_SUITE_P(Layouts, ByNetwork,
+                         ::testing::Combine(kBackends, ::testing::ValuesIn(kSeveralNodes.begin(), kSeveralNodes.end())),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(FlatOnOneNode, ByNetwork,
+                         ::testing::Combine(::testing::Values("flat"), ::testing::Values(kLayouts[0])), name_of);
 
 TEST(SingleNode, RefusesMoreThanOneNode) {
   const NodeName name(world_rank());

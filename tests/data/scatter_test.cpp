@@ -122,8 +122,7 @@ TEST_F(Scatter, EachRankOpensAndReadsItsOwnShardsOnly) {
   EXPECT_LE(part->io().bytes, (own + 1) * (4096 + 2 * 4 + 64 * (kBytes + 8)));
 }
 
-TEST_F(Scatter, OptionsThatDifferBetweenRanksAreNamed) {
-  if (comm_->size() == 1) return;
+TEST_F(Scatter, OptionsThatDifferBetweenRanksAreNamed_from_2_ranks) {
   const bool last = comm_->rank() == comm_->size() - 1;
   const auto message = [&](const ScatterOptions& options) {
     return test::message_of<UsageError>([&] { (void)scatter_dataset(open_dataset(path_), comm_, options); });

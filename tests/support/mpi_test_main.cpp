@@ -1,5 +1,5 @@
 // main() of tests that run under MPI: rank 0 reports as GoogleTest does, the others only their failures, and the exit
-// status is the same on all ranks.
+// status is the same on all ranks. Cases that would prove nothing on this number of ranks are left out by their names.
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -37,7 +37,20 @@ class FailurePrinter final : public testing::EmptyTestEventListener {
   std::string name_;  // GoogleTest's own record is locked while it reports a result
 };
 
+/// Leaves out cases whose name says that they need other numbers of ranks: NAME_from_2_ranks, NAME_on_1_rank.
+void leave_out_cases(int ranks) {
+  std::string others;
+  for (int needed = 1; needed <= 4; ++needed) {
+    const std::string number = std::to_string(needed) + (needed == 1 ? "_rank*" : "_ranks*");
+    if (needed != ranks) others += ":*_on_" + number;
+    if (needed > ranks) others += ":*_from_" + number;
+  }
+  const std::string filter = GTEST_FLAG_GET(filter);
+  GTEST_FLAG_SET(filter, filter + (filter.find('-') == std::string::npos ? "-" : "") + others);
+}
+
 int run_tests(const mn::Job& job) {
+  leave_out_cases(job.size());
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   if (job.rank() != 0) {
     delete listeners.Release(listeners.default_result_printer());

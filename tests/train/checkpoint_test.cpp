@@ -123,13 +123,12 @@ TEST(ResumeAcrossTest, AnyNumberOfRanksContinuesTheSameTraining) {
   EXPECT_TRUE(torch::allclose(many.weights, whole.weights, 1e-4, 1e-5)) << many.weights - whole.weights;
 }
 
-TEST(ResumeAcrossTest, NewRandomNumbersDifferBetweenRanksAndAreReproducible) {
+TEST(ResumeAcrossTest, NewRandomNumbersDifferBetweenRanksAndAreReproducible_from_2_ranks) {
   const TestFolder folder(world());
   const auto alone = world()->split(world()->rank() == 0 ? 0 : -1, 0);
   const ToyOptions options = {.noise = true, .trainer = {.iterations = 3, .out = folder.path()}};
   if (alone) ToyJob(alone, options).trainer->save(checkpoint_path(folder.path(), 0));
   world()->barrier();
-  if (world()->size() == 1) return;
   std::vector<std::string> drawn[2];
   for (auto& numbers : drawn) {
     ToyJob job(world(), options);

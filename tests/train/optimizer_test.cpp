@@ -277,26 +277,6 @@ TEST_P(OptimizerTest, LibtorchSchedulersDriveTheWrappedOptimizer) {
   EXPECT_DOUBLE_EQ(optimizer->param_groups()[0].options().get_lr(), 0.25);
 }
 
-TEST_P(OptimizerTest, KeepsChannelsLastAndMixedTypes) {
-  torch::nn::Conv2d conv(3, 4, 3);
-  conv->to(torch::kCPU);
-  conv->weight.set_data(conv->weight.detach().contiguous(at::MemoryFormat::ChannelsLast));
-  const at::Tensor half = torch::zeros({9}, torch::kBFloat16).requires_grad_();
-  const at::Tensor wide = torch::zeros({4}, torch::kDouble).requires_grad_();
-  const auto optimizer = sgd({conv->weight, half, wide, conv->bias});
-  const at::Tensor before = conv->weight.detach().clone();
-  optimizer->zero_grad();
-  const at::Tensor pattern = torch::arange(108).view({4, 3, 3, 3}).to(torch::kFloat);
-  ((conv->weight * pattern).sum() * (rank_ + 1)).backward();
-  EXPECT_TRUE(conv->weight.grad().is_contiguous(at::MemoryFormat::ChannelsLast));
-  (half.sum() * (rank_ + 1)).backward();
-  (wide.sum() * (rank_ + 1)).backward();
-  optimizer->step();
-  EXPECT_TRUE(torch::allclose(conv->weight, before - pattern * rank_sum_ / size_));
-  EXPECT_TRUE(torch::allclose(half.to(torch::kFloat), torch::full({9}, -rank_sum_ / size_), 1e-2));
-  EXPECT_TRUE(torch::allclose(wide, torch::full({4}, -rank_sum_ / size_, torch::kDouble)));
-}
-
 INSTANTIATE_TEST_SUITE_P(Backends, OptimizerTest, kWays, way_name);
 
 }  // namespace

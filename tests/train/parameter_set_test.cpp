@@ -1,5 +1,5 @@
-// The parameters of the multi-node optimizer: sets that change, that differ between ranks, and gradients that outlive
-// it.
+// The parameters of the multi-node optimizer: sets that change, that differ between ranks, parameters of several types,
+// and gradients that outlive the optimizer.
 #include <gmock/gmock.h>
 
 #include <mn/core/error.hpp>
@@ -50,8 +50,7 @@ TEST_P(OptimizerTest, AFrozenParameterIsNotSentAndComesBack) {
   EXPECT_GT(sent[4], 4000U) << "bytes";
 }
 
-TEST_P(OptimizerTest, AFreezeOfOneRankIsTheSameErrorOnAll) {
-  if (size_ == 1) return;
+TEST_P(OptimizerTest, AFreezeOfOneRankIsTheSameErrorOnAll_from_2_ranks) {
   const at::Tensor p = parameter({3}), q = parameter({1000}), r = parameter({1000});
   const auto optimizer = sgd({p, q, r});
   const auto step = [&](bool q_trains, bool r_trains, bool late) {
@@ -80,8 +79,7 @@ TEST_P(OptimizerTest, AFreezeOfOneRankIsTheSameErrorOnAll) {
   EXPECT_THAT([&] { sgd({p, r}); }, ThrowsMessage<UsageError>(HasSubstr("requires_grad of parameter 1 is true")));
 }
 
-TEST_P(OptimizerTest, AParameterThatChangedOnOneRankWhileFrozenIsAnError) {
-  if (size_ == 1) return;
+TEST_P(OptimizerTest, AParameterThatChangedOnOneRankWhileFrozenIsAnError_from_2_ranks) {
   const at::Tensor p = parameter({3}), q = parameter({6});
   const auto optimizer = sgd({p, q});
   const auto step = [&](bool trains_q) {
@@ -180,8 +178,7 @@ TEST_P(OptimizerTest, AParameterMayBeAddedAfterABackwardThatDiffersBetweenRanks)
   EXPECT_TRUE(torch::allclose(q, torch::full({2000}, -4.0 / size_)));
 }
 
-TEST_P(OptimizerTest, ModelsThatDifferBetweenRanksAreTheSameErrorOnAll) {
-  if (size_ == 1) return;
+TEST_P(OptimizerTest, ModelsThatDifferBetweenRanksAreTheSameErrorOnAll_from_2_ranks) {
   const bool last = rank_ == size_ - 1;
   const auto expect_error = [&](const std::vector<at::Tensor>& parameters, const std::string& at_0,
                                 const std::string& at_last) {
@@ -251,6 +248,26 @@ TEST_P(OptimizerTest, IntegerParametersAreBroadcastAndNotReduced) {
   (net->forward(torch::ones({1, 3})).sum() * (rank_ + 1)).backward();
   comm_->allreduce_grad(*net);
   EXPECT_TRUE(torch::allclose(net->bias.grad(), torch::full({2}, rank_sum_ / size_)));
+}
+
+TEST_P(OptimizerTest, KeepsChannelsLastAndMixedTypes) {
+  torch::nn::Conv2d conv(3, 4, 3);
+  conv->to(torch::kCPU);
+  conv->weight.set_data(conv->weight.detach().contiguous(at::MemoryFormat::ChannelsLast));
+  const at::Tensor half = torch::zeros({9}, torch::kBFloat16).requires_grad_();
+  const at::Tensor wide = torch::zeros({4}, torch::kDouble).requires_grad_();
+  const auto optimizer = sgd({conv->weight, half, wide, conv->bias});
+  const at::Tensor before = conv->weight.detach().clone();
+  optimizer->zero_grad();
+  const at::Tensor pattern = torch::arange(108).view({4, 3, 3, 3}).to(torch::kFloat);
+  ((conv->weight * pattern).sum() * (rank_ + 1)).backward();
+  EXPECT_TRUE(conv->weight.grad().is_contiguous(at::MemoryFormat::ChannelsLast));
+  (half.sum() * (rank_ + 1)).backward();
+  (wide.sum() * (rank_ + 1)).backward();
+  optimizer->step();
+  EXPECT_TRUE(torch::allclose(conv->weight, before - pattern * rank_sum_ / size_));
+  EXPECT_TRUE(torch::allclose(half.to(torch::kFloat), torch::full({9}, -rank_sum_ / size_), 1e-2));
+  EXPECT_TRUE(torch::allclose(wide, torch::full({4}, -rank_sum_ / size_, torch::kDouble)));
 }
 
 }  // namespace

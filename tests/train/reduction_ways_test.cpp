@@ -46,8 +46,9 @@ std::vector<at::Tensor> train_irregularly(const std::shared_ptr<Communicator>& c
   return result;
 }
 
-TEST_P(OptimizerTest, OverlapChangesNoBit) {
-  if (GetParam().overlap) return;  // the options are its own
+class OverlapTest : public OptimizerTest {};
+
+TEST_P(OverlapTest, ChangesNoBit) {
   const auto direct = train_irregularly(comm_, {}, false);
   for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{40}, std::size_t{1} << 20}) {
     for (const bool deterministic : {false, true}) {
@@ -61,6 +62,10 @@ TEST_P(OptimizerTest, OverlapChangesNoBit) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Backends, OverlapTest,
+                         ::testing::Values(Way{"naive", false}, Way{"flat", false}, Way{"hierarchical", false}),
+                         way_name);
 
 TEST_P(OptimizerTest, NoSyncLastsAsLongAsAnyOfItsTokens) {
   const at::Tensor p = parameter({40});

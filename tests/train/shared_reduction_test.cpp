@@ -64,8 +64,7 @@ class AnnouncedStep : public ::testing::TestWithParam<bool> {
 };
 
 /// Rank 0's backward does not end before the others have reduced the gradients that it has finished.
-TEST_P(AnnouncedStep, RanksThatWaitReduceWhatBackwardHas) {
-  if (comm_->size() == 1) return;
+TEST_P(AnnouncedStep, RanksThatWaitReduceWhatBackwardHas_from_2_ranks) {
   for (int step = 1; step <= 3; ++step) {
     bool reduced = false;
     optimizer_->announce_step(kSamples);
@@ -186,33 +185,32 @@ TEST_P(AnnouncedStep, AParameterWithoutAGradientCountsAsZero) {
 class BrokenPromise : public AnnouncedStep {
  protected:
   void expect_error(const std::function<void()>& call, const char* what) {
-    if (comm_->size() == 1) return;  // nobody relied on it
     EXPECT_THAT(call, ThrowsMessage<UsageError>(HasSubstr(what)));
   }
 };
 
-TEST_P(BrokenPromise, ByASecondBackward) {
+TEST_P(BrokenPromise, ByASecondBackward_from_2_ranks) {
   optimizer_->announce_step(kSamples);
   backward(1);
   backward(1);
   expect_error([&] { optimizer_->step(kSamples); }, "parameter 1 changed after that backward");
 }
 
-TEST_P(BrokenPromise, ByAnotherGradient) {
+TEST_P(BrokenPromise, ByAnotherGradient_from_2_ranks) {
   optimizer_->announce_step(kSamples);
   backward(1);
   first_.mutable_grad() = torch::ones({kSize});
   expect_error([&] { optimizer_->step(kSamples); }, "parameter 0 changed after that backward");
 }
 
-TEST_P(BrokenPromise, ByOtherSamples) {
+TEST_P(BrokenPromise, ByOtherSamples_from_2_ranks) {
   optimizer_->announce_step(kSamples);
   backward(1);
   expect_error([&] { optimizer_->step(kSamples - 1); }, "the step counts other samples");
 }
 
 /// Losses that carry their weight have the same factor whatever the step counts.
-TEST_P(BrokenPromise, ByOtherSamplesThanTheLosses) {
+TEST_P(BrokenPromise, ByOtherSamplesThanTheLosses_from_2_ranks) {
   const at::Tensor loss = optimizer_->scale_loss(first_.sum() + second_.sum(), kSamples);
   optimizer_->announce_step(kSamples - 1);
   loss.backward();
@@ -220,21 +218,21 @@ TEST_P(BrokenPromise, ByOtherSamplesThanTheLosses) {
 }
 
 /// Gradients that have been weighed can't take another's.
-TEST_P(BrokenPromise, ByASecondBackwardOfAnotherWeight) {
+TEST_P(BrokenPromise, ByASecondBackwardOfAnotherWeight_from_2_ranks) {
   optimizer_->announce_step(2 * kSamples);
   backward(1);
   backward(1);
   expect_error([&] { optimizer_->step(2 * kSamples); }, "a second backward came after that one");
 }
 
-TEST_P(BrokenPromise, ByAnotherSetOfParameters) {
+TEST_P(BrokenPromise, ByAnotherSetOfParameters_from_2_ranks) {
   optimizer_->announce_step(kSamples);
   backward(1);
   second_.requires_grad_(false);
   expect_error([&] { optimizer_->step(kSamples); }, "frozen or unfrozen before that step");
 }
 
-TEST_P(BrokenPromise, OfOneRankIsTheSameErrorOnAll) {
+TEST_P(BrokenPromise, OfOneRankIsTheSameErrorOnAll_from_2_ranks) {
   optimizer_->announce_step(kSamples);
   backward(1);
   expect_error([&] { optimizer_->step(rank_ == 1 ? kSamples - 1 : kSamples); }, "on rank 1, announce_step() promised");
@@ -244,7 +242,7 @@ TEST_P(BrokenPromise, OfOneRankIsTheSameErrorOnAll) {
   optimizer_->step(kSamples);
 }
 
-TEST_P(BrokenPromise, ByNoStep) {
+TEST_P(BrokenPromise, ByNoStep_from_2_ranks) {
   optimizer_->announce_step(kSamples);
   backward(1);
   expect_error([&] { optimizer_->zero_grad(); }, "zero_grad() came before that step");

@@ -227,9 +227,8 @@ TEST(StepWeight, OfExpertsIsThatOfTheLossesOfAllRanks) {
 }
 
 /// Also on a rank whose own weight is right: the middle one of three weighs as the mean does.
-TEST(StepWeight, AFaultOfOneRankIsTheSameErrorOnAll) {
-  const int size = world()->size(), rank = world()->rank();
-  if (size == 1) return;
+TEST(StepWeight, AFaultOfOneRankIsTheSameErrorOnAll_from_2_ranks) {
+  const int rank = world()->rank();
   for (const bool overlap : {false, true}) {
     const at::Tensor w = ones({2});
     const auto optimizer = sgd({w}, world(), 0, {.overlap = overlap});
@@ -260,8 +259,7 @@ TEST(StepWeight, OfALossOfNoSamplesIsNotOne) {
   EXPECT_TRUE(w.eq(1).all().item<bool>()) << w;
 }
 
-TEST(StepWeight, OfLossesOfRanksThatAreNotNamedIsAnError) {
-  if (world()->size() == 1) return;
+TEST(StepWeight, OfLossesOfRanksThatAreNotNamedIsAnError_from_2_ranks) {
   for (const bool weighed : {false, true}) {
     Experts experts(world(), world(), {});
     EXPECT_THAT([&] { experts.step(0, weighed, true); },
@@ -270,8 +268,7 @@ TEST(StepWeight, OfLossesOfRanksThatAreNotNamedIsAnError) {
 }
 
 /// Also on ranks whose own loss_ranks include all.
-TEST(StepWeight, LossRanksWithoutARankOfTheOptimizerAreAnError) {
-  if (world()->size() == 1) return;
+TEST(StepWeight, LossRanksWithoutARankOfTheOptimizerAreAnError_from_2_ranks) {
   const Comm alone = world()->split(world()->rank(), 0);
   for (const Comm& ranks : {alone, world()->rank() == 1 ? alone : world()}) {
     EXPECT_THAT([&] { (void)sgd({ones({2})}, world(), 1, {.loss_ranks = ranks}); },
