@@ -50,6 +50,19 @@ def copy_tree(copy):
         shutil.copy(source, target)
 
 
+def planted_sources(folder, faults):
+    """The text of each source below `folder` with all faults, by its name. A fault is a list of changes: source, text
+    that stands in it once, what takes its place (PLANTED: where this fault is chosen)."""
+    texts = {}
+    for number, changes in enumerate(faults):
+        for source, before, after in changes:
+            text = texts.setdefault(source, CHOICE + (ROOT / folder / source).read_text())
+            if text.count(before) != 1:
+                sys.exit(f"{source} has this {text.count(before)} times: {before}")
+            texts[source] = text.replace(before, after.replace("PLANTED", f"mn_is_planted({number})"))
+    return texts
+
+
 def where_libtorch_is():
     """CMake's option for it, from the build folder in use."""
     cache = pathlib.Path(os.environ.get("MN_BUILD_DIR", ROOT / "build"), "CMakeCache.txt").read_text()
@@ -59,9 +72,10 @@ def where_libtorch_is():
 def build(copy, targets, options=("-DMN_TORCH=OFF",)):
     # With the flags of the tree's own build, ccache has all but the sources with faults.
     own = pathlib.Path(os.environ.get("MN_BUILD_DIR", ROOT / "build"), "CMakeCache.txt")
-    werror = own.is_file() and "MN_WERROR:BOOL=ON" in own.read_text()
+    cache = own.read_text() if own.is_file() else ""
+    flags = [f"-D{flag}={'ON' if f'{flag}:BOOL=ON' in cache else 'OFF'}" for flag in ("MN_WERROR", "MN_ASSERTS")]
     subprocess.run(["cmake", "-S", copy, "-B", copy / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                    *options, f"-DMN_WERROR={'ON' if werror else 'OFF'}"], check=True, stdout=subprocess.DEVNULL)
+                    *options, *flags], check=True, stdout=subprocess.DEVNULL)
     done = subprocess.run(["cmake", "--build", copy / "build", "--target", *targets], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stdout)
