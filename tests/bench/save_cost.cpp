@@ -77,7 +77,8 @@ Figures train(Trainer& trainer, double seconds, const std::string& way) {
   constexpr std::int64_t kWarmUp = 3;
   Figures figures;
   Clock::time_point begin, last;
-  SavingTimes before;
+  double stalled_before_s = 0;
+  bool was_saving = false;
   const Interval each(1, "iteration");
   trainer.extend("clock", each, [&](Trainer& own) {
     const auto now = Clock::now();
@@ -89,10 +90,11 @@ Figures train(Trainer& trainer, double seconds, const std::string& way) {
       ++figures.steps;
       figures.train_s = seconds_since(begin);
       figures.longest_step_s = std::max(figures.longest_step_s, std::chrono::duration<double>(now - last).count());
-      figures.stall_s = std::max(figures.stall_s, own.checkpointer().times().stalled_s - before.stalled_s);
-      if (own.checkpointer().times().copied_s > before.copied_s) ++figures.saves;
+      figures.stall_s = std::max(figures.stall_s, own.checkpointer().stalled_s() - stalled_before_s);
+      if (was_saving && !own.checkpointer().is_saving()) ++figures.saves;
     }
-    before = own.checkpointer().times();
+    stalled_before_s = own.checkpointer().stalled_s();
+    was_saving = own.checkpointer().is_saving();
     last = now;
     std::int64_t is_over = own.iteration() > kWarmUp && seconds_since(begin) > seconds ? 1 : 0;
     own.communicator().bcast(std::span(&is_over, 1));

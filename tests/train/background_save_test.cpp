@@ -1,4 +1,4 @@
-// When a Trainer's saves beside training begin, and what they take.
+// When a Trainer's saves in the background begin, and what they take.
 #include <chrono>
 #include <functional>
 #include <memory>

@@ -65,7 +65,7 @@ TEST_F(CheckpointFolderTest, WhatIsNotANumberIsNotSaved) {
   EXPECT_THAT(text, HasSubstr("is not written, because second.bias holds NaN or infinity on rank " +
                               std::to_string(last) + " after iteration 0"));
   job.trainer->extend(std::make_unique<extensions::Snapshot>(),
-                      {.trigger = Interval(1, "iteration")});  // beside training
+                      {.trigger = Interval(1, "iteration")});  // in the background
   EXPECT_THAT(toy::message_of([&] { static_cast<void>(job.trainer->run()); }), HasSubstr("is not written"));
   EXPECT_THAT(find_checkpoints(folder_.path()), ElementsAre(checkpoint_path(folder_.path(), 0)));
   ToyJob next(world(), options_);

@@ -117,7 +117,7 @@ TEST_F(GpuTest, CallsFollowTheCurrentStream) {
 }
 
 /// With memory that was made beforehand or holds an earlier save; transposed tensors too.
-TEST_F(GpuTest, ASaveBesideTrainingHoldsWhatTensorsHeldWhenItBegan) {
+TEST_F(GpuTest, ASaveInTheBackgroundHoldsWhatTensorsHeldWhenItBegan) {
   const Device gpu{DeviceType::kCuda, rank_of_job() % cuda_device_count()};
   const c10::Device device(gpu);
   const auto comm = create_communicator("flat", MPI_COMM_WORLD, {.device = gpu});
@@ -131,7 +131,6 @@ TEST_F(GpuTest, ASaveBesideTrainingHoldsWhatTensorsHeldWhenItBegan) {
     own.add_(late_one(device) * round);
     shared.add_(own[0]);
     saving.begin(*comm, path, {{}, {{"shared", shared}}, {}, {{"own", own}}});
-    saving.wait_for_copy();
     shared.fill_(-1);
     own.fill_(-1);
     saving.commit();
@@ -143,7 +142,7 @@ TEST_F(GpuTest, ASaveBesideTrainingHoldsWhatTensorsHeldWhenItBegan) {
   }
 }
 
-TEST_F(GpuTest, SavesBesideTrainingCopyToPageLockedMemory) {
+TEST_F(GpuTest, SavesInTheBackgroundCopyToPageLockedMemory) {
   const Device gpu{DeviceType::kCuda, rank_of_job() % cuda_device_count()};
   cuda_set_device(gpu.index);
   at::globalContext().lazyInitDevice(c10::Device(gpu).type());

@@ -157,7 +157,7 @@ TEST(InterruptionTest, ATrainingWhoseFolderIsTakenEndsOnAllRanks) {
   const std::map<std::string, std::function<void(Trainer&)>> uses = {
       {"a report", [](Trainer& trainer) { (void)trainer.take_observation(); }},
       {"a save", [&](Trainer& trainer) { trainer.save(checkpoint_path(out, trainer.iteration())); }},
-      {"a save beside training", [](Trainer& trainer) { trainer.checkpointer().save_in_background([] {}); }},
+      {"a save in the background", [](Trainer& trainer) { trainer.checkpointer().save_in_background([] {}); }},
       {"the end", [](Trainer& trainer) { trainer.stop("it is over"); }},
   };
   for (const auto& [name, use] : uses) {

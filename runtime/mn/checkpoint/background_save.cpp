@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -34,136 +36,93 @@ double cpu_seconds() {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-/// (4): takes a small part of a busy CPU, all of an idle one. A low priority would not do: on busy CPUs, a killed
+/// (3): takes a small part of a busy CPU, all of an idle one. A low priority would not do: on busy CPUs, a killed
 /// process with a thread of low priority cannot end, and keeps its connections and its lock.
 class Pace {
  public:
-  /// The work begins. On a busy CPU, `rest` seconds of pause follow each second of CPU time. `sleep` sleeps for at most
-  /// the given seconds, and returns false to end the pause.
-  Pace(double rest, std::function<bool(double)> sleep) : rest_(rest), sleep_(std::move(sleep)) {}
-  /// The copy is complete.
-  void note_copied() {
-    note_queue();
-    copied_s_ = cpu_seconds() - used_;
-    go_on();
-  }
-  /// `part` (0 to 1) of the writing is complete: pauses for this part, and for as large a part of the copy.
-  void pause(double part) {
-    note_queue();
-    const double due = rest_ * (cpu_seconds() - used_ + part * copied_s_);
+  /// The work begins. A request to stop ends all pauses.
+  explicit Pace(std::stop_token urgent) : urgent_(std::move(urgent)) {}
+  /// After a piece of work: on a busy CPU, sleeps in proportion to the CPU time of the piece.
+  void pause() {
+    // The CPU is busy if the thread had to wait. The scheduler prefers a rested thread and lets it wait rarely, so a
+    // wait counts for several pieces of work.
+    const double worked_s = cpu_seconds() - used_;
+    wanted_ = queue_seconds() - queued_ > kWaited * worked_s ? kRemembered : std::max(wanted_ - 1, 0);
     const OwnTime rest;
-    while (wanted_ > 0 && rest.seconds() < due && sleep_(due - rest.seconds())) {
+    if (wanted_ > 0) {
+      std::unique_lock lock(mutex_);
+      wake_.wait_for(lock, urgent_, std::chrono::duration<double>(kRest * worked_s), [] { return false; });
     }
     rested_s_ += rest.seconds();
-    go_on();
+    used_ = cpu_seconds();
+    queued_ = queue_seconds();
   }
   [[nodiscard]] double rested_s() const noexcept { return rested_s_; }
 
  private:
-  /// The CPU is busy if the thread had to wait. The scheduler prefers a rested thread and lets it wait rarely, so a
-  /// wait counts for several pieces of work.
-  void note_queue() {
-    const bool has_waited = queue_seconds() - queued_ > kWaited * (cpu_seconds() - used_);
-    wanted_ = has_waited ? kRemembered : std::max(wanted_ - 1, 0);
-  }
-
-  void go_on() {
-    used_ = cpu_seconds();
-    queued_ = queue_seconds();
-  }
-
+  static constexpr double kRest = 199;    // seconds of pause for each second of CPU time
   static constexpr double kWaited = 0.1;  // waiting time / CPU time that shows a busy CPU
   static constexpr int kRemembered = 16;  // pieces of work for which a wait counts
-  double rest_;
-  std::function<bool(double)> sleep_;
-  double used_ = cpu_seconds(), queued_ = queue_seconds(), copied_s_ = 0, rested_s_ = 0;
+  std::stop_token urgent_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  double used_ = cpu_seconds(), queued_ = queue_seconds(), rested_s_ = 0;
   int wanted_ = 0;
 };
 
-// Seconds of pause for each second of CPU time.
-constexpr double kPreparationRest = 9;
-constexpr double kSaveRest = 199;
-
 }  // namespace
 
-BackgroundSave::~BackgroundSave() { join(); }
-
-void BackgroundSave::start(const std::function<void()>& work) {
+void BackgroundSave::start(const std::function<void(const std::stop_token&)>& work) {
   is_ready_ = false;
-  const auto run = [this, work] {
+  const auto run = [this, work](const std::stop_token& urgent) {
     const OwnTime time;
-    work();
+    work(urgent);
     save_s_ += time.seconds();
     is_ready_ = true;
   };
   const BlockedSignals blocked;
   try {
-    thread_ = std::thread(run);
-  } catch (const std::system_error&) {  // no thread can start: the caller does the urgent work
-    hand_over_ = true;
-    run();
-    hand_over_ = false;
+    thread_ = std::jthread(run);
+  } catch (const std::system_error&) {  // no thread can start: the caller does the work
+    std::stop_source urgent;
+    urgent.request_stop();
+    run(urgent.get_token());
   }
 }
 
-void BackgroundSave::join() {
-  {
-    const std::lock_guard lock(mutex_);
-    hand_over_ = true;
-  }
-  wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
-  hand_over_ = false;
-}
-
-/// Sleeps once, not in steps, because each wake-up takes CPU time. Returns false if hand_over_ ended the sleep.
-bool BackgroundSave::sleep(double seconds) {
-  std::unique_lock lock(mutex_);
-  return !wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return hand_over_.load(); });
-}
+void BackgroundSave::join() { thread_ = std::jthread(); }
 
 void BackgroundSave::prepare(const Communicator& comm, const Checkpoint& like) {
-  assert(!is_under_way());  // (3)
+  assert(!is_under_way());  // (2)
   join();
-  start([this, bytes = bytes_of(slices_of_rank(comm, like)), device = comm.device()] { make_memory(bytes, device); });
-}
-
-void BackgroundSave::make_memory(std::uint64_t bytes, Device device) noexcept {
-  try {
-    Pace pace(kPreparationRest, [this](double seconds) { return sleep(seconds); });
-    if (device.type == DeviceType::kCuda) cuda_set_device(device.index);
-    memory_.reserve(bytes, device);
-    while (!hand_over_ && memory_.touch()) pace.pause(0);
-  } catch (const std::exception&) {  // the save will report that there is no memory
-  }
+  start([this, bytes = bytes_of(slices_of_rank(comm, like)), device = comm.device()](const std::stop_token&) {
+    try {
+      if (device.type == DeviceType::kCuda) cuda_set_device(device.index);
+      memory_.reserve(bytes, device);
+    } catch (const std::exception&) {  // the save will report that there is no memory
+    }
+  });
 }
 
 void BackgroundSave::begin(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint) {
-  assert(!is_under_way());  // (3)
+  assert(!is_under_way());  // (2)
   join();
   const OwnTime time;
   auto save = std::make_unique<CheckpointSave>(comm, path, checkpoint);
-  save->copy_first(memory_);
+  save->copy(memory_);
   save_s_ = time.seconds();
   is_root_ = comm.rank() == 0;
-  is_collected_ = is_copied_ = false;
+  is_collected_ = false;
   save_ = std::move(save);
-  start([this] { copy_and_write(); });
+  start([this](const std::stop_token& urgent) {
+    Pace pace(urgent);
+    save_->write([&] {
+      if (is_abandoned_) throw SaveError("the save was abandoned");
+      pace.pause();
+    });
+    save_s_ -= pace.rested_s();
+  });
 }
-
-void BackgroundSave::copy_and_write() {
-  const OwnTime time;
-  Pace pace(kSaveRest, [this](double seconds) { return sleep(seconds); });
-  save_->copy_rest();
-  copy_s_ = time.seconds();
-  is_copied_ = true;
-  is_copied_.notify_all();
-  pace.note_copied();
-  static_cast<void>(save_->write(hand_over_, [&](double part) { pace.pause(part); }));
-  save_s_ -= pace.rested_s();
-}
-
-void BackgroundSave::wait_for_copy() { is_copied_.wait(false); }
 
 bool BackgroundSave::advance(const std::function<void()>& after_commit) {
   assert(is_under_way());
@@ -172,13 +131,10 @@ bool BackgroundSave::advance(const std::function<void()>& after_commit) {
     std::exchange(save_, nullptr)->finish();
     return true;
   }
-  const OwnTime time;
-  save_->write();  // the rest of the shard
-  save_s_ += time.seconds();
   save_->collect();
   is_collected_ = true;
   if (is_root_) {
-    start([this, after_commit] {
+    start([this, after_commit](const std::stop_token&) {
       if (save_->commit_on_root() && after_commit) after_commit();
     });
   }

@@ -29,10 +29,8 @@ std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std
   return std::min(count, (position - tensor_begin + wide - 1) / wide);
 }
 
-using AtOnce = std::unordered_set<const c10::TensorImpl*>;
-
 void add_shared(std::vector<CheckpointSlice>& slices, NamedTensors tensors, const Communicator& comm,
-                std::uint64_t bytes_per_writer, const AtOnce& at_once) {
+                std::uint64_t bytes_per_writer) {
   // Sorted by name, as readers go through tensors: a reader opens each shard once.
   std::ranges::sort(tensors, {}, &NamedTensors::value_type::first);
   std::uint64_t total = 0;
@@ -52,20 +50,16 @@ void add_shared(std::vector<CheckpointSlice>& slices, NamedTensors tensors, cons
     position += count * wide;
     const bool is_empty = count == 0 && own == 0;  // the manifest needs a piece of every tensor
     if (begin == end && !is_empty) continue;
-    slices.push_back({{name, dtype, tensor.sizes().vec(), begin, end, original.is_complex()},
-                      tensor,
-                      at_once.contains(original.unsafeGetTensorImpl())});
+    slices.push_back({{name, dtype, tensor.sizes().vec(), begin, end, original.is_complex()}, tensor});
   }
 }
 
-void add_whole(std::vector<CheckpointSlice>& slices, const std::string& name, const at::Tensor& original,
-               const AtOnce& at_once) {
+void add_whole(std::vector<CheckpointSlice>& slices, const std::string& name, const at::Tensor& original) {
   const at::Tensor tensor = as_pairs(original);
   const auto count = static_cast<std::uint64_t>(tensor.numel());
   slices.push_back(
       {{name, safetensors_dtype(name, tensor.scalar_type()), tensor.sizes().vec(), 0, count, original.is_complex()},
-       tensor,
-       at_once.contains(original.unsafeGetTensorImpl())});
+       tensor});
 }
 
 }  // namespace
@@ -73,12 +67,12 @@ void add_whole(std::vector<CheckpointSlice>& slices, const std::string& name, co
 std::vector<CheckpointSlice> slices_of_rank(const Communicator& comm, const Checkpoint& checkpoint,
                                             std::uint64_t bytes_per_writer) {
   std::vector<CheckpointSlice> slices;
-  add_shared(slices, checkpoint.shared, comm, bytes_per_writer, checkpoint.at_once);
+  add_shared(slices, checkpoint.shared, comm, bytes_per_writer);
   if (comm.rank() == 0) {
-    for (const auto& [name, tensor] : checkpoint.root) add_whole(slices, name, tensor, checkpoint.at_once);
+    for (const auto& [name, tensor] : checkpoint.root) add_whole(slices, name, tensor);
   }
   for (const auto& [name, tensor] : checkpoint.own) {
-    add_whole(slices, own_tensor_name(static_cast<std::size_t>(comm.rank()), name), tensor, checkpoint.at_once);
+    add_whole(slices, own_tensor_name(static_cast<std::size_t>(comm.rank()), name), tensor);
   }
   // Wide elements first: each part is aligned.
   std::ranges::stable_sort(slices, std::ranges::greater(),

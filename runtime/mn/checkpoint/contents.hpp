@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -23,11 +21,7 @@ struct Checkpoint {
   NamedTensors shared;   ///< equal on all ranks, in the same order
   NamedTensors root;     ///< rank 0's, stored for all ranks
   NamedTensors own;      ///< state of this rank alone
-  /// Tensors changed by forward and backward: a save beside training copies them before training goes on.
-  std::unordered_set<const c10::TensorImpl*> at_once = {};
-  /// Returns a reason not to save this rank's tensors, or an empty text. May be null. Called by the thread that copies
-  /// or writes the tensors.
-  std::function<std::string()> objection = {};
+  std::string objection = {};  ///< a reason not to save this rank's tensors, or an empty text
 };
 
 /// Bytes of shared tensors for each writer.
@@ -36,9 +30,7 @@ inline constexpr std::uint64_t kBytesPerWriter = std::uint64_t{64} << 20;
 /// A range of elements of a tensor, for a single writer.
 struct CheckpointSlice {
   ShardPart part;
-  at::Tensor tensor;          ///< the whole tensor, borrowed
-  bool at_once = false;       ///< the tensor is in Checkpoint::at_once
-  std::uint32_t version = 0;  ///< version_of(tensor) when the save began
+  at::Tensor tensor;  ///< the whole tensor, borrowed
 };
 
 /// The slices of this rank's shard, in order. Local. Throws DataError if a tensor has a dtype that

@@ -1,6 +1,5 @@
 #include <mn/checkpoint/copy_memory.hpp>
 
-#include <algorithm>
 #include <cstdint>
 
 #include <sys/mman.h>
@@ -11,10 +10,8 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kPopulatedBytes = std::size_t{4} << 20;
-
-/// Lets the kernel provide all pages of `memory` at once, in half the time of single pages (huge pages would take
-/// longer). A kernel without MADV_POPULATE_WRITE provides each page at its first write.
+/// Lets the kernel provide all pages of `memory`, most of the time of a first copy, in half the time of single pages
+/// (huge pages would take longer). A kernel without MADV_POPULATE_WRITE provides each page at its first write.
 void populate(std::span<std::byte> memory) {
   constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE of Linux 5.14, which older headers lack
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -29,26 +26,17 @@ void CopyMemory::reserve(std::uint64_t bytes, Device device) {
   bytes_ = {};
   pinned_.reset();
   pageable_ = {};
-  touched_ = 0;
   if (device.type == DeviceType::kCuda) {
     try {
       pinned_ = cuda_allocate_pinned(bytes);
       bytes_ = {pinned_.get(), bytes};
-      touched_ = bytes;
       return;
     } catch (const CommError&) {  // pageable memory works too, only slower
     }
   }
   pageable_.resize(bytes);
   bytes_ = pageable_;
-}
-
-bool CopyMemory::touch() {
-  if (touched_ == bytes_.size()) return false;
-  const auto piece = bytes_.subspan(touched_, std::min(kPopulatedBytes, bytes_.size() - touched_));
-  populate(piece);
-  touched_ += piece.size();
-  return true;
+  populate(bytes_);
 }
 
 }  // namespace mn

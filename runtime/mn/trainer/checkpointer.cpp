@@ -11,7 +11,6 @@
 #include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
-#include <mn/tensor/modules.hpp>
 #include <mn/trainer/output_folder.hpp>
 #include <mn/trainer/run_status.hpp>
 #include <mn/trainer/time_limit.hpp>
@@ -63,12 +62,6 @@ bool Checkpointer::is_saved() const noexcept { return saved_iteration_ == iterat
 
 bool Checkpointer::is_thread_busy() const noexcept { return (is_saving() || is_preparing_) && !saving_->is_ready(); }
 
-std::uint64_t Checkpointer::parameter_versions() const {
-  std::uint64_t sum = 0;
-  for (const at::Tensor& parameter : parameters_of(parts_.model)) sum += version_of(parameter);
-  return sum;
-}
-
 void Checkpointer::note_resume(const fs::path& checkpoint) {
   std::int64_t continued = is_root() ? iteration_in(surroundings_.out, checkpoint).value_or(-1) : 0;
   parts_.comm.bcast(std::span(&continued, 1));
@@ -95,7 +88,7 @@ void Checkpointer::log_other_runs() const {
   }
 }
 
-/// (4), on rank 0, before the checkpoint of iteration `next`.
+/// (3), on rank 0, before the checkpoint of iteration `next`.
 void Checkpointer::rename_other_runs(std::int64_t next) {
   on_root<SaveError>(parts_.comm, [&] {
     if (has_renamed_others_) return;
@@ -134,7 +127,7 @@ void Checkpointer::save(const fs::path& path) {
 
 fs::path Checkpointer::save_to_requeue() {
   const fs::path path = checkpoint_path(surroundings_.out, iteration());
-  // (4), even if nothing is saved here. A checkpoint of the current iteration keeps its name.
+  // (3), even if nothing is saved here. A checkpoint of the current iteration keeps its name.
   rename_other_runs(is_saved() ? iteration() + 1 : iteration());
   if (!is_saved()) save(path);
   return path;
@@ -156,7 +149,7 @@ void Checkpointer::save_in_background(std::function<void()> committed, std::func
 }
 
 void Checkpointer::begin(std::function<void()> committed, std::function<void()> root_committed) {
-  const AddedTime time(times_.stalled_s);
+  const AddedTime time(stalled_s_);
   const ActivityScope activity("beginning a checkpoint");
   assert(!is_saving() && committed_.empty() && root_committed_.empty());  // (1)
   check_held(surroundings_.folder, parts_.comm);
@@ -165,19 +158,12 @@ void Checkpointer::begin(std::function<void()> committed, std::function<void()> 
     rename_other_runs(iteration());
     saving_->begin(parts_.comm, checkpoint_path(surroundings_.out, iteration()), state_->checkpoint());
     is_preparing_ = false;
-    // (3)
-    if (loss_changes_parameters_.value_or(false) || !state_->are_all_parameters_trained()) saving_->wait_for_copy();
     saved_iteration_ = iteration();
     committed_.push_back(std::move(committed));
     root_committed_.push_back(std::move(root_committed));
   } catch (const SaveError& error) {
     warn(error);
   }
-}
-
-void Checkpointer::finish_copy() {
-  const AddedTime time(times_.stalled_s);
-  saving_->wait_for_copy();
 }
 
 void Checkpointer::finish() {
@@ -192,7 +178,6 @@ void Checkpointer::wait_for_thread() const {
 void Checkpointer::advance() {
   is_preparing_ = false;
   if (!is_saving() || !advance_phase()) return;
-  times_.copied_s += saving_->copy_s();
   note_duration(saving_->save_s());
   root_committed_.clear();
   call_all(std::exchange(committed_, {}));
@@ -200,7 +185,7 @@ void Checkpointer::advance() {
 
 /// Returns true when the save is over, with or without a checkpoint.
 bool Checkpointer::advance_phase() {
-  const AddedTime time(times_.stalled_s);
+  const AddedTime time(stalled_s_);
   const ActivityScope activity("committing a checkpoint");
   assert(saved_iteration_ != kNotSaved);
   try {
@@ -211,7 +196,6 @@ bool Checkpointer::advance_phase() {
     throw_diverged(checkpoint_path(surroundings_.out, refused), refused, error.what());
   } catch (const SaveError& error) {
     saved_iteration_ = kNotSaved;
-    if (error.has_changed()) loss_changes_parameters_ = true;
     committed_.clear();
     warn(error);
   }

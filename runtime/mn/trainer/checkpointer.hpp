@@ -1,16 +1,13 @@
-/// The checkpoints of a training: saved while training waits (save()), or beside training (save_in_background()).
+/// The checkpoints of a training: written while training waits (save()), or in the background (save_in_background()).
 ///
-/// A save beside training has five phases. Each begins when all ranks have completed the phase before.
-///   begin   collective: copies the tensors on a device, and all tensors that forward and backward may change
-///   copy    each rank's thread copies the rest, while training makes the next gradients
+/// A save in the background has four phases. Each begins when all ranks have completed the phase before.
+///   begin   collective: copies the tensors, while training waits
 ///   write   each rank's thread writes the copy to its shard
 ///   commit  rank 0's thread writes the manifest, then calls the functions `root_committed`
 ///   end     collective: every rank calls the functions `committed` in the same iteration
 /// (1) At most one save is under way. A second save of its iteration joins it; a save of a later iteration waits.
 /// (2) A failed save ends with a warning; training goes on, and the checkpoint before stays.
-/// (3) The copy is complete before the next update changes parameters. If a loss may change parameters, the copy is
-///     complete before the next loss.
-/// (4) Before its first checkpoint, a run renames the checkpoints that other runs have left in the output folder.
+/// (3) Before its first checkpoint, a run renames the checkpoints that other runs have left in the output folder.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
-
-#include <mn/trainer/times.hpp>
 
 namespace mn {
 
@@ -57,22 +51,19 @@ class Checkpointer {
   /// same DataError on every rank, and writes nothing, if a trained parameter has become infinite or NaN, or if a fixed
   /// parameter or a buffer has become NaN: earlier checkpoints remain. Throws SaveError, a DataError, if writing fails.
   void save(const std::filesystem::path& path);
-  /// Begins to save checkpoint_path(out, iteration) beside training. When the checkpoint is complete, a thread of
-  /// rank 0 calls `root_committed`, which must not throw; then, at the end of run() at the latest, every rank calls
-  /// `committed` in the same iteration. If the save fails, a warning says so, and neither function is called. Waits
-  /// first for the save before. A training that has diverged makes run() throw the DataError of save().
+  /// Copies the state of checkpoint_path(out, iteration), which a thread then writes beside training. When the
+  /// checkpoint is complete, a thread of rank 0 calls `root_committed`, which must not throw; then, at the end of run()
+  /// at the latest, every rank calls `committed` in the same iteration. If the save fails, a warning says so, and
+  /// neither function is called. Waits first for the save before. A training that has diverged makes run() throw the
+  /// DataError of save().
   void save_in_background(std::function<void()> committed, std::function<void()> root_committed = {});
   /// Waits for the end of the save that is under way, if any.
   void finish();
 
-  /// Local. Announces saves beside training, in Extension::initialize() or before run(). After the first iteration,
-  /// each rank then prepares the memory for its copy beside training. Without this call, the first save waits for its
+  /// Local. Announces saves in the background, in Extension::initialize() or before run(). After the first iteration,
+  /// a thread of each rank then prepares the memory for the copy. Without this call, the first save waits for its
   /// memory.
   void expect_saves() noexcept { expects_saves_ = true; }
-  /// Local. Waits for this rank's copy. Call finish_copy() before parameters or optimizers change outside of steps and
-  /// extensions, and in a loss function before it changes parameters through data() or set_data(). A loss function may
-  /// freely change buffers, parameters without an optimizer, and, by operators in place, all parameters.
-  void finish_copy();
 
   /// Local. True from save_in_background() until the end of the save, on all ranks.
   [[nodiscard]] bool is_saving() const noexcept;
@@ -81,8 +72,8 @@ class Checkpointer {
   /// Local. True if the current iteration is saved or being saved, or if the run began in it: from scratch, or with a
   /// checkpoint of the output folder.
   [[nodiscard]] bool is_saved() const noexcept;
-  /// Local. This rank's times of saves beside training.
-  [[nodiscard]] const SavingTimes& times() const noexcept { return times_; }
+  /// Local. Seconds of this rank's waits for saves in the background.
+  [[nodiscard]] double stalled_s() const noexcept { return stalled_s_; }
 
   // The rest is for Trainer.
 
@@ -95,7 +86,7 @@ class Checkpointer {
   void log_other_runs() const;
   /// After each iteration; the first time after expect_saves(), begins to prepare memory.
   void prepare();
-  /// Local. True while this rank's thread prepares, copies, writes or commits.
+  /// Local. True while this rank's thread prepares, writes or commits.
   [[nodiscard]] bool is_thread_busy() const noexcept;
   /// Local. Waits for this rank's thread, at most a second.
   void wait_for_thread() const;
@@ -104,15 +95,6 @@ class Checkpointer {
   /// When a signal or the time limit ends the run: saves the current iteration unless it is saved. Returns the path of
   /// the checkpoint.
   std::filesystem::path save_to_requeue();
-  /// Local. Returns compute_loss(), and notices in the first call whether it changes parameters in place (3).
-  template <class ComputeLoss>
-  auto watch_loss(const ComputeLoss& compute_loss) {
-    if (loss_changes_parameters_) return compute_loss();
-    const std::uint64_t before = parameter_versions();
-    auto loss = compute_loss();
-    loss_changes_parameters_ = parameter_versions() != before;
-    return loss;
-  }
 
  private:
   static constexpr std::int64_t kNotSaved = -1;
@@ -120,7 +102,6 @@ class Checkpointer {
 
   [[nodiscard]] std::int64_t iteration() const noexcept;
   [[nodiscard]] bool is_root() const noexcept;
-  [[nodiscard]] std::uint64_t parameter_versions() const;
   void rename_other_runs(std::int64_t next);
   void begin(std::function<void()> committed, std::function<void()> root_committed);
   [[nodiscard]] bool advance_phase();
@@ -137,11 +118,10 @@ class Checkpointer {
   std::int64_t saved_iteration_ = kNotSaved;  // of the last checkpoint in the output folder, begun or complete
   std::optional<std::int64_t> continued_;     // iteration of the checkpoint that the run continues; on rank 0
   bool is_from_elsewhere_ = false;            // the run continues a checkpoint of another folder
-  bool has_renamed_others_ = false;           // (4); on rank 0
+  bool has_renamed_others_ = false;           // (3); on rank 0
   bool expects_saves_ = false;
   bool is_preparing_ = false;
-  std::optional<bool> loss_changes_parameters_;  // in place (3); no value before the first minibatch
-  SavingTimes times_;
+  double stalled_s_ = 0;
 };
 
 }  // namespace mn

@@ -176,11 +176,10 @@ bool ExtensionList::is_pending(const Extension& extension) const {
       entries_, [&](const Entry& entry) { return entry.extension.get() == &extension && entry.is_pending; });
 }
 
-void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress, const MayBegin& may_begin) {
+void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress) {
   const Running running(is_running_);
   for (Entry& entry : entries_) {
     if (entry.is_pending || entry.last_iteration == progress.iteration) continue;
-    static_cast<void>(may_begin(Duration::kShort));
     // Even after an interrupted extension, the remaining extensions report their part.
     static_cast<void>(call(entry, [&] { entry.extension->at_end(trainer); }));
   }

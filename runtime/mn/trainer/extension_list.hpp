@@ -53,7 +53,7 @@ class ExtensionList {
   [[nodiscard]] bool run_pending(Trainer& trainer, const Progress& progress, Part part, const MayBegin& may_begin);
   /// Calls at_end() of the extensions that are not pending and did not run in this iteration. An interrupted extension
   /// becomes pending.
-  void run_at_end(Trainer& trainer, const Progress& progress, const MayBegin& may_begin);
+  void run_at_end(Trainer& trainer, const Progress& progress);
   [[nodiscard]] bool any_pending() const;
   [[nodiscard]] bool is_pending(const Extension& extension) const;
   /// While extensions run: offers a reported value to each extension's take_report(). Returns whether one took it.

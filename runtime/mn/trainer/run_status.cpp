@@ -59,7 +59,7 @@ void RunStatus::stepped(std::int64_t iteration) {
 }
 
 void RunStatus::saved(std::int64_t iteration) {
-  iteration_ = std::max(iteration_, iteration);  // a save beside training is of an earlier iteration
+  iteration_ = std::max(iteration_, iteration);  // a save in the background is of an earlier iteration
   saved_ = iteration;
   write();
 }

@@ -13,10 +13,4 @@ struct StepTimes {
   std::uint64_t bytes = 0;     ///< bytes passed to collectives
 };
 
-/// A rank's times of saves beside training.
-struct SavingTimes {
-  double stalled_s = 0;  ///< seconds of training's waits for saves
-  double copied_s = 0;   ///< seconds of copies on the CPU beside training
-};
-
 }  // namespace mn

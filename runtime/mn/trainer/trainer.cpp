@@ -198,7 +198,7 @@ void Trainer::make_parts(StepProgram program) {
     extensions_->observe(loss, metrics);
   };
   step_ = std::make_unique<TrainingStep>(
-      *parts_, *checkpointer_, std::move(program), options_, [this] { return next_batch(); }, after_forward);
+      *parts_, std::move(program), options_, [this] { return next_batch(); }, after_forward);
 }
 
 void Trainer::add(std::unique_ptr<Extension> extension, ExtendOptions options) {

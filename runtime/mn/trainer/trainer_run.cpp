@@ -136,7 +136,6 @@ void Trainer::end_epoch() {
 }
 
 void Trainer::synchronize() {
-  checkpointer_->finish_copy();  // with double buffering, synchronize() may apply an update
   for (const auto& [name, optimizer] : optimizers_) optimizer->synchronize();
 }
 
@@ -179,14 +178,13 @@ void Trainer::run_extensions() {
     wait_for_losses();
     const auto rest = std::make_shared<const Observation>(*observation_);
     rest_ = rest;
-    extensions_->run_at_end(*this, progress, may_begin_one);
+    extensions_->run_at_end(*this, progress);
   }
 }
 
 bool Trainer::may_begin(Duration duration) {
   if (duration != Duration::kShort && end_reason_ != kNoReason) return false;
   if (duration == Duration::kLong) checkpointer_->finish();
-  checkpointer_->finish_copy();  // of a save that the previous extension began
   return true;
 }
 

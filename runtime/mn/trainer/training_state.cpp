@@ -1,6 +1,5 @@
 #include <mn/trainer/training_state.hpp>
 
-#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -24,26 +23,6 @@ namespace {
 
 using nlohmann::json;
 
-/// "weight holds NaN or infinity"; empty if all are finite. A buffer may hold infinities, as masks do.
-std::string first_not_finite(const NamedTensors& parameters, const NamedTensors& buffers) {
-  for (const auto& [name, parameter] : parameters) {
-    if (holds_nan(parameter, true)) return name + " holds NaN or infinity";
-  }
-  for (const auto& [name, buffer] : buffers) {
-    if (holds_nan(buffer, false)) return name + " holds NaN";
-  }
-  return "";
-}
-
-/// The tensors on the CPU, or all others.
-NamedTensors select_by_device(const NamedTensors& tensors, bool on_cpu) {
-  NamedTensors selected;
-  for (const auto& each : tensors) {
-    if (each.second.is_cpu() == on_cpu) selected.push_back(each);
-  }
-  return selected;
-}
-
 std::uint64_t hash_of(const NamedTensors& tensors) {
   std::uint64_t hash = 0;
   for (const auto& [name, tensor] : tensors) {
@@ -56,10 +35,6 @@ std::uint64_t hash_of(const NamedTensors& tensors) {
 
 void append(NamedTensors& to, const std::string& prefix, const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) to.emplace_back(prefix + name, tensor);
-}
-
-void mark_to_copy_at_once(Checkpoint& checkpoint, const NamedTensors& tensors) {
-  for (const auto& [name, tensor] : tensors) checkpoint.at_once.insert(tensor.unsafeGetTensorImpl());
 }
 
 /// Says at the first save, not only at a resume, that an optimizer's save() stores nothing.
@@ -111,7 +86,6 @@ json TrainingState::replicated_state() const {
 /// Collective.
 void TrainingState::add_buffers(Checkpoint& checkpoint) const {
   const NamedTensors buffers = named_buffers(parts_.model);
-  mark_to_copy_at_once(checkpoint, buffers);  // (2)
   const std::uint64_t own = hash_of(buffers);
   std::uint64_t roots = own;
   parts_.comm.bcast(std::span(&roots, 1));
@@ -131,7 +105,7 @@ Checkpoint TrainingState::checkpoint() {
       warn_of_unsaved_state(optimizer->actual(), optimizer_tensors(optimizer->actual(), parts_.model));
     }
   }
-  checkpoint.objection = objection();  // (1)
+  checkpoint.objection = objection();
   return checkpoint;
 }
 
@@ -154,43 +128,24 @@ void TrainingState::add_tensors(Checkpoint& checkpoint) const {
     const bool own = optimizer->local();
     append(own ? checkpoint.own : checkpoint.shared, own ? own_state_prefix(name) : state_prefix(name),
            optimizer_tensors(optimizer->actual(), parts_.model));
-    const NamedTensors of_rank = optimizer->rank_state();
-    mark_to_copy_at_once(checkpoint, of_rank);  // (2)
-    append(checkpoint.own, own_prefix(name), of_rank);
+    append(checkpoint.own, own_prefix(name), optimizer->rank_state());
   }
   append(checkpoint.shared, kExtensionPrefix, parts_.extensions.tensors(/*replicated=*/true));
   append(checkpoint.root, kExtensionPrefix, parts_.extensions.tensors(/*replicated=*/false));
 }
 
-/// (1). The thread that copies looks at trained parameters on the CPU; buffers and tensors on a device are looked at
-/// here, before training goes on.
-std::function<std::string()> TrainingState::objection() const {
-  NamedTensors trained, fixed, buffers = named_buffers(parts_.model);  // only trained parameters diverge by themselves
-  for (const auto& each : named_parameters(parts_.model)) {
-    (each.second.requires_grad() ? trained : fixed).push_back(each);
-  }
-  for (NamedTensors* const all : {&trained, &fixed, &buffers}) {
-    std::erase_if(*all, [&](const auto& each) { return not_finite_.contains(each.first); });
-  }
-  append(buffers, "", select_by_device(fixed, false));
-  return [found_now = first_not_finite(select_by_device(trained, false), buffers),
-          trained = select_by_device(trained, true), fixed = select_by_device(fixed, true), rank = parts_.comm.rank()] {
-    const std::string found = found_now.empty() ? first_not_finite(trained, fixed) : found_now;
-    return found.empty() ? found : found + " on rank " + std::to_string(rank);
+/// "weight holds NaN or infinity on rank 1"; empty if all numbers are finite. Only trained parameters diverge by
+/// themselves: a buffer may hold infinities, as masks do.
+std::string TrainingState::objection() const {
+  std::string found;
+  const auto check = [&](const std::string& name, const at::Tensor& tensor, bool or_infinity) {
+    if (!found.empty() || not_finite_.contains(name) || !holds_nan(tensor, or_infinity)) return;
+    found = name + (or_infinity ? " holds NaN or infinity" : " holds NaN") + " on rank " +
+            std::to_string(parts_.comm.rank());
   };
-}
-
-bool TrainingState::are_all_parameters_trained() const {
-  std::set<const c10::TensorImpl*> trained;
-  for (const auto& [name, optimizer] : parts_.optimizers) {
-    for (const auto& group : optimizer->actual().param_groups()) {
-      for (const at::Tensor& each : group.params()) {
-        if (each.requires_grad()) trained.insert(each.unsafeGetTensorImpl());
-      }
-    }
-  }
-  return std::ranges::all_of(parameters_of(parts_.model),
-                             [&](const at::Tensor& each) { return trained.contains(each.unsafeGetTensorImpl()); });
+  for (const auto& [name, parameter] : named_parameters(parts_.model)) check(name, parameter, parameter.requires_grad());
+  for (const auto& [name, buffer] : named_buffers(parts_.model)) check(name, buffer, false);
+  return found;
 }
 
 }  // namespace mn

@@ -4,12 +4,9 @@
 /// once for all ranks; if ranks differ in buffers (batch normalization's statistics), rank 0's are stored there. The
 /// own tensors of a rank are its random numbers, its buffers if they differ from rank 0's, its multi-node optimizer's
 /// rank_state(), and with local SGD the torch optimizer's state.
-/// (1) A training that has diverged is not saved: every checkpoint has an objection to NaN and infinity.
-/// (2) Forward and backward may change buffers and the optimizers' rank_state(), so these are marked
-///     Checkpoint::at_once. Only updates change the rest.
+/// A training that has diverged is not saved: every checkpoint has an objection to NaN and infinity.
 #pragma once
 
-#include <functional>
 #include <set>
 #include <string>
 
@@ -27,14 +24,12 @@ class TrainingState {
   [[nodiscard]] Checkpoint checkpoint();
   /// Collective. The tensors that exist now, without "about": shows how much memory a save needs.
   [[nodiscard]] Checkpoint tensors() const;
-  /// False if the model has a parameter without an optimizer: a loss function may change it (a momentum encoder).
-  [[nodiscard]] bool are_all_parameters_trained() const;
 
  private:
   [[nodiscard]] nlohmann::json replicated_state() const;
   void add_tensors(Checkpoint& checkpoint) const;
   void add_buffers(Checkpoint& checkpoint) const;
-  [[nodiscard]] std::function<std::string()> objection() const;
+  [[nodiscard]] std::string objection() const;
 
   const TrainingParts& parts_;
   std::set<std::string> not_finite_;     // names of tensors

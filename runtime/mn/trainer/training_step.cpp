@@ -9,17 +9,15 @@
 #include <mn/core/trace.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/trainer/batch_tensors.hpp>
-#include <mn/trainer/checkpointer.hpp>
 #include <mn/trainer/graphed_step.hpp>
 #include <mn/trainer/observation.hpp>
 #include <mn/trainer/phase_end.hpp>
 
 namespace mn {
 
-TrainingStep::TrainingStep(const TrainingParts& parts, Checkpointer& checkpointer, StepProgram program,
-                           const TrainerOptions& options, NextBatch next_batch, AfterForward after_forward)
+TrainingStep::TrainingStep(const TrainingParts& parts, StepProgram program, const TrainerOptions& options,
+                           NextBatch next_batch, AfterForward after_forward)
     : parts_(parts),
-      checkpointer_(checkpointer),
       program_(std::move(program)),
       trace_(options.trace),
       next_batch_(std::move(next_batch)),
@@ -44,7 +42,6 @@ bool TrainingStep::is_at_epoch_end() const {
 
 void TrainingStep::run_program_update() {
   const Batch batch = next_batch_();
-  checkpointer_.finish_copy();  // (4)
   Summary metrics;
   program_.update(batch, metrics);
   parts_.observation.add_metrics(metrics);
@@ -60,7 +57,6 @@ void TrainingStep::run_minibatches() {
     accumulate(batch, all, is_last);
     if (is_last) break;
   }
-  checkpointer_.finish_copy();  // (4)
   update(all);
 }
 
@@ -74,7 +70,6 @@ void TrainingStep::run_batch(const Batch& batch) {
 
 void TrainingStep::run_graph() {
   const Batch batch = next_batch_();
-  checkpointer_.finish_copy();  // (4): the graph contains the update
   const std::vector<at::Tensor> inputs = distinct_tensors(batch);
   static_cast<void>(graph_->run(inputs, numbers_of(batch), [&](const std::vector<at::Tensor>& graph_inputs) {
     graph_->is_recording() ? record(with_tensors(batch, inputs, graph_inputs)) : run_batch(batch);
@@ -82,7 +77,7 @@ void TrainingStep::run_graph() {
   }));
   if (!graph_->has_launched()) return;
   assert(recorded_);
-  const ForwardResult result = {recorded_->loss.value.clone(), recorded_->metrics.copied()};  // (5)
+  const ForwardResult result = {recorded_->loss.value.clone(), recorded_->metrics.copied()};  // (4)
   observe(batch, result);
   parts_.observation.add_loss(result.loss.value, recorded_->weight);
   observe_update(batch.samples);
@@ -133,7 +128,7 @@ void TrainingStep::accumulate(const Batch& batch, Accumulated& all, bool is_last
 TrainingStep::ForwardResult TrainingStep::forward(const Batch& batch) {
   const Trace::Scope scope(trace_.get(), "forward", Trace::Lane::kCompute);
   Summary metrics;
-  Loss loss = checkpointer_.watch_loss([&] { return program_.compute_loss(batch, metrics); });
+  Loss loss = program_.compute_loss(batch, metrics);
   if (!loss.value.defined() || loss.value.numel() != 1) {
     throw ArgumentError("the loss function must return a tensor of one element");
   }

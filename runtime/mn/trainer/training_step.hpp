@@ -4,10 +4,9 @@
 ///     over the weights that the loss function gives.
 /// (2) A rank without samples steps with weight 0, because every rank must take part in the collective calls.
 /// (3) No loss is read here: a read would wait for the device.
-/// (4) A save's copy is complete before the update (Checkpointer::finish_copy()).
 /// With a CUDA graph (graphed_step.hpp):
-/// (5) Each launch overwrites the recorded step's loss and metrics; observations hold copies.
-/// (6) Extensions see each iteration's loss, but not its autograd graph.
+/// (4) Each launch overwrites the recorded step's loss and metrics; observations hold copies.
+/// (5) Extensions see each iteration's loss, but not its autograd graph.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,6 @@
 
 namespace mn {
 
-class Checkpointer;
 class GraphedStep;
 
 /// The program's part of a step: a loss function or an update function. The second is null with the first.
@@ -37,8 +35,8 @@ class TrainingStep {
   using AfterForward = std::function<void(const at::Tensor& loss, bool is_mean, const Summary& metrics)>;
 
   /// Throws UsageError if the options ask for a CUDA graph and the step cannot be recorded.
-  TrainingStep(const TrainingParts& parts, Checkpointer& checkpointer, StepProgram program,
-               const TrainerOptions& options, NextBatch next_batch, AfterForward after_forward);
+  TrainingStep(const TrainingParts& parts, StepProgram program, const TrainerOptions& options, NextBatch next_batch,
+               AfterForward after_forward);
   ~TrainingStep();
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
@@ -57,7 +55,7 @@ class TrainingStep {
     Loss loss;
     Summary metrics;
   };
-  /// Tensors that each launch of graph_ overwrites (5).
+  /// Tensors that each launch of graph_ overwrites (4).
   struct RecordedResult : ForwardResult {
     double weight;
   };
@@ -76,7 +74,6 @@ class TrainingStep {
   void observe_update(std::int64_t samples);
 
   const TrainingParts& parts_;
-  Checkpointer& checkpointer_;
   StepProgram program_;
   std::shared_ptr<Trace> trace_;
   NextBatch next_batch_;

@@ -42,7 +42,7 @@ void Snapshot::run(Trainer& trainer) {
 void Snapshot::save(Trainer& trainer) {
   begun_at_ = trainer.iteration();
   next_ = begun_at_ + kRetryIterations;
-  before_ = trainer.checkpointer().times();
+  stalled_before_s_ = trainer.checkpointer().stalled_s();
   begun_ = Clock::now();
   trainer.checkpointer().save_in_background([this] { is_committed_ = continuous_; },
                                             [this, out = trainer.out()] { remove_old(out); });
@@ -55,13 +55,10 @@ void Snapshot::remove_old(const std::filesystem::path& out) {
 /// Returns the iteration of the next save, by rank 0's clock.
 std::int64_t Snapshot::next_after(Trainer& trainer) const {
   const auto steps = static_cast<double>(trainer.iteration() - begun_at_);
-  const SavingTimes& now = trainer.checkpointer().times();
-  const double stalled_s = now.stalled_s - before_.stalled_s;
+  const double stalled_s = trainer.checkpointer().stalled_s() - stalled_before_s_;
   const double trained_s = std::chrono::duration<double>(Clock::now() - begun_).count() - stalled_s;
-  // A copy beside training slows training down by its CPU time and memory bandwidth.
-  const double held_up_s = stalled_s + now.copied_s - before_.copied_s;
   const double step_s = std::max(trained_s / steps, 1e-9);
-  std::int64_t next = begun_at_ + static_cast<std::int64_t>(kTrainingPerStall * held_up_s / step_s) + 1;
+  std::int64_t next = begun_at_ + static_cast<std::int64_t>(kTrainingPerStall * stalled_s / step_s) + 1;
   trainer.communicator().bcast(std::span(&next, 1));
   return next;
 }

@@ -8,11 +8,10 @@
 #include <string>
 
 #include <mn/trainer/extension.hpp>
-#include <mn/trainer/times.hpp>
 
 namespace mn::extensions {
 
-/// Writes OUT/ckpt/step-N beside training, once an epoch unless extend() gives another trigger, and at the end of
+/// Writes OUT/ckpt/step-N in the background, once an epoch unless extend() gives another trigger, and at the end of
 /// training. Then removes old checkpoints: all but the `keep` of the most iterations, the best and the pinned.
 /// Checkpoints of an abandoned run with later iterations are renamed to old_step-N.
 /// Runs after the other short extensions, because a checkpoint holds their states. Extensions that may take long run
@@ -20,7 +19,7 @@ namespace mn::extensions {
 class Snapshot final : public Extension {
  public:
   /// Throws UsageError unless keep ≥ 1. With `continuous`, for a trigger of each iteration, a save begins when the
-  /// previous save is complete and training has gone on for 99 times the time that the previous save stalled or copied.
+  /// previous save is complete and training has gone on for 99 times the time that the previous save stalled.
   explicit Snapshot(std::size_t keep = 3, bool continuous = false);
 
   [[nodiscard]] std::string name() const override { return "snapshot"; }
@@ -45,7 +44,7 @@ class Snapshot final : public Extension {
   std::int64_t next_ = 0;         // continuous: no save before this iteration
   std::int64_t begun_at_ = 0;     // iteration of the last save
   Clock::time_point begun_ = {};  // time of the last save
-  SavingTimes before_;            // at the begin of the last save
+  double stalled_before_s_ = 0;   // Checkpointer::stalled_s() at the begin of the last save
 };
 
 }  // namespace mn::extensions
