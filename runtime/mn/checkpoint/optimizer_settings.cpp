@@ -45,71 +45,39 @@ Setting setting(std::string name, Access access) {
           }};
 }
 
-template <class O>
-Settings common() {
-  return {setting<O>(
-              "lr", [](O & o) -> auto& { return o.lr(); }),
-          setting<O>(
-              "weight decay", [](O & o) -> auto& { return o.weight_decay(); })};
-}
-
-Settings of_sgd() {
-  using O = torch::optim::SGDOptions;
-  Settings all = common<O>();
-  all.push_back(setting<O>(
-      "momentum", [](O & o) -> auto& { return o.momentum(); }));
-  all.push_back(setting<O>(
-      "dampening", [](O & o) -> auto& { return o.dampening(); }));
-  all.push_back(setting<O>(
-      "nesterov", [](O & o) -> auto& { return o.nesterov(); }));
+/// The settings that Options has of all settings.
+template <class Options>
+Settings settings_in() {
+  Settings all;
+  const auto add = [&](const char* name, auto access) {
+    if constexpr (requires(Options & options) { access(options); }) all.push_back(setting<Options>(name, access));
+  };
+  add("lr", [](auto& o) -> decltype(o.lr()) { return o.lr(); });
+  add("weight decay", [](auto& o) -> decltype(o.weight_decay()) { return o.weight_decay(); });
+  add("momentum", [](auto& o) -> decltype(o.momentum()) { return o.momentum(); });
+  add("dampening", [](auto& o) -> decltype(o.dampening()) { return o.dampening(); });
+  add("nesterov", [](auto& o) -> decltype(o.nesterov()) { return o.nesterov(); });
+  add("beta1", [](auto& o) -> decltype(std::get<0>(o.betas())) { return std::get<0>(o.betas()); });
+  add("beta2", [](auto& o) -> decltype(std::get<1>(o.betas())) { return std::get<1>(o.betas()); });
+  add("alpha", [](auto& o) -> decltype(o.alpha()) { return o.alpha(); });
+  add("lr decay", [](auto& o) -> decltype(o.lr_decay()) { return o.lr_decay(); });
+  add("eps", [](auto& o) -> decltype(o.eps()) { return o.eps(); });
+  add("amsgrad", [](auto& o) -> decltype(o.amsgrad()) { return o.amsgrad(); });
+  add("centered", [](auto& o) -> decltype(o.centered()) { return o.centered(); });
   return all;
 }
 
-template <class O>
-Settings of_adam() {
-  Settings all = common<O>();
-  all.push_back(setting<O>(
-      "beta1", [](O & o) -> auto& { return std::get<0>(o.betas()); }));
-  all.push_back(setting<O>(
-      "beta2", [](O & o) -> auto& { return std::get<1>(o.betas()); }));
-  all.push_back(setting<O>(
-      "eps", [](O & o) -> auto& { return o.eps(); }));
-  all.push_back(setting<O>(
-      "amsgrad", [](O & o) -> auto& { return o.amsgrad(); }));
-  return all;
-}
-
-Settings of_rmsprop() {
-  using O = torch::optim::RMSpropOptions;
-  Settings all = common<O>();
-  all.push_back(setting<O>(
-      "alpha", [](O & o) -> auto& { return o.alpha(); }));
-  all.push_back(setting<O>(
-      "eps", [](O & o) -> auto& { return o.eps(); }));
-  all.push_back(setting<O>(
-      "momentum", [](O & o) -> auto& { return o.momentum(); }));
-  all.push_back(setting<O>(
-      "centered", [](O & o) -> auto& { return o.centered(); }));
-  return all;
-}
-
-Settings of_adagrad() {
-  using O = torch::optim::AdagradOptions;
-  Settings all = common<O>();
-  all.push_back(setting<O>(
-      "lr decay", [](O & o) -> auto& { return o.lr_decay(); }));
-  all.push_back(setting<O>(
-      "eps", [](O & o) -> auto& { return o.eps(); }));
-  return all;
+template <class Options>
+bool is_a(const OptimizerOptions& options) {
+  return dynamic_cast<const Options*>(&options) != nullptr;
 }
 
 Settings settings_of(const OptimizerOptions& options) {
-  if (dynamic_cast<const torch::optim::SGDOptions*>(&options) != nullptr) return of_sgd();
-  if (dynamic_cast<const torch::optim::AdamOptions*>(&options) != nullptr) return of_adam<torch::optim::AdamOptions>();
-  if (dynamic_cast<const torch::optim::AdamWOptions*>(&options) != nullptr)
-    return of_adam<torch::optim::AdamWOptions>();
-  if (dynamic_cast<const torch::optim::RMSpropOptions*>(&options) != nullptr) return of_rmsprop();
-  if (dynamic_cast<const torch::optim::AdagradOptions*>(&options) != nullptr) return of_adagrad();
+  if (is_a<torch::optim::SGDOptions>(options)) return settings_in<torch::optim::SGDOptions>();
+  if (is_a<torch::optim::AdamOptions>(options)) return settings_in<torch::optim::AdamOptions>();
+  if (is_a<torch::optim::AdamWOptions>(options)) return settings_in<torch::optim::AdamWOptions>();
+  if (is_a<torch::optim::RMSpropOptions>(options)) return settings_in<torch::optim::RMSpropOptions>();
+  if (is_a<torch::optim::AdagradOptions>(options)) return settings_in<torch::optim::AdagradOptions>();
   return {};
 }
 

@@ -44,58 +44,41 @@ struct Layout {
   std::int64_t* (*step)(OptimizerParamState&);  // null without a count of steps
 };
 
+/// The fields that State has of all fields.
 template <class State>
-std::unique_ptr<OptimizerParamState> make_state() {
-  return std::make_unique<State>();
+const Layout* layout_in() {
+  static const Layout all = [] {
+    Layout layout{[]() -> std::unique_ptr<OptimizerParamState> { return std::make_unique<State>(); }, {}, nullptr};
+    const auto add = [&]<class Access>(const char* name, Access /*access*/) {
+      if constexpr (requires(State & state) { Access()(state); }) {
+        layout.fields.push_back({name, [](OptimizerParamState& state) -> at::Tensor& {
+                                   return Access()(static_cast<State&>(state));
+                                 }});
+      }
+    };
+    add("exp_avg", [](auto& s) -> decltype(s.exp_avg()) { return s.exp_avg(); });
+    add("exp_avg_sq", [](auto& s) -> decltype(s.exp_avg_sq()) { return s.exp_avg_sq(); });
+    add("max_exp_avg_sq", [](auto& s) -> decltype(s.max_exp_avg_sq()) { return s.max_exp_avg_sq(); });
+    add("square_avg", [](auto& s) -> decltype(s.square_avg()) { return s.square_avg(); });
+    add("momentum_buffer", [](auto& s) -> decltype(s.momentum_buffer()) { return s.momentum_buffer(); });
+    add("grad_avg", [](auto& s) -> decltype(s.grad_avg()) { return s.grad_avg(); });
+    add("sum", [](auto& s) -> decltype(s.sum()) { return s.sum(); });
+    if constexpr (requires(State & state) { state.step(); }) {
+      layout.step = [](OptimizerParamState& state) { return &static_cast<State&>(state).step(); };
+    }
+    return layout;
+  }();
+  return &all;
 }
-
-template <class State>
-std::int64_t* step_of(OptimizerParamState& state) {
-  return &static_cast<State&>(state).step();
-}
-
-#define MN_FIELD(State, name)                                                                           \
-  {                                                                                                     \
-#name, [](OptimizerParamState & state) -> at::Tensor& { return static_cast<State&>(state).name(); } \
-  }
-
-const Layout& sgd_layout() {
-  using State = torch::optim::SGDParamState;
-  static const Layout layout{make_state<State>, {MN_FIELD(State, momentum_buffer)}, nullptr};
-  return layout;
-}
-
-template <class State>
-const Layout& adam_layout() {
-  static const Layout layout{make_state<State>,
-                             {MN_FIELD(State, exp_avg), MN_FIELD(State, exp_avg_sq), MN_FIELD(State, max_exp_avg_sq)},
-                             step_of<State>};
-  return layout;
-}
-
-const Layout& rmsprop_layout() {
-  using State = torch::optim::RMSpropParamState;
-  static const Layout layout{make_state<State>,
-                             {MN_FIELD(State, square_avg), MN_FIELD(State, momentum_buffer), MN_FIELD(State, grad_avg)},
-                             step_of<State>};
-  return layout;
-}
-
-const Layout& adagrad_layout() {
-  using State = torch::optim::AdagradParamState;
-  static const Layout layout{make_state<State>, {MN_FIELD(State, sum)}, step_of<State>};
-  return layout;
-}
-#undef MN_FIELD
 
 /// The layout of the optimizer's state; null if only libtorch's archive can hold the state.
 const Layout* layout_of(const Optimizer& optimizer) {
   const std::string kind = optimizer_kind(optimizer);
-  if (kind == "SGD" || kind == "LARS") return &sgd_layout();
-  if (kind == "Adam") return &adam_layout<torch::optim::AdamParamState>();
-  if (kind == "AdamW" || kind == "LAMB") return &adam_layout<torch::optim::AdamWParamState>();
-  if (kind == "RMSprop") return &rmsprop_layout();
-  if (kind == "Adagrad") return &adagrad_layout();
+  if (kind == "SGD" || kind == "LARS") return layout_in<torch::optim::SGDParamState>();
+  if (kind == "Adam") return layout_in<torch::optim::AdamParamState>();
+  if (kind == "AdamW" || kind == "LAMB") return layout_in<torch::optim::AdamWParamState>();
+  if (kind == "RMSprop") return layout_in<torch::optim::RMSpropParamState>();
+  if (kind == "Adagrad") return layout_in<torch::optim::AdagradParamState>();
   return nullptr;
 }
 
