@@ -1,23 +1,56 @@
 #include <mn/checkpoint/not_finite.hpp>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/isnan.h>
 
 #include <mn/checkpoint/dtypes.hpp>
-#include <mn/checkpoint/largest_magnitude.hpp>
+
+// At load time the dynamic linker picks the widest version that the CPU supports; CMake sets MN_TARGET_CLONES if the
+// compiler can do so.
+#ifdef MN_TARGET_CLONES
+#define MN_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define MN_SIMD
+#endif
 
 namespace mn {
 namespace {
 
-/// The bits of infinity for largest_magnitude(); 0 for dtypes that largest_magnitude() does not know.
-std::uint64_t infinity_of(at::ScalarType type) {
-  if (type == at::kHalf) return 0x7c00;
-  if (type == at::kBFloat16) return 0x7f80;
-  if (type == at::kFloat) return 0x7f80'0000;
-  if (type == at::kDouble) return 0x7ff0'0000'0000'0000;
-  return 0;
+/// The largest bit pattern without the sign bit. The bit patterns of floating-point numbers ascend with their
+/// magnitude; infinity follows, then NaN.
+template <class T>
+inline __attribute__((always_inline)) std::uint64_t largest_of(const void* data, std::int64_t count) {
+  constexpr T kWithoutSign = static_cast<T>(-1) >> 1;
+  const T* numbers = static_cast<const T*>(data);
+  T largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) largest = std::max<T>(largest, numbers[i] & kWithoutSign);
+  return largest;
 }
+
+MN_SIMD std::uint64_t largest_of_2(const void* data, std::int64_t count) {
+  return largest_of<std::uint16_t>(data, count);
+}
+MN_SIMD std::uint64_t largest_of_4(const void* data, std::int64_t count) {
+  return largest_of<std::uint32_t>(data, count);
+}
+MN_SIMD std::uint64_t largest_of_8(const void* data, std::int64_t count) {
+  return largest_of<std::uint64_t>(data, count);
+}
+
+struct Format {
+  at::ScalarType type;
+  std::uint64_t infinity;  // bit pattern
+  std::uint64_t (*largest)(const void* data, std::int64_t count);
+};
+constexpr Format kFormats[] = {{at::kHalf, 0x7c00, largest_of_2},
+                               {at::kBFloat16, 0x7f80, largest_of_2},
+                               {at::kFloat, 0x7f80'0000, largest_of_4},
+                               {at::kDouble, 0x7ff0'0000'0000'0000, largest_of_8}};
 
 }  // namespace
 
@@ -26,11 +59,10 @@ bool holds_nan(const at::Tensor& tensor, bool or_infinity) {
   if (!tensor.is_floating_point()) return false;
   if (tensor.element_size() == 1)
     return holds_nan(tensor.to(at::kFloat), or_infinity);  // few operators know 8-bit floats
-  const std::uint64_t infinity = infinity_of(tensor.scalar_type());
-  if (infinity != 0 && tensor.is_cpu() && tensor.is_contiguous()) {
-    const std::span bytes(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
-    const std::uint64_t largest = largest_magnitude(bytes, tensor.element_size());
-    return or_infinity ? largest >= infinity : largest > infinity;
+  const auto format = std::ranges::find(kFormats, tensor.scalar_type(), &Format::type);
+  if (format != std::end(kFormats) && tensor.is_cpu() && tensor.is_contiguous()) {
+    const std::uint64_t largest = format->largest(tensor.const_data_ptr(), tensor.numel());
+    return or_infinity ? largest >= format->infinity : largest > format->infinity;
   }
   const at::NoGradGuard no_grad;
   return or_infinity ? !at::isfinite(tensor).all().item<bool>() : at::isnan(tensor).any().item<bool>();

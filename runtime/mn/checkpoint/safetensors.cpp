@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -26,19 +27,6 @@ using nlohmann::json;
 
 std::string shape_text(at::IntArrayRef shape) { return json(shape.vec()).dump(); }
 
-std::size_t bytes_of(const at::Tensor& tensor) {
-  return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
-}
-
-/// (1): sorted by descending element size, then by name. Readers may map the file.
-NamedTensors in_file_order(NamedTensors tensors) {
-  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
-    const auto wide = [](const auto& named) { return named.second.element_size(); };
-    return wide(a) != wide(b) ? wide(a) > wide(b) : a.first < b.first;
-  });
-  return tensors;
-}
-
 void check_same(const std::string& name, const at::Tensor& wanted, const TensorForm& given, const std::string& source) {
   if (wanted.sizes() == at::IntArrayRef(given.shape) && given.dtype == wanted.scalar_type()) return;
   throw DataError(source + " is of another model: \"" + name + "\" is " + toString(given.dtype) + " " +
@@ -49,20 +37,23 @@ void check_same(const std::string& name, const at::Tensor& wanted, const TensorF
 }  // namespace
 
 std::string to_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
-  NamedTensors pairs = tensors;
+  NamedTensors ordered = tensors;
   json complex = json::array();
-  for (auto& [name, tensor] : pairs) {
+  for (auto& [name, tensor] : ordered) {
     if (tensor.is_complex()) complex.push_back(name);
     tensor = as_pairs(tensor);
   }
-  const NamedTensors ordered = in_file_order(std::move(pairs));
+  // (1): by descending element size, then by name. Readers may map the file.
+  std::ranges::sort(ordered, {}, [](const auto& named) {
+    return std::tuple(-static_cast<std::int64_t>(named.second.element_size()), named.first);
+  });
   json header = json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   if (!complex.empty()) header["__metadata__"][kComplexKey] = complex.dump();
   std::size_t end = 0;
   for (const auto& [name, tensor] : ordered) {
     const std::size_t begin = end;
-    end += bytes_of(tensor);
+    end += tensor.nbytes();
     header[name] = {{"dtype", safetensors_dtype(name, tensor.scalar_type())},
                     {"shape", tensor.sizes().vec()},
                     {"data_offsets", {begin, end}}};
@@ -71,7 +62,7 @@ std::string to_safetensors(const NamedTensors& tensors, const std::map<std::stri
   file.reserve(file.size() + end);
   for (const auto& [name, tensor] : ordered) {
     const at::Tensor dense = tensor.detach().to(at::kCPU).contiguous();
-    if (dense.numel() > 0) file.append(static_cast<const char*>(dense.data_ptr()), bytes_of(dense));
+    if (dense.numel() > 0) file.append(static_cast<const char*>(dense.data_ptr()), dense.nbytes());
   }
   return file;
 }
@@ -183,7 +174,7 @@ NamedTensors read_all(SavedCheckpoint& checkpoint, const std::string& prefix) {
     if (!name.starts_with(prefix)) continue;
     const TensorForm form = form_of(saved);
     at::Tensor tensor = at::empty(form.shape, form.dtype);
-    checkpoint.read(name, {static_cast<std::byte*>(tensor.mutable_data_ptr()), bytes_of(tensor)});
+    checkpoint.read(name, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
     tensors.emplace_back(name.substr(prefix.size()), std::move(tensor));
   }
   return tensors;

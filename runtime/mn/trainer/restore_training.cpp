@@ -1,4 +1,5 @@
-#include <mn/trainer/restore_training.hpp>
+// How a training resumes from a checkpoint (training_state.hpp).
+#include <mn/trainer/training_state.hpp>
 
 #include <algorithm>
 #include <map>
@@ -21,7 +22,6 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
-#include <mn/trainer/state_names.hpp>
 
 namespace mn {
 namespace {

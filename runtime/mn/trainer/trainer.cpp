@@ -23,10 +23,10 @@
 #include <mn/trainer/observation.hpp>
 #include <mn/trainer/output_folder.hpp>
 #include <mn/trainer/periodic_agreement.hpp>
-#include <mn/trainer/restore_training.hpp>
 #include <mn/trainer/run_status.hpp>
 #include <mn/trainer/straggler_watch.hpp>
 #include <mn/trainer/time_limit.hpp>
+#include <mn/trainer/training_state.hpp>
 #include <mn/trainer/training_step.hpp>
 
 namespace mn {

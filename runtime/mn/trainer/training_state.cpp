@@ -16,7 +16,6 @@
 #include <mn/tensor/random_state.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
-#include <mn/trainer/state_names.hpp>
 
 namespace mn {
 namespace {

@@ -5,6 +5,14 @@
 /// own tensors of a rank are its random numbers, its buffers if they differ from rank 0's, its multi-node optimizer's
 /// rank_state(), and with local SGD the torch optimizer's state.
 /// A training that has diverged is not saved: every checkpoint has an objection to NaN and infinity.
+///
+/// A resume (restore_training()):
+/// (1) With as many ranks as before, each rank continues with its own tensors: bit for bit as without an interruption.
+/// (2) With another number of ranks, sums over samples go to rank 0, and every rank takes rank 0's buffers and
+///     optimizer state. Random numbers are seeded from the old seed, the iteration and the rank; what each rank's
+///     optimizer kept for itself starts empty.
+/// (3) The optimizer's kind must match; the model must match in names, shapes and dtypes, in any order.
+/// (4) Tensors go from the file straight into the model's tensors, or become the optimizer's state: no copy is held.
 #pragma once
 
 #include <set>
@@ -14,6 +22,21 @@
 #include <mn/trainer/training_parts.hpp>
 
 namespace mn {
+
+class CheckpointReader;
+
+// State that is equal on all ranks.
+inline const std::string kModelPrefix = "model/";
+inline const std::string kExtensionPrefix = "extensions/";
+/// Prefix of the torch optimizer's state, if it is equal on all ranks.
+inline std::string state_prefix(const std::string& optimizer) { return "optimizer/" + optimizer + "/"; }
+
+// State of one rank.
+inline const std::string kOwnBufferPrefix = "buffer.";
+/// Prefix of the multi-node optimizer's state of each rank.
+inline std::string own_prefix(const std::string& optimizer) { return "optimizer." + optimizer + "."; }
+/// Prefix of the torch optimizer's state, if it differs between ranks.
+inline std::string own_state_prefix(const std::string& optimizer) { return "optimizer_state." + optimizer + "/"; }
 
 class TrainingState {
  public:
@@ -35,5 +58,9 @@ class TrainingState {
   std::set<std::string> not_finite_;     // names of tensors
   bool has_checked_optimizers_ = false;  // whether their save() stores anything
 };
+
+/// Collective. `source` names the checkpoint in errors. Throws the same DataError on every rank if the model or the
+/// optimizer is not the checkpoint's.
+void restore_training(TrainingParts& parts, CheckpointReader& checkpoint, const std::string& source);
 
 }  // namespace mn

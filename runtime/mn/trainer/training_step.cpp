@@ -1,5 +1,6 @@
 #include <mn/trainer/training_step.hpp>
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -8,12 +9,48 @@
 #include <mn/core/error.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
-#include <mn/trainer/batch_tensors.hpp>
 #include <mn/trainer/graphed_step.hpp>
 #include <mn/trainer/observation.hpp>
 #include <mn/trainer/phase_end.hpp>
 
 namespace mn {
+namespace {
+
+std::vector<at::Tensor*> tensors_of(Batch& batch) {
+  std::vector<at::Tensor*> all = {&batch.data, &batch.target};
+  for (BatchField& field : batch.fields) all.insert(all.end(), {&field.values, &field.offsets});
+  std::erase_if(all, [](const at::Tensor* tensor) { return !tensor->defined(); });
+  return all;
+}
+
+/// The tensors of a minibatch without duplicates (`data` and the first field may be equal).
+std::vector<at::Tensor> distinct_tensors(Batch batch) {
+  std::vector<at::Tensor> distinct;
+  for (const at::Tensor* tensor : tensors_of(batch)) {
+    const auto is_same = [&](const at::Tensor& other) { return other.is_same(*tensor); };
+    if (std::ranges::none_of(distinct, is_same)) distinct.push_back(*tensor);
+  }
+  return distinct;
+}
+
+/// The numbers of a minibatch that a graph holds.
+std::vector<double> numbers_of(const Batch& batch) {
+  std::vector<double> all = {static_cast<double>(batch.samples), batch.loss_weight()};
+  for (const BatchField& field : batch.fields) all.push_back(static_cast<double>(field.longest));
+  return all;
+}
+
+/// `batch` with after[i] in place of its tensor before[i]. `before` is distinct_tensors(batch).
+Batch with_tensors(Batch batch, const std::vector<at::Tensor>& before, const std::vector<at::Tensor>& after) {
+  batch.indices.clear();  // they describe the original minibatch
+  for (at::Tensor* tensor : tensors_of(batch)) {
+    const auto found = std::ranges::find_if(before, [&](const at::Tensor& other) { return other.is_same(*tensor); });
+    *tensor = after[static_cast<std::size_t>(found - before.begin())];
+  }
+  return batch;
+}
+
+}  // namespace
 
 TrainingStep::TrainingStep(const TrainingParts& parts, StepProgram program, const TrainerOptions& options,
                            NextBatch next_batch, AfterForward after_forward)

@@ -83,6 +83,23 @@ const File& SavedCheckpoint::open(std::size_t shard) {
   return opened_->second;
 }
 
+/// Reads chunks into room_for(begin, bytes), and checks the checksum. `begin` counts bytes from the begin of the piece.
+template <class RoomFor>
+void SavedCheckpoint::read_piece(const std::string& name, const SavedTensor& tensor, const SavedPiece& piece,
+                                 const RoomFor& room_for) {
+  const File& file = open(piece.shard);
+  const std::uint64_t begin = manifest_.shards[piece.shard].header_bytes + piece.offset;
+  const std::uint64_t bytes = (piece.end - piece.begin) * safetensors_element_bytes(tensor.dtype);
+  std::uint32_t checksum = 0;
+  for (std::uint64_t done = 0; done < bytes; done += kChunkBytes) {
+    const std::span<std::byte> chunk = room_for(done, std::min<std::uint64_t>(kChunkBytes, bytes - done));
+    with_retries([&] { file.read_at(begin + done, chunk); });
+    checksum = crc32c(chunk, checksum);
+  }
+  if (checksum == piece.crc32c) return;
+  damaged(piece.shard, "has tensor " + json_quoted(piece_name(name, tensor, piece)) + " with a wrong checksum");
+}
+
 void SavedCheckpoint::read(const std::string& tensor, std::span<std::byte> out) {
   const auto found = manifest_.tensors.find(tensor);
   if (found == manifest_.tensors.end() || found->second.bytes() != out.size()) {
@@ -91,19 +108,9 @@ void SavedCheckpoint::read(const std::string& tensor, std::span<std::byte> out) 
   }
   const std::uint64_t wide = safetensors_element_bytes(found->second.dtype);
   for (const SavedPiece& piece : found->second.pieces) {
-    const File& file = open(piece.shard);
-    const std::uint64_t begin = manifest_.shards[piece.shard].header_bytes + piece.offset;
-    const auto bytes = out.subspan(piece.begin * wide, (piece.end - piece.begin) * wide);
-    std::uint32_t checksum = 0;
-    for (std::size_t done = 0; done < bytes.size(); done += kChunkBytes) {
-      const auto chunk = bytes.subspan(done, std::min(kChunkBytes, bytes.size() - done));
-      with_retries([&] { file.read_at(begin + done, chunk); });
-      checksum = crc32c(chunk, checksum);
-    }
-    if (checksum != piece.crc32c) {
-      damaged(piece.shard,
-              "has tensor " + json_quoted(piece_name(tensor, found->second, piece)) + " with a wrong checksum");
-    }
+    read_piece(tensor, found->second, piece, [&](std::uint64_t begin, std::size_t bytes) {
+      return out.subspan(piece.begin * wide + begin, bytes);
+    });
   }
 }
 
@@ -118,22 +125,11 @@ void SavedCheckpoint::check_header(std::size_t shard) {
 
 void SavedCheckpoint::check_shard(std::size_t shard) {
   check_header(shard);
-  const File& file = open(shard);
   std::vector<std::byte> chunk(kChunkBytes);
+  const auto room_for = [&](std::uint64_t, std::size_t bytes) { return std::span(chunk).first(bytes); };
   for (const auto& [name, tensor] : manifest_.tensors) {
-    const std::uint64_t wide = safetensors_element_bytes(tensor.dtype);
     for (const SavedPiece& piece : tensor.pieces) {
-      if (piece.shard != shard) continue;
-      const std::uint64_t bytes = (piece.end - piece.begin) * wide;
-      std::uint32_t checksum = 0;
-      for (std::uint64_t done = 0; done < bytes; done += kChunkBytes) {
-        const auto part = std::span(chunk).first(std::min<std::uint64_t>(kChunkBytes, bytes - done));
-        with_retries([&] { file.read_at(manifest_.shards[shard].header_bytes + piece.offset + done, part); });
-        checksum = crc32c(part, checksum);
-      }
-      if (checksum != piece.crc32c) {
-        damaged(shard, "has tensor " + json_quoted(piece_name(name, tensor, piece)) + " with a wrong checksum");
-      }
+      if (piece.shard == shard) read_piece(name, tensor, piece, room_for);
     }
   }
 }

@@ -62,6 +62,8 @@ class SavedCheckpoint {
  private:
   [[nodiscard]] static std::string read_text_once(const std::filesystem::path& folder);
   [[nodiscard]] const File& open(std::size_t shard);
+  template <class RoomFor>
+  void read_piece(const std::string& name, const SavedTensor& tensor, const SavedPiece& piece, const RoomFor& room_for);
   void check_header(std::size_t shard);
   [[noreturn]] void damaged(std::size_t shard, const std::string& how) const;
 
