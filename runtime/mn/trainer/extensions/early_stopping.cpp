@@ -20,23 +20,18 @@ void EarlyStopping::initialize(Trainer& trainer) {
 }
 
 void EarlyStopping::run(Trainer& trainer) {
-  const auto improved = monitor_.improved();
-  if (!improved) return;
-  waited_ = *improved ? 0 : waited_ + 1;
+  static_cast<void>(monitor_.improved());
   stop_if_due(trainer);
 }
 
 void EarlyStopping::stop_if_due(Trainer& trainer) const {
-  if (waited_ < patience_) return;
-  trainer.stop(monitor_.value() + " was not better in " + std::to_string(waited_) + " reports (" +
-               monitor_.best_text() + ")");
+  if (monitor_.waited() >= patience_) trainer.stop(monitor_.wait_text());
 }
 
-nlohmann::json EarlyStopping::state() const { return {{"best", monitor_.state()}, {"waited", waited_}}; }
+nlohmann::json EarlyStopping::state() const { return monitor_.state(); }
 
 void EarlyStopping::load_state(const nlohmann::json& state) {
-  if (!state.is_object()) return;
-  waited_ = monitor_.load_state(state.at("best")) ? whole_number<std::int64_t>(state.at("waited")) : 0;
+  if (state.is_object()) monitor_.load_state(state);
 }
 
 }  // namespace mn::extensions

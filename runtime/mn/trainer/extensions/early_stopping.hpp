@@ -29,7 +29,6 @@ class EarlyStopping final : public Extension {
 
   Monitor monitor_;
   std::int64_t patience_;
-  std::int64_t waited_ = 0;  // reports since the best
 };
 
 }  // namespace mn::extensions

@@ -67,11 +67,13 @@ std::optional<bool> Monitor::improved() {
     return std::nullopt;
   }
   found_ = true;
-  if (!found->is_number() || !std::isfinite(found->get<double>())) return false;
-  const auto value = found->get<double>();
+  const double value = found->is_number() ? found->get<double>() : std::nan("");
+  ++waited_;
+  if (!std::isfinite(value)) return false;
   if (has_best_ && !(better_ == Better::kLower ? value < best_ : value > best_)) return false;
   has_best_ = true;
   best_ = value;
+  waited_ = 0;
   return true;
 }
 
@@ -88,15 +90,21 @@ void Monitor::check_name(const nlohmann::json& entry) {
   log_info(text + ": reports without it do not count");  // only rank 0 shows it
 }
 
-std::string Monitor::best_text() const { return has_best_ ? "best " + nlohmann::json(best_).dump() : "never a number"; }
+std::string Monitor::wait_text() const {
+  return value_ + " was not better in " + std::to_string(waited_) + " reports (" +
+         (has_best_ ? "best " + nlohmann::json(best_).dump() : "never a number") + ")";
+}
 
 nlohmann::json Monitor::state() const {
-  return {
-      {"value", value_}, {"better", name_of(better_)}, {"best", has_best_ ? nlohmann::json(best_) : nlohmann::json()}};
+  return {{"value", value_},
+          {"better", name_of(better_)},
+          {"best", has_best_ ? nlohmann::json(best_) : nlohmann::json()},
+          {"waited", waited_}};
 }
 
 bool Monitor::load_state(const nlohmann::json& state) {
   has_best_ = false;
+  waited_ = 0;
   const std::string value = state.at("value").get<std::string>(), better = state.at("better").get<std::string>();
   if (value != value_ || better != name_of(better_)) {
     log_info("until now " + value + " was monitored, where " + better + " is better, and from now on " + value_ +
@@ -106,6 +114,7 @@ bool Monitor::load_state(const nlohmann::json& state) {
   const nlohmann::json& best = state.at("best");
   has_best_ = best.is_number();
   best_ = has_best_ ? best.get<double>() : 0;
+  waited_ = whole_number<std::int64_t>(state.at("waited"));
   return true;
 }
 

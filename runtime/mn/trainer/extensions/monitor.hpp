@@ -39,17 +39,19 @@ class Monitor {
   /// be rarer than reports; rank 0 logs a missing metric once. If the name is nearly the name of a reported value,
   /// throws UsageError that lists the log's values.
   [[nodiscard]] std::optional<bool> improved();
+  /// Number of reports with the value in a row that were not better than the best, or since restart_wait().
+  [[nodiscard]] std::int64_t waited() const noexcept { return waited_; }
+  /// Counts waited() from 0.
+  void restart_wait() noexcept { waited_ = 0; }
   /// Whether the log has an entry that improved() has not read.
   [[nodiscard]] bool has_report() const { return log_.count() != read_; }
-  /// The name of the value.
-  [[nodiscard]] const std::string& value() const noexcept { return value_; }
-  /// "best 0.25", or "never a number" before the first value.
-  [[nodiscard]] std::string best_text() const;
+  /// "NAME was not better in 3 reports (best 0.25)", with "never a number" before the first value.
+  [[nodiscard]] std::string wait_text() const;
   /// State for a checkpoint.
   [[nodiscard]] nlohmann::json state() const;
-  /// Loads the best value of a state(), and returns true. If the state is of another value or direction, logs that,
-  /// forgets the best value, and returns false.
-  [[nodiscard]] bool load_state(const nlohmann::json& state);
+  /// Loads a state(), and returns true. If the state is of another value or direction, logs that, forgets the best value
+  /// and waited(), and returns false.
+  bool load_state(const nlohmann::json& state);
 
  private:
   void check_name(const nlohmann::json& entry);
@@ -62,6 +64,7 @@ class Monitor {
   bool warned_ = false;    // the log says that an evaluation lacked the value
   bool has_best_ = false;
   double best_ = 0;
+  std::int64_t waited_ = 0;
 };
 
 }  // namespace mn::extensions

@@ -23,24 +23,21 @@ Schedule Plateau::schedule(Schedule before) const {
 void Plateau::initialize(Trainer& trainer) { monitor_.begin(*this, trainer); }
 
 void Plateau::run(Trainer& trainer) {
-  const auto improved = monitor_.improved();
-  if (!improved) return;
-  waited_ = *improved ? 0 : waited_ + 1;
-  if (waited_ < options_.patience) return;
-  waited_ = 0;
+  static_cast<void>(monitor_.improved());
+  if (monitor_.waited() < options_.patience) return;
   scale_ *= options_.factor;
   if (trainer.is_root()) {
-    log_info(monitor_.value() + " was not better in " + std::to_string(options_.patience) + " reports (" +
-             monitor_.best_text() + "): the learning rate falls to " + nlohmann::json(scale_).dump() +
+    log_info(monitor_.wait_text() + ": the learning rate falls to " + nlohmann::json(scale_).dump() +
              " of its schedule");
   }
+  monitor_.restart_wait();
 }
 
-nlohmann::json Plateau::state() const { return {{"best", monitor_.state()}, {"waited", waited_}, {"scale", scale_}}; }
+nlohmann::json Plateau::state() const { return {{"monitor", monitor_.state()}, {"scale", scale_}}; }
 
 void Plateau::load_state(const nlohmann::json& state) {
   if (!state.is_object()) return;
-  waited_ = monitor_.load_state(state.at("best")) ? whole_number<std::int64_t>(state.at("waited")) : 0;
+  monitor_.load_state(state.at("monitor"));
   scale_ = state.at("scale").get<double>();
 }
 

@@ -40,7 +40,6 @@ class Plateau final : public Extension {
  private:
   Monitor monitor_;
   PlateauOptions options_;
-  std::int64_t waited_ = 0;  // reports since the best, or since the rate fell
   double scale_ = 1;
 };
 
