@@ -53,7 +53,6 @@
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/evaluator.hpp>
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
-#include <mn/trainer/extensions/best_snapshot.hpp>
 #include <mn/trainer/extensions/dump_graph.hpp>
 #include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/extensions/fail_on_non_number.hpp>

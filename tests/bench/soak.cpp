@@ -12,7 +12,6 @@
 
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/job/job.hpp>
-#include <mn/trainer/extensions/best_snapshot.hpp>
 #include <mn/trainer/extensions/dump_graph.hpp>
 #include <mn/trainer/extensions/fail_on_non_number.hpp>
 #include <mn/trainer/extensions/log_report.hpp>

@@ -19,7 +19,6 @@
 #include <mn/core/checksum.hpp>
 #include <mn/job/job.hpp>
 #include <mn/trainer/evaluator.hpp>
-#include <mn/trainer/extensions/best_snapshot.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/run_record.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>

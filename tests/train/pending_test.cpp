@@ -11,7 +11,6 @@
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>
 #include <mn/loader/function_iterator.hpp>
-#include <mn/trainer/extensions/best_snapshot.hpp>
 #include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>

@@ -9,7 +9,6 @@
 #include <mn/core/file.hpp>
 #include <mn/core/log.hpp>
 #include <mn/report/report.hpp>
-#include <mn/trainer/extensions/best_snapshot.hpp>
 #include <mn/trainer/extensions/dump_graph.hpp>
 #include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/extensions/fail_on_non_number.hpp>

@@ -25,13 +25,9 @@ namespace fs = std::filesystem;
 class AddedTime {
  public:
   explicit AddedTime(double& sum) : sum_(sum) {}
-  ~AddedTime() { sum_ += seconds(); }
+  ~AddedTime() { sum_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
   AddedTime(const AddedTime&) = delete;
   AddedTime& operator=(const AddedTime&) = delete;
-
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
 
  private:
   double& sum_;

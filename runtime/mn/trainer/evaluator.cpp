@@ -32,6 +32,7 @@ class EvaluationMode {
 
 /// Calls `work` for one epoch of this rank's minibatches, or for `most` minibatches if `most` is not 0. `calls` watches
 /// the collective calls of `work`. Collective if there is a communicator: a rank without a minibatch takes part, too.
+/// If `pauses` throws, restores the iterator and the random numbers.
 void for_each_batch(Iterator& iterator, torch::nn::Module& model, Communicator* comm, CollectiveUse& calls,
                     const std::function<void(bool)>& pauses, const std::function<void(const Batch&)>& work,
                     std::int64_t most = 0) {
@@ -39,28 +40,21 @@ void for_each_batch(Iterator& iterator, torch::nn::Module& model, Communicator* 
   const EvaluationMode mode(model);
   const ActivityScope activity("validation");
   const std::int64_t epoch = iterator.epoch() + 1;
-  std::int64_t done = 0;
-  std::optional<Batch> batch;
-  do {
-    if (pauses) pauses(false);
-    batch = iterator.next();
-    if (!batch && done > 0) break;
-    // A rank with fewer samples gets empty minibatches. If the model communicates, that rank must not be missing.
-    calls.run(batch ? batch->samples : 0, comm, "evaluation", epoch, [&] { return work(*batch), 0; });
-    note_progress();
-  } while (batch && ++done != most);
-  if (pauses) pauses(true);
-}
-
-/// Runs for_each_batch(). If `pauses` throws, restores the iterator and the random numbers.
-void for_each_batch_or_none(Iterator& iterator, torch::nn::Module& model, Communicator* comm, CollectiveUse& calls,
-                            const std::function<void(bool)>& pauses, const std::function<void(const Batch&)>& work,
-                            std::int64_t most = 0) {
   const Device device = comm != nullptr ? comm->device() : Device{};
   const nlohmann::json begin = pauses ? iterator.state() : nlohmann::json();
   const NamedTensors random = pauses ? random_state(device) : NamedTensors();
+  std::int64_t done = 0;
+  std::optional<Batch> batch;
   try {
-    for_each_batch(iterator, model, comm, calls, pauses, work, most);
+    do {
+      if (pauses) pauses(false);
+      batch = iterator.next();
+      if (!batch && done > 0) break;
+      // A rank with fewer samples gets empty minibatches. If the model communicates, that rank must not be missing.
+      calls.run(batch ? batch->samples : 0, comm, "evaluation", epoch, [&] { return work(*batch), 0; });
+      note_progress();
+    } while (batch && ++done != most);
+    if (pauses) pauses(true);
   } catch (const Interrupted&) {
     iterator.load_state(begin);
     set_random_state(random, device);
@@ -83,7 +77,7 @@ class BatchEvaluator : public Evaluator {
  private:
   Summary evaluate_on(Communicator* comm) {
     Summary report;
-    for_each_batch_or_none(
+    for_each_batch(
         *iterator_, *model_, comm, calls_, pauses_, [&](const Batch& batch) { evaluate_batch_(batch, report); },
         most_batches_);
     return report;
@@ -149,7 +143,7 @@ class GenericMultiNodeEvaluator : public Evaluator {
  private:
   std::vector<nlohmann::json> local_values(Communicator* comm) {
     std::vector<nlohmann::json> values;
-    for_each_batch_or_none(*iterator_, *model_, comm, calls_, pauses_,
+    for_each_batch(*iterator_, *model_, comm, calls_, pauses_,
                            [&](const Batch& batch) { values.push_back(calc_local_(batch)); });
     return values;
   }

@@ -28,7 +28,6 @@
 #include <mn/trainer/loss.hpp>
 #include <mn/trainer/optimizer.hpp>
 #include <mn/trainer/summary.hpp>
-#include <mn/trainer/times.hpp>
 #include <mn/trainer/trainer_options.hpp>
 
 namespace torch::nn {
@@ -47,6 +46,14 @@ class StragglerWatch;
 class TimeLimit;
 class TrainingStep;
 struct StepProgram;
+
+/// A rank's times of a step. Their sum is the step without extensions.
+struct StepTimes {
+  double data_s = 0;           ///< seconds of waiting for the minibatch
+  double compute_s = 0;        ///< seconds of forward, backward, hooks and update
+  double communication_s = 0;  ///< seconds of exposed communication: waits for the network and for slower ranks
+  std::uint64_t bytes = 0;     ///< bytes passed to collectives
+};
 
 /// Trains a model with a multi-node optimizer. If the loss function makes collective calls (mn::all_gather(),
 /// MultiNodeBatchNorm), the gradients are exact, whatever the weights of the minibatches. The constructor, extend(),

@@ -12,8 +12,8 @@
 namespace mn::extensions {
 namespace {
 
-constexpr double kPeriod = 0.2;  // s
-constexpr int kWidth = 50;       // characters of a bar
+constexpr double kRedrawPeriod_s = 0.2;
+constexpr int kWidth = 50;  // characters of a bar
 
 std::string bar(const char* label, double fraction) {
   const int marks = static_cast<int>(std::floor(fraction * kWidth));
@@ -69,7 +69,7 @@ void ProgressBar::initialize(Trainer& trainer) {
 void ProgressBar::run(Trainer& trainer) {
   if (!shown_) return;
   const auto now = Clock::now();
-  if (std::chrono::duration<double>(now - last_).count() < kPeriod) return;
+  if (std::chrono::duration<double>(now - last_).count() < kRedrawPeriod_s) return;
   last_ = now;
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   const double speed = static_cast<double>(trainer.iteration() - first_iteration_) / seconds;

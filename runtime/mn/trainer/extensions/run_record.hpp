@@ -9,7 +9,7 @@
 #include <mn/loader/iterator.hpp>
 #include <mn/trainer/extension.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
-#include <mn/trainer/times.hpp>
+#include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
 
