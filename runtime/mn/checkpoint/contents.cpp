@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <string>
 #include <utility>
 
 #include <mn/checkpoint/dtypes.hpp>

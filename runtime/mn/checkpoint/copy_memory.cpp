@@ -1,7 +1,5 @@
 #include <mn/checkpoint/copy_memory.hpp>
 
-#include <cstdint>
-
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 #include <mn/checkpoint/not_finite.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 #include <ATen/core/grad_mode.h>

@@ -1,13 +1,9 @@
 #include <mn/checkpoint/optimizer_state.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <set>
-#include <span>
-#include <string_view>
-#include <typeinfo>
 #include <utility>
 
 #include <ATen/ops/empty.h>

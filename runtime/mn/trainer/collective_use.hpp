@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include <mn/comm/calls/forbidden_calls.hpp>
 #include <mn/comm/communicator.hpp>

@@ -19,11 +19,10 @@ namespace mn {
 
 class Communicator;
 
-/// Adds the metrics of a minibatch to `report`, each a mean with its weight: the samples of the minibatch, or its
-/// tokens.
+/// Adds the metrics of a minibatch to `report`, each a mean with a weight: the number of samples, or of tokens.
 using EvaluateBatch = std::function<void(const Batch& batch, Summary& report)>;
 
-/// Evaluates on one rank. If a function for each minibatch is not enough, derive from this class and pass the object to
+/// Evaluates on a rank. If a function for each minibatch is not enough, derive from Evaluator and pass the object to
 /// create_multi_node_evaluator(). The extension Validation runs an evaluator during training.
 ///
 /// Example (tests/train/header_examples_test.cpp):
@@ -40,22 +39,22 @@ class Evaluator {
   virtual ~Evaluator() = default;
   /// Weighted sums over this rank's samples.
   [[nodiscard]] virtual Summary evaluate_local() = 0;
-  /// Weighted sums over this rank's samples, in a call that all ranks of `comm` make, so an evaluator with collective
-  /// calls may agree with the other ranks here. create_multi_node_evaluator() calls this member.
+  /// Collective: weighted sums over this rank's samples, for create_multi_node_evaluator(). An evaluator with
+  /// collective calls may agree with the ranks of `comm` here.
   [[nodiscard]] virtual Summary evaluate_with(Communicator& /*comm*/) { return evaluate_local(); }
-  /// The metrics of this rank. A multi-node evaluator returns the metrics over all ranks, and its call is collective.
+  /// The metrics of this rank; for a multi-node evaluator collective, and the metrics over all ranks.
   [[nodiscard]] virtual Metrics evaluate() { return evaluate_local().mean(); }
   /// From now on evaluations call `pauses` (Trainer::pauses()) before each minibatch, and with true after the last.
-  /// If `pauses` throws, the evaluation ends as if it had not begun. A wrapping evaluator passes `pauses` on.
+  /// If `pauses` throws, the evaluation has no effect. A wrapping evaluator passes `pauses` on.
   virtual void set_pauses(std::function<void(bool is_done)> pauses) { pauses_ = std::move(pauses); }
 
  protected:
   std::function<void(bool is_done)> pauses_;  ///< may be empty
 };
 
-/// Evaluates one epoch of `iterator`, with the model in evaluation mode and without gradients; the modes of its modules
-/// are restored. Minibatches without samples are skipped; if `evaluate_batch` makes collective calls, they are an error
-/// that names the rank.
+/// Evaluates an epoch of `iterator`, with the model in evaluation mode and without gradients; the modules' modes are
+/// restored. Minibatches without samples are skipped, or an error with the rank if `evaluate_batch` makes collective
+/// calls.
 /// For a trial, `most_batches` limits the evaluation (0: no limit) and leaves the iterator there.
 [[nodiscard]] std::unique_ptr<Evaluator> create_evaluator(std::shared_ptr<Iterator> iterator,
                                                           std::shared_ptr<torch::nn::Module> model,
@@ -66,17 +65,17 @@ using CalcLocal = std::function<nlohmann::json(const Batch& batch)>;
 /// Returns the metrics, from the values of all minibatches.
 using Aggregate = std::function<Metrics(const std::vector<nlohmann::json>& values)>;
 
-/// For metrics that are not averages, such as AUC or a maximum: ChainerMN's GenericMultiNodeEvaluator. evaluate() is
-/// collective: each rank runs `calc_local` on the minibatches of one epoch as create_evaluator() would; rank 0 gathers
-/// the values in rank order and aggregates them; every rank returns rank 0's metrics. An error in `aggregate` becomes
-/// the same ArgumentError on every rank. evaluate_local() aggregates this rank's values only. Rank 0's memory must hold
-/// the values of all ranks.
+/// For metrics other than averages (AUC, a maximum): ChainerMN's GenericMultiNodeEvaluator. evaluate() is collective:
+/// each rank runs `calc_local` on the minibatches of an epoch as create_evaluator() would; rank 0 gathers and
+/// aggregates the values in rank order; every rank returns rank 0's metrics. An error in `aggregate` becomes the same
+/// ArgumentError on every rank. evaluate_local() aggregates this rank's values only. Rank 0's memory must hold the
+/// values of all ranks.
 [[nodiscard]] std::unique_ptr<Evaluator> create_generic_multi_node_evaluator(std::shared_ptr<Iterator> iterator,
                                                                              std::shared_ptr<torch::nn::Module> model,
                                                                              CalcLocal calc_local, Aggregate aggregate,
                                                                              std::shared_ptr<Communicator> comm);
 
-/// Extends an evaluator of one rank to all ranks: evaluate() is collective and returns, on every rank, the mean over
+/// Extends an evaluator of a rank to all ranks: evaluate() is collective and returns, on every rank, the mean over
 /// all ranks' samples. Throws ArgumentError if an argument is null.
 [[nodiscard]] std::unique_ptr<Evaluator> create_multi_node_evaluator(std::unique_ptr<Evaluator> actual,
                                                                      std::shared_ptr<Communicator> comm);

@@ -19,29 +19,28 @@ class Summary;
 class Trainer;
 
 // Chainer's priorities; the highest runs first.
-inline constexpr int kPriorityWriter = 300;  ///< extensions that report values for other extensions
-inline constexpr int kPriorityEditor = 200;  ///< extensions that derive values from reported values
-inline constexpr int kPriorityReader = 100;  ///< the default; functions and the log have it, too
-/// Extensions that show or judge whole entries of the log: they run after all extensions that report values.
-inline constexpr int kPriorityReport = 50;
-inline constexpr int kPriorityLast = -100;  ///< snapshots, which hold the state of every other extension
+inline constexpr int kPriorityWriter = 300;  ///< reports values
+inline constexpr int kPriorityEditor = 200;  ///< derives values from reported values
+inline constexpr int kPriorityReader = 100;  ///< the default; also of functions and the log
+inline constexpr int kPriorityReport = 50;   ///< shows or judges whole entries of the log
+inline constexpr int kPriorityLast = -100;   ///< snapshots, with the states of all extensions
 
 /// How long run() of an extension may take.
 enum class Duration {
   kShort,    ///< at most about a second
-  kLong,     ///< any time; a checkpoint that is due in the same iteration is complete before run() begins
-  kInParts,  ///< any time, with Trainer::pauses() between its parts; a checkpoint that is due is begun before run()
+  kLong,     ///< any time; a checkpoint due in the iteration is complete before run() begins
+  kInParts,  ///< any time, with Trainer::pauses() between parts; a checkpoint due in the iteration is begun before run()
 };
 
-/// Leaves run() if a signal or the time limit ends training: Trainer::pauses() throws it on all ranks.
+/// Trainer::pauses() throws Interrupted on all ranks if a signal or the time limit ends training.
 class Interrupted final : public std::exception {
  public:
-  /// Text for a program that does not catch the exception.
+  /// Text of an uncaught exception.
   [[nodiscard]] const char* what() const noexcept override { return "interrupted: training ends"; }
 };
 
-/// Base of all extensions. The Trainer calls every member except after_forward() and observe() on all ranks at the
-/// same point, so these members may be collective; only rank 0 writes and prints.
+/// Base of all extensions. The Trainer calls every member except after_forward() and observe() on all ranks in equal
+/// order, so all but the two may be collective; only rank 0 writes and prints.
 ///
 /// Example (tests/train/header_examples_test.cpp):
 ///
@@ -57,46 +56,46 @@ class Extension {
  public:
   virtual ~Extension() = default;
 
-  /// Key of the extension's state in a checkpoint. extend() can replace it; the names in a trainer are distinct.
+  /// Key of the extension's state in a checkpoint, distinct in a trainer; extend() can replace the name.
   [[nodiscard]] virtual std::string name() const = 0;
-  /// When run() is called, unless extend() gives another trigger.
+  /// When run() is called, unless extend() gives a trigger.
   [[nodiscard]] virtual Interval trigger() const { return {1, IntervalUnit::kIteration}; }
-  /// Order among extensions that fire in one iteration, unless extend() gives another priority.
+  /// Order among the extensions of an iteration, unless extend() gives a priority.
   [[nodiscard]] virtual int priority() const { return kPriorityReader; }
 
-  /// An extension that is not short does not begin once a signal or the time limit has asked for the end. The
-  /// checkpoint then lists it and all later extensions as pending, and a resumed training runs them first.
+  /// Once a signal or the time limit has asked for the end, only short extensions begin. The checkpoint then lists the
+  /// first long extension and all later extensions as pending, and a resumed training runs all pending extensions
+  /// first.
   [[nodiscard]] virtual Duration duration() const { return Duration::kShort; }
-  /// Whether run() writes a checkpoint. If so, it runs before extensions that are not short.
+  /// Whether run() writes a checkpoint: then it comes before all extensions but short ones.
   [[nodiscard]] virtual bool saves() const { return false; }
 
   /// Called once, before the first iteration and after a resumed state was loaded.
   virtual void initialize(Trainer&) {}
-  /// Called after each forward pass, before backward; `loss` still has its graph. Not collective: a rank skips
-  /// minibatches in which its loss has no weight.
+  /// Called after each forward pass, before backward; `loss` has a graph. Not collective: a rank skips minibatches
+  /// without a weight in the loss.
   virtual void after_forward(Trainer&, const at::Tensor& /*loss*/) {}
-  /// Called after after_forward() with the minibatch's loss and the metrics that the loss function reported. Not
-  /// collective.
+  /// Called after after_forward() with the minibatch's loss and the loss function's metrics. Not collective.
   virtual void observe(const at::Tensor& /*loss*/, const Summary& /*metrics*/) {}
   /// Called each time the trigger fires.
   virtual void run(Trainer&) {}
-  /// Called in the last iteration of training, before extensions of kPriorityReport, unless run() was called there: an
-  /// extension that reports a period reports the rest of it. Not called if a signal or the time limit interrupts
-  /// training, because an interrupted training will continue.
+  /// Called in the last iteration of training, before extensions of kPriorityReport, unless run() was called there:
+  /// reports the rest of a period. Not called if a signal or the time limit interrupts training, because an interrupted
+  /// training will continue.
   virtual void at_end(Trainer&) {}
-  /// Called when another extension reports a value (Trainer::report()). Returns true if this extension adds the value
-  /// to its own report of the same iteration; otherwise the next take_observation() has the value.
+  /// Called when an extension reports a value (Trainer::report()). Returns true if the value is now in a report of the
+  /// iteration; otherwise the next take_observation() has the value.
   virtual bool take_report(Trainer&, const std::string& /*name*/, double /*value*/) { return false; }
   /// Called once, when training ends without an error.
   virtual void finalize(Trainer&) {}
 
-  /// State for a checkpoint, which keeps rank 0's.
+  /// State for a checkpoint; rank 0's is kept.
   [[nodiscard]] virtual nlohmann::json state() const;
   /// Called before initialize(), on all ranks, with rank 0's state().
   virtual void load_state(const nlohmann::json&) {}
-  /// Tensors for a checkpoint, which keeps rank 0's under the extension's name. Not collective.
+  /// Tensors for a checkpoint; rank 0's are kept under the extension's name. Not collective.
   [[nodiscard]] virtual NamedTensors tensors() const { return {}; }
-  /// Whether tensors() are equal on all ranks: if so, each rank writes a part of them.
+  /// Whether tensors() are equal on all ranks: then each rank writes a part.
   [[nodiscard]] virtual bool are_tensors_replicated() const { return false; }
   /// Called before initialize(), on all ranks, with rank 0's tensors() on the CPU, unless the checkpoint has none.
   virtual void load_tensors(const NamedTensors&) {}
@@ -109,7 +108,7 @@ struct ExtendOptions {
   std::string name = {};                 ///< key of the state in a checkpoint; empty: the extension's own name
 };
 
-/// Trigger of an extension that only keeps a state: run() is never called.
+/// Trigger of an extension without run(), for a state alone.
 [[nodiscard]] inline Interval never() {
   return {static_cast<double>(std::numeric_limits<std::int64_t>::max()), IntervalUnit::kIteration};
 }

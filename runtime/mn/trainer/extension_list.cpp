@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <functional>
-#include <utility>
 
 #include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
@@ -11,7 +9,7 @@
 namespace mn {
 namespace {
 
-/// Returns member(). Errors of other libraries get the extension's name, because they do not say where they come from.
+/// Returns member(). Errors of foreign libraries get the extension's name, because the texts do not name their origin.
 template <class Member>
 auto name_errors(const std::string& extension, const Member& member) {
   try {
@@ -28,10 +26,10 @@ auto name_errors(const std::string& extension, const Member& member) {
 
 }  // namespace
 
-// Defined here, because its header includes only the forward declarations of nlohmann-json.
+// Defined here, because the header has only forward declarations of nlohmann-json.
 nlohmann::json Extension::state() const { return nullptr; }
 
-/// While an object of this class lives, reported values come from an extension.
+/// While an object lives, reported values come from an extension.
 class ExtensionList::Running {
  public:
   explicit Running(bool& is_running) : is_running_(is_running) { is_running_ = true; }
@@ -52,7 +50,7 @@ void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOption
       throw ArgumentError("the trainer has an extension named \"" + name + "\" already: give another name");
     }
   }
-  // Higher priorities first; equal priorities in the order of add(), which is the same on every rank.
+  // Higher priorities first; equal priorities in the order of add(), equal on all ranks.
   const auto after =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.priority < priority; });
   entries_.insert(after, {name, std::move(extension), trigger, priority, 0, 0, false});
@@ -97,11 +95,11 @@ void ExtensionList::initialize(Trainer& trainer) {
   }
   restored_tensors_.clear();
   restored_ = nlohmann::json::object();  // a second run() continues from the first one's states
-  // After all states are loaded: an extension's initialize() may use another extension's state.
+  // After all states are loaded: initialize() may use the state of any extension.
   for (Entry& entry : entries_) name_errors(entry.name, [&] { entry.extension->initialize(trainer); });
 }
 
-/// Gives an entry its state and tensors from the checkpoint. An extension without a saved state begins anew.
+/// Gives an entry the state and tensors of the checkpoint. An extension without a saved state begins anew.
 void ExtensionList::restore(Entry& entry) const {
   NamedTensors own;
   for (const auto& [name, tensor] : restored_tensors_) {
@@ -129,7 +127,7 @@ void ExtensionList::observe(const at::Tensor& loss, const Summary& metrics) {
 }
 
 void ExtensionList::find_due(const Progress& progress) {
-  // fires() returns the same on every rank (see due()), so that extensions may communicate.
+  // fires() is equal on all ranks (see due()): extensions may communicate.
   for (Entry& entry : entries_) entry.is_pending = fires(entry, progress);
 }
 
@@ -157,7 +155,8 @@ bool ExtensionList::run_one(Trainer& trainer, const Progress& progress, Entry& e
   return true;
 }
 
-/// Calls a member of an extension. Returns false if a signal or the time limit interrupted it: it is pending again.
+/// Calls a member of an extension. Returns false if a signal or the time limit interrupted the call: the extension is
+/// pending again.
 bool ExtensionList::call(Entry& entry, const std::function<void()>& member) {
   const ActivityScope activity("extension " + entry.name);
   try {
@@ -180,7 +179,7 @@ void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress) {
   const Running running(is_running_);
   for (Entry& entry : entries_) {
     if (entry.is_pending || entry.last_iteration == progress.iteration) continue;
-    // Even after an interrupted extension, the remaining extensions report their part.
+    // Even after an interrupted extension, the rest reports.
     static_cast<void>(call(entry, [&] { entry.extension->at_end(trainer); }));
   }
 }
@@ -204,7 +203,7 @@ bool ExtensionList::any_by_seconds() const {
 }
 
 std::vector<std::int64_t> ExtensionList::due() const {
-  // Clocks of ranks differ, so due() is this rank's answer, and set_due() gets the agreed answer.
+  // Clocks of ranks differ: due() is the rank's answer, and set_due() gets the agreed answer.
   const double elapsed_s = elapsed_s_();
   std::vector<std::int64_t> flags;
   for (const Entry& entry : entries_) {

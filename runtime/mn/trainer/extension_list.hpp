@@ -1,4 +1,4 @@
-/// The extensions of a Trainer: their order, the iterations in which they run, and their states in a checkpoint.
+/// The extensions of a Trainer: order, iterations, and states in a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -16,55 +16,54 @@ namespace mn {
 
 /// Position of a training after an iteration.
 struct Progress {
-  std::int64_t iteration = 0;  ///< number of the iteration that has ended
+  std::int64_t iteration = 0;  ///< number of the ended iteration
   double previous_epoch_detail = 0;
   double epoch_detail = 0;
 };
 
-/// All ranks call each member at the same point.
+/// All ranks make equal calls in equal order.
 class ExtensionList {
  public:
-  /// `elapsed_s` returns the duration of training so far, in seconds.
+  /// `elapsed_s` returns the seconds of training up to now.
   explicit ExtensionList(std::function<double()> elapsed_s) : elapsed_s_(std::move(elapsed_s)) {}
 
-  /// Throws ArgumentError if the list has an extension of the same name.
+  /// Throws ArgumentError if the extension's name is in use.
   void add(std::unique_ptr<Extension> extension, const ExtendOptions& options);
 
-  /// Adds the states of all extensions to a checkpoint of `iteration`, and the names of the extensions that are pending
-  /// or have run in `iteration`.
+  /// Adds to a checkpoint of `iteration` the states of all extensions, and the names of extensions pending or run.
   void save(nlohmann::json& about, std::int64_t iteration) const;
-  /// Keeps the states that save() has added to a checkpoint until initialize() gives them to the extensions.
+  /// Keeps the states of save() for initialize(), when each extension gets its state.
   void load(const nlohmann::json& about);
-  /// Keeps the tensors of a checkpoint, named "EXTENSION/TENSOR", until initialize() gives them to the extensions.
+  /// Keeps the tensors of a checkpoint, named "EXTENSION/TENSOR", for initialize().
   void set_tensors(NamedTensors tensors) { restored_tensors_ = std::move(tensors); }
-  /// The tensors of extensions whose are_tensors_replicated() equals `replicated`, named "EXTENSION/TENSOR".
+  /// The tensors, named "EXTENSION/TENSOR", of all extensions with are_tensors_replicated() == `replicated`.
   [[nodiscard]] NamedTensors tensors(bool replicated) const;
 
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);
   void observe(const at::Tensor& loss, const Summary& metrics);
-  /// Called before each extension. If it returns false, this extension and all later ones stay pending.
+  /// Called before each extension. After `false`, the extension and all later extensions stay pending.
   using MayBegin = std::function<bool(Duration)>;
-  /// Extensions that report values (above kPriorityReport), and extensions that see whole reports (the rest).
+  /// Extensions above kPriorityReport, and the rest, for which the report must be complete.
   enum class Part { kReporting, kReading };
-  /// Marks extensions whose trigger fires in the ended iteration as pending, until they have run.
+  /// Marks extensions as pending if their trigger fires in the ended iteration.
   void find_due(const Progress& progress);
   /// Runs the pending extensions of a part. Returns false if an extension may not begin or was interrupted.
   [[nodiscard]] bool run_pending(Trainer& trainer, const Progress& progress, Part part, const MayBegin& may_begin);
-  /// Calls at_end() of the extensions that are not pending and did not run in this iteration. An interrupted extension
-  /// becomes pending.
+  /// Calls at_end() of the extensions neither pending nor run in the iteration. An interrupted extension becomes
+  /// pending.
   void run_at_end(Trainer& trainer, const Progress& progress);
   [[nodiscard]] bool any_pending() const;
   [[nodiscard]] bool is_pending(const Extension& extension) const;
-  /// While extensions run: offers a reported value to each extension's take_report(). Returns whether one took it.
+  /// While extensions run: offers a reported value to each extension. Returns true if an extension has taken the value.
   bool take_report(Trainer& trainer, const std::string& name, double value);
   void finalize(Trainer& trainer);
 
-  /// Whether any trigger counts seconds. If so, rank 0's clock must decide for all ranks.
+  /// Whether any trigger counts seconds: then rank 0's clock must decide for all ranks.
   [[nodiscard]] bool any_by_seconds() const;
-  /// For each trigger that counts seconds: 1 if its period is over by this rank's clock, else 0.
+  /// For each trigger in seconds: 1 if the period is over by the rank's clock, else 0.
   [[nodiscard]] std::vector<std::int64_t> due() const;
-  /// Sets the due() on which all ranks have agreed, for the next find_due().
+  /// Sets the agreed due() of all ranks for the next find_due().
   void set_due(std::span<const std::int64_t> flags);
 
  private:

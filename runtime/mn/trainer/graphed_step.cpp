@@ -1,7 +1,5 @@
 #include <mn/trainer/graphed_step.hpp>
 
-#include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <span>
-#include <string>
 #include <utility>
 
 #include <mn/core/checksum.hpp>

@@ -1,15 +1,12 @@
 #include <mn/checkpoint/format/checkpoint_manifest.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
-#include <limits>
 #include <span>
 #include <utility>
 
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/core/checksum.hpp>
-#include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn {

@@ -3,8 +3,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <string>
-#include <string_view>
-#include <system_error>
 #include <vector>
 
 #include <fcntl.h>

@@ -10,7 +10,6 @@
 
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/core/checksum.hpp>
-#include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 
 namespace mn {

@@ -1,7 +1,6 @@
 /// A checkpoint on storage, read without libtorch and MPI. All calls are local.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>

@@ -3,8 +3,6 @@
 // Sums are in float64: squares of large means do not cancel the variance, and equal values keep their bits.
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
 
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>

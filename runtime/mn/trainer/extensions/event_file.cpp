@@ -4,7 +4,6 @@
 #include <mn/trainer/extensions/event_file.hpp>
 
 #include <bit>
-#include <chrono>
 #include <cstring>
 #include <iomanip>
 

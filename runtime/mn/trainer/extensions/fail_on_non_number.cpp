@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>

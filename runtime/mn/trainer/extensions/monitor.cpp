@@ -5,7 +5,6 @@
 #include <span>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>

@@ -49,8 +49,8 @@ class Monitor {
   [[nodiscard]] std::string wait_text() const;
   /// State for a checkpoint.
   [[nodiscard]] nlohmann::json state() const;
-  /// Loads a state(), and returns true. If the state is of another value or direction, logs that, forgets the best value
-  /// and waited(), and returns false.
+  /// Loads a state(), and returns true. If the state is of a different value or direction, logs the difference, forgets
+  /// the best value and waited(), and returns false.
   bool load_state(const nlohmann::json& state);
 
  private:

@@ -1,7 +1,5 @@
 #include <mn/trainer/extensions/plot_report.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <thread>

@@ -1,7 +1,6 @@
 #include <mn/trainer/extensions/profile.hpp>
 
 #include <array>
-#include <cstdio>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/core/error.hpp>

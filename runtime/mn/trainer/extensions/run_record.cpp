@@ -1,7 +1,7 @@
 #include <mn/trainer/extensions/run_record.hpp>
 
 #include <algorithm>
-#include <chrono>
+#include <array>
 #include <fstream>
 #include <utility>
 #include <vector>
@@ -14,7 +14,6 @@
 #include <mn/core/unix_time.hpp>
 #include <mn/trainer/extensions/appended_file.hpp>
 #include <mn/trainer/extensions/try_to_write.hpp>
-#include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
 namespace {

@@ -1,7 +1,6 @@
 #include <mn/trainer/extensions/snapshot.hpp>
 
 #include <algorithm>
-#include <memory>
 #include <span>
 
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
