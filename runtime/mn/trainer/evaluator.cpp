@@ -30,44 +30,55 @@ class EvaluationMode {
   std::vector<bool> modes_;
 };
 
-/// Calls `work` for one epoch of this rank's minibatches, or for `most` minibatches if `most` is not 0. `calls` watches
-/// the collective calls of `work`. Collective if there is a communicator: a rank without a minibatch takes part, too.
-/// If `pauses` throws, restores the iterator and the random numbers.
-void for_each_batch(Iterator& iterator, torch::nn::Module& model, Communicator* comm, CollectiveUse& calls,
-                    const std::function<void(bool)>& pauses, const std::function<void(const Batch&)>& work,
-                    std::int64_t most = 0) {
-  const at::NoGradGuard no_grad;
-  const EvaluationMode mode(model);
-  const ActivityScope activity("validation");
-  const std::int64_t epoch = iterator.epoch() + 1;
-  const Device device = comm != nullptr ? comm->device() : Device{};
-  const nlohmann::json begin = pauses ? iterator.state() : nlohmann::json();
-  const NamedTensors random = pauses ? random_state(device) : NamedTensors();
-  std::int64_t done = 0;
-  std::optional<Batch> batch;
-  try {
-    do {
-      if (pauses) pauses(false);
-      batch = iterator.next();
-      if (!batch && done > 0) break;
-      // A rank with fewer samples gets empty minibatches. If the model communicates, that rank must not be missing.
-      calls.run(batch ? batch->samples : 0, comm, "evaluation", epoch, [&] { return work(*batch), 0; });
-      note_progress();
-    } while (batch && ++done != most);
-    if (pauses) pauses(true);
-  } catch (const Interrupted&) {
-    iterator.load_state(begin);
-    set_random_state(random, device);
-    throw;
-  }
-}
+/// An evaluator of minibatches.
+class IteratingEvaluator : public Evaluator {
+ public:
+  IteratingEvaluator(std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model)
+      : iterator_(std::move(iterator)), model_(std::move(model)) {}
 
-class BatchEvaluator : public Evaluator {
+ protected:
+  /// Calls `work` for an epoch of this rank's minibatches, or for `most` minibatches if `most` is not 0. Collective if
+  /// there is a communicator: a rank without a minibatch takes part, too. If pauses_ throws, restores the iterator and
+  /// the random numbers.
+  void for_each_batch(Communicator* comm, const std::function<void(const Batch&)>& work, std::int64_t most = 0) {
+    const at::NoGradGuard no_grad;
+    const EvaluationMode mode(*model_);
+    const ActivityScope activity("validation");
+    const std::int64_t epoch = iterator_->epoch() + 1;
+    const Device device = comm != nullptr ? comm->device() : Device{};
+    const nlohmann::json begin = pauses_ ? iterator_->state() : nlohmann::json();
+    const NamedTensors random = pauses_ ? random_state(device) : NamedTensors();
+    std::int64_t done = 0;
+    std::optional<Batch> batch;
+    try {
+      do {
+        if (pauses_) pauses_(false);
+        batch = iterator_->next();
+        if (!batch && done > 0) break;
+        // A rank with fewer samples gets empty minibatches. If the model communicates, that rank must not be missing.
+        calls_.run(batch ? batch->samples : 0, comm, "evaluation", epoch, [&] { return work(*batch), 0; });
+        note_progress();
+      } while (batch && ++done != most);
+      if (pauses_) pauses_(true);
+    } catch (const Interrupted&) {
+      iterator_->load_state(begin);
+      set_random_state(random, device);
+      throw;
+    }
+  }
+
+  std::shared_ptr<Iterator> iterator_;
+  std::shared_ptr<torch::nn::Module> model_;
+
+ private:
+  CollectiveUse calls_;  // of `work`
+};
+
+class BatchEvaluator final : public IteratingEvaluator {
  public:
   BatchEvaluator(std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model,
                  EvaluateBatch evaluate_batch, std::int64_t most_batches)
-      : iterator_(std::move(iterator)),
-        model_(std::move(model)),
+      : IteratingEvaluator(std::move(iterator), std::move(model)),
         evaluate_batch_(std::move(evaluate_batch)),
         most_batches_(most_batches) {}
 
@@ -78,19 +89,15 @@ class BatchEvaluator : public Evaluator {
   Summary evaluate_on(Communicator* comm) {
     Summary report;
     for_each_batch(
-        *iterator_, *model_, comm, calls_, pauses_, [&](const Batch& batch) { evaluate_batch_(batch, report); },
-        most_batches_);
+        comm, [&](const Batch& batch) { evaluate_batch_(batch, report); }, most_batches_);
     return report;
   }
 
-  std::shared_ptr<Iterator> iterator_;
-  std::shared_ptr<torch::nn::Module> model_;
   EvaluateBatch evaluate_batch_;
   std::int64_t most_batches_;
-  CollectiveUse calls_;
 };
 
-class MultiNodeEvaluator : public Evaluator {
+class MultiNodeEvaluator final : public Evaluator {
  public:
   MultiNodeEvaluator(std::unique_ptr<Evaluator> actual, std::shared_ptr<Communicator> comm)
       : actual_(std::move(actual)), comm_(std::move(comm)) {
@@ -105,12 +112,11 @@ class MultiNodeEvaluator : public Evaluator {
   std::shared_ptr<Communicator> comm_;
 };
 
-class GenericMultiNodeEvaluator : public Evaluator {
+class GenericMultiNodeEvaluator final : public IteratingEvaluator {
  public:
   GenericMultiNodeEvaluator(std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model,
                             CalcLocal calc_local, Aggregate aggregate, std::shared_ptr<Communicator> comm)
-      : iterator_(std::move(iterator)),
-        model_(std::move(model)),
+      : IteratingEvaluator(std::move(iterator), std::move(model)),
         calc_local_(std::move(calc_local)),
         aggregate_(std::move(aggregate)),
         comm_(std::move(comm)) {
@@ -143,17 +149,13 @@ class GenericMultiNodeEvaluator : public Evaluator {
  private:
   std::vector<nlohmann::json> local_values(Communicator* comm) {
     std::vector<nlohmann::json> values;
-    for_each_batch(*iterator_, *model_, comm, calls_, pauses_,
-                           [&](const Batch& batch) { values.push_back(calc_local_(batch)); });
+    for_each_batch(comm, [&](const Batch& batch) { values.push_back(calc_local_(batch)); });
     return values;
   }
 
-  std::shared_ptr<Iterator> iterator_;
-  std::shared_ptr<torch::nn::Module> model_;
   CalcLocal calc_local_;
   Aggregate aggregate_;
   std::shared_ptr<Communicator> comm_;
-  CollectiveUse calls_;
 };
 
 }  // namespace
