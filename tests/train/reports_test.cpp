@@ -18,8 +18,8 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
-#include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/extensions/plateau.hpp>
 #include <mn/trainer/extensions/plot_report.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 

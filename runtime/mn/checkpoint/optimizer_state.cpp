@@ -47,9 +47,8 @@ const Layout* layout_in() {
     Layout layout{[]() -> std::unique_ptr<OptimizerParamState> { return std::make_unique<State>(); }, {}, nullptr};
     const auto add = [&]<class Access>(const char* name, Access /*access*/) {
       if constexpr (requires(State & state) { Access()(state); }) {
-        layout.fields.push_back({name, [](OptimizerParamState& state) -> at::Tensor& {
-                                   return Access()(static_cast<State&>(state));
-                                 }});
+        layout.fields.push_back(
+            {name, [](OptimizerParamState& state) -> at::Tensor& { return Access()(static_cast<State&>(state)); }});
       }
     };
     add("exp_avg", [](auto& s) -> decltype(s.exp_avg()) { return s.exp_avg(); });

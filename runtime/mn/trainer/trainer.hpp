@@ -1,7 +1,8 @@
 /// The training loop: minibatch → loss → gradients → multi-node update, with extensions that run by triggers.
 ///
-///   auto optimizer = mn::create_multi_node_optimizer(std::make_unique<torch::optim::SGD>(net->parameters(), 0.1),
-///   comm); const auto loss = [net](const mn::Batch& batch, mn::Summary&) {
+///   auto optimizer = mn::create_multi_node_optimizer(
+///       std::make_unique<torch::optim::SGD>(net->parameters(), 0.1), comm);
+///   const auto loss = [net](const mn::Batch& batch, mn::Summary&) {
 ///     return torch::nn::functional::cross_entropy(net->forward(batch.data), batch.target);
 ///   };
 ///   mn::Trainer trainer(comm, std::move(optimizer), iterator, net, loss, {.epochs = 20, .out = "result"});
@@ -110,7 +111,7 @@ class Trainer {
 
   /// Writes a checkpoint while training waits: Checkpointer::save().
   void save(const std::filesystem::path& path) { checkpointer_->save(path); }
-  /// Writes checkpoints beside training.
+  /// Writes checkpoints in the background.
   [[nodiscard]] Checkpointer& checkpointer() const noexcept { return *checkpointer_; }
   /// Restores a checkpoint of any number of ranks: parameters, buffers, optimizer, learning rate, random numbers,
   /// iterator, counters and extensions. `from` is a path that save() wrote, or "auto": the newest undamaged checkpoint
@@ -125,8 +126,8 @@ class Trainer {
 
   /// For an extension in parts (Duration::kInParts): returns a function for run() to call before each part with false,
   /// and after the last part with true. Each call is collective, though ranks may have different numbers of parts. The
-  /// function advances a save beside training. If a signal or the time limit asks for the end, it throws Interrupted on
-  /// all ranks; run() must then leave no effects of the parts so far.
+  /// function advances a save in the background. If a signal or the time limit asks for the end, the function throws
+  /// Interrupted on all ranks; run() must then leave no effects of the parts so far.
   [[nodiscard]] std::function<void(bool is_done)> pauses();
 
   /// Completes all steps: applies delayed updates of the optimizer, and waits for this rank's device. The wait counts

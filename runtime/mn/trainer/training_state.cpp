@@ -142,7 +142,8 @@ std::string TrainingState::objection() const {
     found = name + (or_infinity ? " holds NaN or infinity" : " holds NaN") + " on rank " +
             std::to_string(parts_.comm.rank());
   };
-  for (const auto& [name, parameter] : named_parameters(parts_.model)) check(name, parameter, parameter.requires_grad());
+  for (const auto& [name, parameter] : named_parameters(parts_.model))
+    check(name, parameter, parameter.requires_grad());
   for (const auto& [name, buffer] : named_buffers(parts_.model)) check(name, buffer, false);
   return found;
 }

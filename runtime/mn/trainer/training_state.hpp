@@ -18,7 +18,7 @@
 #include <set>
 #include <string>
 
-#include <mn/checkpoint/contents.hpp>
+#include <mn/checkpoint/checkpoint.hpp>
 #include <mn/trainer/training_parts.hpp>
 
 namespace mn {

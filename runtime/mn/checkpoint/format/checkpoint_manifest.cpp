@@ -145,9 +145,9 @@ Manifest read_manifest(const json& body, const std::string& source) {
 
 }  // namespace
 
-std::uint64_t SavedTensor::elements() const { return pieces.empty() ? 0 : pieces.back().end; }
-
-std::uint64_t SavedTensor::bytes() const { return elements() * safetensors_element_bytes(dtype); }
+std::uint64_t SavedTensor::bytes() const {
+  return pieces.empty() ? 0 : pieces.back().end * safetensors_element_bytes(dtype);
+}
 
 std::string checkpoint_shard_name(std::size_t shard, std::size_t shards) {
   char text[64];

@@ -38,7 +38,6 @@ struct SavedTensor {
   std::vector<SavedPiece> pieces;  ///< ascending
   bool is_complex = false;         ///< complex numbers, as pairs of real numbers along the last dimension
 
-  [[nodiscard]] std::uint64_t elements() const;
   [[nodiscard]] std::uint64_t bytes() const;
 };
 

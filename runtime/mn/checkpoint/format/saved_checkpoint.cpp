@@ -107,9 +107,8 @@ void SavedCheckpoint::read(const std::string& tensor, std::span<std::byte> out) 
   }
   const std::uint64_t wide = safetensors_element_bytes(found->second.dtype);
   for (const SavedPiece& piece : found->second.pieces) {
-    read_piece(tensor, found->second, piece, [&](std::uint64_t begin, std::size_t bytes) {
-      return out.subspan(piece.begin * wide + begin, bytes);
-    });
+    read_piece(tensor, found->second, piece,
+               [&](std::uint64_t begin, std::size_t bytes) { return out.subspan(piece.begin * wide + begin, bytes); });
   }
 }
 

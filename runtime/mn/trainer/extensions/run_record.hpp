@@ -17,8 +17,8 @@ class AppendedFile;
 
 /// Rank 0 appends; a resumed run continues the file. Lines, by "event":
 ///   start   time (seconds since 1970), iteration, command, hosts (by rank), device
-// report  iteration, epoch (with its fraction), and lists by rank: data_s, compute_s, communication_s, mean times of a
-///           step since the previous line. With a DataLoader also queue_s, storage_s, transform_s and copy_s, the
+///   report  iteration, epoch (with its fraction), and lists by rank: data_s, compute_s, communication_s, mean times of
+///           a step since the previous line. With a DataLoader also queue_s, storage_s, transform_s and copy_s, the
 ///           causes of data_s (LoaderStats), and read_bytes and opens since the previous line. A resumed run has no
 ///           lists before its first step
 ///   end     time, iteration, elapsed_s, why; absent if the run was killed
