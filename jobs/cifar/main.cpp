@@ -2,8 +2,7 @@
 #include <torch/torch.h>
 
 #include <mn/app/app.hpp>
-#include <mn/models/resnet.hpp>
-#include <mn/models/vgg.hpp>
+#include <mn/models/models.hpp>
 
 #include "cifar/data.hpp"
 

@@ -27,13 +27,8 @@
 #include <mn/loader/multi_node_iterator.hpp>
 #include <mn/loader/scatter.hpp>
 #include <mn/loader/tensor_dataset.hpp>
-#include <mn/models/alexnet.hpp>
-#include <mn/models/googlenet.hpp>
 #include <mn/models/gpt.hpp>
 #include <mn/models/models.hpp>
-#include <mn/models/nin.hpp>
-#include <mn/models/resnet.hpp>
-#include <mn/models/vgg.hpp>
 #include <mn/nn/batch_norm.hpp>
 #include <mn/nn/collectives.hpp>
 #include <mn/nn/exported_module.hpp>

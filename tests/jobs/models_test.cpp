@@ -7,8 +7,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/models/models.hpp>
-#include <mn/models/resnet.hpp>
-#include <mn/models/vgg.hpp>
 #include <mn/tensor/modules.hpp>
 
 namespace mn::models {

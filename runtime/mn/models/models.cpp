@@ -5,10 +5,6 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
-#include <mn/models/alexnet.hpp>
-#include <mn/models/googlenet.hpp>
-#include <mn/models/nin.hpp>
-#include <mn/models/resnet.hpp>
 
 namespace mn::models {
 namespace {

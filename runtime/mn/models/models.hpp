@@ -1,4 +1,4 @@
-/// The networks by name.
+/// Networks from images to classes. create_…() makes a network on the CPU, initialized from libtorch's random numbers.
 #pragma once
 
 #include <cstdint>
@@ -6,25 +6,56 @@
 #include <string>
 #include <vector>
 
-#include <mn/models/classifier.hpp>
+#include <torch/nn/module.h>
 
 namespace mn::models {
 
+/// A network whose parameters and buffers have torchvision's names, if torchvision has the network.
+class Classifier : public torch::nn::Module {
+ public:
+  /// (N, 3, H, W) → (N, classes): logits.
+  [[nodiscard]] virtual torch::Tensor forward(const torch::Tensor& images) = 0;
+
+  /// The logits of forward(), in training mode followed by the logits of the network's auxiliary classifiers, if any.
+  [[nodiscard]] virtual std::vector<torch::Tensor> forward_heads(const torch::Tensor& images) {
+    return {forward(images)};
+  }
+};
+
+/// Weight of an auxiliary classifier's loss; the main loss has weight 1 (Szegedy et al. 2014, arXiv:1409.4842).
+inline constexpr double kAuxiliaryWeight = 0.3;
+
+/// AlexNet in one column (Krizhevsky 2014, arXiv:1404.5997).
+[[nodiscard]] std::shared_ptr<Classifier> create_alexnet(std::int64_t num_classes);
+/// Network in network for ImageNet (Lin et al. 2013, arXiv:1312.4400).
+[[nodiscard]] std::shared_ptr<Classifier> create_nin(std::int64_t num_classes);
+/// GoogLeNet as published (Szegedy et al. 2014, arXiv:1409.4842): biases, local response normalization, 5×5
+/// convolutions, two auxiliary classifiers.
+[[nodiscard]] std::shared_ptr<Classifier> create_googlenet(std::int64_t num_classes);
+/// GoogLeNet with batch normalization after each convolution (Ioffe and Szegedy 2015, arXiv:1502.03167), and 3×3
+/// convolutions in place of 5×5: torchvision's GoogLeNet, whose weights can be loaded.
+[[nodiscard]] std::shared_ptr<Classifier> create_googlenetbn(std::int64_t num_classes);
+/// ResNet-18: blocks of two 3×3 convolutions (He et al. 2015, arXiv:1512.03385).
+[[nodiscard]] std::shared_ptr<Classifier> create_resnet18(std::int64_t num_classes);
+/// ResNet-50: blocks of 1×1, 3×3 and 1×1 convolutions; the 3×3 convolution has the block's stride.
+[[nodiscard]] std::shared_ptr<Classifier> create_resnet50(std::int64_t num_classes);
+/// ResNet-18 for images of 32 × 32: begins with a 3×3 convolution of stride 1, without pooling.
+[[nodiscard]] std::shared_ptr<Classifier> create_small_resnet18(std::int64_t num_classes);
+/// VGG16 with batch normalization for images of 32 × 32 (Simonyan and Zisserman 2014, arXiv:1409.1556, configuration D;
+/// one linear layer after the last pooling, as is usual for CIFAR).
+[[nodiscard]] std::shared_ptr<Classifier> create_small_vgg16(std::int64_t num_classes);
+
 /// The names that create_model() takes.
 [[nodiscard]] std::vector<std::string> model_names();
-
-/// Makes the network on the CPU, initialized from libtorch's random numbers. Throws UsageError that lists the names if
-/// `name` is unknown.
+/// Makes the network by its name. This function and the functions below throw UsageError that lists the names if `name`
+/// is unknown.
 [[nodiscard]] std::shared_ptr<Classifier> create_model(const std::string& name, std::int64_t num_classes);
-
-/// Smallest height and width of images that the network can take. Throws as create_model() does.
+/// Smallest height and width of images that the network can take.
 [[nodiscard]] std::int64_t min_image_size(const std::string& name);
-
 /// Smallest height and width at which a minibatch of one image can train: for smaller images batch normalization would
-/// get a single value of a channel, which has no variance. Throws as create_model() does.
+/// get a single value of a channel, which has no variance.
 [[nodiscard]] std::int64_t min_image_size_alone(const std::string& name);
-
-/// A learning rate for SGD with momentum in steps of 256 samples. Throws as create_model() does.
+/// A learning rate for SGD with momentum in steps of 256 samples.
 [[nodiscard]] double sgd_learning_rate(const std::string& name);
 
 }  // namespace mn::models

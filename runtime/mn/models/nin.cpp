@@ -1,4 +1,4 @@
-#include <mn/models/nin.hpp>
+#include <mn/models/models.hpp>
 
 #include <torch/torch.h>
 

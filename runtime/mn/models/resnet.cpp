@@ -1,7 +1,8 @@
-#include <mn/models/resnet.hpp>
+#include <mn/models/models.hpp>
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include <torch/torch.h>
 
@@ -14,71 +15,51 @@ nn::Conv2d biasless_convolution(std::int64_t in, std::int64_t out, std::int64_t 
   return nn::Conv2d(nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
-/// The shortcut of a block that changes the shape: 0 is the convolution, 1 the normalization.
-nn::Sequential projection(std::int64_t in, std::int64_t out, std::int64_t stride) {
-  return nn::Sequential(biasless_convolution(in, out, 1, stride), nn::BatchNorm2d(out));
-}
-
-/// Two 3×3 convolutions.
-class BasicBlock : public nn::Module {
- public:
-  static constexpr std::int64_t kExpansion = 1;
-
-  BasicBlock(std::int64_t in, std::int64_t width, std::int64_t stride)
-      : conv1_(register_module("conv1", biasless_convolution(in, width, 3, stride))),
-        bn1_(register_module("bn1", nn::BatchNorm2d(width))),
-        conv2_(register_module("conv2", biasless_convolution(width, width, 3, 1))),
-        bn2_(register_module("bn2", nn::BatchNorm2d(width))) {
-    if (stride != 1 || in != width) downsample_ = register_module("downsample", projection(in, width, stride));
-  }
-
-  torch::Tensor forward(const torch::Tensor& x) {
-    torch::Tensor y = bn1_(conv1_(x)).relu_();
-    y = bn2_(conv2_(y));
-    y += downsample_.is_empty() ? x : downsample_->forward(x);
-    return y.relu_();
-  }
-
- private:
-  nn::Conv2d conv1_;
-  nn::BatchNorm2d bn1_;
-  nn::Conv2d conv2_;
-  nn::BatchNorm2d bn2_;
-  nn::Sequential downsample_ = nullptr;
+/// The convolutions of a block, and the ratio of the block's channels to its width.
+enum class BlockKind : std::uint8_t {
+  kBasic,       ///< two 3×3 convolutions
+  kBottleneck,  ///< 1×1 to fewer channels, 3×3, and 1×1 to four times the channels
 };
+constexpr std::int64_t expansion(BlockKind kind) { return kind == BlockKind::kBasic ? 1 : 4; }
 
-/// Convolutions 1×1 to fewer channels, 3×3, and 1×1 to four times the channels.
-class Bottleneck : public nn::Module {
+/// Convolutions, each with a normalization; the block's input is added to the last one's output.
+class Block : public nn::Module {
  public:
-  static constexpr std::int64_t kExpansion = 4;
-
-  Bottleneck(std::int64_t in, std::int64_t width, std::int64_t stride)
-      : conv1_(register_module("conv1", biasless_convolution(in, width, 1, 1))),
-        bn1_(register_module("bn1", nn::BatchNorm2d(width))),
-        conv2_(register_module("conv2", biasless_convolution(width, width, 3, stride))),
-        bn2_(register_module("bn2", nn::BatchNorm2d(width))),
-        conv3_(register_module("conv3", biasless_convolution(width, kExpansion * width, 1, 1))),
-        bn3_(register_module("bn3", nn::BatchNorm2d(kExpansion * width))) {
-    if (stride != 1 || in != kExpansion * width) {
-      downsample_ = register_module("downsample", projection(in, kExpansion * width, stride));
+  Block(BlockKind kind, std::int64_t in, std::int64_t width, std::int64_t stride) {
+    const std::int64_t out = width * expansion(kind);
+    if (kind == BlockKind::kBasic) {
+      add(in, width, 3, stride);
+      add(width, width, 3, 1);
+    } else {
+      add(in, width, 1, 1);
+      add(width, width, 3, stride);
+      add(width, out, 1, 1);
     }
+    if (stride == 1 && in == out) return;
+    // The shortcut of a block that changes the shape: 0 is the convolution, 1 the normalization.
+    downsample_ =
+        register_module("downsample", nn::Sequential(biasless_convolution(in, out, 1, stride), nn::BatchNorm2d(out)));
   }
 
   torch::Tensor forward(const torch::Tensor& x) {
-    torch::Tensor y = bn1_(conv1_(x)).relu_();
-    y = bn2_(conv2_(y)).relu_();
-    y = bn3_(conv3_(y));
+    torch::Tensor y = x;
+    for (std::size_t i = 0; i < convolutions_.size(); ++i) {
+      if (i > 0) y.relu_();
+      y = normalizations_[i](convolutions_[i](y));
+    }
     y += downsample_.is_empty() ? x : downsample_->forward(x);
     return y.relu_();
   }
 
  private:
-  nn::Conv2d conv1_;
-  nn::BatchNorm2d bn1_;
-  nn::Conv2d conv2_;
-  nn::BatchNorm2d bn2_;
-  nn::Conv2d conv3_;
-  nn::BatchNorm2d bn3_;
+  void add(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
+    const std::string number = std::to_string(convolutions_.size() + 1);
+    convolutions_.push_back(register_module("conv" + number, biasless_convolution(in, out, kernel, stride)));
+    normalizations_.push_back(register_module("bn" + number, nn::BatchNorm2d(out)));
+  }
+
+  std::vector<nn::Conv2d> convolutions_;
+  std::vector<nn::BatchNorm2d> normalizations_;
   nn::Sequential downsample_ = nullptr;
 };
 
@@ -86,10 +67,9 @@ class Bottleneck : public nn::Module {
 /// images.
 enum class Stem : std::uint8_t { kLarge, kSmall };
 
-template <class Block>
 class ResNet : public Classifier {
  public:
-  ResNet(const std::array<std::int64_t, 4>& blocks, std::int64_t num_classes, Stem stem = Stem::kLarge)
+  ResNet(BlockKind kind, const std::array<std::int64_t, 4>& blocks, std::int64_t num_classes, Stem stem = Stem::kLarge)
       : stem_(stem),
         conv1_(register_module(
             "conv1", stem == Stem::kLarge ? biasless_convolution(3, 64, 7, 2) : biasless_convolution(3, 64, 3, 1))),
@@ -98,8 +78,8 @@ class ResNet : public Classifier {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const std::int64_t width = std::int64_t{64} << i;
       for (std::int64_t block = 0; block < blocks[i]; ++block) {
-        layers_[i]->push_back(std::make_shared<Block>(channels, width, i > 0 && block == 0 ? 2 : 1));
-        channels = width * Block::kExpansion;
+        layers_[i]->push_back(std::make_shared<Block>(kind, channels, width, i > 0 && block == 0 ? 2 : 1));
+        channels = width * expansion(kind);
       }
       register_module("layer" + std::to_string(i + 1), layers_[i]);
     }
@@ -126,18 +106,20 @@ class ResNet : public Classifier {
   nn::Linear fc_ = nullptr;
 };
 
+constexpr std::array<std::int64_t, 4> kBlocks18 = {2, 2, 2, 2};
+
 }  // namespace
 
 std::shared_ptr<Classifier> create_resnet18(std::int64_t num_classes) {
-  return std::make_shared<ResNet<BasicBlock>>(std::array<std::int64_t, 4>{2, 2, 2, 2}, num_classes);
+  return std::make_shared<ResNet>(BlockKind::kBasic, kBlocks18, num_classes);
 }
 
 std::shared_ptr<Classifier> create_small_resnet18(std::int64_t num_classes) {
-  return std::make_shared<ResNet<BasicBlock>>(std::array<std::int64_t, 4>{2, 2, 2, 2}, num_classes, Stem::kSmall);
+  return std::make_shared<ResNet>(BlockKind::kBasic, kBlocks18, num_classes, Stem::kSmall);
 }
 
 std::shared_ptr<Classifier> create_resnet50(std::int64_t num_classes) {
-  return std::make_shared<ResNet<Bottleneck>>(std::array<std::int64_t, 4>{3, 4, 6, 3}, num_classes);
+  return std::make_shared<ResNet>(BlockKind::kBottleneck, std::array<std::int64_t, 4>{3, 4, 6, 3}, num_classes);
 }
 
 }  // namespace mn::models

@@ -1,4 +1,4 @@
-#include <mn/models/vgg.hpp>
+#include <mn/models/models.hpp>
 
 #include <array>
 
