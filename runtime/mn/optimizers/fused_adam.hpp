@@ -5,53 +5,56 @@
 /// parameter once; torch::optim::Adam makes a pass for each term.
 #pragma once
 
+#include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 
-#include <mn/optimizers/capturable.hpp>
-#include <mn/optimizers/skips_overflows.hpp>
+#include <mn/optimizers/device_update.hpp>
 
 namespace mn {
 
-/// Replaces torch::optim::Adam, with its options, its state (also in a checkpoint), and its results to rounding.
-class FusedAdam : public torch::optim::Adam, public SkipsOverflows, public Capturable {
+/// Replaces torch::optim::Adam or AdamW, with its options, its state (also in a checkpoint), and its results to
+/// rounding. FusedAdam and FusedAdamW are the two optimizers.
+template <class TorchAdam, class TorchOptions, class TorchState>
+class FusedAdamOf : public TorchAdam, public DeviceUpdate {
  public:
-  using torch::optim::Adam::Adam;
+  using TorchAdam::TorchAdam;
   /// One update of all parameters that have a gradient; returns what `closure` returns. Throws ArgumentError for a
   /// sparse gradient.
-  at::Tensor step(LossClosure closure = nullptr) override;
-  /// See SkipsOverflows::settle().
+  at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override;
+  /// See DeviceUpdate.
   void settle() override;
-  /// See Capturable.
+  /// See DeviceUpdate.
   [[nodiscard]] std::vector<double> constants() const override;
-  /// See Capturable.
-  void keep_captured() override { counts_.keep_step(); }
-  /// See Capturable.
+  /// See DeviceUpdate.
+  void keep_captured() override;
+  /// See DeviceUpdate.
   void count_replay() override;
 
  private:
-  StepCounts counts_;
+  /// The updates of one parameter, counted on its device and on the host.
+  struct Count {
+    at::Tensor on_device;
+    std::int64_t on_host = 0;
+    std::uint64_t last_step = 0;  // value of steps_ at the last update
+    bool is_in_graph = false;
+  };
+  void step_group(torch::optim::OptimizerParamGroup& group, const Rate& rate, const at::Tensor& has_overflow);
+  [[nodiscard]] at::Tensor count_before(const at::Tensor& parameter, std::int64_t count);
+
+  std::unordered_map<c10::TensorImpl*, Count> counts_;  // empty if only the host counts
+  std::uint64_t steps_ = 0;
 };
 
-/// Replaces torch::optim::AdamW, with its options, its state (also in a checkpoint), and its results to rounding.
-class FusedAdamW : public torch::optim::AdamW, public SkipsOverflows, public Capturable {
- public:
-  using torch::optim::AdamW::AdamW;
-  /// See FusedAdam::step().
-  at::Tensor step(LossClosure closure = nullptr) override;
-  /// See SkipsOverflows::settle().
-  void settle() override;
-  /// See Capturable.
-  [[nodiscard]] std::vector<double> constants() const override;
-  /// See Capturable.
-  void keep_captured() override { counts_.keep_step(); }
-  /// See Capturable.
-  void count_replay() override;
+/// torch::optim::Adam in one pass.
+using FusedAdam = FusedAdamOf<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState>;
+/// torch::optim::AdamW in one pass.
+using FusedAdamW = FusedAdamOf<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState>;
 
- private:
-  StepCounts counts_;
-};
+extern template class FusedAdamOf<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState>;
+extern template class FusedAdamOf<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState>;
 
 }  // namespace mn

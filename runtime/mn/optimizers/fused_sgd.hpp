@@ -9,13 +9,12 @@
 
 #include <torch/optim/sgd.h>
 
-#include <mn/optimizers/capturable.hpp>
-#include <mn/optimizers/skips_overflows.hpp>
+#include <mn/optimizers/device_update.hpp>
 
 namespace mn {
 
 /// Replaces torch::optim::SGD, with its options, its state (also in a checkpoint), and its results to rounding.
-class FusedSgd : public torch::optim::SGD, public SkipsOverflows, public Capturable {
+class FusedSgd : public torch::optim::SGD, public DeviceUpdate {
  public:
   using torch::optim::SGD::SGD;
   /// One update of all parameters that have a gradient; returns what `closure` returns. Applies a sparse gradient as
@@ -24,7 +23,7 @@ class FusedSgd : public torch::optim::SGD, public SkipsOverflows, public Captura
   /// False with dampening, because dampening treats the first update apart, and the host does not know which step is
   /// the first that is made.
   [[nodiscard]] bool can_skip() const override;
-  /// See Capturable.
+  /// See DeviceUpdate.
   [[nodiscard]] std::vector<double> constants() const override;
 
  private:

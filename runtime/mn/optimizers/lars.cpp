@@ -1,5 +1,7 @@
 #include <mn/optimizers/lars.hpp>
 
+#include <algorithm>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_mul.h>
@@ -54,37 +56,33 @@ at::Tensor Lars::momentum_of(const at::Tensor& parameter) {
 
 void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
   const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
-  std::vector<at::Tensor> weights, weight_gradients, weight_momenta, parameters, updates, momenta;
-  for (const auto& parameter : group.params()) {
-    if (!parameter.grad().defined()) continue;
-    reject_sparse(parameter, "LARS");
-    if (parameter.dim() >= 2) {  // (1): not a bias or a normalization
-      weights.push_back(parameter);
-      weight_gradients.push_back(parameter.grad());
-      weight_momenta.push_back(momentum_of(parameter));
-    } else {
+  std::vector<at::Tensor> parameters, updates, momenta;
+  // (1): weights come first, because only weights are adapted and decayed.
+  std::size_t weights = 0;
+  for (const bool is_weight : {true, false}) {
+    for (const auto& parameter : group.params()) {
+      if (!parameter.grad().defined() || (parameter.dim() >= 2) != is_weight) continue;
+      reject_sparse(parameter, "LARS");
       parameters.push_back(parameter);
       updates.push_back(parameter.grad());
       momenta.push_back(momentum_of(parameter));
     }
-  }
-  WideCopies wide_weights({&weights, &weight_gradients});  // float16 cannot hold their squares
-  if (!weights.empty()) {
-    const auto ratios = trust_ratios(weights, weight_gradients, trust_, options.weight_decay());
-    auto decayed = at::_foreach_add(weight_gradients, weights, options.weight_decay());
-    at::_foreach_mul_(decayed, ratios);
-    parameters.insert(parameters.end(), weights.begin(), weights.end());
-    updates.insert(updates.end(), decayed.begin(), decayed.end());
-    momenta.insert(momenta.end(), weight_momenta.begin(), weight_momenta.end());
+    if (is_weight) weights = parameters.size();
   }
   if (parameters.empty()) return;
-  WideCopies copies({&parameters, &updates, &momenta});
+  WideCopies copies({&parameters, &updates, &momenta});  // float16 cannot hold the squares of weights
+  if (weights > 0) {
+    const at::TensorList adapted(parameters.data(), weights);
+    const at::TensorList gradients(updates.data(), weights);
+    auto decayed = at::_foreach_add(gradients, adapted, options.weight_decay());
+    at::_foreach_mul_(decayed, trust_ratios(adapted, gradients, trust_, options.weight_decay()));
+    std::ranges::move(decayed, updates.begin());
+  }
   // (3): the rate is in the momentum, not in the update of the parameters.
   at::_foreach_mul_(momenta, options.momentum());
   at::_foreach_add_(momenta, updates, options.lr());
   at::_foreach_sub_(parameters, momenta);
   copies.write_back();
-  wide_weights.write_back();
 }
 
 }  // namespace mn

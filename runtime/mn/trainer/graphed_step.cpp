@@ -12,7 +12,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/gradients/gradient_reduction.hpp>
-#include <mn/optimizers/capturable.hpp>
+#include <mn/optimizers/device_update.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/tensor/device_graph.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -47,7 +47,7 @@ std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
 }  // namespace
 
 GraphedStep::GraphedStep(std::shared_ptr<MultiNodeOptimizer> optimizer)
-    : optimizer_(std::move(optimizer)), update_(dynamic_cast<Capturable*>(optimizer_->actual_.get())) {
+    : optimizer_(std::move(optimizer)), update_(dynamic_cast<DeviceUpdate*>(optimizer_->actual_.get())) {
   if (const char* const why = why_no_graph())
     throw UsageError(std::string("there can be no CUDA graph of a step (--cuda-graph): ") + why);
   update_->stay_on_device();

@@ -32,8 +32,8 @@
 
 namespace mn {
 
-class Capturable;
 class DeviceGraph;
+class DeviceUpdate;
 class MultiNodeOptimizer;
 
 /// Makes the steps of one optimizer, and their graph.
@@ -79,7 +79,7 @@ class GraphedStep {
   void launch(bool is_first);
 
   std::shared_ptr<MultiNodeOptimizer> optimizer_;
-  Capturable* update_;  // the optimizer's update; null: a graph cannot hold it
+  DeviceUpdate* update_;  // the optimizer's update; null: a graph cannot hold it
   std::int64_t steps_ = 0;
   std::int64_t alike_ = 0;  // steps in a row of the last kind
   Kind last_;

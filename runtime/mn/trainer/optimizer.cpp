@@ -12,7 +12,7 @@
 #include <mn/gradients/create_gradient_reduction.hpp>
 #include <mn/gradients/step_weights.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
-#include <mn/optimizers/skips_overflows.hpp>
+#include <mn/optimizers/device_update.hpp>
 #include <mn/tensor/device_times.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -68,7 +68,7 @@ MultiNodeOptimizer::~MultiNodeOptimizer() = default;
 /// kernels cannot leave out a step.
 void MultiNodeOptimizer::keep_overflows_on_device() {
   if (!scaler_ || comm_->device().type == DeviceType::kCpu || options_.compression.kind != Compression::kNone) return;
-  auto* const skips = dynamic_cast<SkipsOverflows*>(actual_.get());
+  auto* const skips = dynamic_cast<DeviceUpdate*>(actual_.get());
   if (skips == nullptr || !skips->can_skip()) return;
   skips_ = skips;
   scaler_->stay_on(c10::Device(comm_->device()));

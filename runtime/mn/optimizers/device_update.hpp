@@ -1,12 +1,14 @@
-/// Lets a CUDA graph hold an optimizer's update: numbers that change from step to step lie on the device. Internal.
+/// What the trainer asks of an optimizer whose update stays on its device: to leave out a step, and to be part of a CUDA
+/// graph. Internal.
 ///
-/// (1) After stay_on_device() all updates read learning rates and counts of steps on the device, captured or not, so
+/// (1) If only the device knows that a step's gradients overflowed, the host goes on as if the step were made: it counts
+///     the step and enqueues the update, which then changes no parameter. settle() corrects the counts.
+/// (2) After stay_on_device() all updates read learning rates and counts of steps on the device, captured or not, so
 ///     results are equal bit for bit.
-/// (2) All other settings are numbers in the graph: if constants() changes, a new graph is needed.
+/// (3) All other settings are numbers in the graph: if constants() changes, a new graph is needed.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -20,13 +22,20 @@ namespace mn {
 /// A learning rate as kernels take it: a number, or a tensor of one element on the device.
 using Rate = std::variant<double, at::Tensor>;
 
-/// An optimizer whose update a CUDA graph can hold.
-class Capturable {
+/// A base of optimizers.
+class DeviceUpdate {
  public:
-  virtual ~Capturable() = default;
-  /// From now on updates read rates and counts of steps on the device (1).
+  virtual ~DeviceUpdate() = default;
+  /// True if the optimizer can leave out steps with its present options.
+  [[nodiscard]] virtual bool can_skip() const { return true; }
+  /// The next step() changes no parameter if `has_overflow`, a float32 of one element on the parameters' device, is 1.
+  void skip_if(at::Tensor has_overflow) { has_overflow_ = std::move(has_overflow); }
+  /// Corrects the optimizer's state to count the steps that were made. Waits for the device.
+  virtual void settle() {}
+
+  /// From now on updates read rates and counts of steps on the device (2).
   void stay_on_device() noexcept { is_on_device_ = true; }
-  /// The settings that a graph holds as numbers (2).
+  /// The settings that a graph holds as numbers (3).
   [[nodiscard]] virtual std::vector<double> constants() const = 0;
   /// A graph holds the last update.
   virtual void keep_captured() {}
@@ -49,6 +58,8 @@ class Capturable {
   }
 
  protected:
+  /// Returns the tensor of skip_if() and forgets it; undefined if the step is made in any case.
+  [[nodiscard]] at::Tensor take_overflow() { return std::exchange(has_overflow_, {}); }
   /// True after stay_on_device().
   [[nodiscard]] bool is_on_device() const noexcept { return is_on_device_; }
   /// The rate of group i, on a device rounded to float32.
@@ -68,6 +79,7 @@ class Capturable {
     double shown = 0;
   };
   std::vector<Shown> rates_;  // [groups]
+  at::Tensor has_overflow_;
   bool is_on_device_ = false;
 };
 
