@@ -4,7 +4,7 @@
 #include <string>
 
 #include <mn/core/error.hpp>
-#include <mn/nn/exported/program_reader.hpp>
+#include <mn/nn/exported/archive.hpp>
 
 #include "tests/nn/exported_files.hpp"
 

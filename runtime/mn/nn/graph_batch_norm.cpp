@@ -8,7 +8,7 @@
 #include <ATen/ops/batch_norm.h>
 #include <torch/library.h>
 
-#include <mn/nn/exported/training_switches.hpp>
+#include <mn/nn/exported/operators.hpp>
 #include <mn/nn/functional_batch_norm.hpp>
 
 namespace mn {

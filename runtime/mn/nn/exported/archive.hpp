@@ -1,4 +1,4 @@
-/// The archive of an exported program, in memory.
+/// The archive of an exported program, in memory, and its tensors.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include <ATen/core/Tensor.h>
+
 #include <mn/core/zip.hpp>
+#include <mn/nn/exported/program.hpp>
 
 namespace mn::exported {
 
@@ -31,5 +34,9 @@ class Archive {
   std::string source_;
   std::map<std::string, ZipMember, std::less<>> records_;
 };
+
+/// Copies the tensor to the CPU. Throws DataError that begins with the archive's source and names the tensor, unless
+/// the tensor's record holds every element.
+[[nodiscard]] at::Tensor read_tensor(const std::string& name, const StoredTensor& stored, const Archive& archive);
 
 }  // namespace mn::exported

@@ -8,7 +8,7 @@
 #include <ATen/core/jit_type.h>
 
 #include <mn/core/json.hpp>
-#include <mn/nn/exported/enumerations.hpp>
+#include <mn/nn/exported/argument.hpp>
 
 namespace mn::exported {
 namespace {

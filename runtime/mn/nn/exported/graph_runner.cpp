@@ -19,9 +19,8 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
-#include <mn/nn/exported/control_flow.hpp>
-#include <mn/nn/exported/number_operators.hpp>
 #include <mn/nn/exported/operators.hpp>
+#include <mn/nn/exported/python_operators.hpp>
 
 namespace mn::exported {
 namespace {

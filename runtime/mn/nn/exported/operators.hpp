@@ -1,4 +1,5 @@
-/// Operators of an exported graph in libtorch's dispatcher.
+/// Operators of an exported graph in libtorch's dispatcher, and their arguments that switch between training and
+/// evaluation.
 #pragma once
 
 #include <optional>
@@ -22,5 +23,19 @@ namespace mn::exported {
 /// The names of the values that the node's operator reads, and of the values that it returns.
 [[nodiscard]] std::vector<std::string> values_read(const Node& node);
 [[nodiscard]] std::vector<std::string> values_returned(const Node& node);
+
+/// True if the argument switches between training and evaluation. A normalization without running statistics has no switch, because it works alike
+/// in both modes.
+[[nodiscard]] bool is_training_switch(const Node& node, const std::string& argument);
+
+/// True: the switch is set to training; false: to evaluation. No value if both are possible, as for a rate of 0.
+[[nodiscard]] std::optional<bool> setting_of(const Argument& given);
+
+/// The value of the switch in evaluation.
+[[nodiscard]] Argument evaluation_setting(const std::string& argument);
+
+/// True if the graph has switches and all are set to evaluation. False if all of its switches belong to batch norms
+/// with frozen weights, which are meant to be off.
+[[nodiscard]] bool is_set_to_evaluation(const Program& program);
 
 }  // namespace mn::exported

@@ -12,6 +12,8 @@
 
 namespace mn::exported {
 
+class Archive;
+
 /// The bounds of one dimension of an input. The bounds are equal if torch.export has fixed the dimension.
 struct Extent {
   std::int64_t least = 0;
@@ -93,5 +95,9 @@ struct Program {
   std::map<std::string, StoredTensor> weights;    ///< parameters and persistent buffers by name
   std::map<std::string, StoredTensor> constants;  ///< all remaining tensors by name
 };
+
+/// Throws DataError of one line that begins with the archive's source and names the damaged or unknown part. Pickled
+/// records are never read.
+[[nodiscard]] Program parse_program(const Archive& archive);
 
 }  // namespace mn::exported

@@ -9,14 +9,14 @@
 // (2) all remaining inner values get the inner graph's name as a prefix, because both graphs may use a name.
 // The inner graphs of all further operators (torch.cond, …) stay in Node::graphs, with their own names.
 
-#include <mn/nn/exported/program_reader.hpp>
+#include <mn/nn/exported/program.hpp>
 
 #include <type_traits>
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/nn/exported/archive.hpp>
 #include <mn/nn/exported/signature.hpp>
-#include <mn/nn/exported/write_back.hpp>
 
 namespace mn::exported {
 namespace {
@@ -98,7 +98,10 @@ class ProgramReader {
     Scope scope;
     const json& graph = within("its graph", [&]() -> const json& { return document["graph_module"].at("graph"); });
     read_nodes(graph, scope, program_.graph.nodes);
-    within("its outputs", [&] { read_outputs(document["graph_module"], scope); });
+    within("its outputs", [&] {
+      read_outputs(
+          document["graph_module"], [&](const std::string& name) { return scope.name_of(name); }, program_);
+    });
     program_.weights = read_tensors("data/weights/", "model_weights_config.json");
     program_.constants = read_tensors("data/constants/", "model_constants_config.json");
     return std::move(program_);
@@ -126,14 +129,6 @@ class ProgramReader {
     if (major == kSchemaVersion) return;
     fail("has a graph of schema version " + std::to_string(major) + ", but only version " +
          std::to_string(kSchemaVersion) + " is known: export the model with another torch");
-  }
-
-  void read_outputs(const json& module, const Scope& scope) {
-    Results results =
-        read_results(module, program_.inputs, [&](const std::string& name) { return scope.name_of(name); });
-    program_.graph.outputs = std::move(results.values);
-    program_.outputs = std::move(results.outputs);
-    write_back(program_.graph, results.mutations);
   }
 
   void read_nodes(const json& graph, Scope& scope, std::vector<Node>& nodes) const {

@@ -1,8 +1,11 @@
 #include <mn/nn/exported/signature.hpp>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
 
-#include <mn/nn/exported/output_names.hpp>
+#include <mn/core/error.hpp>
 
 namespace mn::exported {
 namespace {
@@ -76,6 +79,136 @@ std::string changed_by(const std::string& kind, const json& about, const std::ve
   throw UnknownForm("a change of " + json_quoted(name) + ", which is not an input");
 }
 
+using nlohmann::json;
+
+// The text of torch.utils._pytree.treespec_dumps: [1, {"type", "context", "children_spec": […]}]. `context` is JSON in a
+// string: the list of keys of a dict, the list of fields of a registered class, the list of fields and the list of None
+// fields of a dataclass. The context of a namedtuple is the name of its type, without quotes. The type of a leaf is null.
+
+json parse_form(const std::string& text) {
+  try {
+    return parse_json(text, "a form of them");
+  } catch (const DataError& error) {
+    throw UnknownForm(error.what());
+  }
+}
+
+bool are_keys(const json& list, std::size_t count) {
+  return list.is_array() && list.size() == count &&
+         std::ranges::all_of(list, [](const json& key) { return key.is_string(); });
+}
+
+/// The parsed context of a container; a string if the class has a text form of its own.
+json context_of(const json& spec, const json& namedtuples) {
+  const json& context = spec.at("context");
+  if (!context.is_string()) return context;
+  const auto text = context.get<std::string>();
+  if (spec.at("type") == "collections.namedtuple" && namedtuples.contains(text)) {
+    return namedtuples.at(text).at("field_names");
+  }
+  try {
+    return parse_json(text, "");
+  } catch (const DataError&) {
+    return context;
+  }
+}
+
+/// The names of a container's items; their positions if the container has no names.
+std::vector<std::string> keys_of(const json& spec, const json& namedtuples) {
+  const std::size_t count = spec.at("children_spec").size();
+  json context = context_of(spec, namedtuples);
+  if (context.is_object() && context.contains("dict_context")) context = context.at("dict_context");
+  if (are_keys(context, count)) return context.get<std::vector<std::string>>();
+  if (context.is_array() && !context.empty() && are_keys(context.at(0), count)) {
+    return context.at(0).get<std::vector<std::string>>();
+  }
+  std::vector<std::string> positions;
+  for (std::size_t i = 0; i < count; ++i) positions.push_back(std::to_string(i));
+  return positions;
+}
+
+void append_names(std::vector<std::string>& names, const json& spec, const std::string& path, const json& namedtuples) {
+  if (spec.at("type").is_null()) {
+    names.push_back(path.empty() ? "output" : path);
+    return;
+  }
+  const std::vector<std::string> keys = keys_of(spec, namedtuples);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    append_names(names, spec.at("children_spec").at(i), path.empty() ? keys[i] : path + "." + keys[i], namedtuples);
+  }
+}
+
+/// The names of the tensors that the model returns, in order: the keys and fields that lead to a tensor in the result of
+/// Python's forward(), or the tensor's position. Empty if the file has no names.
+std::vector<std::string> output_names(const json& module) {
+  std::vector<std::string> names;
+  if (!module.contains("module_call_graph")) return names;
+  for (const json& call : module.at("module_call_graph")) {
+    if (call.at("fqn") != "" || call.at("signature").is_null()) continue;
+    const auto text = call.at("signature").at("out_spec").get<std::string>();
+    append_names(names, parse_form(text).at(1), "", module.value("treespec_namedtuple_fields", json::object()));
+    break;
+  }
+  return names;
+}
+
+/// In a graph without operators in place: a value that becomes the new value of a parameter or of an argument of
+/// forward().
+struct Mutation {
+  std::string value;
+  std::string input;  ///< name of the parameter's or argument's value in the graph
+};
+
+using NewNames = std::map<std::string, std::string>;
+
+void rename(Argument& argument, const NewNames& names) {
+  if (auto* value = std::get_if<ValueName>(&argument.value)) {
+    if (const auto found = names.find(value->name); found != names.end()) value->name = found->second;
+  } else if (auto* items = std::get_if<std::vector<Argument>>(&argument.value)) {
+    for (Argument& item : *items) rename(item, names);
+  }
+}
+
+Argument value_called(const std::string& name) { return {"as_tensor", ValueName{name}}; }
+
+Node copy_of(const Mutation& mutation) {
+  const std::string target = "torch.ops.aten.copy_.default";
+  Node node{.target = target, .what = "the change of " + json_quoted(mutation.input), .grad = false, .graphs = {}};
+  node.inputs = {{"self", value_called(mutation.input)}, {"src", value_called(mutation.value)}};
+  node.outputs = {value_called(mutation.value + "/written")};
+  return node;
+}
+
+bool makes(const Node& node, const std::string& value) {
+  std::vector<std::string> made;
+  for (const Argument& output : node.outputs) append_values(made, output);
+  return std::ranges::find(made, value) != made.end();
+}
+
+/// Adds the copies of new values.
+void write_back(Graph& graph, const std::vector<Mutation>& mutations) {
+  if (mutations.empty()) return;
+  NewNames names;
+  std::vector<Node> nodes;
+  std::vector<bool> written(mutations.size());
+  for (Node& node : graph.nodes) {
+    for (NamedArgument& input : node.inputs) rename(input.value, names);
+    nodes.push_back(std::move(node));
+    for (std::size_t i = 0; i < mutations.size(); ++i) {
+      if (!makes(nodes.back(), mutations[i].value)) continue;
+      nodes.push_back(copy_of(mutations[i]));
+      names.emplace(mutations[i].value, mutations[i].input);
+      written[i] = true;
+    }
+  }
+  // The new value is not the result of an operator, but an argument, say.
+  for (std::size_t i = 0; i < mutations.size(); ++i) {
+    if (!written[i]) nodes.push_back(copy_of(mutations[i]));
+  }
+  for (Argument& output : graph.outputs) rename(output, names);
+  graph.nodes = std::move(nodes);
+}
+
 }  // namespace
 
 std::vector<Input> read_inputs(const json& document) {
@@ -93,26 +226,26 @@ std::vector<Input> read_inputs(const json& document) {
   return inputs;
 }
 
-Results read_results(const json& module, const std::vector<Input>& inputs, const Rename& rename) {
-  Results results;
+void read_outputs(const json& module, const Rename& rename, Program& program) {
+  std::vector<Mutation> mutations;
   for (const json& spec : module.at("signature").at("output_specs")) {
     const std::string kind = form_of(spec);
     const json& about = spec.at(kind);
     const auto value = [&] { return rename(about.at("arg").at("name")); };
     if (kind == "user_output") {
-      results.values.push_back(parse_argument(about.at("arg"), rename));
-      results.outputs.push_back({.sizes = sizes_of(about.at("arg"), module.at("graph").at("tensor_values"))});
+      program.graph.outputs.push_back(parse_argument(about.at("arg"), rename));
+      program.outputs.push_back({.sizes = sizes_of(about.at("arg"), module.at("graph").at("tensor_values"))});
     } else if (kind == "buffer_mutation") {
-      results.values.push_back({"as_tensor", ValueName{value()}});
-      results.outputs.push_back({.buffer = about.at("buffer_name")});
+      program.graph.outputs.push_back({"as_tensor", ValueName{value()}});
+      program.outputs.push_back({.buffer = about.at("buffer_name")});
     } else if (kind == "parameter_mutation" || kind == "user_input_mutation") {
-      results.mutations.push_back({value(), changed_by(kind, about, inputs)});
+      mutations.push_back({value(), changed_by(kind, about, program.inputs)});
     } else {
       throw UnknownForm("an output of the unknown kind " + json_quoted(kind));
     }
   }
-  name_outputs(results.outputs, output_names(module));
-  return results;
+  name_outputs(program.outputs, output_names(module));
+  write_back(program.graph, mutations);
 }
 
 }  // namespace mn::exported

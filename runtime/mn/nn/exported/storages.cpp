@@ -6,7 +6,6 @@
 #include <ATen/core/function_schema.h>
 
 #include <mn/nn/exported/operators.hpp>
-#include <mn/nn/exported/training_switches.hpp>
 
 namespace mn::exported {
 namespace {

@@ -1,4 +1,5 @@
-/// torch's operators with inner graphs: torch.cond, while_loop, map and scan.
+/// Operators that only Python has: on numbers, with which an exported graph computes sizes, and with inner graphs
+/// (torch.cond, while_loop, map and scan).
 #pragma once
 
 #include <cstddef>
@@ -7,10 +8,20 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
 #include <c10/core/Device.h>
 
 namespace mn::exported {
+
+/// One of Python's operators on ints, floats and bools.
+struct NumberOperator {
+  std::string_view target;  ///< name in the file: "_operator.floordiv"
+  std::size_t operands;
+  void (*call)(torch::jit::Stack& stack);  ///< replaces the operands by the result
+};
+
+/// Null if `target` is not an operator on numbers.
+[[nodiscard]] const NumberOperator* find_number_operator(std::string_view target);
 
 /// The inputs or the outputs of a graph.
 using Values = std::vector<c10::IValue>;
@@ -26,7 +37,7 @@ struct InnerGraphs {
   [[nodiscard]] Values run(std::size_t i, Values values) const { return graphs[i](std::move(values), device); }
 };
 
-/// An operator with inner graphs. The arguments of a node are the graphs, then the operands, most of them lists.
+/// An operator of torch with inner graphs. The arguments of a node are the graphs, then the operands, most of them lists.
 struct ControlFlow {
   std::string_view target;   ///< name in the file: "torch.ops.higher_order.cond"
   std::size_t graphs;        ///< number of a node's graphs

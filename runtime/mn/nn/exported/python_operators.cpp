@@ -1,13 +1,12 @@
-// cond.py, while_loop.py, map.py and scan.py of torch/_higher_order_ops, run eagerly. Autograd sees the operators of a
-// branch and of each turn of a loop, so control flow needs no backward.
-
-#include <mn/nn/exported/control_flow.hpp>
+#include <mn/nn/exported/python_operators.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
 #include <iterator>
 #include <utility>
 
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/stack.h>
 
 #include <mn/nn/exported/argument.hpp>
@@ -16,6 +15,78 @@ namespace mn::exported {
 namespace {
 
 using c10::IValue;
+using torch::jit::Stack;
+
+double real_of(const IValue& value) { return value.toScalar().toDouble(); }
+std::int64_t integer_of(const IValue& value) { return value.toScalar().toLong(); }
+
+template <class Number>
+IValue result_of(Number number) {
+  return number;
+}
+
+/// Computes on integers if both operands are integers, else on floats.
+template <auto operation>
+void binary(Stack& stack) {
+  const IValue a = stack[0], b = stack[1];
+  const bool is_real = a.isDouble() || b.isDouble();
+  stack.assign(
+      1, is_real ? result_of(operation(real_of(a), real_of(b))) : result_of(operation(integer_of(a), integer_of(b))));
+}
+
+struct FloorDivide {
+  double operator()(double a, double b) const { return std::floor(a / b); }
+  std::int64_t operator()(std::int64_t a, std::int64_t b) const {
+    if (b == 0) throw UnknownForm("a division by zero");
+    const std::int64_t quotient = a / b;
+    return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+  }
+};
+
+constexpr auto kModulo = [](auto a, auto b) { return a - b * FloorDivide()(a, b); };
+constexpr auto kMaximum = [](auto a, auto b) { return std::max(a, b); };
+constexpr auto kMinimum = [](auto a, auto b) { return std::min(a, b); };
+
+void divide(Stack& stack) { stack = {IValue(real_of(stack[0]) / real_of(stack[1]))}; }
+void power(Stack& stack) {
+  const bool is_real = stack[0].isDouble() || stack[1].isDouble();
+  const double result = std::pow(real_of(stack[0]), real_of(stack[1]));
+  stack = {is_real ? IValue(result) : IValue(static_cast<std::int64_t>(std::llround(result)))};
+}
+void negate(Stack& stack) {
+  stack = {stack[0].isDouble() ? IValue(-real_of(stack[0])) : IValue(-integer_of(stack[0]))};
+}
+void logical_not(Stack& stack) { stack = {IValue(integer_of(stack[0]) == 0)}; }
+void truncate(Stack& stack) { stack = {IValue(static_cast<std::int64_t>(real_of(stack[0])))}; }
+void to_real(Stack& stack) { stack = {IValue(real_of(stack[0]))}; }
+
+constexpr NumberOperator kNumberOperators[] = {
+    {"_operator.add", 2, binary<std::plus<>{}>},
+    {"_operator.sub", 2, binary<std::minus<>{}>},
+    {"_operator.mul", 2, binary<std::multiplies<>{}>},
+    {"_operator.floordiv", 2, binary<FloorDivide{}>},
+    {"_operator.mod", 2, binary<kModulo>},
+    {"_operator.truediv", 2, divide},
+    {"_operator.pow", 2, power},
+    {"_operator.neg", 1, negate},
+    {"_operator.eq", 2, binary<std::equal_to<>{}>},
+    {"_operator.ne", 2, binary<std::not_equal_to<>{}>},
+    {"_operator.lt", 2, binary<std::less<>{}>},
+    {"_operator.le", 2, binary<std::less_equal<>{}>},
+    {"_operator.gt", 2, binary<std::greater<>{}>},
+    {"_operator.ge", 2, binary<std::greater_equal<>{}>},
+    {"_operator.and_", 2, binary<std::logical_and<>{}>},
+    {"_operator.or_", 2, binary<std::logical_or<>{}>},
+    {"torch.sym_not", 1, logical_not},
+    {"torch.sym_max", 2, binary<kMaximum>},
+    {"torch.sym_min", 2, binary<kMinimum>},
+    {"torch.sym_int", 1, truncate},
+    {"torch.sym_float", 1, to_real},
+    {"math.trunc", 1, truncate},
+};
+
+// cond.py, while_loop.py, map.py and scan.py of torch/_higher_order_ops, run eagerly. Autograd sees the operators of a
+// branch and of each turn of a loop, so control flow needs no backward.
 
 bool is_true(const IValue& value) {
   return value.isTensor() ? value.toTensor().item().toBool() : value.toScalar().toBool();
@@ -100,6 +171,11 @@ constexpr ControlFlow kControlFlows[] = {
 };
 
 }  // namespace
+
+const NumberOperator* find_number_operator(std::string_view target) {
+  const auto found = std::ranges::find(kNumberOperators, target, &NumberOperator::target);
+  return found == std::end(kNumberOperators) ? nullptr : found;
+}
 
 const ControlFlow* find_control_flow(std::string_view target) {
   const auto found = std::ranges::find(kControlFlows, target, &ControlFlow::target);
