@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/tensor/moment.hpp>
+#include <mn/tensor/device_times.hpp>
 
 namespace mn {
 

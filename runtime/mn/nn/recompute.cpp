@@ -11,14 +11,14 @@
 #include <memory>
 #include <utility>
 
-#include <ATen/Context.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <mn/core/error.hpp>
+#include <mn/tensor/autocast.hpp>
+#include <mn/tensor/random_state.hpp>
 #include <mn/tensor/weighted_loss.hpp>
 
 namespace mn {
@@ -27,80 +27,33 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The states of the generators that a segment may draw from.
-class RandomStates {
- public:
-  explicit RandomStates(const std::vector<at::Tensor>& inputs) {
-    add(at::Device(at::kCPU));
-    const auto on_gpu = std::ranges::find_if(inputs, [](const at::Tensor& input) { return !input.is_cpu(); });
-    if (on_gpu != inputs.end()) add(on_gpu->device());
-  }
-  void restore() const {
-    for (auto [generator, state] : states_) {
-      const std::lock_guard lock(generator.mutex());
-      generator.set_state(state);
-    }
-  }
+/// The device whose generator a segment may draw from, beside the CPU's.
+Device device_of(const std::vector<at::Tensor>& inputs) {
+  const auto on_gpu = std::ranges::find_if(inputs, [](const at::Tensor& input) { return !input.is_cpu(); });
+  return on_gpu == inputs.end() ? Device() : Device{DeviceType::kCuda, static_cast<int>(on_gpu->get_device())};
+}
 
- private:
-  void add(at::Device device) {
-    at::Generator generator = at::globalContext().defaultGenerator(device);
-    const std::lock_guard lock(generator.mutex());
-    states_.emplace_back(generator, generator.get_state());
-  }
-  std::vector<std::pair<at::Generator, at::Tensor>> states_;
-};
-
-/// Its destructor restores the states that the generators had at its construction.
+/// While it lives, random numbers are those after `state`; then they go on as before.
 class RandomScope {
  public:
-  explicit RandomScope(const std::vector<at::Tensor>& inputs) : before_(inputs) {}
-  ~RandomScope() { before_.restore(); }
+  RandomScope(const NamedTensors& state, Device device) : device_(device), before_(random_state(device)) {
+    set_random_state(state, device);
+  }
+  ~RandomScope() { set_random_state(before_, device_); }
   RandomScope(const RandomScope&) = delete;
   RandomScope& operator=(const RandomScope&) = delete;
 
  private:
-  RandomStates before_;
-};
-
-/// The settings of autocast on a kind of device.
-struct Autocast {
-  at::DeviceType device;
-  bool enabled;
-  at::ScalarType dtype;
-
-  static Autocast of(at::DeviceType device) {
-    return {device, at::autocast::is_autocast_enabled(device), at::autocast::get_autocast_dtype(device)};
-  }
-  void set() const {
-    at::autocast::set_autocast_enabled(device, enabled);
-    at::autocast::set_autocast_dtype(device, dtype);
-  }
-};
-
-/// While it lives, autocast has the settings of the first run.
-class AutocastScope {
- public:
-  explicit AutocastScope(const Autocast& then) : before_(Autocast::of(then.device)) {
-    then.set();
-    at::autocast::increment_nesting();
-  }
-  ~AutocastScope() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    before_.set();
-  }
-  AutocastScope(const AutocastScope&) = delete;
-  AutocastScope& operator=(const AutocastScope&) = delete;
-
- private:
-  Autocast before_;
+  Device device_;
+  NamedTensors before_;
 };
 
 /// The state of the first run, for backward.
 struct FirstRun {
   Segment segment;
-  RandomStates random;
-  Autocast autocast;
+  Device device;
+  NamedTensors random;
+  AutocastSettings autocast;
 };
 
 class Recompute : public torch::autograd::Function<Recompute> {
@@ -121,10 +74,9 @@ class Recompute : public torch::autograd::Function<Recompute> {
       inputs.push_back(input.detach().requires_grad_(input.requires_grad()));
     at::Tensor output;
     {
-      const RandomScope keep(inputs);
+      const RandomScope random(run->random, run->device);
       const AutocastScope autocast(run->autocast);
       const at::AutoGradMode with_gradients(true);
-      run->random.restore();
       output = run->segment(inputs);
     }
     begin_backward_record();
@@ -146,8 +98,9 @@ class Recompute : public torch::autograd::Function<Recompute> {
 at::Tensor recompute_activations(Segment segment, std::vector<at::Tensor> inputs) {
   if (!segment || inputs.empty()) throw ArgumentError("recompute_activations() needs a function and an input");
   if (!at::GradMode::is_enabled()) return segment(inputs);
-  const at::DeviceType device = inputs.front().device().type();
-  const auto run = std::make_shared<FirstRun>(FirstRun{std::move(segment), RandomStates(inputs), Autocast::of(device)});
+  const Device device = device_of(inputs);
+  const auto run = std::make_shared<FirstRun>(
+      FirstRun{std::move(segment), device, random_state(device), AutocastSettings::of(inputs.front().device().type())});
   const at::Tensor parameters = at::empty({0}).requires_grad_();
   return Recompute::apply(parameters, run, at::TensorList(inputs));
 }

@@ -6,22 +6,30 @@
 
 namespace mn {
 
+AutocastSettings AutocastSettings::of(c10::DeviceType device) {
+  return {device, at::autocast::is_autocast_enabled(device), at::autocast::get_autocast_dtype(device)};
+}
+
+void AutocastSettings::set() const {
+  at::autocast::set_autocast_enabled(device, enabled);
+  at::autocast::set_autocast_dtype(device, dtype);
+}
+
 AutocastScope::AutocastScope(std::optional<c10::ScalarType> type, Device device)
-    : device_type_(c10::Device(device).type()),
-      before_(at::autocast::is_autocast_enabled(device_type_)),
-      dtype_before_(at::autocast::get_autocast_dtype(device_type_)) {
-  if (type) {
-    at::autocast::set_autocast_enabled(device_type_, true);
-    at::autocast::set_autocast_dtype(device_type_, *type);
-  }
+    : AutocastScope([&] {
+        const c10::DeviceType kind = c10::Device(device).type();
+        return type ? AutocastSettings{kind, true, *type} : AutocastSettings::of(kind);
+      }()) {}
+
+AutocastScope::AutocastScope(const AutocastSettings& settings) : before_(AutocastSettings::of(settings.device)) {
+  settings.set();
   at::autocast::increment_nesting();
 }
 
 AutocastScope::~AutocastScope() {
   // The outermost scope drops the cached casts of weights: the next update changes the weights.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-  at::autocast::set_autocast_enabled(device_type_, before_);
-  at::autocast::set_autocast_dtype(device_type_, dtype_before_);
+  before_.set();
 }
 
 }  // namespace mn

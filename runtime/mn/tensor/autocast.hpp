@@ -10,6 +10,18 @@
 
 namespace mn {
 
+/// The settings of autocast on one kind of device, in this thread.
+struct AutocastSettings {
+  c10::DeviceType device;  ///< kind of device
+  bool enabled;            ///< false: operations run in their inputs' types
+  c10::ScalarType dtype;   ///< type of matrix products and convolutions
+
+  /// The present settings.
+  [[nodiscard]] static AutocastSettings of(c10::DeviceType device);
+  /// Makes these the present settings.
+  void set() const;
+};
+
 /// While an object lives, this thread's operations on `device`'s kind of device run in `type` if that is safe: matrix
 /// products and convolutions use `type`, sums and losses float32 (torch.autocast; Micikevicius et al. 2018,
 /// arXiv:1710.03740). For forward passes and losses; parameters and their gradients stay float32. With at::kHalf small
@@ -19,14 +31,13 @@ class AutocastScope {
  public:
   /// `type` is at::kBFloat16 or at::kHalf.
   AutocastScope(std::optional<c10::ScalarType> type, Device device);
+  explicit AutocastScope(const AutocastSettings& settings);
   ~AutocastScope();
   AutocastScope(const AutocastScope&) = delete;
   AutocastScope& operator=(const AutocastScope&) = delete;
 
  private:
-  c10::DeviceType device_type_;
-  bool before_;
-  c10::ScalarType dtype_before_;
+  AutocastSettings before_;
 };
 
 }  // namespace mn

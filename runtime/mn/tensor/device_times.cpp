@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <chrono>
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -29,6 +28,20 @@ double seconds_between(const c10::Event& begin, const c10::Event& end) {
 }
 
 }  // namespace
+
+Moment Moment::now(Device device) {
+  Moment moment;
+  moment.on_host_ = std::chrono::steady_clock::now();
+  if (device.type == DeviceType::kCpu) return moment;
+  moment.on_device_ = recorded_now(device);
+  return moment;
+}
+
+double Moment::seconds_since(const Moment& earlier) const {
+  if (!on_device_) return std::chrono::duration<double>(on_host_ - earlier.on_host_).count();
+  on_device_->synchronize();
+  return earlier.on_device_->elapsedTime(*on_device_) * 1e-3;
+}
 
 void DeviceTimer::begin() {
   if (ended_ >= spans_.size() && spans_.size() < kSpans) {

@@ -6,6 +6,7 @@
 ///     for all.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -20,6 +21,20 @@
 #include <mn/core/trace.hpp>
 
 namespace mn {
+
+/// A point in time: on the host, or in a device's work, without a wait of the host.
+class Moment {
+ public:
+  Moment() = default;
+  /// The present; on a device, the end of the work that its current stream holds now.
+  [[nodiscard]] static Moment now(Device device);
+  /// `earlier` must be of the same device. Waits until a device has reached this moment.
+  [[nodiscard]] double seconds_since(const Moment& earlier) const;
+
+ private:
+  std::chrono::steady_clock::time_point on_host_;
+  std::shared_ptr<c10::Event> on_device_;  // null on the CPU
+};
 
 /// Adds up spans of the current stream.
 class DeviceTimer {
