@@ -32,9 +32,9 @@ std::vector<std::int32_t> prompt_of(const std::string& text, const mn::Vocabular
 
 mn::app::Training make_generation(GptSettings& given, const mn::Metadata& metadata,
                                   const std::shared_ptr<mn::Communicator>& comm) {
-  // Files of earlier versions lack the context of the network.
   if (!metadata.contains("context")) {
-    given.network.context = mn::jobs::open_gpt(given.train, given.val, given.vocabulary, given, comm).context;
+    throw mn::DataError(given.initmodel + " does not tell the context of its network: jobs/gpt writes files that do",
+                        true);
   }
   const auto vocabulary = mn::jobs::open_vocabulary(given.train, given.vocabulary, *comm);
   given.network.vocabulary = vocabulary.size();

@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <mn/comm/communicator.hpp>
 #include <mn/loader/loader.hpp>
@@ -17,6 +20,16 @@ struct ImagenetData {
   std::shared_ptr<DataLoader> val;
   std::int64_t num_classes = 0;
 };
+
+/// ChainerMN's mean image: a NumPy file.
+struct MeanImage {
+  int side = 0;
+  std::vector<float> values;  ///< (3, side, side), 0 … 255
+};
+
+/// Parses a .npy file of float32 (3, side, side). Throws DataError that begins with `source`; every rank parses the
+/// same bytes.
+[[nodiscard]] MeanImage parse_mean_image(std::string_view bytes, const std::string& source);
 
 /// Collective. Throws the same DataError or UsageError on all ranks if data is missing, or --train and --val mismatch.
 [[nodiscard]] ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr<Communicator>& comm);

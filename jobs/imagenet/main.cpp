@@ -9,7 +9,6 @@
 #include "imagenet/data.hpp"
 #include "imagenet/metrics.hpp"
 #include "imagenet/options.hpp"
-#include "imagenet/sample_log.hpp"
 
 namespace {
 

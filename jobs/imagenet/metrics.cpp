@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <string>
 
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/TensorOperators.h>
@@ -11,6 +12,7 @@
 #include <ATen/ops/stack.h>
 
 #include <mn/core/error.hpp>
+#include <mn/trainer/extensions/try_to_write.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::jobs {
@@ -76,6 +78,27 @@ void CorruptLimit::run(Trainer& trainer) {
   throw DataError("the ranks read " + std::to_string(corrupt) + " damaged samples in an epoch, " +
                       std::to_string(most_) + " are allowed (--max-corrupt); `mnshard verify` lists them",
                   true);
+}
+
+void SampleLog::initialize(Trainer& trainer) {
+  file_.emplace(trainer.out() / "samples" /
+                    ("from-" + std::to_string(trainer.iteration()) + "-rank-" +
+                     std::to_string(trainer.communicator().rank()) + ".txt"),
+                extensions::AppendedFile::Start::kAnew);
+  epoch_ = trainer.epoch();
+}
+
+void SampleLog::run(Trainer& trainer) {
+  file_->add(std::to_string(trainer.iteration()) + ' ' + std::to_string(epoch_));
+  for (const std::int64_t sample : samples_) file_->add(' ' + std::to_string(sample));
+  file_->add("\n");
+  extensions::try_to_write(has_failed_, [this] { file_->write(); });
+  samples_.clear();
+  epoch_ = trainer.epoch();
+}
+
+void SampleLog::finalize(Trainer& /*trainer*/) {
+  extensions::complete(has_failed_, [this] { file_->write(); });
 }
 
 }  // namespace mn::jobs

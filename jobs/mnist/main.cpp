@@ -4,7 +4,29 @@
 #include <mn/app/app.hpp>
 
 #include "mnist/data.hpp"
-#include "mnist/perceptron.hpp"
+
+namespace {
+
+/// 784 → unit → unit → 10 with ReLU between; layers l1, l2, l3.
+class MlpImpl : public torch::nn::Module {
+ public:
+  explicit MlpImpl(std::int64_t unit)
+      : l1_(register_module("l1", torch::nn::Linear(28 * 28, unit))),
+        l2_(register_module("l2", torch::nn::Linear(unit, unit))),
+        l3_(register_module("l3", torch::nn::Linear(unit, 10))) {}
+
+  /// (N, 28, 28) or (N, 784) → (N, 10): logits.
+  torch::Tensor forward(const torch::Tensor& images) {
+    const torch::Tensor hidden = torch::relu(l1_(images.flatten(1)));  // (N, unit)
+    return l3_(torch::relu(l2_(hidden)));
+  }
+
+ private:
+  torch::nn::Linear l1_, l2_, l3_;
+};
+TORCH_MODULE(Mlp);
+
+}  // namespace
 
 int main(int argc, char** argv) {
   mn::app::CommonOptions common;
@@ -15,7 +37,7 @@ int main(int argc, char** argv) {
   options.add("data", data, "DIR", "folder with shards in train and val, or with MNIST's four IDX files");
   return mn::app::run_training(argc, argv, options, common, [&](const std::shared_ptr<mn::Communicator>& comm) {
     const mn::jobs::MnistData samples = mn::jobs::open_mnist(data, common, comm);
-    mn::jobs::Mlp model(units);
+    Mlp model(units);
     return mn::app::Training{
         .model = model.ptr(),
         .train = samples.train,

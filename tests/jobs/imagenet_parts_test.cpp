@@ -12,7 +12,7 @@
 #include <mn/optimizers/lars.hpp>
 #include <mn/tensor/autocast.hpp>
 
-#include "imagenet/mean_image.hpp"
+#include "imagenet/data.hpp"
 #include "imagenet/metrics.hpp"
 #include "imagenet/options.hpp"
 

@@ -1,5 +1,5 @@
 // jobs/gpt's loss beside torch's cross_entropy in float32.
-#include "gpt/token_loss.hpp"
+#include "gpt/loss.hpp"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
