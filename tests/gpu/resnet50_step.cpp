@@ -8,7 +8,6 @@
 
 #include <torch/torch.h>
 
-#include <mn/app/precision.hpp>
 #include <mn/app/setup.hpp>
 #include <mn/core/json.hpp>
 #include <mn/job/job.hpp>

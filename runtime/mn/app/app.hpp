@@ -7,7 +7,6 @@
 #include <mn/app/setup.hpp>
 #include <mn/app/training.hpp>
 #include <mn/app/update.hpp>
-#include <mn/app/weights.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/log.hpp>
 #include <mn/core/options.hpp>

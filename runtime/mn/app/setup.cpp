@@ -5,7 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include <mn/app/precision.hpp>
+#include <ATen/Context.h>
+
 #include <mn/app/versions.hpp>
 #include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/core/activity.hpp>
@@ -182,7 +183,7 @@ void add_common_options(Options& options, CommonOptions& common) {
               "resume from a checkpoint; auto: the newest in DIR, if there is one");
   options.set_bare("resume", "auto");
   options.add("seed", common.seed, "seed of parameters and order of samples", 0);
-  options.add("precision", common.precision, "NAME", "fp32, tf32, bf16 or fp16", precision_names());
+  options.add("precision", common.precision, "NAME", "fp32, tf32, bf16 or fp16", {"fp32", "tf32", "bf16", "fp16"});
   options.add(
       "checkpoint-every", common.checkpoint_every, "N[e|i|s]|auto",
       "checkpoint every N epochs, iterations or seconds, and at the end; auto: as often as takes a hundredth of the "
@@ -232,6 +233,23 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   // Each rank draws other dropout masks. The initial weights are rank 0's, so they equal those of a single process.
   seed_random(static_cast<std::uint64_t>(common.seed + comm->rank()), comm->device());
   return comm;
+}
+
+void set_precision(const std::string& precision) {
+  at::globalContext().setFloat32MatmulPrecision(precision == "tf32" ? "high" : "highest");
+  at::globalContext().setAllowTF32CuDNN(precision == "tf32");
+}
+
+void set_deterministic(bool on) {
+  at::globalContext().setDeterministicAlgorithms(on, false);
+  at::globalContext().setDeterministicCuDNN(on);
+  at::globalContext().setBenchmarkCuDNN(!on);  // selects kernels by their times, which differ from run to run
+}
+
+std::optional<c10::ScalarType> autocast_type(const std::string& precision) {
+  if (precision == "bf16") return at::kBFloat16;
+  if (precision == "fp16") return at::kHalf;
+  return std::nullopt;
 }
 
 }  // namespace mn::app

@@ -1,21 +1,23 @@
 #include <mn/app/training.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <iostream>
+#include <optional>
 
 #include <torch/nn/module.h>
 
-#include <mn/app/metadata_record.hpp>
+#include <mn/app/checkpoint_records.hpp>
 #include <mn/app/monitored_value.hpp>
-#include <mn/app/options_record.hpp>
-#include <mn/app/precision.hpp>
 #include <mn/app/reports.hpp>
-#include <mn/app/weights.hpp>
 #include <mn/checkpoint/checkpoint.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
+#include <mn/checkpoint/safetensors.hpp>
 #include <mn/comm/on_root.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/log.hpp>
 #include <mn/job/job.hpp>
 #include <mn/tensor/autocast.hpp>
 #include <mn/tensor/tensor.hpp>
@@ -96,6 +98,33 @@ void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Tr
   if (common.checkpoint_every == "none" || common.checkpoint_every == kContinuousCheckpoints) return;
   trainer.extend(std::make_unique<extensions::AllreducePersistent>(also),
                  {.trigger = Interval::parse(common.checkpoint_every), .name = "AllreducePersistent/snapshot"});
+}
+
+/// Collective: loads --initmodel, if it is given; rank 0 logs which weights --initmodel-partial has left out.
+void load_initial_weights(const CommonOptions& options, torch::nn::Module& model, Communicator& comm) {
+  if (options.initmodel.empty()) return;
+  if (!options.initmodel_partial) return load_model(options.initmodel, model, comm);
+  const LoadReport report = load_matching(options.initmodel, model, comm);
+  if (comm.rank() == 0) log_info(options.initmodel + ": " + to_string(report));
+}
+
+/// Collective: writes OUT/model.safetensors, with the averaged weights unless `average` is null.
+void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Metadata& metadata) {
+  std::optional<extensions::AveragedWeights> averaged;
+  if (average != nullptr) averaged.emplace(*average);
+  save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), metadata);
+}
+
+/// Collective: loads the weights of --evaluate, and prints their metrics on rank 0.
+int evaluate_only(const CommonOptions& options, torch::nn::Module& model, Evaluator& evaluator, Communicator& comm) {
+  load_model(options.evaluate, model, comm);
+  for (const auto& [name, value] : evaluator.evaluate()) {
+    OutText line;
+    line << "validation/main/" << name << ' ' << value << '\n';
+    if (comm.rank() == 0) std::fputs(line.str().c_str(), stdout);
+  }
+  std::fflush(stdout);
+  return 0;
 }
 
 /// Trains, then writes weights and report. An error of the last checkpoint or of the weights is thrown at the end.

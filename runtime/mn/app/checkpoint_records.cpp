@@ -1,10 +1,11 @@
-#include <mn/app/options_record.hpp>
+#include <mn/app/checkpoint_records.hpp>
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 
 #include <mn/core/classic_stream.hpp>
+#include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
@@ -55,6 +56,18 @@ void OptionsRecord::initialize(Trainer& trainer) {
   }
   earlier_ = nlohmann::json::object();
   if (!changes.empty()) log_info("resumed with other options than the checkpoint's: " + changes);
+}
+
+nlohmann::json MetadataRecord::state() const { return metadata_; }
+
+void MetadataRecord::load_state(const nlohmann::json& state) {
+  if (!state.is_object()) return;
+  for (const auto& [name, value] : metadata_) {
+    if (!state.contains(name) || state[name] == value) continue;
+    throw DataError("the checkpoint to resume is of a network whose " + name + " is " + state[name].dump() +
+                        ", but this one's is \"" + value + "\"",
+                    true);
+  }
 }
 
 }  // namespace mn::app

@@ -1,10 +1,11 @@
-/// OUT/config.ini, and the options in checkpoints.
+/// OUT/config.ini; options and metadata of a job in checkpoints.
 #pragma once
 
 #include <string>
 
 #include <nlohmann/json.hpp>
 
+#include <mn/checkpoint/safetensors.hpp>
 #include <mn/core/options.hpp>
 #include <mn/trainer/extension.hpp>
 
@@ -32,6 +33,21 @@ class OptionsRecord final : public Extension {
   bool has_failed_ = false;
   nlohmann::json options_ = nlohmann::json::object();  // name → value, as text
   nlohmann::json earlier_ = nlohmann::json::object();
+};
+
+/// Keeps the metadata of the network in checkpoints, where load_metadata() reads it.
+class MetadataRecord final : public Extension {
+ public:
+  explicit MetadataRecord(const Metadata& metadata) : metadata_(metadata) {}
+
+  [[nodiscard]] std::string name() const override { return kModelMetadata; }
+  [[nodiscard]] Interval trigger() const override { return never(); }
+  [[nodiscard]] nlohmann::json state() const override;
+  /// Throws DataError if the checkpoint has other metadata.
+  void load_state(const nlohmann::json& state) override;
+
+ private:
+  Metadata metadata_;
 };
 
 }  // namespace mn::app
