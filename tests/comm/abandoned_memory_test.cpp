@@ -1,4 +1,4 @@
-// Names in /dev/shm that a killed process has left while it made shared memory.
+// Names in /dev/shm from a process that was killed while making shared memory.
 #include <cstddef>
 #include <string>
 #include <thread>
@@ -50,7 +50,7 @@ TEST(AbandonedMemory, WhatAKilledProcessHasLeftIsRemoved) {
   comm->barrier();
 }
 
-/// Another process may look at an object between its making and the lock.
+/// A second process may look at an object before the lock.
 TEST(AbandonedMemory, AJobThatStartsKeepsItsOwn) {
   const std::jthread looks([](const std::stop_token& stop) {
     while (!stop.stop_requested()) remove_abandoned_shared_memory();

@@ -1,4 +1,4 @@
-/// Backends for CPUs that differ in code, for tests that need not run every name of the table.
+/// Backends for CPUs with different code, for tests that need not run every name of the table.
 #pragma once
 
 #include <string>

@@ -26,7 +26,7 @@ std::atomic<bool> holds_threads{false};
 
 }  // namespace
 
-/// A thread that makes a communicator calls it.
+/// The thread that makes a communicator calls the communicator.
 extern "C" int MPI_Allreduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   while (holds_threads && gettid() != getpid()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   return PMPI_Allreduce(send, recv, count, type, op, comm);
@@ -112,7 +112,7 @@ TEST_P(BackgroundCollectives, AreWaitedForInAnyOrder) {
   }
 }
 
-/// A rank may make other calls meanwhile, for which other ranks wait before they start.
+/// Meanwhile a rank may make further calls, and the remaining ranks wait for these calls before their own start.
 TEST_P(BackgroundCollectives, DoNotHoldUpOtherCalls) {
   Floats sum(3000, 1);
   Floats message(70'000, 2);
@@ -127,7 +127,7 @@ TEST_P(BackgroundCollectives, DoNotHoldUpOtherCalls) {
   EXPECT_EQ(sum, Floats(3000, static_cast<float>(size_)));
 }
 
-/// One rank makes a communicator before its wait, the other ranks after theirs.
+/// One rank makes a communicator before waiting, the remaining ranks after waiting.
 TEST_P(BackgroundCollectives, DoNotHoldUpNewCommunicators) {
   for (int i = 0; i < 3; ++i) {
     const auto comm = create();
@@ -173,7 +173,7 @@ TEST_P(BackgroundCollectives, EndAtTheirTimeout_from_2_ranks) {
   expect_given_up();
 }
 
-/// The first call, in which the thread makes its communicator.
+/// The first call, in which the thread makes a communicator.
 TEST_P(BackgroundCollectives, TheFirstEndsAtItsTimeoutToo_from_2_ranks) {
   static Floats values(100);
   if (rank_ > 0) {
@@ -186,7 +186,7 @@ TEST_P(BackgroundCollectives, TheFirstEndsAtItsTimeoutToo_from_2_ranks) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// One rank's thread is held up in it. The time-out of the call's start counts.
+/// One rank's thread is held up in the call. The time-out of the call's start counts.
 TEST_P(BackgroundCollectives, TheFirstEndsWhileTheThreadMakesItsCommunicator_from_2_ranks) {
   static Floats values(100);
   const auto comm = create();

@@ -75,7 +75,8 @@ Calls collective_calls() {
   };
 }
 
-/// Rank 0 waits in each of them for the last rank, and so do ranks between unless the call ends there without it.
+/// Rank 0 waits in each call for the last rank; ranks between wait, too, unless the call ends there without the last
+/// rank.
 TEST_P(CallLimits, NameTheRankThatStaysAway_from_2_ranks) {
   for (const auto& [name, call] : collective_calls()) {
     const auto comm = create();
@@ -109,7 +110,7 @@ TEST_P(CallLimitsOfHierarchical, NameNobodyElse_from_3_ranks) {
   meet();
 }
 
-/// Not those, either, that have done their part and need nothing of the others.
+/// Ranks that have done their part and need no data do not wait, either.
 TEST_P(CallLimits, NameNobodyWhoHasDoneItsPart_from_3_ranks) {
   static std::vector<float> part(3);
   static std::vector<float> all(3 * static_cast<std::size_t>(size_));
@@ -145,7 +146,7 @@ TEST_P(CallLimits, CoverDebugMode_from_2_ranks) {
   meet();
 }
 
-/// The last rank waits in another call, and says so when it is asked.
+/// The last rank waits in a different call, and answers so.
 TEST_P(CallLimitsOfHierarchical, SayWhoIsInAnotherCall_from_2_ranks) {
   const auto comm = create(2s);
   static std::vector<float> values(3);
@@ -160,7 +161,7 @@ TEST_P(CallLimitsOfHierarchical, SayWhoIsInAnotherCall_from_2_ranks) {
   meet();
 }
 
-/// The last rank sees the question of another rank's call when that has ended, and answers it from the next one.
+/// The last rank sees a question about an ended call, and answers from the next call.
 TEST_P(CallLimitsOfFlat, DoNotNameACallThatHasEnded_from_2_ranks) {
   const auto comm = create(3s);
   static std::vector<float> values(3);
@@ -202,7 +203,7 @@ TEST_P(CallLimits, CoverMessages_from_2_ranks) {
   meet();
 }
 
-/// Also where slices go by way of other ranks, as some network asks for.
+/// Also if slices go through further ranks, as some networks need.
 TEST_P(CallLimitsOfFlat, CoverEveryWayToReduce_from_3_ranks) {
   setenv("MN_NETWORK", "0.001,1000,1000", 1);
   const auto comm = create();
@@ -218,7 +219,7 @@ TEST_P(CallLimitsOfFlat, CoverEveryWayToReduce_from_3_ranks) {
   meet();
 }
 
-/// Ranks that differ in the count may wait for each other in different places of one call.
+/// Ranks with different counts may wait for each other in different places of a call.
 TEST_P(CallLimits, EndCallsOfDifferentCounts_from_2_ranks) {
   static std::vector<float> large(50'000);
   static std::vector<float> small(10);

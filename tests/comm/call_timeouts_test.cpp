@@ -1,4 +1,4 @@
-// How long calls may take: the time-out of a communicator, of some of its calls, and of one barrier.
+// How long calls may take: the time-out of a communicator, of some calls, and of a barrier.
 #include <chrono>
 #include <thread>
 

@@ -11,7 +11,7 @@
 
 namespace {
 
-/// The one device buffer that MPI may get, and whether MPI got it.
+/// The only device buffer that MPI may get, and a flag that MPI got the buffer.
 struct Known {
   std::byte* begin = nullptr;
   std::size_t bytes = 0;

@@ -34,7 +34,7 @@ class DeviceCalls : public OnGpu, public ::testing::WithParamInterface<DeviceCas
     const auto first = values.begin() + static_cast<std::ptrdiff_t>(part()) * index;
     return {first, first + static_cast<std::ptrdiff_t>(part())};
   }
-  /// what(rank), one behind the other.
+  /// what(rank), concatenated.
   [[nodiscard]] Ints from_all(const std::function<Ints(int rank)>& what) const {
     Ints all;
     for (int r = 0; r < size_; ++r) {

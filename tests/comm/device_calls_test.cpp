@@ -1,5 +1,5 @@
-// Calls that move elements, on every backend for GPUs, with each buffer on the GPU or on the host, on one node and on
-// two.
+// Calls that move elements, on every backend for GPUs, with each buffer on the GPU or on the host, on one and two
+// nodes.
 #include "tests/comm/device_calls.hpp"
 
 #include <functional>

@@ -49,7 +49,7 @@ TEST_F(OnGpu, AStreamThatCannotBeMadeLeavesNothing) {
   EXPECT_EQ(alive(), before);
 }
 
-/// As after every error of NCCL, no rank keeps waiting in a call that another rank never joins.
+/// As after every error of NCCL, no rank waits forever in a call without all ranks.
 TEST_F(OnGpu, AnOperatorThatCannotBeMadeAbortsTheCommunicator_from_2_ranks) {
   const OnDevice<float> gradient(std::vector<float>(100, 1.0F), device_);
   const auto run = [&] {
@@ -63,7 +63,7 @@ TEST_F(OnGpu, AnOperatorThatCannotBeMadeAbortsTheCommunicator_from_2_ranks) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// Freeing memory waits for the whole device, and so for a collective that the peer joins only after the messages.
+/// Freeing memory waits for the whole device, hence for a collective that the peer joins only after the messages.
 TEST_F(OnGpu, MessagesDoNotWaitForACollective) {
   const auto comm = create("pure_nccl");
   const OnDevice<float> gradient(std::vector<float>(1001, 1.0F), device_);

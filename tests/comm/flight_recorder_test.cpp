@@ -32,7 +32,7 @@ class FlightRecorder : public ::testing::Test {
   }
   ~FlightRecorder() override { set_calls_folder(""); }
 
-  /// The lines of write_calls(); calls in the order in which they were made.
+  /// The lines of write_calls(); calls in the order of their begins.
   [[nodiscard]] std::vector<json> written() const {
     write_calls("a test");
     std::ifstream file(folder_.path() / "calls" / "rank-0003.jsonl");
@@ -140,7 +140,7 @@ TEST_F(FlightRecorder, IsWrittenByASignalHandler) {
   EXPECT_EQ(errno, EDOM);
 }
 
-/// A thread, and a signal handler on another thread, may write at once: the file is from one of them.
+/// A thread, and a signal handler on another thread, may write at once: a single rank wrote the file.
 TEST_F(FlightRecorder, IsWrittenByOneAtATime) {
   std::vector<std::unique_ptr<RecordedCall>> running;
   for (std::uint64_t i = 0; i < 100; ++i)

@@ -1,4 +1,4 @@
-// What other ranks and threads see when a rank gives a communicator up, at a time-out or by abort().
+// The other ranks and threads when a rank gives a communicator up, at a time-out or by abort().
 #include <chrono>
 #include <string>
 #include <thread>
@@ -107,7 +107,7 @@ TEST_P(GivenUpCalls, AnotherThreadAbortsItsOwnRanksWait_from_2_ranks) {
   return same;
 }
 
-/// A rank may join a call that the other ranks have given up.
+/// A rank may join a call after the remaining ranks gave up.
 TEST_P(GivenUpCallsOfFlat, LeaveToMpiWhatItMayWriteTo_from_2_ranks) {
   const auto comm = create();
   const auto call = [&] { static_cast<void>(comm->bcast_obj(std::string("of the last rank"), size_ - 1)); };

@@ -83,7 +83,7 @@ class LeftAlone : public OnGpu {
   }
 };
 
-/// The other ranks keep their communicator, so NCCL sees no loss.
+/// The remaining ranks keep their communicator, and NCCL sees no loss.
 TEST_F(LeftAlone, ACollectiveThatNobodyJoinsTimesOut_from_2_ranks) {
   const auto gradient = mine<float>(1001);
   const auto leave = [&] {
@@ -186,7 +186,7 @@ TEST_F(OnGpu, AWrongTimeoutIsNamed) {
   unsetenv("MN_NCCL_TIMEOUT");
 }
 
-/// A graph may outlive the communicator whose operations it holds.
+/// A graph may outlive the communicator of the graph's operations.
 TEST_F(OnGpu, AnAbortDoesNotWaitForGraphs_on_2_ranks) {
   const auto gradient = mine<float>(1001);
   cudaStream_t stream = nullptr;

@@ -1,4 +1,4 @@
-// Calls begin after the work on the streams that their buffers name, and wait for no other stream.
+// Calls begin after the work on their buffers' streams, and wait for no further stream.
 #include <chrono>
 #include <future>
 #include <thread>

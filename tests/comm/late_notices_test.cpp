@@ -1,5 +1,4 @@
-// Notices of calls that do not end, which arrive after their communicator is gone, have no effect on other
-// communicators.
+// Notices of calls without an end that arrive after their communicator's end have no effect on further communicators.
 #include <chrono>
 #include <memory>
 #include <numeric>
@@ -55,7 +54,7 @@ class LateNotices : public ::testing::TestWithParam<std::string> {
   int size_ = 1;
 };
 
-/// The other ranks ask for the last rank, which comes in time, does not look, and destroys the communicator.
+/// The first ranks ask for the last rank; the last rank comes in time, does not look, and destroys the communicator.
 TEST_P(LateNotices, AQuestion) {
   for (int life = 0; life < 2; ++life) {
     const auto comm = create(2s);

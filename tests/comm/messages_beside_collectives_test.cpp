@@ -1,4 +1,4 @@
-// Messages under way while their ranks make collective calls: neither delays the other, nor takes its messages.
+// Messages under way while their ranks make collective calls: neither delays the other or takes messages of the other.
 #include <atomic>
 #include <chrono>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// The barrier between threads, whose memory is like memory between processes: writes before it are seen after it.
-// ThreadSanitizer checks the orders too.
+// The barrier between threads, whose memory is like memory between processes: writes before the barrier are seen after
+// the barrier. ThreadSanitizer checks the orders too.
 #include <algorithm>
 #include <chrono>
 #include <ranges>
@@ -58,7 +58,7 @@ TEST(NodeBarrier, OfManyWaitsForTheTopAlone) {
   EXPECT_EQ(lines.back().value.load(), 1U);
 }
 
-/// No thread arrives before the other sleeps in the kernel, where it would stay for 20 ms without a wake-up.
+/// No thread arrives before the second thread sleeps in the kernel, for 20 ms without a wake-up.
 TEST(NodeBarrier, WakesWhoSleeps) {
   constexpr int kRounds = 50;
   constexpr auto kPause = std::chrono::microseconds(50);

@@ -1,4 +1,4 @@
-// Backends over several nodes, which MN_NODE_NAME makes of one machine: even, uneven and interleaved.
+// Backends over several nodes, made from one machine by MN_NODE_NAME: even, uneven and interleaved.
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -106,7 +106,7 @@ TEST_P(Nodes, AllreduceInSharedMemory) {
   const std::span all(reinterpret_cast<float*>(memory.get()), kCount);
   expect_sum<float>(*comm_, all);
   expect_sum<float>(*comm_, all.subspan(3, 100'000));
-  // If one rank's buffer lies in another allocation, or at another offset, the result is equal.
+  // The result is equal if a rank's buffer lies in a different allocation, or at a different offset.
   const std::span moved(reinterpret_cast<float*>(other.get()), kCount);
   expect_sum<float>(*comm_, comm_->rank() == 0 ? moved.first(70'000) : all.last(70'000));
   std::vector<float> own(70'000);
@@ -151,7 +151,7 @@ TEST_P(OneNode, BitsDoNotDependOnNumaDomains) {
   for (Float16& x : original_halves) x = to_float16(static_cast<float>(random() % 9999) / 777.0F);
   auto expected_halves = original_halves;
   comm_->allreduce(expected_halves);
-  // One domain, each rank its own, pairs of ranks, uneven domains, and domains without neighbors.
+  // One domain, a domain for each rank, pairs of ranks, uneven domains, and domains without neighbors.
   for (const auto domain_of :
        {+[](int) { return 0; }, +[](int rank) { return rank; }, +[](int rank) { return rank / 2; },
         +[](int rank) { return rank == 0 ? 1 : 0; }, +[](int rank) { return rank % 2; }}) {

@@ -1,4 +1,4 @@
-// Collective calls to which the last rank gives another count, dtype, op or root: an error that names the ranks, and no
+// Collective calls in which the last rank gives a wrong count, dtype, op or root: an error that names the ranks, and no
 // result.
 #include <functional>
 #include <memory>
@@ -124,7 +124,7 @@ TEST_P(OtherCounts, OfEveryCall_from_2_ranks) {
   }
 }
 
-/// Two ranks see each other's call, whatever it is; more ranks may wait forever without a time-out.
+/// Two ranks see each other's call in any case; more ranks may wait forever without a time-out.
 TEST_P(OtherCounts, NeedNoTimeoutBetweenTwo_on_2_ranks) {
   constexpr std::pair<std::size_t, std::size_t> kCounts[] = {{10, 11}, {50'000, 49'999}, {600'000, 50'000}};
   for (const auto& [usual, last] : kCounts) {

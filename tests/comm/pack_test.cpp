@@ -1,4 +1,4 @@
-// The kernels that pack and sum gradients, run here one GPU thread after another.
+// The kernels that pack and sum gradients, run here thread after thread.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -27,8 +27,7 @@ void run_kernel(std::span<const PackPiece> pieces, double scale, unsigned blocks
   }
 }
 
-/// Tensors one behind another with a guard element between them, each starting `shift` elements past an aligned
-/// address.
+/// Adjacent tensors with a guard element between, each starting `shift` elements past an aligned address.
 template <class T>
 struct Tensors {
   Tensors(const std::vector<std::size_t>& counts, std::size_t shift) : memory(std::size_t{1} << 16) {

@@ -28,7 +28,7 @@ class DeviceRecords : public OnGpu {
   }
   ~DeviceRecords() override { set_calls_folder(""); }
 
-  /// The last `count` records, in the order in which they were made.
+  /// The last `count` records, in the order of their calls.
   [[nodiscard]] std::vector<json> last_records(std::size_t count) const {
     write_calls("a test");
     std::ifstream file(folder_.path() / "calls" / ("rank-000" + std::to_string(rank_) + ".jsonl"));

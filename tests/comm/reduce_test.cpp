@@ -27,7 +27,7 @@ TEST(Half, EveryFloat16SurvivesTheWayToFloatAndBack) {
   EXPECT_EQ(wrong, 0);
 }
 
-/// Every half and the floats around it, NaNs too, in runs whose lengths are not multiples of a vector's.
+/// Every half and its neighboring floats, NaNs too, in runs of odd lengths for vectors.
 TEST(Half, CpusConvertToTheSameBits) {
   std::vector<Float16> halves;
   std::vector<float> floats;

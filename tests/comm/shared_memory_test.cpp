@@ -1,4 +1,4 @@
-// Memory that ranks share: its contents, its release at any time, and failures of one rank.
+// Memory that ranks share: contents, release at any time, and failures of one rank.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -35,7 +35,7 @@ std::shared_ptr<Communicator> create() {
   return create_communicator("hierarchical", MPI_COMM_WORLD, {.device = Device{}});
 }
 
-/// Names that the rank made and that still exist.
+/// The rank's names that still exist.
 std::vector<std::string> names_left() {
   std::vector<std::string> left;
   for (const auto& name : names_made) {

@@ -1,4 +1,4 @@
-// Gradients of one node, reduced piece by piece by any rank that has time.
+// Gradients of a node, reduced piece by piece by any idle rank.
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -97,7 +97,7 @@ TEST_F(SharedReducerTest, IsThatOfAllreduceGradToTheBit_from_2_ranks) {
   }
 }
 
-/// Rank 0 enters reduce() only after the other ranks have reduced all that it published, and nothing else.
+/// Rank 0 enters reduce() only after the remaining ranks have reduced exactly the pieces that rank 0 published.
 TEST_F(SharedReducerTest, RanksThatWaitTakeWhatOthersPublished_from_2_ranks) {
   for (int round = 0; round < 3; ++round) {
     const auto values = expected(round);

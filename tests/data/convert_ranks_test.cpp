@@ -1,4 +1,4 @@
-// Conversions by several processes come out as those by one.
+// Several processes convert to equal shards as a single process.
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -68,7 +68,7 @@ TEST_F(RanksOfImages, ALostRanksPartIsMadeByTheNextRun) {
   const auto expected = whole();
   convert_as({0, 3, "a"});
   convert_as({2, 3, "a"});
-  // Another job: its ranks do not take the old signs for each other's.
+  // Another job: the new ranks ignore the old signs.
   EXPECT_FALSE(convert_as({0, 2, "b"}).conversion.complete);
   const auto last = convert_as({1, 2, "b"});
   EXPECT_TRUE(last.conversion.complete);
@@ -167,7 +167,7 @@ TEST(RankBoardTest, ASilentRankZeroIsNotAwaitedForEver) {
               HasSubstr("rank 0 of 2 gave no sign"));
 }
 
-/// What rank 1 of 2 throws whose part follows from the failure of rank 0, which has led.
+/// The error of rank 1 of 2 after the failure of rank 0, the leader.
 bool rank_one_is_silent(const std::function<void(RankBoard&)>& part) {
   const test::TemporaryFolder folder;
   RankBoard zero(folder.path(), {0, 2, "a"}), one(folder.path(), {1, 2, "a"});

@@ -1,4 +1,4 @@
-// Conversions that were stopped, and others in the same folder.
+// Stopped conversions, and further conversions in their folder.
 #include <algorithm>
 #include <chrono>
 
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 TEST_F(Images, GoesOnAfterAnInterruption) {
   convert();
   const auto whole = snapshot();
-  // As a kill leaves it: no manifest, some shards, one half-written file, the mark of the conversion.
+  // The folder after a kill: no manifest, some shards, one half-written file, the mark of the conversion.
   auto stopped = options();
   fs::remove_all(out_);
   stopped.output.progress = [](std::int64_t done, std::int64_t) {
@@ -48,7 +48,7 @@ TEST_F(Images, GoesOnAfterAnInterruption) {
 
 class StoppedImages : public Images {
  protected:
-  /// As a kill leaves them: some shards, the mark of the conversion, no manifest.
+  /// The files after a kill: some shards, the mark of the conversion, no manifest.
   StoppedImages() {
     auto stopped = options();
     stopped.output.threads = 1;
@@ -91,7 +91,7 @@ TEST_F(StoppedImages, AShardOfOtherImagesIsNamed) {
   other.output.out = folder_.path() / "other";
   EXPECT_THAT(use(convert_images(source_, other).table().path(1)), expected);
 
-  std::string list;  // the same images in the same order, with other labels
+  std::string list;  // equal images in equal order, with changed labels
   for (const auto& [key, content] : content_) list += key + " " + std::to_string((key[1] - '0' + 1) % 3) + "\n";
   test::write_text(source_ / "list.txt", list);
   other.output.out = folder_.path() / "labels";
@@ -121,7 +121,7 @@ TEST_F(Images, WhatWasLeftOutBeforeIsNotLeftOutUnasked) {
   EXPECT_EQ(convert_images(source_, lenient).left_out, 1);
 }
 
-// What a crash of the machine damaged between the passes of a conversion is an error, not samples.
+// Damage by a crash of the machine between the passes of a conversion is an error, not samples.
 TEST(TokenFiles, AreReadAsWrittenOrNotAtAll) {
   const test::TemporaryFolder folder;
   const fs::path path = folder.path() / "tokens";

@@ -1,4 +1,4 @@
-// Converters of images: what comes out is what went in.
+// Converters of images: the shards hold the images' bytes.
 #include <gmock/gmock.h>
 
 #include <mn/core/error.hpp>

@@ -1,9 +1,9 @@
-/// How much of a disk fstatfs() calls free, in a program that links disk_room.cpp: half of it, whatever lies there.
+/// How much of a disk fstatfs() calls free, in a program that links disk_room.cpp: always half of the disk.
 #pragma once
 
 namespace mn::test {
 
-/// As if only `part` (0 to 1) of each disk were free, until the end of its life.
+/// During the object's life, as if only `part` (0 to 1) of each disk were free.
 class FreePart {
  public:
   explicit FreePart(double part);

@@ -1,4 +1,4 @@
-/// Kinds of data, made by rule: what samples hold is a function of their numbers.
+/// Kinds of data, made by rule: a sample's values are a function of the sample's number.
 #pragma once
 
 #include <bit>
@@ -75,7 +75,7 @@ inline void append_element(std::vector<std::byte>& bytes, DType dtype, std::int6
   }
 }
 
-/// The bytes of a field of a sample. Those of varying fields have 0 to 3 rows, encoded ones 10 to 306 bytes.
+/// The bytes of a field of a sample. Samples of varying fields have 0 to 3 rows, of encoded fields 10 to 306 bytes.
 inline std::vector<std::byte> field_bytes(const SampleSpec& spec, std::size_t field, std::int64_t sample) {
   const FieldSpec& f = spec[field];
   const auto number = static_cast<std::int64_t>(field);

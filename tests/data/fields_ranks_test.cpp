@@ -58,7 +58,7 @@ class FieldRanks : public testing::Test {
   }
   ~FieldRanks() override { comm_->barrier(); }
 
-  /// Field `f` of the k-th sample of a batch is that of sample `number`.
+  /// Field `f` of the k-th sample of a batch equals field `f` of sample `number`.
   static void expect_field(const Batch& batch, const SampleSpec& spec, std::size_t f, std::int64_t k,
                            std::int64_t number) {
     const FieldSpec& field = spec[f];
@@ -198,7 +198,7 @@ TEST_F(FieldRanks, AnOpenersErrorIsThrownOnEveryRank) {
   comm_->barrier();
 }
 
-/// Sequences of many lengths in memory: a step holds the same ones as on a single rank.
+/// Sequences of many lengths in memory: a step holds equal samples as on a single rank.
 TEST_F(FieldRanks, AnyNumberOfRanksHasTheSameStepsOfASharedDataset) {
   const auto make = [](std::int64_t longest) {
     const SampleSpec spec = {{{.name = "tokens", .kind = FieldKind::kVariable, .dtype = DType::kInt32}}};

@@ -34,7 +34,7 @@ using testing::HasSubstr;
 constexpr std::int64_t kSamples = 103;
 constexpr std::int64_t kShardBytes = 500;
 
-/// What stands in a shard's or manifest's header.
+/// The text in a shard's or manifest's header.
 std::uint32_t version_of(const std::filesystem::path& file) {
   std::uint32_t version = 0;
   File(file, File::Mode::kRead).read_at(8, std::as_writable_bytes(std::span(&version, 1)));

@@ -1,5 +1,5 @@
-// What the data path costs each rank, as the kernel counts it: files opened, bytes asked for and bytes that the storage
-// delivered, memory kept.
+// The costs of the data path for each rank, counted by the kernel: opened files, requested bytes, bytes from the
+// storage, memory.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -49,10 +49,10 @@ std::int64_t io_counter(const std::string& wanted) {
   return -1;
 }
 
-/// Bytes that this process has read by system calls.
+/// Bytes from system calls of the process.
 std::int64_t bytes_read() { return io_counter("rchar:"); }
 
-/// Bytes that the storage has read for this process, also ahead of its calls.
+/// Bytes that the storage has read for the process, also ahead of calls.
 std::int64_t bytes_delivered() { return io_counter("read_bytes:"); }
 
 /// Drops the folder's files from the page cache.
@@ -64,7 +64,7 @@ void drop_from_cache(const fs::path& folder) {
   }
 }
 
-/// Names of the shards that this process holds open.
+/// Names of the process's open shards.
 std::set<std::string> open_shards(const fs::path& folder) {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
@@ -103,7 +103,7 @@ class Footprint : public testing::Test {
     data::write_manifest(data::ShardTable(folder, "train", spec, shards));
   }
 
-  /// An order in which each rank owns lanes, where the number of ranks divides theirs.
+  /// An order in which each rank owns lanes, if the number of ranks divides the number of lanes.
   GlobalSampler sampler(const SubDataset& part) const {
     return {part.global_size(),
             part.fingerprint(),
@@ -113,7 +113,7 @@ class Footprint : public testing::Test {
              .order = {.shuffle = true, .sticky = true, .lanes = kLanes}}};
   }
 
-  /// A dataset on the storage alone: encoded samples of that length, or fields of one shape.
+  /// A dataset on the storage alone: encoded samples of this length, or fields of equal shape.
   std::string make_cold(std::int64_t samples, std::int64_t bytes, FieldKind kind) {
     const std::string folder = path_ + "/cold";
     if (comm_->rank() == 0) {
@@ -134,7 +134,7 @@ class Footprint : public testing::Test {
     double bytes = 0;
     double used = 0;
   };
-  /// What the storage delivers to all ranks for the first `part` of a shuffled epoch.
+  /// Bytes from the storage to all ranks for the first `part` of a shuffled epoch.
   Delivered read_cold(const std::string& folder, double part) {
     const auto samples = scatter_dataset(open_dataset(folder), comm_, {.shuffle = true});
     const data::OrderOptions order = data::default_order(samples->global_size(), samples->shared()->layout(), true);
@@ -196,7 +196,7 @@ TEST_F(Footprint, ARankOpensItsOwnShardsAndReadsItsOwnBytes) {
 }
 
 TEST_F(Footprint, TheStorageDeliversWhatIsUsed) {
-  // More than a full shuffle has: a lane gives its samples in random order, so no neighbor is the next one.
+  // More than a full shuffle has: a lane gives samples in random order, and a sample's neighbor is not the next sample.
   const std::string folder = make_cold(1300, 110'000, FieldKind::kEncoded);
   const Delivered third = read_cold(folder, 0.33);
   if (third.bytes == 0) GTEST_SKIP() << "the file system in " << folder << " does not count what its storage reads";

@@ -14,14 +14,14 @@ namespace mn::data {
 
 namespace fs = std::filesystem;
 
-/// How one HDF5 dataset of a test is stored.
+/// The storage of an HDF5 dataset of a test.
 struct Stored {
   DType dtype = DType::kFloat32;
   std::vector<hsize_t> shape;       // shape of a sample
   std::vector<hsize_t> chunk = {};  // empty: contiguous
   bool is_packed = false;           // shuffle, gzip, fletcher32
   bool is_big_endian = false;
-  hsize_t written = ~hsize_t{0};  // the first so many samples; the rest is the fill value
+  hsize_t written = ~hsize_t{0};  // number of first samples; the rest is the fill value
 };
 
 inline H5 type_of(const Stored& how) {

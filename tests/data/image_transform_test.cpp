@@ -193,8 +193,8 @@ TEST_F(ImageTransformTest, LoadingKeepsMemoryFlatOverEpochs) {
     while (loader.next()) {
     }
   };
-  // A thread's allocator takes its share whenever the thread first holds so many batches: that may be late on a busy
-  // machine, but not in every window. A leak shows in each.
+  // A thread's allocator takes more memory when the thread first holds more batches: on a busy machine late in some
+  // windows, but not in all. A leak shows in each.
   std::int64_t least_growth = std::numeric_limits<std::int64_t>::max();
   for (int window = 0; window < 6; ++window) {
     const std::int64_t before = test::resident_bytes();

@@ -1,4 +1,4 @@
-/// A folder of small JPEGs in three classes, and what comes out when it is converted.
+/// A folder of small JPEGs in three classes, and the folder's conversion.
 #pragma once
 
 #include <filesystem>
@@ -57,7 +57,7 @@ class Images : public ::testing::Test {
     return labels;
   }
 
-  /// Leaves what is there if the conversion is killed before it writes the manifest.
+  /// Leaves the files of a conversion that was killed before the manifest.
   void convert_but_for_the_manifest(ImageConvertOptions options) {
     const fs::path kept = folder_.path() / "kept";
     options.output.progress = [&](std::int64_t, std::int64_t) {

@@ -1,4 +1,4 @@
-// What all ranks together read of HDF5 files as they are, in a shuffled epoch, through a cache as the dataset's. The
+// The reads of all ranks from HDF5 files as they are, in a shuffled epoch, through a cache like the dataset's. The
 // order and the cache alone: no file is there.
 #include <cstdio>
 #include <set>
@@ -13,7 +13,7 @@
 namespace mn::data {
 namespace {
 
-/// NewValue-up files of samples x in chunks of so many, and of contiguous labels.
+/// Made-up files of samples x in chunks of `chunk` samples, and of contiguous labels.
 Hdf5Table chunked_files(const std::vector<std::int64_t>& lengths, std::int64_t chunk, std::int64_t sample_bytes) {
   const SampleSpec spec{
       {{.name = "x", .dtype = DType::kUInt8, .shape = {sample_bytes}}, {.name = "y", .dtype = DType::kInt64}}};
@@ -30,8 +30,8 @@ Hdf5Table chunked_files(const std::vector<std::int64_t>& lengths, std::int64_t c
   return {"/f", "train", spec, files};
 }
 
-/// Bytes of x that some ranks read for each byte that they use. With `even_last` the last two steps share what is left,
-/// which ranks divide otherwise than whole steps: each then reads some chunks that are not of its lanes.
+/// Bytes of x that ranks read for each used byte. With `even_last` the last two steps share the remaining samples, and
+/// ranks divide such steps differently: each rank then reads some chunks of foreign lanes.
 double read_ratio(const Hdf5Table& table, const OrderOptions& order, int ranks, bool even_last = false) {
   const std::int64_t chunk = table.files()[0].arrays[0].chunk[0];
   const std::int64_t y_block = table.files()[0].arrays[1].block_samples(table.spec()[1]);
@@ -97,7 +97,7 @@ TEST(IndexOrders, OfDataOfUsualSizes) {
   };
   for (const Case& each : {Case{100'000, 1000, 110'000, 4, 1.15},
                            {1'000'000, 1000, 12'288, 96, 1.15},
-                           // Ranks share chunks where there are about as many of both: then two reads of each do.
+                           // If there are about as many ranks as chunks, ranks share chunks: then two reads of each do.
                            {1'000'000, 10'000, 12'288, 96, 2.0},
                            {100'000, 10'000, 110'000, 1, 1.15},
                            {400'000, 1000, 4096, 8, 1.15}}) {
@@ -112,7 +112,7 @@ TEST(IndexOrders, OfDataOfUsualSizes) {
   }
 }
 
-// Training has the same minibatches on any number of ranks wherever chunks let it.
+// Training has equal minibatches on any number of ranks, if chunks permit.
 TEST(IndexOrders, DoNotDependOnRanksUnlessChunksAreLong) {
   const Hdf5Table table = chunked_files({1'000'000}, 100, 4096);
   const OrderOptions order = default_order(1'000'000, table.layout(), true);

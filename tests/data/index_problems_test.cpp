@@ -1,4 +1,4 @@
-// HDF5 files that mnshard index does not take, and what it says of them.
+// HDF5 files that mnshard index rejects, and the messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -47,7 +47,7 @@ class IndexProblems : public testing::Test {
 
 TEST_F(IndexProblems, AFileThatItsWriterLeftOpenNamesH5clear) {
   const pid_t writer = fork();
-  if (writer == 0) {  // dies with data that it has not flushed
+  if (writer == 0) {  // dies with unflushed data
     write(file_, [](hid_t file) {
       (void)H5Fflush(file, H5F_SCOPE_GLOBAL);
       add_array(file, "y", 8, {.shape = {}});

@@ -1,5 +1,4 @@
-// Indexed HDF5 files on storage that answers late, or not at all: this program's own pread() stands between the library
-// and the system.
+// Indexed HDF5 files on slow or failing storage: this program's own pread() stands between the library and the system.
 #include <atomic>
 #include <cerrno>
 #include <chrono>

@@ -1,4 +1,4 @@
-// Ordinary HDF5 files, indexed: what libhdf5 writes comes back as libhdf5 itself reads it, at any number of ranks.
+// Ordinary HDF5 files, indexed: a reader gets libhdf5's own values of libhdf5's files, at any number of ranks.
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -145,7 +145,7 @@ TEST_F(Index, NamesWhatIsWrong_on_1_rank) {
   }
 }
 
-/// What a checkpoint knows the data by.
+/// The data's identity in checkpoints.
 std::uint64_t fingerprint_of(const fs::path& folder) { return open_dataset(folder.string())->fingerprint(); }
 
 TEST_F(Index, FilesThatWereTouchedCopiedOrRepackedAreTheSameData_on_1_rank) {

@@ -1,6 +1,5 @@
-// Kinds of data that need a job of one's own; kinds_test runs it.
-// kinds_job make fields|boxes DIR: DIR/train and DIR/val by a ShardWriter.
-// kinds_job --kind arrays|fields|boxes --data DIR [options of all jobs]: trains on them.
+// Kinds of data that need a job of your own; kinds_test runs it. kinds_job make fields|boxes DIR: DIR/train and DIR/val
+// by a ShardWriter. kinds_job --kind arrays|fields|boxes --data DIR [options of all jobs]: trains on them.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -28,7 +27,7 @@ void write_fields(const std::string& folder, int first, int last) {
   writer.finish();
 }
 
-/// Sample i has i mod 4 boxes, whose corners are bright in the image; the network learns how much they cover.
+/// Sample i has i mod 4 boxes, whose corners are bright in the image; the network learns the covered area.
 void write_boxes(const std::string& folder, int first, int last) {
   mn::ShardWriter writer(
       folder, {{{.name = "image", .shape = {1, 16, 16}},
@@ -56,7 +55,7 @@ int make(const std::string& kind, const std::string& folder) {
   return 0;
 }
 
-/// What a sample's number is to be, [samples].
+/// The wanted number of each sample, [samples].
 torch::Tensor target_of(const std::string& kind, const mn::Batch& batch) {
   if (kind == "fields") return batch["y"];
   if (kind == "arrays") return batch["label"].to(torch::kFloat);

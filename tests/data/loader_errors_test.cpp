@@ -1,4 +1,4 @@
-// The loader where things go wrong: errors, damaged samples, an end with work in flight, a budget in bytes.
+// The loader and errors: errors, damaged samples, an end with work in flight, a budget in bytes.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -35,7 +35,8 @@ TEST_F(Loader, ADamagedSampleIsNamedOrReplaced) {
   const auto strict = loader(true, 0, 1, {.batchsize = 100});
   EXPECT_THAT(message_of<DataError>([&] { (void)read_epoch(*strict); }), HasSubstr(table.path(2).string()));
 
-  // Fixed samples share a checksum, here all of a shard: all of them are replaced, the same by any number of threads.
+  // Fixed samples share a checksum, here all of a shard: all damaged samples are replaced, alike for any number of
+  // threads.
   const std::int64_t in_shard = table.shards()[2].num_samples;
   std::vector<Epoch> epochs;
   for (const int workers : {1, 3}) {
@@ -99,7 +100,7 @@ TEST_F(Loader, GoesAwayWithWorkInFlight) {
 }
 
 TEST_F(Loader, MakesNoMoreThanItsBudget) {
-  // A batch of 100 takes 1000 bytes as it is read, 800 as float32, and 800 for its labels: 2600 in work, 1600 ready.
+  // A batch of 100 takes 1000 bytes when read, 800 as float32, and 800 for labels: 2600 in work, 1600 ready.
   for (const auto& [budget, expected] : {std::pair<std::int64_t, int>{1, 0}, {4200, 1}, {6000, 2}, {1 << 20, 7}}) {
     std::atomic<int> made = 0;
     LoaderOptions options{.batchsize = 100, .workers = 2, .prefetch = 7, .prefetch_bytes = budget};
@@ -118,7 +119,7 @@ TEST_F(Loader, MakesNoMoreThanItsBudget) {
   }
 }
 
-/// A dataset again and again, so that a test writes few samples.
+/// A dataset again and again: a test writes few samples.
 class Repeated final : public Dataset {
  public:
   Repeated(std::shared_ptr<const Dataset> samples, std::int64_t times) : samples_(std::move(samples)), times_(times) {}

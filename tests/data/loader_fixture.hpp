@@ -1,4 +1,5 @@
-// What the loader's tests share: a data set whose samples say who they are, and a rank's loader over it.
+// Shared by the loader's tests: a dataset with each sample's number in the sample, and a rank's loader over the
+// dataset.
 #pragma once
 
 #include <memory>

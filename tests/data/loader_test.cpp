@@ -1,4 +1,4 @@
-// The loader: the same batches for any number of threads and ranks, epochs, resuming, large shards.
+// The loader: equal batches for any number of threads and ranks, epochs, resuming, large shards.
 #include <set>
 
 #include <mn/core/error.hpp>
@@ -155,7 +155,7 @@ TEST_F(Loader, RanksWalkTheirParts) {
   }
 }
 
-/// Shards whose order is one of lanes, as for a dataset far larger than memory.
+/// Shards in an order of lanes, as for a dataset far larger than memory.
 class LikeLargeShards final : public Dataset {
  public:
   LikeLargeShards(const std::string& path, std::int64_t block_samples)

@@ -73,7 +73,7 @@ TEST(MixedBatches, WorkersChangeNothingAndAResumeGoesOn) {
   MixedBatches batches = mixed(kBoth, 1);
   MixedBatches others = mixed(kBoth, 3);
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(batches.next()->data.equal(others.next()->data));
-  MixedBatches resumed = mixed(kBoth, 0, 1234);  // another seed, which the state replaces
+  MixedBatches resumed = mixed(kBoth, 0, 1234);  // a wrong seed; the state replaces the seed
   resumed.load_state(batches.state());
   for (int i = 0; i < 5; ++i) {
     const auto expected = batches.next();

@@ -1,4 +1,4 @@
-// One rank's minibatches on all ranks.
+// A rank's minibatches on all ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,4 +1,4 @@
-// The order of an epoch: a bijection for every size, mixing well, near in storage where it should be.
+// The order of an epoch: a bijection for every size, well mixed, with near neighbors in storage if wanted.
 #include <algorithm>
 #include <numeric>
 #include <set>

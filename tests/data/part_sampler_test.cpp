@@ -17,8 +17,8 @@
 namespace mn {
 namespace {
 
-/// Sizes of one epoch's steps, over all ranks; checks that each sample comes once and that a state taken after any step
-/// continues with the next.
+/// Sizes of an epoch's steps, over all ranks; checks: each sample comes once, and a state from after any step continues
+/// with the next step.
 template <class Make>
 std::vector<std::int64_t> step_sizes(std::int64_t n, int ranks, Make make) {
   std::vector<std::int64_t> sizes;

@@ -1,4 +1,4 @@
-/// Conversions by several ranks: threads of one process, as far as files and locks can tell.
+/// Conversions by several ranks: threads of a single process; files and locks see several processes.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@
 
 namespace mn::data {
 
-/// Calls convert(rank) for all ranks of a job at once; what each returns, by rank.
+/// Calls convert(rank) for all ranks of a job at once; returns the results by rank.
 template <class Convert>
 auto by_ranks(int size, Convert convert) {
   std::vector<decltype(convert(JobRank{}))> results(size);
@@ -29,7 +29,7 @@ auto by_ranks(int size, Convert convert) {
   return results;
 }
 
-/// Every file below `folder`, hidden ones too, by its path in it.
+/// Every file below `folder`, also hidden files, by path in the folder.
 inline std::map<std::string, std::string> files_below(const std::filesystem::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

@@ -22,7 +22,7 @@
 
 namespace {
 
-/// Errors still to come, and what they are.
+/// Number of further errors, and their errno.
 std::atomic<int> bad_reads = 0, locks = 0;
 std::atomic<int> read_error = 0;
 constexpr const char* kShardsName = "train-";

@@ -12,7 +12,7 @@ namespace {
 
 TEST(ReadPool, CallsWaitTogether) {
   ReadPool pool(7);
-  std::barrier all_eight(8);  // ends only if the caller and seven threads are in it at the same time
+  std::barrier all_eight(8);  // ends only if the caller and seven threads are inside at once
   pool.run(8, [&](std::size_t) { all_eight.arrive_and_wait(); });
 }
 

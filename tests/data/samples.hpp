@@ -1,4 +1,4 @@
-/// Sets of samples, for tests of who gets which.
+/// Sets of samples, for tests of the division among ranks.
 #pragma once
 
 #include <cstdint>

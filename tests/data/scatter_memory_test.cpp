@@ -1,4 +1,4 @@
-// Samples that scatter_dataset sends from the memory of its root.
+// Samples that scatter_dataset sends from the root's memory.
 #include <algorithm>
 #include <cstdint>
 #include <memory>

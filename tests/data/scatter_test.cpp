@@ -1,5 +1,5 @@
-// scatter_dataset on several ranks: ChainerMN's parts, from shards and from one rank's memory, and the same errors
-// everywhere.
+// scatter_dataset on several ranks: ChainerMN's parts, from shards and from a rank's memory, and equal errors on all
+// ranks.
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -44,7 +44,7 @@ class Broken final : public Dataset {
   std::shared_ptr<MemoryDataset> actual_ = make_dataset(20);
 };
 
-/// A dataset that can't even say how long it is.
+/// A dataset without a known length.
 class Hopeless final : public Dataset {
  private:
   std::int64_t do_size() const override { throw std::bad_alloc(); }
@@ -107,7 +107,7 @@ TEST_F(Scatter, AnyRankMayBeTheRoot) {
 
 TEST_F(Scatter, OtherRanksReadNoMetadata) {
   const std::string path = shards(500);
-  // Only root's dataset counts: the others may even name what is not there.
+  // Only root's dataset counts: the other ranks may even name a missing dataset.
   const auto part = scatter_dataset(open_dataset(comm_->rank() == 0 ? path : "no/such/folder"), comm_, {});
   EXPECT_EQ(part->io().opens, 0);
   EXPECT_EQ(samples_of(*part).size(), static_cast<std::size_t>(part->size()));

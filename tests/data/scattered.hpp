@@ -1,4 +1,4 @@
-/// A dataset on one rank, and its parts by scatter_dataset.
+/// A dataset on one rank, and the dataset's parts by scatter_dataset.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Shards: what is written is read, also by HDF5's own tools, and costs no more than it must.
+// Shards: shards are read back, also by HDF5's own tools, at the least cost.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -158,7 +158,7 @@ void read_two_datasets(const std::string& folder, rlim_t files, int held) {
   std::exit(0);
 }
 
-/// Prints why a dataset can't be read where the program itself holds all files that there may be.
+/// Prints the error of a read if the program itself holds all files of the limit.
 void read_without_a_file_left(const std::string& folder) {
   const auto dataset = open_dataset(folder);
   const std::int64_t index = dataset->size() - 1;

@@ -22,7 +22,7 @@
 
 namespace mn::data {
 
-/// Opens all files that this process may have, `limit` in all, until the result is destroyed. For a process that ends.
+/// Opens as many files as the process may have, `limit` in all, until the result is destroyed. For a process that ends.
 inline std::vector<File> take_all_files(rlim_t limit) {
   const rlimit limits = {limit, limit};
   if (setrlimit(RLIMIT_NOFILE, &limits) != 0) std::exit(2);
@@ -36,7 +36,7 @@ inline std::vector<File> take_all_files(rlim_t limit) {
 
 inline std::byte value_of(std::int64_t sample, std::int64_t i) { return static_cast<std::byte>(sample * 31 + i * 7); }
 
-/// n samples of `bytes` bytes that name their sample; labels 0 … 4.
+/// n samples of `bytes` bytes with the sample's number; labels 0 … 4.
 inline std::shared_ptr<MemoryDataset> make_fixed(std::int64_t n, std::int64_t bytes = 15) {
   ByteBuffer data;
   std::vector<std::int64_t> labels;

@@ -1,4 +1,5 @@
-// Nodes of a job get copies of files from each other. The nodes here are of one process, each with a disk of its own.
+// Nodes of a job get copies of files from each other. The nodes here belong to one process, and each has a disk of its
+// own.
 #include <chrono>
 #include <memory>
 #include <numeric>
@@ -54,7 +55,7 @@ class StageNodesTest : public Shards {
     for (std::size_t i = 0; i < kFiles; ++i) all_bytes_ += table_.file_bytes(i);
   }
 
-  /// So many nodes that know each other.
+  /// `count` nodes that know each other.
   void make_nodes(std::uint32_t count) {
     StageNodes nodes{.key = {std::byte{7}, std::byte{1}}};
     std::vector<std::shared_ptr<StageNode>> made;
@@ -135,7 +136,7 @@ TEST_F(StageNodesTest, ADamagedCopyIsNotPassedOn) {
   EXPECT_EQ(stages_[1]->bytes_from_storage(), table_.file_bytes(2));
   StagePeers third(nodes_[2]->nodes);
   StageSource from = third.ask(2);
-  for (int i = 0; i < 3000 && from.kind != Kind::kNode; ++i) {  // a copy is told of once it is there
+  for (int i = 0; i < 3000 && from.kind != Kind::kNode; ++i) {  // a finished copy is announced
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     from = third.ask(2);
   }

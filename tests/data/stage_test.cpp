@@ -67,7 +67,7 @@ class Stage : public Shards {
     EXPECT_TRUE(comes_to(board_of(), 3));
   }
 
-  /// What another process of the node sees.
+  /// The view of a second process of the node.
   const FileStage& board_of() {
     if (!board_) board_ = std::make_unique<FileStage>(table_, node_, StageOptions());
     return *board_;
@@ -86,7 +86,7 @@ TEST_F(Stage, CopiesServeInPlaceOfTheShards) {
   EXPECT_EQ(board_of().copies(), 3U);
 }
 
-/// Reads where the program itself holds all files that there may be. 0 if that is an error and the copies stay.
+/// Reads while the program itself holds all files of the limit. 0 if that is an error and the copies stay.
 int read_without_a_file_left(const StoredDataset& dataset, const FileStage& board) {
   const auto own = take_all_files(300);
   RawSamples out;
@@ -145,7 +145,7 @@ TEST_F(Stage, Hdf5FilesAsTheyAreAreCopied) {
   for (const fs::path& file : files) fs::remove(file);
   expect_all(*staged_index());
 
-  // What is lost of the copies is read where it lies, if that is still the file that was indexed.
+  // Lost parts of copies are read from the original file, if the file is unchanged since the index.
   const auto dataset = staged_index();
   ASSERT_EQ(::ftruncate(node_->file.get(), 4096), 0);
   const std::int64_t in_second = 130;
@@ -229,7 +229,7 @@ TEST_F(Stage, ACopyThatIsLostWhileItIsReadIsReadFromTheShard) {
   EXPECT_EQ(board_of().copies(), 0U);
 }
 
-// Whoever knows the data's hash could once name the copies beforehand, as links to another's files.
+// An attacker with the data's hash must not name copies beforehand, as links to a victim's files.
 TEST_F(Stage, NothingInTheFolderIsFollowedOrReplaced) {
   const fs::path victim = folder_.path() / "victim";
   write_file(victim, "precious");

@@ -1,4 +1,4 @@
-// Workers of a loader divide a batch, and say what was waited for.
+// Workers of a loader divide a batch, and report causes of waits.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -106,7 +106,7 @@ class Together {
     }
   }
   void leave() { --now_; }
-  /// Stays in until so many were in at a time; not forever.
+  /// Stays in until `wanted` threads were in at a time; not forever.
   void stay(int wanted) {
     enter();
     for (int wait = 0; wait < 5000 && most_ < wanted; ++wait) std::this_thread::sleep_for(milliseconds(1));
@@ -173,7 +173,7 @@ TEST(TransformTeamTest, ABatchEndsWhileItsHelperGoesOnWithAnother) {
   });
   while (both.most() < 2) std::this_thread::sleep_for(milliseconds(1));
   team.run(1, [&](const ForEach& for_each) {
-    for_each(3, [&](std::int64_t) {  // this thread's, the helper's, and one that nobody has begun meanwhile
+    for_each(3, [&](std::int64_t) {  // this thread's, the helper's, and a part without a thread
       next_has_begun = true;
       wait_for(has_ended);
       EXPECT_TRUE(has_ended);
@@ -219,7 +219,7 @@ TEST(Loaders, SayWhatWasWaitedFor) {
   }
 }
 
-/// What a loader waited for whose only worker is held for 200 ms by a minibatch that is not wanted any more.
+/// A loader's waits while an unwanted minibatch holds the only worker for 200 ms.
 LoaderStats stats_behind_another() {
   std::atomic<int> calls = 0;
   std::atomic<bool> holds = true;

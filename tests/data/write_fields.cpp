@@ -1,4 +1,4 @@
-// write_fields DIR: 1,000 numbers from 0 to 999, each with its divisors and the number of its digits.
+// write_fields DIR: 1,000 numbers from 0 to 999, each with divisors and number of digits.
 #include <cstdint>
 #include <span>
 #include <string>

@@ -1,4 +1,4 @@
-// write_shards DIR: 1,000 points on two circles, and on which one each lies.
+// write_shards DIR: 1,000 points on two circles, and each point's circle.
 #include <cmath>
 #include <span>
 

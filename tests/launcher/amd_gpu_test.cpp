@@ -1,4 +1,5 @@
-// AMD GPUs from a sysfs of files: which there are, which a rank may use, where they lie, and what it is told.
+// AMD GPUs from a sysfs of files: their number, the GPUs that a rank may use, their NUMA nodes, and the rank's
+// variables.
 #include "launcher/facts/gpu/amd_gpu.hpp"
 
 #include <fstream>
@@ -111,7 +112,7 @@ TEST_F(AmdGpuTest, AreGrantedByRocmAndOfTheseByHip) {
   EXPECT_THAT(visible("", std::nullopt), IsEmpty());
 }
 
-/// What the rank at `intra_rank` of two is told, with `view` of all or one.
+/// The variables of the rank at `intra_rank` of two, with `view` of all or one.
 std::map<std::string, std::string> told(const std::vector<VisibleGpu>& gpus, int own, int intra_rank, bool one) {
   const GpuView view = view_gpus(gpus, {.gpu = own, .cpus = {}, .nic = ""}, intra_rank, one);
   Variables variables;

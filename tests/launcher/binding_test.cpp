@@ -1,4 +1,4 @@
-// Binding on recorded topologies of real machines, and on small made-up ones.
+// Binding on recorded topologies of real machines, and on small made-up topologies.
 #include "launcher/bind/binding.hpp"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ std::vector<RankResources> equal_ranks(const Machine& machine, std::size_t count
   return std::vector<RankResources>(count, {all_cpus(machine), all_gpus(machine)});
 }
 
-/// By the GPU's address, the first CPU of its NUMA node.
+/// The first CPU of the GPU's NUMA node, by the GPU's address.
 Map first_near(const Machine& machine) {
   Map first;
   for (const auto& gpu : machine.gpus) first[gpu.bus_id] = *gpu.near.begin();
@@ -99,7 +99,7 @@ TEST(TopologyTest, GpusFoundByPciAlone) {
   EXPECT_EQ(recorded("coral-lassen.xml").gpus.size(), 4u);
 }
 
-/// One rank for each GPU: disjoint cores, each on the NUMA node of its GPU wherever that has enough.
+/// A rank for each GPU: disjoint cores on the NUMA node of the rank's GPU, if the node has enough cores.
 void expect_near(const std::string& name) {
   const auto machine = recorded(name);
   const auto bindings = bind_ranks(machine, equal_ranks(machine, machine.gpus.size()), {});

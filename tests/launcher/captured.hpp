@@ -9,7 +9,7 @@
 
 namespace mn::launcher::captured {
 
-/// What srun sets for a task. `gtids` are the ranks on its node.
+/// The variables that srun sets for a task. `gtids` are the ranks on the task's node.
 struct Task {
   int rank;
   int local;
@@ -46,7 +46,7 @@ inline Variables step(const Task& task, const std::string& nodes, const std::str
   return Variables(values);
 }
 
-/// Adds what srun --mpi=pmix adds.
+/// Adds the variables of srun --mpi=pmix.
 inline Variables with_pmix(Variables variables, int rank, const std::string& name_space = "slurm.pmix.7.0") {
   variables.set("PMIX_NAMESPACE", name_space);
   variables.set("PMIX_RANK", std::to_string(rank));
@@ -65,7 +65,7 @@ inline Variables batch_script() {
                     {"SLURM_JOB_NODELIST", "ma[1-2]"}});
 }
 
-/// Adds what Open MPI's mpiexec adds.
+/// Adds the variables of Open MPI's mpiexec.
 inline Variables with_open_mpi(Variables variables, int rank, int size, int local, int local_size,
                                const std::string& name_space = "10616833") {
   variables.set("OMPI_COMM_WORLD_RANK", std::to_string(rank));
@@ -75,7 +75,7 @@ inline Variables with_open_mpi(Variables variables, int rank, int size, int loca
   return with_pmix(std::move(variables), rank, name_space);
 }
 
-/// What MPICH's Hydra sets.
+/// The variables that MPICH's Hydra sets.
 inline Variables hydra(Variables variables, int rank, int size, int local, int local_size) {
   variables.set("PMI_RANK", std::to_string(rank));
   variables.set("PMI_SIZE", std::to_string(size));

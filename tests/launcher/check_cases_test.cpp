@@ -78,7 +78,7 @@ TEST(CheckCasesTest, ManyRanksOfANodeNeedLittleSharedMemoryWithoutGpus) {
   EXPECT_EQ(with_free(4096).size(), 1u) << "NCCL takes more for the two GPUs";
 }
 
-/// The third node is a node without GPUs: a different processor, no driver, one card.
+/// The third node is a node without GPUs: a different processor, no driver, a single card.
 JobFacts job_with_a_cpu_node() {
   auto job = healthy_job();
   NodeFacts& node = job.nodes[2];
@@ -176,7 +176,7 @@ TEST(CheckCasesTest, ACpuMapNeedsAListForEachRankOfANode) {
               ::testing::StartsWith("error [affinity] vn[1-3]: --cpu-map has 1 lists of CPUs for 2"));
 }
 
-/// What is found although `name` is skipped.
+/// The findings with `name` skipped.
 std::vector<std::string> lines_without(const std::string& name, JobFacts job) {
   job.skip = {name};
   return lines_of(job);

@@ -1,4 +1,4 @@
-// Each check is quiet on a healthy job and speaks, with the right hosts and severity, when one thing is spoilt.
+// Each check is quiet on a healthy job, and names the right hosts and severity after a single spoilt fact.
 #include <algorithm>
 #include <functional>
 

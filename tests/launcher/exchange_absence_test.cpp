@@ -1,4 +1,5 @@
-// Ranks that never come, hang or die: all others leave with one code, one line says who is missing.
+// Ranks that never come, hang or die: all remaining ranks leave with an equal code, and a single line names the missing
+// ranks.
 #include "exchange_jobs.hpp"
 
 namespace mn::launcher {
@@ -88,7 +89,7 @@ TEST(ExchangeTest, ARankThatHangsHalfWayIsNamed) {
 
 TEST(ExchangeTest, ARankThatDiesIsNamedLongBeforeTheTimeOut) {
   const Job job = job_of(simulated::in_turn(40, 20), milliseconds(1'000'000));
-  // A member of the root's node, a child of the root, a leaf, its member. Members end with their leader.
+  // A member of the root's node, a child of the root, a leaf, the leaf's member. Members end with their leader.
   for (const auto& [victim, ranks] :
        {std::pair(20, "rank 20"), {1, "ranks 1, 21"}, {19, "ranks 19, 39"}, {39, "rank 39"}}) {
     const auto endings = run_with(job, victim, [&](const auto&) { return arrives_and_dies(job, victim); });

@@ -1,4 +1,4 @@
-/// Whole jobs with threads as ranks, and one rank that misbehaves.
+/// Whole jobs with threads as ranks, and a misbehaving rank.
 #pragma once
 
 #include <atomic>
@@ -17,10 +17,10 @@ using simulated::Ending;
 using simulated::Job;
 using std::chrono::milliseconds;
 
-/// Long enough for threads that wait for a CPU, short enough to be waited for.
+/// Long enough for threads without a CPU, short enough for a test.
 inline constexpr milliseconds kShortPatience{2000};
 
-/// A job without faults in its facts, on any number of nodes.
+/// A job with sound facts, on any number of nodes.
 inline Job job_of(std::vector<int> nodes, milliseconds patience = milliseconds(60000)) {
   static std::atomic<int> number = 0;
   Job job;
@@ -43,7 +43,7 @@ inline Job job_of(std::vector<int> nodes, milliseconds patience = milliseconds(6
   return job;
 }
 
-/// Lines that were printed by all ranks together.
+/// The lines of all ranks together.
 inline std::vector<std::string> lines_of(const std::vector<Ending>& endings) {
   std::vector<std::string> lines;
   for (const auto& ending : endings) {

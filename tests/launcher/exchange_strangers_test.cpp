@@ -1,4 +1,4 @@
-// Others in a job's way: processes on its ports and names, firewalls, ranks with another key.
+// Strangers in a job's way: processes on the job's ports and names, firewalls, ranks with a wrong key.
 #include <atomic>
 #include <csignal>
 
@@ -20,7 +20,7 @@ namespace {
 using namespace exchange_jobs;
 using ::testing::HasSubstr;
 
-/// Calls all that listen in the job, again and again, and sends `bytes`.
+/// Calls all listeners of the job, again and again, and sends `bytes`.
 void bother(const Job& job, const std::string& bytes, const std::atomic<bool>& stop) {
   std::vector<Endpoint> endpoints;
   for (int rank = 0; rank < job.node_count(); ++rank) {
@@ -88,7 +88,7 @@ TEST(ExchangeTest, OtherProcessesMayHaveAllPortsOfANode) {
   }
 }
 
-/// A process of another user that listens on `names` during the object's life.
+/// A process of a second user, listening on `names` during the object's life.
 class Squatter {
  public:
   explicit Squatter(const std::vector<std::string>& names) {
@@ -129,7 +129,7 @@ TEST(ExchangeTest, OthersMayHaveItsFirstPortsAndNames) {
 }
 
 TEST(ExchangeTest, ARankThatComesTwiceEndsAllAtOnce) {
-  // The root, a leader, a member. Another rank of each node comes late.
+  // The root, a leader, a member. A second rank of each node comes late.
   at_once<int>({0, 1, 2}, [](int twice) {
     const Job job = job_of(simulated::in_turn(6, 2), milliseconds(1'000'000));
     const auto endings = simulated::run(0, job.size() + 1, [&](int rank) {
@@ -169,7 +169,7 @@ TEST(ExchangeTest, OneThatComesTwiceAndSaysNothingEndsAllToo) {
   EXPECT_THAT(endings[0].text, HasSubstr("another process of this node has the same number"));
 }
 
-/// A rank that claims to be the first of its node.
+/// A rank claims to be the first of the node.
 Ending comes_first(const Job& job, int rank) {
   const Options options;
   Group group = simulated::group_of(job, 0);
@@ -197,7 +197,7 @@ TEST(ExchangeTest, OfTwoFirstRanksOneSpeaksWhicheverComesFirst) {
 TEST(ExchangeTest, ASecondJobOfTheNameIsToldToEachOfThem) {
   const Job job = job_of({0, 0, 0}, milliseconds(1'000'000));
   const auto endings = simulated::run(0, 2 * job.size(), [&](int process) {
-    // The first ranks of both jobs come first; the remaining ranks follow one by one.
+    // The first ranks of both jobs come first; the remaining ranks follow singly.
     std::this_thread::sleep_for(milliseconds(100 * (process % job.size())));
     return simulated::end_of(job, process % job.size());
   });

@@ -1,4 +1,4 @@
-// The exchange of whole jobs, whose ranks are threads: all agree, whatever one of them does.
+// The exchange of whole jobs, whose ranks are threads: all agree, with any fault of a single rank.
 #include "launcher/exchange/exchange.hpp"
 
 #include <atomic>
@@ -25,14 +25,14 @@ using ::testing::MatchesRegex;
 
 class ShapeTest : public ::testing::TestWithParam<std::vector<int>> {};
 
-/// Whether all nodes have as many ranks; the others are warned.
+/// Whether all nodes have as many ranks; the remaining ranks get a warning.
 bool is_even(const Job& job) {
   std::vector<int> counts(static_cast<std::size_t>(job.node_count()), 0);
   for (const int node : job.nodes) ++counts[static_cast<std::size_t>(node)];
   return std::ranges::min(counts) == std::ranges::max(counts);
 }
 
-/// What rank 0 printed, but for the warning of uneven nodes.
+/// Rank 0's lines, except the warning of uneven nodes.
 std::string said(const Job& job, const std::vector<Ending>& endings) {
   const std::string& text = endings[0].text;
   return is_even(job) || text.find("[distribution]") == text.npos ? text : text.substr(text.find('\n') + 1);
@@ -125,7 +125,7 @@ TEST(ExchangeTest, RankZeroNeedNotBeOnTheRootsNode) {
   EXPECT_EQ(lines_of(endings).size(), 1U);
 }
 
-/// Comes with the job's key as the leader of its node, and then sends `bytes`.
+/// Comes with the job's key as a node's leader, then sends `bytes`.
 Ending sends(const Job& job, int rank, const std::string& bytes, const std::function<void()>& wait_for_others) {
   const Group group = simulated::group_of(job, rank);
   const Call call{static_cast<std::uint32_t>(group.node), static_cast<std::uint32_t>(kNodeTree.parent_of(group.node))};
@@ -139,7 +139,7 @@ Ending sends(const Job& job, int rank, const std::string& bytes, const std::func
   channel->open();
   while (!channel->flush()) continue;
   EXPECT_EQ(send(channel->fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
-  wait_for_others();  // it does not end: its message is the reason
+  wait_for_others();  // the process does not end: its message is the reason
   return {};
 }
 

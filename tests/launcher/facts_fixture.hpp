@@ -1,4 +1,4 @@
-/// A folder in place of the root file system, for tests of what is read there.
+/// A folder in place of the root file system.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +27,7 @@ class FactsFixture : public ::testing::Test {
     std::ofstream(folder_.path() / file) << text;
   }
 
-  const test::TemporaryFolder folder_;  ///< it alone is removed: tests may point here_.root elsewhere
+  const test::TemporaryFolder folder_;  ///< the folder alone is removed: tests may point here_.root elsewhere
   Surroundings here_;
 };
 

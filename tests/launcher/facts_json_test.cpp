@@ -43,7 +43,7 @@ void collect_leaves(const json& document, const json::json_pointer& at, std::vec
   }
 }
 
-/// A node of which every fact has a value, and every list an entry.
+/// A node with a value of every fact and an entry in every list.
 NodeFacts full_node() {
   NodeFacts facts = healthy_node(0);
   facts.system.xids = {"GPU 0000:3b:00 XID 79"};

@@ -1,4 +1,4 @@
-// What is read of a machine: hardware, ports, control groups, variables.
+// The facts of a machine: hardware, ports, control groups, variables.
 #include <limits>
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Stands in for libmunge.so.2 and its daemon: a credential names its maker, who may read it, and the text.
+// Stands in for libmunge.so.2 and munge's daemon: a credential holds the maker, the permitted reader and the text.
 #include "fake_munge.hpp"
 
 #include <cstdarg>

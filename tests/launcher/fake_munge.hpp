@@ -1,4 +1,4 @@
-/// A munge without a daemon, which every process that loads it takes for libmunge.so.2.
+/// A munge without a daemon; processes load it as libmunge.so.2.
 #pragma once
 
 constexpr int kNoMunge = -2;

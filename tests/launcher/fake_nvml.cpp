@@ -1,6 +1,6 @@
 // Stands in for libnvidia-ml.so.1. MN_FAKE_GPUS is the number of GPUs (default 2); MN_FAKE_DRIVER the driver's version;
-// GPU 1 cannot be opened if MN_FAKE_FORBIDDEN is set; with MN_FAKE_DEVICES=/run/gpu GPU N cannot be where a control
-// group forbids /run/gpuN; MN_FAKE_MIG cuts GPU 0 in two; MN_FAKE_ILL makes GPU 1 an ill one.
+// GPU 1 cannot be opened if MN_FAKE_FORBIDDEN is set; with MN_FAKE_DEVICES=/run/gpu there is no GPU N if a control
+// group forbids /run/gpuN; MN_FAKE_MIG cuts GPU 0 in two; MN_FAKE_ILL makes GPU 1 ill.
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Stands in for a network plugin of NCCL: creates the file that MN_TEST_LOADED names when a process loads it.
+// Stands in for a network plugin of NCCL: creates the file of MN_TEST_LOADED when a process loads the plugin.
 #include <cstdlib>
 #include <fstream>
 

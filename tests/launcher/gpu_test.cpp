@@ -122,7 +122,7 @@ TEST_F(GpuTest, BusIdsOfNvmlAndHwlocAgree) {
   EXPECT_EQ(normal_bus_id("0001:AF:00.0"), "0001:af:00.0");
 }
 
-/// An ELF file with nothing but a section .nv_fatbin: one container with a binary for each of `binary`, PTX for 90.
+/// An ELF file with nothing but a section .nv_fatbin: a container with a binary for each of `binary`, PTX for 90.
 void write_gpu_program(const std::filesystem::path& file, const std::vector<std::uint32_t>& binary,
                        std::uint64_t code_bytes = 8) {
   const std::string names("\0.nv_fatbin\0.shstrtab\0", 22);

@@ -1,4 +1,4 @@
-// Whatever ranks see of a node's GPUs, the one at the index LOCAL_RANK is their own.
+// With any view of a node's GPUs, the GPU at the index LOCAL_RANK is the rank's own.
 #include "launcher/bind/binding.hpp"
 
 #include <set>
@@ -19,7 +19,7 @@ struct Seen {
   std::size_t count = 0;  ///< GPUs that the rank sees
 };
 
-/// What the node's ranks find, `granted` by rank.
+/// The GPUs that the node's ranks find, `granted` by rank.
 std::vector<Seen> seen_by(const std::vector<Gpus>& granted, bool one_visible, bool oversubscribe = false) {
   Machine machine;
   machine.cores = {{{0}, 0}};

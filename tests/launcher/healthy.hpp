@@ -1,4 +1,4 @@
-/// A job of three nodes with two ranks each on which every check is content; tests spoil one thing at a time.
+/// A job of three nodes with two ranks each; every check is content; each test spoils a single fact.
 #pragma once
 
 #include "launcher/checks/checks.hpp"

@@ -1,4 +1,4 @@
-// The file of --doctor --history: what is kept of a run, who fails often, damage, and several writers.
+// The file of --doctor --history: the record of a run, hosts with many failures, damage, and several writers.
 #include "selftest/history.hpp"
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Preloaded into mpiexec: its main thread falls behind its PMIx thread wherever it passes something on to it, as
-// happens on a node with more work than cores.
+// Preloaded into mpiexec: the server's main thread falls behind the PMIx thread, as on a node with more work than
+// cores.
 #include <chrono>
 #include <thread>
 

@@ -1,4 +1,4 @@
-// Many generated jobs: whatever the distribution, masks and GPUs, what holds for one holds for all.
+// Many generated jobs: with any distribution, masks and GPUs, all ranks have the promised properties.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kLayouts = 12'000;
 
-/// Ranks in turn to the nodes that still have room, `stride` at a time, as Slurm's distributions deal them.
+/// Deals `stride` ranks in turn to each node with room, as Slurm's distributions do.
 std::vector<int> deal(int stride, std::vector<int> room) {
   std::vector<int> nodes;
   const int size = std::accumulate(room.begin(), room.end(), 0);
@@ -41,7 +41,7 @@ class Generator {
     return counts;
   }
 
-  /// Node of each rank, by one of Slurm's distributions or by chance.
+  /// Node of each rank, by a distribution of Slurm's or by chance.
   std::vector<int> distribution(const std::vector<int>& tasks) {
     switch (upto(3)) {
       case 0:
@@ -119,7 +119,7 @@ void expect_sound(const Layout& layout, const std::vector<int>& ids) {
   ASSERT_EQ(static_cast<int>(all.size()), layout.size());
 }
 
-/// Each rank finds its placement by itself, and no two ranks have equal placements.
+/// Each rank finds a placement alone, and no two ranks have equal placements.
 void expect_placements(const Layout& layout, const ServerJob& job) {
   std::set<std::pair<int, int>> placements;
   for (int rank = 0; rank < layout.size(); ++rank) {

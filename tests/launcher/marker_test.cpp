@@ -1,4 +1,4 @@
-// The folder of results, and the file in it by which nodes tell whether they see the same one.
+// The folder of results, and its marker file, which shows if all nodes see one folder.
 #include <chrono>
 #include <csignal>
 

@@ -1,4 +1,4 @@
-// Keys that munge seals, for one job of one user, whatever number that user has here; and jobs whose nodes it divides.
+// Keys sealed by munge, for a job of a user with any number on this node; and jobs with nodes that munge divides.
 #include "launcher/exchange/munge.hpp"
 
 #include <chrono>
@@ -67,8 +67,7 @@ TEST_F(MungeTest, WithoutMungeTheKeyIsTheJobsAndSaysSo) {
   EXPECT_THAT(other.origin(), HasSubstr("which other users of the cluster can guess"));
 }
 
-/// Nodes whose leaders have the key of the step by munge, which knows node n's user as users[n]. Rank `slow` starts
-/// later than the others.
+/// Nodes whose leaders have the step's key by munge; node n's user is users[n]. Rank `slow` starts last.
 std::vector<Ending> with_munge(const std::vector<int>& users, int ranks_of_node, int slow = -1) {
   Job job = job_of(simulated::in_turn(static_cast<int>(users.size()) * ranks_of_node, static_cast<int>(users.size())),
                    milliseconds(1'000'000));
@@ -101,7 +100,7 @@ TEST(MungedJobTest, NodesThatMungeDividesEndAtOnceWithOneLine) {
   expect_line(with_munge(users, 1), "mnlaunch: a rank on vn18" + here);
   users[17] = 7;
   users[1] = kNoMunge;
-  // The node stays until node 17 has found it: its proof for node 17 is as weak as for the root.
+  // The node stays until node 17 has found the node: the proof for node 17 is as weak as for the root.
   expect_line(with_munge(users, 1, 17), "mnlaunch: a rank on vn2" + here);
 }
 

@@ -1,4 +1,4 @@
-// Which pairs of nodes the self test measures, and whom it blames.
+// The pairs of nodes that the self test measures, and the nodes at fault.
 #include "selftest/pairs.hpp"
 
 #include <set>
@@ -40,7 +40,7 @@ std::vector<std::string> texts_of(const std::vector<LinkFault>& faults) {
   return texts;
 }
 
-/// All pairs of all rounds at 1000 MB/s, but those that `slow(pair)` takes, at 100.
+/// All pairs of all rounds at 1000 MB/s, except pairs with slow(pair), at 100.
 template <typename Slow>
 std::vector<Link> measured(int nodes, Slow slow) {
   std::vector<Link> links;

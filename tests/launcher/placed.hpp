@@ -1,4 +1,4 @@
-/// The placement that mnlaunch finds under given variables, and expectations of it.
+/// mnlaunch's placement under given variables, and expectations.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ inline Placement placed_by(Launcher launcher, const Variables& variables,
   return find_placement(row_of(launcher), read_signs(variables, no_socket), server);
 }
 
-/// `server`: the answer of a PMIx server, if it is asked.
+/// `server`: the answer of a PMIx server.
 inline Placement placed(const Variables& variables, const std::optional<ServerJob>& server = std::nullopt) {
   const Signs signs = read_signs(variables, no_socket);
   const LauncherRow& row = innermost_launcher(signs);

@@ -1,4 +1,4 @@
-/// A difference between one node and the two others of healthy_job(), and the line that it is to make.
+/// A difference between a node and the two remaining nodes of healthy_job(), and the expected line.
 #pragma once
 
 #include "healthy.hpp"
@@ -7,8 +7,8 @@ namespace mn::launcher {
 
 struct Planted {
   const char* name;
-  const char* line;  ///< how it begins, before the host
-  const char* what;  ///< a part of it
+  const char* line;  ///< the line's text before the host
+  const char* what;  ///< a part of the line
   void (*spoil)(NodeFacts&);
 };
 

@@ -1,4 +1,4 @@
-/// Differences in kernels, hardware and GPUs between a node and the two others of healthy_job().
+/// Differences in kernels, hardware and GPUs between a node and the two remaining nodes of healthy_job().
 #pragma once
 
 #include "planted.hpp"

@@ -1,4 +1,4 @@
-/// Differences in software, settings and networks between a node and the two others of healthy_job().
+/// Differences in software, settings and networks between a node and the two remaining nodes of healthy_job().
 #pragma once
 
 #include "planted.hpp"

@@ -1,5 +1,5 @@
-// Differences between three nodes, each planted alone: one line with the host and the cure, and nothing else. Once by
-// the checks alone, once by all ranks of a job.
+// Differences between three nodes, each planted alone: a single line with the host and the cure. Once by the checks
+// alone, once by all ranks of a job.
 #include <set>
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ std::string all_lines(const JobFacts& job) {
   return lines;
 }
 
-/// Exactly one line, with a cure.
+/// A single line, with a cure.
 auto is_the_line_about(const Planted& planted, const std::string& begin, const std::string& host) {
   return AllOf(StartsWith(begin + planted.line + " " + host + ": "), HasSubstr(planted.what),
                MatchesRegex("[^\n]*; [^\n]*\n"));

@@ -1,4 +1,4 @@
-// What is read of a program: its build, libraries, MPI and script, and of other files.
+// The facts of a program: build, libraries, MPI and script; and facts of further files.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -144,7 +144,7 @@ TEST_F(ProgramFactsTest, AProgramTellsWhereItsMpiIs) {
 }
 
 TEST_F(ProgramFactsTest, NoLoaderRunsTheProgram) {
-  // As musl's: it lists libraries where an option asks for it, and else runs the program.
+  // As musl's: the loader lists libraries if an option says so, else runs the program.
   put("ld-musl-x86_64.so.1",
       "#!/bin/sh\n[ \"$1\" = --list ] && echo '  libx.so => /lib/libx.so (0x1)' || touch \"$1\".ran\n");
   const auto loader = here_.root / "ld-musl-x86_64.so.1";

@@ -38,7 +38,7 @@ class ProgramTest : public ::testing::Test {
 
   test::TemporaryFolder folder_;
   const fs::path root_ = folder_.path();
-  std::string text_;  ///< what the last error said
+  std::string text_;  ///< the text of the last error
 };
 
 TEST_F(ProgramTest, AFolderOfThatNameIsPassedOver) {

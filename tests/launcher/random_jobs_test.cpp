@@ -1,6 +1,6 @@
-// Jobs of random layouts under any launcher in which a rank is slow, cannot start, dies or never comes: all ranks leave
-// with the same code, it is said why in one line, and nobody hangs. MN_RANDOM_JOBS is their number (100); a failure
-// names the job's seed.
+// Jobs of random layouts under any launcher; a rank is slow, cannot start, dies or never comes: all ranks leave with an
+// equal code, a single line has the reason, and no rank hangs. MN_RANDOM_JOBS is their number (100); a failure names
+// the job's seed.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -25,7 +25,7 @@ enum class Fault { kNone, kSlow, kCannotStart, kDies, kNeverComes };
 
 bool ends_silently(Fault fault) { return fault == Fault::kDies || fault == Fault::kNeverComes; }
 
-/// The launcher of the job, by its variables and its server.
+/// The job's launcher, by variables and server.
 enum class Starter { kSlurmPmix, kSlurmPmi2, kSlurmAlone, kHydra, kFlux, kOpenMpi };
 constexpr unsigned kStarters = 6;
 
@@ -190,7 +190,7 @@ bool loses_root(const RandomJob& made) {
   return ends_silently(made.fault) && simulated::group_of(made.job, made.victim).is_root();
 }
 
-/// How many may speak: one, or, where it is the root that the nodes lose, one on each of them.
+/// How many may speak: a single line; if the nodes lose the root, a line on each node.
 int most_speakers(const RandomJob& made) {
   if (made.fault == Fault::kNone || made.fault == Fault::kSlow) return 0;
   return loses_root(made) ? made.job.node_count() : 1;

@@ -1,4 +1,4 @@
-// What the self test makes of its figures.
+// The self test's judgment of measured figures.
 #include <atomic>
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-/// Jobs whose ranks are threads that connect over loopback: all that mnlaunch does between its start and exec, but for
-/// looking at the machine. What a rank finds is made up.
+/// Jobs with threads as ranks, connected over loopback: all of mnlaunch's work between start and exec, except a look at
+/// the machine. The facts are made up.
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,7 @@ struct Job {
   std::function<RankFacts(int rank)> rank_facts;
   std::function<void(int rank)> prepare = [](int) {};  ///< the rank's own part of the start; may throw
   std::function<std::shared_ptr<Keys>()> keys;         ///< between nodes; unset: one made of the name
-  /// What the rank's launcher says of it; unset: nodes and positions as in `nodes`.
+  /// The launcher's variables for the rank; unset: nodes and positions as in `nodes`.
   std::function<Placement(int rank)> placement;
 
   [[nodiscard]] int size() const { return static_cast<int>(nodes.size()); }
@@ -105,7 +105,7 @@ inline Placement placement_of(const Job& job, const Group& group, int rank) {
   return here;
 }
 
-/// The rounds of a rank, up to the point where it would become the program.
+/// The rounds of a rank, up to exec of the program.
 inline Verdict rounds_of(const Job& job, const ThisRank& rank, Exchange& exchange) {
   const auto describe = [&](Arrival& own) {
     if (rank.here.rank == 0) own.master_port = 20000;

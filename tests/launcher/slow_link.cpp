@@ -1,4 +1,4 @@
-// Preloaded into the self test: large messages that the rank in MN_TEST_SLOW sends take long, and those of the rank in
+// Preloaded into the self test: large messages from the rank in MN_TEST_SLOW take long; messages from the rank in
 // MN_TEST_MUTE never arrive.
 #include <chrono>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-/// Programs that stand in for launchers around mnlaunch supervise.
+/// Stand-ins for launchers around mnlaunch supervise.
 #pragma once
 
 #include <cstdlib>
@@ -12,7 +12,7 @@
 
 namespace mn::launcher::test_steps {
 
-/// Stand-ins for mpiexec and srun, scripts that do `step`, and for ssh.
+/// Stand-ins for ssh, mpiexec and srun; the last two run `step`.
 class StandIns {
  public:
   explicit StandIns(const std::string& step) {
@@ -35,7 +35,7 @@ class StandIns {
   StandIns& operator=(const StandIns&) = delete;
 
   [[nodiscard]] Words starts() const { return lines("starts"); }
-  /// What the step has written to the file `name` beside itself.
+  /// The content of the file `name` that the step wrote.
   [[nodiscard]] Words lines(const std::string& name) const {
     Words lines;
     std::ifstream file(folder_.path() / name);

@@ -1,4 +1,4 @@
-// The command of a step: its hosts, and its form on other hosts.
+// The command of a step: hosts of a step, and the command on a changed list of hosts.
 #include <fstream>
 #include <map>
 
@@ -81,7 +81,7 @@ std::string srun_error(Words words) {
   return "";
 }
 
-/// The hosts of the same, and the ranks on each in a job of 8 tasks.
+/// The command's hosts, and the ranks on each host in a job of 8 tasks.
 std::pair<Words, std::size_t> srun_hosts(Words words) {
   words.insert(words.begin(), "srun");
   words.insert(words.end(), {"mnlaunch", "x"});

@@ -1,4 +1,4 @@
-// Signals to mnlaunch supervise: a step gets each once, and may answer it with a checkpoint.
+// Signals to mnlaunch supervise: a step gets each signal once, and may answer with a checkpoint.
 #include <csignal>
 #include <cstdlib>
 
@@ -24,15 +24,15 @@ TEST(SuperviseSignalsTest, ASignalThatCameTooEarlyAsksForRequeueToo) {
   EXPECT_EQ(stand_ins.starts().size(), 1U);
 }
 
-/// While hosts are tried after a failure, say, there is no step that could answer it.
+/// Without a step to answer, as during trials of hosts after a failure.
 TEST(SuperviseSignalsTest, NoStepBeginsAfterASignal) {
   const StandIns stand_ins("parent=$PPID; (sleep 0.3; kill -USR1 $parent) & exit 1");
   EXPECT_EXIT(std::exit(supervise(on_hosts("slow:1"))), testing::ExitedWithCode(kExitRequeue), "asked for the end");
   EXPECT_EQ(stand_ins.starts().size(), 1U);
 }
 
-/// As Open MPI's: SIGTERM, SIGHUP and SIGINT end the ranks at once, SIGUSR1 reaches them, who take a second to save.
-/// It has `send` sent to the process $parent, or to the group of it, which is another than the tests'.
+/// As Open MPI's: SIGTERM, SIGHUP and SIGINT end the ranks at once; after SIGUSR1 ranks save for a second. The step
+/// sends `send` to the process $parent or to $parent's group, which is not the tests' group.
 std::string answering(const std::string& send, const std::string& save = "sleep 1; exit 75") {
   return "for s in INT TERM HUP; do trap \"echo $s >>'${0%/*}/signals'; exit 1\" $s; done; "
          "trap 'echo USR1 >>\"${0%/*}/signals\"; " +
@@ -74,7 +74,7 @@ TEST(SuperviseSignalsTest, ALaterSignalIsPassedAsItIs) {
   EXPECT_THAT(stand_ins.lines("signals"), ElementsAre("USR1", "TERM"));
 }
 
-/// If the scheduler has ended mpiexec itself, its status does not show that the ranks have saved.
+/// If the scheduler has ended mpiexec itself, mpiexec's status does not show the ranks' saves.
 TEST(SuperviseSignalsTest, RanksThatAskForRequeueAreRequeued) {
   const StandIns stand_ins(
       "trap '' TERM USR1; kill -TERM $PPID; echo '2026 rank 0: SIGTERM asked for the end: checkpointed in "

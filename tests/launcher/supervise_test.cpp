@@ -1,4 +1,4 @@
-// mnlaunch supervise: what a step says, and when there is no other start.
+// mnlaunch supervise: a step's messages, and the reasons against a restart.
 #include "supervise/supervise.hpp"
 
 #include <cstdlib>
@@ -81,7 +81,7 @@ TEST(SuperviseTest, GivesUpWhereItFailsTwiceAtTheSameIteration) {
   EXPECT_EQ(stand_ins.starts().size(), 2U);
 }
 
-/// A rank may end before rank 0 has written that the iteration is complete.
+/// A rank may end before rank 0 has recorded the end of the iteration.
 TEST(SuperviseTest, ANeighboringIterationIsTheSame) {
   const StandIns stand_ins(
       R"(printf 'began 0\niteration %d\nsaved 0\nup 1\nloaded 2\nstepped 3\n' $((8 - $(wc -l <"${0%/*}/starts"))) >"$MN_STATUS_FILE"; exit 3)");
@@ -118,7 +118,7 @@ TEST(SuperviseTest, NoFileForProgressIsNoFailureBeforeTraining) {
   EXPECT_THAT(said, testing::Not(HasSubstr("before training")));
 }
 
-/// A step that fails at iteration 30, and then does not resume from its checkpoint.
+/// A step fails at iteration 30, then does not resume from the checkpoint.
 std::string said_of_forgotten_resume(const Words& program) {
   const StandIns stand_ins(
       R"(n=$(wc -l <"${0%/*}/starts"); )"
@@ -161,7 +161,7 @@ TEST(SuperviseTest, WrongOptionsAndRequeueAreNotStartedAgain) {
   }
 }
 
-/// How supervise ends, and after how many starts, around an srun -K that says this of the first rank that fails.
+/// supervise's end and number of starts around an srun -K with this message about the first failed rank.
 std::pair<int, std::size_t> end_of_srun(const std::string& first) {
   const StandIns stand_ins("printf 'a line without an end' >&2; echo 'srun: error: a: task 1: " + first +
                            "\nsrun: error: a: tasks 0,2-3: Terminated' >&2; exit 143");
@@ -171,7 +171,7 @@ std::pair<int, std::size_t> end_of_srun(const std::string& first) {
   return {status, stand_ins.starts().size()};
 }
 
-/// srun -K ends the other ranks with SIGTERM, and then with the highest status, which is theirs.
+/// srun -K ends the remaining ranks with SIGTERM, then ends with the highest status, from these ranks.
 TEST(SuperviseTest, TheFirstRankThatFailsCountsWhereSrunEndsTheOthers) {
   const std::pair<const char*, int> finals[] = {
       {"Exited with exit code 127", kExitNotFound}, {"Exited with exit code 2", kExitUsage},

@@ -71,7 +71,7 @@ class Generator : private ProgramBuilder {
     if (members(group).empty()) return;
     if (group == 0) start_all();
     Action action = new_action(call, group);
-    if (!background_.empty()) action.on_device = false;  // NCCL's calls have one order, and these are under way
+    if (!background_.empty()) action.on_device = false;  // NCCL's calls have a single order, and some are under way
     action.peer = rank_of(group);
     action.op = any_op(action.dtype);
     action.in_place = chance(2);
@@ -88,14 +88,14 @@ class Generator : private ProgramBuilder {
     return static_cast<ReduceOp>(below(std::ranges::find(kFloats, dtype) == std::end(kFloats) ? 4 : 5));
   }
 
-  /// On all ranks at one time, and so on the ranks of the first group.
+  /// On all ranks at one time, hence on the ranks of the first group.
   void own_calls() {
     Action action = new_action(Call::kOwnCalls, 0);
     action.tag = any_tag();
     for (const int rank : members(0)) add(rank, action);
   }
 
-  // A message matches a receive with its source, its destination, and its tag or any tag.
+  // A message matches a receive with equal source and destination, and an equal tag or any tag.
 
   int any_tag() {
     constexpr int kTags[] = {0, 1, 2, Communicator::kMaxTag};
@@ -235,8 +235,8 @@ class Generator : private ProgramBuilder {
     add(action.group, dest, action);
   }
 
-  // Nonblocking collective calls of the first group. Each rank starts them at times of its own, in the group's one
-  // order of collective calls, and waits for them in any order.
+  // Nonblocking collective calls of the first group. Each rank starts the calls at times of its own, in the group's
+  // order of collective calls, and waits in any order.
 
   struct Background {
     Action action;

@@ -19,7 +19,7 @@ struct Message {
   bool from_any = false;  // received from kAnySource
 };
 
-/// A message matches a receive with its source, its destination, and its tag or any tag; the first match counts.
+/// A message matches a receive with equal source and destination, and an equal tag or any tag; the first match counts.
 class HalfMessages {
  public:
   void add(const Message& message) { all_.push_back(message); }

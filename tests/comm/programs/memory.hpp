@@ -1,4 +1,5 @@
-/// A buffer of a random program, on the host or on a GPU. It notices writes beside it, and writes after its retirement.
+/// A buffer of a random program, on the host or on a GPU. The memory notices writes beside the buffer, and writes after
+/// retirement.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +40,8 @@ class Memory {
   bool is_retired_ = false;
 };
 
-/// All buffers of a rank's program. They live until its end: late writes are noticed, and no memory is freed while a
-/// GPU works.
+/// All buffers of a rank's program. Buffers live until the program's end: late writes are noticed, and no memory is
+/// freed while a GPU works.
 class Memories {
  public:
   /// Each call decides whether its buffers lie on the host or on `device`.

@@ -2,14 +2,13 @@
 ///
 /// All ranks make equal programs from a seed, and each runs its own part.
 ///
-/// Invariants:
-/// 1. Calls have a time. A blocking call comes not before the calls for which it waits: a send comes with or after its
-///    posted receive, and vice versa, a wait after both halves of its message, a collective call at one time on all
-///    ranks. Ranks that run their parts in the order of time therefore never wait in a circle, if a message with both
-///    halves posted progresses while either rank waits.
-/// 2. A receive takes the first unreceived message from its source, with its tag or with any tag. The program knows the
-///    message. A message for a receive from any rank has a tag of its own.
-/// 3. Sent values follow from the call's number, the rank and the index; expected results follow from them.
+/// Invariants: 1. Calls have a time. A blocking call does not come before the calls that end the wait: a send comes
+/// with or after its posted receive, and vice versa, a wait after both halves of its message, a collective call at one
+/// time on all ranks. Ranks that run their parts in the order of time therefore never wait in a circle, if a message
+/// with both halves posted progresses while either rank waits. 2. A receive takes the first unreceived message from the
+/// source, with an equal tag or with any tag. The program knows the message. A message for a receive from any rank has
+/// a tag of its own. 3. Sent values follow from the call's number, the rank and the index; expected results follow from
+/// them.
 #pragma once
 
 #include <climits>

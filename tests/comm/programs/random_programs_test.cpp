@@ -1,7 +1,7 @@
 // Random programs of legal calls: they end on every rank and backend, and every buffer holds the expected values.
 //
 // Runs MN_PROGRAMS programs (20) from number MN_FIRST_PROGRAM (1) on, each with its own backends and 1 to 3 nodes. A
-// call that does not end in MN_PROGRAM_PATIENCE seconds (60) ends the test with its program's number.
+// call of more than MN_PROGRAM_PATIENCE seconds (60) ends the test with the program's number.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
