@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 15> kNames = {
     "Identity", "ShearX",    "ShearY",    "TranslateX", "TranslateY",   "Rotate",   "Brightness", "Color",
     "Contrast", "Sharpness", "Posterize", "Solarize",   "AutoContrast", "Equalize", "Hue"};
 
-/// An image of low contrast that is not gray, so that AutoContrast and Equalize have something to do.
+/// An image of low contrast that is not gray: AutoContrast and Equalize change it.
 Image draw(int width, int height, std::int64_t index) {
   Image image = test::draw_textured_image({static_cast<int>(index % 7), 3, index}, width, height);
   for (std::uint8_t& value : image.pixels) value = static_cast<std::uint8_t>(20 + value * 4 / 5);

@@ -20,7 +20,7 @@ constexpr int kHeight = 13;
 constexpr int kOfEach = 2;
 constexpr int kChains = 3;
 
-/// The lines of the file that name its cases, and the images after them.
+/// The lines of the file with the names of cases, and the images after the lines.
 class References {
  public:
   References() : bytes_(read_file(MN_AUGMENT_REFERENCES)), at_(bytes_.find("\n\n") + 2) {

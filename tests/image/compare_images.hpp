@@ -16,7 +16,7 @@ inline Region random_region(std::mt19937& generator, int width, int height) {
   return {below(width - w + 1), below(height - h + 1), w, h};
 }
 
-/// Largest difference of a region of `whole` and the same in `part`, where it lies at `box`.
+/// Largest difference of `region` of `whole` and the equally large region of `part` at `box`.
 inline int difference(const Image& whole, const Region& region, const Image& part, const Box& box) {
   int most = 0;
   for (int y = 0; y < region.height; ++y) {

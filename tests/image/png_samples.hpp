@@ -16,7 +16,7 @@ struct PngOptions {
   bool interlaced = false;
   bool transparency = false;  ///< a tRNS chunk; not with alpha
   bool gamma = false;         ///< a gAMA and an sBIT chunk
-  bool text = false;          ///< a tEXt chunk before the pixels and one after them
+  bool text = false;          ///< a tEXt chunk before the pixels and a tEXt chunk after
   int orientation = 0;        ///< EXIF's; 0: no eXIf chunk
   bool late_exif = false;     ///< after the pixels
   int width = 37;
