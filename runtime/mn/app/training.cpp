@@ -8,8 +8,7 @@
 
 #include <torch/nn/module.h>
 
-#include <mn/app/checkpoint_records.hpp>
-#include <mn/app/monitored_value.hpp>
+#include <mn/app/job_extensions.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/checkpoint/checkpoint.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>

@@ -1,7 +1,6 @@
 #include <mn/nn/exported_module.hpp>
 
 #include <map>
-#include <tuple>
 
 #include <torch/nn/module.h>
 
@@ -30,10 +29,11 @@ class TensorReader {
  public:
   TensorReader(const Program& program, const Archive& archive) : program_(program), archive_(archive) {}
 
+  /// Undefined for an argument of forward().
   at::Tensor read(const Input& input) {
+    if (input.kind == Input::Kind::kUser || input.kind == Input::Kind::kLiteral) return {};
     const StoredTensor& stored = find(input);
-    at::Tensor& tensor =
-        read_[{stored.record, stored.dtype, stored.sizes, stored.strides, stored.offset, stored.requires_grad}];
+    at::Tensor& tensor = read_[stored];
     if (tensor.defined()) return tensor;  // tied
     tensor = exported::read_tensor(input.target, stored, archive_);
     // Pairs of floats, because optimizers and communicators have no complex numbers.
@@ -52,10 +52,7 @@ class TensorReader {
 
   const Program& program_;
   const Archive& archive_;
-  std::map<
-      std::tuple<std::string, std::int64_t, std::vector<std::int64_t>, std::vector<std::int64_t>, std::int64_t, bool>,
-      at::Tensor>
-      read_;
+  std::map<StoredTensor, at::Tensor> read_;
 };
 
 /// The module of the parameter or buffer called `name`, made if it is absent, and the name within that module.
@@ -115,8 +112,7 @@ ExportedModule::ExportedModule(std::string_view bytes, const std::string& source
   TensorReader reader(program, archive);
   std::vector<at::Tensor> tensors;
   for (const Input& input : program.inputs) {
-    const bool is_tensor = input.kind != Input::Kind::kUser && input.kind != Input::Kind::kLiteral;
-    tensors.push_back(is_tensor ? reader.read(input) : at::Tensor());
+    tensors.push_back(reader.read(input));
     if (exported::is_state(input)) {
       register_tensor(*this, input, tensors.back(), reader.requires_grad(input), source);
     }
@@ -149,8 +145,7 @@ void ExportedModule::set_evaluation_graph(std::string_view bytes, const std::str
   const std::map<std::string, at::Tensor> state = state_of(*this);
   std::vector<at::Tensor> tensors;
   for (const Input& input : program.inputs) {
-    const bool is_tensor = input.kind != Input::Kind::kUser && input.kind != Input::Kind::kLiteral;
-    tensors.push_back(is_tensor ? reader.read(input) : at::Tensor());
+    tensors.push_back(reader.read(input));
     if (!exported::is_state(input)) continue;
     const auto own = state.find(input.target);
     const bool matches = own != state.end() && own->second.sizes() == tensors.back().sizes() &&

@@ -11,11 +11,11 @@ namespace mn {
 
 /// The batch norms of a graph.
 struct GraphBatchNorms {
-  int replaced = 0;  ///< batch norms that normalize over ranks within a BatchNormScope
-  int others = 0;    ///< batch norms by other operators, such as run_decompositions() leaves, or within torch.cond
+  int others = 0;  ///< batch norms by other operators, such as run_decompositions() leaves, or within torch.cond
   /// A batch norm in training gets one value of a channel from each sample, so it needs two samples.
   bool need_two = false;
 };
+
 /// Replaces aten.batch_norm by an operator with equal arguments that reads the BatchNormScope.
 GraphBatchNorms replace_batch_norms(exported::Program& program);
 

@@ -1,8 +1,7 @@
-/// What the trainer asks of an optimizer whose update stays on its device: to leave out a step, and to be part of a CUDA
-/// graph. Internal.
+/// Lets the trainer leave out an optimizer's step on the device, and hold the update in a CUDA graph. Internal.
 ///
-/// (1) If only the device knows that a step's gradients overflowed, the host goes on as if the step were made: it counts
-///     the step and enqueues the update, which then changes no parameter. settle() corrects the counts.
+/// (1) If only the device knows that a step's gradients overflowed, the host goes on as if the step were made: the host
+///     counts the step and enqueues the update, which then changes no parameter. settle() corrects the counts.
 /// (2) After stay_on_device() all updates read learning rates and counts of steps on the device, captured or not, so
 ///     results are equal bit for bit.
 /// (3) All other settings are numbers in the graph: if constants() changes, a new graph is needed.
@@ -22,7 +21,7 @@ namespace mn {
 /// A learning rate as kernels take it: a number, or a tensor of one element on the device.
 using Rate = std::variant<double, at::Tensor>;
 
-/// A base of optimizers.
+/// An optimizer whose update can stay on its device.
 class DeviceUpdate {
  public:
   virtual ~DeviceUpdate() = default;

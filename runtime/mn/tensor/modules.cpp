@@ -1,12 +1,17 @@
 #include <mn/tensor/modules.hpp>
 
+#include <algorithm>
+#include <iterator>
+
 #include <torch/nn/module.h>
 
 namespace mn {
 namespace {
 
-void append(NamedTensors& tensors, const torch::OrderedDict<std::string, at::Tensor>& items) {
+NamedTensors list(const torch::OrderedDict<std::string, at::Tensor>& items) {
+  NamedTensors tensors;
   for (const auto& item : items) tensors.emplace_back(item.key(), item.value());
+  return tensors;
 }
 
 void append_modes(std::vector<bool>& modes, const torch::nn::Module& module) {
@@ -24,21 +29,13 @@ std::vector<bool>::const_iterator take_modes(torch::nn::Module& module, std::vec
 
 }  // namespace
 
-NamedTensors named_parameters(const torch::nn::Module& module) {
-  NamedTensors tensors;
-  append(tensors, module.named_parameters());
-  return tensors;
-}
+NamedTensors named_parameters(const torch::nn::Module& module) { return list(module.named_parameters()); }
 
-NamedTensors named_buffers(const torch::nn::Module& module) {
-  NamedTensors tensors;
-  append(tensors, module.named_buffers());
-  return tensors;
-}
+NamedTensors named_buffers(const torch::nn::Module& module) { return list(module.named_buffers()); }
 
 NamedTensors named_tensors(const torch::nn::Module& module) {
   NamedTensors tensors = named_parameters(module);
-  append(tensors, module.named_buffers());
+  std::ranges::move(named_buffers(module), std::back_inserter(tensors));
   return tensors;
 }
 

@@ -22,26 +22,15 @@ std::mutex mutex;
 std::shared_ptr<const BackwardRecord> running;  // null: no backward with an entry
 SamplesWeighed weighed;
 
-/// A copy to change: of the running task's record if `own`, else of any record, such as an enclosing backward's.
-BackwardRecord record_to_change(bool own) {
+/// Changes a copy (3): of the running task's record if `own`, else of any record, such as an enclosing backward's.
+template <class Change>
+void change_record(bool own, const Change& change) {
+  const std::lock_guard lock(mutex);
   const int task = torch::autograd::get_current_graph_task_id();
-  if (running && (!own || running->task == task)) return *running;
-  Engine::get_default_engine().queue_callback(end_backward_record);  // (1)
-  return {.task = task};
-}
-
-void note(const LossWeight& loss) {
-  const std::lock_guard lock(mutex);
-  BackwardRecord record = record_to_change(true);
-  record.losses.push_back(loss);
-  running = std::make_shared<BackwardRecord>(std::move(record));
-  weighed.begun += loss.samples;
-}
-
-void note(const LossScale& scale) {
-  const std::lock_guard lock(mutex);
-  BackwardRecord record = record_to_change(true);
-  record.scales.push_back(scale);
+  const bool goes_on = running && (!own || running->task == task);
+  if (!goes_on) Engine::get_default_engine().queue_callback(end_backward_record);  // (1)
+  BackwardRecord record = goes_on ? *running : BackwardRecord{.task = task};
+  change(record);
   running = std::make_shared<BackwardRecord>(std::move(record));
 }
 
@@ -61,7 +50,10 @@ class WeightedLoss : public torch::autograd::Function<WeightedLoss> {
         context->saved_data["agreed_unit"].toDouble(),
         reinterpret_cast<const void*>(static_cast<std::intptr_t>(context->saved_data["agreed"].toInt())),
         reinterpret_cast<const void*>(static_cast<std::intptr_t>(context->saved_data["owner"].toInt()))};
-    note(loss);
+    change_record(true, [&](BackwardRecord& record) {
+      record.losses.push_back(loss);
+      weighed.begun += loss.samples;
+    });
     return {gradients[0].mul(loss.weight()), {}};
   }
 };
@@ -75,7 +67,8 @@ class ScaledLoss : public torch::autograd::Function<ScaledLoss> {
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto scaler = static_cast<std::intptr_t>(context->saved_data["scaler"].toInt());
-    note(LossScale{reinterpret_cast<const void*>(scaler), context->saved_data["is_second"].toBool()});
+    const LossScale scale{reinterpret_cast<const void*>(scaler), context->saved_data["is_second"].toBool()};
+    change_record(true, [&](BackwardRecord& record) { record.scales.push_back(scale); });
     return {gradients[0], {}, {}};
   }
 };
@@ -109,8 +102,7 @@ std::shared_ptr<const BackwardRecord> backward_record() {
   return running;
 }
 void begin_backward_record() {
-  const std::lock_guard lock(mutex);
-  if (!running) running = std::make_shared<BackwardRecord>(record_to_change(true));
+  change_record(false, [](BackwardRecord&) {});
 }
 void end_backward_record() {
   const std::lock_guard lock(mutex);
@@ -122,22 +114,18 @@ SamplesWeighed samples_weighed() {
 }
 
 std::optional<double> pass_gradients_over(const std::shared_ptr<Communicator>& group) {
-  const std::lock_guard lock(mutex);
-  BackwardRecord record = record_to_change(false);
-  if (std::ranges::find(record.groups, group) == record.groups.end()) {
-    record.groups.push_back(group);
-    running = std::make_shared<BackwardRecord>(record);
-  }
-  if (record.losses.empty()) return std::nullopt;
-  const LossWeight& loss = record.losses.back();
-  return loss.agreed == group.get() ? loss.unit / loss.agreed_unit : loss.unit;
+  std::optional<double> unit;
+  change_record(false, [&](BackwardRecord& record) {
+    if (std::ranges::find(record.groups, group) == record.groups.end()) record.groups.push_back(group);
+    if (record.losses.empty()) return;
+    const LossWeight& loss = record.losses.back();
+    unit = loss.agreed == group.get() ? loss.unit / loss.agreed_unit : loss.unit;
+  });
+  return unit;
 }
 
 void assume_equal_weights() {
-  const std::lock_guard lock(mutex);
-  BackwardRecord record = record_to_change(false);
-  record.assumed_equal = true;
-  running = std::make_shared<BackwardRecord>(std::move(record));
+  change_record(false, [](BackwardRecord& record) { record.assumed_equal = true; });
 }
 
 bool weighs_as_mean(double own, double mean) noexcept { return std::abs(own - mean) <= 1e-5 * mean; }

@@ -24,8 +24,8 @@ namespace mn::exported {
 [[nodiscard]] std::vector<std::string> values_read(const Node& node);
 [[nodiscard]] std::vector<std::string> values_returned(const Node& node);
 
-/// True if the argument switches between training and evaluation. A normalization without running statistics has no switch, because it works alike
-/// in both modes.
+/// True if the argument switches between training and evaluation. A normalization without running statistics has no
+/// switch, because it works alike in both modes.
 [[nodiscard]] bool is_training_switch(const Node& node, const std::string& argument);
 
 /// True: the switch is set to training; false: to evaluation. No value if both are possible, as for a rate of 0.

@@ -1,6 +1,7 @@
 /// An exported program: a graph of operators, and the places of its tensors in the archive.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -85,6 +86,7 @@ struct StoredTensor {
   std::vector<std::int64_t> strides;
   std::int64_t offset = 0;
   bool requires_grad = false;
+  auto operator<=>(const StoredTensor&) const = default;
 };
 
 /// The content of an archive of torch.export.save, without the bytes of tensors.

@@ -37,7 +37,7 @@ struct InnerGraphs {
   [[nodiscard]] Values run(std::size_t i, Values values) const { return graphs[i](std::move(values), device); }
 };
 
-/// An operator of torch with inner graphs. The arguments of a node are the graphs, then the operands, most of them lists.
+/// An operator of torch with inner graphs. A node's arguments are the graphs, then the operands, most of them lists.
 struct ControlFlow {
   std::string_view target;   ///< name in the file: "torch.ops.higher_order.cond"
   std::size_t graphs;        ///< number of a node's graphs

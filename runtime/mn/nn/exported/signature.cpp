@@ -81,9 +81,10 @@ std::string changed_by(const std::string& kind, const json& about, const std::ve
 
 using nlohmann::json;
 
-// The text of torch.utils._pytree.treespec_dumps: [1, {"type", "context", "children_spec": […]}]. `context` is JSON in a
-// string: the list of keys of a dict, the list of fields of a registered class, the list of fields and the list of None
-// fields of a dataclass. The context of a namedtuple is the name of its type, without quotes. The type of a leaf is null.
+// The text of torch.utils._pytree.treespec_dumps: [1, {"type", "context", "children_spec": […]}]. `context` is JSON in
+// a string: the list of keys of a dict, the list of fields of a registered class, the list of fields and the list of
+// None fields of a dataclass. The context of a namedtuple is the name of its type, without quotes. The type of a leaf is
+// null.
 
 json parse_form(const std::string& text) {
   try {
@@ -138,8 +139,8 @@ void append_names(std::vector<std::string>& names, const json& spec, const std::
   }
 }
 
-/// The names of the tensors that the model returns, in order: the keys and fields that lead to a tensor in the result of
-/// Python's forward(), or the tensor's position. Empty if the file has no names.
+/// The names of the tensors that the model returns, in order: the keys and fields that lead to a tensor in the result
+/// of Python's forward(), or the tensor's position. Empty if the file has no names.
 std::vector<std::string> output_names(const json& module) {
   std::vector<std::string> names;
   if (!module.contains("module_call_graph")) return names;
