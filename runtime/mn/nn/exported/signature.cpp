@@ -83,7 +83,7 @@ using nlohmann::json;
 
 // The text of torch.utils._pytree.treespec_dumps: [1, {"type", "context", "children_spec": […]}]. `context` is JSON in
 // a string: the list of keys of a dict, the list of fields of a registered class, the list of fields and the list of
-// None fields of a dataclass. The context of a namedtuple is the name of its type, without quotes. The type of a leaf is
+// None fields of a dataclass. The context of a namedtuple is the name of its type, without quotes. A leaf's type is
 // null.
 
 json parse_form(const std::string& text) {
