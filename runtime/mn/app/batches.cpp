@@ -15,12 +15,6 @@ std::shared_ptr<Iterator> load_tensors(TensorDataset samples, bool for_training,
   return std::make_shared<TensorLoader>(std::move(samples), comm, how);
 }
 
-std::shared_ptr<DataLoader> load_shards(const std::string& name, bool for_training, const CommonOptions& common,
-                                        const std::shared_ptr<Communicator>& comm, LoaderOptions how) {
-  const auto part = scatter_samples(name, open_dataset(name), for_training, common, comm);
-  return batches_of(part, common, *comm, std::move(how));
-}
-
 std::shared_ptr<DataLoader> load_shared(std::shared_ptr<const Dataset> dataset, bool for_training,
                                         const CommonOptions& common, const std::shared_ptr<Communicator>& comm,
                                         LoaderOptions how) {
@@ -43,12 +37,12 @@ std::shared_ptr<Iterator> validation_batches(TensorDataset samples, const Common
 
 std::shared_ptr<DataLoader> train_batches(const std::string& name, const CommonOptions& common,
                                           const std::shared_ptr<Communicator>& comm, LoaderOptions how) {
-  return load_shards(name, true, common, comm, std::move(how));
+  return batches_of(scatter_samples(name, open_dataset(name), true, common, comm), common, *comm, std::move(how));
 }
 
 std::shared_ptr<DataLoader> validation_batches(const std::string& name, const CommonOptions& common,
                                                const std::shared_ptr<Communicator>& comm, LoaderOptions how) {
-  return load_shards(name, false, common, comm, std::move(how));
+  return batches_of(scatter_samples(name, open_dataset(name), false, common, comm), common, *comm, std::move(how));
 }
 
 std::shared_ptr<DataLoader> train_batches(std::shared_ptr<const Dataset> dataset, const CommonOptions& common,

@@ -1,4 +1,6 @@
-/// Minibatches by the options --batchsize, --seed, --device and --stage.
+/// Minibatches by the options --batchsize, --seed, --device and --stage. train_batches() reshuffles each epoch;
+/// validation_batches() keep the order of the samples. Both are collective. `how` may add a transform, workers,
+/// drop_last, …; batch size, seed and device come from the options.
 #pragma once
 
 #include <cstdint>
@@ -14,44 +16,40 @@
 
 namespace mn::app {
 
-/// Collective: minibatches for training, reshuffled each epoch, of samples in tensors that are equal on every rank.
-/// `how` may set the end of an epoch (drop_last, even_last); the options decide everything else.
+/// Minibatches for training, of samples in tensors that are equal on every rank. `how` may set the end of an epoch
+/// (drop_last, even_last).
 [[nodiscard]] std::shared_ptr<Iterator> train_batches(TensorDataset samples, const CommonOptions& common,
                                                       const std::shared_ptr<Communicator>& comm,
                                                       TensorLoaderOptions how = {});
-/// Collective: minibatches for validation, in the order of the samples; see train_batches() for tensors.
+/// Minibatches for validation, of samples in tensors that are equal on every rank.
 [[nodiscard]] std::shared_ptr<Iterator> validation_batches(TensorDataset samples, const CommonOptions& common,
                                                            const std::shared_ptr<Communicator>& comm,
                                                            TensorLoaderOptions how = {});
 
-/// Collective: minibatches for training from shards, reshuffled each epoch. `name` is the folder of the shards, or the
-/// name of a dataset, which open_dataset() looks up: "flowers/train" in $MN_DATA, then in data. `how` may add a
-/// transform, workers, drop_last, …; batch size and device come from the options. Throws the same DataError or
-/// UsageError on every rank if there are no such shards, or fewer samples than ranks.
+/// Minibatches for training from shards. `name` is the folder of the shards, or the name of a dataset, which
+/// open_dataset() looks up: "flowers/train" in $MN_DATA, then in data. Throws the same DataError or UsageError on every
+/// rank if there are no such shards, or fewer samples than ranks.
 [[nodiscard]] std::shared_ptr<DataLoader> train_batches(const std::string& name, const CommonOptions& common,
                                                         const std::shared_ptr<Communicator>& comm,
                                                         LoaderOptions how = {});
-/// Collective: minibatches for validation from shards; each rank reads its own part in order (LoaderOptions::by_part).
-/// See train_batches() for shards.
+/// Minibatches for validation from shards; each rank reads its own part in order (LoaderOptions::by_part).
 [[nodiscard]] std::shared_ptr<DataLoader> validation_batches(const std::string& name, const CommonOptions& common,
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});
 
-/// Collective: minibatches for training, reshuffled each epoch, from a dataset that every rank has (make_dataset(), or
-/// your own class). `how` may add a transform, workers, drop_last, … Throws the same error on every rank if the ranks'
-/// datasets differ, or have fewer samples than ranks.
+/// Minibatches for training from a dataset that every rank has (make_dataset(), or your own class). Throws the same
+/// error on every rank if the ranks' datasets differ, or have fewer samples than ranks.
 [[nodiscard]] std::shared_ptr<DataLoader> train_batches(std::shared_ptr<const Dataset> dataset,
                                                         const CommonOptions& common,
                                                         const std::shared_ptr<Communicator>& comm,
                                                         LoaderOptions how = {});
-/// Collective: minibatches for validation, in order, from a dataset that every rank has; see train_batches().
+/// Minibatches for validation from a dataset that every rank has.
 [[nodiscard]] std::shared_ptr<DataLoader> validation_batches(std::shared_ptr<const Dataset> dataset,
                                                              const CommonOptions& common,
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});
 
 /// Minibatches of this rank's part of a scattered dataset, shuffled if it was scattered for training, else by part.
-/// `how` may add a transform, workers, drop_last, …
 [[nodiscard]] std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part,
                                                      const CommonOptions& common, const Communicator& comm,
                                                      LoaderOptions how = {});
