@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
+#include <iterator>
 #include <limits>
 
 #include <mn/core/classic_stream.hpp>
@@ -136,27 +137,12 @@ std::string draw_chart(const std::string& title, const std::string& x_label, con
 }
 
 std::string escape_html(std::string_view text) {
+  constexpr std::pair<char, const char*> kEscapes[] = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string escaped;
   for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        escaped += c;
-    }
+    const auto* found = std::ranges::find(kEscapes, c, &std::pair<char, const char*>::first);
+    escaped += found != std::end(kEscapes) ? found->second : std::string(1, c);
   }
   return escaped;
 }
