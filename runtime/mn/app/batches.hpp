@@ -28,7 +28,7 @@ namespace mn::app {
 
 /// Minibatches for training from shards. `name` is the folder of the shards, or the name of a dataset, which
 /// open_dataset() looks up: "flowers/train" in $MN_DATA, then in data. Throws the same DataError or UsageError on every
-/// rank if there are no such shards, or fewer samples than ranks.
+/// rank if there are no shards, or fewer samples than ranks.
 [[nodiscard]] std::shared_ptr<DataLoader> train_batches(const std::string& name, const CommonOptions& common,
                                                         const std::shared_ptr<Communicator>& comm,
                                                         LoaderOptions how = {});
@@ -49,7 +49,7 @@ namespace mn::app {
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});
 
-/// Minibatches of this rank's part of a scattered dataset, shuffled if it was scattered for training, else by part.
+/// Minibatches of this rank's part of a scattered dataset: shuffled after a scatter for training, else by part.
 [[nodiscard]] std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part,
                                                      const CommonOptions& common, const Communicator& comm,
                                                      LoaderOptions how = {});
@@ -62,7 +62,7 @@ void add_loaderjob(Options& options, std::int64_t& loaderjob);
 }
 
 /// Collective: scatter_dataset(), for training in a random order by --seed. Throws the same UsageError on every rank
-/// unless there is a sample for each rank; `what` names the dataset in that error.
+/// unless there is a sample for each rank; `what` names the dataset in the error.
 [[nodiscard]] std::shared_ptr<SubDataset> scatter_samples(const std::string& what,
                                                           const std::shared_ptr<Dataset>& dataset, bool for_training,
                                                           const CommonOptions& common,

@@ -20,7 +20,7 @@
 namespace mn::app {
 namespace {
 
-/// Options of one run, which a resumed run may change without notice.
+/// Options that a resumed run may change without notice.
 constexpr std::array<std::string_view, 6> kOfThisRun = {"out",          "resume",     "stage",
                                                         "stage-budget", "stage-rate", "device"};
 

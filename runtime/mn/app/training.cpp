@@ -57,7 +57,7 @@ void check_training(const CommonOptions& common, const Training& training) {
   }
 }
 
-/// Evaluates this rank's minibatches, or only `most` of them if `most` is not 0.
+/// Evaluates this rank's minibatches, at most `most` if `most` is not 0.
 std::unique_ptr<Evaluator> make_local_evaluator(const CommonOptions& common, const Training& training,
                                                 const Communicator& comm, std::int64_t most) {
   auto evaluate_batch = [&common, &training, device = comm.device()](const Batch& batch, Summary& report) {

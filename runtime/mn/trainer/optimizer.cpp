@@ -11,8 +11,8 @@
 #include <mn/core/trace.hpp>
 #include <mn/gradients/create_gradient_reduction.hpp>
 #include <mn/gradients/step_weights.hpp>
-#include <mn/optimizers/grad_scaler.hpp>
 #include <mn/optimizers/device_update.hpp>
+#include <mn/optimizers/grad_scaler.hpp>
 #include <mn/tensor/device_times.hpp>
 #include <mn/tensor/random_state.hpp>
 #include <mn/tensor/tensor.hpp>

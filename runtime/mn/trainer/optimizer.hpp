@@ -239,7 +239,7 @@ class MultiNodeOptimizer {
   std::unique_ptr<StepFaults> faults_;
   std::unique_ptr<GradientReduction> reduction_;
   std::unique_ptr<GradScaler> scaler_;   // null: losses are not scaled
-  DeviceUpdate* skips_ = nullptr;      // actual_, if the device decides on overflows
+  DeviceUpdate* skips_ = nullptr;        // actual_, if the device decides on overflows
   bool is_recording_ = false;            // a GraphedStep records a step, which computes nothing now
   std::uint64_t adoptions_ = 0;          // changes of parameters, states and hooks
   bool has_looked_ = false;              // for a second optimizer of these parameters
