@@ -31,7 +31,7 @@ class AutocastScope {
  public:
   /// `type` is at::kBFloat16 or at::kHalf.
   AutocastScope(std::optional<c10::ScalarType> type, Device device);
-  explicit AutocastScope(const AutocastSettings& settings);
+  explicit AutocastScope(const AutocastSettings& settings);  ///< with these settings
   ~AutocastScope();
   AutocastScope(const AutocastScope&) = delete;
   AutocastScope& operator=(const AutocastScope&) = delete;
