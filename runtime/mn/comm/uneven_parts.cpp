@@ -1,8 +1,8 @@
 // The communicator's calls with parts of different lengths: gatherv, scatterv, allgatherv, alltoallv.
 //
 // Each is an exchange of parts, of which some are empty: by the device's own collectives if the buffers lie on the
-// device, else by messages, with host copies of device buffers. Sender and receiver know each part's length. Between two
-// ranks there is at most one message in each direction: one tag is enough.
+// device, else by messages, with host copies of device buffers. Sender and receiver know each part's length. Between
+// two ranks there is at most one message in each direction: one tag is enough.
 //
 // Cost: a message for each part to another rank, and a copy of the rank's own part.
 #include <cassert>
