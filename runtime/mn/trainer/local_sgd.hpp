@@ -35,8 +35,8 @@ class LocalSgd {
   /// Collective. From now on averages include these buffers, without momentum.
   void average_also(std::vector<AveragedBuffer> buffers);
 
-  /// Collective, after each local update, whose weight is `weight`. Returns the faults that the ranks tell each other in
-  /// an average (5); none if the step makes no average.
+  /// Collective, after each local update, whose weight is `weight`. Returns the faults that the ranks tell each other
+  /// in an average (5); none if the step makes no average.
   [[nodiscard]] ReductionResult step(const StepWeight& weight);
   /// Collective: averages now, unless there was no step since the last average.
   [[nodiscard]] ReductionResult synchronize();

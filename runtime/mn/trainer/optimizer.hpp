@@ -129,9 +129,9 @@ class MultiNodeOptimizer {
   /// A None gradient counts as zero if any rank has a gradient of the parameter; if no rank has, the update leaves the
   /// parameter alone. The parameter set may change between calls, equally on all ranks: parameters that are new to the
   /// optimizer, or require their first gradient, are broadcast; residuals of compression stay. A frozen parameter costs
-  /// nothing; each change makes one reduction more. If the ranks' sets differ, or an unfrozen parameter has other values
-  /// on some rank, all ranks throw UsageError: in the step of the change, with double buffering ranks without the change
-  /// a step later, with local steps in the next average.
+  /// nothing; each change makes one reduction more. If the ranks' sets differ, or an unfrozen parameter has other
+  /// values on some rank, all ranks throw UsageError: in the step of the change, with double buffering ranks without
+  /// the change a step later, with local steps in the next average.
   void step(double samples);
 
   /// A step of an optimizer that computes the loss several times (torch::optim::LBFGS). After each call of `closure`

@@ -107,8 +107,8 @@ void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   faults_->keep_error_of([&] { reduction_->check_promise(weight); });
 }
 
-/// After a reduction over `ranks`: all of them throw the fault of the first rank that keeps one. No rank keeps a fault if weights
-/// differ and no backward assumed equal weights.
+/// After a reduction over `ranks`: all of them throw the fault of the first rank that keeps one. No rank keeps a fault
+/// if weights differ and no backward assumed equal weights.
 void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced, Communicator& ranks) {
   // A rank that changes its set waits in agree_on_set(); this rank changes nothing now.
   if (reduced.set_changes) prove_same_set(set_->all(), "before this step", ranks);
