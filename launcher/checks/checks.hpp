@@ -25,7 +25,7 @@ Check check_affinity, check_room, check_gpu_affinity, check_cpu_time;
 /// Not a row of the table, as it runs with --check off, too. `entries`: lists of CPUs in --cpu-map.
 [[nodiscard]] Findings check_cpu_map(const JobFacts& job, std::size_t entries);
 
-// program.cpp: the program, its libraries and files
+// software.cpp: the program, its libraries and files
 Check check_program, check_unresolved, check_libraries, check_mpi, check_mpiexec, check_nccl, check_files;
 Check check_environment;
 

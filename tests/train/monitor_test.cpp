@@ -7,6 +7,7 @@
 
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
 #include <mn/core/error.hpp>
+#include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/plateau.hpp>

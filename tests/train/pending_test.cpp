@@ -11,9 +11,9 @@
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/json.hpp>
 #include <mn/loader/function_iterator.hpp>
+#include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
-#include <mn/trainer/extensions/plateau.hpp>
 #include <mn/trainer/extensions/run_record.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/trainer/extensions/validation.hpp>

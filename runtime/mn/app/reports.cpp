@@ -10,6 +10,7 @@
 #include <mn/core/log.hpp>
 #include <mn/report/report.hpp>
 #include <mn/trainer/extensions/dump_graph.hpp>
+#include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/extensions/fail_on_non_number.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>

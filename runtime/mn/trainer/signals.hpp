@@ -1,4 +1,5 @@
-/// A scheduler's notice that the job is about to end (SIGTERM, SIGUSR1, SIGUSR2, SIGHUP), as a flag.
+/// A scheduler's notice that the job is about to end (SIGTERM, SIGUSR1, SIGUSR2, SIGHUP), as a flag;
+/// trainer_end.cpp has its effect on a training.
 #pragma once
 
 #include <array>

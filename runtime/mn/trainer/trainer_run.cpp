@@ -1,5 +1,4 @@
-// The loop of a Trainer: iterations until a limit, a signal or the job's time limit, and what the ranks agree on
-// between iterations.
+// The loop of a Trainer, and what the ranks agree on between iterations. trainer_end.cpp has the reasons to end.
 #include <mn/trainer/trainer.hpp>
 
 #include <algorithm>
@@ -26,10 +25,6 @@
 
 namespace mn {
 namespace {
-
-// Values of end_reason_, beside the numbers of signals.
-constexpr std::int64_t kNoReason = 0;
-constexpr std::int64_t kTimeLimit = 1000;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -188,15 +183,6 @@ bool Trainer::may_begin(Duration duration) {
   return true;
 }
 
-/// Why this rank wants the run to end: a signal, or the time limit.
-std::int64_t Trainer::own_end_reason() {
-  const auto flag = signal_.lock();
-  const std::int64_t signal = flag ? flag->raised() : kNoReason;
-  if (!time_limit_) return signal;
-  time_limit_->tick();
-  return time_limit_->is_near() ? kTimeLimit : signal;
-}
-
 /// Ranks exchange: why to stop, which periods of seconds are over by rank 0's clock, how fast the slowest and the
 /// fastest rank are, and whether a rank's thread is busy with a save or its memory. Returns why training stops on all
 /// ranks.
@@ -243,34 +229,6 @@ bool Trainer::agree_on_parts(PeriodicAgreement& agreement, std::int64_t parts, b
   const bool all_done = flags[2] == 0;
   if (end_reason_ != kNoReason && !all_done) throw Interrupted();
   return all_done;
-}
-
-void Trainer::checkpoint_to_requeue() {
-  const std::filesystem::path path = checkpointer_->save_to_requeue();
-  const std::string who =
-      end_reason_ == kTimeLimit ? "the job's time limit" : signal_name(static_cast<int>(end_reason_));
-  end_text_ = who + " asked for it, after a checkpoint";
-  if (is_root()) log_info(who + " asked for the end: checkpointed in " + path.string() + ", requeue the job");
-}
-
-void Trainer::stop(const std::string& why) {
-  if (std::exchange(is_stopped_, true)) return;
-  end_text_ = why;
-  if (is_root()) log_info("training ends after iteration " + std::to_string(iteration()) + ": " + why);
-}
-
-std::string Trainer::end_reason() const {
-  if (!end_text_.empty()) return end_text_;
-  if (options_.epochs > 0 && epoch() >= options_.epochs) return std::to_string(epoch()) + " epochs are over";
-  if (options_.iterations > 0 && iteration() >= options_.iterations) {
-    return std::to_string(iteration()) + " iterations are over";
-  }
-  return "";
-}
-
-bool Trainer::is_over() const noexcept {
-  return is_stopped_ || (options_.epochs > 0 && epoch() >= options_.epochs) ||
-         (options_.iterations > 0 && iteration() >= options_.iterations);
 }
 
 }  // namespace mn

@@ -1,4 +1,5 @@
-/// The checkpoints of an output folder: names, search for the newest, contents, removal.
+/// The checkpoints of an output folder: names, search for the newest, contents, removal. CheckpointReader chooses an
+/// undamaged one.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-/// When a monitored value no longer improves: training ends, or the learning rate falls.
+/// Lowers the learning rate when a monitored value no longer improves.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,6 @@
 #include <mn/trainer/extensions/monitor.hpp>
 
 namespace mn::extensions {
-
-/// Stops training, on all ranks in the same iteration, after `patience` reports in a row without a better value than
-/// the best so far (ChainerMN's MultiNodeEarlyStoppingTrigger). Looks for a new report in every iteration. Reports
-/// without the monitored value do not count, nor does the report at the end of training.
-class EarlyStopping final : public Extension {
- public:
-  /// Throws UsageError unless patience ≥ 1.
-  EarlyStopping(Monitor monitor, std::int64_t patience);
-
-  [[nodiscard]] std::string name() const override { return "EarlyStopping"; }
-  [[nodiscard]] int priority() const override { return kPriorityReport + 1; }
-  void initialize(Trainer& trainer) override;
-  void run(Trainer& trainer) override;
-  [[nodiscard]] nlohmann::json state() const override;
-  void load_state(const nlohmann::json& state) override;
-
- private:
-  void stop_if_due(Trainer& trainer) const;
-
-  Monitor monitor_;
-  std::int64_t patience_;
-};
 
 /// When the rate falls, and by how much.
 struct PlateauOptions {

@@ -1,0 +1,34 @@
+/// Ends training when a monitored value no longer improves.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <mn/trainer/extension.hpp>
+#include <mn/trainer/extensions/monitor.hpp>
+
+namespace mn::extensions {
+
+/// Stops training, on all ranks in the same iteration, after `patience` reports in a row without a better value than
+/// the best so far (ChainerMN's MultiNodeEarlyStoppingTrigger). Looks for a new report in every iteration. Reports
+/// without the monitored value do not count, nor does the report at the end of training.
+class EarlyStopping final : public Extension {
+ public:
+  /// Throws UsageError unless patience ≥ 1.
+  EarlyStopping(Monitor monitor, std::int64_t patience);
+
+  [[nodiscard]] std::string name() const override { return "EarlyStopping"; }
+  [[nodiscard]] int priority() const override { return kPriorityReport + 1; }
+  void initialize(Trainer& trainer) override;
+  void run(Trainer& trainer) override;
+  [[nodiscard]] nlohmann::json state() const override;
+  void load_state(const nlohmann::json& state) override;
+
+ private:
+  void stop_if_due(Trainer& trainer) const;
+
+  Monitor monitor_;
+  std::int64_t patience_;
+};
+
+}  // namespace mn::extensions
