@@ -72,8 +72,8 @@ TEST_P(OptimizerTest, NoSyncLastsAsLongAsAnyOfItsTokens) {
   const at::Tensor added = parameter({4});
   auto optimizer = sgd({p});
   const auto sends_during_backward = [&](bool expected) {
+    optimizer->zero_grad();  // the ranks agree on a change of the set
     const std::uint64_t before = optimizer->bytes_sent();
-    optimizer->zero_grad();
     p.sum().backward();
     // For the communication thread: as long as it takes if it should send, a moment if it should not.
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(expected ? 30'000 : 20);
@@ -138,9 +138,9 @@ TEST_P(OptimizerTest, FrozenParametersAreNeitherSentNorWaitedFor) {
   const at::Tensor p = parameter({4000});
   const auto optimizer = sgd({p, frozen});
   const auto step = [&](const at::Tensor& loss, bool is_first = false) {
-    const std::uint64_t before = optimizer->bytes_sent();
     const bool overlaps = GetParam().overlap && size_ > 1 && !is_first;
-    optimizer->zero_grad();
+    optimizer->zero_grad();  // the ranks agree on a change of the set
+    const std::uint64_t before = optimizer->bytes_sent();
     loss.backward();
     // With overlap, backward alone sends what is there: nothing waits for a gradient that never comes.
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
