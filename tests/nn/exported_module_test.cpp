@@ -82,6 +82,17 @@ TEST(ExportedModule, ADerivedEvaluationGraphReadsNothingThatTrainingAloneMayChan
   }
 }
 
+TEST(ExportedModule, AnAssignedBufferHasItsNewValueInTheNextStep) {
+  const auto model = load("assigned");
+  model->eval();
+  expect_same_as_python(*model, "assigned", "assigned_eval");
+  model->zero_grad();
+  model->train();
+  expect_same_as_python(*model, "assigned", "assigned");
+  EXPECT_THAT(test::message_of<DataError>([] { load("assigned_before")->require_evaluation_graph(); }),
+              HasSubstr("makes the new value of the buffer \"scale\", which an output depends on"));
+}
+
 TEST(ExportedModule, AGivenEvaluationGraphChangesNothing) {
   const auto model = load("moving");
   model->set_evaluation_graph(test::model_file("moving.pt2"), "moving");

@@ -239,3 +239,19 @@ class Moving(nn.Module):
             with torch.no_grad():
                 self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
         return self.layer(x - self.mean)
+
+
+class Assigned(nn.Module):
+    """Training replaces a buffer by assignment, before or after the output reads the buffer."""
+
+    def __init__(self, before):
+        super().__init__()
+        self.before = before
+        self.layer = nn.Linear(3, 2)
+        self.register_buffer("scale", torch.rand(2) + 0.5)
+
+    def forward(self, x):
+        y, old = self.layer(x), self.scale
+        if self.training:
+            self.scale = 0.9 * old + 0.1 * y.detach().mean(0)
+        return y * (self.scale if self.before else old)

@@ -5,6 +5,7 @@
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
+#include <c10/core/GradMode.h>
 
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
@@ -83,12 +84,11 @@ BoundGraph::BoundGraph(const Program& program, Mode mode, std::vector<at::Tensor
     is_complex_.push_back(is_state(input) && stored != program.weights.end() &&
                           c10::isComplexType(scalar_type_of(stored->second.dtype)));
   }
-  is_replaced_.resize(inputs_.size());
   is_copied_ = mode == Mode::kEvaluation ? written_inputs(program) : std::vector<bool>(inputs_.size());
   for (const Output& output : program.outputs) {
     if (output.buffer.empty()) outputs_.push_back(output);
     buffers_.push_back(buffer_of(output, inputs_, source));
-    if (buffers_.back() && mode == Mode::kTraining) is_replaced_[*buffers_.back()] = true;
+    if (buffers_.back() && mode == Mode::kTraining) is_copied_[*buffers_.back()] = true;
   }
 }
 
@@ -103,7 +103,6 @@ c10::Device BoundGraph::device_of(const std::vector<at::Tensor>& inputs) const {
 at::Tensor BoundGraph::value_of_input(std::size_t input, Copies& copies) const {
   const at::Tensor& own = tensors_[input];
   if (!own.defined()) return own;
-  if (is_replaced_[input]) return own.detach();  // autograd keeps the old memory of the buffer
   if (!is_copied_[input]) return own;
   at::Tensor& copy = copies[own.unsafeGetTensorImpl()];
   if (!copy.defined()) copy = own.clone();
@@ -154,9 +153,9 @@ std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) c
     if (!buffers_[i]) {
       outputs.push_back(result);
     } else if (result.defined()) {
-      const at::Tensor kept = result.detach().clone();
-      // The module's tensor stays the same object, because checkpoints and broadcasts refer to it.
-      at::Tensor(tensors_[*buffers_[i]]).set_data(is_complex_[*buffers_[i]] ? at::view_as_real(kept) : kept);
+      // The memory stays the same, because checkpoints and broadcasts refer to it; autograd keeps the graph's copy.
+      const c10::AutoGradMode no_grad(false);
+      at::Tensor(tensors_[*buffers_[i]]).copy_(is_complex_[*buffers_[i]] ? at::view_as_real(result) : result);
     }
   }
   return outputs;

@@ -52,8 +52,7 @@ class BoundGraph {
   std::vector<Output> outputs_;
   std::vector<at::Tensor> tensors_;                  // [inputs]
   std::vector<bool> is_complex_;                     // [inputs] the graph takes a complex view of a real tensor
-  std::vector<bool> is_replaced_;                    // [inputs] an output becomes this buffer
-  std::vector<bool> is_copied_;                      // [inputs] the graph gets a copy
+  std::vector<bool> is_copied_;                      // [inputs] the graph gets a copy: autograd may keep it
   std::vector<std::optional<std::size_t>> buffers_;  // [outputs] the input that the output becomes
   GraphRunner runner_;
 };

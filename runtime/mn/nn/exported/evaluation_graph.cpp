@@ -64,7 +64,11 @@ class Derivation {
       : graph_(graph), state_(std::move(state)), storages_(std::move(storages)) {}
 
   /// At the end of forward() `value` becomes `input`.
-  void set_new_value(const std::string& value, const std::string& input) { new_values_[value] = storages_.of(input); }
+  void set_new_value(const std::string& value, const std::string& input) {
+    new_values_[value] = storages_.of(input);
+    const bool is_input = std::ranges::find(graph_.inputs, value) != graph_.inputs.end();
+    if (is_input) stale_[value] = "the input " + json_quoted(value) + objection_to_new(value);
+  }
 
   void run() {
     std::vector<Node> kept;
@@ -179,11 +183,13 @@ class Derivation {
   void add_new_values(const Node& node) {
     for (const std::string& value : values_returned(node)) {
       if (node.target == kRenorm) renormed_.insert(value);
-      const auto found = new_values_.find(value);
-      if (found == new_values_.end()) continue;
-      stale_[value] = node.what + " makes the new value of " + state_[found->second] +
-                      ", which an output depends on, and the graph does not say whether evaluation changes it, too";
+      if (new_values_.contains(value)) stale_[value] = node.what + objection_to_new(value);
     }
+  }
+
+  [[nodiscard]] std::string objection_to_new(const std::string& value) const {
+    return " makes the new value of " + state_[new_values_.at(value)] +
+           ", which an output depends on, and the graph does not say whether evaluation changes it, too";
   }
 
   Graph& graph_;

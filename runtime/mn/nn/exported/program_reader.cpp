@@ -84,6 +84,24 @@ bool has_one_value(const json& node, const json& graph) {
   return sizes.size() > 1;
 }
 
+/// Turns copies to buffers at the end of the graph into outputs that become buffers, as after run_decompositions().
+/// torch.export adds such a copy for `self.buffer = value`, although an assignment does not write to the old tensor,
+/// which autograd may keep. A copy_ of the model itself is not called copy__default and remains.
+void take_assignments(Program& program) {
+  std::vector<Node>& nodes = program.graph.nodes;
+  while (!nodes.empty() && nodes.back().what.starts_with("node \"copy__default")) {
+    const Argument* buffer = find_input(nodes.back(), "self");
+    const Argument* value = find_input(nodes.back(), "src");
+    const auto* name = buffer != nullptr ? std::get_if<ValueName>(&buffer->value) : nullptr;
+    if (name == nullptr || value == nullptr) return;
+    const auto input = std::ranges::find(program.inputs, name->name, &Input::value);
+    if (input == program.inputs.end() || input->kind != Input::Kind::kBuffer) return;
+    program.outputs.push_back({.buffer = input->target});
+    program.graph.outputs.push_back(*value);
+    nodes.pop_back();
+  }
+}
+
 class ProgramReader {
  public:
   explicit ProgramReader(const Archive& archive) : archive_(archive) {}
@@ -104,6 +122,7 @@ class ProgramReader {
     });
     program_.weights = read_tensors("data/weights/", "model_weights_config.json");
     program_.constants = read_tensors("data/constants/", "model_constants_config.json");
+    take_assignments(program_);
     return std::move(program_);
   }
 
