@@ -41,6 +41,18 @@ std::vector<fs::path> list_tars(const std::vector<std::string>& sources) {
   return tars;
 }
 
+/// The samples left out of a shard, for the file that note_of() names.
+struct LeftOutOfShard {
+  std::int64_t count = 0;
+  std::int64_t most = -1;  // label; −1: no sample with a label
+
+  void add(std::int64_t label) {
+    ++count;
+    most = std::max(most, label);
+  }
+  [[nodiscard]] std::string text() const { return std::to_string(count) + " " + std::to_string(most); }
+};
+
 class TarConversion final : public Conversion {
  public:
   TarConversion(std::vector<fs::path> tars, const ImageConvertOptions& options)
@@ -104,25 +116,33 @@ class TarConversion final : public Conversion {
     bool more = end > 0 && reader.next(sample);
     for (std::size_t i = 0; i < shards; ++i) {
       ShardContent content = empty_shard(unit);
-      std::int64_t left_out = 0;
+      LeftOutOfShard left_out;
       for (; more && i < end && part_of(sample, reader.file_bytes(), shards) == i; more = reader.next(sample)) {
-        if (wanted[i] && !add(unit, sample, intake, content)) ++left_out;
+        if (wanted[i] && !add(unit, sample, intake, content)) left_out.add(sample.label);
       }
-      if (left_out > 0) write_file(note_of(firsts_[unit] + i), std::to_string(left_out));
+      if (left_out.count > 0) write_file(note_of(firsts_[unit] + i), left_out.text());
       if (wanted[i]) part.write(firsts_[unit] + i, content);
       part.advance(1);
     }
   }
 
   [[nodiscard]] SampleSpec spec(std::size_t, std::int64_t most) const override {
-    const std::int64_t classes = class_names_.empty() ? most + 1 : static_cast<std::int64_t>(class_names_.size());
+    const std::int64_t classes = class_names_.empty() ? std::max(most, left_out_of_all().most) + 1
+                                                      : static_cast<std::int64_t>(class_names_.size());
     return labeled({.kind = FieldKind::kEncoded}, classes, class_names_);
   }
 
   void check(const ShardTable& table) override {
     if (table.num_samples() == 0) throw DataError("there is no usable sample in " + tars_.front().string());
-    for (std::size_t shard = 0; shard < firsts_.back(); ++shard) {
-      if (fs::exists(note_of(shard))) sum_of_notes_ += std::stoll(read_file(note_of(shard)));
+    sum_of_notes_ = left_out_of_all().count;
+    if (!class_names_.empty()) return;
+    const std::int64_t classes = table.spec().num_classes();
+    const bool has_gap = classes > table.num_samples() + sum_of_notes_;  // then do not count the classes one by one
+    if (!has_gap && sum_of_notes_ > 0) return;                           // a warning names the empty classes
+    const auto empty = has_gap ? std::vector<std::string>() : empty_classes(table);
+    if (has_gap || !empty.empty()) {
+      throw DataError((has_gap ? "a class" : "class " + empty.front()) + " of the " + std::to_string(classes) +
+                      " classes in " + tars_.front().string() + " is empty: " + kNumberClasses);
     }
   }
   /// Samples in no shard, counted by check().
@@ -158,8 +178,19 @@ class TarConversion final : public Conversion {
     return static_cast<std::size_t>(Wide{sample.at} * parts / file_bytes);
   }
 
-  /// How many samples were left out of the shard; absent if none.
+  /// LeftOutOfShard::text() of the shard; absent if no sample was left out.
   [[nodiscard]] fs::path note_of(std::size_t shard) const { return scratch_ / ("incomplete-" + std::to_string(shard)); }
+
+  [[nodiscard]] LeftOutOfShard left_out_of_all() const {
+    LeftOutOfShard all;
+    for (std::size_t shard = 0; shard < firsts_.back(); ++shard) {
+      if (!fs::exists(note_of(shard))) continue;
+      const std::string text = read_file(note_of(shard));
+      all.count += std::stoll(text);
+      all.most = std::max<std::int64_t>(all.most, std::stoll(text.substr(text.find(' '))));
+    }
+    return all;
+  }
 
   [[nodiscard]] ShardContent empty_shard(std::size_t unit) const {
     ShardContent content = encoded_content(options_.output.shard_bytes);

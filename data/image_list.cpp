@@ -185,8 +185,7 @@ void check_no_class_empty(const std::vector<bool>& seen, const fs::path& source)
   const auto empty = std::find(seen.begin(), seen.end(), false);
   if (empty == seen.end()) return;
   throw DataError("class " + std::to_string(empty - seen.begin()) + " of the " + std::to_string(seen.size()) +
-                  " classes in " + source.string() +
-                  " is empty: number the labels without gaps, from 0, or name the classes with --classes");
+                  " classes in " + source.string() + " is empty: " + kNumberClasses);
 }
 
 void name_classes(const fs::path& names, const fs::path& source, ImageList& list) {

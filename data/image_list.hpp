@@ -12,6 +12,10 @@
 
 namespace mn::data {
 
+/// What to do if a label below the largest one has no sample.
+inline constexpr const char* kNumberClasses =
+    "number the labels without gaps, from 0, or name the classes with --classes";
+
 /// The names of a folder's files and subfolders, each sorted by bytes, so that the order does not depend on the file
 /// system. Hidden names are left out; links count as their targets. Memory: 9 bytes more than a name's bytes, so tens
 /// of millions of names fit.

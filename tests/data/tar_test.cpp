@@ -128,7 +128,7 @@ TEST_F(Tar, LinksAreErrorsOfTheirSampleAlone) {
               HasSubstr("a.tar: sample bad: its .jpg is a link: write the tar file with --dereference"));
   fs::remove_all(out_);
   write("a.tar",
-        tar_file("x.cls", "1") + test::tar_header("x.json", '1', 0) + tar_file("x.png", jpeg(9, 9)) + tar_end());
+        tar_file("x.cls", "0") + test::tar_header("x.json", '1', 0) + tar_file("x.png", jpeg(9, 9)) + tar_end());
   EXPECT_EQ(convert().table().num_samples(), 1);
 }
 
@@ -213,6 +213,29 @@ TEST_F(Tar, SamplesThatAreNoneAreNamedOrLeftOut) {
     EXPECT_THAT(result.errors, testing::ElementsAre(HasSubstr("sample bad")));
     expect_samples(result.table(), 5);
   }
+}
+
+TEST_F(Tar, AClassOfALeftOutSampleRemainsAndIsNamed) {
+  write("a.tar", samples(0, 5) + tar_file("bad.jpg", jpeg(9, 9).substr(0, 300)) + tar_file("bad.cls", "4") + tar_end());
+  auto lenient = options();
+  lenient.images.skip_bad = true;
+  const auto result = convert_tar({tars_.string()}, lenient);
+  EXPECT_EQ(result.table().spec().num_classes(), 5);
+  EXPECT_THAT(result.empty_classes, testing::ElementsAre("4"));
+}
+
+TEST_F(Tar, LabelsHaveNoGaps) {
+  for (const auto& [label, classes] : {std::pair("5", "6"), std::pair("2147483647", "2147483648")}) {
+    const std::string last = tar_file("last.jpg", jpeg(9, 9)) + tar_file("last.cls", label);
+    EXPECT_THAT(error_of(samples(0, 4) + last + tar_end()),
+                AllOf(HasSubstr("of the " + std::string(classes) + " classes in "), HasSubstr("is empty: number the")));
+  }
+  write("a.tar", samples(0, 4) + tar_file("last.jpg", jpeg(9, 9)) + tar_file("last.cls", "5") + tar_end());
+  auto named = options();
+  named.images.classes = folder_.path() / "names";
+  test::write_text(named.images.classes, "a\nb\nc\nd\ne\nf\n");
+  fs::remove_all(out_);
+  EXPECT_EQ(convert_tar({tars_.string()}, named).table().spec().num_classes(), 6);
 }
 
 TEST_F(Tar, WhatWasLeftOutBeforeIsNotLeftOutUnasked) {
