@@ -196,7 +196,12 @@ std::string remedy_of(const std::string& error) {
     return ". A program writes it now, or did not close it: wait for its end. If it was killed, `h5clear -s FILE` "
            "opens the file; what was not flushed is lost, so look at the data";
   }
-  if (error.find("version number") == std::string::npos) return {};
+  const auto says = [&](std::string_view part) { return error.find(part) != std::string::npos; };
+  if (says("truncated file")) return ". The file is cut off: copy it again, or write it again";
+  // By its header the file ends before its objects do.
+  if (says("addr overflow")) return ". Its writer was killed before it closed the file: write it again";
+  if (says("signature not found")) return ". It is not an HDF5 file: look at it, or fetch it again";
+  if (!says("version number")) return {};
   unsigned major = 0, minor = 0, release = 0;
   (void)H5get_libversion(&major, &minor, &release);
   return ". A newer HDF5 than " + std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release) +

@@ -139,6 +139,12 @@ TEST_F(IndexProblems, NewerVersionsAndOtherFilesAreNamed) {
   EXPECT_THAT(problem(file_, "/g/x"), HasSubstr("A newer HDF5 than "));
   write_file(file_, "version https://git-lfs.github.com/spec/v1\noid sha256:1\n");
   EXPECT_THAT(problem(file_, "/g/x"), HasSubstr("a.h5 is not an HDF5 file but a Git LFS pointer: fetch"));
+  write_file(file_, std::string(3000, 'x'));
+  EXPECT_THAT(problem(file_, "/g/x"), HasSubstr("It is not an HDF5 file: look at it"));
+  fs::remove(file_);
+  write(file_, [](hid_t file) { add_dataset(file, "x", H5T_STD_U8LE); });
+  fs::resize_file(file_, fs::file_size(file_) - 100);
+  EXPECT_THAT(problem(file_, "/x"), HasSubstr("The file is cut off: copy it again"));
 }
 
 TEST_F(IndexProblems, NumbersThatCannotBeClassesAreNoClasses) {
