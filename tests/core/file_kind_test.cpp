@@ -23,6 +23,7 @@ TEST(FileKind, IsToldByTheFirstBytes) {
       {"\x28\xB5\x2F\xFD..."sv, "packed by zstd"},
       {"PK\x03\x04..."sv, "a ZIP archive"},
       {"\x93NUMPY\x01\0"sv, "an array of numpy's (.npy)"},
+      {"GGUF\x03\0"sv, "weights of llama.cpp (.gguf)"},
       {"PAR1\x15"sv, "a Parquet file"},
       {"\xFF\xFEh\0i\0"sv, "text in UTF-16"},
       {"\xFF\xFE\0\0h\0\0\0"sv, "text in UTF-32"},

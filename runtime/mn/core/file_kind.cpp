@@ -31,6 +31,7 @@ constexpr Row kRows[] = {
     {"PK\x03\x04"sv, "a ZIP archive", kUnpack},
     {"\x93NUMPY"sv, "an array of numpy's (.npy)", kRead},
     {"\x89HDF\r\n\x1A\n"sv, "an HDF5 file", kRead},
+    {"GGUF"sv, "weights of llama.cpp (.gguf)", "save the model in Python with safetensors.torch.save_file"},
     {"PAR1"sv, "a Parquet file", kRead},
     {"ARROW1\0\0"sv, "an Arrow file", kRead},
     {"\xFF\xFF\xFF\xFF"sv, "an Arrow stream or binary numbers", kRead},
