@@ -146,6 +146,8 @@ TEST(SafetensorsTest, AnotherModelIsAnErrorThatCopiesNothing) {
   changed = tensors;
   changed.emplace_back("extra", torch::ones({1}));
   EXPECT_THAT(said(changed), HasSubstr("holds \"extra\""));
+  for (auto& [name, tensor] : changed) name = "model." + name;
+  EXPECT_THAT(said(changed), HasSubstr("\", but holds \"model."));
   changed = tensors;
   changed.back().second = torch::ones({7});
   EXPECT_THAT(said(changed), HasSubstr("\"running_mean\" is Float [7] there and Float [6]"));

@@ -110,6 +110,14 @@ void check_skipped(const NamedTensors& own, const std::vector<std::string>& skip
   }
 }
 
+/// A tensor of `forms` whose name is `name` after a prefix, and what to do, for an error; empty if there is none.
+std::string with_prefix(const std::string& name, const TensorForms& forms) {
+  const auto found = std::ranges::find_if(forms, [&](const auto& form) { return form.first.ends_with("." + name); });
+  if (found == forms.end()) return "";
+  const std::string prefix = found->first.substr(0, found->first.size() - name.size());
+  return ", but holds \"" + found->first + "\": remove \"" + prefix + "\" from the names in Python";
+}
+
 /// check_fits() for the tensors `own` of a module.
 NamedTensors check_tensors(const NamedTensors& own, TensorForms forms, const std::string& source) {
   NamedTensors absent;
@@ -120,7 +128,9 @@ NamedTensors check_tensors(const NamedTensors& own, TensorForms forms, const std
       absent.emplace_back(name, tensor);
       continue;
     }
-    if (found == forms.end()) throw DataError(source + " is of another model: it lacks \"" + name + "\"");
+    if (found == forms.end()) {
+      throw DataError(source + " is of another model: it lacks \"" + name + "\"" + with_prefix(name, forms));
+    }
     check_same(name, tensor, found->second, source);
   }
   for (const auto& [name, tensor] : own) forms.erase(name);
