@@ -17,7 +17,7 @@
 namespace mn::data {
 namespace {
 
-/// A progress bar on standard error, if it is a terminal.
+/// Draws a progress bar on standard error if standard error is a terminal.
 void show_progress(std::int64_t done, std::int64_t total) {
   if (isatty(STDERR_FILENO) == 0) return;
   constexpr std::int64_t kWidth = 40;
@@ -26,7 +26,7 @@ void show_progress(std::int64_t done, std::int64_t total) {
                static_cast<long long>(total), done == total ? "\n" : "");
 }
 
-/// This process's rank; only rank 0 shows progress.
+/// The options of a converter on this rank. Only rank 0 shows progress. Throws UsageError if --out is missing.
 ConvertOptions options_of(const Settings& settings) {
   if (settings.out.empty()) throw UsageError("--out DIR is missing: where shall the shards go?");
   const JobRank me = job_rank_of_environment(environment);
@@ -54,7 +54,8 @@ void print_summary(const ShardTable& table) {
             << (table.shards().size() == 1 ? " shard, " : " shards, ") << table.total_bytes() << " bytes\n";
 }
 
-/// The last rank prints the result; rank 0, unless it is the last, says so.
+/// The rank that finishes last has the tables and prints the result. If rank 0 is not the last, it prints that its own
+/// shards are finished. All other ranks print nothing.
 int print_result(const ConversionResult& result) {
   if (result.tables.empty()) {
     const JobRank me = job_rank_of_environment(environment);

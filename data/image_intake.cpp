@@ -14,7 +14,7 @@
 namespace mn::data {
 namespace {
 
-/// High, because these images are encoded a second time.
+/// libjpeg's quality, of 100: high, because the images were JPEG before and are compressed a second time.
 constexpr int kStoredQuality = 95;
 constexpr int kStoredComponents = 3;
 
@@ -24,7 +24,7 @@ std::array<std::uint16_t, 3> hwc_of(int height, int width, int components) {
 }
 
 struct WriterErrors {
-  jpeg_error_mgr base;  // first, as libjpeg has only a pointer to it
+  jpeg_error_mgr base;  // must be first: leave_writer() casts libjpeg's pointer to `base` to WriterErrors
   CJump jump;
 };
 
@@ -36,8 +36,8 @@ struct WriterErrors {
 
 }  // namespace
 
-/// Encodes images by libjpeg-turbo, one by one: baseline, color at half the resolution (4:2:0). Equal pixels give equal
-/// bytes with an equal version of libjpeg-turbo. Keeps its memory.
+/// Encodes images by libjpeg-turbo, one by one, as baseline JPEG with color at half the resolution (4:2:0). Equal
+/// pixels give equal bytes as long as the version of libjpeg-turbo is the same. Reuses its memory for the next image.
 class ImageIntake::JpegWriter {
  public:
   JpegWriter() {
@@ -52,13 +52,14 @@ class ImageIntake::JpegWriter {
   JpegWriter(const JpegWriter&) = delete;
   JpegWriter& operator=(const JpegWriter&) = delete;
 
-  /// The bytes are the writer's, until the next call. Throws DataError if libjpeg fails.
+  /// The returned bytes belong to this JpegWriter and are valid until the next encode(). Throws DataError if libjpeg
+  /// fails.
   std::span<const std::byte> encode(const Image& image) {
     std::free(std::exchange(bytes_, nullptr));
     size_ = 0;
     if (!guarded(errors_.jump, [&] { write(image); })) {
       jpeg_abort_compress(&info_);
-      bytes_ = nullptr;  // libjpeg may have freed it while growing
+      bytes_ = nullptr;  // libjpeg may have freed the buffer while it grew
       fail();
     }
     return std::as_bytes(std::span(bytes_, size_));
@@ -85,7 +86,7 @@ class ImageIntake::JpegWriter {
 
   WriterErrors errors_ = {};
   jpeg_compress_struct info_ = {};
-  unsigned char* bytes_ = nullptr;  // malloc's, by libjpeg
+  unsigned char* bytes_ = nullptr;  // allocated by libjpeg with malloc()
   unsigned long size_ = 0;
 };
 
@@ -100,7 +101,8 @@ void ImageIntake::add(std::span<const std::byte> bytes, std::int32_t label, std:
     content.add_encoded(writer_->encode(image), label, hwc_of(image.height, image.width, kStoredComponents), key);
     return;
   }
-  // Stored unchanged, but decoded once: otherwise training would stop at an image that can't be decoded.
+  // The image is stored unchanged. It is decoded once all the same: otherwise training would stop at an image that
+  // can't be decoded.
   if (!options_.check_headers_only) (void)decoder_.decode({0, 0, header.width, header.height}, 1, 1, decoded_);
   content.add_encoded(bytes, label, hwc_of(header.height, header.width, header.components), key);
 }
@@ -110,7 +112,8 @@ bool ImageIntake::is_longer(const ImageHeader& header) const {
 }
 
 const Image& ImageIntake::resized(const ImageHeader& header) {
-  // The decoder makes the smallest cheap size that is large enough; the resizer interpolates the rest.
+  // The decoder shrinks the image to the smallest size that is cheap to decode and not below the wanted size; the
+  // resizer then interpolates to the wanted size.
   const double scale = double(options_.resize) / std::min(header.width, header.height);
   const int width = std::max(options_.resize, static_cast<int>(header.width * scale + 0.5));
   const int height = std::max(options_.resize, static_cast<int>(header.height * scale + 0.5));
@@ -149,7 +152,7 @@ void LeftOut::add(const std::string& what) {
 std::vector<std::string> LeftOut::errors() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> sorted = errors_;
-  // Threads add errors in any order.
+  // Threads add errors in any order; sorting makes the result deterministic.
   std::sort(sorted.begin(), sorted.end());
   return sorted;
 }

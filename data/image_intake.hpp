@@ -18,14 +18,15 @@
 namespace mn::data {
 
 struct ImageOptions {
-  bool skip_bad = false;            ///< leave unusable images out, instead of ending with the first
-  bool check_headers_only = false;  ///< instead of decoding every image once
-  int resize = 0;                   ///< pixels of the short side: larger images are resized and stored as JPEG; 0: none
+  bool skip_bad = false;            ///< unusable images are left out; false: the first one ends the conversion
+  bool check_headers_only = false;  ///< only image headers are checked; false: every image is decoded once
+  int resize = 0;  ///< pixels of the short side; larger images are resized and stored as JPEG; 0: never
   std::filesystem::path classes = {};                         ///< names of the classes, one a line, label 0 first
-  std::function<void(const std::string& warning)> warn = {};  ///< before any shard is written, on rank 0
+  std::function<void(const std::string& warning)> warn = {};  ///< called on rank 0, before any shard is written
 };
 
-/// Checks images, and resizes them if asked to. Keeps its memory; one thread at a time.
+/// Checks images, and resizes large images if ImageOptions::resize is set. Reuses its memory from image to image. Only
+/// one thread at a time may use an object.
 class ImageIntake {
  public:
   explicit ImageIntake(const ImageOptions& options);
@@ -33,7 +34,8 @@ class ImageIntake {
   ImageIntake(const ImageIntake&) = delete;
   ImageIntake& operator=(const ImageIntake&) = delete;
 
-  /// Adds the image to a shard. Throws DataError without the name of the image if it is unusable.
+  /// Adds the image to the shard `content`. If the image is unusable, throws a DataError whose text lacks the image's
+  /// name; the caller adds the name.
   void add(std::span<const std::byte> bytes, std::int32_t label, std::string_view key, ShardContent& content);
 
  private:
@@ -50,18 +52,18 @@ class ImageIntake {
   Image small_;
 };
 
-/// A shard without samples yet, with room for `bytes` (untouched pages take no memory): a buffer that grows by copying
-/// would hold the samples twice.
+/// An empty shard of labeled images with `bytes` of memory reserved for its samples, because a buffer that grows by
+/// copying would hold the samples twice. Reserved pages take no memory until they are written.
 [[nodiscard]] ShardContent encoded_content(std::int64_t bytes);
 
-/// Names, or numbers, of the classes without a sample. Reads the labels of all shards.
+/// The classes without a sample, by name, or by number if the classes have no names. Reads the labels of all shards.
 [[nodiscard]] std::vector<std::string> empty_classes(const ShardTable& table);
 
 /// The images that this process left out. Thread-safe.
 class LeftOut {
  public:
   explicit LeftOut(bool skip_bad) : skip_bad_(skip_bad) {}
-  /// Throws DataError unless bad images are to be left out.
+  /// Records an image that was left out, with the reason. Throws a DataError with this text if `skip_bad` is false.
   void add(const std::string& what);
   [[nodiscard]] std::vector<std::string> errors() const;
 

@@ -1,5 +1,5 @@
-// Class fields of indexed files: HDF5 does not record that numbers are classes, and only the data tells how many
-// classes there are.
+// Counts the classes of a field that holds class numbers (--class-field) in indexed HDF5 files. HDF5 does not record
+// that numbers are classes, so all values of the field are read. Also checks that every field was written.
 #include "data/index_files.hpp"
 
 #include <algorithm>

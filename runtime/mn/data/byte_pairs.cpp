@@ -5,8 +5,9 @@
 // (1) pairs_ holds every pair of the words, with its weight over all words and a list of the words with the pair. The
 //     list may also name words that have lost the pair; a merge looks only at the listed words.
 // (2) A pair gains weight only in the round that makes the later of its two tokens; later rounds only lower the weight.
-//     So queue_ has one entry for each pair not dropped, with at least the pair's weight: best() corrects the top.
-// Cost: about 20 times the words' bytes in memory; time proportional to the tokens that merges change.
+//     So queue_ has one entry for each pair that was not dropped, and the entry's weight is at least the pair's: best()
+//     corrects the top entry. Memory: about 20 times the words' bytes. Time: proportional to the number of tokens that
+//     merges change.
 #include <mn/data/vocabulary.hpp>
 
 #include <cassert>
@@ -18,7 +19,7 @@ namespace {
 using Merge = Vocabulary::Merge;
 
 constexpr std::int32_t kFirstMerged = 256;
-constexpr std::size_t kLongest = 256;  // bytes of a token, the limit of Vocabulary::of_merges()
+constexpr std::size_t kLongest = 256;  // longest text of a token in bytes, the limit of Vocabulary::of_merges()
 
 class PairCounts {
  public:
@@ -34,7 +35,7 @@ class PairCounts {
     enqueue_new();
   }
 
-  /// The pair to merge next; weight 0 if no pair is left.
+  /// (weight, pair) of the pair to merge next; the weight is 0 if no pair is left.
   [[nodiscard]] std::pair<std::int64_t, Merge> best() {
     while (!queue_.empty()) {
       const Entry top = queue_.top();
@@ -86,7 +87,7 @@ class PairCounts {
         tokens[to] = tokens[from++];
         continue;
       }
-      if (to > 0) {  // the token before may be merged in this round, too
+      if (to > 0) {  // the previous token may itself have been merged in this round
         lose({tokens[to - 1], pair.first}, weight);
         gain({tokens[to - 1], token}, weight, i);
       }
@@ -110,7 +111,7 @@ class PairCounts {
 
   void lose(Merge pair, std::int64_t weight) {
     const auto found = pairs_.find(pair);
-    if (found != pairs_.end()) found->second.weight -= weight;  // a missing pair is being merged
+    if (found != pairs_.end()) found->second.weight -= weight;  // only the pair that is being merged is missing
   }
 
   void enqueue_new() {

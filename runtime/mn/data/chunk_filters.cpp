@@ -21,11 +21,11 @@ namespace {
 
 constexpr std::size_t kChecksumBytes = 4;
 
-/// At most `most` bytes.
+/// The unpacked data. Throws DataError if the data are damaged or have more than `most` bytes.
 ByteBuffer inflated(const ByteBuffer& stored, std::size_t most) {
   constexpr std::size_t kMax = std::numeric_limits<std::uint32_t>::max();
   if (most >= kMax || stored.size() > kMax) throw DataError("its gzip data are too long");
-  ByteBuffer out(most + 1);  // the last byte is a probe: longer data fill it
+  ByteBuffer out(most + 1);  // one byte more than allowed: data that are too long fill it
   inflate_state state;
   isal_inflate_init(&state);
   state.crc_flag = ISAL_ZLIB;
@@ -40,7 +40,7 @@ ByteBuffer inflated(const ByteBuffer& stored, std::size_t most) {
   return out;
 }
 
-/// Byte b of element i lies at from[b * elements + i].
+/// Undoes the shuffle filter: byte b of element i lies at from[b * elements + i].
 template <std::size_t kBytes>
 void unshuffle_elements(const std::byte* from, std::byte* to, std::size_t elements) {
   for (std::size_t i = 0; i < elements; ++i) {
@@ -48,8 +48,8 @@ void unshuffle_elements(const std::byte* from, std::byte* to, std::size_t elemen
   }
 }
 
-/// Byte b of all elements is stored before byte b + 1 of all elements; leftover bytes stay at the end. Elements have 2,
-/// 4 or 8 bytes.
+/// Undoes the shuffle filter, which stores byte 0 of all elements, then byte 1 of all elements, and so on. Leftover
+/// bytes stay at the end. Elements must have at most 1, or 2, 4 or 8 bytes.
 ByteBuffer unshuffled(const ByteBuffer& stored, std::size_t element_bytes) {
   if (element_bytes <= 1 || stored.size() < element_bytes) return stored;
   const std::size_t elements = stored.size() / element_bytes;
@@ -63,7 +63,8 @@ ByteBuffer unshuffled(const ByteBuffer& stored, std::size_t element_bytes) {
   return out;
 }
 
-/// LZF: a byte n < 32 begins a run of n + 1 literals; larger bytes begin a copy of earlier bytes.
+/// Unpacks LZF data: a byte n < 32 begins a run of n + 1 literal bytes, a larger byte begins a copy of earlier output.
+/// Throws DataError if the data are damaged or have more than `most` bytes.
 ByteBuffer unpacked_lzf(const ByteBuffer& stored, std::size_t most) {
   const auto damaged = [] { return DataError("its lzf data are damaged"); };
   ByteBuffer out;
@@ -88,7 +89,8 @@ ByteBuffer unpacked_lzf(const ByteBuffer& stored, std::size_t most) {
     count += 2;
     const std::size_t back = ((control & 31) << 8 | next()) + 1;
     if (back > out.size() || count > most - out.size()) throw damaged();
-    for (std::size_t i = 0; i < count; ++i) out.push_back(out[out.size() - back]);  // source and target may overlap
+    // One by one, because source and target may overlap.
+    for (std::size_t i = 0; i < count; ++i) out.push_back(out[out.size() - back]);
   }
   return out;
 }
@@ -129,7 +131,7 @@ std::string filter_name(std::int32_t filter) {
 }
 
 std::uint32_t fletcher32(std::span<const std::byte> bytes) {
-  constexpr std::size_t kWords = 360;  // words until 32-bit sums must be reduced
+  constexpr std::size_t kWords = 360;  // after this many words the 32-bit sums must be reduced, before they overflow
   const auto fold = [](std::uint32_t sum) { return (sum & 0xffff) + (sum >> 16); };
   std::uint32_t low = 0;
   std::uint32_t high = 0;

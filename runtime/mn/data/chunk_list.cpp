@@ -1,9 +1,8 @@
-// The code of a chunk: the number 4 · zigzag(bytes − bytes of the last stored chunk) + kind, then by kind
-//   kNext     no more: the chunk begins at the end of the last stored chunk
-//   kMoved    zigzag(address − end of the last stored chunk)
-//   kSkipping the number of kMoved, and the skipped filters
-//   kAbsent   no more: the chunk was never written, and has 0 bytes
-// Numbers have 7 bits a byte, lowest first; the highest bit of a byte is set if more bytes follow.
+// The code of a chunk is the number 4 · zigzag(bytes − bytes of the last stored chunk) + kind. The kind says what
+// follows: kNext     no more: the chunk begins at the end of the last stored chunk kMoved    zigzag(address − end of
+// the last stored chunk) kSkipping the number of kMoved, and the skipped filters kAbsent   no more: the chunk was never
+// written, and has 0 bytes Numbers have 7 bits a byte, lowest first; the highest bit of a byte is set if more bytes
+// follow.
 #include <mn/data/chunk_list.hpp>
 
 #include <utility>

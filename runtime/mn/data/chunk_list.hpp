@@ -1,4 +1,5 @@
-/// Addresses of the chunks of an HDF5 dataset: about one byte a chunk, or four to six if the chunks are compressed.
+/// Addresses of the chunks of an HDF5 dataset. A list takes about one byte a chunk, or four to six if the chunks are
+/// compressed.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +12,13 @@ inline constexpr std::uint64_t kNotStored = ~std::uint64_t{0};
 
 struct StoredChunk {
   std::uint64_t address = kNotStored;
-  std::uint32_t bytes = 0;    ///< as stored
-  std::uint32_t skipped = 0;  ///< filters that were not applied to the chunk, one bit each
+  std::uint32_t bytes = 0;    ///< length in the file
+  std::uint32_t skipped = 0;  ///< bit f: filter f of the dataset was not applied to this chunk
   bool operator==(const StoredChunk&) const = default;
 };
 
-/// A list that only grows. Each chunk is coded by the difference from its predecessor, as most chunks begin where the
-/// predecessor ends. Reading one chunk decodes at most 64.
+/// A list that only grows. Each chunk is coded by the difference from its predecessor, because most chunks begin where
+/// the predecessor ends. Reading one chunk decodes at most 64 chunks.
 class ChunkList {
  public:
   ChunkList() = default;
@@ -38,11 +39,11 @@ class ChunkList {
   }
 
  private:
-  /// Before a chunk's code.
+  /// State of the decoder before a chunk's code.
   struct At {
     std::uint64_t offset = 0;   // in code_
-    std::uint64_t address = 0;  // end of the last stored chunk
-    std::uint32_t bytes = 0;    // its length
+    std::uint64_t address = 0;  // end of the last stored chunk, in the file
+    std::uint32_t bytes = 0;    // length of the last stored chunk
   };
 
   [[nodiscard]] StoredChunk next(At& at) const;
@@ -51,7 +52,7 @@ class ChunkList {
 
   std::int64_t count_ = 0;
   std::vector<std::uint8_t> code_;
-  std::vector<At> groups_;  // position of each 64th chunk
+  std::vector<At> groups_;  // state of the decoder before each 64th chunk
   At end_;
 };
 

@@ -28,12 +28,12 @@ std::int64_t whole_pages(std::int64_t bytes) { return (bytes + kPageBytes - 1) /
 /// Allocates room, so that no later write fails for lack of room. On file systems without allocation, writes may still
 /// fail.
 void reserve(const StageFile& file, std::int64_t offset, std::int64_t bytes) {
-  // On tmpfs a signal interrupts fallocate().
+  // On tmpfs a signal can interrupt fallocate(): try again.
   if (TEMP_FAILURE_RETRY(::fallocate(file.get(), 0, offset, bytes)) == 0 || errno == EOPNOTSUPP) return;
   throw FileError(with_errno("no room in " + file.folder().string(), errno), errno);
 }
 
-/// Calls use(offset, piece) for the pieces of the file, in order, until use() returns false.
+/// Reads the file in pieces and calls use(offset, piece) for each, in order, until use() returns false.
 template <class Use>
 void for_each_piece(const File& file, const Use& use) {
   const auto bytes = static_cast<std::int64_t>(file.size());
@@ -53,8 +53,8 @@ FileStage::FileStage(const StoredTable& table, std::shared_ptr<const StageNode> 
   for (std::size_t i = 0; i < table.num_files(); ++i) {
     first_pieces_.push_back(first_pieces_.back() + (table.file_bytes(i) + kStagePieceBytes - 1) / kStagePieceBytes);
   }
-  // (board, file 0, file 1, …), each at a multiple of a page. Room is taken only when a file is copied: the rest of
-  // the file is a hole.
+  // The node's file is (board, copy of file 0, copy of file 1, …), each at a multiple of a page. Disk space is
+  // allocated only when a copy is made; the rest of the node's file is a hole.
   const std::size_t board_bytes = sizeof(SharedBytes) + state_bytes() + first_pieces_.back() * sizeof(Checksum);
   offsets_ = {whole_pages(static_cast<std::int64_t>(board_bytes))};
   for (std::size_t i = 0; i < table.num_files(); ++i) {
@@ -74,7 +74,7 @@ FileStage::~FileStage() {
   ::munmap(claimed_bytes_, static_cast<std::size_t>(offsets_[0]));
 }
 
-/// A new file is all zeros: no byte claimed, every state kAbsent.
+/// Maps the board. A new file is all zeros, so no byte is claimed and every state is kAbsent.
 void FileStage::map_board() {
   reserve(node_->file, 0, offsets_[0]);
   struct stat facts = {};
@@ -97,7 +97,7 @@ File FileStage::copy_of(std::size_t file) const {
 }
 
 void FileStage::want(std::size_t file) {
-  // Without the lock: most calls are for files that are copied or being copied.
+  // This check takes no lock, because most calls are for files that are copied or being copied.
   if (state(file) != State::kAbsent) return;
   const std::lock_guard lock(mutex_);
   if (wanted_[file]) return;
@@ -157,7 +157,8 @@ std::optional<FileStage::Work> FileStage::next(const std::stop_token& stop) {
 bool FileStage::claim(std::size_t file) {
   State expected = State::kAbsent;
   // The process whose exchange succeeds copies the file for the node.
-  if (!states_[file].compare_exchange_strong(expected, State::kClaimed)) return false;  // another process's
+  // another process has claimed it
+  if (!states_[file].compare_exchange_strong(expected, State::kClaimed)) return false;
   const std::int64_t bytes = table_.file_bytes(file);
   if (options_.bytes > 0 && (*claimed_bytes_ += bytes) > options_.bytes) {
     *claimed_bytes_ -= bytes;
@@ -185,7 +186,7 @@ bool FileStage::copy(std::size_t file, const std::stop_token& stop) {
   const StageSource source = peers_.ask(file);
   if (source.kind == StageSource::Kind::kWait) return false;
   try {
-    // The file is checked before and after the copy: a file that was written to meanwhile has no consistent copy.
+    // Check the file before and after copying: a copy of a file that was written meanwhile would be inconsistent.
     table_.check_unchanged(file);
     const bool from_node = source.kind == StageSource::Kind::kNode;
     const StageAnswer answer = from_node ? copy_from_node(file, source.node, stop) : StageAnswer::kNo;
@@ -199,7 +200,7 @@ bool FileStage::copy(std::size_t file, const std::stop_token& stop) {
     throw;
   }
   assert(state(file) == State::kClaimed);  // (2)
-  states_[file] = State::kReady;           // (1): only now, whole and checked
+  states_[file] = State::kReady;           // (1): only now is the copy whole and checked
   peers_.add(file);
   return true;
 }
@@ -237,7 +238,8 @@ void FileStage::copy_from_storage(std::size_t file, const std::stop_token& stop)
   }
 }
 
-/// Waits for the time that `bytes` take at this process's share of the node's rate. Throws if the job ends.
+/// Waits for the time that `bytes` take at this process's share of the node's rate (StageOptions::bytes_per_second).
+/// Throws Error if the stage is being destroyed.
 void FileStage::keep_rate(std::int64_t bytes, const std::stop_token& stop) {
   const double rate = static_cast<double>(options_.bytes_per_second) / node_->parts;
   const std::chrono::duration<double> pause(rate > 0 ? static_cast<double>(bytes) / rate : 0);

@@ -1,4 +1,4 @@
-/// Copies of a dataset's files on a disk of the node.
+/// Keeps copies of a dataset's files on a disk of the node.
 #pragma once
 
 #include <atomic>
@@ -22,18 +22,19 @@
 
 namespace mn::data {
 
-/// Copies the files that this process reads, in a thread that may end at any time: from a node that has a copy
-/// (StagePeers), else from shared storage.
+/// Copies the files that this process reads. A thread copies each file from another node that has a copy (StagePeers),
+/// or else from shared storage. The process may end in the middle of a copy.
 ///
-/// All copies of a node lie in one file, each at the offset that it would have if all files were copied. The file
-/// begins with a board, which every process of the node maps: the states of the copies and the checksums of their
-/// pieces.
+/// All copies of a node lie in one file. Every dataset file has a fixed place in it, used or not. The file begins with
+/// a board, which every process of the node maps into memory: it holds the states of the copies and a checksum of each
+/// piece (kStagePieceBytes) of a copy.
 ///
 /// (1) A copy is used, here and by other nodes, only after three checks: the copy is whole, its bytes on disk have the
 ///     checksums of the bytes read from storage, and its file is unchanged.
 /// (2) A process claims a file on the board before copying: a node copies each file once, on first use.
-/// (3) Readers check a copy against the table, as they check the file, and drop() a copy that fails.
-/// (4) A failure to copy is a warning, and ends this process's copying. Thread-safe.
+/// (3) Readers check a copy against the dataset's table, as they check the file itself, and drop() a copy that fails.
+/// (4) If copying fails, this process logs a warning and copies no more files; it reads them from shared storage.
+/// Thread-safe.
 class FileStage {
  public:
   FileStage(const StoredTable& table, std::shared_ptr<const StageNode> node, const StageOptions& options);
@@ -42,11 +43,11 @@ class FileStage {
   FileStage& operator=(const FileStage&) = delete;
 
   [[nodiscard]] bool has_copy(std::size_t file) const noexcept { return state(file) == State::kReady; }
-  /// The copy of a file; has_copy() must hold.
+  /// Opens the copy of a file; has_copy(file) must be true.
   [[nodiscard]] File copy_of(std::size_t file) const;
-  /// Announces a read of the file, which is copied if there is room.
+  /// Announces that this process reads the file: the thread copies the file if there is room. Does not wait.
   void want(std::size_t file);
-  /// The copy is not used any more; the first time a warning says `why`.
+  /// No process of the node uses the copy of `file` any more. The first call logs a warning with the reason `why`.
   void drop(std::size_t file, const std::string& why);
   [[nodiscard]] std::size_t copies() const;
   /// Bytes that this process has copied from shared storage and from nodes.
@@ -58,15 +59,16 @@ class FileStage {
   using SharedState = std::atomic<State>;
   using SharedBytes = std::atomic<std::int64_t>;
   using Checksum = std::uint32_t;
-  /// A file to copy. `pause` grows while another node copies the file.
+  /// A file to copy. While another node copies the file, the thread asks again after `pause`, which grows with each
+  /// try.
   struct Work {
     std::size_t file;
-    std::chrono::milliseconds pause;  // 0: the file is not claimed yet
+    std::chrono::milliseconds pause;  // 0: the node has not claimed the file yet
   };
   static_assert(SharedState::is_always_lock_free && SharedBytes::is_always_lock_free);
 
   [[nodiscard]] State state(std::size_t file) const noexcept { return states_[file]; }
-  /// Bytes of the states on the board, rounded up to whole checksums, which follow.
+  /// Bytes of the states on the board, rounded up to a multiple of a checksum, because the checksums follow.
   [[nodiscard]] std::size_t state_bytes() const {
     return (table_.num_files() * sizeof(SharedState) + sizeof(Checksum) - 1) / sizeof(Checksum) * sizeof(Checksum);
   }
@@ -77,26 +79,28 @@ class FileStage {
   void work(const std::stop_token& stop);
   /// The next file to copy; no value at the end.
   [[nodiscard]] std::optional<Work> next(const std::stop_token& stop);
-  /// False if there is no room.
+  /// Claims the file for this process. False if another process of the node has claimed it, or if the copies' limit is
+  /// reached.
   bool claim(std::size_t file);
   void check_room(std::int64_t bytes) const;
-  /// False if another node is copying the file.
+  /// Copies the file and checks the copy. False if another node is copying the file now or is too busy to send its
+  /// copy.
   [[nodiscard]] bool copy(std::size_t file, const std::stop_token& stop);
   void copy_from_storage(std::size_t file, const std::stop_token& stop);
   [[nodiscard]] StageAnswer copy_from_node(std::size_t file, std::uint32_t node, const std::stop_token& stop);
   void keep_rate(std::int64_t bytes, const std::stop_token& stop);
-  /// Reads the copy back. Throws DataError if a checksum differs.
+  /// Reads the copy back from disk. Throws DataError if a checksum differs.
   void verify(std::size_t file) const;
   bool read_copy(std::uint64_t file, const StageServer::Send& send) const;
 
   const StoredTable& table_;
   std::shared_ptr<const StageNode> node_;
   StageOptions options_;
-  std::vector<std::int64_t> offsets_;       // [files + 1] in the file of copies
-  std::vector<std::int64_t> first_pieces_;  // [files + 1] of all pieces
-  SharedBytes* claimed_bytes_ = nullptr;    // the board's beginning, …
-  SharedState* states_ = nullptr;           // … then by file …
-  Checksum* checksums_ = nullptr;           // … and by piece
+  std::vector<std::int64_t> offsets_;       // [files + 1] where each copy begins in the node's file
+  std::vector<std::int64_t> first_pieces_;  // [files + 1] number of each file's first piece
+  SharedBytes* claimed_bytes_ = nullptr;    // the board begins with this counter, …
+  SharedState* states_ = nullptr;           // … then has a state for each file …
+  Checksum* checksums_ = nullptr;           // … and a checksum for each piece
   std::atomic<bool> warned_ = false;
   std::atomic<std::int64_t> from_storage_ = 0;  // bytes
   std::atomic<std::int64_t> from_nodes_ = 0;    // bytes
@@ -107,7 +111,7 @@ class FileStage {
   std::vector<bool> wanted_;
   std::deque<Work> queue_;
   std::multimap<Clock::time_point, Work> later_;
-  std::optional<StageServer> server_;  // in the process that has the listener
+  std::optional<StageServer> server_;  // only in the node's process with StageNode::listener
   std::jthread thread_;                // last: ends before the members that it uses
 };
 

@@ -18,20 +18,21 @@ namespace mn {
 /// One sample under construction. Each field must be set once.
 class SampleWriter {
  public:
-  /// Adds to `samples`, which has the columns of `spec`.
+  /// The sample is added to `samples`, which must have the columns of `spec`.
   SampleWriter(const SampleSpec& spec, RawSamples& samples);
 
-  /// The values of a field, in C order: of a span, vector or array on the host. Throws ArgumentError if there is no
-  /// such field, if it was set before, if dtype or length mismatch the spec, or if a number is not a class.
+  /// Sets a field's values, given in C order as a span, vector or array on the host. Throws ArgumentError if there is
+  /// no such field, if the field was set before, if dtype or length mismatch the spec, or if a class field gets a
+  /// number that is not a class.
   void set(std::string_view field, const ConstBufferView& values) { set(spec_.position(field), values); }
-  /// set() by position.
+  /// Sets the field at position `field` of the spec; throws like set() by name.
   void set(std::size_t field, const ConstBufferView& values);
-  /// A number, for a field of that dtype without a shape; `field` is a name or a position.
+  /// Sets a field that is a single number of dtype T; `field` is a name or a position.
   template <class Field, class T>
   requires(std::integral<T> || std::floating_point<T>) void set(const Field& field, T value) {
     set(field, std::span(&value, 1));
   }
-  /// Throws ArgumentError that names a field without a value.
+  /// Ends the sample. Throws an ArgumentError that names a field without a value.
   void finish();
 
  private:
@@ -40,15 +41,15 @@ class SampleWriter {
   std::vector<bool> is_set_;
 };
 
-/// Makes sample `index`. Called on several threads, and again for each read of an index: the sample must depend on the
-/// index alone. A DataError marks the sample as damaged.
+/// Makes sample `index`. Several threads call the function at once, and every read of an index calls it again, so the
+/// sample must depend on the index alone. If the function throws DataError, the sample counts as damaged.
 using SampleFunction = std::function<void(std::int64_t index, SampleWriter& sample)>;
 
 /// `size` samples, each made by `function` when it is read. Throws ArgumentError if the spec is not valid.
 ///
-/// scatter_dataset makes all samples on the root and sends each rank its part. If every rank can call the function,
-/// name the data by `format`, and give scatter_dataset an opener of this name that makes the dataset: each rank then
-/// makes its samples itself, and no sample is sent.
+/// scatter_dataset makes all samples on the root and sends each rank its part. To avoid that, if every rank can call
+/// the function: name the data by `format`, and give scatter_dataset an opener of this name that makes the dataset.
+/// Then each rank makes its own samples, and no sample is sent.
 [[nodiscard]] std::shared_ptr<Dataset> make_dataset(std::int64_t size, SampleSpec spec, SampleFunction function,
                                                     std::string format = {});
 

@@ -9,14 +9,14 @@
 namespace mn::data {
 namespace {
 
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 32;  // no metadata is longer: a larger count is damage
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 32;  // no metadata is longer, so a larger count means damage
 
 std::mutex& library_mutex() {
   static std::mutex mutex;
   return mutex;
 }
 
-/// The description at the bottom of HDF5's error stack: the first error.
+/// The description of the first error, which lies at the bottom of HDF5's error stack.
 std::string reason() {
   std::string text;
   const auto keep = [](unsigned, const H5E_error2_t* error, void* out) -> herr_t {
@@ -87,10 +87,10 @@ void h5_check(herr_t status, const std::string& what) {
 }
 
 H5Lock::H5Lock() : lock_(library_mutex()) {
-  // At exit HDF5 1.10 flushes an unflushed file (of a full disk) again, and crashes. mn closes all files long before
-  // exit.
+  // HDF5 1.10 has an exit handler that flushes files again, and crashes if a file could not be flushed (full disk). The
+  // handler is not needed: mn closes all files long before exit.
   [[maybe_unused]] static const herr_t once = H5dont_atexit();
-  // Errors become exceptions; HDF5 would also print its error stack.
+  // mn throws exceptions for errors; without this call HDF5 would also print its error stack.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLget_loading_state(&plugins_);
   H5PLset_loading_state(0);
@@ -111,7 +111,7 @@ hid_t h5_stored_type(DType dtype) {
 
 H5 h5_element_type(DType dtype, bool is_unsigned) {
   const std::string what = "cannot make a type for " + std::string(name_of(dtype));
-  if (dtype == DType::kBool) {  // h5py's
+  if (dtype == DType::kBool) {  // as h5py stores bool
     H5 type(H5Tenum_create(H5T_STD_I8LE), what);
     for (const std::int8_t value : {0, 1})
       h5_check(H5Tenum_insert(type.get(), value == 0 ? "FALSE" : "TRUE", &value), what);
@@ -132,9 +132,9 @@ H5 h5_element_type(DType dtype, bool is_unsigned) {
 
 H5 h5_file_access(const std::string& what) {
   H5 access(H5Pcreate(H5P_FILE_ACCESS), what);
-// other versions have only an environment variable
+// Other versions of HDF5 can switch locking off by an environment variable only.
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
-  // Network file systems often have no locks, and files do not change while mn reads them.
+  // Network file systems often have no locks, and no lock is needed: files do not change while mn reads them.
   h5_check(H5Pset_file_locking(access.get(), false, true), what);
 #endif
   return access;
@@ -220,7 +220,7 @@ std::vector<std::string> h5_read_strings(hid_t group, const char* name) {
   const H5 space(H5Dget_space(source.get()), name);
   const std::size_t width = string_length(type, name);
   const std::int64_t count = elements(space, name);
-  // Checked before the allocation; elements() has checked the count.
+  // Check the width before the allocation; elements() has checked the count.
   if (width > 4096) throw DataError(std::string(name) + " has strings of impossible length");
   std::vector<char> packed(width * count);
   if (count > 0) h5_check(H5Dread(source.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.data()), name);

@@ -1,4 +1,4 @@
-/// An owner of HDF5 handles, and the few HDF5 calls of shards and manifests.
+/// An owner of HDF5 handles, and the few HDF5 calls that shards and manifests need.
 #pragma once
 
 #include <mutex>
@@ -41,8 +41,8 @@ class H5 {
 /// Throws DataError "what: HDF5's reason" if `status` is negative.
 void h5_check(herr_t status, const std::string& what);
 
-/// Held around every use of libhdf5, which most systems build without threads. Silences HDF5's error printing, and
-/// forbids plug-ins, as a file could ask for a plug-in's code.
+/// Hold an H5Lock around every use of libhdf5, because most systems build libhdf5 without thread safety. While held,
+/// HDF5 prints no errors and loads no plug-ins: otherwise a file could make HDF5 run a plug-in's code.
 class H5Lock {
  public:
   H5Lock();
@@ -52,22 +52,23 @@ class H5Lock {
 
  private:
   std::lock_guard<std::mutex> lock_;
-  unsigned plugins_ = 0;  // kinds of plug-ins that the program permits
+  unsigned plugins_ = 0;  // the kinds of plug-ins that were permitted before, for ~H5Lock()
 };
 
 /// HDF5's little-endian type for integers and floats of 32 and 64 bits, in files and in memory (mn runs on
 /// little-endian machines). Throws ArgumentError for all other dtypes.
 [[nodiscard]] hid_t h5_stored_type(DType dtype);
-/// A new type for any dtype: 16-bit floats as numpy reads them (bfloat16 as the uint16 of its bits), bool as h5py
-/// stores it. `is_unsigned`: the unsigned integer of equal size.
+/// A new HDF5 type for any dtype. float16 is stored as numpy reads it, bfloat16 as the uint16 of its bits, bool as h5py
+/// stores it. If `is_unsigned`, the type is the unsigned integer of equal size.
 [[nodiscard]] H5 h5_element_type(DType dtype, bool is_unsigned = false);
 
-/// Settings to open a file without HDF5's locks, which some network file systems lack. Files here have one writer each,
-/// and appear by rename(2).
+/// Settings to open a file without HDF5's file locks, which some network file systems lack. No lock is needed: mn's
+/// files have one writer each and appear by rename(2) when they are complete.
 [[nodiscard]] H5 h5_file_access(const std::string& what);
 [[nodiscard]] H5 h5_open_bytes(std::string_view bytes, const std::string& what);
 
-/// Opens a dataset of the file itself, not through a link to another file. Throws DataError "what: HDF5's reason".
+/// Opens a dataset that lies in the file itself; a link to another file is not followed. Throws DataError "what: HDF5's
+/// reason".
 [[nodiscard]] H5 h5_open_dataset(hid_t group, const char* name, const std::string& what);
 
 void h5_write_attribute(hid_t object, const char* name, const std::string& text);
@@ -75,14 +76,15 @@ void h5_write_attribute(hid_t object, const char* name, std::span<const std::int
 [[nodiscard]] std::string h5_read_text(hid_t object, const char* name);
 [[nodiscard]] std::vector<std::int64_t> h5_read_numbers(hid_t object, const char* name);
 
-/// Settings to create a dataset without times, so that equal content gives equal files.
+/// Settings to create a dataset that records no times, so that equal content gives equal files.
 [[nodiscard]] H5 h5_dataset_creation(const std::string& what);
 
-/// A whole dataset of strings of one fixed length; variable-length strings are slow and unsafe with threads.
+/// Writes a whole dataset of strings, all padded to one fixed length: HDF5's variable-length strings are slow and
+/// unsafe with threads.
 void h5_write_strings(hid_t group, const char* name, const std::vector<std::string>& strings);
 [[nodiscard]] std::vector<std::string> h5_read_strings(hid_t group, const char* name);
 
-/// A whole dataset of numbers; `shape` in elements.
+/// Writes a whole dataset of numbers; `shape` counts elements.
 void h5_write_array(hid_t group, const char* name, ConstBufferView data, std::span<const hsize_t> shape);
 /// Throws DataError unless the dataset has the dtype of `data` and `data.count` elements.
 void h5_read_array(hid_t group, const char* name, BufferView data);

@@ -1,10 +1,12 @@
 // Reads an indexed HDF5 file at the addresses of its index, without libhdf5 and its global lock.
 //
-// A block of a chunked field is a row of the grid of chunks: all chunks with parts of a range of samples. For each
-// chunk the calling thread does one pread, undoes the filters, and copies the part of each sample into the block.
+// A block of a chunked field is a row of the grid of chunks, which means all chunks with parts of one range of samples.
+// For each chunk the calling thread does one pread, undoes the filters, and copies the part of each sample into the
+// block.
 //
-// (1) Hdf5Table has compared all addresses with the file's length, and check_unchanged() has compared the length.
-// (2) Chunks at the border may reach beyond the samples' shape; the excess is left out.
+// (1) All addresses lie inside the file: Hdf5Table has compared them with the file's recorded length, and
+//     check_unchanged() has checked that the file still has this length.
+// (2) Chunks at the border of the grid may reach beyond the samples' shape; elements beyond it are not copied.
 #include <mn/data/hdf5_reader.hpp>
 
 #include <algorithm>
@@ -35,8 +37,8 @@ void fill(std::span<std::byte> bytes, std::span<const std::uint8_t> element) {
   }
 }
 
-/// Copies a chunk into its block. `block` and `chunk` are shapes; `corner` has the block indices of the chunk's first
-/// element.
+/// Copies a chunk's elements `from` to their places in the block `to`. `block` and `chunk` are shapes; `corner` is the
+/// index, in the block, of the chunk's first element.
 void copy_chunk(std::span<const std::byte> from, std::span<const std::int64_t> chunk, std::span<std::byte> to,
                 std::span<const std::int64_t> block, std::span<const std::int64_t> corner, std::int64_t element_bytes) {
   const std::int64_t extent = std::min(chunk[0], block[0] - corner[0]);

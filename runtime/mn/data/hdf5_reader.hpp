@@ -1,4 +1,4 @@
-/// Where the samples of an indexed HDF5 file lie, and their reader by pread, without libhdf5 and its lock.
+/// Where the samples of an indexed HDF5 file lie, and a reader that gets them by pread, without libhdf5 and its lock.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +18,15 @@ namespace mn::data {
 /// A field in one file: an HDF5 dataset whose first dimension counts samples.
 struct Hdf5Array {
   bool is_swapped = false;             ///< the elements are big-endian
-  std::uint64_t address = kNotStored;  ///< contiguous: of the first sample
-  std::vector<std::int64_t> chunk;     ///< [dims] shape of a chunk, samples first; empty: contiguous
-  std::vector<std::int32_t> filters;   ///< in the order of their application
-  std::vector<std::uint8_t> fill;      ///< an element, as stored
-  ChunkList chunks;                    ///< row by row of the grid of chunks
+  std::uint64_t address = kNotStored;  ///< of the first sample in a contiguous dataset; unused for chunked datasets
+  std::vector<std::int64_t> chunk;     ///< [dims] shape of a chunk, samples first; empty if the dataset is contiguous
+  std::vector<std::int32_t> filters;   ///< in the order in which the writer applied them
+  std::vector<std::uint8_t> fill;      ///< the fill value: one element, in the file's byte order
+  ChunkList chunks;                    ///< in row-major order of the grid of chunks
   bool operator==(const Hdf5Array&) const = default;
 
-  /// Samples read together: the samples of a chunk, or about 64 KiB of contiguous samples.
+  /// Number of samples that are read together: the samples of a chunk, or about 64 KiB of samples of a contiguous
+  /// dataset.
   [[nodiscard]] std::int64_t block_samples(const FieldSpec& field) const {
     constexpr std::int64_t kContiguousBlockBytes = 64 << 10;
     constexpr std::int64_t kAloneBytes = 32 << 10;  // a block would hold only one or two such samples
@@ -51,10 +52,11 @@ struct Hdf5File {
   bool operator==(const Hdf5File&) const = default;
 };
 
-/// An open file of a table. A block is a row of the grid of chunks, or about 64 KiB of contiguous samples. Thread-safe.
+/// An open HDF5 file of an Hdf5Table. A block of a chunked field is a row of the grid of chunks, which means all chunks
+/// of a range of samples. A block of a contiguous field is about 64 KiB of samples. Thread-safe.
 class Hdf5Reader final : public StoredFile {
  public:
-  /// `bytes`: the file that `facts` describes, or a copy. `spec` and `facts` must outlive the reader.
+  /// `bytes` is the file that `facts` describes, or a copy of the file. `spec` and `facts` must outlive the reader.
   Hdf5Reader(const SampleSpec& spec, const Hdf5File& facts, File bytes, std::shared_ptr<IoCounters> counters);
 
   [[nodiscard]] std::int64_t size() const noexcept override { return facts_->num_samples; }
@@ -63,7 +65,7 @@ class Hdf5Reader final : public StoredFile {
   }
   [[nodiscard]] bool is_small(std::size_t) const noexcept override { return false; }
   void copy_small(std::size_t, std::int64_t, std::byte*) const override {}
-  /// 0: the table holds the positions of the chunks.
+  /// 0, because the table holds the positions of the chunks, not the reader.
   [[nodiscard]] std::int64_t index_bytes() const noexcept override { return 0; }
 
   [[nodiscard]] std::int64_t block_samples(std::size_t field) const {
@@ -81,7 +83,7 @@ class Hdf5Reader final : public StoredFile {
   }
   [[nodiscard]] bool has_runs(std::size_t field) const noexcept override { return array(field).chunk.empty(); }
 
-  /// The values of the samples, in C order and the machine's byte order.
+  /// Reads the samples' values, in C order and the machine's byte order.
   void read_blocks(std::size_t field, std::int64_t first, std::int64_t count, std::span<std::byte> out) const override;
   [[nodiscard]] bool is_good(std::size_t, std::int64_t, std::span<const std::byte>) const override { return true; }
   [[nodiscard]] std::string damage(std::size_t field, std::int64_t block) const override;

@@ -1,10 +1,11 @@
-// The table of indexed files in memory and on the wire: a magic, then CBOR.
+// The table of indexed HDF5 files in memory, and as a message between ranks: magic bytes, then CBOR.
 //
 // (1) A parsed table names only bytes that the files had when they were indexed, chunks that cover exactly the samples,
 //     and filters that mn undoes: readers need no further checks.
 // (2) hash() is the dataset's fingerprint in checkpoints: neither keys nor encoding may change.
 //
-// Cost: one byte a chunk, or four to six if chunks are compressed; one rank reads the table and sends it to all.
+// Memory: one byte a chunk, or four to six if chunks are compressed. One rank reads the table and sends it to all
+// ranks.
 #include <mn/data/hdf5_table.hpp>
 
 #include <algorithm>
@@ -112,14 +113,14 @@ std::filesystem::path Hdf5Table::path(std::size_t file) const {
 
 StorageLayout Hdf5Table::layout() const {
   std::int64_t live_bytes = 0;
-  // Fields with less than a sixteenth of a sample's bytes do not decide: their blocks are small beside the others'.
+  // Fields with less than a sixteenth of a sample's bytes do not count here, because their blocks take little memory.
   std::int64_t block = 1;
   bool is_packed = false;
   for (std::size_t f = 0; f < spec().fields.size(); ++f) {
     std::int64_t longest = 1;
     bool has_chunks = false;
     for (const Hdf5File& file : files_) {
-      // A chunk longer than its file has the file's number of samples.
+      // If a chunk has room for more samples than the file has, the block has only the file's samples.
       const std::int64_t own = file.arrays[f].block_samples(spec().fields[f]);
       longest = std::max(longest, std::min(own, std::max<std::int64_t>(file.num_samples, 1)));
       has_chunks = has_chunks || !file.arrays[f].chunk.empty();

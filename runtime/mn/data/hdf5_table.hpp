@@ -1,5 +1,5 @@
-/// The table of a dataset in ordinary HDF5 files, made by `mnshard index`: which bytes of the files hold which samples.
-/// On disk the table is manifest.h5 (manifest_file.cpp), on the wire a CBOR document.
+/// The table of a dataset in ordinary HDF5 files, made by `mnshard index`. It tells which bytes of the files hold which
+/// samples. On disk the table is manifest.h5 (manifest_file.cpp); between ranks it is sent as a CBOR document.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@
 
 namespace mn::data {
 
-/// The files of a dataset, in order; samples are numbered through all files.
+/// The files of a dataset, in order. Samples are numbered consecutively through all files.
 class Hdf5Table final : public StoredTable {
  public:
-  /// Throws DataError if the table is impossible: more samples than a file has, fields that are not fixed, …
+  /// Throws DataError if the table contradicts itself or the files' lengths, or if a field is not fixed.
   Hdf5Table(std::string folder, std::string split, SampleSpec spec, std::vector<Hdf5File> files);
 
   [[nodiscard]] const std::vector<Hdf5File>& files() const noexcept { return files_; }
@@ -49,11 +49,11 @@ class Hdf5Table final : public StoredTable {
 /// after it was indexed.
 [[nodiscard]] std::shared_ptr<const Hdf5Reader> open_indexed(const Hdf5Table& table, std::size_t file);
 
-/// Publishes FOLDER/manifest.h5 at once.
+/// Writes manifest.h5 in the table's folder and publishes the whole file at once, by rename(2).
 void write_hdf5_manifest(const Hdf5Table& table);
-/// Whether the folder's manifest is of indexed files. Throws DataError if it can't be read.
+/// Whether the folder's manifest lists indexed HDF5 files, not shards. Throws DataError if the manifest can't be read.
 [[nodiscard]] bool has_hdf5_manifest(const std::filesystem::path& folder);
-/// Throws DataError that names the folder if the manifest is damaged.
+/// Reads the table in the folder's manifest.h5. Throws a DataError that names the folder if the manifest is damaged.
 [[nodiscard]] Hdf5Table read_hdf5_manifest(const std::filesystem::path& folder);
 
 /// Time of a file's last write, in ns since 1970, and its length. Throws FileError.

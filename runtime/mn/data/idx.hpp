@@ -19,7 +19,7 @@ struct IdxArray {
 /// dimensions (exactly 1 if `dims` is 1).
 [[nodiscard]] IdxArray parse_idx(std::span<const std::byte> content, std::size_t dims, const std::string& file);
 
-/// A whole file, unpacked if it is gzip. Throws DataError if the file can't be read or is damaged.
+/// Reads a whole file and unpacks it if it is gzip. Throws DataError if the file can't be read or is damaged.
 [[nodiscard]] std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path);
 
 }  // namespace mn::data

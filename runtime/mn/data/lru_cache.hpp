@@ -1,9 +1,9 @@
 /// A thread-safe cache that drops the least recently used value: a list in order of use, and an index from key to list
 /// entry.
 ///
-/// (1) index_ and entries_ hold equal keys, each once.
-/// (2) used_ is the sum of the entries' costs. It exceeds capacity_ only if there is a single entry.
-/// (3) A dropped value lives on with its holders.
+/// (1) index_ and entries_ hold the same keys, each once.
+/// (2) used_ is the sum of the entries' costs. used_ exceeds capacity_ only if there is a single entry.
+/// (3) A dropped value stays alive as long as a caller of get() or find() holds it.
 /// (4) A key is in making_ while one thread makes its value; other threads that want the value wait.
 ///
 /// Cost: O(1) for each call, under one mutex. Values are made outside the mutex.
@@ -28,17 +28,19 @@ class LruCache {
  public:
   static constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-  /// A value that get() has made, and its terms.
+  /// A value that make() returns to get(), and how long the cache keeps the value.
   struct NewValue {
-    std::shared_ptr<const Value> value;  ///< null: is returned, but not kept
+    std::shared_ptr<const Value> value;  ///< null: get() returns null, and the cache keeps nothing
     std::int64_t cost = 0;
-    std::int64_t uses = kUnlimited;  ///< number of get()s (the first included) and find()s that return the value
+    /// the cache drops the value after this many calls of get() and find() returned it, the first get() included
+    std::int64_t uses = kUnlimited;
   };
 
-  /// Keeps values up to a total cost of `capacity`, and the last value at any cost.
+  /// Keeps values up to a total cost of `capacity`. The most recently used value is kept even if it alone costs more.
   explicit LruCache(std::int64_t capacity) : capacity_(capacity) {}
 
-  /// The value of `key`, made by `make()` → NewValue if there is none. Throws the errors of make().
+  /// Returns the value of `key`. If the cache has none, calls make(), which returns a NewValue; if another thread is
+  /// making the value, waits for that thread. Throws the errors of make().
   template <class Make>
   [[nodiscard]] std::shared_ptr<const Value> get(std::uint64_t key, const Make& make) {
     std::unique_lock lock(mutex_);
@@ -78,7 +80,7 @@ class LruCache {
   }
 
   using Time = std::chrono::steady_clock::time_point;
-  /// Last use of the value that was unused for longest; Time::max() if the cache is empty.
+  /// When the least recently used value was last used; Time::max() if the cache is empty.
   [[nodiscard]] Time oldest_use() const {
     const std::lock_guard lock(mutex_);
     return entries_.empty() ? Time::max() : entries_.back().used_at;
@@ -92,7 +94,7 @@ class LruCache {
     const std::lock_guard lock(mutex_);
     return static_cast<std::int64_t>(entries_.size());
   }
-  /// Number of values made so far, and of values dropped to make room.
+  /// (number of values made so far, number of values dropped to make room)
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> made_and_dropped() const {
     const std::lock_guard lock(mutex_);
     return {values_made_, values_dropped_};

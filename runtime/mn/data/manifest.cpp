@@ -1,4 +1,4 @@
-// The shard table in memory and on the wire: CBOR of the spec's keys, the columns and the folder.
+// The shard table in memory, and as a message between ranks: CBOR with the spec's keys, the columns and the folder.
 //
 // (1) hash() covers everything except the folder. It is the dataset's fingerprint in checkpoints: neither keys nor
 //     encoding may change.
@@ -54,7 +54,8 @@ ShardTable::ShardTable(std::string folder, std::string split, SampleSpec spec, s
 }
 
 StorageLayout ShardTable::layout() const {
-  // The index has each sample's small fields and offsets of varying fields, and each block's checksums.
+  // An open shard keeps an index in memory: each sample's small fields, its offsets in fields of varying length, and
+  // each block's checksums.
   std::int64_t sample = 0;
   std::int64_t block = 0;
   for (std::size_t f = 0; f < spec().fields.size(); ++f) {
@@ -85,7 +86,7 @@ std::shared_ptr<const StoredFile> ShardTable::open(std::size_t shard, File bytes
 
 void ShardTable::check_all() const {
   constexpr std::size_t kShardsPerThread = 16;
-  constexpr std::size_t kMaxThreads = 64;  // each waits for the file server, not for a core
+  constexpr std::size_t kMaxThreads = 64;  // more than the cores, because a thread mostly waits for the file server
   ReadPool pool(static_cast<int>(std::min(kMaxThreads, shards_.size() / kShardsPerThread)));
   std::mutex mutex;
   std::map<std::size_t, std::exception_ptr> errors;  // by shard

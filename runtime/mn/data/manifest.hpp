@@ -1,5 +1,5 @@
-/// The shard table: which shards make a dataset. In a file it is manifest.h5 (HDF5 behind a user block of 512 bytes
-/// with magic, version, CRC32C and length of the file), on the wire a CBOR document.
+/// The shard table lists the shards of a dataset. On disk the table is manifest.h5: HDF5 behind a user block of 512
+/// bytes, which has magic, version, CRC32C and length of the file. Between ranks the table is sent as a CBOR document.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ namespace mn::data {
 
 inline constexpr const char* kDatasetManifest = "manifest.h5";
 
-/// The shards of a dataset, in order; samples are numbered through all shards.
+/// The shards of a dataset, in order. Samples are numbered consecutively through all shards.
 class ShardTable : public StoredTable {
  public:
   ShardTable() = default;
-  /// Shards in blocks of default_block_samples() of the spec alone.
+  /// For shards with blocks of default_block_samples(spec) samples.
   ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards);
   ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards,
              std::int64_t block_samples);
 
   [[nodiscard]] const std::vector<ShardInfo>& shards() const noexcept { return shards_; }
-  /// Samples in a block of every shard; an average if blocks are cut by bytes.
+  /// Number of samples in a block, equal in all shards; an average if blocks are cut by bytes (has_block_table()).
   [[nodiscard]] std::int64_t block_samples() const noexcept { return block_samples_; }
   [[nodiscard]] std::filesystem::path path(std::size_t shard) const override;
   [[nodiscard]] std::int64_t file_bytes(std::size_t shard) const override { return shards_[shard].bytes; }
@@ -41,7 +41,7 @@ class ShardTable : public StoredTable {
   [[nodiscard]] std::string serialize() const override;
   [[nodiscard]] std::shared_ptr<const StoredFile> open(std::size_t shard, File bytes,
                                                        std::shared_ptr<IoCounters> counters) const override;
-  /// Opens all shards, many at a time, and compares their headers and lengths with the table. Reads no sample.
+  /// Opens all shards, many at a time, and compares their headers and lengths with the table. Reads no samples.
   void check_all() const override;
   /// Throws DataError if `bytes` is not a table.
   [[nodiscard]] static ShardTable parse(const std::string& bytes);
@@ -55,15 +55,17 @@ struct OpenShard;
 /// Opens a shard of the table. Throws DataError that names a shard that is missing, truncated, changed or damaged.
 [[nodiscard]] OpenShard open_shard(const ShardTable& table, std::size_t shard);
 
-/// Publishes FOLDER/manifest.h5 at once; the dataset is complete from then on.
+/// Writes manifest.h5 in the table's folder and publishes the whole file at once, by rename(2). From then on the
+/// dataset is complete.
 void write_manifest(const ShardTable& table);
-/// Throws DataError that names the folder and mnshard if the manifest is missing or damaged.
+/// Reads the table in the folder's manifest.h5. If the manifest is missing or damaged, throws a DataError that names
+/// the folder and tells to use mnshard.
 [[nodiscard]] ShardTable read_manifest(const std::filesystem::path& folder);
 
-inline constexpr const char* kTableName = "a shard table";     // in messages
-inline constexpr const char* kBlockSamples = "block_samples";  // the attribute
+inline constexpr const char* kTableName = "a shard table";     // the table's name in error messages
+inline constexpr const char* kBlockSamples = "block_samples";  // name of the attribute in manifest.h5
 
-/// The shards by columns, as in the file and on the wire.
+/// The shards as columns, one value a shard, as manifest.h5 and the message between ranks hold them.
 struct Columns {
   std::vector<std::string> files;
   std::vector<std::int64_t> num_samples;
@@ -73,10 +75,10 @@ struct Columns {
 };
 
 [[nodiscard]] Columns columns_of(const std::vector<ShardInfo>& shards);
-/// Throws DataError unless all columns have one length, and counts and names are possible.
+/// Throws DataError unless all columns have the same length, and all counts and names are valid.
 [[nodiscard]] std::vector<ShardInfo> shards_of(const Columns& columns);
 
-/// The spec in a table's JSON. Throws DataError if shards can't hold the samples.
+/// Reads the spec in a table's JSON. Throws DataError if shards can't hold samples of this spec.
 [[nodiscard]] SampleSpec spec_of_table(const nlohmann::json& document);
 /// Returns `block_samples`. Throws DataError if no block can have this number of samples.
 [[nodiscard]] std::int64_t checked_block_samples(std::int64_t block_samples);

@@ -24,9 +24,9 @@ using nlohmann::json;
 constexpr const char* kFormat = "mn-manifest";
 constexpr std::uint32_t kShardManifest = 2;  // version of a manifest of shards
 constexpr std::uint32_t kIndexManifest = 3;  // version of a manifest of indexed HDF5 files
-constexpr const char* kIndex = "index";      // the dataset with an Hdf5Table
-constexpr std::size_t kSealBytes = 512;      // the smallest user block
-constexpr const char* kFields = "fields";    // the dataset with the spec's JSON
+constexpr const char* kIndex = "index";      // HDF5 dataset that holds an Hdf5Table
+constexpr std::size_t kSealBytes = 512;      // HDF5's smallest user block
+constexpr const char* kFields = "fields";    // HDF5 dataset that holds the spec's JSON
 
 /// The user block before the HDF5 file (1).
 struct Seal {
@@ -68,7 +68,7 @@ std::int64_t read_number(hid_t file, const char* name) {
   return numbers[0];
 }
 
-/// What sample_spec_from_json() takes.
+/// The JSON document in the HDF5 dataset kFields, for spec_of_table().
 json spec_document(hid_t file) {
   std::vector<std::uint8_t> text(h5_count(file, kFields));
   h5_read_array(file, kFields, text);
@@ -111,7 +111,7 @@ void write_table(hid_t file, const ShardTable& table) {
   h5_write_array(file, "uuid", columns.uuids, uuid_shape);
 }
 
-/// Publishes a manifest: `write(file)` fills the HDF5 file.
+/// Makes a manifest and publishes it; write(file) fills the HDF5 file.
 template <class Write>
 void publish_manifest(const std::string& folder, std::uint32_t version, const Write& write) {
   TemporaryFile temporary(std::filesystem::path(folder) / kDatasetManifest);
@@ -130,7 +130,8 @@ void publish_manifest(const std::string& folder, std::uint32_t version, const Wr
   temporary.publish();
 }
 
-/// Returns the result of read(bytes of the manifest).
+/// Reads the folder's manifest.h5 and returns the result of read(its bytes). If the manifest is missing or damaged,
+/// throws a DataError that names the folder or the manifest; for a damaged manifest the text ends with `remedy`.
 template <class Read>
 auto read_sealed(const std::filesystem::path& folder, const char* remedy, const Read& read) {
   const std::filesystem::path path = folder / kDatasetManifest;
@@ -143,7 +144,7 @@ auto read_sealed(const std::filesystem::path& folder, const char* remedy, const 
     const std::string bytes = with_retries([&] { return read_file(path); }, [] {});
     return read(bytes);
   } catch (const FileError&) {
-    throw;  // says all there is to say
+    throw;  // names the file and the reason already
   } catch (const DataError& e) {
     throw DataError(path.string() + " is damaged or no manifest (" + e.what() + "): " + remedy);
   }

@@ -1,7 +1,7 @@
 // Orders that compute one position at a time, so that no rank stores or sends a permutation.
 //
 // A full shuffle of data larger than memory reads a file or a block for every sample. An order of lanes reads neighbors
-// one after another, yet mixes samples from many random parts of the dataset.
+// one after another, yet mixes samples from many random parts of the dataset. Terms:
 //
 //   chunk    a run of neighboring samples; windows × lanes / adjacent equal chunks (± 1) make the dataset
 //   window   a part of the epoch: lanes / adjacent random chunks, each cut into `adjacent` equal lanes (± 1)
@@ -12,13 +12,14 @@
 // chunks. A chunk is walked cyclically from a random phase on, so that two chunks align differently in each epoch.
 // `aligned` restricts phases to the beginnings of blocks.
 //
-// If blocks of packed data are so long that R ranks would share lanes, there are R times as many lanes as one rank has
-// room for: an epoch reads about one block more than the dataset has for each lane of each window.
+// If blocks of packed data are so long that R ranks would have to share lanes, there are R times as many lanes as one
+// rank has room for. Then an epoch reads about one block for each lane of each window in addition to the dataset's
+// blocks.
 //
 // (1) An order is a bijection, for every n and all options: chunks and lanes cut [0, n) without gap or overlap, every
 //     lane gives each of its samples once, and the permutations of samples or chunks are bijections (Permutation).
 // (2) An order is a function of n, options, seed and epoch alone: not of ranks, batch size, thread or time.
-// (3) Lanes of a window differ by at most one sample: only the window's last round may be incomplete.
+// (3) The lengths of a window's lanes differ by at most one sample, so only the window's last round may be incomplete.
 // (4) Permutations for different purposes have unrelated keys (enum Purpose).
 // (5) Positions keep their meaning in all versions: checkpoints hold positions and OrderOptions.
 //
@@ -26,8 +27,9 @@
 // rounds the right half, and halves are not swapped. The rounds are invertible for any round function, and cycle
 // walking restricts the bijection to [0, n).
 //
-// Cost: a position takes one permutation of six rounds, walked at most twice on average; in an OrderWindow none, or one
-// with `mixed`. An epoch begins with one permutation a chunk. Memory: 8 bytes a window, 24 bytes a chunk of a window.
+// Cost: EpochOrder computes a position by one permutation of six rounds, applied at most twice on average. OrderWindow
+// needs no permutation for a position, or one with `mixed`. An epoch begins with one permutation a chunk. Memory: 8
+// bytes a window, and 24 bytes a chunk of the window in use.
 //
 // Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, method 3.
 #include <mn/data/order.hpp>
@@ -46,38 +48,39 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return mix(mix(a) ^ b); }
 
 std::uint64_t low_bits(int bits) { return (std::uint64_t{1} << bits) - 1; }
 
-// The purpose of a permutation's key; keys of two purposes are unrelated (4).
+// The purpose of a permutation's key. Keys of different purposes are unrelated (4).
 enum Purpose : std::uint64_t { kStream = 1, kSamples, kChunks, kPhase, kLane, kFixedChunks };
 
-// Lanes are 3 · 2^k: divisible by powers of two and by 3 times powers of two, the usual numbers of ranks.
+// The number of lanes is 3 · 2^k, so the usual numbers of ranks divide it: powers of two, and 3 times powers of two.
 constexpr std::int64_t kMaxLanes = 3072;
 constexpr std::int64_t kLeastLanes = 3;
-// The ends of a lane may cut a block, which is read twice: 1/16 more bytes.
+// Least length of a lane in blocks. The end of a lane may cut a block, which is then read twice: 1/16 more bytes.
 constexpr std::int64_t kLaneBlocks = 16;
-// A lane may be the only lane of a rank in a file: 1/192 files opened for each sample.
+// Least length of a lane in samples. If a rank has only one lane in a file, it opens one file for 192 samples.
 constexpr std::int64_t kLaneSamples = 192;
-constexpr std::int64_t kLongLaneSamples = 1024;  // longer lanes would mix less and save no reads
-// Rereading data of this size costs little: more and shorter lanes mix it better.
+constexpr std::int64_t kLongLaneSamples = 1024;  // longer lanes would mix samples less and save no reads
+// Data of up to this size are cheap to read again, so they get more and shorter lanes, which mix samples better.
 constexpr std::int64_t kMediumBytes = std::int64_t{8} << 30;
 constexpr std::int64_t kMediumLanes = 768;
-// If the number of ranks does not divide the lanes, ranks read one lane of kOwnLanes twice.
+// Lanes that a rank should have at least if the number of ranks does not divide the lanes. About one lane of 32 is then
+// read by two ranks.
 constexpr std::int64_t kOwnLanes = 32;
 
-/// How long lanes must be at least.
+/// The least length of a lane, in samples.
 std::int64_t least_lane_samples(std::int64_t lanes, const StorageLayout& layout) {
   if (layout.is_packed) return std::max(kLaneBlocks * layout.block_samples, kLaneSamples);
   if (layout.bytes < kMediumBytes && lanes <= kMediumLanes) return std::max<std::int64_t>(4 * layout.block_samples, 8);
   return std::max(kLaneBlocks * layout.block_samples, kLaneSamples);
 }
 
-/// Number of files that one rank reads from at a time, approximately: a long chunk begins and ends in different files,
-/// and a lane crosses from file to file.
+/// Number of files that one rank reads from at a time, approximately. Each chunk takes one file, and one more for each
+/// border between files that lies within a lane.
 double files_in_use(std::int64_t lanes, std::int64_t adjacent, std::int64_t lane_samples, double file_samples) {
   const double borders = static_cast<double>(lanes * lane_samples) / file_samples;
   return std::min(static_cast<double>(lanes / adjacent) + borders, 2.0 * static_cast<double>(lanes));
 }
 
-/// Bytes of memory for one lane.
+/// Bytes of memory that the block in use of one lane takes.
 double live_bytes_of(std::int64_t n, const StorageLayout& layout) {
   const double of_samples =
       static_cast<double>(layout.bytes) / static_cast<double>(n) * static_cast<double>(layout.block_samples);
@@ -96,7 +99,7 @@ OrderOptions order_for_any_ranks(std::int64_t n, const StorageLayout& layout, bo
   for (; order.lanes > kLeastLanes; order.lanes /= 2) {
     std::int64_t samples = least_lane_samples(order.lanes, layout);
     if (order.lanes * samples > n) continue;
-    // A block of one sample leaves memory at once.
+    // A block of one sample leaves memory at once: only blocks of several samples count here.
     if (layout.block_samples > 1 && static_cast<double>(order.lanes) * block_bytes > kMaxLiveBytes) continue;
     const bool all_open = static_cast<double>(layout.files) <= open_files;
     if (all_open) samples = std::max(samples, kLongLaneSamples);
@@ -111,14 +114,15 @@ OrderOptions order_for_any_ranks(std::int64_t n, const StorageLayout& layout, bo
   return order;
 }
 
-/// Whether `ranks` ranks divide the lanes well: few blocks are read by two ranks, and the blocks in use have room.
+/// Whether `ranks` ranks divide the lanes well, so that few blocks are read by two ranks and each rank has memory for
+/// its blocks in use.
 bool is_divided_well(const OrderOptions& order, double live_bytes, int ranks) {
   const std::int64_t own = (order.lanes + ranks - 1) / ranks;
   return (order.lanes % ranks == 0 || own >= kOwnLanes) &&
          static_cast<double>(own) * live_bytes <= static_cast<double>(rank_live_bytes(ranks));
 }
 
-/// An equal number of lanes for each rank: as many as one rank has room for, at least one.
+/// An order with an equal number of lanes for each rank: as many lanes as one rank has room for, at least one.
 OrderOptions order_for_ranks(std::int64_t n, const StorageLayout& layout, int ranks) {
   OrderOptions order{.shuffle = true, .aligned = layout.block_samples};
   const double live_bytes = live_bytes_of(n, layout);
@@ -198,7 +202,8 @@ EpochOrder::Chunk EpochOrder::chunk(std::int64_t window, std::int64_t number) co
   const std::int64_t length = chunk_samples_ + (at < longer_chunks_ ? 1 : 0);
   const std::int64_t begin = at * chunk_samples_ + std::min(at, longer_chunks_);
   const std::uint64_t random = mix(phase_key_, static_cast<std::uint64_t>(at));
-  // Phases are first, first + aligned, …: a walk that begins within a block would read the block twice.
+  // The phase is one of first, first + aligned, …, the beginnings of blocks, because a walk that begins within a block
+  // would read this block twice.
   const std::int64_t first = (begin + options_.aligned - 1) / options_.aligned * options_.aligned - begin;
   const std::int64_t phases = std::max<std::int64_t>((length - first + options_.aligned - 1) / options_.aligned, 0);
   const auto chosen = static_cast<std::int64_t>(random % static_cast<std::uint64_t>(std::max<std::int64_t>(phases, 1)));
@@ -246,7 +251,7 @@ std::vector<OrderWindow::Rounds> OrderWindow::rounds(std::int64_t first, std::in
   const std::int64_t lanes = order_->lanes();
   if (!order_->has_lanes()) return {{first, last}};
   const std::int64_t full = order_->full_rounds();
-  // In the last round only lanes with a sample left have positions.
+  // In the last round only the lanes with one sample more have a position.
   const std::int64_t regular_first = std::min(first, full * lanes);
   const std::int64_t regular_last = std::min(last, full * lanes);
   std::vector<Rounds> found(lanes);

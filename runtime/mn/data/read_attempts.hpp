@@ -1,12 +1,13 @@
-/// How one read of samples copes with file servers in trouble and with copies that fail: many files at once as long as
-/// all is well, then one by one with retries.
+/// How one read of samples deals with file servers in trouble and with copies that fail. First try_all() reads many
+/// files at once; then attempt() repeats failed reads one by one, with retries.
 ///
-/// (1) If a copy on the node fails or is damaged, the read uses the file itself.
-/// (2) try_all() drops errors: attempt() repeats the work and reports the error.
-/// (3) An error that may pass is retried, each time with the file opened again, as a stale handle stays stale.
-/// (4) All files together wait for the pauses of one file. Afterwards a file that failed in try_all() is given up
-///     without another attempt, which could take a minute until it times out.
-/// (5) A read does not try a file again after it was given up.
+/// (1) If the node's copy of a file can't be read or is damaged, the read uses the file on shared storage.
+/// (2) try_all() drops errors, because attempt() repeats the work and reports the error.
+/// (3) After an error that may pass (may_pass()) the read is tried again. Each time the file is opened again, because a
+///     stale handle stays stale.
+/// (4) All files of the read share one series of kRetryPauses. After the last pause, a file that failed in try_all() is
+///     given up without another attempt, because an attempt could take a minute until it times out.
+/// (5) After a file was given up, the same read does not try it again.
 #pragma once
 
 #include <cassert>
@@ -26,7 +27,8 @@ class ReadAttempts {
  public:
   explicit ReadAttempts(OpenFiles& files) : files_(files) {}
 
-  /// Calls task(0) … task(n − 1), each for file_of(i), on many threads. Drops errors.
+  /// Calls task(0) … task(n − 1) on many threads; task(i) reads the file numbered file_of(i). Drops errors. Does
+  /// nothing if n < 2.
   template <class FileOf, class Task>
   void try_all(std::size_t n, const FileOf& file_of, const Task& task) {
     if (n < 2) return;
@@ -38,13 +40,13 @@ class ReadAttempts {
       } catch (const FileError& error) {
         const std::lock_guard lock(mutex);
         if (may_pass(error)) failed_.insert_or_assign(file_of(i), error);
-      } catch (...) {  // (2): attempt() repeats it
+      } catch (...) {  // (2): attempt() repeats the task
       }
     });
   }
 
-  /// Calls use(the file, whether the file is a copy on the node) until there is no error that may pass. Returns the
-  /// last error if the file is given up. Throws all other errors of `use`.
+  /// Calls use(open file, whether it is the node's copy), and calls it again after each error that may pass. Returns
+  /// the last error if the file is given up, no value after success. Throws all other errors of `use`.
   template <class Use>
   [[nodiscard]] std::optional<FileError> attempt(std::size_t file, const Use& use) {
     if (const auto error = given_up_.find(file); error != given_up_.end()) return error->second;
@@ -63,7 +65,8 @@ class ReadAttempts {
   }
 
  private:
-  /// Calls use() with the copy, or with the file itself where the copy can't be used.
+  /// Calls use() with the node's copy if there is one. Without a copy, or if `use` throws DataError for the copy, calls
+  /// use() with the file on shared storage.
   template <class Use>
   void use_any(std::size_t file, const Use& use) {
     const OpenFiles::Opened from = opened(file);
@@ -71,13 +74,14 @@ class ReadAttempts {
       use(*from.file, from.is_copy);
     } catch (const DataError& error) {
       if (!from.is_copy) throw;
-      files_.drop_copy(file, error.what());  // (1): the file itself from now on
+      files_.drop_copy(file, error.what());  // (1): from now on the file on shared storage is used
       last_ = {};
       use(*opened(file).file, false);
     }
   }
 
-  /// Most samples lie in the file of the sample before: that file needs no look into the cache.
+  /// The open file. Most samples lie in the same file as the previous sample, so the last file is kept here and needs
+  /// no look-up in the cache.
   OpenFiles::Opened opened(std::size_t file) {
     if (last_.file == nullptr || last_number_ != file) {
       last_ = files_.open(file);
@@ -92,9 +96,9 @@ class ReadAttempts {
 
   OpenFiles& files_;
   std::map<std::size_t, FileError> failed_;    // in try_all()
-  std::map<std::size_t, FileError> given_up_;  // by attempt()
-  std::size_t pauses_ = 0;                     // number of kRetryPauses taken
-  OpenFiles::Opened last_;                     // the file used last
+  std::map<std::size_t, FileError> given_up_;  // files that attempt() gave up
+  std::size_t pauses_ = 0;                     // number of kRetryPauses that this read has waited
+  OpenFiles::Opened last_;                     // the file that attempt() opened last
   std::size_t last_number_ = 0;
 };
 

@@ -10,30 +10,30 @@
 
 namespace mn::data {
 
-/// Samples [first, first + count) of a read that one request reads: samples of one block, or neighbors that are each a
-/// block.
+/// Samples [first, first + count) of a read that are read by one request. They lie in one block, or they are
+/// neighboring blocks of one sample each.
 struct ReadRun {
   std::size_t first;
   std::size_t count;
 };
 
-/// The position of one field of a sample.
+/// Where one field of a sample lies in the sample's file.
 struct BlockExtent {
   std::int64_t block = 0;
-  std::int64_t offset = 0;  ///< the sample's, within the block
+  std::int64_t offset = 0;  ///< offset of the sample in the block
   std::int64_t bytes = 0;
-  bool is_alone = false;  ///< the sample is the whole block: it is read straight into the result
-  bool has_runs = false;  ///< a request can read neighboring blocks, too
+  bool is_alone = false;  ///< the block has no other sample, so it is read straight into the result
+  bool has_runs = false;  ///< one request can read this block and its neighbors
 };
 
 /// The samples of a read, in the order asked for.
 class ReadPlan {
  public:
-  /// For n samples with `fields` fields. All samples are unreadable until locate_fields().
+  /// A plan for n samples with `fields` fields. A sample counts as unreadable until locate_fields() is called for it.
   ReadPlan(std::size_t fields, std::size_t n) : samples_(n), extents_(fields) {}
 
   void locate(std::size_t k, std::size_t file, std::int64_t sample) { samples_[k] = {file, sample}; }
-  /// Notes where the fields of sample k lie that are not in memory; `file` is the sample's open file.
+  /// Notes where sample k's fields lie, except fields that are in memory. `file` is the sample's open file.
   void locate_fields(std::size_t k, const StoredFile& file) {
     const std::int64_t sample = samples_[k].sample;
     for (std::size_t f = 0; f < extents_.size(); ++f) {
@@ -55,7 +55,7 @@ class ReadPlan {
   /// Whether locate_fields() was called for sample k.
   [[nodiscard]] bool is_readable(std::size_t k) const { return samples_[k].is_readable; }
   [[nodiscard]] const BlockExtent& at(std::size_t field, std::size_t k) const { return extents_[field][k]; }
-  /// The files of the samples, each once, in order.
+  /// The numbers of the samples' files, each once, in ascending order.
   [[nodiscard]] std::vector<std::size_t> files() const {
     std::vector<std::size_t> files;
     for (const Sample& sample : samples_) {
@@ -66,8 +66,8 @@ class ReadPlan {
     return files;
   }
 
-  /// Offsets of a field's samples in the result, and the end, if all samples are good. `unreadable_bytes`: room for a
-  /// sample that is not readable.
+  /// [size() + 1] the offsets of a field's samples in the result, and the end, if no sample is damaged.
+  /// `unreadable_bytes`: room for a sample that is not readable.
   [[nodiscard]] std::vector<std::int64_t> offsets(std::size_t field, std::int64_t unreadable_bytes) const {
     std::vector<std::int64_t> offsets = {0};
     for (std::size_t k = 0; k < size(); ++k) {
@@ -75,7 +75,7 @@ class ReadPlan {
     }
     return offsets;
   }
-  /// The runs of the samples for which is_wanted(k), in order.
+  /// The runs that cover the samples k with is_wanted(k), in order.
   template <class IsWanted>
   [[nodiscard]] std::vector<ReadRun> runs(std::size_t field, const IsWanted& is_wanted) const {
     std::vector<ReadRun> runs;
@@ -90,11 +90,11 @@ class ReadPlan {
  private:
   struct Sample {
     std::size_t file = 0;
-    std::int64_t sample = 0;  // within the file
+    std::int64_t sample = 0;  // number of the sample in its file
     bool is_readable = false;
   };
 
-  /// Whether one request reads sample k − 1 and sample k.
+  /// Whether one request can read sample k − 1 and sample k.
   [[nodiscard]] bool joins(std::size_t field, std::size_t k) const {
     if (samples_[k].file != samples_[k - 1].file) return false;
     const BlockExtent& own = extents_[field][k];

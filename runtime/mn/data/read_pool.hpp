@@ -11,26 +11,27 @@
 
 namespace mn::data {
 
-/// Reads many places at once: a distant file server answers each call late, but many at a time. Thread-safe.
+/// Threads that read at many places at once: a distant file server answers each request late, but answers many requests
+/// at a time. Thread-safe.
 class ReadPool {
  public:
-  /// Starts a thread when a call finds all threads busy, up to `threads`.
+  /// Starts no thread yet. A call of run() that finds all threads busy starts one more, up to `threads`.
   explicit ReadPool(int threads) : most_threads_(threads) {}
-  /// Nobody may be in run().
+  /// No thread may be in run().
   ~ReadPool();
   ReadPool(const ReadPool&) = delete;
   ReadPool& operator=(const ReadPool&) = delete;
 
-  /// Calls task(0) … task(n − 1), on this thread and the pool's, and returns when all are done. `task` must not throw,
-  /// nor call run().
+  /// Calls task(0) … task(n − 1) on this thread and the pool's threads, and returns when all calls have returned.
+  /// `task` must not throw and must not call run().
   void run(std::size_t n, const std::function<void(std::size_t)>& task);
 
  private:
   struct Job {
     const std::function<void(std::size_t)>& task;
     std::size_t count;
-    std::size_t next = 0;  // to be called
-    std::size_t left = 0;  // tasks that have not returned
+    std::size_t next = 0;  // number of the next task to call
+    std::size_t left = 0;  // number of tasks that have not returned
   };
 
   void start_thread();

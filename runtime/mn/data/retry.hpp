@@ -1,4 +1,4 @@
-/// Reading from a file server that may have trouble for a while.
+/// Repeats reads from a file server that is in trouble for a short time.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ inline constexpr std::array kRetryPauses = {std::chrono::milliseconds(100), std:
 }
 
 /// Returns the result of read(). After an error that may pass, waits for the next of kRetryPauses, calls recover(), and
-/// reads again; after the last pause throws the error. `pauses`: number of pauses taken, which reads of one server may
-/// share.
+/// calls read() again. After the last pause throws the error. `pauses` counts the pauses taken; several reads from one
+/// server may share the count, so that they wait 2.6 s in all.
 template <class Read, class Recover>
 decltype(auto) with_retries(const Read& read, const Recover& recover, std::size_t& pauses) {
   while (true) {
@@ -40,7 +40,7 @@ decltype(auto) with_retries(const Read& read, const Recover& recover, std::size_
   }
 }
 
-/// with_retries() for a single read.
+/// with_retries() for a single read, with a count of pauses of its own.
 template <class Read, class Recover>
 decltype(auto) with_retries(const Read& read, const Recover& recover) {
   std::size_t pauses = 0;

@@ -1,7 +1,7 @@
 // The fields of samples: which specs are valid, and the JSON form.
 //
-// (1) A spec from a file is used only after problem_of() has accepted it: products of its numbers cannot overflow, and
-//     names can name HDF5 datasets.
+// (1) A spec from a file is used only after problem_of() has accepted it. Then products of its numbers cannot overflow,
+//     and its names are valid names of HDF5 datasets.
 #include <mn/data/sample_spec.hpp>
 
 #include <algorithm>
@@ -17,7 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kMaxSampleBytes = std::int64_t{1} << 40;  // products with other factors can't overflow later
+// so low that later products with other factors can't overflow
+constexpr std::int64_t kMaxSampleBytes = std::int64_t{1} << 40;
 constexpr std::size_t kMaxNameBytes = 64;
 constexpr std::size_t kMaxFields = 64;
 constexpr std::string_view kKindNames[] = {"fixed", "encoded", "variable"};
@@ -33,7 +34,7 @@ std::string problem_of_name(const std::string& name) {
     return "the field's name " + json_quoted(name) +
            " is not of 1 to 64 letters, digits, '_', '-' and '.', or begins with '.'";
   }
-  for (const char* ending : {"_offsets", "_crc32c"}) {  // names of other datasets in shards
+  for (const char* ending : {"_offsets", "_crc32c"}) {  // names of other datasets in a shard end so
     if (name.ends_with(ending)) return "the field's name " + name + " ends with " + ending;
   }
   return {};
@@ -43,11 +44,11 @@ std::string problem_of_shape(const FieldSpec& field) {
   auto bytes = static_cast<std::int64_t>(size_of(field.dtype));
   for (const std::int64_t extent : field.shape) {
     if (extent < 0) return "extent " + std::to_string(extent);
-    // (1): by division, as the product could overflow.
+    // (1): compare by division, because the product could overflow.
     if (extent > 0 && bytes > kMaxSampleBytes / extent) return "more than 1 TiB each";
     bytes *= extent;
   }
-  // The number of rows follows from the bytes of a sample.
+  // The number of rows is computed from the bytes of a sample, so a row must have bytes.
   if (field.kind == FieldKind::kVariable && bytes == 0) return "rows without elements";
   const bool is_bytes = field.dtype == DType::kUInt8 && field.shape.empty();
   return field.kind == FieldKind::kEncoded && !is_bytes ? "encoded, but not uint8 without a shape" : "";
@@ -166,7 +167,7 @@ SampleSpec sample_spec_from_json(const json& document, std::string_view what) {
     return read;
   });
   if (const std::string problem = problem_of(spec); !problem.empty()) fail_spec(what, problem);
-  // kCountClasses means that classes are still to be counted; a document must have their number.
+  // kCountClasses (−1) means that the classes are still to be counted, but a document must hold their number.
   for (const FieldSpec& field : spec.fields) {
     if (field.num_classes < 0) fail_spec(what, "field " + field.name + ": classes that are not counted");
   }

@@ -1,14 +1,14 @@
 // Writes a shard in two steps: libhdf5 lays the file out, then pwrite fills it.
 //
-// HDF5 creates contiguous datasets with early allocation and no fill values, so each has its address before any byte is
-// written; the user block in front records these addresses.
+// The datasets are contiguous, with early allocation and no fill values, so each dataset has its address before any
+// byte is written. The user block at the beginning of the file records these addresses.
 //
-// (1) A reader sees the whole file or none: it is written under a temporary name and published by rename(2).
+// (1) A reader sees the whole file or no file: the shard is written under a temporary name and published by rename(2).
 // (2) Equal content gives equal bytes and an equal uuid: no times, no random numbers.
-// (3) Only the layout takes the HDF5 lock; checksums and samples are written without it, by several threads at once.
+// (3) Only laying out takes the HDF5 lock. Several threads at once can write checksums and samples without the lock.
 // (4) Any failure removes the temporary file.
 //
-// Cost: each byte is read once for its checksum and written once; sections are aligned to 4 KiB.
+// Cost: each byte is read once for its checksum and written once. Datasets are aligned to 4 KiB.
 #include <mn/data/shard_content.hpp>
 
 #include <algorithm>
@@ -27,12 +27,12 @@ namespace {
 
 constexpr hsize_t kAlignment = 4096;
 
-/// A part of the file: the room that HDF5 allocates, and the bytes for it.
+/// A dataset of the shard: the shape and type for which HDF5 allocates room, and the bytes to write there.
 struct Part {
   std::vector<hsize_t> shape;
   std::span<const std::byte> bytes;
   DType dtype;
-  bool is_unsigned = false;  ///< the type is dtype's unsigned counterpart
+  bool is_unsigned = false;  ///< the stored type is the unsigned integer of dtype's size
 };
 
 template <class Values>
@@ -42,11 +42,12 @@ Part unsigned_part(const Values& values) {
   return {{std::size(values)}, std::as_bytes(std::span(values)), kTypes[std::bit_width(kSize) - 1], true};
 }
 
-/// The parts of a shard that are computed from the samples.
+/// The data of a shard that are computed from its samples.
 struct Derived {
-  std::vector<std::vector<std::uint64_t>> offsets;  // [fields] in rows; of varying fields
-  std::vector<std::vector<std::uint32_t>> crcs;     // [fields] by block
-  std::vector<std::uint64_t> block_begins;          // [blocks + 1] in samples
+  // [fields] where each sample begins, in rows; empty for fixed fields
+  std::vector<std::vector<std::uint64_t>> offsets;
+  std::vector<std::vector<std::uint32_t>> crcs;  // [fields][blocks]
+  std::vector<std::uint64_t> block_begins;       // [blocks + 1] in samples
 };
 
 std::span<const std::byte> bytes_of(const RawColumn& column, std::int64_t first, std::int64_t last) {
@@ -61,7 +62,7 @@ std::vector<std::uint64_t> blocks_of_samples(std::int64_t samples, std::int64_t 
   return begins;
 }
 
-/// Begins of blocks of kBlockBytes to 2 · kBlockBytes, or of one longer sample.
+/// [blocks + 1] the first sample of each block. A block has kBlockBytes to 2 · kBlockBytes, or is one longer sample.
 std::vector<std::uint64_t> blocks_of_bytes(const ShardContent& content, const ShardHeader& header) {
   std::vector<std::uint64_t> begins = {0};
   std::int64_t bytes = 0;
@@ -133,7 +134,7 @@ Part values_of(const ShardContent& content, std::size_t field) {
   return part;
 }
 
-/// In the order of data::parts_of().
+/// The parts of the shard, in the order of data::parts_of().
 std::vector<Part> contents_of(const ShardContent& content, const ShardHeader& header, const Derived& derived) {
   std::vector<Part> parts;
   for (std::size_t f = 0; f < content.spec.fields.size(); ++f) {

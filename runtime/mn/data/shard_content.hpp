@@ -1,4 +1,4 @@
-/// One shard before it is written.
+/// The content of one shard before it is written, and write_shard().
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct ShardContent {
 
   SampleSpec spec;
   RawSamples samples;
-  // Of encoded images with a class; add_encoded() fills these members.
+  // The next three members are used only for encoded images with a class; add_encoded() fills them.
   std::vector<std::uint16_t> hwc;
   std::string key_bytes;
   std::vector<std::uint64_t> key_offsets = {0};
@@ -29,23 +29,24 @@ struct ShardContent {
   std::map<std::string, std::string> attributes;  ///< attributes of the HDF5 file: split, converter, source, …
 
   [[nodiscard]] std::int64_t size() const noexcept { return samples.size(); }
-  /// To samples of an encoded image and a label.
+  /// Adds a sample that is an encoded image and a label, with facts about the image: size, and its source `key`.
   void add_encoded(std::span<const std::byte> sample, std::int64_t label,
                    std::array<std::uint16_t, 3> height_width_channels, std::string_view key);
-  /// The part of add_encoded() beside `samples`.
+  /// The part of add_encoded() that records size and key, but adds nothing to `samples`.
   void add_info(std::array<std::uint16_t, 3> height_width_channels, std::string_view key);
 };
 
-/// "train-00042-of-01000.h5".
+/// The name of shard `index` of `count`, such as "train-00042-of-01000.h5".
 [[nodiscard]] std::string shard_file_name(const std::string& split, std::size_t index, std::size_t count);
 
-/// Number of fixed samples in a shard of about `shard_bytes`; whole blocks if the shard holds several.
+/// Number of samples of fixed fields for a shard of about `shard_bytes`; whole blocks if the shard holds several
+/// blocks.
 [[nodiscard]] std::int64_t samples_per_shard(const SampleSpec& spec, std::int64_t shard_bytes);
 
-/// Writes `file` and publishes it atomically. The uuid is a function of the content. Thread-safe. Throws DataError with
-/// the system's reason (a full disk, …), and leaves no file behind.
+/// Writes the shard `file` and publishes it atomically. The uuid is a function of the content. Thread-safe. If writing
+/// fails, throws DataError with the system's reason (a full disk, …) and leaves no file behind.
 ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content, std::int64_t block_samples);
-/// In blocks of default_block_samples() of the spec alone.
+/// Writes a shard with blocks of default_block_samples(spec) samples.
 ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content);
 
 }  // namespace mn::data

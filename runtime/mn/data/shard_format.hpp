@@ -1,16 +1,15 @@
-/// The format of shards. The first 4 KiB, HDF5's user block, hold the positions of all parts: one pread opens a shard.
+/// The format of shards. The first 4 KiB, HDF5's user block, hold the positions of all parts, so one pread opens a
+/// shard.
 ///
 /// A shard is an HDF5 file whose datasets are contiguous and unfiltered; any HDF5 ≥ 1.8 reads it. Schema (N samples in
 /// blocks of B, ⌈N/B⌉ of them; all numbers little endian).
 ///
-/// For each field NAME:
-///   /data/NAME          fixed: dtype[N, shape…]; variable: dtype[T, shape…] and encoded: u8[T], back to back
-///   /data/NAME_offsets  u64[N+1] where each sample of the T rows begins; not of fixed fields
-///   /data/NAME_crc32c   u32[⌈N/B⌉] over each block's bytes of NAME; not of small fixed fields (is_small())
-/// Blocks of samples that vary in length are cut by bytes (has_block_table()); checksums are then u32[K], and
-///   /block_begins       u64[K+1] the first sample of each of K blocks, and N
-/// Encoded images with a class label have blocks of one, and
-///   /data/hwc u16[N, 3], /data/key_bytes u8[T], /data/key_offsets u64[N+1]   their sizes, and where each came from
+/// For each field NAME: /data/NAME          fixed: dtype[N, shape…]; variable: dtype[T, shape…] and encoded: u8[T],
+/// back to back /data/NAME_offsets  u64[N+1] where each sample of the T rows begins; not of fixed fields
+/// /data/NAME_crc32c   u32[⌈N/B⌉] over each block's bytes of NAME; not of small fixed fields (is_small()) Blocks of
+/// samples that vary in length are cut by bytes (has_block_table()); checksums are then u32[K], and /block_begins
+/// u64[K+1] the first sample of each of K blocks, and N Encoded images with a class label have blocks of one sample,
+/// and /data/hwc u16[N, 3], /data/key_bytes u8[T], /data/key_offsets u64[N+1]   their sizes, and where each came from
 #pragma once
 
 #include <array>
@@ -26,38 +25,39 @@ namespace mn::data {
 
 inline constexpr std::size_t kUserBlockBytes = 4096;
 inline constexpr std::uint32_t kShardVersion = 4;      ///< version of the format that mn reads and writes
-inline constexpr std::int64_t kBlockBytes = 64 << 10;  ///< least size of a block, except for the last
+inline constexpr std::int64_t kBlockBytes = 64 << 10;  ///< least size of a block; the last block may be shorter
 inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 
-/// Samples in a block of a new shard: 64 to 128 KiB of samples, or one larger sample; one encoded image with a label.
-/// `varying_bytes`: bytes of a sample's fields of varying length, on average.
+/// Number of samples in a block of a new shard. A block has 64 to 128 KiB, or one larger sample; if samples are encoded
+/// images with a label, it has one image. `varying_bytes`: average bytes of a sample's fields of varying length.
 [[nodiscard]] std::int64_t default_block_samples(const SampleSpec& spec, std::int64_t varying_bytes = 0);
 
-/// Whether the spec is data of the usual name and a class, as labeled() makes it.
+/// Whether labeled() could have made the spec: data with the usual name, and a class label.
 [[nodiscard]] bool is_labeled(const SampleSpec& spec);
-/// Whether samples are encoded images with a class; shards then record sizes and sources.
+/// Whether samples are encoded images with a class. Shards of such samples record sizes and sources of the images.
 [[nodiscard]] bool are_images(const SampleSpec& spec);
 
 /// Why shards can't hold samples of this spec; "" if they can.
 [[nodiscard]] std::string storage_problem(const SampleSpec& spec);
 
-/// Whether opening a shard reads the whole field: a fixed field whose blocks would hardly be worth a read.
+/// Whether a field is small: a fixed field with blocks so short that a read of its own would not pay. Opening a shard
+/// reads all of its small fields into memory.
 [[nodiscard]] bool is_small(const SampleSpec& spec, std::size_t field, std::int64_t block_samples) noexcept;
 
-/// Whether a shard lists where its blocks begin: samples of varying length, several in a block.
+/// Whether a shard has a table of where its blocks begin. It has if samples vary in length and a block has several.
 [[nodiscard]] bool has_block_table(const SampleSpec& spec, std::int64_t block_samples) noexcept;
 
-/// The spec without classes, which shards do not record.
+/// The spec without numbers and names of classes, because shards do not record them.
 [[nodiscard]] SampleSpec without_classes(SampleSpec spec);
 
 using Uuid = std::array<std::byte, 16>;
 [[nodiscard]] std::string to_string(const Uuid& uuid);
 
-/// The position of a part in the file; absent parts are all 0.
+/// The position of a part in the file; all members are 0 if the shard lacks the part.
 struct Extent {
   std::uint64_t address = 0;  ///< from the start of the file
   std::uint64_t bytes = 0;
-  std::uint32_t crc = 0;  ///< CRC32C of the part; 0 and unused for values with checksums of their own
+  std::uint32_t crc = 0;  ///< CRC32C of the part; 0 and unused if each block of the part has a checksum
   bool operator==(const Extent&) const = default;
 };
 
@@ -77,7 +77,8 @@ struct ImageExtents {
 };
 
 struct ShardHeader {
-  /// Samples under one checksum, the least that can be read; an average if blocks are cut by bytes.
+  /// Number of samples in a block. A block is the least that can be read, and has one checksum. An average if blocks
+  /// are cut by bytes.
   std::int64_t block_samples = 1;
   SampleSpec spec = {};  ///< without classes
   std::uint64_t num_samples = 0;
@@ -97,8 +98,8 @@ struct ShardHeader {
 struct NamedExtent {
   std::string name;
   Extent* extent;
-  std::uint64_t bytes;         ///< must be equal if `multiple_of` is 0
-  std::uint64_t multiple_of;   ///< if not 0: the length is any multiple of it
+  std::uint64_t bytes;         ///< the required length if `multiple_of` is 0
+  std::uint64_t multiple_of;   ///< if not 0: the length may be any multiple of `multiple_of`
   bool has_checksums = false;  ///< whether the blocks of the part have checksums
 };
 /// All parts of a shard with this spec, block_samples and num_samples: values, checksums, offsets, then the rest.
@@ -106,17 +107,18 @@ struct NamedExtent {
 
 /// The first 4 KiB of a shard, all that mn needs to open it.
 using UserBlock = std::array<std::byte, kUserBlockBytes>;
-/// Throws UsageError if the description of the fields does not fit.
+/// Throws UsageError if the description of the fields does not fit into 4 KiB.
 [[nodiscard]] UserBlock encode_header(const ShardHeader& header);
 /// CRC32C of an encoded header; a manifest records it for each shard.
 [[nodiscard]] std::uint32_t header_crc(std::span<const std::byte, kUserBlockBytes> block);
-/// Throws DataError that begins with `file` if the block is not a shard's, is damaged, or contradicts itself. On return
-/// every extent lies inside file_bytes and has the length that spec, block_samples and N require.
+/// If the block is not a shard's, is damaged, or contradicts itself, throws a DataError that begins with `file`. In the
+/// returned header every extent lies inside file_bytes and has the length that spec, block_samples and num_samples
+/// require.
 [[nodiscard]] ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, const std::string& file);
 
-/// A shard's entry in a table.
+/// A shard's entry in a ShardTable.
 struct ShardInfo {
-  std::string file;  ///< name in the table's folder
+  std::string file;  ///< name of the file in the table's folder
   std::int64_t num_samples = 0;
   std::int64_t bytes = 0;  ///< size of the file
   Uuid uuid = {};

@@ -11,8 +11,8 @@
 //     the header's numbers can't overflow, and every extent lies inside the file and has the length that spec,
 //     block_samples and N require.
 // (2) Numbers are little endian and lie at fixed offsets.
-// (3) The user block alone describes the shard to mn; HDF5's own structures are for other programs.
-// Cost: one pread of 4 KiB opens a shard.
+// (3) mn reads the user block alone; HDF5's own structures are for other programs. Cost: one pread of 4 KiB opens a
+//     shard.
 #include <mn/data/shard_format.hpp>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 39;
 constexpr std::size_t kHeaderCrcAt = kUserBlockBytes - sizeof(std::uint32_t);
 static_assert(std::endian::native == std::endian::little, "shards are little endian and are read without conversion");
 
-/// The beginning of every version.
+/// The bytes with which every version of the format begins.
 struct StoredBegin {
   char magic[8];
   std::uint32_t version;
@@ -47,7 +47,7 @@ struct StoredExtent {
 StoredExtent stored(const Extent& extent) { return {extent.address, extent.bytes, extent.crc, 0}; }
 Extent loaded(const StoredExtent& extent) { return {extent.address, extent.bytes, extent.crc}; }
 
-/// Throws DataError: `what` is impossible.
+/// Throws the DataError for a header in which `what` is impossible.
 [[noreturn]] void contradiction(const std::string& file, const std::string& what) {
   throw DataError(file + ": its header contradicts itself (" + what + "): make the shard again with mnshard");
 }
@@ -94,7 +94,7 @@ struct StoredField {
 };
 static_assert(sizeof(StoredField) == 72);
 
-/// Parts of fields and images in the order of the user block's table, three for each.
+/// Pointers to the header's extents, in the order of the user block: three for each field, then three for images.
 std::vector<std::array<Extent*, 3>> rows_of(ShardHeader& header) {
   std::vector<std::array<Extent*, 3>> rows;
   for (FieldExtents& field : header.fields) rows.push_back({&field.values, &field.offsets, &field.checksums});

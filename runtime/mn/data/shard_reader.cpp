@@ -1,14 +1,14 @@
 // Reads a shard by pread at the addresses of its user block, without libhdf5 and its global lock.
 //
-// (1) A header is used only after decode_header() accepts it; a shard of a manifest must also have the manifest's CRC
-//     and uuid.
-// (2) The constructor reads small fields, checksums and offsets, and checks each against its CRC.
+// (1) A header is used only after decode_header() has accepted it. A shard that a manifest lists must also have the CRC
+//     and uuid recorded there.
+// (2) The constructor reads small fields, blocks' checksums and offsets, and compares each part with its CRC.
 // (3) Every reader of a block compares the bytes with the block's CRC.
-// (4) Offsets begin with 0, never fall, and end with the length of the values; block_begins rises from 0 to N. So reads
-//     stay inside the values.
+// (4) Offsets begin with 0, never fall, and end with the length of the values. block_begins rises from 0 to the number
+//     of samples. So reads stay inside the values.
 //
-// Cost: opening reads 4 KiB, the small fields (a label: 8 bytes a sample), 8 bytes a sample for each varying field, and
-// 4 bytes a block for each field; then one pread reads a run of blocks.
+// Cost: opening reads 4 KiB, the small fields (a label has 8 bytes a sample), 8 bytes a sample for each field of
+// varying length, and 4 bytes a block for each other field. After that, one pread reads a run of blocks.
 #include <mn/data/shard_reader.hpp>
 
 #include <cstring>
@@ -27,8 +27,8 @@ struct Opened {
 
 Opened open_and_decode(File file) {
   const std::filesystem::path path = file.path();
-  // An order reads here and there: the system could drop bytes that it read ahead before their turn, and read them
-  // again.
+  // Samples are read at many places in turn. The system could read ahead, drop the bytes before they are used, and read
+  // them again: so it is told not to read ahead.
   file.read_nothing_ahead();
   const std::uint64_t bytes = file.size();
   if (bytes < kUserBlockBytes) {
@@ -80,7 +80,7 @@ ShardReader::ShardReader(OpenShard shard, std::shared_ptr<IoCounters> counters)
 std::vector<std::uint64_t> ShardReader::read_block_begins() const {
   if (header_.block_begins.bytes == 0) return {};
   auto begins = read_array<std::uint64_t>(header_.block_begins, "block_begins");
-  // Each block has a sample.
+  // Each block has a sample, so each begin exceeds the one before.
   const bool rise = std::ranges::adjacent_find(begins, std::greater_equal<>()) == begins.end();
   if (begins.front() == 0 && begins.back() == header_.num_samples && rise) return begins;
   throw DataError(path() + ": block_begins and the samples mismatch; make the shard again with mnshard");

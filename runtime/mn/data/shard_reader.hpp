@@ -20,13 +20,13 @@ struct OpenShard {
   ShardHeader header;
 };
 
-/// Costs one pread of 4 KiB. Throws DataError that names a shard that is truncated or damaged.
+/// Opens a shard by one pread of 4 KiB. If the shard is truncated or damaged, throws a DataError that names it.
 [[nodiscard]] OpenShard open_shard(const std::filesystem::path& path);
-/// Opens a shard, or a copy, with the entry `expected` in a table. Throws DataError also if the shard was changed after
-/// the manifest was written.
+/// Opens the shard, or a copy of the shard, that has the entry `expected` in a ShardTable. Throws DataError also if the
+/// shard was changed after the manifest was written.
 [[nodiscard]] OpenShard open_shard(File bytes, const ShardInfo& expected);
 
-/// A shard file as a table's entry. Throws as open_shard() does.
+/// Opens a shard and returns its entry for a ShardTable. Throws as open_shard() does.
 [[nodiscard]] ShardInfo describe_shard(const std::filesystem::path& path);
 
 /// A shard with its small fields, offsets and checksums in memory. Thread-safe.
@@ -45,11 +45,11 @@ class ShardReader final : public StoredFile {
   [[nodiscard]] bool is_small(std::size_t field) const noexcept override { return fields_[field].is_small; }
   void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const override;
 
-  /// A block is the samples under one checksum, equal for all fields. Blocks are cut by bytes, or by a number of
-  /// samples, of which the last block may have fewer.
+  /// A block is a run of samples with one checksum for each field; all fields have equal blocks. Blocks are cut by
+  /// bytes, or have a fixed number of samples, except that the last block may have fewer.
   [[nodiscard]] std::int64_t num_blocks() const noexcept { return static_cast<std::int64_t>(header_.num_blocks()); }
   [[nodiscard]] std::int64_t block_of(std::size_t field, std::int64_t sample) const override;
-  /// The first sample of a block; size() for num_blocks().
+  /// The first sample of a block; size() if `block` is num_blocks().
   [[nodiscard]] std::int64_t first_sample(std::int64_t block) const {
     return block_begins_.empty() ? std::min(block * header_.block_samples, size())
                                  : static_cast<std::int64_t>(block_begins_[block]);
@@ -72,11 +72,11 @@ class ShardReader final : public StoredFile {
   [[nodiscard]] std::string source_text(std::int64_t sample) const override;
   [[nodiscard]] std::int64_t index_bytes() const noexcept override;
 
-  /// The bytes of one field of a sample. Throws DataError if they are damaged.
+  /// Reads the bytes of one field of a sample. Throws DataError if the bytes are damaged.
   [[nodiscard]] std::vector<std::byte> read_sample(std::size_t field, std::int64_t sample) const;
-  /// A part that only tools read. Throws DataError if its checksum differs.
+  /// Reads a part of the shard that only tools need. Throws DataError if the part's checksum differs.
   [[nodiscard]] std::vector<std::byte> read_part(const Extent& extent, const std::string& name) const;
-  /// The sources of all samples; empty unless the samples are images with a class.
+  /// Reads the sources of all samples; empty unless the samples are images with a class.
   [[nodiscard]] std::vector<std::string> read_keys() const;
 
  private:
@@ -84,9 +84,9 @@ class ShardReader final : public StoredFile {
   struct Field {
     bool is_small = false;
     std::int64_t sample_bytes = 0;      // of a fixed field
-    std::vector<std::byte> values;      // small
-    std::vector<std::uint64_t> begins;  // varying: [N + 1] in bytes
-    std::vector<std::uint32_t> crcs;    // in blocks
+    std::vector<std::byte> values;      // of a small field
+    std::vector<std::uint64_t> begins;  // [N + 1] where each sample begins, in bytes; of a field of varying length
+    std::vector<std::uint32_t> crcs;    // [blocks] if the field is not small
   };
 
   template <class T>

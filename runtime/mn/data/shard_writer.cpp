@@ -33,7 +33,7 @@ SampleSpec checked(SampleSpec spec, const std::string& split) {
   data::ShardHeader header{.block_samples = data::default_block_samples(spec), .spec = data::without_classes(spec)};
   header.fields.resize(spec.fields.size());
   header.has_images = data::are_images(spec);
-  (void)data::encode_header(header);  // throws if the spec does not fit
+  (void)data::encode_header(header);  // throws if the header has no room for the spec
   return spec;
 }
 
@@ -57,7 +57,8 @@ class ShardWriter::Impl {
     check_classes(fields);
     std::int64_t bytes = 0;
     for (const ConstBufferView& field : fields) bytes += static_cast<std::int64_t>(field.bytes());
-    // Written before the sample is added: a shard exceeds its size only by a single larger sample.
+    // A full shard is written before the sample is added, so a shard exceeds shard_bytes only if it is a single larger
+    // sample.
     if (is_full(bytes)) write();
     try {
       content_.samples.add(spec_, fields);
@@ -91,7 +92,7 @@ class ShardWriter::Impl {
       if (spec_.fields[f].num_classes == kCountClasses) spec_.fields[f].num_classes = most_[f] + 1;
     }
     if (const std::string problem = problem_of(spec_); !problem.empty()) throw ArgumentError(problem);
-    // Last: shards without a manifest are not a dataset.
+    // The manifest comes last: shards without a manifest are not a dataset.
     data::write_manifest(
         {std::filesystem::absolute(folder_).string(), options_.split, spec_, shards_, *block_samples_});
     is_finished_ = true;
@@ -126,7 +127,8 @@ class ShardWriter::Impl {
 
   void write() {
     if (!block_samples_) {
-      // One number for all shards of a dataset: the first shard tells how long samples of varying length are.
+      // All shards of a dataset have the same number of samples in a block. The first shard tells how long samples of
+      // varying length are on average.
       const std::int64_t varying = content_.samples.bytes() / content_.size() - spec_.sample_bytes();
       block_samples_ = data::default_block_samples(spec_, varying);
     }
@@ -144,7 +146,7 @@ class ShardWriter::Impl {
   std::optional<std::int64_t> block_samples_;  // set by the first shard
   std::vector<data::ShardInfo> shards_;
   std::int64_t size_ = 0;
-  std::vector<std::int64_t> most_;  // class, by field
+  std::vector<std::int64_t> most_;  // [fields] the largest class so far
   bool is_finished_ = false;
 };
 

@@ -1,4 +1,4 @@
-/// Writing of datasets from a program's own data; mnshard converts files of the usual formats.
+/// Writes datasets from a program's own data. (The command mnshard converts files of the usual formats.)
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,22 @@ namespace mn {
 
 /// How a ShardWriter divides its samples.
 struct ShardWriterOptions {
-  std::string split = "train";                         ///< begins the names of the shards
-  std::int64_t shard_bytes = std::int64_t{256} << 20;  ///< size of a shard's samples, about; a whole shard is in memory
+  std::string split = "train";  ///< the names of the shards begin with it
+  /// approximate size of a shard's samples; the writer holds one shard in memory
+  std::int64_t shard_bytes = std::int64_t{256} << 20;
 };
 
-/// Facts about an encoded image for other programs; mn reads them from the image itself.
+/// Facts about an encoded image that a shard records for other programs. mn itself reads size and channels from the
+/// image.
 struct EncodedInfo {
   std::string_view key = {};   ///< source of the image, for messages
   std::uint16_t height = 0;    ///< pixels
   std::uint16_t width = 0;     ///< pixels
-  std::uint16_t channels = 0;  ///< as encoded
+  std::uint16_t channels = 0;  ///< number of channels, as encoded
 };
 
-/// Writes a dataset, sample by sample: a shard whenever enough samples have come, the manifest at the end. One process
-/// and one thread write a folder.
+/// Writes a dataset, sample by sample: a shard whenever enough samples were added, the manifest at the end. Only one
+/// thread of one process may write a folder.
 ///
 ///     mn::ShardWriter writer("data/mine/train", {{{.name = "tokens", .kind = mn::FieldKind::kVariable,
 ///                                                  .dtype = mn::DType::kInt32},
@@ -39,28 +41,29 @@ struct EncodedInfo {
 ///     writer.finish();
 class ShardWriter {
  public:
-  /// Throws UsageError if the folder holds shards or a dataset already, or if the spec or the split's name can't be;
-  /// DataError if the folder can't be made.
+  /// Makes the folder. Throws UsageError if the folder holds shards or a dataset already, or if the spec or the split's
+  /// name is not valid; throws DataError if the folder can't be made.
   ShardWriter(std::filesystem::path folder, SampleSpec spec, ShardWriterOptions options = {});
-  /// Without finish() the folder may hold shards, but no manifest, so no dataset.
+  /// If finish() was not called, the folder may hold shards, but no manifest, so it holds no dataset.
   ~ShardWriter();
-  /// Only destroy or assign to a writer that was moved from.
+  /// A writer that was moved from may only be destroyed or assigned to.
   ShardWriter(ShardWriter&&) noexcept;
-  /// The samples of the replaced writer stay without a manifest.
+  /// The replaced writer is destroyed: if its finish() was not called, its shards have no manifest.
   ShardWriter& operator=(ShardWriter&&) noexcept;
 
-  /// The values of each field, in C order and this machine's byte order. Throws ArgumentError that names the field if
-  /// dtype or length mismatch the spec, or if a number is not a class; DataError if a shard can't be written.
+  /// Adds a sample, given by the values of each field in C order and this machine's byte order. Throws an ArgumentError
+  /// that names the field if dtype or length mismatch the spec, or if a class field has a number that is not a class.
+  /// Throws DataError if a shard can't be written.
   void add(std::span<const ConstBufferView> fields);
   /// add() for an initializer list.
   void add(std::initializer_list<ConstBufferView> fields) { add(std::span(fields.begin(), fields.size())); }
-  /// To samples of a labeled() spec: the bytes of an array, or an encoded image, and the class. `info` is kept for
-  /// images. Throws the errors of add(fields), and ArgumentError for a label above 2147483647.
+  /// Adds a sample of a labeled() spec: the bytes of an array or of an encoded image, and the class. `info` is recorded
+  /// for images only. Throws the errors of add(fields), and ArgumentError if the label exceeds 2147483647.
   void add(std::span<const std::byte> sample, std::int64_t label, const EncodedInfo& info = {});
   /// Number of samples added.
   [[nodiscard]] std::int64_t size() const noexcept;
-  /// Publishes the last shard and the manifest: the dataset is complete, and nothing more can be added. Throws
-  /// DataError if they can't be written, or if there are no samples.
+  /// Publishes the last shard and the manifest. Then the dataset is complete, and nothing more can be added. Throws
+  /// DataError if shard or manifest can't be written, or if there are no samples.
   void finish();
 
  private:

@@ -36,9 +36,9 @@ bool receive(const Fd& from, Value& value, Clock::duration time) {
 
 }  // namespace
 
-// O_TMPFILE makes a file that never has a name. On file systems without O_TMPFILE, mkostemp makes a file under a random
-// name (O_EXCL, mode 0600), which is removed at once. Other processes of the node open the file through /proc, which
-// permits only the same user.
+// O_TMPFILE makes a file that never has a name. On file systems without O_TMPFILE, mkostemp makes a file with a random
+// name (O_EXCL, mode 0600), and the name is removed at once. Other processes of the node open the file through /proc,
+// which permits only the same user.
 StageFile StageFile::make(const std::filesystem::path& folder) {
   make_folders(folder);
   Fd fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
@@ -73,7 +73,8 @@ StageFile StageFile::open(const std::string& handle) {
   Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!fd) throw FileError(with_errno("cannot open the file of process " + std::to_string(process), errno), errno);
   const struct stat facts = facts_of(fd.get(), path);
-  if (facts.st_dev != device || facts.st_ino != inode) {  // the number belongs to another PID namespace
+  // in another PID namespace the process number means another process
+  if (facts.st_dev != device || facts.st_ino != inode) {
     throw DataError("process " + std::to_string(process) + " has another file: is it in another container?");
   }
   return {std::move(fd), folder};
@@ -129,7 +130,7 @@ Fd StagePeers::request(std::uint32_t node, StageRequest::Kind kind, std::uint64_
     was_reached_[node] = true;
     return connection;
   }
-  // A node that was reached before has only ended its part of the job: no warning.
+  // If the node was reached before, it has probably ended its part of the job: no warning.
   if (!is_lost_[node].exchange(true) && !was_reached_[node] && !warned_.exchange(true)) {
     log_warning("node " + std::to_string(node) + (is_reached ? " does not serve its copies" : " can't be reached") +
                 ": files are read from shared storage");

@@ -17,29 +17,30 @@
 
 namespace mn::data {
 
-/// A secret of the job's processes: no stranger gets an answer.
+/// A secret that the job's processes share. A request without the key gets no answer.
 using StageKey = std::array<std::byte, 16>;
 
-/// The nodes of a job; equal in all processes but for `self`.
+/// The nodes of a job. All members but `self` are equal in all processes.
 struct StageNodes {
   StageKey key = {};
-  std::uint32_t self = 0;                           ///< this process's
-  std::vector<std::vector<Endpoint>> servers = {};  ///< by node: addresses of its StageServer; empty: no server
+  std::uint32_t self = 0;  ///< number of this process's node
+  /// [nodes] addresses of the node's StageServer; empty if the node has no server
+  std::vector<std::vector<Endpoint>> servers = {};
 };
 
-/// Size of the pieces in which copies travel, each with a checksum.
+/// Bytes of a piece. Copies are sent piece by piece, each with a checksum.
 inline constexpr std::int64_t kStagePieceBytes = 4 << 20;
-/// A node that takes longer for a piece is not asked again.
+/// A node that takes longer than this to send a piece is not asked again.
 inline constexpr std::chrono::seconds kStagePieceTime{60};
 
 /// Where a node gets a file that it wants to copy.
 struct StageSource {
   enum class Kind : std::uint32_t { kStorage, kWait, kNode };
-  Kind kind = Kind::kStorage;  ///< kWait: another node is copying the file
-  std::uint32_t node = 0;      ///< kNode: a node with a copy
+  Kind kind = Kind::kStorage;  ///< kWait: another node is copying the file now, so ask again later
+  std::uint32_t node = 0;      ///< if kind is kNode: a node that has a copy
 };
 
-/// The beginning of a connection; each connection has one request.
+/// The message that opens a connection. Each connection has one request.
 struct StageRequest {
   enum class Kind : std::uint32_t { kAsk, kAdd, kRemove, kGet };
   StageKey key = {};
@@ -48,18 +49,19 @@ struct StageRequest {
   std::uint64_t file = 0;
 };
 
-/// The answer to a request. kYes to kGet: the pieces follow, each a checksum and its bytes.
+/// The answer to a request. After kYes to a kGet request the pieces follow, each as a checksum and the piece's bytes.
 enum class StageAnswer : std::uint32_t { kYes, kNo, kBusy };
 
-/// A file without a name on a disk of the node, for the processes of one job there.
+/// A file without a name on a disk of the node, shared by the job's processes on this node.
 ///
 /// (1) The file has no name that another user could foresee, replace or follow, and no other user can open it.
-/// (2) The system frees its room when the last process with the file open ends, however that process ends.
+/// (2) The system frees the file's room when the last process with the file open ends, even if that process is killed.
 class StageFile {
  public:
   /// Makes a file in `folder`, and the folder if it is missing. Throws FileError or DataError.
   [[nodiscard]] static StageFile make(const std::filesystem::path& folder);
-  /// Opens the file of another process of this node by its handle(); that process must still hold it. Throws as make().
+  /// Opens the file that another process of this node made, by its handle(). The other process must still have the file
+  /// open. Throws as make() does.
   [[nodiscard]] static StageFile open(const std::string& handle);
 
   [[nodiscard]] std::string handle() const;
@@ -77,13 +79,14 @@ class StageFile {
 struct StageNode {
   explicit StageNode(StageFile copies, int processes = 1) : file(std::move(copies)), parts(processes) {}
 
-  StageFile file;         ///< for all copies of the node
-  int parts;              ///< processes of the node that share the file
-  StageNodes nodes = {};  ///< the job's
-  Fd listener = {};       ///< in one process: serves the node's copies to other nodes
+  StageFile file;         ///< the file for all copies of the node
+  int parts;              ///< number of processes of the node that share the file
+  StageNodes nodes = {};  ///< the nodes of the job
+  Fd listener = {};       ///< set in one process of the node, which serves the node's copies to other nodes
 };
 
-/// Asks the homes of files (StageDirectory) for nodes with copies, and these nodes for the copies. Thread-safe.
+/// Asks a file's home node (StageDirectory) which node has a copy of the file, and gets the copy from there.
+/// Thread-safe.
 ///
 /// (1) A received copy has the checksums of the bytes that the first node read from shared storage.
 /// (2) A node that can't be reached, or does not answer, is not asked again: files come from shared storage instead.
@@ -96,17 +99,18 @@ class StagePeers {
   void add(std::uint64_t file) {
     if (!homes_.empty() && !nodes_.servers[nodes_.self].empty()) tell(StageRequest::Kind::kAdd, file, nodes_.self);
   }
-  /// `node` has none.
+  /// Reports to the file's home that `node` has no copy of the file.
   void remove(std::uint64_t file, std::uint32_t node) { tell(StageRequest::Kind::kRemove, file, node); }
   void give_up(std::uint64_t file) { remove(file, nodes_.self); }
 
-  /// Gets `bytes` of a copy in pieces: take(checksum, piece). Returns kNo if the node has no copy, or a damaged copy.
+  /// Gets a copy of `bytes` bytes from `node`, and calls take(checksum, piece) for each piece, in order. Returns kNo if
+  /// the node has no copy, sends a damaged piece, or can't be reached, kBusy if it sends too many copies now.
   [[nodiscard]] StageAnswer get(std::uint64_t file, std::uint32_t node, std::int64_t bytes,
                                 const std::function<void(std::uint32_t, std::span<const std::byte>)>& take);
 
  private:
   [[nodiscard]] std::uint32_t home_of(std::uint64_t file) const { return homes_[file % homes_.size()]; }
-  /// A connection on which the answer has arrived, stored in `answer`; empty if no answer came.
+  /// Sends a request and receives the answer into `answer`. Returns the connection, or an empty Fd if no answer came.
   template <class Answer>
   [[nodiscard]] Fd request(std::uint32_t node, StageRequest::Kind kind, std::uint64_t file, std::uint32_t about,
                            Answer& answer);
@@ -114,8 +118,8 @@ class StagePeers {
   void tell(StageRequest::Kind kind, std::uint64_t file, std::uint32_t about);
 
   StageNodes nodes_;
-  std::vector<std::uint32_t> homes_;                    // nodes with servers; empty: this node is the only one
-  std::vector<std::atomic<std::size_t>> good_address_;  // by node: index of the server address that answered last
+  std::vector<std::uint32_t> homes_;  // nodes with servers, the homes of the files; empty if only one node has a server
+  std::vector<std::atomic<std::size_t>> good_address_;  // [nodes] index of the server address that answered last
   std::vector<std::atomic<bool>> was_reached_;
   std::vector<std::atomic<bool>> is_lost_;
   std::atomic<bool> warned_ = false;

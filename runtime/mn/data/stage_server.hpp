@@ -1,4 +1,5 @@
-/// Serves this node's copies to other nodes, and answers which nodes have copies of the files at home here.
+/// Serves this node's copies of files to other nodes. For the files that have this node as home, also answers which
+/// nodes have copies.
 #pragma once
 
 #include <atomic>
@@ -16,47 +17,50 @@
 
 namespace mn::data {
 
-/// Which nodes have copies of files. Each file has a home node, which keeps its directory entry: file f has as home the
-/// node number f mod n of the n nodes with servers.
+/// Records which nodes have copies of files. Each file has a home node, which keeps the file's entry: of the n nodes
+/// with servers, number f mod n is the home of file f.
 ///
 /// (1) Until a node has a copy, only one node at a time reads the file from shared storage.
-/// (2) Nodes with a copy are named in turn.
-/// (3) A node that does not report the end of its copying within kMaxCopyTime no longer counts as copying.
+/// (2) If several nodes have a copy, successive answers name them in turn.
+/// (3) A node that does not report within kMaxCopyTime that it has copied the file no longer counts as copying.
 class StageDirectory {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::minutes kMaxCopyTime{5};
 
-  /// The source of the file for `node`; kStorage makes `node` the copier.
+  /// Where `node` gets the file. If the answer is kStorage, `node` counts as the file's copier from now on.
   [[nodiscard]] StageSource ask(std::uint64_t file, std::uint32_t node, Time now);
   void add(std::uint64_t file, std::uint32_t node);
-  /// The node has no usable copy, and is not copying the file.
+  /// Records that the node has no usable copy and is not copying the file.
   void remove(std::uint64_t file, std::uint32_t node);
 
  private:
   struct Entry {
-    std::vector<std::uint32_t> nodes;  // nodes with a copy
-    std::size_t turn = 0;              // of nodes, to be named next
+    std::vector<std::uint32_t> nodes;  // the nodes that have a copy
+    std::size_t turn = 0;              // counts answers, so that nodes[turn % size] is named next
     std::uint32_t copier = 0;          // the node that reads the file from shared storage …
-    Time until = {};                   // … at most until then
+    Time until = {};                   // … until this time at the latest
   };
   std::unordered_map<std::uint64_t, Entry> files_;
 };
 
+/// Answers requests of other nodes, in threads of its own.
 /// (1) A connection without the job's key gets no answer.
-/// (2) At most kMaxGiven copies are sent at a time, so that the node's own reading has room. Further requests get kBusy
-///     and come again later. Two threads stay free for questions.
+/// (2) At most kMaxGiven copies are sent at a time, so that the node's own reads are not slowed down. Further kGet
+///     requests get kBusy, and the other node asks again later. Two threads stay free for requests that send no copy.
 class StageServer {
  public:
   static constexpr int kMaxGiven = 4;
-  /// Calls send(checksum, piece) for the pieces of this node's copy, in order, until send() returns false. Returns
-  /// false, without a call, if there is no copy.
+  /// Sends a piece of a copy to the other node. False if the copy is to end.
   using Send = std::function<bool(std::uint32_t checksum, std::span<const std::byte> piece)>;
+  /// Calls send(checksum, piece) for the pieces of this node's copy of `file`, in order, until send() returns false.
+  /// Returns false, without calling send(), if the node has no copy.
   using ReadCopy = std::function<bool(std::uint64_t file, const Send& send)>;
 
   /// `listener` and the captures of `read_copy` must outlive the server.
   StageServer(const Fd& listener, const StageKey& key, ReadCopy read_copy);
-  /// Ends each transfer after its next 256 KiB, or after kStagePieceTime if the receiver has stopped.
+  /// Ends each transfer after its next 256 KiB, or after kStagePieceTime if the receiver does not receive. Joins the
+  /// threads.
   ~StageServer();
   StageServer(const StageServer&) = delete;
   StageServer& operator=(const StageServer&) = delete;
@@ -71,7 +75,7 @@ class StageServer {
   ReadCopy read_copy_;
   std::atomic<int> given_ = 0;
   std::mutex mutex_;
-  StageDirectory directory_;           // under mutex_
+  StageDirectory directory_;           // guarded by mutex_
   std::vector<std::jthread> threads_;  // last: joined before the members that the threads use
 };
 

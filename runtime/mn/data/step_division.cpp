@@ -1,8 +1,9 @@
-// Divides the samples of a step between ranks, so that a rank keeps to its lanes.
+// Divides the samples of a step between ranks, so that a rank reads from the same lanes step after step. A lane is a
+// run of neighboring samples (order.cpp).
 //
-// A rank that takes samples of the same lanes, step after step, uses up the blocks it reads and the files it opens. But
-// each rank must take an equal share of each step, and R ranks rarely divide the lanes evenly. Let a = lanes div R and
-// c = lanes mod R.
+// A rank that takes samples of the same lanes, step after step, uses all samples of the blocks that it reads and of the
+// files that it opens. But each rank must take an equal share of each step, and R rarely divides the number of lanes.
+// Let a = lanes div R and c = lanes mod R.
 //
 //   own lanes     lane i < a·R belongs to rank i mod R
 //   shared lanes  lane a·R + j serves the ranks r with r mod c = j, as far as their own lanes leave them short
@@ -12,14 +13,15 @@
 //
 // (1) Rank r takes ⌈(r + 1)·G/R⌉ − ⌈r·G/R⌉ samples of a step of G: the ranks with one sample more are spread evenly, so
 //     a short step is cut at the positions of a full step.
-// (2) The division is a function of the lanes' counts alone: every rank computes an equal division, without messages.
+// (2) The division is a function of the lanes' counts and of R alone: every rank computes the same division, without
+//     messages.
 // (3) If R divides G and the step lies within one window's complete rounds, a rank's own lanes never give more than the
 //     rank's share. Proof: of G neighboring positions, the positions in own lanes take whole runs of R residues equally
 //     often; the rest is one run at the end of a round, residues [R − u, R), and one at the beginning of the next
 //     round, [0, v), with u + v ≡ −c mod R. So ranks differ by one, and for each end of a round within the step c
 //     neighboring ranks lack one sample; these ranks are c different residues mod c unless they reach over rank R − 1.
-// (4) So a shared lane serves about R / c ranks, the same ranks in all steps, and all ranks together read about R /
-//     lanes more blocks than the data has.
+// (4) So a shared lane serves about R / c ranks, the same ranks in all steps. All ranks together read more blocks than
+//     the data has, by a part of about R / lanes.
 //
 // Cost: O(lanes + ranks) additions a step; memory: the chunks of the windows that the step touches.
 #include <mn/data/step_division.hpp>
@@ -41,7 +43,7 @@ class Dealer {
     for (int r = 0; r < ranks; ++r) left_[r] = begin(r + 1) - begin(r);
   }
 
-  /// Hands over as many samples of the lane as it has and the rank needs.
+  /// Hands samples of the lane to the rank, as many as the lane has left and the rank still needs.
   void deal(std::int64_t lane, std::int64_t rank) {
     const std::int64_t count = std::min(counts_[lane] - taken_[lane], left_[rank]);
     if (count == 0) return;
@@ -67,7 +69,7 @@ class Dealer {
   std::span<const std::int64_t> counts_;
   std::vector<std::int64_t> taken_;
   std::int64_t rank_;
-  std::vector<std::int64_t> left_;  // by rank: samples still to take
+  std::vector<std::int64_t> left_;  // [ranks] number of samples that the rank still needs
   std::vector<LanePiece> pieces_;
 };
 

@@ -1,4 +1,5 @@
-/// Divides the samples of a step: equal counts for all ranks, and few places in storage for each rank.
+/// Divides the samples of a step between ranks, so that all ranks get equal counts and each rank reads at few places in
+/// storage. A lane is a run of neighboring samples (order.cpp).
 #pragma once
 
 #include <cstdint>
@@ -10,15 +11,16 @@
 
 namespace mn::data {
 
-/// Samples [first, first + count) of the samples that a step takes from one lane.
+/// Samples that one rank takes from one lane in a step: of all samples that the step takes from `lane`, counted from 0,
+/// samples [first, first + count).
 struct LanePiece {
   std::int64_t lane;
   std::int64_t first;
   std::int64_t count;
 };
 
-/// The pieces of `rank`; a step takes counts[l] samples from lane l. Over all ranks each sample is in exactly one
-/// piece, and two ranks' numbers of samples differ by at most one.
+/// The pieces of `rank` in a step that takes counts[l] samples from lane l. Each sample is in exactly one piece of one
+/// rank, and the numbers of samples of two ranks differ by at most one.
 [[nodiscard]] std::vector<LanePiece> divide_lanes(std::span<const std::int64_t> counts, int rank, int ranks);
 
 /// The steps of one epoch, divided between ranks.
@@ -28,14 +30,15 @@ class StepDivision {
   StepDivision(const StepDivision&) = delete;
   StepDivision& operator=(const StepDivision&) = delete;
 
-  /// The samples of `rank` in positions [first, last): lane by lane, neighbors in storage one after another.
+  /// The samples of `rank` in positions [first, last) of the epoch, lane by lane, so that neighbors in storage follow
+  /// each other.
   [[nodiscard]] std::vector<std::int64_t> samples(std::int64_t first, std::int64_t last, int rank, int ranks);
 
  private:
   const OrderWindow& window(std::int64_t number);
 
   EpochOrder order_;
-  std::deque<OrderWindow> windows_;  // windows of the last step
+  std::deque<OrderWindow> windows_;  // the windows that the last step touched
 };
 
 }  // namespace mn::data

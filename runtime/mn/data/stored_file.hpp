@@ -1,4 +1,4 @@
-/// A file of a dataset: a shard, or an ordinary HDF5 file.
+/// An open file of a dataset: a shard, or an ordinary HDF5 file.
 #pragma once
 
 #include <atomic>
@@ -13,13 +13,14 @@
 
 namespace mn::data {
 
-/// Cost of reading so far; the files of a dataset share one object.
+/// Cost of reading so far. All files of a dataset share one object.
 struct IoCounters {
   std::atomic<std::int64_t> opens = 0;
   std::atomic<std::int64_t> bytes = 0;
 };
 
-/// Samples of some fields. A field is in memory, or lies in blocks, each read and checked as a whole. Thread-safe.
+/// The samples of one file. A field is in memory (is_small()), or lies in blocks; a block has some samples' values of
+/// the field, and is read and checked as a whole. Thread-safe.
 class StoredFile {
  public:
   virtual ~StoredFile() = default;
@@ -28,32 +29,32 @@ class StoredFile {
 
   [[nodiscard]] virtual std::int64_t size() const noexcept = 0;
   [[nodiscard]] virtual std::int64_t length(std::size_t field, std::int64_t sample) const = 0;
-  /// Whether the field is in memory, for copy_small(). All other fields are in blocks.
+  /// Whether the field is in memory, so that copy_small() gets it. All other fields lie in blocks.
   [[nodiscard]] virtual bool is_small(std::size_t field) const noexcept = 0;
-  /// Writes length(field, sample) bytes.
+  /// Copies the value of a small field to `out`: length(field, sample) bytes.
   virtual void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const = 0;
-  /// Memory of the open file.
+  /// Bytes of memory that the open file takes.
   [[nodiscard]] virtual std::int64_t index_bytes() const noexcept = 0;
 
   [[nodiscard]] virtual std::int64_t block_of(std::size_t field, std::int64_t sample) const = 0;
   [[nodiscard]] virtual std::int64_t samples_in(std::size_t field, std::int64_t block) const = 0;
   [[nodiscard]] virtual std::int64_t block_bytes(std::size_t field, std::int64_t block) const = 0;
   [[nodiscard]] virtual std::int64_t offset_in_block(std::size_t field, std::int64_t sample) const = 0;
-  /// Whether one read can take several consecutive blocks.
+  /// Whether one call of read_blocks() can read several consecutive blocks.
   [[nodiscard]] virtual bool has_runs(std::size_t field) const noexcept = 0;
 
-  /// Reads blocks [first, first + count) (one block unless has_runs()) into `out`, which has their length. Does not
-  /// compare checksums; throws DataError for a block that can't be decoded.
+  /// Reads blocks [first, first + count) into `out`, which must have the length of the blocks together. `count` must be
+  /// 1 unless has_runs(field). Does not compare checksums. Throws DataError if a block can't be read or decoded.
   virtual void read_blocks(std::size_t field, std::int64_t first, std::int64_t count,
                            std::span<std::byte> out) const = 0;
   /// Whether `bytes` has the block's checksum; true if the file has no checksums.
   [[nodiscard]] virtual bool is_good(std::size_t field, std::int64_t block, std::span<const std::byte> bytes) const = 0;
-  /// Text of the error for a block that is not good: names file, samples and remedy.
+  /// The error text for a damaged block: names the file, the samples and perhaps a remedy.
   [[nodiscard]] virtual std::string damage(std::size_t field, std::int64_t block) const = 0;
-  /// " from NAME", the image or member that a sample was made from, for messages; empty if the file does not record it
-  /// or can't be read.
+  /// Text for messages: " from NAME", where NAME is the image file or archive member from which the sample was made.
+  /// Empty if the file does not record the name or can't be read.
   [[nodiscard]] virtual std::string source_text(std::int64_t /*sample*/) const { return {}; }
-  /// Has the system read blocks [first, first + count) soon, as far as they exist; returns at once.
+  /// Asks the system to read blocks [first, first + count) ahead, those that exist. Does not wait.
   virtual void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept = 0;
 
   /// Reads and checks one block. Throws DataError if the block is damaged.

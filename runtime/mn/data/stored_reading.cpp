@@ -1,15 +1,16 @@
 // Reads samples from the files of a dataset.
 //
-// A read opens the files of its samples, copies the fields that are in memory, and plans the blocks of the other fields
-// (ReadPlan). Then it reads field by field: a block of several samples into the cache, a block of one sample straight
-// into the result, and neighbors by one request. Closed files, and blocks that are not in memory, are read many at a
-// time. Failed reads are repeated one by one, to retry them and to report the error.
+// A read opens the files of its samples, copies the fields that are in memory, and plans which blocks of the other
+// fields to read (ReadPlan). Then it reads field by field: a block of several samples into the cache, a block of one
+// sample straight into the result, and neighboring blocks of one sample by one request. Many files are opened, and many
+// blocks are read, at the same time. Failed reads are repeated one by one, with retries, to report the error.
 //
-// (1) A damaged sample leaves the other samples of the read whole: varying fields close the gap, fixed fields keep
-//     their room.
-// (2) A file that its server does not deliver makes its samples damaged. All other errors are thrown.
+// (1) A damaged sample does not affect the other samples of the read. In a field of varying length the damaged sample
+//     gets no bytes; in a fixed field it gets zeros.
+// (2) If the file server does not deliver a file, the file's samples count as damaged. All other errors are thrown.
 // (3) Each damaged sample is reported once, for any number of damaged fields.
-// (4) A sample damaged in a copy on the node is read from the file itself (ReadAttempts).
+// (4) If a sample is damaged in the node's copy of a file, the sample is read from the file on shared storage
+//     (ReadAttempts).
 //
 // Cost: a binary search and a look into the caches for each sample; a pread for each run of neighbors or block.
 #include <mn/data/open_files.hpp>
@@ -27,8 +28,8 @@ namespace {
 struct FieldRead {
   std::size_t field;
   RawColumn& column;
-  std::vector<std::int64_t> offsets;  // [samples + 1] if all are good
-  std::vector<char> good;             // [samples] read, with the right checksum
+  std::vector<std::int64_t> offsets;  // [samples + 1] where each sample goes in the column, if no sample is damaged
+  std::vector<char> good;             // [samples] 1 if the sample was read and has the right checksum
 
   [[nodiscard]] std::span<std::byte> room(const ReadRun& run) const {
     return std::span(column.bytes).subspan(offsets[run.first], offsets[run.first + run.count] - offsets[run.first]);
@@ -78,7 +79,7 @@ class Reading {
         closed.size(), [&](std::size_t i) { return closed[i]; }, [&](std::size_t i) { (void)files_.open(closed[i]); });
   }
 
-  /// Copies a sample's fields that are in memory, and plans the reads of the others.
+  /// Copies the fields of sample k that are in memory, and plans the reads of the other fields.
   void locate_fields(std::size_t k) {
     const auto small = [&](std::size_t f) {
       RawColumn& column = out_.columns[f];
@@ -99,7 +100,8 @@ class Reading {
     FieldRead read{field, out_.columns[field],
                    plan_.offsets(field, is_fixed(field) ? out_.columns[field].sample_bytes : 0),
                    std::vector<char>(plan_.size())};
-    read.column.bytes.resize(read.offsets.back());  // at once: a vector that grows copies itself repeatedly
+    // The whole size at once, because a vector that grows copies itself repeatedly.
+    read.column.bytes.resize(read.offsets.back());
     for (std::size_t k = 0; k < plan_.size(); ++k) {
       if (!plan_.is_readable(k) || plan_.at(field, k).is_alone) continue;
       const auto block = files_.find_block(plan_.file(k), field, plan_.at(field, k).block);
@@ -115,7 +117,8 @@ class Reading {
     close_up(read);
   }
 
-  /// Reads a run; samples that are good have `good` afterwards. Throws DataError for a damaged block of several.
+  /// Reads a run and sets `good` for its samples that are not damaged. Throws DataError if a block of several samples
+  /// is damaged.
   void load(const StoredFile& from, FieldRead& read, const ReadRun& run) const {
     const BlockExtent& first = plan_.at(read.field, run.first);
     const std::size_t end = run.first + run.count;
@@ -126,14 +129,16 @@ class Reading {
       }
       return;
     }
-    for (std::size_t k = run.first; k < end; ++k) {  // each sample counts as a use of the block
+    // One call of block() for each sample, because the cache counts the uses of a block.
+    for (std::size_t k = run.first; k < end; ++k) {
       const auto block = files_.block(from, plan_.file(k), read.field, first.block);
       read.take(k, *block, plan_.at(read.field, k));
     }
   }
 
-  /// Orders walk from neighbor to neighbor (order.hpp): storage reads on while what is in memory is used up. Of large
-  /// samples none is known to be next. Called by several threads, for different runs.
+  /// Reads a run, and asks the system to read the following block ahead, because orders walk from neighbor to neighbor
+  /// (order.hpp). Large samples are in random order, so no next block is known. Several threads call this function, for
+  /// different runs.
   void load_with_next(FieldRead& read, const ReadRun& run) const {
     const auto from = files_.open(plan_.file(run.first)).file;
     load(*from, read, run);
@@ -143,7 +148,7 @@ class Reading {
     if (!is_large && files_.reads_ahead()) from->will_read(read.field, at.block + blocks, blocks);
   }
 
-  /// Reads a run with retries, and reports its damaged samples.
+  /// Reads a run with retries, and reports the damaged samples of the run.
   void load_alone(FieldRead& read, const ReadRun& run) {
     (void)attempt(run, [&](const StoredFile& from, bool is_copy) {
       std::string problem;
@@ -157,13 +162,13 @@ class Reading {
       for (std::size_t k = run.first; k < run.first + run.count; ++k) {
         if (read.good[k] != 0) continue;
         const std::string own = problem.empty() ? from.damage(read.field, plan_.at(read.field, k).block) : problem;
-        if (is_copy) throw DataError(own);  // (4): the file itself comes next
+        if (is_copy) throw DataError(own);  // (4): the file on shared storage is tried next
         report(k, own);
       }
     });
   }
 
-  /// Closes the gap of a damaged sample in a varying field, and fills it with zeros in a fixed field.
+  /// Removes the room of damaged samples from a field of varying length; in a fixed field, fills their room with zeros.
   void close_up(FieldRead& read) const {
     RawColumn& column = read.column;
     std::int64_t end = 0;
@@ -179,8 +184,9 @@ class Reading {
     column.bytes.resize(end);
   }
 
-  /// use(the file of the run, whether that is a copy on the node). False if the file server stays in trouble: the
-  /// samples of the run are then reported.
+  /// Calls use(open file of the run, whether it is the node's copy), with retries. If the file server stays in trouble,
+  /// reports the samples of the run as damaged and returns false; throws FileError instead if the caller takes no
+  /// damaged samples.
   template <class Use>
   bool attempt(const ReadRun& run, const Use& use) {
     const auto error = attempts_.attempt(plan_.file(run.first), use);
@@ -201,7 +207,7 @@ class Reading {
   std::vector<SampleError>* damaged_;
   ReadPlan plan_;
   ReadAttempts attempts_;
-  std::set<std::size_t> reported_;  // (3): samples, whatever field was damaged
+  std::set<std::size_t> reported_;  // (3): the samples that were reported, for any field
 };
 
 }  // namespace

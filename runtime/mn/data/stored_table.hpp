@@ -1,4 +1,4 @@
-/// The table of a dataset's files: one rank reads it and sends it to all ranks.
+/// The table of a dataset's files. One rank reads the table and sends it to all ranks.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace mn::data {
 
-/// Files of samples, in order; samples are numbered through all files.
+/// The files of a dataset, in order. Samples are numbered consecutively through all files.
 class StoredTable {
  public:
   virtual ~StoredTable() = default;
@@ -26,7 +26,7 @@ class StoredTable {
   [[nodiscard]] std::int64_t num_samples() const noexcept { return firsts_.back(); }
   [[nodiscard]] std::size_t num_files() const noexcept { return firsts_.size() - 1; }
   [[nodiscard]] std::int64_t first(std::size_t file) const { return firsts_[file]; }
-  /// The file of a sample, and the sample's number in the file.
+  /// (the file of a sample, the sample's number in this file)
   [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t sample) const {
     const auto next = std::upper_bound(firsts_.begin(), firsts_.end(), sample);
     const auto file = static_cast<std::size_t>(next - firsts_.begin()) - 1;
@@ -39,20 +39,21 @@ class StoredTable {
     for (std::size_t file = 0; file < num_files(); ++file) total += file_bytes(file);
     return total;
   }
-  /// Whether open files have the field in memory (StoredFile::is_small()).
+  /// Whether open files keep the field in memory (StoredFile::is_small()).
   [[nodiscard]] virtual bool is_small(std::size_t) const { return false; }
   [[nodiscard]] virtual StorageLayout layout() const = 0;
-  /// Equal for equal data in any folder.
+  /// A hash that is equal for equal data, also in another folder.
   [[nodiscard]] virtual std::uint64_t hash() const = 0;
-  /// The bytes for parse() of the class.
+  /// The table as bytes, for parse() of the same class.
   [[nodiscard]] virtual std::string serialize() const = 0;
-  /// Throws DataError if the file's status shows a change since the table was made; opening the file checks the rest.
+  /// Throws DataError if length or time of the file show that it was changed after the table was made. open() checks
+  /// the content.
   virtual void check_unchanged(std::size_t) const {}
-  /// Opens a file of the table; `bytes` is the file or a copy. Throws DataError if the content is not the table's. The
-  /// table must outlive the result.
+  /// Opens a file of the table; `bytes` is the file, or a copy of it. Throws DataError if the content is not what the
+  /// table describes. The table must outlive the result.
   [[nodiscard]] virtual std::shared_ptr<const StoredFile> open(std::size_t file, File bytes,
                                                                std::shared_ptr<IoCounters> counters) const = 0;
-  /// Throws DataError that names the first file that is missing or changed.
+  /// Checks all files. Throws a DataError that names the first file that is missing or changed.
   virtual void check_all() const = 0;
 
  protected:

@@ -1,4 +1,4 @@
-/// One rank's part of a dataset, and which samples it has.
+/// One rank's part of a dataset, and which samples the part has.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,26 @@ namespace mn {
 
 /// How a dataset is divided between ranks.
 struct ScatterOptions {
-  bool shuffle = false;    ///< takes parts from a random order, equal on all ranks
-  std::uint64_t seed = 0;  ///< seed of the order; a DataLoader takes seed and `shuffle` as its defaults
+  bool shuffle = false;    ///< parts are cut from a random order of the samples, the same order on all ranks
+  std::uint64_t seed = 0;  ///< seed of the random order; `seed` and `shuffle` are also the defaults of a DataLoader
   int root = 0;            ///< rank that reads the metadata, or holds the data
-  /// Parts of equal length, border samples in two of them; false: lengths differ by at most 1.
+  /// All parts have the same length, so a sample at the border of two parts may be in both. false: lengths differ by at
+  /// most 1.
   bool force_equal_length = true;
   StageOptions stage = {};  ///< copies of shards on each node
 };
 
-/// [first, last) of rank's part of n samples. Equal lengths: ⌊n·rank/size⌋ and ⌈n/size⌉ samples; otherwise the first
-/// n mod size ranks have one more.
+/// The range [first, last) of the rank's part of n samples. With equal lengths, the part begins at ⌊n·rank/size⌋ and
+/// has ⌈n/size⌉ samples. Otherwise it has ⌊n/size⌋ samples, and one more on the first n mod size ranks.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, int rank, int size,
                                                                   bool force_equal_length = true);
 
-/// The samples of rank's part, in order, by their numbers in the dataset.
+/// The numbers in the dataset of the samples of the rank's part, in order.
 [[nodiscard]] std::vector<std::int64_t> part_indices(std::int64_t n, int rank, int size, const ScatterOptions& options);
 
-/// Samples that the root sent from its memory: one rank's part of a dataset, in order.
+/// One rank's part of a dataset, with samples that the root sent from its memory.
 struct ScatteredPart {
-  std::shared_ptr<const Dataset> samples;  ///< the part alone
+  std::shared_ptr<const Dataset> samples;  ///< the samples of the part, in order
   std::int64_t global_size = 0;            ///< number of samples of the whole dataset
   std::uint64_t fingerprint = 0;           ///< fingerprint of the whole dataset
 };
@@ -43,13 +44,13 @@ class SubDataset final : public Dataset {
   /// Part `rank` of `ranks`, with samples in this process's memory.
   SubDataset(ScatteredPart part, int rank, int ranks, const ScatterOptions& options);
 
-  /// Samples over all ranks, each counted once.
+  /// Number of samples of the whole dataset.
   [[nodiscard]] std::int64_t global_size() const noexcept { return global_size_; }
-  /// The first unique_size() samples of every rank's part are together the whole dataset, each sample once.
+  /// The first unique_size() samples of all ranks' parts are together the whole dataset, each sample once.
   [[nodiscard]] std::int64_t unique_size() const noexcept { return unique_size_; }
   /// unique_size() of another rank.
   [[nodiscard]] std::int64_t unique_size(int rank) const;
-  /// The dataset from which any rank can read any sample; null if the root sent the samples from its memory.
+  /// The whole dataset, from which this rank can read any sample; null if the root sent the samples from its memory.
   [[nodiscard]] const std::shared_ptr<const Dataset>& shared() const noexcept { return shared_; }
 
   /// The rank of the part.
@@ -76,7 +77,7 @@ class SubDataset final : public Dataset {
   int ranks_;
   std::int64_t global_size_;
   std::uint64_t fingerprint_;
-  std::int64_t first_ = 0;  // of the part, in the order
+  std::int64_t first_ = 0;  // the part is [first_, last_) of the order of all samples
   std::int64_t last_ = 0;
   std::int64_t unique_size_ = 0;
 };

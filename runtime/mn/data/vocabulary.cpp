@@ -1,10 +1,11 @@
-// Tokens and texts.
+// Encodes texts as tokens and decodes tokens.
 //
-// (1) Every byte string has tokens in vocabularies of bytes and of merges, and decode(encode(text)) == text.
-// (2) Merges are applied as they were learned: of the pairs in a word the one that was learned first, leftmost first.
-// (3) A document from outside can name no token that is not there, and no text of more than kMaxBytes.
-// Cost: encoding merges takes a pass over a word for each of its merges, once for each different word of a text; words
-// are short.
+// (1) Vocabularies of bytes and of merges can encode every byte string, and decode(encode(text)) == text.
+// (2) Merges are applied in the order in which they were learned: of all pairs in a word, the pair that was learned
+//     first is merged first, and of equal pairs the leftmost.
+// (3) A vocabulary from a JSON document is checked: its merges name only earlier tokens, and no text has more than
+//     kMaxBytes bytes. Cost: a vocabulary of merges encodes each different word of a text once, and passes over the
+//     word once for each merge in it; words are short.
 #include <mn/data/vocabulary.hpp>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int32_t kBytes = 256;
-constexpr std::size_t kMaxBytes = 256;  // bytes of a token's text
+constexpr std::size_t kMaxBytes = 256;  // longest text of a token, in bytes
 
 std::vector<std::string> byte_texts() {
   std::vector<std::string> texts;
@@ -29,7 +30,7 @@ std::vector<std::string> byte_texts() {
   return texts;
 }
 
-/// Accepts whole numbers only: other numbers may have no defined conversion.
+/// Reads the merges from JSON. Accepts whole numbers only, because the conversion of other numbers may be undefined.
 std::vector<Vocabulary::Merge> merges_of(const json& list) {
   std::vector<Vocabulary::Merge> merges;
   for (const json& pair : list) {
@@ -59,7 +60,7 @@ std::size_t first_word(std::string_view text) noexcept {
   std::size_t end = leads ? 1 : 0;
   const Class kind = class_of(text[end]);
   while (end < text.size() && end < kMaxBytes && class_of(text[end]) == kind) ++end;
-  // The last of several blanks belongs to the word that follows.
+  // If another word follows several blanks, the last blank belongs to that word.
   const bool gives = kind == Class::kBlank && end > 1 && end < text.size() && text[end - 1] == ' ' &&
                      class_of(text[end]) != Class::kBlank;
   return gives ? end - 1 : end;
@@ -67,7 +68,7 @@ std::size_t first_word(std::string_view text) noexcept {
 
 namespace {
 
-/// True unless the two bytes begin an overlong sequence, an encoded surrogate, or a number above U+10FFFF.
+/// False if the two bytes begin an overlong UTF-8 sequence, an encoded surrogate, or a number above U+10FFFF.
 bool may_follow(unsigned char lead, unsigned char second) noexcept {
   if (lead == 0xE0) return second >= 0xA0;
   if (lead == 0xED) return second < 0xA0;
@@ -213,7 +214,8 @@ std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
   return tokens;
 }
 
-/// Words come again and again: their tokens are copied from the first time.
+/// Encodes all words of the text. A word that occurred before is not encoded again: its tokens are copied from the
+/// first occurrence.
 void Vocabulary::encode_words(std::string_view text, std::vector<std::int32_t>& tokens) const {
   struct Run {
     std::size_t begin = 0, size = 0;  // in `tokens`
@@ -267,7 +269,8 @@ std::size_t Vocabulary::complete(std::string_view text) const {
   if (kind_ == Kind::kBytes) return text.size();
   std::size_t end = 0;
   if (kind_ == Kind::kMerges) {
-    // Text that follows may lengthen the last word, or take the last blank before it.
+    // Later text may lengthen the last word, or take the last blank of the word before: the last two words are not
+    // complete.
     std::size_t before = 0;
     for (std::size_t at = 0; at < text.size(); at += data::first_word(text.substr(at))) {
       end = std::exchange(before, at);

@@ -1,4 +1,5 @@
-/// The ranks of a node keep their copies of a dataset's files together, and the nodes of a job find each other's.
+/// The ranks of a node share one file for their copies of a dataset's files, and each node learns the addresses at
+/// which other nodes offer their copies.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +10,9 @@
 
 namespace mn {
 
-/// Collective. The first rank of each node makes the file for copies in `folder`, and listens for other nodes if there
-/// are any. Returns null, with a warning, on a node that can't make or open its file.
+/// Collective over `comm`; blocks. The first rank of each node makes the file for copies in `folder`. If the job has
+/// several nodes, this rank also listens for requests of other nodes. If a node can't make or open its file, logs a
+/// warning and returns null on this node's ranks.
 [[nodiscard]] std::shared_ptr<const data::StageNode> share_stage_node(const std::filesystem::path& folder,
                                                                       Communicator& comm);
 
