@@ -1,12 +1,13 @@
-// HDF5 1.10 has no call that lists the chunks of a dataset: H5Dget_chunk_info and H5Dget_chunk_info_by_coord walk all
-// chunks for each chunk, which is quadratic. H5Dread_chunk finds a chunk through the dataset's index, of any kind, and
-// then asks the file's driver for the bytes. So mn opens the file with a driver of its own, which notes the address and
-// length instead of reading.
+// Lists the chunks of a dataset without HDF5's slow calls: H5Dget_chunk_info and H5Dget_chunk_info_by_coord of HDF5
+// 1.10 walk through all chunks for each chunk, which takes quadratic time. H5Dread_chunk instead finds a chunk through
+// the dataset's index, of any kind, and then asks the file's driver (HDF5's layer for file access) for the bytes. So mn
+// opens the file with its own driver, which notes address and length instead of reading.
 //
-// (1) Addresses count from the file's beginning, user block included: libhdf5 adds the user block before it calls a
-//     driver.
-// (2) During a lookup the driver notes reads of raw data only; it reads the index.
-// (3) libhdf5 rejects a file left open by its writer only if the driver has locks and the feature SWMR.
+// (1) Addresses count from the beginning of the file, with the user block: libhdf5 adds the user block's length before
+//     it calls a driver.
+// (2) During a lookup the driver notes only reads of raw data. Reads of the chunk index are done.
+// (3) libhdf5 rejects a file that its writer left open only if the driver has locks and the feature SWMR, so this
+//     driver has both.
 #include "data/chunk_walk.hpp"
 
 #include <algorithm>
@@ -33,13 +34,13 @@ struct DriverInfo {
   Notes* notes;
 };
 
-/// libhdf5 fills in the base; the driver makes and frees the object.
+/// An open file of the driver. libhdf5 fills in the base class; the driver makes and frees the object.
 struct OpenFile : H5FD_t {
   OpenFile(File opened, Notes* taken) : H5FD_t(), file(std::move(opened)), bytes(file.size()), notes(taken) {}
   File file;
   haddr_t bytes;
   Notes* notes;
-  haddr_t end = 0;  // end of libhdf5's allocations
+  haddr_t end = 0;  // end of the space that libhdf5 has allocated in the file
 };
 
 OpenFile& open_file(H5FD_t* file) { return *static_cast<OpenFile*>(file); }
@@ -49,7 +50,8 @@ H5FD_t* open_driver(const char* name, unsigned, hid_t access, haddr_t) {
   const auto* info = static_cast<const DriverInfo*>(H5Pget_driver_info(access));
   try {
     return info == nullptr ? nullptr : new OpenFile(File(name, File::Mode::kRead), info->notes);
-  } catch (const std::exception&) {  // File has said why before: see ChunkedFile's constructor
+    // ChunkedFile's constructor has opened the file once, to throw an error with the reason.
+  } catch (const std::exception&) {
     return nullptr;
   }
 }
@@ -61,7 +63,7 @@ herr_t close_driver(H5FD_t* file) {
 
 herr_t read_bytes(H5FD_t* driver, H5FD_mem_t type, hid_t, haddr_t address, size_t bytes, void* out) {
   const OpenFile& file = open_file(driver);
-  if (file.notes->is_noting && type == H5FD_MEM_DRAW) {  // (2): the index is read
+  if (file.notes->is_noting && type == H5FD_MEM_DRAW) {  // (2): raw data, not the index
     file.notes->address = address;
     file.notes->bytes = bytes;
     return 0;
@@ -69,7 +71,8 @@ herr_t read_bytes(H5FD_t* driver, H5FD_mem_t type, hid_t, haddr_t address, size_
   try {
     const haddr_t there = std::min<haddr_t>(bytes, file.bytes - std::min(address, file.bytes));
     file.file.read_at(address, std::span(static_cast<std::byte*>(out), there));
-    std::memset(static_cast<std::byte*>(out) + there, 0, bytes - there);  // as HDF5's own drivers do
+    // Zeros beyond the end of the file, as HDF5's own drivers give.
+    std::memset(static_cast<std::byte*>(out) + there, 0, bytes - there);
     return 0;
   } catch (const DataError&) {
     return -1;
@@ -102,7 +105,7 @@ const H5FD_class_t& driver_class() {
       *features = H5FD_FEAT_SUPPORTS_SWMR_IO;
       return 0;
     };
-    driver.lock = [](H5FD_t*, hbool_t) -> herr_t { return 0; };  // never called, but has to be there: (3)
+    driver.lock = [](H5FD_t*, hbool_t) -> herr_t { return 0; };  // never called, but libhdf5 checks that it exists: (3)
     driver.unlock = [](H5FD_t*) -> herr_t { return 0; };
     driver.write = refuse_write;
     const H5FD_mem_t one_type[] = H5FD_FLMAP_SINGLE;
@@ -136,7 +139,7 @@ ChunkedFile::~ChunkedFile() {
 }
 
 StoredChunk ChunkedFile::chunk_at(hid_t dataset, const std::vector<hsize_t>& corner) {
-  std::byte unused = {};  // nothing is read
+  std::byte unused = {};  // a buffer that nothing is read into
   std::uint32_t skipped = 0;
   *notes_ = {.is_noting = true};
   const herr_t status = H5Dread_chunk(dataset, H5P_DEFAULT, corner.data(), &skipped, &unused);

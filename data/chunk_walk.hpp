@@ -1,4 +1,4 @@
-/// A file opened in libhdf5 that reports the addresses of its datasets' chunks.
+/// Finds the addresses of the chunks of datasets in an HDF5 file.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace mn::data {
 
-/// Used under an H5Lock.
+/// An HDF5 file opened by libhdf5. Hold an H5Lock for every call, constructor and destructor included.
 class ChunkedFile {
  public:
-  /// Opens the file to read. Throws DataError.
+  /// Opens the file for reading. Throws DataError with the reason if that fails.
   explicit ChunkedFile(const std::filesystem::path& path);
   ~ChunkedFile();
   ChunkedFile(const ChunkedFile&) = delete;
   ChunkedFile& operator=(const ChunkedFile&) = delete;
 
   [[nodiscard]] hid_t get() const noexcept { return file_.get(); }
-  /// The address of the chunk that begins at these indices of a dataset, looked up in the dataset's index in O(log
-  /// chunks). kNotStored if the chunk was never written, or can't be found.
+  /// The chunk of `dataset` whose first element has the indices `corner`, looked up in HDF5's index of chunks in O(log
+  /// chunks). The address is kNotStored if the chunk was never written or can't be found.
   [[nodiscard]] StoredChunk chunk_at(hid_t dataset, const std::vector<hsize_t>& corner);
 
   struct Notes {
-    bool is_noting = false;  ///< reads of raw data are noted and not done
+    bool is_noting = false;  ///< reads of raw data are not done; address and length are noted instead
     std::uint64_t address = kNotStored;
     std::uint64_t bytes = 0;
   };

@@ -55,7 +55,7 @@ using Names = std::vector<std::string>;
 
 struct OptionRow {
   Names commands;
-  /// `whose` begins the help: "" or "images: ".
+  /// Adds the options of the row. The help text of each option begins with `whose`: "" or "images: ".
   void (*add)(Options& options, Settings& settings, const std::string& whose);
 };
 
@@ -140,7 +140,7 @@ std::string call_of(const Command& command, const CommandForm& form) {
   return std::string("mnshard ") + command.name + " " + form.arguments;
 }
 
-/// A line for each form: the call and its purpose.
+/// The help's lines for the command: for each form, the call and its purpose.
 std::string form_lines(const Command& command, const std::string& indent) {
   constexpr std::size_t kColumn = 43;
   std::string text;

@@ -1,4 +1,4 @@
-/// The commands of mnshard and their options: one table behind the parser, --help and mnshard(1).
+/// The commands of mnshard and their options. The parser, --help and mnshard(1) use the same table.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,8 @@ struct Settings {
   std::string unwritten = "fail";
   TokenOptions tokens;
   std::string encoding = "utf-8";
-  std::int64_t threads = std::min<std::int64_t>(static_cast<std::int64_t>(cpu_count()), 16);  ///< each holds a shard
+  /// Each thread holds a shard in memory.
+  std::int64_t threads = std::min<std::int64_t>(static_cast<std::int64_t>(cpu_count()), 16);
   std::int64_t seed = 0;
   bool shuffle = true;
   std::string on_error = "fail";
@@ -38,7 +39,7 @@ struct Settings {
 /// The arguments after the command's name.
 using Arguments = std::span<const std::string>;
 
-/// Each returns the exit status. Throws UsageError or DataError.
+/// Each of these functions runs a command and returns the exit status. Throws UsageError or DataError.
 int run_idx(Arguments arguments, const Settings& settings);
 int run_images(Arguments arguments, const Settings& settings);
 int run_cifar(Arguments arguments, const Settings& settings);
@@ -51,11 +52,12 @@ int run_info(Arguments arguments, const Settings& settings);
 int run_verify(Arguments arguments, const Settings& settings);
 int run_extract(Arguments arguments, const Settings& settings);
 
-/// The last three for the folder of a manifest of indexed files.
+/// Runs `mnshard info` for a folder with a manifest of indexed HDF5 files. Returns the exit status.
 int info_index(const std::filesystem::path& folder);
-/// Reads and decodes all blocks, and checks the filters' checksums.
+/// Runs `mnshard verify` for such a folder: reads and decodes all blocks, and checks the filters' checksums.
 int verify_index(const std::filesystem::path& folder, int threads);
-/// Writes a field of a sample to settings.out, or to standard output.
+/// Runs `mnshard extract` for such a folder: writes a field of a sample to settings.out, or to standard output if `out`
+/// is empty.
 int extract_index(const std::filesystem::path& folder, std::int64_t sample, const Settings& settings);
 
 struct CommandForm {
@@ -66,21 +68,22 @@ struct CommandForm {
 struct Command {
   const char* name;
   std::vector<CommandForm> forms;
-  std::size_t least;  ///< arguments
-  std::size_t most;
+  std::size_t least;  ///< fewest arguments
+  std::size_t most;   ///< most arguments
   int (*run)(Arguments, const Settings&);
 };
 
 /// Null if there is no such command.
 [[nodiscard]] const Command* find_command(const std::string& name);
 
-/// Throws UsageError that lists all commands, or the forms of the command.
+/// The command `name`. Throws a UsageError that lists all commands if there is none, or the command's forms if it does
+/// not take this number of arguments.
 [[nodiscard]] const Command& checked_command(const std::string& name, std::size_t arguments);
 
-/// Throws UsageError if `words` has an option of other commands only.
+/// Throws UsageError if `words`, the words of the command line, has an option that only other commands have.
 void check_options_of(const Command& command, const std::vector<const char*>& words);
 
-/// The options of a command, or of all commands if null.
+/// The options of `command`, or of all commands if `command` is null. Parsing writes into `settings`.
 [[nodiscard]] Options options_for(const Command* command, Settings& settings);
 
 [[nodiscard]] std::string manual_page();

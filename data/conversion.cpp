@@ -1,5 +1,6 @@
+// Makes a process's part of a conversion, and combines the results of all processes.
 // (1) A result names each shard that this process has made or kept, once.
-// (2) A shard is noted only after it is published: a result promises existing files.
+// (2) A shard is noted only after it is published, so all shards in a result exist as files.
 #include "data/conversion.hpp"
 
 #include <algorithm>
@@ -32,12 +33,12 @@ ShardInfo from_sign(const json& sign, std::string file) {
   return info;
 }
 
-/// The largest class of the second field; −1 without classes.
+/// The largest class of the second field; −1 if the field has no classes.
 std::int64_t largest_class(const SampleSpec& spec, const std::vector<RawColumn>& columns) {
   return spec.num_classes() == 0 ? -1 : range_of(spec[1].dtype, columns[1].bytes).most;
 }
 
-/// The largest label in a shard; −1 without labels.
+/// The largest label in a shard; −1 if its samples have no labels.
 std::int64_t largest_label(const ShardReader& reader) {
   std::int64_t most = -1;
   if (!has_label(reader.header().spec)) return most;
@@ -124,12 +125,12 @@ bool ConversionPart::wants(std::size_t shard) {
 }
 
 void ConversionPart::write(std::size_t shard, const ShardContent& content) {
-  // (2): write_shard() returns after the file has its name.
+  // (2): write_shard() returns only after the file is published.
   note(shard, write_shard(outputs_.path(shard), content), largest_class(content.spec, content.samples.columns));
 }
 
 void ConversionPart::advance(std::int64_t steps) {
-  // The failure of another thread is reported.
+  // run() throws the failure of the other thread, not this error.
   if (stop_) throw DataError("stopped");
   const std::lock_guard lock(mutex_);
   done_ += steps;

@@ -1,5 +1,5 @@
-/// The interface of converters, shards as functions of their numbers, and their engine: any number of processes make
-/// the shards of a conversion together.
+/// The interface of converters, and run_conversion(), with which any number of processes make the shards of a
+/// conversion together. A converter makes each shard as a function of the shard's number.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ namespace mn::data {
 struct ConvertOptions {
   std::filesystem::path out;  ///< the dataset's folder; made if absent
   std::string split = "train";
-  std::int64_t shard_bytes = std::int64_t{256} << 20;  ///< size of a shard's samples, about
+  std::int64_t shard_bytes = std::int64_t{256} << 20;  ///< approximate size of a shard's samples
   int threads = 1;                                     ///< threads of this process; each holds one shard in memory
   JobRank me = {};                                     ///< this process's rank among the processes of the conversion
   /// Called with the progress of this process, one call at a time.
@@ -38,17 +38,20 @@ struct Output {
 
 class ConversionPart;
 
-/// Work of the plan that processes share: tasks in any order, each with its result in the scratch folder.
+/// A part of the plan's work that the processes share: tasks, done in any order. Each task leaves its result in the
+/// scratch folder.
 struct PlanRound {
   std::size_t tasks;
-  std::function<void(std::size_t task)> run;  ///< thread-safe
+  std::function<void(std::size_t task)> run;  ///< runs a task; several threads call it
 };
 
-/// The state of an existing shard file: the conversion keeps the file, writes it again, or stops at foreign samples.
+/// The state of a shard file that exists already. The conversion keeps a whole shard, writes an unusable shard again,
+/// and stops if the shard has samples of another conversion.
 enum class ShardState { kWhole, kUnusable, kForeign };
 
-/// A converter. Shards are numbered through its outputs, and made in units of one or several shards. Members are called
-/// in the order of their declarations; state_of() to convert() on several threads.
+/// A converter. Its shards are numbered consecutively through all outputs (such as train and val). They are made in
+/// units; a unit is one shard, or several. Members are called in the order of their declarations. Several threads call
+/// state_of() and convert() at once.
 class Conversion {
  public:
   /// Throws UsageError if the name of a split can't begin the names of files.
@@ -57,29 +60,30 @@ class Conversion {
   Conversion(const Conversion&) = delete;
   Conversion& operator=(const Conversion&) = delete;
 
-  /// All inputs that determine the bits of the shards: a conversion resumes only a conversion with an equal request.
+  /// All inputs that determine the bits of the shards. A run resumes an interrupted conversion only if its request is
+  /// equal.
   [[nodiscard]] virtual nlohmann::json request() const = 0;
   [[nodiscard]] const std::vector<Output>& outputs() const { return outputs_; }
-  /// Looks at the sources, on one rank, and leaves files in `scratch` for plan_rounds() and open(). Throws if there is
-  /// nothing to convert.
+  /// Called on one rank: looks at the sources and leaves files in `scratch` for plan_rounds() and open(). Throws if
+  /// there is nothing to convert.
   virtual void plan(const std::filesystem::path& scratch) = 0;
-  /// Ends the plan, on all ranks: a round begins when all ranks have finished the round before. Rank t mod size runs
-  /// task t.
+  /// Called on all ranks after plan(): the rest of the plan's work. A round begins when all ranks have finished the
+  /// round before. Task t runs on rank t mod size.
   [[nodiscard]] virtual std::vector<PlanRound> plan_rounds(const std::filesystem::path& /*scratch*/) { return {}; }
-  /// Called on every rank; also in a run that resumes another run, without plan().
+  /// Called on every rank when the plan is complete. A run that resumes another run calls open() without plan().
   virtual void open(const std::filesystem::path& scratch) = 0;
   [[nodiscard]] virtual std::size_t units() const = 0;
   /// The unit's shards are [first_shard(unit), first_shard(unit + 1)); unit may be units().
   [[nodiscard]] virtual std::size_t first_shard(std::size_t unit) const { return unit; }
-  /// For progress: files, samples, … of the unit.
+  /// The number of steps of the unit, for progress; a step is a file or a sample, for example.
   [[nodiscard]] virtual std::int64_t steps(std::size_t unit) const = 0;
-  /// The state of a shard from an earlier run. May throw DataError for a damaged shard.
+  /// The state of a shard file from an earlier run, opened as `existing`. May throw DataError if the shard is damaged.
   [[nodiscard]] virtual ShardState state_of(std::size_t shard, const ShardReader& existing) const = 0;
   /// Makes the shards of a unit that `part` wants. The contents given to `part.write` are equal in every process.
   virtual void convert(std::size_t unit, ConversionPart& part) = 0;
-  /// The spec of an output's samples. `most`: the largest label in its shards.
+  /// The spec of an output's samples. `most`: the largest label in the output's shards, −1 if there are no labels.
   [[nodiscard]] virtual SampleSpec spec(std::size_t output, std::int64_t most) const = 0;
-  /// The last process calls check() before it writes a manifest. Throws if the dataset makes no sense.
+  /// Called on the process that finishes last, before it writes a manifest. Throws if the dataset can't be used.
   virtual void check(const ShardTable& /*table*/) {}
 
  protected:
@@ -91,10 +95,10 @@ class Conversion {
 /// The label of a sample; has_label() must hold.
 [[nodiscard]] std::int64_t label_of(const ShardReader& shard, std::int64_t sample);
 
-/// A source file's facts for request(): path, size and time of change; null if the file is missing.
+/// Facts about a source file for request(): path, size and time of change; null if the file is missing.
 [[nodiscard]] nlohmann::json source_facts(const std::filesystem::path& file);
 
-/// The outputs of an opened conversion by the numbers of their shards.
+/// Finds outputs and files by the number of a shard, which counts through all outputs of an opened conversion.
 class Outputs {
  public:
   explicit Outputs(const std::vector<Output>& outputs);
@@ -111,33 +115,34 @@ class Outputs {
   std::vector<std::size_t> firsts_ = {0};
 };
 
-/// The shards of an output, and its largest class, combined from all processes' results.
+/// The shards and the largest class of an output, combined from the results of all processes.
 struct OutputShards {
-  std::vector<ShardInfo> shards;  ///< by number in the output; a missing shard has no file
+  std::vector<ShardInfo> shards;  ///< [shards of the output] a missing shard has an empty file name
   std::int64_t most = -1;         ///< −1: no class
 };
 
-/// The units of this process: unit mod number of processes is its rank.
+/// This process's part of a conversion: all units with unit mod number of processes = rank.
 class ConversionPart {
  public:
   ConversionPart(Conversion& conversion, const ConvertOptions& options);
 
-  /// Makes the missing shards. Throws the first failure of a thread.
+  /// Makes the missing shards of this process's units, on several threads. Throws the first failure of a thread.
   void run();
 
-  /// The JSON for shards_of_output() and kept_shards() in any process.
+  /// The result as JSON, for shards_of_output() and kept_shards() in any process.
   [[nodiscard]] nlohmann::json result() const;
   [[nodiscard]] std::int64_t shards() const noexcept { return shards_; }
 
-  /// False if an earlier run made the shard.
+  /// Whether the shard must be made: false if an earlier run made it. Throws DataError if the shard's file has other
+  /// samples.
   [[nodiscard]] bool wants(std::size_t shard);
-  /// Publishes a wanted shard. Call it once for each.
+  /// Publishes a shard. Call this once for each shard that wants() wants.
   void write(std::size_t shard, const ShardContent& content);
-  /// Adds to the progress of the process. Throws if the conversion is to end.
+  /// Adds to the progress of the process. Throws if another thread has failed and the conversion must end.
   void advance(std::int64_t steps);
 
  private:
-  /// The state of a shard file; notes a shard that is kept.
+  /// The state of a shard file. If the shard is whole, notes it as kept.
   ShardState state_of(std::size_t shard, const std::filesystem::path& path);
   void note(std::size_t shard, ShardInfo info, std::int64_t most);
 
@@ -151,7 +156,7 @@ class ConversionPart {
 
   std::mutex mutex_;  // guards the rest
   std::map<std::size_t, ShardInfo> made_;
-  std::vector<std::int64_t> most_;  // label, by output
+  std::vector<std::int64_t> most_;  // [outputs] the largest label
   std::int64_t kept_ = 0;
   std::int64_t done_ = 0;
 };
@@ -163,17 +168,18 @@ class ConversionPart {
 [[nodiscard]] std::int64_t kept_shards(const std::vector<nlohmann::json>& results);
 
 struct ConversionResult {
-  bool complete = false;           ///< this process was the last, and wrote the manifests
-  std::vector<ShardTable> tables;  ///< tables of each output, if complete
-  std::int64_t shards = 0;         ///< shards of this process's part
-  std::int64_t kept_shards = 0;    ///< shards of all processes made by an earlier run, if complete
+  bool complete = false;           ///< this process finished last, and wrote the manifests
+  std::vector<ShardTable> tables;  ///< if complete: the table of each output
+  std::int64_t shards = 0;         ///< number of shards of this process's part
+  std::int64_t kept_shards = 0;    ///< if complete: number of shards, of all processes, that an earlier run made
 };
 
-/// All processes, options.me of ranks 0 … size − 1, call run_conversion() at once; rank r makes the units with unit mod
-/// size = r. Processes wait only for the plan. Shards are published one by one, the manifests after the last process
-/// has finished. After an interruption, a repeated call, by any number of processes, makes the missing or damaged
-/// shards. Throws UsageError if the folders have a dataset, shards, or another conversion's files, or another
-/// conversion is writing there; DataError, and the errors of the conversion.
+/// Runs a conversion. All processes (ranks 0 … size − 1 in options.me) call run_conversion() at once. Rank r makes the
+/// units with unit mod size = r. A process waits for other processes only until the plan is complete. Shards are
+/// published one by one; the process that finishes last publishes the manifests. After an interruption, a repeated call
+/// makes the missing and damaged shards; the number of processes may differ. Throws UsageError if the folders hold a
+/// dataset, shards or files of another conversion, or if another conversion is writing there. Throws DataError, and the
+/// errors of the conversion.
 ConversionResult run_conversion(Conversion& conversion, const ConvertOptions& options);
 
 }  // namespace mn::data

@@ -15,14 +15,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kImageBytes = 3 * 32 * 32;  // three planes: red, green, blue
+constexpr std::int64_t kImageBytes = 3 * 32 * 32;  // three planes of 32 × 32 bytes: red, green, blue
 
-/// The two data sets differ in their files and in the bytes of label before each image.
+/// CIFAR-10 or CIFAR-100. The two differ in their files and in the number of label bytes before each image.
 struct Variant {
   std::vector<std::string> train;
   std::vector<std::string> val;
   std::string names;
-  std::int64_t label_bytes;  // the last byte counts: CIFAR-100's first is the superclass
+  std::int64_t label_bytes;  // the last byte is the label; CIFAR-100's first byte is the superclass
   std::int64_t classes;
 
   [[nodiscard]] std::int64_t record_bytes() const { return label_bytes + kImageBytes; }
@@ -51,7 +51,8 @@ std::vector<std::string> read_names(const fs::path& path, std::int64_t classes) 
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (!line.empty()) names.push_back(utf8_text(line));
   }
-  if (static_cast<std::int64_t>(names.size()) != classes) names.clear();  // names are only for display
+  // Go on without names, which are only for display.
+  if (static_cast<std::int64_t>(names.size()) != classes) names.clear();
   return names;
 }
 
@@ -116,7 +117,7 @@ class CifarFiles final : public SampleSource {
   const Variant& variant_;
   SampleSpec spec_;
   std::vector<File> files_;
-  std::vector<std::int64_t> firsts_ = {0};  // [files + 1] number of the first record of each
+  std::vector<std::int64_t> firsts_ = {0};  // [files + 1] number of each file's first record
 };
 
 FixedSplit cifar_split(const fs::path& folder, const Variant& variant, const std::vector<std::string>& files,

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// File in the scratch folder with the spec. CBOR, as class names need not be UTF-8.
+/// The file in the scratch folder that holds the spec. The file is CBOR, because class names need not be UTF-8.
 constexpr const char* kSpecName = "spec";
 
 bool is_folder(const fs::path& path) {
@@ -25,13 +25,13 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-/// The folder to which the keys of a source are relative.
+/// The folder to which the images' keys (paths) are relative.
 fs::path root_of(const fs::path& source) {
   if (is_folder(source)) return source;
   return source.has_parent_path() ? source.parent_path() : ".";
 }
 
-/// Whether the shard holds planned images, in their order; some may be left out.
+/// Whether the shard holds the planned images, in the planned order; some images may be missing.
 bool holds(const ShardReader& shard, const std::vector<std::string>& keys, const std::vector<ImageFile>& planned) {
   auto file = planned.begin();
   for (std::size_t i = 0; i < keys.size(); ++i, ++file) {
@@ -120,7 +120,7 @@ class ImagesConversion final : public Conversion {
     throw DataError("none of the " + std::to_string(plan_->size()) + " files is a usable image");
   }
 
-  /// Number of files in no shard; 0 if an earlier run wrote the manifest.
+  /// Number of listed files that are in no shard; 0 if an earlier run wrote the manifest.
   [[nodiscard]] std::int64_t missing_in(const ShardTable& table) const {
     return plan_ ? plan_->size() - table.num_samples() : 0;
   }
@@ -133,7 +133,8 @@ class ImagesConversion final : public Conversion {
       const std::string bytes = with_retries([&] { return read_file(path); }, [] {});
       intake.add(std::as_bytes(std::span(bytes)), file.label, file.key, content);
     } catch (const FileError& error) {
-      // All other errors are the system's: leaving the image out could lose a good image.
+      // Only a missing or forbidden file is left out. Other errors come from the system, and leaving the image out
+      // could lose a good image.
       if (error.error_number() != ENOENT && error.error_number() != EACCES) throw;
       const std::string began = ": it was listed when the conversion began; to list again, remove ";
       left_out_.add(error.what() + (error.error_number() == ENOENT ? began + outputs_[0].folder.string() : ""));

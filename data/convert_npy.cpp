@@ -25,10 +25,10 @@ template <class T>
 std::int64_t widened(const std::byte* at) {
   T value;
   std::memcpy(&value, at, sizeof value);
-  return static_cast<std::int64_t>(value);  // a uint64 above int64 is negative
+  return static_cast<std::int64_t>(value);  // a uint64 above int64's maximum becomes negative, which is no class
 }
 
-/// An integer of numpy's kind b, i or u.
+/// Reads an integer of numpy's kind b, i or u.
 std::int64_t integer_at(const std::byte* at, const NpyHeader& header) {
   const bool is_signed = header.kind == 'i';
   switch (header.item_bytes) {
@@ -99,7 +99,8 @@ class NpySamples final : public SampleSource {
   SampleSpec spec_;
 };
 
-/// The array NAME of an .npz file. A deflated one is unpacked into `scratch` at the first time.
+/// Opens the array `name` of an .npz file. If the array is deflated, the call with `planning` unpacks it into
+/// `scratch`, and later calls open the unpacked file.
 NpyArray open_member(const std::shared_ptr<const File>& npz, const std::string& name, const fs::path& scratch,
                      bool planning) {
   const auto members = read_zip_directory(*npz, "numpy.savez");

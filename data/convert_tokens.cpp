@@ -1,12 +1,13 @@
-// Texts → tokens → samples of `context` tokens.
+// Converts texts to tokens, and tokens to samples of `context` tokens and the token that follows.
 //
-// Files are cut into pieces. All processes and threads count the words of pieces; rank 0 makes the vocabulary; all
-// processes encode pieces, each to a file of the scratch folder, and then make shards from these files.
+// Files are cut into pieces. The threads of all processes count the words of pieces, and rank 0 makes the vocabulary.
+// Then the processes encode the pieces, each piece to a file in the scratch folder, and make shards from these files.
 //
-// (1) Each file is a text. Its last tokens are for validation, so every text has a validation part. With several texts,
-//     the token "end of text" follows each text's part.
+// (1) Each file is a text. The last tokens of each text are for validation. If there are several texts, an end-of-text
+//     token follows each text's training part and each text's validation part.
 // (2) Pieces, vocabulary and tokens are functions of the files and options alone: not of ranks and threads.
-// (3) The conversion is claimed, and so resumable, only after all files of tokens are on stable storage.
+// (3) The conversion is claimed (ConversionFolder), so that another run can resume it, only after all files of tokens
+//     are on stable storage.
 #include "data/convert.hpp"
 
 #include <algorithm>
@@ -30,10 +31,10 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Files = std::vector<fs::path>;
 
-constexpr std::int64_t kMaxPieces = 1 << 14;  // pieces of all files together, about
+constexpr std::int64_t kMaxPieces = 1 << 14;  // approximate limit for the pieces of all files together
 
-/// Numbers of pieces differ by at most one between ranks; even a small text has enough pieces to make the difference
-/// small.
+/// The length of a piece. The numbers of pieces of two ranks differ by at most one. So even a small text is cut into so
+/// many pieces that one piece more is little extra work.
 std::int64_t piece_bytes(std::int64_t bytes) {
   constexpr std::int64_t kEnoughPieces = 256;
   return std::max(std::clamp<std::int64_t>(bytes / kEnoughPieces, 1 << 20, 4 << 20), bytes / kMaxPieces);
@@ -51,7 +52,7 @@ json request_of(const Files& files, const TokenOptions& options) {
 
 using WordCounts = std::map<std::string, std::int64_t>;
 
-/// Throws DataError that names the first byte that is not UTF-8.
+/// Counts the characters of a piece. Throws a DataError that names the first byte that is not UTF-8.
 WordCounts count_characters(const fs::path& file, const TextPiece& piece) {
   WordCounts found;
   std::int64_t at = piece.begin;
@@ -69,7 +70,7 @@ WordCounts count_characters(const fs::path& file, const TextPiece& piece) {
     }
   };
   const auto complete = [](std::string_view text) {
-    std::size_t end = text.size();  // a character has at most 4 bytes
+    std::size_t end = text.size();  // leave out a character that is cut off at the end; a character has at most 4 bytes
     for (std::size_t back = 1; back <= std::min<std::size_t>(4, text.size()); ++back) {
       if (first_character(text.substr(text.size() - back)) == -2) end = text.size() - back;
     }
@@ -79,7 +80,7 @@ WordCounts count_characters(const fs::path& file, const TextPiece& piece) {
   return found;
 }
 
-/// Counts words as vocabularies of merges cut them.
+/// Counts the words of a piece, cut as in a vocabulary of merges (first_word()).
 WordCounts count_words(const fs::path& file, const TextPiece& piece) {
   WordCounts words;
   const Vocabulary cutter = Vocabulary::of_merges({});
@@ -97,7 +98,7 @@ WordCounts count_words(const fs::path& file, const TextPiece& piece) {
   return words;
 }
 
-/// For each word its length, its bytes, and its count; numbers are int64.
+/// Writes for each word its length, its bytes and its count; the numbers are int64.
 void write_counts(const fs::path& path, const WordCounts& counts) {
   std::string text;
   const auto add = [&](std::int64_t number) { text.append(reinterpret_cast<const char*>(&number), sizeof number); };
@@ -241,7 +242,7 @@ class TokenConversion final : public FixedConversion {
     return Vocabulary::of_characters(std::move(characters));
   }
 
-  /// The vocabulary written by write_vocabulary(), here or on another rank.
+  /// The vocabulary that rank 0 wrote by write_vocabulary(). The first call reads the file.
   [[nodiscard]] const Vocabulary& vocabulary() const {
     std::call_once(is_loaded_, [&] { vocabulary_ = std::make_unique<Vocabulary>(Vocabulary::load(vocabulary_path_)); });
     return *vocabulary_;

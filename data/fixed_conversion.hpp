@@ -1,4 +1,4 @@
-/// Samples of fixed fields → shards.
+/// Converts samples of fixed fields to shards.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mn::data {
 
-/// Samples of fixed fields, readable in any order. All members are thread-safe.
+/// The source of samples with fixed fields, which can be read in any order. All members are thread-safe.
 class SampleSource {
  public:
   SampleSource() = default;
@@ -23,18 +23,18 @@ class SampleSource {
 
   [[nodiscard]] virtual std::int64_t size() const = 0;
   [[nodiscard]] virtual const SampleSpec& spec() const = 0;
-  /// Samples [first, last), little endian and in C order.
+  /// Reads samples [first, last) into `samples`, little endian and in C order.
   virtual void read(std::int64_t first, std::int64_t last, RawSamples& samples) const = 0;
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Throws DataError for a wrong label, before anything is written.
+  /// Called before any shard is written. Throws DataError if a label is wrong.
   virtual void check() const {}
 };
 
-/// The error for a label of `source` that can't be a class.
+/// The error for a sample of `source` with a label that can't be a class.
 [[nodiscard]] DataError wrong_label(const std::string& source, std::int64_t sample, const std::string& label);
 
-/// Throws DataError that begins with `source` if a label can't be a class; `first` is the number of the first label's
-/// sample.
+/// If a label can't be a class, throws a DataError that begins with `source`. The labels are of samples first, first +
+/// 1, …
 void check_labels(std::span<const std::int64_t> labels, std::int64_t first, const std::string& source);
 
 class DatasetSource final : public SampleSource {
@@ -51,9 +51,10 @@ class DatasetSource final : public SampleSource {
 
 struct FixedSplit {
   Output output;
-  nlohmann::json request;                         ///< facts that determine the samples
-  std::map<std::string, std::string> attributes;  ///< attributes of every shard
-  /// Opens the samples. `planning`: for the first time, so `scratch` is to be filled.
+  nlohmann::json request;                         ///< the facts that determine the samples, for Conversion::request()
+  std::map<std::string, std::string> attributes;  ///< HDF5 attributes that every shard gets
+  /// Opens the samples. If `planning` is true, this is the first call of the conversion, and it leaves the files that
+  /// later calls need in `scratch`.
   std::function<std::shared_ptr<const SampleSource>(const std::filesystem::path& scratch, bool planning)> open;
 };
 
@@ -79,8 +80,8 @@ class FixedConversion : public Conversion {
 
   std::vector<FixedSplit> splits_;
   std::int64_t shard_bytes_;
-  std::vector<std::shared_ptr<const SampleSource>> sources_;  // by split
-  std::vector<Piece> pieces_;                                 // by shard
+  std::vector<std::shared_ptr<const SampleSource>> sources_;  // [splits]
+  std::vector<Piece> pieces_;                                 // [shards]
 };
 
 }  // namespace mn::data

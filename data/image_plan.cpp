@@ -1,11 +1,12 @@
-// The list and division of images as files:
+// The list of images and their division into shards lie in these files:
 //
 //   records  for each image, in the order of the list: its label (int32), its key
 //   ends     for each image the end of its record in `records` (uint64)
 //   sizes    for each image its bytes (uint32; larger ones count as 4 GiB); only until the end of finish()
 //   shards   for each shard the position of its first image (int64), then the number of images
 //
-// Positions are those of a shuffle computed from the seed, so the division is only a list of positions.
+// A position is an image's place after the shuffle, which is computed from the seed; so the division needs only the
+// first position of each shard.
 #include "data/image_plan.hpp"
 
 #include <algorithm>
@@ -110,7 +111,7 @@ std::vector<ImageFile> ImagePlan::images_of(std::size_t shard) const {
 }
 
 ImageFile ImagePlan::image(std::int64_t index) const {
-  std::uint64_t ends[2] = {0, 0};  // ends of the image before, and of this image
+  std::uint64_t ends[2] = {0, 0};  // ends of the records of the previous image and of this image
   const std::int64_t from = std::max<std::int64_t>(index - 1, 0);
   ends_.read_at(from * sizeof(std::uint64_t), std::as_writable_bytes(std::span(ends).subspan(index == 0 ? 1 : 0)));
   ImageFile file;

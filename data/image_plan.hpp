@@ -1,4 +1,5 @@
-/// Which image goes into which shard. The list of images lies in files, as 100 M images do not fit into memory.
+/// Decides which image goes into which shard. The list of images is kept in files, because a list of 100 million images
+/// does not fit into memory.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +13,17 @@
 namespace mn::data {
 
 struct ImageFile {
-  std::string key;  ///< path relative to the source
+  std::string key;  ///< path relative to the source folder
   std::int32_t label = 0;
 };
 
 struct ImageDivision {
-  bool shuffle = true;  ///< once, over all shards
+  bool shuffle = true;  ///< all images are shuffled once, before they are divided into shards
   std::uint64_t seed = 0;
   std::int64_t shard_bytes = std::int64_t{256} << 20;
 };
 
-/// Writes a file from beginning to end, a MiB at a time.
+/// Writes a file from beginning to end, in pieces of 1 MiB.
 class FileAppender {
  public:
   explicit FileAppender(std::filesystem::path path) : file_(std::move(path), File::Mode::kReplace) {}
@@ -31,7 +32,7 @@ class FileAppender {
   void append_value(const T& value) {
     append(std::as_bytes(std::span(&value, 1)));
   }
-  /// Needed at the end.
+  /// Writes the rest. Call flush() at the end: the destructor does not.
   void flush();
   [[nodiscard]] std::uint64_t size() const noexcept { return written_ + pending_.size(); }
 
@@ -46,7 +47,7 @@ class ImagePlanWriter {
   explicit ImagePlanWriter(std::filesystem::path folder);
   void add(std::string_view key, std::int32_t label, std::int64_t bytes);
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
-  /// Divides the images into shards. Memory: 4 bytes an image.
+  /// Divides the images into shards, and writes the division. Memory: 4 bytes an image.
   void finish(const ImageDivision& division);
 
  private:
@@ -57,7 +58,7 @@ class ImagePlanWriter {
   std::int64_t size_ = 0;
 };
 
-/// Reads the files of an ImagePlanWriter. Thread-safe; memory: 8 bytes a shard.
+/// Reads the files that an ImagePlanWriter has written. Thread-safe. Memory: 8 bytes a shard.
 class ImagePlan {
  public:
   /// Throws DataError if the folder's files are absent or damaged.
@@ -74,7 +75,7 @@ class ImagePlan {
   ImageDivision division_;
   File records_;
   File ends_;
-  std::vector<std::int64_t> firsts_;  // [shards + 1] position of the first image of each
+  std::vector<std::int64_t> firsts_;  // [shards + 1] position of each shard's first image
 };
 
 }  // namespace mn::data

@@ -1,4 +1,5 @@
-// Reads the structure of HDF5 files by libhdf5, once, so that training needs neither libhdf5 nor its lock.
+// Reads by libhdf5 where the fields lie in HDF5 files. This is done once, so that training needs neither libhdf5 nor
+// its lock to read them.
 #include "data/index_files.hpp"
 
 #include <algorithm>
@@ -75,7 +76,7 @@ std::vector<std::int32_t> filters_of(hid_t creation, const std::string& name) {
   return filters;
 }
 
-/// Moves to the next corner of a chunk, row by row; false at the end.
+/// Moves `corner` to the first element of the next chunk, in row-major order; false after the last chunk.
 bool next_corner(const Source& source, const Hdf5Array& array, std::vector<hsize_t>& corner) {
   for (std::size_t d = corner.size(); d-- > 0;) {
     corner[d] += static_cast<hsize_t>(array.chunk[d]);
@@ -124,8 +125,8 @@ void add_layout(const Source& source, const fs::path& file, hid_t creation, Hdf5
     throw DataError(source.name + " is stored as " + (layout == H5D_COMPACT ? "a compact dataset" : "external files") +
                     ": repack it with `h5repack -l CONTI OLD NEW`");
   }
-  // For a dataset without storage HDF5 1.10 returns the user block's size as the address: check the storage size
-  // instead.
+  // If the dataset has no storage, HDF5 1.10 returns the user block's size as the address. So check the storage size
+  // first.
   if (H5Dget_storage_size(source.id) > 0) array.address = H5Dget_offset(source.id);
 }
 
@@ -146,7 +147,7 @@ H5 open_array(ChunkedFile& file, const IndexField& wanted, const std::string& na
   }
 }
 
-/// The first file sets `field`; later files must match it.
+/// Indexes a dataset of a file. The first file sets `field`; datasets of later files must match it.
 Hdf5Array index_array(ChunkedFile& file, const fs::path& path, const IndexField& wanted, bool is_first,
                       FieldSpec& field, std::int64_t& samples) {
   const std::string name = path.string() + ": " + wanted.path;
@@ -184,14 +185,15 @@ Hdf5File index_file(const fs::path& path, const std::vector<IndexField>& wanted,
   return indexed;
 }
 
-/// The file's path for a manifest in `folder`, relative if possible, as both may move together.
+/// The file's path for a manifest in `folder`: relative to the folder if possible, so that files and folder can be
+/// moved together.
 std::string stored_path(const fs::path& file, const fs::path& folder) {
   std::error_code error;
   const fs::path relative = fs::relative(file, folder, error);
   return error || relative.empty() ? fs::absolute(file).string() : relative.string();
 }
 
-/// A hash of the values of the file's first and last sample, independent of their storage.
+/// A hash of the values of the file's first and last sample. Chunks and filters do not affect the hash.
 std::uint64_t digest_of(const Hdf5Table& table, std::size_t file) {
   const auto reader = open_indexed(table, file);
   const std::int64_t last = table.files()[file].num_samples - 1;
@@ -220,7 +222,7 @@ std::string with_commas(std::int64_t number) {
 
 constexpr const char* kNeverWritten = " never written: fill values are read";
 
-/// A better layout; empty if the layout is about as good.
+/// A recommendation of a better layout; empty if no layout is much better.
 std::string advice(const FieldSpec& field, const Hdf5Array& array, std::int64_t samples, std::int64_t parts) {
   constexpr std::int64_t kGoodBytes = 1 << 20;
   constexpr std::int64_t kMuchBytes = 16 << 20;
@@ -267,7 +269,8 @@ std::string cost_of(const Hdf5Table& table, std::size_t field) {
   const auto by_block = [&](const Hdf5File& a, const Hdf5File& b) {
     return a.arrays[field].block_samples(spec) < b.arrays[field].block_samples(spec);
   };
-  const Hdf5File& file = *std::ranges::max_element(table.files(), by_block);  // the costliest
+  // The file with the longest blocks, where reading costs most.
+  const Hdf5File& file = *std::ranges::max_element(table.files(), by_block);
   const Hdf5Array& array = file.arrays[field];
   std::string text = spec.name + ": " + bytes_text(spec.sample_bytes()) + " a sample, ";
   if (spec.num_classes > 0) text += with_commas(spec.num_classes) + " classes, ";

@@ -1,4 +1,4 @@
-/// `mnshard index`: a manifest of HDF5 files that stay unchanged.
+/// Makes the table for `mnshard index`: a manifest of ordinary HDF5 files, which stay unchanged.
 #pragma once
 
 #include <filesystem>
@@ -9,32 +9,33 @@
 
 namespace mn::data {
 
-/// One field of the samples, and the path of its HDF5 dataset in each file.
+/// A field's name, and the path of the field's HDF5 dataset in each file.
 struct IndexField {
   std::string name;
   std::string path;
 };
 
-/// Parses "NAME=/group/dataset". Throws UsageError for other texts.
+/// Parses "NAME=/group/dataset". Throws UsageError if the text has another form.
 [[nodiscard]] IndexField parse_index_field(const std::string& text);
 
-/// The table of `files`, for a manifest in `folder`, which must exist. Throws DataError of one line that names the file
-/// and the problem: a dataset that is missing, differs from the first file's, has a type without a tensor type, has a
-/// filter that mn can't undo, or lies outside the file.
+/// Makes the table of `files`, for a manifest in `folder`, which must exist. Throws a DataError of one line that names
+/// the file and the problem: a dataset is missing, differs from the first file's dataset, has elements for which mn has
+/// no dtype, has a filter that mn can't undo, or lies outside the file.
 [[nodiscard]] Hdf5Table index_files(const std::vector<std::filesystem::path>& files,
                                     const std::vector<IndexField>& fields, const std::filesystem::path& folder,
                                     const std::string& split);
 
-/// The table with the numbers of field `name` as classes; the number of classes is the largest number plus one. Reads
-/// the field of all files. Throws UsageError if there is no such field or it has no integers, DataError if a number is
-/// negative.
+/// The table with field `name` marked as class numbers. The number of classes is the largest number plus one, so the
+/// field is read in all files. Throws UsageError if there is no such field or it has no integers, DataError if a number
+/// is negative or too large for a class.
 [[nodiscard]] Hdf5Table with_classes(const Hdf5Table& table, const std::string& name);
 
-/// Throws DataError if a field of a file has samples of which none was ever written: the file's writer may have been
+/// Throws DataError if a file has a field with samples of which none was ever written: the file's writer may have been
 /// killed.
 void check_written(const Hdf5Table& table);
 
-/// One line on the cost of reading a field from its file, with a better layout if the cost is high.
+/// A line of text that tells what reading a sample of a field costs. If the cost is high, the line recommends a better
+/// layout of the file.
 [[nodiscard]] std::string cost_of(const Hdf5Table& table, std::size_t field);
 
 }  // namespace mn::data

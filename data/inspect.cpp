@@ -14,7 +14,7 @@
 namespace mn::data {
 namespace {
 
-/// Reports the samples of [first, last) with values that are not classes.
+/// Adds to `result` the samples of [first, last) with values that are not classes.
 void judge_classes(const ShardReader& reader, std::size_t field, const FieldSpec& spec,
                    std::span<const std::byte> values, std::int64_t first, std::int64_t last, VerifyReport& result) {
   if (range_of(spec.dtype, values).is_in(spec.num_classes)) return;
@@ -28,7 +28,7 @@ void judge_classes(const ShardReader& reader, std::size_t field, const FieldSpec
 }
 
 void verify_blocks(const ShardReader& reader, std::size_t field, const FieldSpec& spec, VerifyReport& result) {
-  constexpr std::int64_t kAhead = 32;  // blocks
+  constexpr std::int64_t kAhead = 32;  // number of blocks that the system is asked to read ahead
   for (std::int64_t block = 0; block < reader.num_blocks(); ++block) {
     if (block % kAhead == 0) reader.will_read(field, block, 2 * kAhead);
     const std::int64_t first = reader.first_sample(block);

@@ -1,4 +1,4 @@
-/// Looking at shards: describe, verify, extract.
+/// Verifies datasets of shards, and extracts samples from them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace mn::data {
 
 struct Damage {
   std::string file;
-  std::int64_t sample = -1;  ///< −1: the shard as a whole
+  std::int64_t sample = -1;  ///< −1: the damage concerns the whole shard
   std::string what;
 };
 
@@ -21,28 +21,32 @@ struct VerifyReport {
   std::int64_t shards = 0;
   std::int64_t samples = 0;
   std::int64_t bytes = 0;
-  std::vector<Damage> damage;  ///< by shard, then sample
+  std::vector<Damage> damage;  ///< in the order of shards, then of samples
 };
 
-/// Reads all of every shard on `threads` threads and compares all checksums, classes with their number, and the shards
-/// with the manifest. `progress(done, total)` is called after each shard, from one thread at a time.
+/// Reads every shard as a whole, on `threads` threads. Compares all checksums, compares the shards with the manifest,
+/// and checks that class numbers are below num_classes. Calls progress(shards done, shards in total) after each shard,
+/// from one thread at a time.
 [[nodiscard]] VerifyReport verify_dataset(const ShardTable& table, int threads,
                                           const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
 /// Throws UsageError unless a dataset of `samples` samples has sample `index`.
 void check_sample_number(std::int64_t index, std::int64_t samples);
-/// The position of a field named by an option. Throws UsageError that begins with the option if there is no such field.
+/// The position of field `name`, which the user gave by `option`. If there is no such field, throws a UsageError that
+/// begins with the option.
 [[nodiscard]] std::size_t field_position(const SampleSpec& spec, const std::string& name, const std::string& option);
 /// Writes a sample's bytes to the file `out`, or to standard output if `out` is empty.
 void write_sample(std::span<const std::byte> sample, const std::string& out);
 
-/// The bytes of a field of a sample as stored; of a sample and a label also the latter, and where an image came from.
+/// The stored bytes of one field of a sample. If samples are data and a label, also the label; if they are images with
+/// a label, also the image's source (`key`).
 struct ExtractedSample {
   std::vector<std::byte> bytes;
   std::int64_t label = -1;
   std::string key;
 };
-/// Throws UsageError if there is no such sample, DataError if it is damaged.
+/// Reads field number `field` of sample `index`. Throws UsageError if there is no such sample, DataError if the sample
+/// is damaged.
 [[nodiscard]] ExtractedSample extract_sample(const ShardTable& table, std::int64_t index, std::size_t field = 0);
 
 }  // namespace mn::data

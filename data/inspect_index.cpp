@@ -48,7 +48,8 @@ std::vector<Block> blocks_of(const Hdf5Table& table) {
   return blocks;
 }
 
-/// Throws DataError if the block can't be read, or has numbers that are not classes in a class field.
+/// Reads a block. Throws DataError if the block can't be read, or if its field has classes and the block has numbers
+/// that are not classes.
 void judge_classes(const Hdf5Reader& reader, const Hdf5Table& table, const Block& block) {
   const auto values = reader.load_block(block.field, block.number);
   const FieldSpec& field = table.spec()[block.field];
@@ -64,7 +65,7 @@ void judge_classes(const Hdf5Reader& reader, const Hdf5Table& table, const Block
 }  // namespace
 
 int run_index(Arguments arguments, const Settings& settings) {
-  if (job_rank_of_environment(environment).rank > 0) return 0;  // one process makes an index
+  if (job_rank_of_environment(environment).rank > 0) return 0;  // only rank 0 makes the index
   if (settings.out.empty()) throw UsageError("--out DIR is missing: where shall the manifest go?");
   if (settings.fields.empty()) throw UsageError("--field NAME=/PATH/IN/FILE is missing: what is a sample?");
   if (std::filesystem::exists(std::filesystem::path(settings.out) / kDatasetManifest)) {

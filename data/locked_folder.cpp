@@ -1,14 +1,14 @@
-// The lock on the folder of a conversion.
+// Locks the folder of a conversion.
 //
-// A process alone locks the file exclusively. The ranks of a job share the lock: the first rank locks exclusively,
-// writes the job's name into the file, then shares.
+// A process without other ranks locks the file exclusively. The ranks of a job share the lock: the first rank locks
+// exclusively, writes the job's name into the file, and changes the lock to a shared lock.
 //
-// (1) flock(2) belongs to the open file, so a killed process leaves only a file, no lock.
-// (2) The last holder removes the file before closing it. A process that locks a removed file sees different inodes and
-//     tries again: two exclusive holders never coexist.
-// (3) A process that shares the lock reads the name of the job that holds the lock or has just left. A job waits a
-//     moment for another job to leave; a process alone does not wait.
-// (4) File systems without locks (ENOLCK, EOPNOTSUPP) give no exclusion.
+// (1) A lock of flock(2) belongs to the open file, so a killed process leaves the lock file but no lock.
+// (2) The last holder removes the lock file before closing it. A process that has locked a removed file sees that the
+//     path has another inode, and tries again. So two processes never hold the lock exclusively at the same time.
+// (3) A process that shares the lock reads in the file the name of the job that holds the lock or has just left. Ranks
+//     of a job wait a moment for another job to leave; a process without other ranks does not wait.
+// (4) On file systems without locks (ENOLCK, EOPNOTSUPP) nothing is excluded.
 #include "data/locked_folder.hpp"
 
 #include <cerrno>
@@ -38,24 +38,25 @@ std::string text_of(const Fd& file) {
   return {text, static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
 }
 
-/// The content of a job's lock file; empty for a process alone.
+/// The content of a job's lock file; empty for a process without other ranks.
 std::string mark_of(const JobRank& me) {
   return me.size == 1 ? "" : std::to_string(me.size) + " ranks of " + me.job.substr(0, 256);
 }
 
 enum class Lock { kHeld, kNone, kOthers, kRemoved };
 
-/// Exclusively, and if `mark` is not empty shared from then on.
+/// Locks the file exclusively. If `mark` is not empty, writes `mark` into the file and changes the lock to a shared
+/// lock.
 Lock take(const Fd& file, const fs::path& path, const std::string& mark) {
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? Lock::kOthers : Lock::kNone;
   if (!is_file_at(path, file).value_or(false)) return Lock::kRemoved;
   if (mark.empty()) return Lock::kHeld;
   const bool written = ::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), mark.data(), mark.size(), 0) >= 0;
-  // Not atomic: another process may take the lock in between.
+  // The change is not atomic: another process may take the lock in between.
   return written && ::flock(file.get(), LOCK_SH | LOCK_NB) == 0 ? Lock::kHeld : Lock::kOthers;
 }
 
-/// Shares the lock of other ranks of this job.
+/// Takes the lock together with other ranks of this job.
 Lock share(const Fd& file, const fs::path& path, const std::string& mark) {
   if (mark.empty() || ::flock(file.get(), LOCK_SH | LOCK_NB) != 0) return Lock::kOthers;
   if (!is_file_at(path, file).value_or(false)) return Lock::kRemoved;
@@ -71,7 +72,7 @@ Fd locked(const fs::path& path, const std::string& mark) {
     if (lock == Lock::kOthers) lock = share(file, path, mark);
     if (lock == Lock::kHeld || lock == Lock::kNone) return file;
     file.reset();
-    if (lock == Lock::kRemoved) continue;  // by the last holder, just now
+    if (lock == Lock::kRemoved) continue;  // the last holder has just removed the file: try again
     if (steady_clock::now() >= deadline) {
       throw UsageError("another mnshard is writing into " + path.parent_path().string() +
                        ": wait for it, or choose another folder with --out");
@@ -92,7 +93,7 @@ LockedFolder::~LockedFolder() {
   const bool others = ::flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (!others && is_file_at(lock_, file_).value_or(false)) ::unlink(lock_.c_str());
   file_.reset();
-  if (made_) ::rmdir(folder_.c_str());  // if nothing was written
+  if (made_) ::rmdir(folder_.c_str());  // removes the folder only if it is empty
 }
 
 }  // namespace mn::data

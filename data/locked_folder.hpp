@@ -1,4 +1,4 @@
-/// The folder of a conversion, locked against other conversions.
+/// Locks the output folder of a conversion against other conversions.
 #pragma once
 
 #include <filesystem>
@@ -8,12 +8,12 @@
 
 namespace mn::data {
 
-/// Makes the folder if it is missing, and locks out other conversions until destroyed. Ranks of one job share the
-/// folder. The lock is flock(2) on a file in the folder, so a killed process leaves no lock. On a file system without
-/// locks the folder stays open to other processes.
+/// Makes the folder if it is missing, and locks out other conversions until the object is destroyed. The ranks of one
+/// job share the lock. The lock is flock(2) on a file in the folder, so a killed process leaves no lock. On a file
+/// system without locks, other conversions are not locked out.
 class LockedFolder {
  public:
-  /// Throws UsageError if another conversion is in the folder.
+  /// Throws UsageError if another conversion has the lock. Waits a moment for another job to leave.
   LockedFolder(std::filesystem::path folder, const JobRank& me);
   ~LockedFolder();
   LockedFolder(const LockedFolder&) = delete;

@@ -1,4 +1,4 @@
-/// A minibatch: tensors by name and by position.
+/// A minibatch, with its tensors by name and by position.
 #pragma once
 
 #include <cstddef>
@@ -15,28 +15,30 @@ namespace mn {
 
 /// One field of a minibatch.
 struct BatchField {
-  std::string name;          ///< name in the dataset's spec
-  at::Tensor values;         ///< [samples, …]; of a variable field the rows of all samples, [rows, …]
-  at::Tensor offsets = {};   ///< variable fields: [samples + 1], int64: sample i is rows [offsets[i], offsets[i + 1])
-  std::int64_t longest = 0;  ///< variable fields: rows of the longest sample
+  std::string name;   ///< name in the dataset's spec
+  at::Tensor values;  ///< [samples, …]; of a variable field [rows, …], the rows of all samples one after another
+  /// Of variable fields: [samples + 1], int64; sample i has rows [offsets[i], offsets[i + 1]).
+  at::Tensor offsets = {};
+  std::int64_t longest = 0;  ///< of variable fields: number of rows of the longest sample
 };
 
 /// This rank's part of a global minibatch.
 struct Batch {
   at::Tensor data;  ///< the first field's values: [samples, …]
-  /// values of the second field, if there is one: [samples], int64, for labels
+  /// the second field's values, if there is one; for labels [samples], int64
   at::Tensor target;
-  std::int64_t samples = 0;  ///< may be 0 on a rank in the last step of an epoch; the shapes' tails stay
-  /// [samples] numbers of the samples in the dataset, if the iterator knows them
+  /// May be 0 on a rank in the last step of an epoch; then the tensors have first dimension 0.
+  std::int64_t samples = 0;
+  /// [samples] numbers of the samples in the dataset; empty if the iterator does not know them
   std::vector<std::int64_t> indices = {};
-  std::vector<BatchField> fields = {};  ///< all, `data` and `target` too; empty if the iterator names none
-  /// Weight of the minibatch's mean loss relative to other minibatches and ranks, if it is not the number of samples:
-  /// for example, tokens without padding.
+  std::vector<BatchField> fields = {};  ///< all fields, with `data` and `target`; empty if the iterator names no fields
+  /// Weight of the minibatch's mean loss relative to other minibatches and ranks: for example, the number of tokens
+  /// without padding. No value: the number of samples is the weight.
   std::optional<double> weight = {};
 
-  /// `weight`, or the samples.
+  /// `weight`, or the number of samples if `weight` has no value.
   [[nodiscard]] double loss_weight() const { return weight.value_or(static_cast<double>(samples)); }
-  /// The values of field `position`: 0 is data, 1 target. Throws ArgumentError if there is no such field.
+  /// The values of field `position`: 0 is `data`, 1 is `target`. Throws ArgumentError if there is no such field.
   [[nodiscard]] const at::Tensor& operator[](std::size_t position) const;
   /// The values of field `name`. Throws ArgumentError that lists the names if there is no such field.
   [[nodiscard]] const at::Tensor& operator[](std::string_view name) const { return field(name).values; }
@@ -44,12 +46,12 @@ struct Batch {
   [[nodiscard]] const BatchField& field(std::string_view name) const;
   /// Field `position`, if the iterator names its fields. Throws ArgumentError if there is no such field.
   [[nodiscard]] const BatchField& field(std::size_t position) const;
-  /// A variable field as [samples, rows of the longest, …], shorter ones filled up with `value`. Throws ArgumentError
-  /// for fields without offsets.
+  /// A variable field as [samples, rows of the longest sample, …]; shorter samples are filled up with `value`. Throws
+  /// ArgumentError if the field is not variable.
   [[nodiscard]] at::Tensor padded(std::string_view name, const at::Scalar& value = 0) const {
     return padded(field(name), value);
   }
-  /// padded() by position.
+  /// padded() for the field at `position`.
   [[nodiscard]] at::Tensor padded(std::size_t position, const at::Scalar& value = 0) const {
     return padded(field(position), value);
   }

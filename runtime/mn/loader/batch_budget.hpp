@@ -1,4 +1,4 @@
-/// Limits the batches that a loader makes ahead to its bytes.
+/// Keeps the memory of the batches that a loader makes ahead within a limit.
 #pragma once
 
 #include <algorithm>
@@ -13,24 +13,26 @@ namespace mn {
 
 struct BatchBytes {
   std::int64_t raw = 0;   ///< samples as read
-  std::int64_t made = 0;  ///< peak of the tensors during making, on host and device
+  std::int64_t made = 0;  ///< peak of the tensors' bytes while the batch is made, on host and device
   std::int64_t kept = 0;  ///< tensors of the finished batch
 };
 
-/// Accounts for the loader's memory: raw samples, batches in work, ready batches, the caller's batch, and the dataset's
-/// blocks. The loader's mutex guards it.
+/// Accounts for a loader's memory: raw samples, batches in work, ready batches, the caller's batch, and the dataset's
+/// blocks. The loader's mutex guards the object.
 ///
-/// (1) A batch in work counts as the largest batch so far; before the first is finished, as kFirstGuess times its
-///     samples.
-/// (2) If not even one more batch has room, the loader makes a batch while the caller waits.
+/// (1) A batch in work counts as much as the largest batch so far. Before the first batch is finished, it counts as
+///     kFirstGuess times the bytes of its samples.
+/// (2) If there is no room for one more batch, the loader makes a batch only when the caller waits for it.
 /// (3) Memory of raw samples is kept for the next batch only while the budget suffices.
 class BatchBudget {
  public:
-  /// `raw_guess`: bytes of a batch's samples, about; 0: not known, so the first batch is made alone.
+  /// `bytes` is the limit. `raw_guess`: approximate bytes of a batch's samples; 0: not known, so the first batch is
+  /// made alone.
   BatchBudget(std::int64_t bytes, std::int64_t raw_guess)
       : bytes_(bytes), largest_{.raw = raw_guess, .made = kFirstGuess * raw_guess} {}
 
-  /// Whether a batch may begin. `waits`: the caller has no batch and waits. `held`: bytes in the dataset's blocks.
+  /// Whether a worker may begin a batch. `waits`: the caller has no batch and waits. `held`: bytes of the dataset's
+  /// blocks.
   [[nodiscard]] bool has_room(bool waits, std::int64_t held) {
     if (waits && in_work_ == 0 && ready_ == 0) return true;
     if (largest_.raw == 0) return false;
@@ -38,7 +40,7 @@ class BatchBudget {
     while (spare_.size() > 1 && held + used() + cost() > bytes_) spare_.pop_back();
     return held + used() + cost() <= bytes_;
   }
-  /// A batch begins; returns memory for its samples.
+  /// Records that a batch begins. Returns memory for the batch's samples.
   [[nodiscard]] RawSamples begin() {
     ++in_work_;
     if (spare_.empty()) return {};
@@ -46,7 +48,7 @@ class BatchBudget {
     spare_.pop_back();
     return raw;
   }
-  /// A batch is ready, or no longer wanted.
+  /// Records that a batch is finished. `wanted`: next() will hand out the batch.
   void end(RawSamples raw, const BatchBytes& took, bool wanted) {
     if (std::exchange(is_guess_, false)) largest_ = {};
     largest_.raw = std::max(largest_.raw, took.raw);
@@ -74,21 +76,21 @@ class BatchBudget {
 
   /// Limit for the whole loader.
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
-  /// The dataset's share of the limit, exceeded only by a single block that is larger.
+  /// The part of the limit for the dataset's blocks. Only a single block that is larger exceeds it.
   [[nodiscard]] std::int64_t for_dataset() const noexcept { return bytes_ / 4 * 3; }
-  /// Bytes of a batch in work, the batch before it, and the dataset's blocks together.
+  /// Bytes of the dataset's blocks, a batch in work, and a finished batch together.
   [[nodiscard]] std::int64_t needed(std::int64_t held) const {
     return std::min(held, for_dataset()) + largest_.raw + largest_.made + largest_.kept;
   }
 
  private:
-  static constexpr std::int64_t kFirstGuess = 8;  // a JPEG of 110 KB becomes 600 KB of floats
+  static constexpr std::int64_t kFirstGuess = 8;  // for example, a JPEG of 110 KB becomes 600 KB of floats
 
   [[nodiscard]] std::int64_t used() const {
     return handed_out_ + ready_bytes_ + in_work_ * (largest_.raw + largest_.made) +
            static_cast<std::int64_t>(spare_.size()) * largest_.raw;
   }
-  /// Bytes of one more batch in work.
+  /// Bytes that one more batch in work adds.
   [[nodiscard]] std::int64_t cost() const { return largest_.made + (spare_.empty() ? largest_.raw : 0); }
 
   std::int64_t bytes_;
@@ -98,7 +100,7 @@ class BatchBudget {
   std::int64_t ready_ = 0;    // batches
   std::int64_t ready_bytes_ = 0;
   std::int64_t handed_out_ = 0;    // bytes
-  std::vector<RawSamples> spare_;  // keep their memory
+  std::vector<RawSamples> spare_;  // samples without content that keep their memory for the next batches
 };
 
 }  // namespace mn

@@ -13,7 +13,8 @@
 namespace mn {
 namespace {
 
-// Damage rarely comes alone: a sample's stand-in may lie anywhere, and may have a stand-in itself.
+// A damaged sample is replaced by another sample of the dataset, the stand-in. A stand-in that is damaged is replaced,
+// too, up to this number of times.
 constexpr int kMaxStandIns = 16;
 
 std::int64_t stand_in(std::int64_t index, std::int64_t samples) {
@@ -21,7 +22,7 @@ std::int64_t stand_in(std::int64_t index, std::int64_t samples) {
                                    static_cast<std::uint64_t>(samples));
 }
 
-/// All fields of the minibatch, with their names.
+/// All fields of the minibatch, with their names. default_field() makes the fields that the transform did not make.
 std::vector<BatchField> all_fields(Transformed made, const RawBatch& batch) {
   const auto& specs = batch.spec.fields;
   std::vector<BatchField> fields = std::move(made.fields());
@@ -53,8 +54,8 @@ void for_each_tensor(Fields& fields, const Use& use) {
 
 }  // namespace
 
-// CopyTicket and BatchCopier use c10's device-independent streams and events: one source for builds with and without
-// CUDA.
+// CopyTicket and BatchCopier use c10's device-independent streams and events, so that builds with and without CUDA
+// share this source.
 
 void CopyTicket::wait(const std::vector<BatchField>& fields) const {
   if (!done_) return;
@@ -76,8 +77,8 @@ void BatchCopier::copy(std::vector<BatchField>& fields, const std::function<void
     return;
   }
   const c10::StreamGuard guard(*stream_);
-  // A user's transform may have taken other memory. libtorch's host allocator frees pinned memory only after the stream
-  // has passed the copy.
+  // pin_memory() copies only if a user's transform did not use the memory of memory(). libtorch's host allocator frees
+  // pinned memory only after the stream has finished the copy.
   for_each_tensor(fields, [&](at::Tensor& tensor) { tensor = tensor.pin_memory().to(device_, /*non_blocking=*/true); });
   if (finish) finish(fields);
   auto done = std::make_unique<c10::Event>(device_.type());
@@ -116,13 +117,14 @@ std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::int64_t o
     const std::size_t unread = damaged.size();
     Transformed transformed = transform(batch, order, damaged);
     made.times.transformed = std::chrono::steady_clock::now();
-    for (std::size_t i = unread; i < damaged.size(); ++i) {  // a transform knows indices, not files
+    // Add the file to the error: a transform knows the indices of samples only.
+    for (std::size_t i = unread; i < damaged.size(); ++i) {
       damaged[i].what = source_->where(indices[damaged[i].position]) + " (" + damaged[i].what + ")";
     }
     if (damaged.empty()) return all_fields(std::move(transformed), batch);
     if (round == 0) first_damaged = damaged;
     if (options_->max_corrupt == 0 || round == kMaxStandIns) throw DataError(damaged.front().what);
-    // With a file server down, waiting for stand-ins would keep everybody waiting.
+    // End here if there are too many: with a file server down, reading the stand-ins would only take more time.
     if (std::ssize(first_damaged) > options_->max_corrupt) throw too_many(std::ssize(first_damaged), first_damaged);
     for (const SampleError& error : damaged) {
       indices[error.position] = stand_in(indices[error.position], source_->size());
@@ -133,7 +135,7 @@ std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::int64_t o
 Transformed BatchMaker::transform(RawBatch& batch, std::int64_t order, std::vector<SampleError>& damaged) const {
   std::optional<Transformed> made;
   team_.run(order, [&](const ForEach& for_each) {
-    if (ends_) throw DataError("the loader has ended");  // nobody gets this batch
+    if (ends_) throw DataError("the loader has ended");  // nobody will get this batch
     batch.for_each = for_each;
     made = options_->transform(batch, damaged);
   });

@@ -1,4 +1,4 @@
-/// Makes a step's batch: reads, transforms, copies to the device.
+/// Makes the batch of a step: reads the samples, transforms them and copies the tensors to the device.
 #pragma once
 
 #include <atomic>
@@ -22,27 +22,27 @@
 
 namespace mn {
 
-/// A copy under way: a worker starts it, the user of the batch waits for it.
+/// An asynchronous copy of a batch to a GPU. A worker starts the copy; the user of the batch calls wait().
 class CopyTicket {
  public:
   CopyTicket() = default;
   explicit CopyTicket(std::unique_ptr<c10::Event> done) : done_(std::move(done)) {}
-  /// Makes the caller's current stream wait for the copy, and keeps the tensors' memory until that stream has passed. A
-  /// batch on the CPU needs neither.
+  /// Makes the caller's current stream wait for the copy, without blocking the host, and keeps the tensors' memory
+  /// until the stream has used them. Does nothing for a batch on the CPU.
   void wait(const std::vector<BatchField>& fields) const;
 
  private:
   std::unique_ptr<c10::Event> done_;
 };
 
-/// Brings batches to a GPU: pinned memory, a stream of their own, no waiting of the host. Thread-safe.
+/// Copies batches to a GPU from pinned memory, on a stream of its own, so that the host does not wait. Thread-safe.
 class BatchCopier {
  public:
   explicit BatchCopier(Device device);
-  /// Options for a batch's memory: page-locked if the batch goes to a GPU.
+  /// Options for the memory of a batch's tensors on the host: page-locked if the batch goes to a GPU.
   [[nodiscard]] at::TensorOptions memory() const { return at::TensorOptions().pinned_memory(stream_.has_value()); }
-  /// Copies all tensors to the device (not if that is the CPU), then calls `finish`, unless it is empty. The host does
-  /// not wait for the copy.
+  /// Copies all tensors to the device if the device is a GPU, then calls `finish` unless `finish` is empty. The host
+  /// does not wait for the copy; `ticket` can wait for it.
   void copy(std::vector<BatchField>& fields, const std::function<void(std::vector<BatchField>&)>& finish,
             CopyTicket& ticket) const;
 
@@ -64,21 +64,23 @@ struct LoadedBatch {
   CopyTicket copied;
   BatchBytes bytes;
   BatchTimes times;
-  std::vector<SampleError> damaged;  // that others replace
+  std::vector<SampleError> damaged;  // damaged samples that were replaced by other samples
 };
 
-/// Thread-safe.
+/// Makes the batches of a dataset. Thread-safe.
 class BatchMaker {
  public:
-  /// At most `threads` threads transform at a time. `options` must outlive the object.
+  /// At most `threads` threads transform at a time. `options` must outlive this object.
   BatchMaker(std::shared_ptr<const Dataset> source, const LoaderOptions& options, int threads);
 
-  /// Reads the samples into `raw`; reuse `raw` for the next batch, as it keeps its memory. Of several batches, the
-  /// batch with the lowest `order` is transformed first. Throws the errors of reading and transforming.
+  /// Makes the batch of `step`. Reads the samples into `raw`; give `raw` to the next call, because it keeps its memory.
+  /// If several threads call make(), the batch with the lowest `order` is transformed first. Throws the errors of
+  /// reading and transforming.
   [[nodiscard]] LoadedBatch make(const SamplerStep& step, std::int64_t order, RawSamples& raw) const;
-  /// From now on nothing is transformed.
+  /// From now on make() throws instead of transforming a batch.
   void end() { ends_ = true; }
-  /// The error for `count` damaged samples in an epoch; the last of `damaged` is the most recent.
+  /// The error for more than max_corrupt damaged samples in an epoch: `count` in all; the last of `damaged` is the most
+  /// recent.
   [[nodiscard]] DataError too_many(std::int64_t count, const std::vector<SampleError>& damaged) const;
 
  private:

@@ -1,4 +1,4 @@
-/// Iterators made from a function: step → minibatch.
+/// Iterators made from a function that makes the minibatch of a step.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace mn {
 /// is 0, the iterator takes the first dimension of Batch::data.
 using MakeBatch = std::function<Batch(std::int64_t epoch, std::int64_t step)>;
 
-/// An iterator that calls `make_batch` for each step; `steps_per_epoch` must be equal on all ranks. It resumes at the
-/// checkpoint's step, or at the same fraction of the epoch if steps_per_epoch has changed. To make equal minibatches
-/// after an interruption, `make_batch` must be a function of epoch and step (and of the rank): seed random generators
-/// with both. Throws ArgumentError if steps_per_epoch < 1 or the function is empty.
+/// An iterator that calls `make_batch` for each step; `steps_per_epoch` must be equal on all ranks. The iterator
+/// resumes at the checkpoint's step, or at the same fraction of the epoch if steps_per_epoch has changed. For equal
+/// minibatches after an interruption, `make_batch` must depend on epoch, step and rank alone: seed random generators
+/// with epoch and step. Throws ArgumentError if steps_per_epoch < 1 or the function is empty.
 [[nodiscard]] std::shared_ptr<Iterator> create_iterator(std::int64_t steps_per_epoch, MakeBatch make_batch);
 
 }  // namespace mn

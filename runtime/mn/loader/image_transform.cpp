@@ -17,13 +17,13 @@
 namespace mn {
 namespace {
 
-/// Augmenters with their memory, one for each busy thread.
+/// Keeps augmenters for reuse with their memory. There is one for each thread that uses one at the same time.
 class Augmenters {
  public:
   using Augmenter = std::unique_ptr<data::ImageAugmenter>;
   explicit Augmenters(std::function<Augmenter()> make) : make_(std::move(make)) {}
 
-  /// Calls use(an augmenter of its own).
+  /// Calls use(augmenter) with an augmenter that no other thread uses meanwhile.
   template <class Use>
   void lend(const Use& use) {
     Augmenter own = take();
@@ -46,8 +46,8 @@ class Augmenters {
   std::vector<Augmenter> spare_;
 };
 
-/// Calls make(augmenter, encoded, index, room) for each sample; room is the sample's `values` numbers in `out`. A
-/// sample that can't be decoded becomes 0 and is listed, in order.
+/// Calls make(augmenter, encoded, index, room) for each sample; `room` is the sample's place in `out`, `values`
+/// numbers. A sample that can't be decoded gets zeros and is added to `damaged`, in order.
 template <class Value, class Make>
 void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, Augmenters& augmenters,
                     std::size_t values, Value* out, const Make& make) {
@@ -62,16 +62,17 @@ void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, Au
     } catch (const DataError& error) {
       std::fill(room.begin(), room.end(), Value{});
       const std::lock_guard lock(mutex);
-      const bool is_listed = std::ranges::find(damaged, i, &SampleError::position) != damaged.end();  // by reading
+      // Reading failed before.
+      const bool is_listed = std::ranges::find(damaged, i, &SampleError::position) != damaged.end();
       if (!is_listed) failed[i] = error.what();
     }
   });
   for (const auto& [position, what] : failed) damaged.push_back({position, what});
 }
 
-constexpr std::int64_t kErasedChannel = 3;  // of bytes for the device: 1 if the pixel is erased
+constexpr std::int64_t kErasedChannel = 3;  // channel of bytes_transform()'s result: 1 if the pixel is erased
 
-/// RGB, and with random erasing kErasedChannel, as bytes: {N, size, size, 3 or 4}.
+/// A transform to bytes {N, size, size, 3}: RGB. With random erasing, {N, size, size, 4}: also kErasedChannel.
 Transform bytes_transform(const data::CropOptions& crop, const data::AugmentOptions& augment) {
   return [=](const RawBatch& batch, std::vector<SampleError>& damaged) {
     Augmenters augmenters([&] {
@@ -101,14 +102,15 @@ Transform bytes_transform(const data::CropOptions& crop, const data::AugmentOpti
   };
 }
 
-/// The bytes of bytes_transform() as normalized float32, {N, 3, size, size}.
+/// Normalizes the bytes of bytes_transform() to float32 {N, 3, size, size}, on the device of `bytes`.
 at::Tensor normalize_bytes(const at::Tensor& bytes, const data::Normalization& normalization,
                            data::PixelLayout layout) {
   const at::Tensor planes = bytes.permute({0, 3, 1, 2});
   at::Tensor result = planes.narrow(1, 0, 3).to(
       at::kFloat, false, true,
       layout == data::PixelLayout::kNchw ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast);
-  for (std::int64_t c = 0; c < 3; ++c) {  // numbers travel with the kernels: no copy to the GPU
+  // Mean and stddev are passed as kernel arguments, so nothing is copied to the GPU.
+  for (std::int64_t c = 0; c < 3; ++c) {
     const auto k = static_cast<std::size_t>(c);
     const float stddev = normalization.stddev[k];
     result.select(1, c).mul_(1 / (255 * stddev)).add_(-normalization.mean[k] / stddev);

@@ -12,39 +12,38 @@ namespace mn {
 
 /// Waiting times of a DataLoader's next(), and the cost of reading.
 struct LoaderStats {
-  double queue_s = 0;      ///< seconds until a minibatch was begun: all threads were busy, or
-                           ///< LoaderOptions::prefetch_bytes had no room
-  double storage_s = 0;    ///< … until it was read
-  double transform_s = 0;  ///< … until it was decoded and augmented
-  double copy_s = 0;       ///< … until it was on the device
+  double queue_s = 0;    ///< seconds until a minibatch was begun: all threads were busy, or prefetch_bytes had no room
+  double storage_s = 0;  ///< seconds from then until its samples were read
+  double transform_s = 0;  ///< seconds from then until it was transformed (decoded, augmented)
+  double copy_s = 0;       ///< seconds from then until it was handed out, on the device
   std::int64_t bytes = 0;  ///< bytes that this process read from the dataset, or from copies of its files (--stage)
   std::int64_t opens = 0;  ///< files that this process opened to read them
 };
 
-/// Minibatches, epoch after epoch. Every rank makes an equal number of calls, though batches may differ in size. For
-/// your own iterator, create_iterator() (function_iterator.hpp) needs only a function.
+/// Minibatches, epoch after epoch. Every rank must call next() equally often; minibatches of ranks may differ in size.
+/// To make your own iterator from a function, use create_iterator() (function_iterator.hpp).
 class Iterator {
  public:
   /// Programs hold iterators by pointers to this class.
   virtual ~Iterator() = default;
 
-  /// The next minibatch; no value once at the end of each epoch, after which the next call begins a new epoch.
+  /// The next minibatch. At the end of each epoch, one call returns no value; the call after it begins a new epoch.
   [[nodiscard]] virtual std::optional<Batch> next() = 0;
   /// Epochs completed.
   [[nodiscard]] virtual std::int64_t epoch() const = 0;
-  /// Epochs completed, with the fraction of the current epoch.
+  /// Epochs completed, plus the completed fraction of the current epoch.
   [[nodiscard]] virtual double epoch_detail() const = 0;
   /// Steps of one epoch, equal on all ranks.
   [[nodiscard]] virtual std::int64_t steps_per_epoch() const = 0;
-  /// Position and order, enough to resume with any number of ranks.
+  /// Position and order, for load_state() with any number of ranks.
   [[nodiscard]] virtual nlohmann::json state() const = 0;
-  /// Continues from a state().
+  /// Continues at the position of `state`, which state() returned.
   virtual void load_state(const nlohmann::json& state) = 0;
   /// Seconds that next() has waited so far.
   [[nodiscard]] virtual double data_wait_s() const = 0;
-  /// The causes of the waiting, if the iterator knows them.
+  /// The causes of the waiting; all zeros if the iterator does not know them.
   [[nodiscard]] virtual LoaderStats stats() const { return {}; }
-  /// Number of ranks that share the samples, which a Trainer compares with its communicator; 0: unknown.
+  /// Number of ranks that share the samples; 0: unknown. A Trainer compares the number with its communicator's.
   [[nodiscard]] virtual int ranks() const { return 0; }
 };
 

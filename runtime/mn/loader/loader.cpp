@@ -1,23 +1,25 @@
 // Worker threads make batches ahead; next() hands them out in the order of the sampler's steps.
 //
-// The calling thread asks the sampler for steps and queues a slot for each. Workers take slots from todo_, and maker_
-// makes their batches; next() waits for the front slot.
+// The calling thread asks the sampler for steps and queues a slot for each step. A slot holds the step and later its
+// batch. Workers take slots from todo_ and make their batches with maker_; next() waits until the front slot of queue_
+// is ready.
 //
-// (1) A batch is a function of its step alone: the number of workers and the prefetch depth change no bit.
-// (2) The sampler runs on the calling thread only, ahead of the batches handed out; state() therefore uses the position
-//     of the last batch handed out, not the sampler's.
+// (1) A batch is a function of its step alone: the number of workers and of batches made ahead change no bit.
+// (2) The sampler runs on the calling thread only, ahead of the batches handed out. So state() uses the position of the
+//     last batch handed out, not the sampler's.
 // (3) queue_ has slots in step order; todo_ has the slots that no worker has taken. mutex_ guards todo_, budget_ and
-//     every Slot::ready and wanted; the rest of a slot belongs to its worker until ready, and to the caller afterwards.
+//     every Slot::ready and wanted. The other members of a slot belong to its worker until the slot is ready, and to
+//     the caller afterwards.
 // (4) A damaged sample's index determines the sample that replaces it, so runs are reproducible. More than max_corrupt
 //     replacements in an epoch are an error.
-// (5) The next() that would hand out a batch throws the error of its worker.
+// (5) If making a batch fails, the next() that would hand out this batch throws the worker's error.
 // (6) Once the destructor has begun, no worker takes a slot.
 // (7) Workers take slots in step order, while budget_ has room: the front slot is always begun first.
-// (8) A loader that does not shuffle is for evaluation: it makes no batch of an epoch before the first is asked for, as
-//     batches made early would stay in memory during training.
+// (8) A loader that does not shuffle is for evaluation. It makes no batch of an epoch before next() asks for the
+//     epoch's first batch, because batches made early would stay in memory during training.
 //
-// Cost: prefetch + 1 batches in memory, limited by prefetch_bytes less the dataset's blocks, with the largest batch so
-// far as the estimate; no messages.
+// Memory: at most prefetch + 1 batches, and at most prefetch_bytes together with the dataset's blocks; a batch in work
+// is estimated by the largest batch so far. No messages are sent.
 #include <mn/loader/loader.hpp>
 
 #include <algorithm>
@@ -41,12 +43,12 @@
 namespace mn {
 namespace {
 
-/// A step: a worker makes its batch, next() hands it out in order.
+/// A step and its batch. A worker makes the batch; next() hands the batches out in order.
 struct Slot {
   std::optional<SamplerStep> step;  // no value: the end of an epoch
-  std::int64_t order = 0;           // slots before it
+  std::int64_t order = 0;           // number of slots queued before this slot
   bool ready = false;
-  bool wanted = true;  // false once load_state() has gone elsewhere
+  bool wanted = true;  // false after load_state(): nobody needs the batch
   LoadedBatch made;
   std::exception_ptr error;
 };
@@ -92,7 +94,7 @@ class DataLoader::Impl {
     fill(1);
     const auto slot = std::move(queue_.front());
     queue_.pop_front();
-    if (slot->step || is_endless_) fill(prefetch_);  // workers continue while the caller waits or computes
+    if (slot->step || is_endless_) fill(prefetch_);  // workers have work while the caller waits or computes
     wait(*slot);
     if (slot->error) std::rethrow_exception(slot->error);
     if (!slot->step) return std::nullopt;
@@ -108,7 +110,7 @@ class DataLoader::Impl {
     position_ = sampler_->position();
     const std::lock_guard lock(mutex_);
     todo_.clear();
-    for (const auto& slot : queue_) {  // only the worker of a slot still holds it then
+    for (const auto& slot : queue_) {  // only a worker may still hold a slot afterwards
       slot->wanted = false;
       if (slot->step && slot->ready) budget_.drop(slot->made.bytes.kept);
     }
@@ -136,8 +138,8 @@ class DataLoader::Impl {
     budget_.take_back();
   }
 
-  /// Queues slots and hands them to the workers until the queue has `count`, or ends with an end of epoch after which
-  /// nothing may be made yet.
+  /// Queues slots and hands them to the workers until queue_ has `count` slots. Without shuffle, queues nothing after
+  /// the end of an epoch (8).
   void fill(int count) {
     while (static_cast<int>(queue_.size()) < count) {
       if (!is_endless_ && !queue_.empty() && !queue_.back()->step) return;
@@ -163,7 +165,7 @@ class DataLoader::Impl {
     count_wait(slot.made.times, begin);
   }
 
-  /// Adds the waiting since `begin`, divided by the ends of the phases.
+  /// Divides the waiting since `begin` at the ends of the batch's phases, and adds it to waits_for_.
   void count_wait(const BatchTimes& times, BatchTimes::Time begin) {
     const auto until = [&](BatchTimes::Time end) {
       const BatchTimes::Time from = begin;
@@ -204,7 +206,7 @@ class DataLoader::Impl {
         assert(todo_.empty() || slot->order < todo_.front()->order);  // (7)
         raw = budget_.begin();
       }
-      wake_.notify_one();  // there may be room for another batch
+      wake_.notify_one();  // there may be room for one more batch
       make(*slot, raw);
       {
         const std::lock_guard lock(mutex_);
@@ -234,23 +236,23 @@ class DataLoader::Impl {
   }
 
   std::shared_ptr<const SubDataset> dataset_;
-  std::shared_ptr<const Dataset> source_;  // the dataset of the sampler's indices
+  std::shared_ptr<const Dataset> source_;  // the dataset that the sampler's indices refer to
   LoaderOptions options_;
   std::unique_ptr<Sampler> sampler_;
-  bool is_endless_;  // the next epoch's batches may be made at once
+  bool is_endless_;  // batches of the next epoch may be made early (8)
   int workers_count_;
   int prefetch_;
   BatchMaker maker_;
-  EpochPosition position_;    // after the batch handed out last
-  std::int64_t corrupt_ = 0;  // damaged samples in corrupt_epoch_
+  EpochPosition position_;    // the position after the last batch handed out
+  std::int64_t corrupt_ = 0;  // damaged samples replaced in corrupt_epoch_
   std::int64_t corrupt_epoch_ = 0;
-  LoaderStats waits_for_;                    // seconds alone
-  std::int64_t slots_ = 0;                   // queued so far
-  RawSamples raw_;                           // without workers
+  LoaderStats waits_for_;                    // only the four times are used
+  std::int64_t slots_ = 0;                   // number of slots queued so far
+  RawSamples raw_;                           // used only without workers
   std::deque<std::shared_ptr<Slot>> queue_;  // in the order of steps
 
   std::mutex mutex_;     // guards the members below, and every Slot::ready and wanted
-  bool waits_ = false;   // next() does
+  bool waits_ = false;   // whether next() waits for a batch
   bool warned_ = false;  // whether the warning of a small budget was logged
   BatchBudget budget_;
   std::condition_variable_any wake_;

@@ -1,4 +1,4 @@
-/// How a DataLoader transforms samples, and how far ahead it works.
+/// How a DataLoader transforms samples, and how many batches it makes ahead.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace mn {
 
-/// Calls task(0) … task(n − 1), in any order and several at a time; returns when all have ended.
+/// Calls task(0) … task(n − 1), in any order and several at a time, and returns when all calls have returned.
 using ForEach = std::function<void(std::int64_t n, const std::function<void(std::int64_t i)>& task)>;
 /// Runs the tasks one by one on this thread.
 inline void in_turn(std::int64_t n, const std::function<void(std::int64_t)>& task) {
@@ -28,23 +28,24 @@ inline void in_turn(std::int64_t n, const std::function<void(std::int64_t)>& tas
 struct RawBatch {
   const RawSamples& samples;  ///< a column for each field
   std::span<const std::int64_t>
-      indices;                    ///< indices of the samples in the dataset; with (seed, epoch) the key for randomness
-  const SampleSpec& spec;         ///< the fields of the dataset's samples
-  std::uint64_t seed;             ///< the loader's seed
-  std::int64_t epoch;             ///< counted from 0
-  at::TensorOptions memory = {};  ///< for the result: page-locked if it goes to a GPU, which saves a copy
-  /// Divides the batch: calls a task for each sample, also on idle workers. Tasks must not call for_each.
+      indices;             ///< indices of the samples in the dataset; seed random generators with (seed, epoch, index)
+  const SampleSpec& spec;  ///< the fields of the dataset's samples
+  std::uint64_t seed;      ///< the loader's seed
+  std::int64_t epoch;      ///< counted from 0
+  /// Options for the result's tensors: page-locked if they go to a GPU, which saves a copy.
+  at::TensorOptions memory = {};
+  /// Shares the work on a batch with idle workers: calls a task for each sample. Tasks must not call for_each.
   ForEach for_each = in_turn;
 };
 
-/// The result of a transform: either the first field as a tensor [samples, …], and default_field() makes the others; or
-/// all fields of the minibatch.
+/// The result of a transform. It is either the first field as a tensor [samples, …], and then default_field() makes the
+/// other fields, or it is all fields of the minibatch.
 class Transformed {
  public:
   /// The first field.
   Transformed(at::Tensor first)  // NOLINT: meant to be implicit
       : fields_{{.name = {}, .values = std::move(first)}} {}
-  /// All fields. A field without a name gets the name in the spec at its position.
+  /// All fields. A field without a name gets the name that the spec has at the field's position.
   Transformed(std::vector<BatchField> all)  // NOLINT: meant to be implicit
       : fields_(std::move(all)), has_all_(true) {}
 
@@ -60,52 +61,53 @@ class Transformed {
   bool has_all_ = false;
 };
 
-/// Returns tensors on the CPU. Called on worker threads, several at a time, also with no samples at all: the result
-/// must depend on its argument alone. Samples that can't be decoded go into `damaged`.
+/// Makes tensors on the CPU from the raw samples of a batch. Worker threads call the function, several at a time. The
+/// result must depend on `batch` alone. A batch may have no samples. List samples that can't be decoded in `damaged`.
 using Transform = std::function<Transformed(const RawBatch& batch, std::vector<SampleError>& damaged)>;
 
-/// Continues a transform on the loader's device, after the fields arrive there: replaces or adds fields. Called on
-/// worker threads, on the loader's stream if the device is a GPU; the result must depend on the argument alone.
+/// Continues a transform on the loader's device, after the fields were copied there: replaces or adds fields. Worker
+/// threads call the function, with the loader's stream current if the device is a GPU. The result must depend on
+/// `fields` alone.
 using OnDevice = std::function<void(std::vector<BatchField>& fields)>;
 
-/// The first field of fixed samples, {samples, shape…}: bytes that are not classes become float32 scaled to [0, 1]; all
-/// other values are as in default_field().
+/// Transforms the first field. A fixed field becomes {samples, shape…}; bytes that are not classes become float32
+/// scaled to [0, 1]. All other values are as in default_field().
 [[nodiscard]] at::Tensor default_transform(const RawBatch& batch, std::vector<SampleError>& damaged);
 
-/// Field `position` unchanged, but classes become int64; variable fields have offsets. Throws ArgumentError for encoded
-/// fields, which need a transform that decodes.
+/// Field `position` as a tensor with unchanged values, except that classes become int64. A variable field also gets
+/// offsets. Throws ArgumentError for an encoded field, which needs a transform that decodes.
 [[nodiscard]] BatchField default_field(const RawBatch& batch, std::size_t position);
 
 /// All fields: the first by default_transform(), the others by default_field().
 [[nodiscard]] Transformed default_fields(const RawBatch& batch, std::vector<SampleError>& damaged);
 
-/// How a DataLoader reads, and how far ahead.
+/// How a DataLoader reads, and how many batches it makes ahead.
 struct LoaderOptions {
   std::int64_t batchsize = 1;  ///< samples of a minibatch on each rank
-  /// A new order each epoch; default: the scattered dataset's `shuffle`. Without shuffle the loader makes no batch of
-  /// an epoch before the first is asked for.
+  /// A new order each epoch; default: ScatterOptions::shuffle of the dataset. Without shuffle, the loader makes no
+  /// batch of an epoch before next() asks for the epoch's first batch.
   std::optional<bool> shuffle = {};
-  std::optional<std::uint64_t> seed = {};  ///< seed of the order and of augmentation; default: as scattered
+  std::optional<std::uint64_t> seed = {};  ///< seed of the order and of augmentation; default: ScatterOptions::seed
   bool drop_last = false;                  ///< leaves a last, short step out
-  /// without drop_last, the last two steps share the remaining samples evenly; false: the last step is short
+  /// Without drop_last: the last two steps share the remaining samples evenly; false: the last step is short.
   bool even_last = true;
   bool sticky = false;  ///< a rank reads about the same shards in every epoch, from its node's page cache
-  /// Each rank walks its own part from beginning to end: the cheapest way to read, for evaluation. The samples of a
-  /// step then depend on the number of ranks. Not with `shuffle`.
+  /// Each rank walks through its own part from beginning to end: the cheapest way to read, for evaluation. The samples
+  /// of a step then depend on the number of ranks. Can't be combined with `shuffle`.
   bool by_part = false;
-  /// Threads that transform; other threads wait for files. The number does not affect batches; 0: the calling thread
-  /// transforms. Default: the cores of this process but one, 1 to 16.
+  /// Number of threads that transform; further threads wait for files. The number does not affect batches. 0: the
+  /// calling thread transforms. Default: the number of cores of this process less one, within 1 to 16.
   std::optional<int> workers = {};
-  /// Batches ready or in work ahead of the one in use, as far as prefetch_bytes allows. Default: 8, or 2 for each
-  /// worker.
+  /// Number of batches that are ready or in work besides the batch in use, if prefetch_bytes allows so many. Default:
+  /// 8, or 2 for each worker if that is more.
   std::optional<int> prefetch = {};
-  /// Limit for the loader's memory: samples as read, blocks with unread samples (at most three quarters of the limit),
-  /// tensors on host and device, and the last batch handed out, until the next call. A batch without room is made when
-  /// it is asked for. Default: 1 GiB, or a third of this process's memory (by the limits of machine and cgroup, and the
-  /// ranks on the node) if that is less.
+  /// Limit, in bytes, for the loader's memory: samples as read, blocks with unread samples (at most three quarters of
+  /// the limit), tensors on host and device, and the last batch handed out, until the next call of next(). If there is
+  /// no room for a batch, it is made when next() asks for it. Default: 1 GiB, or a third of this process's memory if
+  /// that is less (by the limits of machine and cgroup, divided by the ranks on the node).
   std::optional<std::int64_t> prefetch_bytes = {};
   Transform transform = default_fields;  ///< from raw samples to tensors
-  OnDevice on_device = {};               ///< from the transform's tensors to the batch's; default: none
+  OnDevice on_device = {};               ///< from the transform's tensors to the batch's tensors; default: none
   Device device = {};  ///< device of the batches; copies to a GPU are asynchronous, from pinned memory
   /// Damaged samples that a rank may replace in an epoch; one more is an error. The substitutes are deterministic.
   std::int64_t max_corrupt = 0;

@@ -14,7 +14,8 @@
 namespace mn {
 namespace {
 
-/// {N, 5} on the device: left, top, right and bottom of the pasted part, and the share of a blended image, else 1.
+/// {N, 5} on the device: left, top, right and bottom of the part pasted by CutMix, and the image's own share if it is
+/// blended by mixup, else 1.
 at::Tensor numbers_of(std::span<const data::Mix> mixes, const at::Device& device) {
   std::vector<float> numbers;
   for (const data::Mix& mix : mixes) {

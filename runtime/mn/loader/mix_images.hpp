@@ -9,14 +9,16 @@
 
 namespace mn {
 
-/// Sample i of the result is images[i], mixed as mixes[i] says with images[(i + partner_distance(N)) mod N]. Images are
-/// float32 (N, 3, H, W), contiguous or with channels_last strides, which the result has too.
+/// Mixes each image with a partner: sample i of the result is images[i], mixed by mixes[i] with images[(i +
+/// partner_distance(N)) mod N]. Images are float32 (N, 3, H, W), contiguous or with channels_last strides. The result
+/// has the same strides.
 [[nodiscard]] at::Tensor mix_images(const at::Tensor& images, std::span<const data::Mix> mixes);
 
-/// mix_images() by libtorch's operators, for any device; mix_images() uses it on a GPU.
+/// mix_images() made of libtorch's operators, for any device; mix_images() calls this function for images on a GPU.
 [[nodiscard]] at::Tensor mix_images_by_operators(const at::Tensor& images, std::span<const data::Mix> mixes);
 
-/// {N, num_classes} float32, from labels {N} int64: each sample's own label and its partner's, by their shares.
+/// Labels {N}, int64, become {N, num_classes}, float32: the shares of each sample's own label and of its partner's
+/// label.
 [[nodiscard]] at::Tensor mix_labels(const at::Tensor& labels, std::span<const data::Mix> mixes,
                                     std::int64_t num_classes);
 

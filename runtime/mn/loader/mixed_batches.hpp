@@ -10,35 +10,35 @@
 
 namespace mn {
 
-/// Wraps another iterator: data stays (N, 3, H, W), target becomes (N, num_classes) float32 for cross_entropy: each
-/// sample's label and its partner's label, by their shares.
+/// Wraps an iterator and mixes its minibatches. Batch::data stays (N, 3, H, W). Batch::target becomes (N, num_classes),
+/// float32, for cross_entropy: the shares of each sample's label and of its partner's label.
 ///
-/// (1) The random choices for a sample (share, mixup or CutMix, pasted part) are a function of (seed, epoch, the
-///     sample's number in the dataset) alone: not of ranks, batch size or workers.
-/// (2) A sample's partner is half a minibatch further on in the rank's minibatch, so that no pixels travel between
-///     ranks. The partner follows from the step's order (seed, epoch, step) and its division between ranks: a step's
-///     result also depends on the number of ranks and the batch size, and on nothing else. A job that resumes with
-///     equal ranks and batch size repeats its steps, bit for bit on CPUs.
+/// (1) The random choices for a sample (share, mixup or CutMix, pasted part) are a function of seed, epoch and the
+///     sample's number in the dataset alone: not of ranks, batch size or workers.
+/// (2) A sample's partner is the sample half a minibatch further on in the same rank's minibatch, so no pixels are sent
+///     between ranks. So a step's result also depends on the number of ranks and the batch size, but on nothing else. A
+///     job that resumes with the same number of ranks and batch size repeats its steps, bit for bit on CPUs.
 /// (3) A minibatch of one image stays unchanged.
 ///
-/// Batches come on any device, with float32 images, int64 labels and indices. Use from one thread.
+/// The wrapped iterator's batches may be on any device; they need float32 images, int64 labels and indices. Use from
+/// one thread.
 class MixedBatches final : public Iterator {
  public:
-  /// Throws ArgumentError if an α is negative, or if there is no class.
+  /// Throws ArgumentError if an α of `options` is negative or if num_classes < 1.
   MixedBatches(std::shared_ptr<Iterator> batches, const data::MixOptions& options, std::int64_t num_classes,
                std::uint64_t seed);
 
-  /// Throws ArgumentError if the batch has other types, or no indices.
+  /// The wrapped iterator's next minibatch, mixed. Throws ArgumentError if the batch has other types or no indices.
   [[nodiscard]] std::optional<Batch> next() override;
-  /// The wrapped iterator's, as all of the following.
+  /// The value of the wrapped iterator; so are all values below except state().
   [[nodiscard]] std::int64_t epoch() const override { return batches_->epoch(); }
   [[nodiscard]] double epoch_detail() const override { return batches_->epoch_detail(); }
   [[nodiscard]] std::int64_t steps_per_epoch() const override { return batches_->steps_per_epoch(); }
   [[nodiscard]] double data_wait_s() const override { return batches_->data_wait_s(); }
   [[nodiscard]] LoaderStats stats() const override { return batches_->stats(); }
-  /// The wrapped iterator's state, and the seed: a job that resumes repeats its random choices.
+  /// The wrapped iterator's state and the seed, so that a job that resumes repeats its random choices.
   [[nodiscard]] nlohmann::json state() const override;
-  /// Also takes a state of the wrapped iterator alone.
+  /// Continues from a state of state(), or from a state of the wrapped iterator without a seed.
   void load_state(const nlohmann::json& state) override;
 
  private:

@@ -81,7 +81,8 @@ class MultiNodeIterator final : public Iterator {
 
   static constexpr int kAbsent = -2, kOwn = -1;
 
-  /// The field with the tensor as its values, so that the tensor travels once.
+  /// Position of the field that has the tensor as its values, so that the tensor is sent only once; kOwn if no field
+  /// has, kAbsent if the tensor is not defined.
   static int source_of(const Batch& batch, const at::Tensor& tensor) {
     if (!tensor.defined()) return kAbsent;
     for (std::size_t i = 0; i < batch.fields.size(); ++i) {

@@ -1,4 +1,4 @@
-/// One rank's minibatches for all ranks: ChainerMN's multi-node iterator.
+/// Gives one rank's minibatches to all ranks, as ChainerMN's multi-node iterator does.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,14 @@
 
 namespace mn {
 
-/// An iterator whose next() gives every rank of `comm` the root's minibatch, for ranks with parts of one model: only
-/// the root reads data. `actual` is the root's iterator, and is ignored on other ranks. This call, next() and
-/// load_state() are collective and block; tensors arrive on `comm->device()`. state() is the root's, and null on other
-/// ranks. An error of `actual` becomes an equal DataError on every rank. Throws ArgumentError on every rank if the
-/// root's iterator is null.
+/// An iterator whose next() gives every rank of `comm` the root's minibatch. It is for ranks that hold parts of one
+/// model: only the root reads data. `actual` is the root's iterator; it is ignored on other ranks. This call, next()
+/// and load_state() are collective over `comm` and block. Tensors arrive on `comm->device()`. state() is the state of
+/// `actual` on the root, and null on other ranks. If `actual` throws an error, every rank throws an equal error:
+/// ArgumentError for an ArgumentError, DataError for any other. Throws ArgumentError on every rank if the root's
+/// `actual` is null.
 ///
-/// Cost of a step: a small broadcast, and a broadcast of each tensor.
+/// Cost of a step: one small broadcast, and one broadcast for each tensor.
 [[nodiscard]] std::shared_ptr<Iterator> create_multi_node_iterator(std::shared_ptr<Iterator> actual,
                                                                    std::shared_ptr<Communicator> comm, int root = 0);
 

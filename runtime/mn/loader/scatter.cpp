@@ -1,4 +1,5 @@
-// Divides a dataset between ranks: as a table that each rank opens, or as samples from the root's memory.
+// Divides a dataset between ranks. Either the root sends a table, with which each rank opens the dataset, or the root
+// sends samples from its memory.
 //
 // Every rank calls scatter_dataset at once. The root broadcasts the dataset's facts, or its error: 1 broadcast.
 //   table:  the facts include the table and its format. Each rank opens the table; ranks with a user's opener exchange
@@ -6,13 +7,14 @@
 //   memory: the facts include the samples' spec; the root sends each rank its part in pieces (a header and one or two
 //           messages for each field) and an end mark, and then broadcasts the outcome.
 //
-// (1) Either every rank throws the root's error, or none does: the next broadcast carries any exception of the root.
+// (1) Either every rank throws the root's error, or no rank does: the next broadcast carries any exception of the root.
 // (2) After an error in the middle the root still sends every end mark, so no rank stays in a receive.
-// (3) A piece has about 64 MiB, or one sample, and stays at the place of its arrival: a rank has its part in memory
-//     once, and the root has one piece more.
+// (3) A piece has about 64 MiB, or one sample, and stays in the memory in which it arrived. So a rank has its part in
+//     memory once, and the root has one piece more.
 // (4) A CommError is thrown at once: the communicator is unusable.
 //
-// Cost: the table is about 100 bytes a shard; from memory, each sample is sent once, to the rank that uses it.
+// Cost: the table has about 100 bytes a shard. Samples from the root's memory are sent once, to the rank that uses
+// them.
 #include <mn/loader/scatter.hpp>
 
 #include <algorithm>
@@ -29,7 +31,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;  // samples in one message
+constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;  // approximate bytes of the samples in one piece
 constexpr int kTag = 7101;
 
 /// Returns the result of work(), or its error as JSON for throw_if_failed() on every rank.
@@ -104,13 +106,14 @@ std::shared_ptr<Dataset> share_table(const std::shared_ptr<Dataset>& dataset, co
   return mine;
 }
 
-/// A node without room works without copies, after a warning.
+/// Lets this rank copy the dataset's files to its node. If the node can't hold copies, logs a warning: the rank works
+/// without copies.
 void stage(Dataset& dataset, const StageOptions& options, Communicator& comm) {
   auto node = share_stage_node(options.folder, comm);
   if (!node) return;
   try {
     dataset.stage(options, std::move(node));
-  } catch (const std::exception& error) {  // only this rank's error: all collective calls are done
+  } catch (const std::exception& error) {  // other ranks need not know: all collective calls are done
     log_warning("files are not copied to " + options.folder.string() + ": " + error.what());
   }
 }
@@ -126,7 +129,8 @@ std::shared_ptr<const Dataset> share(const std::shared_ptr<Dataset>& dataset, co
   return mine;
 }
 
-/// Sends a piece of a part: lengths, then each column's offsets (of varying fields) and bytes.
+/// Sends a piece of a part to rank `dest`: first the lengths, then each column's bytes, preceded by its offsets if the
+/// field varies in length.
 void send_piece(const RawSamples& piece, Communicator& comm, int dest) {
   json bytes = json::array();
   for (const RawColumn& column : piece.columns) bytes.push_back(column.bytes.size());
@@ -137,10 +141,10 @@ void send_piece(const RawSamples& piece, Communicator& comm, int dest) {
   }
 }
 
-/// Reads a part in pieces and hands each to `take`.
+/// Reads the samples `indices` in pieces of about kPieceBytes, and calls take(piece) for each.
 template <class Take>
 void read_part(const Dataset& dataset, const std::vector<std::int64_t>& indices, Take take) {
-  constexpr std::int64_t kFirst = 16;  // samples of the first piece, to learn the size of varying samples
+  constexpr std::int64_t kFirst = 16;  // samples in the first piece if sizes vary, to learn their average size
   SampleSpec spec = dataset.spec();
   const bool fixed = spec.is_fixed();
   std::int64_t step = fixed ? kPieceBytes / std::max<std::int64_t>(spec.sample_bytes(), 1) : kFirst;
@@ -156,7 +160,8 @@ void read_part(const Dataset& dataset, const std::vector<std::int64_t>& indices,
   }
 }
 
-/// Root: sends every other rank its part, and keeps its own in `own`. Returns the outcome for all ranks.
+/// Called on the root: sends every other rank its part, and keeps the root's part in `own`. Returns the outcome to
+/// broadcast.
 json send_parts(const Dataset& dataset, Communicator& comm, const ScatterOptions& options,
                 std::vector<RawSamples>& own) {
   json outcome = outcome_of([&]() -> json {
@@ -222,7 +227,7 @@ std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset, co
     throw ArgumentError("scatter_dataset from rank " + std::to_string(options.root) + " of " +
                         std::to_string(comm->size()));
   }
-  // Different orders would repeat some samples and leave out others.
+  // If ranks used different orders, some samples would be repeated and others left out.
   prove_equal({{"root", options.root},
                {"shuffle", options.shuffle},
                {"seed", options.seed},

@@ -1,4 +1,5 @@
-/// Divides a dataset between ranks: ChainerMN's scatter_dataset, but data that every rank can read is not sent.
+/// Divides a dataset between ranks, as ChainerMN's scatter_dataset does, but does not send data that every rank can
+/// read.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +14,34 @@
 
 namespace mn {
 
-/// scatter_index() for a communicator's rank.
+/// scatter_index() for this rank of `comm`. Sends no message.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, const Communicator& comm,
                                                                   bool force_equal_length = true);
 
-/// Opens, on another rank, the dataset of a table().
+/// Opens a dataset from the Dataset::table() of the root's dataset; called on the other ranks.
 using TableOpener = std::function<std::shared_ptr<Dataset>(const std::string& table)>;
-/// By Dataset::format(). The name "shards" is taken.
+/// TableOpeners by Dataset::format(). The format "shards" is mn's own and needs no opener.
 using TableOpeners = std::map<std::string, TableOpener>;
 
-/// Collective over `comm`. Only the root's `dataset` counts; elsewhere it may be null. Throws UsageError on every rank
-/// if `options`, except `stage`, differ between ranks.
-/// Shards: the root reads the manifest and the shards' headers and broadcasts the shard table; the ranks compare its
-/// hash; each rank later reads the samples that it uses. A program's own class with do_table() and do_format() works
-/// alike, through the opener of its format, which every rank gives (the root does not call its opener). Other datasets:
-/// the root sends each rank its part, in pieces, and the rank keeps it in memory, once. Every rank throws the root's
-/// error (no such folder, a damaged or changed shard, no memory, any error of the dataset), or the error of the first
-/// rank with a failed opener: DataError with on_all_ranks(). Fewer samples than ranks are no error here, as in
-/// ChainerMN; a DataLoader needs a sample for each rank.
+/// Divides the root's dataset between the ranks of `comm`. Collective over `comm`; blocks. Only the root's `dataset`
+/// counts; on other ranks it may be null. Shards: the root broadcasts the shard table, the ranks compare its hash, and
+/// each rank later reads the samples that it uses. A program's own class with do_table() and do_format() works in the
+/// same way: every rank must give an opener for its format, which the root does not call. Other datasets: the root
+/// sends each rank its part, in pieces, and the rank keeps the part in memory. If the root fails (no such folder, a
+/// damaged or changed shard, no memory, any error of the dataset), every rank throws the root's error. If openers fail,
+/// every rank throws the error of the lowest rank with a failed opener. These errors are UsageErrors, or DataErrors
+/// with on_all_ranks() true. If `options`, except `stage`, differ between ranks, every rank throws UsageError. Fewer
+/// samples than ranks are no error here, as in ChainerMN; but a DataLoader needs a sample for each rank.
 [[nodiscard]] std::shared_ptr<SubDataset> scatter_dataset(std::shared_ptr<Dataset> dataset,
                                                           const std::shared_ptr<Communicator>& comm,
                                                           const ScatterOptions& options = {},
                                                           const TableOpeners& openers = {});
 
-/// Collective over `comm`. Divides a dataset that every rank has, for example of make_dataset() or in memory: nothing
-/// is sent, and each rank reads the samples that it uses. As with shards, a loader's steps have equal samples for any
-/// number of ranks (with equal batchsize × ranks), and resume with any number. Ignores `options.root`. Throws an equal
-/// ArgumentError on every rank if the datasets' fingerprints differ, or a dataset is null.
+/// Divides a dataset that every rank has, for example one of make_dataset() or in memory. Collective over `comm`;
+/// blocks. No sample is sent: each rank reads the samples that it uses. As with shards, a loader's steps have the same
+/// samples for any number of ranks (if batchsize × ranks is the same), and a job can resume with any number of ranks.
+/// Ignores `options.root`. If the datasets' fingerprints differ, or a rank's dataset is null, every rank throws an
+/// equal ArgumentError.
 [[nodiscard]] std::shared_ptr<SubDataset> share_dataset(std::shared_ptr<const Dataset> dataset,
                                                         const std::shared_ptr<Communicator>& comm,
                                                         const ScatterOptions& options = {});

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns the result of open(); no value, with a warning, after a DataError.
+/// Returns the result of open(). If open() throws DataError, logs a warning and returns no value.
 template <class Open>
 std::optional<data::StageFile> attempt(const std::filesystem::path& folder, const Open& open) {
   try {
@@ -30,7 +30,7 @@ std::optional<data::StageFile> attempt(const std::filesystem::path& folder, cons
   }
 }
 
-/// Empty, with a warning, if no port is free.
+/// A listener on a free port. If no port is free, logs a warning and returns an empty Fd.
 Fd listen_for_nodes() {
   std::string why = "no TCP port is free";
   try {
@@ -44,12 +44,12 @@ Fd listen_for_nodes() {
 
 std::string random_key() {
   data::StageKey key;
-  std::byte half[sizeof key / 2];  // twice as many digits
+  std::byte half[sizeof key / 2];  // to_hex() makes two digits of each byte
   draw_random(half);
   return to_hex(half);
 }
 
-/// The addresses of the nodes' servers, from the messages of all ranks.
+/// The job's nodes with the addresses of their servers, from the messages `all` of the ranks.
 data::StageNodes nodes_of(const std::vector<json>& all, const Communicator& comm) {
   data::StageNodes nodes{.self = static_cast<std::uint32_t>(comm.inter_rank())};
   const auto key = all.front().at("key").get<std::string>();
@@ -83,7 +83,7 @@ std::shared_ptr<const data::StageNode> share_stage_node(const std::filesystem::p
     if (is_first || each.at("node") != comm.inter_rank() || each.at("file").is_null()) continue;
     file = attempt(folder, [&] { return data::StageFile::open(each.at("file").get<std::string>()); });
   }
-  comm.barrier();  // the file exists while a process holds it: the maker waits
+  comm.barrier();  // the file has no name: its maker must keep it open until the other ranks have opened it
   if (!file) return nullptr;
   auto node = std::make_shared<data::StageNode>(std::move(*file), comm.intra_size());
   node->nodes = nodes_of(all, comm);

@@ -1,7 +1,7 @@
-// Batches from tensors in memory: index_select by the sampler's steps.
+// Makes batches from tensors in memory, by index_select with the indices of the sampler's steps.
 //
-// (1) All ranks have equal samples: either their fingerprints are compared, or rank 0 sends the samples.
-// (2) Steps are GlobalSampler's, so batches do not depend on the number of ranks.
+// (1) All ranks have equal samples. Either the ranks compare the samples' fingerprints, or rank 0 sends the samples.
+// (2) GlobalSampler makes the steps, so the samples of a step do not depend on the number of ranks.
 //
 // Cost: at the start a hash of the samples and one allreduce, or one broadcast of the samples; no messages later.
 #include <mn/loader/tensor_dataset.hpp>
@@ -21,7 +21,7 @@
 namespace mn {
 namespace {
 
-/// Dtypes and shapes, from which other ranks make room for rank 0's fields.
+/// Dtypes and shapes of the fields, with which other ranks allocate tensors for rank 0's samples.
 nlohmann::json forms_of(const TensorDataset& dataset) {
   nlohmann::json forms = nlohmann::json::array();
   for (const at::Tensor& field : dataset.fields()) {
@@ -46,7 +46,8 @@ TensorDataset broadcast_samples(const TensorDataset& dataset, Communicator& comm
   return TensorDataset(std::move(fields), std::move(names));
 }
 
-/// Returns samples that are equal on every rank.
+/// Collective. Returns samples that are equal on every rank. Throws ArgumentError on every rank if the given samples
+/// differ.
 TensorDataset agreed(TensorDataset dataset, Communicator& comm) {
   std::int64_t have[] = {dataset.size() > 0 ? 1 : 0, comm.rank() == 0 || dataset.size() == 0 ? 1 : 0};
   comm.allreduce(have, ReduceOp::kMin);
@@ -94,7 +95,8 @@ struct TensorLoader::Impl {
   int ranks;
   EpochPosition position = {};
 
-  /// Selects through page-locked memory to a GPU, so that the host does not wait for the copy.
+  /// The rows `indices` of a field, on the device. Rows for a GPU go through page-locked memory, so that the host does
+  /// not wait for the copy.
   at::Tensor select(const at::Tensor& field, const at::Tensor& indices) const {
     if (device.is_cpu()) return field.index_select(0, indices);
     std::vector<std::int64_t> sizes = field.sizes().vec();

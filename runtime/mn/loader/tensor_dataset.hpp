@@ -15,14 +15,15 @@
 
 namespace mn {
 
-/// Tensors with samples as their first dimension: inputs and targets of any kind (regression, sequences, pairs).
+/// A dataset of tensors. The first dimension of each tensor counts the samples. Inputs and targets may be of any kind
+/// (regression, sequences, pairs).
 class TensorDataset {
  public:
-  /// No samples: for ranks that receive rank 0's samples.
+  /// A dataset without samples, for ranks that receive rank 0's samples.
   TensorDataset() = default;
-  /// Shares the memory of tensors that are contiguous and on the CPU. Throws ArgumentError if there is no tensor, a
-  /// tensor has no first dimension, or first dimensions differ. Fields without a name are called "data", "target", "2",
-  /// "3", …
+  /// Tensors that are contiguous and on the CPU share their memory with the dataset; other tensors are copied. Fields
+  /// without a name are called "data", "target", "2", "3", … Throws ArgumentError if there is no tensor, if a tensor
+  /// has no first dimension, or if first dimensions differ.
   explicit TensorDataset(std::vector<at::Tensor> fields, std::vector<std::string> names = {});
   /// The fields are {data, target}.
   TensorDataset(at::Tensor data, at::Tensor target)
@@ -30,7 +31,7 @@ class TensorDataset {
 
   /// Number of samples; 0 without tensors.
   [[nodiscard]] std::int64_t size() const { return fields_.empty() ? 0 : fields_.front().size(0); }
-  /// Contiguous, on the CPU.
+  /// The tensors: contiguous, on the CPU.
   [[nodiscard]] const std::vector<at::Tensor>& fields() const noexcept { return fields_; }
   /// Name of each field.
   [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
@@ -51,35 +52,35 @@ struct TensorLoaderOptions {
   bool even_last = true;       ///< the last two steps share the remaining samples evenly; false: the last step is short
 };
 
-/// Steps over a TensorDataset, epoch after epoch: step k holds the same samples for any number of ranks (where
-/// batchsize × ranks is the same), each sample comes exactly once in an epoch, and a state resumes with any number of
-/// ranks.
+/// Minibatches of a TensorDataset, epoch after epoch. Each sample comes exactly once in an epoch. Step k has the same
+/// samples for any number of ranks if batchsize × ranks is the same, and a state can resume with any number of ranks.
 ///
-/// Every rank holds all samples. Batches arrive on the communicator's device, with the fields by position and by
-/// name: field 0 is Batch::data, field 1 Batch::target. For data that a node's memory cannot hold, make shards
+/// Every rank holds all samples in memory. Batches arrive on the communicator's device, with the fields by position and
+/// by name: field 0 is Batch::data, field 1 is Batch::target. If the data do not fit into a node's memory, make shards
 /// (mnshard).
 class TensorLoader final : public Iterator {
  public:
-  /// Collective. Either every rank gives equal samples, or rank 0 alone gives samples, which it sends to all ranks.
-  /// Throws an equal ArgumentError on every rank if the samples differ; UsageError as Sampler does.
+  /// Collective over `comm`; blocks. Either every rank gives equal samples, or rank 0 alone gives samples, which are
+  /// then sent to all ranks. If the ranks' samples differ, every rank throws an equal ArgumentError. Throws UsageError
+  /// as Sampler does.
   TensorLoader(TensorDataset dataset, const std::shared_ptr<Communicator>& comm, const TensorLoaderOptions& options);
   ~TensorLoader() override;
 
-  /// The next batch; no value, once, at the end of each epoch.
+  /// The next batch. At the end of each epoch, one call returns no value.
   [[nodiscard]] std::optional<Batch> next() override;
-  /// Finished epochs.
+  /// Completed epochs.
   [[nodiscard]] std::int64_t epoch() const override;
-  /// epoch() and the fraction of the current epoch handed out.
+  /// epoch(), plus the fraction of the current epoch that was handed out.
   [[nodiscard]] double epoch_detail() const override;
   /// Equal on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const override;
-  /// The state for load_state() to continue after the last batch; equal on all ranks.
+  /// The state from which load_state() continues after the last batch; equal on all ranks.
   [[nodiscard]] nlohmann::json state() const override;
-  /// Throws DataError if the state is of other samples.
+  /// Continues from a state. Throws DataError if the state belongs to a loader of other samples.
   void load_state(const nlohmann::json& state) override;
-  /// Nothing is read: 0.
+  /// 0, because samples are in memory.
   [[nodiscard]] double data_wait_s() const override { return 0; }
-  /// The communicator's.
+  /// Number of ranks of the communicator.
   [[nodiscard]] int ranks() const override;
 
  private:

@@ -22,7 +22,7 @@ void TransformTeam::run(std::int64_t order, const std::function<void(const ForEa
     ++active_;
     assert(active_ <= threads_);  // (1)
   }
-  changed_.notify_all();  // another thread may be first now
+  changed_.notify_all();  // a waiting thread may now be the first
   const auto leave = [&] {
     {
       const std::lock_guard lock(mutex_);
@@ -62,7 +62,7 @@ void TransformTeam::for_each(std::int64_t order, std::int64_t n, const std::func
 void TransformTeam::start_helpers() {
   try {
     while (static_cast<int>(helpers_.size()) < threads_ - 1) helpers_.emplace_back([this] { help(); });
-  } catch (const std::system_error&) {  // (3): without helpers callers of run() do all
+  } catch (const std::system_error&) {  // (3): without helpers the callers of run() do all the work
   }
 }
 

@@ -1,4 +1,5 @@
-/// Threads that transform minibatches: one thread for each, or several threads share the samples of a minibatch.
+/// Threads that transform minibatches. A minibatch is transformed by one thread, or by several threads that share its
+/// samples.
 #pragma once
 
 #include <condition_variable>
@@ -15,37 +16,38 @@
 
 namespace mn {
 
-/// (1) At most `threads` threads transform at a time: callers of run(), and the team's own helpers.
-/// (2) The batch of the lowest order, which is asked for first, goes first: a free thread begins it or helps with it.
-/// (3) The thread that began a batch ends it, so a team makes progress even without helpers.
+/// (1) At most `threads` threads transform at a time, callers of run() and the team's own helpers together.
+/// (2) The batch of the lowest order goes first, because the caller of the loader needs it first. A free thread begins
+///     this batch or helps with it.
+/// (3) The thread that began a batch works on it until it is finished, so batches get finished even without helpers.
 ///
-/// Cost: one lock a sample, if a transform divides its batch.
+/// Cost: if a transform shares its batch with other threads, the mutex is taken once for each sample.
 class TransformTeam {
  public:
   explicit TransformTeam(int threads) : threads_(threads) {}
-  /// Nobody may be in run().
+  /// No thread may be in run().
   ~TransformTeam();
   TransformTeam(const TransformTeam&) = delete;
   TransformTeam& operator=(const TransformTeam&) = delete;
 
-  /// Calls transform(for_each) on this thread, as soon as a thread of the team is free. Concurrent calls must have
-  /// different orders. Throws the errors of `transform`.
+  /// Calls transform(for_each) on this thread. Blocks first until fewer than `threads` threads transform and no batch
+  /// of a lower order waits. Concurrent calls must have different orders. Throws the errors of `transform`.
   void run(std::int64_t order, const std::function<void(const ForEach& for_each)>& transform);
 
  private:
-  /// Samples of a batch that several threads share.
+  /// The samples of a batch that several threads share; task(i) transforms sample i.
   struct Job {
     const std::function<void(std::int64_t)>& task;
     std::int64_t count;
-    std::int64_t next = 0;  // to be begun
-    std::int64_t left = 0;  // samples that are not finished
+    std::int64_t next = 0;  // number of the next sample to begin
+    std::int64_t left = 0;  // number of samples that are not finished
     std::exception_ptr error = {};
   };
 
   void for_each(std::int64_t order, std::int64_t n, const std::function<void(std::int64_t)>& task);
   void start_helpers();
   void help();
-  /// The next sample of the first job, without the lock.
+  /// Transforms the next sample of the first job; unlocks the mutex meanwhile.
   void do_next(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] bool may_begin(std::int64_t order) const;
   [[nodiscard]] bool may_help() const;
@@ -53,9 +55,9 @@ class TransformTeam {
   int threads_;
   std::mutex mutex_;  // guards all members below, and the jobs
   std::condition_variable changed_;
-  int active_ = 0;                     // threads that transform
-  std::set<std::int64_t> waiting_;     // orders of callers that wait to begin
-  std::map<std::int64_t, Job*> jobs_;  // by order: jobs with samples that are not begun
+  int active_ = 0;                     // number of threads that transform now
+  std::set<std::int64_t> waiting_;     // orders of the callers of run() that wait to begin
+  std::map<std::int64_t, Job*> jobs_;  // by order: the jobs with samples that are not begun
   bool stop_ = false;
   std::vector<std::jthread> helpers_;  // last: joined before the members that the threads use
 };
