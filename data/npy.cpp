@@ -27,12 +27,14 @@ constexpr std::int64_t kMaxNpyBytes = std::int64_t{1} << 60;
   throw DataError(file + ": its header is damaged (" + what + "): write the array again with numpy.save");
 }
 
-/// The dictionary as JSON, which has other quotes, brackets, true and false, and no comma at the end of a list.
+/// Parses the Python dictionary after a translation to JSON, which has other quotes and brackets, lower-case true and
+/// false, and no comma at the end of a list.
 json dictionary_of(std::string_view text, const std::string& file) {
   std::string result;
   for (const char c : text) {
     if (c == ')' || c == ']' || c == '}') result.erase(result.find_last_not_of(", \t\n") + 1);
-    if (c == 'L' && !result.empty() && result.back() >= '0' && result.back() <= '9') continue;  // Python 2
+    // Python 2's long integers end with L.
+    if (c == 'L' && !result.empty() && result.back() >= '0' && result.back() <= '9') continue;
     result += c == '(' ? '[' : c == ')' ? ']' : c == '\'' ? '"' : c == 'T' ? 't' : c == 'F' ? 'f' : c;
   }
   try {
@@ -42,7 +44,7 @@ json dictionary_of(std::string_view text, const std::string& file) {
   }
 }
 
-/// "<f4": byte order, kind, bytes.
+/// Parses a dtype such as "<f4": byte order, kind, bytes of an element.
 void read_type(const json& descr, const std::string& file, NpyHeader& header) {
   if (descr.is_array()) throw DataError(file + " holds records, not numbers: save one array for each field");
   const std::string type = descr.is_string() ? descr.get<std::string>() : descr.dump();
@@ -86,7 +88,7 @@ void check_elements(const NpyHeader& header, std::uint64_t file_bytes, const std
   auto bytes = static_cast<std::int64_t>(header.item_bytes);
   for (const std::int64_t extent : header.shape) {
     if (extent == 0) continue;
-    // Extents come from the file: no product may overflow, even if another extent is 0.
+    // Extents come from the file and may be damaged: no product may overflow, even if a later extent is 0.
     if (bytes > kMaxNpyBytes / extent) throw DataError(file + ": its header is damaged (its shape)");
     bytes *= extent;
   }
@@ -141,7 +143,7 @@ NpyHeader parse_npy_header(std::span<const std::byte> begin, std::uint64_t file_
 
 NpyArray::NpyArray(std::shared_ptr<const File> file, std::uint64_t begin, std::uint64_t bytes, std::string name)
     : file_(std::move(file)), name_(std::move(name)) {
-  // One read: a longer header counts as damaged.
+  // The header is read at once: a header longer than kMaxNpyHeaderBytes counts as damaged.
   std::vector<std::byte> head(std::min<std::uint64_t>(bytes, kMaxNpyHeaderBytes));
   file_->read_at(begin, head);
   header_ = parse_npy_header(head, bytes, name_);
@@ -157,13 +159,14 @@ void NpyArray::read_rows(std::int64_t first, std::int64_t last, std::span<std::b
   if (header_.big_endian) swap_bytes(out, header_.item_bytes);
 }
 
-// In Fortran order an element's values of all rows lie side by side: one read gives a value for each row.
+// In Fortran order the first index varies fastest, so the values of one element of all rows lie side by side. Each read
+// gets one element of rows [first, last).
 void NpyArray::read_fortran(std::int64_t first, std::int64_t last, std::span<std::byte> out) const {
   const auto& shape = header_.shape;
   const std::size_t item = header_.item_bytes;
   const std::int64_t row_bytes = header_.row_bytes();
   std::vector<std::byte> run((last - first) * item);
-  std::vector<std::int64_t> index(shape.size(), 0);  // index of an element in its row; index[0] is unused
+  std::vector<std::int64_t> index(shape.size(), 0);  // the indices of the element in a row; index[0] is not used
   const std::int64_t elements = header_.row_elements();
   for (std::int64_t at = 0; at < elements; ++at) {
     std::int64_t to = 0;
@@ -172,7 +175,7 @@ void NpyArray::read_fortran(std::int64_t first, std::int64_t last, std::span<std
     for (std::int64_t row = 0; row < last - first; ++row) {
       std::memcpy(out.data() + row * row_bytes + to * item, run.data() + row * item, item);
     }
-    // The first dimensions run fastest in Fortran order.
+    // In Fortran order the first indices vary fastest.
     for (std::size_t d = 1; d < shape.size() && ++index[d] == shape[d]; ++d) index[d] = 0;
   }
 }
@@ -183,7 +186,7 @@ NpyArray open_npy(const std::filesystem::path& path) {
   return {std::move(file), 0, bytes, path.string()};
 }
 
-// ISA-L's inflate is faster than zlib's: only one thread can unpack an array.
+// Uses ISA-L's inflate, which is faster than zlib's, because only one thread can unpack an array.
 void unzip(const File& archive, const ZipMember& member, const std::filesystem::path& path) {
   constexpr std::size_t kPiece = 1 << 20;
   File out(path, File::Mode::kReplace);

@@ -1,6 +1,5 @@
-/// Arrays as numpy writes them, alone or as members of ZIP archives: magic, version, a Python dictionary with dtype,
-/// order and shape, then the elements.
-/// Source: numpy.lib.format, NEP 1.
+/// Reads arrays that numpy has written, in .npy files or as members of ZIP archives (.npz). An array is magic bytes, a
+/// version, a Python dictionary with dtype, order and shape, and then the elements. Source: numpy.lib.format, NEP 1.
 #pragma once
 
 #include <cstddef>
@@ -15,39 +14,40 @@
 
 namespace mn::data {
 
-/// Longer headers belong to arrays of records, which are not read.
+/// Only arrays of records, which mn does not read, have longer headers.
 inline constexpr std::size_t kMaxNpyHeaderBytes = 1 << 16;
 
 struct NpyHeader {
-  char kind = 'u';             ///< numpy's: b bool, i int, u unsigned, f float
+  char kind = 'u';             ///< numpy's letter: b bool, i int, u unsigned, f float
   std::size_t item_bytes = 1;  ///< size of an element
   bool big_endian = false;
   bool fortran = false;  ///< the first index varies fastest
   std::vector<std::int64_t> shape;
-  std::size_t header_bytes = 0;  ///< the elements follow
+  std::size_t header_bytes = 0;  ///< offset of the elements in the file or member
 
-  /// numpy's name of the dtype: "float32".
+  /// numpy's name of the dtype, such as "float32".
   [[nodiscard]] std::string dtype() const;
-  /// Elements of one row, the part of the array with one first index.
+  /// Number of elements in a row. A row is all elements with the same first index.
   [[nodiscard]] std::int64_t row_elements() const;
   [[nodiscard]] std::int64_t row_bytes() const { return row_elements() * static_cast<std::int64_t>(item_bytes); }
 };
 
-/// `begin`: the first kMaxNpyHeaderBytes of the file, or all of it. `file_bytes`: its length. Throws DataError that
-/// begins with `file` unless the file is a whole array of numbers.
+/// Parses the header. `begin` is the first kMaxNpyHeaderBytes bytes of the file, or the whole file; `file_bytes` is the
+/// file's length. Unless the file is a whole array of numbers, throws a DataError that begins with `file`.
 [[nodiscard]] NpyHeader parse_npy_header(std::span<const std::byte> begin, std::uint64_t file_bytes,
                                          const std::string& file);
 
-/// An array in a file, or in a part of one. Thread-safe.
+/// An array in a file, or in a part of a file. Thread-safe.
 class NpyArray {
  public:
-  /// Bytes [begin, begin + bytes) of `file`, called `name` in messages. Throws as parse_npy_header() does.
+  /// The array in bytes [begin, begin + bytes) of `file`; error messages call it `name`. Throws as parse_npy_header()
+  /// does.
   NpyArray(std::shared_ptr<const File> file, std::uint64_t begin, std::uint64_t bytes, std::string name);
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const NpyHeader& header() const noexcept { return header_; }
   [[nodiscard]] std::int64_t rows() const { return header_.shape.at(0); }
-  /// Rows [first, last) in C order, little endian.
+  /// Reads rows [first, last) in C order, little endian.
   void read_rows(std::int64_t first, std::int64_t last, std::span<std::byte> out) const;
 
  private:
@@ -61,8 +61,8 @@ class NpyArray {
 
 [[nodiscard]] NpyArray open_npy(const std::filesystem::path& path);
 
-/// Writes the content of a deflated member to the file `path`. Throws DataError that begins with the archive's path
-/// if the member is damaged.
+/// Unpacks a deflated member of a ZIP archive into the file `path`. If the member is damaged, throws a DataError that
+/// begins with the archive's path.
 void unzip(const File& archive, const ZipMember& member, const std::filesystem::path& path);
 
 }  // namespace mn::data

@@ -1,18 +1,18 @@
-// Communication between ranks by files.
+// Lets ranks communicate by files.
 //
-// File rank-R has a JSON document, the sign of rank R: the job and its size, the number of rounds of work_together()
-// that the rank has finished, whether rank 0 has led, and
-//   {"state": "planning", "beat": N}                     working on the plan, a new N each second
-//   {"state": "waiting"}                                 waiting for ranks that work on the plan
-//   {"state": "failed", "what": TEXT, "exit_code": N}    its part of the plan failed
-//   {"state": "finished", "result": …}                   this rank's part is done
+// File rank-R holds the sign of rank R, a JSON document. The sign has the job and its size, the number of rounds of
+// work_together() that the rank has finished, whether lead() has returned on rank 0, and one of these states: {"state":
+// "planning", "beat": N}                     working on the plan, a new N each second {"state": "waiting"}
+// waiting for ranks that work on the plan {"state": "failed", "what": TEXT, "exit_code": N}    its part of the plan
+// failed {"state": "finished", "result": …}                   this rank's part is done
 //
-// (1) rename(2) replaces a file: readers see a whole document.
-// (2) A sign of another job, or of a job of another size, is ignored: a killed run leaves no wrong sign.
-// (3) finish() first writes, then reads. Of two ranks at least the later rank sees the earlier rank's sign, so the last
-//     rank sees all signs. Of several ranks that see all, the rank that removes the file rank-last, made by rank 0 at
-//     the start, counts as the last. (NFS: the rename changes the folder, so the client looks up absent names again.)
-// (4) A rank waits for another rank only in follow(), and only while that rank gives signs.
+// (1) rename(2) replaces a file at once, so readers see a whole document.
+// (2) A sign of another job, or of a job of another size, is ignored, so a sign that a killed run left does no harm.
+// (3) finish() first writes, then reads. Of two ranks, at least the later rank sees the earlier rank's sign, so the
+//     last rank sees the signs of all. If several ranks see all signs, the rank that removes the file rank-last counts
+//     as the last; rank 0 makes this file at the start. (On NFS, the rename changes the folder, so the client looks up
+//     absent names again.)
+// (4) A rank waits for another rank only in follow(), and only while the other rank's sign keeps changing.
 #include "data/rank_board.hpp"
 
 #include <condition_variable>
@@ -30,7 +30,8 @@ using std::chrono::steady_clock;
 
 constexpr const char* kLast = "rank-last";
 constexpr auto kBeat = std::chrono::seconds(1);
-// The pause grows by an eighth each time, so that a wait for a short round does not end much too late.
+// Pauses between looks at a sign. A pause is an eighth longer than the one before, so that the wait for a short round
+// does not end much too late.
 constexpr std::chrono::microseconds kShortestPause{2'000};
 constexpr std::chrono::microseconds kLongestPause{200'000};
 
@@ -50,7 +51,7 @@ void pass_on_failure(const json& sign) {
   if (has_failed(sign)) throw RelayedError(sign.at("what"), sign.at("exit_code"));
 }
 
-/// Calls `sign(0)`, `sign(1)`, … each second until destroyed. A sign that can't be given is left out.
+/// Calls sign(0), sign(1), … from a thread, each second, until destroyed. Errors of sign() are ignored.
 class Heartbeat {
  public:
   explicit Heartbeat(std::function<void(std::int64_t)> sign)
@@ -90,7 +91,7 @@ void RankBoard::post(json sign) const {
   write_file(path_of(me_.rank), json_text(sign));
 }
 
-/// The rank's sign; null if there is none of this job.
+/// The sign of a rank; null if the rank has none, or if the sign is of another job.
 json RankBoard::sign_of(int rank) const {
   try {
     json sign = parse_json(read_file(path_of(rank)), "a sign of a rank");
@@ -132,7 +133,7 @@ void RankBoard::work(const std::function<void()>& part) {
     try {
       post({{"state", "failed"}, {"what", what}, {"exit_code", exit_code}});
       return true;
-    } catch (const Error&) {  // the first failure counts
+    } catch (const Error&) {  // the failure of `part` is more important than this error
       return false;
     }
   };
@@ -140,13 +141,14 @@ void RankBoard::work(const std::function<void()>& part) {
     const Heartbeat heartbeat([this](std::int64_t beat) { post({{"state", "planning"}, {"beat", beat}}); });
     part();
   } catch (const Error& error) {
-    // This error may only follow from the failure of another rank, after which rank 0 removed the plan.
+    // This error may be only a consequence of another rank's failure, after which rank 0 removed the plan. Then report
+    // the other rank's failure.
     for (int rank = 0; rank < me_.size; ++rank) {
       const json sign = rank == me_.rank ? json() : sign_of(rank);
       if (has_failed(sign)) fail(sign.at("what"), sign.at("exit_code"));
       pass_on_failure(sign);
     }
-    // Rank 0 finds the sign and speaks.
+    // Rank 0 finds the sign and reports the error; a RelayedError is not reported again.
     if (fail(error.what(), error.exit_code()) && me_.rank > 0) throw RelayedError(error.what(), error.exit_code());
     throw;
   } catch (const std::exception& error) {

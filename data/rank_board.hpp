@@ -1,4 +1,4 @@
-/// How the ranks of a conversion communicate without MPI: each rank writes a file to a shared folder.
+/// Lets the ranks of a conversion communicate without MPI: each rank writes a file, its sign, to a shared folder.
 #pragma once
 
 #include <chrono>
@@ -13,36 +13,38 @@
 
 namespace mn::data {
 
-/// How long ranks wait for a silent rank before they give up.
+/// How long a rank waits for another rank's sign to change before it gives up.
 struct Patience {
-  std::chrono::milliseconds until_begun = std::chrono::minutes(5);  ///< before its first sign
-  /// after its last sign; a working rank gives a sign each second
+  std::chrono::milliseconds until_begun = std::chrono::minutes(5);  ///< for a rank that has written no sign yet
+  /// after the last change of the sign; a rank that works on the plan changes its sign each second
   std::chrono::milliseconds since_sign = std::chrono::minutes(1);
 };
 
-/// One rank's view. Alone (size 1) it writes no file.
+/// One rank's access to the signs. If there is only one rank, no file is written.
 class RankBoard {
  public:
-  /// Removes the sign of an earlier run of this rank in `folder`, which must exist.
+  /// Removes the sign of this rank that an earlier run left in `folder`. The folder must exist.
   RankBoard(std::filesystem::path folder, JobRank me, Patience patience = {});
 
-  /// Rank 0: runs `plan`. lead() throws the errors of `plan`, and follow() throws them on other ranks.
+  /// Called on rank 0: runs `plan`. Throws the errors of `plan`; on other ranks follow() then throws the same error.
   void lead(const std::function<void()>& plan);
   /// Whether rank 0 has left lead().
   [[nodiscard]] bool has_led() const;
-  /// Returns as soon as `is_done` returns true. Throws the error of `rank`, with on_all_ranks() true and an equal
-  /// exit_code(), or DataError if `rank` is silent for too long.
+  /// Waits until is_done() returns true. If `rank` has failed, throws the error of `rank`, with on_all_ranks() true and
+  /// an equal exit_code(). If the sign of `rank` does not change for too long (Patience), throws DataError.
   void follow(int rank, const std::function<bool()>& is_done);
-  /// All ranks, equally often: runs `part`, and returns when all have run theirs. Throws as follow() does if one fails.
+  /// All ranks must call this equally often. Runs `part`, and returns when all ranks have run their parts. Throws the
+  /// errors of `part`; if another rank fails, throws as follow() does.
   void work_together(const std::function<void()>& part);
 
-  /// This rank has done its part. Does not wait: of all ranks, only one of the last gets the results of all.
+  /// Publishes that this rank has done its part of the conversion, with its result. Does not wait. On exactly one rank,
+  /// the one that counts as the last, returns the results of all ranks; on other ranks returns no value.
   std::optional<std::vector<nlohmann::json>> finish(const nlohmann::json& result);
 
  private:
   [[nodiscard]] std::filesystem::path path_of(int rank) const;
   void post(nlohmann::json sign) const;
-  /// Runs `part` with signs each second, and posts a sign if it fails.
+  /// Runs `part` and meanwhile posts a sign each second. If `part` fails, posts the failure.
   void work(const std::function<void()>& part);
   [[nodiscard]] nlohmann::json sign_of(int rank) const;
 
@@ -50,7 +52,7 @@ class RankBoard {
   JobRank me_;
   Patience patience_;
   bool led_ = false;
-  std::int64_t rounds_ = 0;  // rounds of work_together() so far
+  std::int64_t rounds_ = 0;  // number of calls of work_together() so far
 };
 
 }  // namespace mn::data

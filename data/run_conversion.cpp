@@ -1,17 +1,17 @@
-// Shards by any number of processes, resumable.
+// Runs a conversion in any number of processes, so that another run can resume it after an interruption.
 //
-// Rank 0 makes the plan, for some conversions with the help of all ranks; then each process makes its units, on several
-// threads. A shard is published as soon as it is made. Each rank posts a sign when it has finished; the rank that sees
-// the signs of all ranks writes the manifests.
+// Rank 0 makes the plan; in some conversions all ranks help. Then each process makes its units (one or several shards
+// each), on several threads. A shard is published as soon as it is made. Each rank posts a sign (RankBoard) when it has
+// finished. The last rank, which sees the signs of all ranks, writes the manifests.
 //
 // (1) Shards and manifests depend on the request and the sources alone: not on processes, threads or interruptions.
 // (2) A published shard is complete. After a kill only missing, damaged or incomplete shards are made again; files of
 //     another conversion are never touched.
-// (3) A manifest exists only if all its shards do.
+// (3) A manifest exists only if all of its shards exist.
 // (4) In each process the first failure stops all threads, and run_conversion() throws it. Other processes finish their
 //     parts, and no manifest appears.
 //
-// Cost: memory of one shard a thread, and 100 bytes a shard on the last rank.
+// Memory: one shard for each thread, and 100 bytes a shard on the last rank.
 #include "data/conversion.hpp"
 
 #include <string>
@@ -32,15 +32,16 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// The output folder of a conversion under way. Its files besides shards, in the order of their creation and removal:
+/// The output folder of a conversion that is not finished. Files appear in it and disappear (−) in this order:
 ///
 ///     scratch folder   plan   mark   shards   signs of ranks   manifests   − scratch folder   − mark
 ///
 /// OUT/conversion.json, the mark, is the request of the conversion. OUT/.conversion, the scratch folder, has the plan
 /// and the signs of ranks.
 ///
-/// (1) A conversion stopped after any step resumes: from the plan without the mark, from the shards with it.
-/// (2) Shards and manifests exist only with the mark, or after the end.
+/// (1) A conversion can be resumed after any of these steps. Without the mark, the new run begins with the plan; with
+///     the mark, it begins with the shards.
+/// (2) Before the end of the conversion, shards and manifests exist only together with the mark.
 /// (3) Files of another conversion are never touched.
 class ConversionFolder {
  public:
@@ -51,25 +52,26 @@ class ConversionFolder {
         request_(json_text(conversion.request(), 2) + "\n") {
     make_folders(scratch_);
   }
-  ~ConversionFolder() { ::rmdir(scratch_.c_str()); }  // if it is empty
+  ~ConversionFolder() { ::rmdir(scratch_.c_str()); }  // removes the scratch folder only if it is empty
   ConversionFolder(const ConversionFolder&) = delete;
   ConversionFolder& operator=(const ConversionFolder&) = delete;
 
   [[nodiscard]] const fs::path& scratch() const noexcept { return scratch_; }
 
-  /// Whether this conversion is under way, planned by this run or an earlier run.
+  /// Whether the mark of this conversion exists: this run or an earlier run has finished the plan.
   [[nodiscard]] bool is_claimed() const {
     std::error_code error;
     try {
       return fs::exists(mark_, error) && read_file(mark_) == request_;
     } catch (const DataError&) {
-      return false;  // removed in between
+      return false;  // another rank has just removed the mark
     }
   }
 
-  /// Throws UsageError unless this conversion is under way, or the folders are free.
+  /// Throws UsageError unless the folders are free or have the mark of this conversion. If there is a mark, removes the
+  /// temporary files of a killed run.
   void check_free() const {
-    if (is_claimed()) {  // remove a killed run's leftovers
+    if (is_claimed()) {  // resume: remove the leftovers of a killed run
       for (const Output& output : conversion_.outputs()) remove_abandoned_files(output.folder);
       return;
     }
@@ -81,7 +83,7 @@ class ConversionFolder {
     for (const Output& output : conversion_.outputs()) {
       if (obstacle.empty()) obstacle = obstacle_in(output.folder);
     }
-    // The obstacle may be files that other ranks of this conversion have just made.
+    // If the conversion is claimed now, the obstacle is files that other ranks of this conversion have just made.
     if (!obstacle.empty() && !is_claimed()) throw UsageError(obstacle);
   }
 
@@ -92,7 +94,7 @@ class ConversionFolder {
   }
   void claim() const { write_file(mark_, request_); }
 
-  /// Removes a plan, not the signs of ranks.
+  /// Removes the plan from the scratch folder, and keeps the signs of ranks.
   void clear_scratch() const {
     for (const auto& entry : fs::directory_iterator(scratch_)) {
       const std::string name = entry.path().filename().string();
@@ -100,7 +102,7 @@ class ConversionFolder {
     }
   }
 
-  /// Whether all manifests are there, and only leave() is to be done.
+  /// Whether all manifests exist, so that only leave() is left to do.
   [[nodiscard]] bool is_complete() const {
     std::error_code error;
     return std::ranges::all_of(conversion_.outputs(), [&](const Output& output) {
@@ -108,7 +110,7 @@ class ConversionFolder {
     });
   }
 
-  /// Removes all but shards and manifests; the mark last.
+  /// Ends the conversion: removes everything except shards and manifests, the mark last.
   void leave() const {
     std::error_code ignored;
     fs::remove_all(scratch_, ignored);
@@ -118,7 +120,7 @@ class ConversionFolder {
  private:
   static constexpr const char* kElsewhere = ", or choose another folder with --out";
 
-  /// The reason why a conversion can't use the folder; empty if it can.
+  /// The reason why a new conversion can't use the folder; empty if the folder is free.
   static std::string obstacle_in(const fs::path& folder) {
     std::error_code error;
     if (fs::exists(folder / kDatasetManifest, error)) {
@@ -139,7 +141,7 @@ class ConversionFolder {
   std::string request_;
 };
 
-/// Runs this process's tasks of the rounds that end a plan.
+/// Called on all ranks: runs this process's tasks of Conversion::plan_rounds(), which end the plan.
 void end_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board, const ConvertOptions& options) {
   const auto rank = static_cast<std::size_t>(options.me.rank);
   const auto size = static_cast<std::size_t>(options.me.size);
@@ -163,7 +165,8 @@ void make_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard
   }
 }
 
-/// Other ranks follow rank 0 until the conversion is claimed.
+/// Called on ranks other than 0: waits for rank 0's plan, helps with the plan's rounds, and returns when the conversion
+/// is claimed.
 void follow_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board,
                  const ConvertOptions& options) {
   board.follow(0, [&] { return folder.is_claimed() || board.has_led(); });

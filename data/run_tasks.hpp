@@ -1,4 +1,4 @@
-/// Numbered tasks in the threads of this process.
+/// Runs numbered tasks on threads of this process.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace mn::data {
 
-/// Runs task(0) … task(n − 1) on `threads` threads. The first failure sets `stop`, so that no further task begins, and
-/// is thrown after all threads have ended.
+/// Runs task(0) … task(n − 1) on `threads` threads, the calling thread among them. After the first failure, or if
+/// `stop` becomes true otherwise, no further task begins. The first failure is thrown after all threads have ended.
 inline void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop,
                       const std::function<void(std::size_t)>& task) {
   std::atomic<std::size_t> next = 0;
@@ -21,7 +21,7 @@ inline void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop,
   std::exception_ptr failure;
   const auto work = [&] {
     try {
-      // From a counter, not in equal parts: tasks take unequal times.
+      // Threads take tasks from a counter, not in equal parts, because tasks take unequal times.
       for (std::size_t i = next++; i < n && !stop; i = next++) task(i);
     } catch (...) {
       const std::lock_guard lock(mutex);
@@ -39,7 +39,7 @@ inline void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop,
   if (failure) std::rethrow_exception(failure);
 }
 
-/// run_tasks() that only a failure stops.
+/// run_tasks() without `stop`: only a failure ends it early.
 inline void run_tasks(std::size_t n, int threads, const std::function<void(std::size_t)>& task) {
   std::atomic<bool> stop = false;
   run_tasks(n, threads, stop, task);

@@ -1,12 +1,14 @@
-// tar: for each member a header of 512 bytes and the content, padded to 512; two blocks of zeros at the end.
+// A tar file has for each member a header of 512 bytes and the content, padded to a multiple of 512 bytes. Two blocks
+// of zeros end the file.
 //
-// Long names and sizes come before their member: as the content of a member of type L (GNU), as records "LENGTH
-// KEY=VALUE\n" of a member of type x (pax; X in old Solaris), or as a prefix in the header itself (ustar). The header's
-// own name is then cut off anywhere, so nothing is told by it.
+// Long names and large sizes are stored before the member: as the content of a member of type L (GNU), or as records
+// "LENGTH KEY=VALUE\n" of a member of type x (pax; X in old Solaris). ustar stores the first part of a long name as a
+// prefix in the header. In the case of GNU and pax, the name in the member's own header may be cut off anywhere, so the
+// name is not used.
 //
 // (1) Every header has a valid checksum, and all content that it announces lies inside the file.
-// (2) Memory is bounded: names by kMaxNameBytes, content by its member.
-// Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Header Block"; GNU tar's manual, appendix D.
+// (2) Memory is bounded: names have at most kMaxNameBytes, and content at most its member's bytes. Source:
+//     POSIX.1-2017, pax, "ustar Interchange Format" and "pax Header Block"; GNU tar's manual, appendix D.
 #include "data/tar.hpp"
 
 #include <algorithm>
@@ -24,7 +26,7 @@ namespace {
 
 constexpr std::uint64_t kTarBlock = 512;
 constexpr std::uint64_t kTarWindow = 1 << 20;
-constexpr std::uint64_t kMaxNameBytes = 1 << 20;  // bytes of a long name, or of pax records
+constexpr std::uint64_t kMaxNameBytes = 1 << 20;  // limit for a long name, and for pax records
 
 }  // namespace
 
@@ -51,12 +53,13 @@ std::string_view field(const char (&text)[N]) {
   return {text, strnlen(text, N)};
 }
 
-/// Octal digits between blanks; or base 256 with the highest bit set, where octal has no room (GNU).
+/// Parses a number of a header. It is written in octal digits between blanks. A number that is too large for octal is
+/// written in base 256, with the highest bit of the first byte set (GNU).
 template <std::size_t N>
 std::optional<std::uint64_t> number(const char (&text)[N]) {
   std::uint64_t value = 0;
   if ((text[0] & 0x80) != 0) {
-    if (text[0] != static_cast<char>(0x80)) return {};  // negative, or beyond 64 bits
+    if (text[0] != static_cast<char>(0x80)) return {};  // the number is negative or exceeds 64 bits
     for (std::size_t i = 1; i < N; ++i) {
       if (value >> 56 != 0) return {};
       value = value << 8 | static_cast<unsigned char>(text[i]);
@@ -71,7 +74,8 @@ std::optional<std::uint64_t> number(const char (&text)[N]) {
   return value;
 }
 
-/// The checksum sums all bytes, with blanks for the checksum itself; early tars summed signed bytes.
+/// Whether the header's checksum is right. The checksum is the sum of all bytes, with blanks in place of the checksum;
+/// early tar programs summed signed bytes.
 bool sum_is_right(const TarHeader& header) {
   TarHeader copy = header;
   std::fill(std::begin(copy.checksum), std::end(copy.checksum), ' ');
@@ -105,17 +109,18 @@ std::string name_in(const TarHeader& header) {
 
 bool is_regular(const TarHeader& header, const std::string& name) {
   const bool is_file = header.type == '0' || header.type == '\0' || header.type == '7';
-  return is_file && !name.ends_with('/');  // early tars had no type for folders
+  return is_file && !name.ends_with('/');  // early tar programs had no type for folders, but ended their names with /
 }
 
-/// Links, devices, folders and pipes have none, whatever their size says.
+/// The length of a member's content. Links, devices, folders and pipes have no content, whatever the header's size
+/// says.
 std::optional<std::uint64_t> content_bytes(const TarHeader& header) {
   return header.type >= '1' && header.type <= '6' ? std::optional<std::uint64_t>(0) : number(header.size);
 }
 
 }  // namespace
 
-/// Long name and size from the members before a member.
+/// Long name and size of a member, from the members before it that describe it.
 struct TarReader::Extension {
   std::string name;
   std::optional<std::uint64_t> size;
@@ -197,7 +202,7 @@ bool TarReader::take_extension(const TarHeader& header, const TarMember& member,
     case 'X':
       take_pax(text_at(member.begin, member.bytes), extension);
       return true;
-    case 'K':  // the long target of a link
+    case 'K':  // the long target of a link is not needed
       return true;
     case 'S':
       reject_sparse(member.name);
@@ -238,7 +243,8 @@ std::optional<TarMember> TarReader::next() {
   }
 }
 
-// Writers pad with zeros, usually to 10 KiB. Other content is a second tar file, which some readers would overlook.
+// Only zeros may follow the end: writers pad the file with zeros, usually to a multiple of 10 KiB. Other content is
+// probably a second tar file, which some readers would overlook.
 void TarReader::check_end() {
   while (at_ < file_bytes_) {
     const auto bytes = bytes_at(at_, std::min(file_bytes_ - at_, kTarWindow));

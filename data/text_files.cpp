@@ -23,7 +23,7 @@ std::string text_at(const File& file, std::int64_t begin, std::int64_t bytes) {
   return text;
 }
 
-/// The first position from `at` on at which a piece may begin.
+/// The first position, not before `at`, at which a piece may begin.
 std::int64_t cut_after(const File& file, std::int64_t at, std::int64_t size) {
   constexpr std::int64_t kSearched = 1 << 16;
   const auto is_blank = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
@@ -35,7 +35,7 @@ std::int64_t cut_after(const File& file, std::int64_t at, std::int64_t size) {
   return at + (std::ranges::find_if_not(text, continues) - text.begin());
 }
 
-/// The next `bytes` of the text, fewer at the end.
+/// Reads the next `bytes` bytes of the text, fewer at the end.
 std::string next_text(GzipFile& file, std::int64_t bytes) {
   std::string text(static_cast<std::size_t>(bytes), '\0');
   text.resize(file.read(std::as_writable_bytes(std::span(text))));
@@ -51,7 +51,7 @@ void check_text(const fs::path& file, std::string_view head, std::string_view re
   }
   for (std::size_t at = 0; at < head.size();) {
     const int length = first_character(head.substr(at));
-    if (length == -2) return;  // cut off here
+    if (length == -2) return;  // `head` ends within this character: no error
     if (length == -1 || head[at] == '\0') {
       const char* wide = wide_encoding(head);
       const bool is_zero = head[at] == '\0';

@@ -16,7 +16,8 @@ constexpr std::size_t kCrcBytes = sizeof(std::uint32_t);
 
 void TokenWriter::add(std::span<const std::int32_t> tokens) {
   for (const std::int32_t& token : tokens) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(&token);  // little endian: the low bytes come first
+    // On a little-endian machine the low bytes come first.
+    const auto* bytes = reinterpret_cast<const std::byte*>(&token);
     block_.insert(block_.end(), bytes, bytes + width_);
     if (++count_ % kBlockTokens == 0) write_block();
   }
@@ -42,7 +43,7 @@ void read_tokens(const std::filesystem::path& path, std::size_t width, std::int6
   for (std::int64_t at = first; !out.empty();) {
     const std::int64_t number = at / kBlockTokens;
     const std::int64_t tokens = std::min(kBlockTokens, count - number * kBlockTokens);
-    // Whole blocks, as the checksum is of the block.
+    // Whole blocks are read, because a block has one checksum.
     block.resize(static_cast<std::size_t>(tokens) * width + kCrcBytes);
     file.read_at(static_cast<std::uint64_t>(number) * (kBlockTokens * width + kCrcBytes), block);
     const auto values = std::span(block).first(block.size() - kCrcBytes);
@@ -81,7 +82,7 @@ void TokenSamples::read(std::int64_t first, std::int64_t last, RawSamples& sampl
   std::vector<std::byte> stream(((last - first) * context_ + 1) * width);
   read_stream(first * context_, stream, width);
   samples.reset(spec_, last - first);
-  // Samples overlap by a token in the stream, and not in the shard.
+  // In the stream two samples share a token; in the shard each sample has its own copy.
   const std::size_t sample_bytes = (context_ + 1) * width;
   for (std::int64_t i = 0; i < last - first; ++i) {
     std::memcpy(samples.columns[0].bytes.data() + i * sample_bytes, stream.data() + i * context_ * width, sample_bytes);
@@ -93,7 +94,8 @@ void TokenSamples::add(std::size_t piece, std::int64_t first, std::int64_t count
   begins_.push_back(begins_.back() + count);
 }
 
-/// Adds the part of the text that begins with piece p; returns the first piece of the next text.
+/// Adds the tokens from fraction `first` to fraction `last` of the text that begins with piece p. Returns the first
+/// piece of the next text.
 std::size_t TokenSamples::add_text(std::size_t p, double first, double last) {
   const auto is_same = [&](const TextPiece& piece) { return piece.file == scratch_.pieces[p].file; };
   const auto end = static_cast<std::size_t>(

@@ -1,4 +1,5 @@
-/// Files of tokens in the scratch folder of a conversion of texts, and samples of neighboring tokens.
+/// Writes and reads files of tokens, in the scratch folder of a conversion of texts, and makes samples of neighboring
+/// tokens.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,12 @@
 
 namespace mn::data {
 
-/// Writes a file of tokens of `width` bytes each, little endian, in blocks with a CRC-32C after each.
+/// Writes a file of tokens, `width` bytes each, little endian. The tokens lie in blocks, each followed by its CRC-32C.
 class TokenWriter {
  public:
   TokenWriter(const std::filesystem::path& path, std::size_t width) : file_(path), width_(width) {}
   void add(std::span<const std::int32_t> tokens);
-  /// To stable storage, under the file's name. Returns the number of tokens.
+  /// Writes the rest to stable storage and gives the file its name. Returns the number of tokens.
   std::int64_t finish();
 
  private:
@@ -34,16 +35,17 @@ class TokenWriter {
   std::int64_t count_ = 0;
 };
 
-/// Reads tokens [first, first + n) of a file of `count` tokens into `out`, which has n × width bytes. Throws DataError
-/// that names a damaged file.
+/// Reads tokens [first, first + n) of a file of `count` tokens into `out`, which must have n × width bytes. If the file
+/// is damaged, throws a DataError that names it.
 void read_tokens(const std::filesystem::path& path, std::size_t width, std::int64_t count, std::int64_t first,
                  std::span<std::byte> out);
 
-/// The scratch folder: the texts' pieces, and of each piece a file of counted words and one of tokens.
+/// The scratch folder, with the files of each piece of the texts: words and how often each occurs, tokens, and the
+/// number of tokens.
 struct TokenScratch {
   std::filesystem::path folder;
   std::vector<TextPiece> pieces;
-  std::vector<std::int64_t> counts = {};  ///< tokens by piece
+  std::vector<std::int64_t> counts = {};  ///< [pieces] number of tokens
 
   [[nodiscard]] std::filesystem::path words(std::size_t piece) const { return file("words-", piece); }
   [[nodiscard]] std::filesystem::path tokens(std::size_t piece) const { return file("tokens-", piece); }
@@ -55,14 +57,14 @@ struct TokenScratch {
   }
 };
 
-/// The smallest dtype for the tokens of a vocabulary of `vocabulary` tokens.
+/// The smallest dtype that holds the tokens of a vocabulary of `vocabulary` tokens.
 [[nodiscard]] DType token_dtype(std::int32_t vocabulary);
 
-/// The first or the last tokens of all texts as one stream, text after text. A sample has `context` tokens of the
-/// stream and the token that follows, the first token of the next sample.
+/// Samples from the first or the last tokens of all texts. These tokens make one stream, text after text. A sample has
+/// `context` tokens of the stream and the token that follows, which is also the first token of the next sample.
 class TokenSamples final : public SampleSource {
  public:
-  /// The tokens of each text from part `first` to part `last`.
+  /// Takes of each text the tokens from fraction `first` to fraction `last` of its length.
   TokenSamples(TokenScratch scratch, const Vocabulary& vocabulary, std::int64_t context, double first, double last);
   [[nodiscard]] std::int64_t size() const override;
   [[nodiscard]] const SampleSpec& spec() const override { return spec_; }
@@ -71,7 +73,7 @@ class TokenSamples final : public SampleSource {
 
  private:
   static constexpr std::size_t kEndOfText = std::numeric_limits<std::size_t>::max();
-  /// Consecutive tokens of the stream: tokens [first, …) of a piece.
+  /// Consecutive tokens of the stream: the tokens of a piece, from token `first` on.
   struct Stretch {
     std::size_t piece;
     std::int64_t first;
@@ -83,9 +85,9 @@ class TokenSamples final : public SampleSource {
 
   TokenScratch scratch_;
   std::int64_t context_;
-  std::int32_t end_of_text_ = -1;  // −1: not in the vocabulary
+  std::int32_t end_of_text_ = -1;  // −1: texts are not ended by a token
   std::vector<Stretch> stretches_;
-  std::vector<std::int64_t> begins_ = {0};  // [stretches + 1] in the stream
+  std::vector<std::int64_t> begins_ = {0};  // [stretches + 1] where each stretch begins in the stream
   SampleSpec spec_;
 };
 

@@ -15,7 +15,7 @@ constexpr std::uint64_t kMaxLabelBytes = 64;
 
 struct WebName {
   std::string key;
-  std::string extension;  // lower case
+  std::string extension;  // in lower case
 };
 
 WebName split_name(const std::string& name) {
@@ -30,7 +30,7 @@ bool is_image(const std::string& extension) {
   return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
 }
 
-/// A whole number, with optional blanks around it.
+/// Parses a whole number, which may have blanks around it; no value if the text is not a number.
 std::optional<std::int64_t> parse_label(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
@@ -50,7 +50,7 @@ bool WebReader::next(WebSample& sample) {
   if (!ahead_) return false;
   sample = {.key = split_name(ahead_->name).key, .at = ahead_->header_at, .image = std::move(sample.image)};
   has_image_ = has_label_ = false;
-  // A sample is a run of members with one key. The reader must read one member ahead to find the end of the run.
+  // A sample is consecutive members with the same key. To find its end, the reader reads one member ahead.
   for (; ahead_; ahead_ = tar_.next()) {
     const WebName name = split_name(ahead_->name);
     if (hidden(*ahead_)) continue;

@@ -1,5 +1,5 @@
-/// The samples of a WebDataset: consecutive members of a tar file with equal names up to the first dot. Source: the
-/// WebDataset library's group_by_keys.
+/// Reads the samples of a WebDataset. A sample is consecutive members of a tar file with equal names up to the first
+/// dot. Source: the WebDataset library's group_by_keys.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@
 
 namespace mn::data {
 
-/// An image and a label. If `error` is not empty, the rest is incomplete.
+/// An image and a label. If `error` is not empty, the sample is unusable, and the other members may be incomplete.
 struct WebSample {
   std::string key = {};  ///< the members' name up to the first dot of its last part
-  std::uint64_t at = 0;  ///< beginning of the first member in the tar file
+  std::uint64_t at = 0;  ///< where the sample's first member begins in the tar file
   std::vector<std::byte> image = {};
   std::int32_t label = 0;
   std::string error = {};
-  std::string other = {};  ///< last member that is neither image nor label
+  std::string other = {};  ///< name of the last member that is neither image nor label
 };
 
 /// Goes through the samples of a tar file. Throws DataError if the tar file itself is damaged.
@@ -28,18 +28,18 @@ class WebReader {
  public:
   explicit WebReader(const std::filesystem::path& path) : tar_(path) {}
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return tar_.file_bytes(); }
-  /// Fills `sample`, and reuses its memory; false at the end.
+  /// Reads the next sample into `sample`, and reuses its memory. False at the end.
   bool next(WebSample& sample);
 
  private:
   void add(const TarMember& member, const std::string& extension, WebSample& sample);
-  /// Missing members of a sample, and a likely reason; empty if it is complete.
+  /// Text that names the members that a sample lacks, and a likely reason; empty if the sample is complete.
   [[nodiscard]] std::string lack(const WebSample& sample) const;
 
   TarReader tar_;
   std::optional<TarMember> ahead_;
   bool has_begun_ = false;
-  bool has_image_ = false;  // whether the current sample has one
+  bool has_image_ = false;  // whether the current sample has an image
   bool has_label_ = false;
 };
 

@@ -1,4 +1,4 @@
-// mncheck: looks at checkpoints. Each command returns the exit status; errors are mn::Error.
+// mncheck: looks at checkpoints. The function of each command returns the exit status, and throws mn::Error.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -47,7 +47,7 @@ void print_row(const fs::path& path) {
 /// An absolute path without a slash or a dot at its end.
 fs::path tidy(const fs::path& path) { return (fs::absolute(path) / "").lexically_normal().parent_path(); }
 
-/// The checkpoints of an output folder, the newest first, or the checkpoint `path`.
+/// If `path` is a checkpoint, this checkpoint; otherwise the checkpoints of the output folder `path`, the newest first.
 std::vector<fs::path> checkpoints_at(const fs::path& path) {
   if (is_committed(path)) return {path};
   std::vector<fs::path> found = find_checkpoints(path);
@@ -67,7 +67,8 @@ fs::path output_folder_at(const fs::path& path) {
   throw UsageError(path.string() + " is not the output folder of a job, which has its checkpoints in ckpt");
 }
 
-/// Number of the newest checkpoints among which `whole` are undamaged; all checkpoints if fewer are undamaged.
+/// How many of the newest checkpoints to keep so that `whole` of them are undamaged; the number of all checkpoints if
+/// fewer are undamaged.
 std::size_t count_of_newest(const fs::path& out, std::size_t whole) {
   const std::vector<fs::path> found = find_checkpoints(out);
   std::size_t count = 0;
@@ -82,8 +83,8 @@ std::size_t count_of_newest(const fs::path& out, std::size_t whole) {
   return count;
 }
 
-/// Locks out jobs: an unfinished save of a running job looks like the leftovers of a stopped job. Empty if no job has
-/// run here.
+/// Locks the output folder against jobs, because an unfinished save of a running job looks like the leftovers of a
+/// stopped job. Returns an empty Fd if no job has run in the folder.
 Fd lock_of_jobs(const fs::path& out) {
   const fs::path path = out / ".lock";  // mn/trainer/output_folder.hpp
   Fd lock = open_lock_file(path, 0, 0);
@@ -94,7 +95,7 @@ Fd lock_of_jobs(const fs::path& out) {
   return lock;
 }
 
-/// The names of the tensors for a merged file: in the checkpoint, and in the file.
+/// For each tensor of a merged file: (its name in the checkpoint, its name in the file).
 std::vector<std::pair<std::string, std::string>> names_to_merge(const Manifest& manifest, bool all) {
   const std::string prefix = all ? "" : kModelPrefix;
   std::vector<std::pair<std::string, std::string>> names;
@@ -122,7 +123,7 @@ int verify(const fs::path& path) {
       (void)read_checkpoint_info(each);
       std::cout << each.string() << ": whole" << std::endl;
     } catch (const DataError& error) {
-      const bool is_there = is_committed(each);  // a job removes old checkpoints
+      const bool is_there = is_committed(each);  // a running job may have removed an old checkpoint
       std::cout << each.string() << ": " << (is_there ? error.what() : "removed meanwhile") << std::endl;
       if (is_there) status = 1;
     }
@@ -130,7 +131,7 @@ int verify(const fs::path& path) {
   return status;
 }
 
-/// `path`: an output folder, or its ckpt folder.
+/// Removes old checkpoints of an output folder; `path` is the output folder or its ckpt folder.
 int prune(const fs::path& path, const Settings& settings) {
   const fs::path out = output_folder_at(path);
   const Fd lock = lock_of_jobs(out);
@@ -178,7 +179,8 @@ std::vector<std::byte> tensor_bytes(SavedCheckpoint& checkpoint, const std::stri
 
 std::string form(const SavedTensor& tensor) { return tensor.dtype + " " + nlohmann::json(tensor.shape).dump(); }
 
-/// The difference between two checkpoints' tensors; empty if equal. Tensors in different pieces may be equal.
+/// Text that tells how tensor `name` differs between two checkpoints; empty if the tensors are equal. They may be equal
+/// though they are stored in different pieces.
 std::string difference(SavedCheckpoint& a, SavedCheckpoint& b, const std::string& name) {
   const auto& in_a = a.manifest().tensors;
   const auto& in_b = b.manifest().tensors;

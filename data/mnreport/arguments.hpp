@@ -8,8 +8,8 @@
 namespace mn::report {
 
 struct Settings {
-  std::string output;  ///< empty: OUT/report.html of one run, ./report.html of several
-  bool calls = false;  ///< say which ranks wait for which, and make no page
+  std::string output;  ///< file of the page; empty: OUT/report.html for one run, ./report.html for several runs
+  bool calls = false;  ///< print which ranks wait for which, instead of making a page
 };
 
 inline Options make_options(Settings& settings) {
