@@ -33,8 +33,8 @@ using Files = std::vector<fs::path>;
 
 constexpr std::int64_t kMaxPieces = 1 << 14;  // approximate limit for the pieces of all files together
 
-/// The length of a piece. The numbers of pieces of two ranks differ by at most one. So even a small text is cut into so
-/// many pieces that one piece more is little extra work.
+/// The length of a piece. The numbers of pieces of two ranks differ by at most one. Even a small text is cut into many
+/// pieces, to make this difference small.
 std::int64_t piece_bytes(std::int64_t bytes) {
   constexpr std::int64_t kEnoughPieces = 256;
   return std::max(std::clamp<std::int64_t>(bytes / kEnoughPieces, 1 << 20, 4 << 20), bytes / kMaxPieces);

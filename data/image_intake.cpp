@@ -101,8 +101,8 @@ void ImageIntake::add(std::span<const std::byte> bytes, std::int32_t label, std:
     content.add_encoded(writer_->encode(image), label, hwc_of(image.height, image.width, kStoredComponents), key);
     return;
   }
-  // The image is stored unchanged. It is decoded once all the same: otherwise training would stop at an image that
-  // can't be decoded.
+  // The image is stored unchanged, but decoded once as a check: otherwise training would stop at an image that can't be
+  // decoded.
   if (!options_.check_headers_only) (void)decoder_.decode({0, 0, header.width, header.height}, 1, 1, decoded_);
   content.add_encoded(bytes, label, hwc_of(header.height, header.width, header.components), key);
 }

@@ -1,5 +1,4 @@
-// Reads by libhdf5 where the fields lie in HDF5 files. This is done once, so that training needs neither libhdf5 nor
-// its lock to read them.
+// Reads by libhdf5 where the fields lie in HDF5 files. Training then reads the fields without libhdf5 and its lock.
 #include "data/index_files.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Prints mnshard(1); the build installs what this prints.
+// Prints the manual page mnshard(1), which the build installs.
 #include <iostream>
 
 #include "data/commands.hpp"

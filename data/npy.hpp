@@ -56,7 +56,7 @@ class NpyArray {
   std::shared_ptr<const File> file_;
   std::string name_;
   NpyHeader header_;
-  std::uint64_t elements_at_;  // in the file
+  std::uint64_t elements_at_;  // offset of the first element in the file
 };
 
 [[nodiscard]] NpyArray open_npy(const std::filesystem::path& path);

@@ -97,7 +97,7 @@ json RankBoard::sign_of(int rank) const {
     json sign = parse_json(read_file(path_of(rank)), "a sign of a rank");
     const bool ours = sign.value("job", "") == me_.job && sign.value("size", 0) == me_.size;
     return ours ? sign : json();
-  } catch (const DataError&) {  // absent
+  } catch (const DataError&) {  // the file is absent
     return {};
   }
 }

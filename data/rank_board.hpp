@@ -37,8 +37,8 @@ class RankBoard {
   /// errors of `part`; if another rank fails, throws as follow() does.
   void work_together(const std::function<void()>& part);
 
-  /// Publishes that this rank has done its part of the conversion, with its result. Does not wait. On exactly one rank,
-  /// the one that counts as the last, returns the results of all ranks; on other ranks returns no value.
+  /// Publishes the result of this rank's part of the conversion. Does not wait. On exactly one rank, the one that
+  /// counts as the last, returns the results of all ranks; on other ranks returns no value.
   std::optional<std::vector<nlohmann::json>> finish(const nlohmann::json& result);
 
  private:

@@ -1,4 +1,4 @@
-// Runs a conversion in any number of processes, so that another run can resume it after an interruption.
+// Runs a conversion in any number of processes. An interrupted conversion can be resumed.
 //
 // Rank 0 makes the plan; in some conversions all ranks help. Then each process makes its units (one or several shards
 // each), on several threads. A shard is published as soon as it is made. Each rank posts a sign (RankBoard) when it has

@@ -1,4 +1,4 @@
-// Prints mncheck(1); the build installs what this prints.
+// Prints the manual page mncheck(1), which the build installs.
 #include <iostream>
 
 #include <mn/core/manual.hpp>

@@ -25,7 +25,7 @@ constexpr std::size_t kChecksumBytes = 4;
 ByteBuffer inflated(const ByteBuffer& stored, std::size_t most) {
   constexpr std::size_t kMax = std::numeric_limits<std::uint32_t>::max();
   if (most >= kMax || stored.size() > kMax) throw DataError("its gzip data are too long");
-  ByteBuffer out(most + 1);  // one byte more than allowed: data that are too long fill it
+  ByteBuffer out(most + 1);  // a byte more than allowed, to notice data that are too long
   inflate_state state;
   isal_inflate_init(&state);
   state.crc_flag = ISAL_ZLIB;
@@ -89,7 +89,7 @@ ByteBuffer unpacked_lzf(const ByteBuffer& stored, std::size_t most) {
     count += 2;
     const std::size_t back = ((control & 31) << 8 | next()) + 1;
     if (back > out.size() || count > most - out.size()) throw damaged();
-    // One by one, because source and target may overlap.
+    // Byte by byte, because source and target may overlap.
     for (std::size_t i = 0; i < count; ++i) out.push_back(out[out.size() - back]);
   }
   return out;

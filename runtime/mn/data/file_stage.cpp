@@ -156,8 +156,7 @@ std::optional<FileStage::Work> FileStage::next(const std::stop_token& stop) {
 
 bool FileStage::claim(std::size_t file) {
   State expected = State::kAbsent;
-  // The process whose exchange succeeds copies the file for the node.
-  // another process has claimed it
+  // The process whose exchange succeeds copies the file for the node. claimed by another process
   if (!states_[file].compare_exchange_strong(expected, State::kClaimed)) return false;
   const std::int64_t bytes = table_.file_bytes(file);
   if (options_.bytes > 0 && (*claimed_bytes_ += bytes) > options_.bytes) {

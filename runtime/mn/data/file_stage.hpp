@@ -22,8 +22,8 @@
 
 namespace mn::data {
 
-/// Copies the files that this process reads. A thread copies each file from another node that has a copy (StagePeers),
-/// or else from shared storage. The process may end in the middle of a copy.
+/// Copies the files read by this process. A thread copies each file from another node that has a copy (StagePeers), or
+/// else from shared storage. The process may end in the middle of a copy.
 ///
 /// All copies of a node lie in one file. Every dataset file has a fixed place in it, used or not. The file begins with
 /// a board, which every process of the node maps into memory: it holds the states of the copies and a checksum of each
@@ -33,8 +33,7 @@ namespace mn::data {
 ///     checksums of the bytes read from storage, and its file is unchanged.
 /// (2) A process claims a file on the board before copying: a node copies each file once, on first use.
 /// (3) Readers check a copy against the dataset's table, as they check the file itself, and drop() a copy that fails.
-/// (4) If copying fails, this process logs a warning and copies no more files; it reads them from shared storage.
-/// Thread-safe.
+/// (4) If copying fails, this process logs a warning, copies no more files, and reads from shared storage. Thread-safe.
 class FileStage {
  public:
   FileStage(const StoredTable& table, std::shared_ptr<const StageNode> node, const StageOptions& options);

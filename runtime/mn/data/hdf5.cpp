@@ -90,7 +90,7 @@ H5Lock::H5Lock() : lock_(library_mutex()) {
   // HDF5 1.10 has an exit handler that flushes files again, and crashes if a file could not be flushed (full disk). The
   // handler is not needed: mn closes all files long before exit.
   [[maybe_unused]] static const herr_t once = H5dont_atexit();
-  // mn throws exceptions for errors; without this call HDF5 would also print its error stack.
+  // mn throws exceptions for errors; HDF5 must not print its error stack as well.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLget_loading_state(&plugins_);
   H5PLset_loading_state(0);

@@ -1,5 +1,6 @@
-/// The table of a dataset in ordinary HDF5 files, made by `mnshard index`. It tells which bytes of the files hold which
-/// samples. On disk the table is manifest.h5 (manifest_file.cpp); between ranks it is sent as a CBOR document.
+/// The table of a dataset in ordinary HDF5 files, made by `mnshard index`. For each sample, the table tells the file
+/// and the position of the bytes. On disk the table is manifest.h5 (manifest_file.cpp); between ranks it is sent as a
+/// CBOR document.
 #pragma once
 
 #include <cstdint>

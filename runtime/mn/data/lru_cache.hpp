@@ -4,7 +4,7 @@
 /// (1) index_ and entries_ hold the same keys, each once.
 /// (2) used_ is the sum of the entries' costs. used_ exceeds capacity_ only if there is a single entry.
 /// (3) A dropped value stays alive as long as a caller of get() or find() holds it.
-/// (4) A key is in making_ while one thread makes its value; other threads that want the value wait.
+/// (4) A key is in making_ while a thread makes the value; further threads wait in get() for this value.
 ///
 /// Cost: O(1) for each call, under one mutex. Values are made outside the mutex.
 #pragma once

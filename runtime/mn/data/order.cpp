@@ -1,4 +1,4 @@
-// Orders that compute one position at a time, so that no rank stores or sends a permutation.
+// Computes an order position by position, so no rank stores or sends a permutation.
 //
 // A full shuffle of data larger than memory reads a file or a block for every sample. An order of lanes reads neighbors
 // one after another, yet mixes samples from many random parts of the dataset. Terms:

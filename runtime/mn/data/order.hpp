@@ -46,9 +46,9 @@ struct OrderOptions {
 /// Datasets up to this size are shuffled in full, since every rank can keep all samples in memory.
 inline constexpr std::int64_t kFullShuffleBytes = std::int64_t{128} << 20;
 /// Reading samples of this size one by one costs little more than reading neighbors together. So default_order() sets
-/// `mixed` for samples that are this large.
+/// `mixed` for large samples.
 inline constexpr std::int64_t kLargeSampleBytes = std::int64_t{32} << 10;
-/// Limit of default_order(): files that one rank reads from at a time.
+/// Limit of default_order(): number of files from which a rank reads at a time.
 inline constexpr std::int64_t kMaxOpenFiles = 640;
 /// Limit of default_order(): bytes of partly used blocks in memory.
 inline constexpr std::int64_t kMaxLiveBytes = std::int64_t{256} << 20;

@@ -1,5 +1,5 @@
 /// How one read of samples deals with file servers in trouble and with copies that fail. First try_all() reads many
-/// files at once; then attempt() repeats failed reads one by one, with retries.
+/// files at once; then attempt() repeats failed reads file by file, with retries.
 ///
 /// (1) If the node's copy of a file can't be read or is damaged, the read uses the file on shared storage.
 /// (2) try_all() drops errors, because attempt() repeats the work and reports the error.
@@ -97,7 +97,7 @@ class ReadAttempts {
   OpenFiles& files_;
   std::map<std::size_t, FileError> failed_;    // in try_all()
   std::map<std::size_t, FileError> given_up_;  // files that attempt() gave up
-  std::size_t pauses_ = 0;                     // number of kRetryPauses that this read has waited
+  std::size_t pauses_ = 0;                     // number of kRetryPauses taken by the read so far
   OpenFiles::Opened last_;                     // the file that attempt() opened last
   std::size_t last_number_ = 0;
 };

@@ -10,8 +10,8 @@
 
 namespace mn::data {
 
-/// Samples [first, first + count) of a read that are read by one request. They lie in one block, or they are
-/// neighboring blocks of one sample each.
+/// Samples [first, first + count) of a read that are read by one request. The samples lie in a single block, or in
+/// neighboring blocks of a sample each.
 struct ReadRun {
   std::size_t first;
   std::size_t count;
@@ -22,8 +22,8 @@ struct BlockExtent {
   std::int64_t block = 0;
   std::int64_t offset = 0;  ///< offset of the sample in the block
   std::int64_t bytes = 0;
-  bool is_alone = false;  ///< the block has no other sample, so it is read straight into the result
-  bool has_runs = false;  ///< one request can read this block and its neighbors
+  bool is_alone = false;  ///< the block has this sample only and is read straight into the result
+  bool has_runs = false;  ///< a request can read the block together with its neighbors
 };
 
 /// The samples of a read, in the order asked for.

@@ -21,8 +21,8 @@ inline constexpr std::array kRetryPauses = {std::chrono::milliseconds(100), std:
 }
 
 /// Returns the result of read(). After an error that may pass, waits for the next of kRetryPauses, calls recover(), and
-/// calls read() again. After the last pause throws the error. `pauses` counts the pauses taken; several reads from one
-/// server may share the count, so that they wait 2.6 s in all.
+/// calls read() again. After the last pause throws the error. `pauses` counts the pauses taken; several reads from a
+/// server may share the count, to wait 2.6 s in all.
 template <class Read, class Recover>
 decltype(auto) with_retries(const Read& read, const Recover& recover, std::size_t& pauses) {
   while (true) {

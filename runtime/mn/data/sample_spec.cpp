@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// so low that later products with other factors can't overflow
+// keeps later products with further factors below 2⁶³
 constexpr std::int64_t kMaxSampleBytes = std::int64_t{1} << 40;
 constexpr std::size_t kMaxNameBytes = 64;
 constexpr std::size_t kMaxFields = 64;
@@ -34,7 +34,7 @@ std::string problem_of_name(const std::string& name) {
     return "the field's name " + json_quoted(name) +
            " is not of 1 to 64 letters, digits, '_', '-' and '.', or begins with '.'";
   }
-  for (const char* ending : {"_offsets", "_crc32c"}) {  // names of other datasets in a shard end so
+  for (const char* ending : {"_offsets", "_crc32c"}) {  // endings of further datasets in a shard
     if (name.ends_with(ending)) return "the field's name " + name + " ends with " + ending;
   }
   return {};

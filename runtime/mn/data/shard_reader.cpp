@@ -8,7 +8,7 @@
 //     of samples. So reads stay inside the values.
 //
 // Cost: opening reads 4 KiB, the small fields (a label has 8 bytes a sample), 8 bytes a sample for each field of
-// varying length, and 4 bytes a block for each other field. After that, one pread reads a run of blocks.
+// varying length, and 4 bytes a block for each other field. Afterwards a run of blocks is read by a single pread.
 #include <mn/data/shard_reader.hpp>
 
 #include <cstring>
@@ -27,8 +27,8 @@ struct Opened {
 
 Opened open_and_decode(File file) {
   const std::filesystem::path path = file.path();
-  // Samples are read at many places in turn. The system could read ahead, drop the bytes before they are used, and read
-  // them again: so it is told not to read ahead.
+  // Samples are read at many places in turn. The system could read ahead, drop bytes before their use, and read these
+  // bytes again: so mn forbids reading ahead.
   file.read_nothing_ahead();
   const std::uint64_t bytes = file.size();
   if (bytes < kUserBlockBytes) {

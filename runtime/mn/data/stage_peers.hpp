@@ -33,7 +33,7 @@ inline constexpr std::int64_t kStagePieceBytes = 4 << 20;
 /// A node that takes longer than this to send a piece is not asked again.
 inline constexpr std::chrono::seconds kStagePieceTime{60};
 
-/// Where a node gets a file that it wants to copy.
+/// The source for a node's copy of a file.
 struct StageSource {
   enum class Kind : std::uint32_t { kStorage, kWait, kNode };
   Kind kind = Kind::kStorage;  ///< kWait: another node is copying the file now, so ask again later
@@ -60,8 +60,8 @@ class StageFile {
  public:
   /// Makes a file in `folder`, and the folder if it is missing. Throws FileError or DataError.
   [[nodiscard]] static StageFile make(const std::filesystem::path& folder);
-  /// Opens the file that another process of this node made, by its handle(). The other process must still have the file
-  /// open. Throws as make() does.
+  /// Opens a file by the handle() from the process of this node that made the file. That process must still have the
+  /// file open. Throws as make() does.
   [[nodiscard]] static StageFile open(const std::string& handle);
 
   [[nodiscard]] std::string handle() const;
@@ -82,7 +82,7 @@ struct StageNode {
   StageFile file;         ///< the file for all copies of the node
   int parts;              ///< number of processes of the node that share the file
   StageNodes nodes = {};  ///< the nodes of the job
-  Fd listener = {};       ///< set in one process of the node, which serves the node's copies to other nodes
+  Fd listener = {};       ///< for requests of other nodes; set only in the node's process with the StageServer
 };
 
 /// Asks a file's home node (StageDirectory) which node has a copy of the file, and gets the copy from there.

@@ -1,5 +1,4 @@
-/// Serves this node's copies of files to other nodes. For the files that have this node as home, also answers which
-/// nodes have copies.
+/// Serves this node's copies of files to other nodes. A home node also tells which nodes have copies of a file.
 #pragma once
 
 #include <atomic>
@@ -37,14 +36,14 @@ class StageDirectory {
  private:
   struct Entry {
     std::vector<std::uint32_t> nodes;  // the nodes that have a copy
-    std::size_t turn = 0;              // counts answers, so that nodes[turn % size] is named next
+    std::size_t turn = 0;              // counts answers; nodes[turn % size] is named next
     std::uint32_t copier = 0;          // the node that reads the file from shared storage …
     Time until = {};                   // … until this time at the latest
   };
   std::unordered_map<std::uint64_t, Entry> files_;
 };
 
-/// Answers requests of other nodes, in threads of its own.
+/// Answers requests of other nodes, on its own threads.
 /// (1) A connection without the job's key gets no answer.
 /// (2) At most kMaxGiven copies are sent at a time, so that the node's own reads are not slowed down. Further kGet
 ///     requests get kBusy, and the other node asks again later. Two threads stay free for requests that send no copy.

@@ -1,9 +1,9 @@
 // Divides the samples of a step between ranks, so that a rank reads from the same lanes step after step. A lane is a
 // run of neighboring samples (order.cpp).
 //
-// A rank that takes samples of the same lanes, step after step, uses all samples of the blocks that it reads and of the
-// files that it opens. But each rank must take an equal share of each step, and R rarely divides the number of lanes.
-// Let a = lanes div R and c = lanes mod R.
+// A rank that keeps to its lanes, step after step, uses all samples of the blocks read and of the files opened. But
+// each rank must take an equal share of each step, and R rarely divides the number of lanes. Let a = lanes div R and c
+// = lanes mod R.
 //
 //   own lanes     lane i < a·R belongs to rank i mod R
 //   shared lanes  lane a·R + j serves the ranks r with r mod c = j, as far as their own lanes leave them short

@@ -11,8 +11,8 @@
 
 namespace mn::data {
 
-/// Samples that one rank takes from one lane in a step: of all samples that the step takes from `lane`, counted from 0,
-/// samples [first, first + count).
+/// A rank's samples of a lane in a step: of the samples that the step takes from `lane`, counted from 0, samples
+/// [first, first + count).
 struct LanePiece {
   std::int64_t lane;
   std::int64_t first;

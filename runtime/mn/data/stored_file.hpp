@@ -29,7 +29,7 @@ class StoredFile {
 
   [[nodiscard]] virtual std::int64_t size() const noexcept = 0;
   [[nodiscard]] virtual std::int64_t length(std::size_t field, std::int64_t sample) const = 0;
-  /// Whether the field is in memory, so that copy_small() gets it. All other fields lie in blocks.
+  /// Whether the field is in memory, for copy_small(). All other fields lie in blocks.
   [[nodiscard]] virtual bool is_small(std::size_t field) const noexcept = 0;
   /// Copies the value of a small field to `out`: length(field, sample) bytes.
   virtual void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const = 0;

@@ -29,7 +29,7 @@ struct ScatterOptions {
 /// The numbers in the dataset of the samples of the rank's part, in order.
 [[nodiscard]] std::vector<std::int64_t> part_indices(std::int64_t n, int rank, int size, const ScatterOptions& options);
 
-/// One rank's part of a dataset, with samples that the root sent from its memory.
+/// A rank's part of a dataset, sent by the root from memory.
 struct ScatteredPart {
   std::shared_ptr<const Dataset> samples;  ///< the samples of the part, in order
   std::int64_t global_size = 0;            ///< number of samples of the whole dataset

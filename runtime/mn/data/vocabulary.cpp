@@ -1,8 +1,8 @@
 // Encodes texts as tokens and decodes tokens.
 //
 // (1) Vocabularies of bytes and of merges can encode every byte string, and decode(encode(text)) == text.
-// (2) Merges are applied in the order in which they were learned: of all pairs in a word, the pair that was learned
-//     first is merged first, and of equal pairs the leftmost.
+// (2) Merges are applied in the order of learning: of all pairs in a word, the pair learned first is merged first, and
+//     of equal pairs the leftmost.
 // (3) A vocabulary from a JSON document is checked: its merges name only earlier tokens, and no text has more than
 //     kMaxBytes bytes. Cost: a vocabulary of merges encodes each different word of a text once, and passes over the
 //     word once for each merge in it; words are short.

@@ -40,8 +40,8 @@ class Vocabulary {
   /// Token 256 + i is the text of merge i. Throws ArgumentError if a merge uses later tokens, is repeated, or has a
   /// text of more than 256 bytes.
   [[nodiscard]] static Vocabulary of_merges(std::vector<Merge> merges);
-  /// This vocabulary with one more token, the last, which marks the end of a text. The token stands for no bytes:
-  /// encode() never returns it, and decode() leaves it out.
+  /// Adds a last token, which marks the end of a text. The token stands for no bytes: encode() never returns it, and
+  /// decode() leaves it out.
   [[nodiscard]] Vocabulary with_end_of_text() &&;
   /// The end-of-text token, if the vocabulary has one.
   [[nodiscard]] std::optional<std::int32_t> end_of_text() const noexcept {
@@ -64,8 +64,8 @@ class Vocabulary {
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
   /// The text of tokens. Throws ArgumentError if a number is not a token.
   [[nodiscard]] std::string decode(std::span<const std::int32_t> tokens) const;
-  /// Length of a beginning of `text` that can be encoded alone: bytes that follow `text` can't change its tokens.
-  /// Encode the rest of `text` together with the bytes that follow.
+  /// Length of a beginning of `text` that can be encoded alone: bytes after `text` can't change the tokens. Encode the
+  /// rest of `text` together with the bytes that follow.
   [[nodiscard]] std::size_t complete(std::string_view text) const;
   /// Equal vocabularies encode every text to equal tokens.
   bool operator==(const Vocabulary& other) const { return kind_ == other.kind_ && texts_ == other.texts_; }
@@ -81,7 +81,7 @@ class Vocabulary {
   std::vector<std::string> texts_;
   bool ends_texts_ = false;                                    // whether there is an end-of-text token
   std::unordered_map<std::string, std::int32_t> characters_;   // kCharacters: the token of each character
-  std::vector<Merge> merges_;                                  // kMerges: in the order in which they were learned
+  std::vector<Merge> merges_;                                  // kMerges: in the order of learning
   std::unordered_map<Merge, std::int32_t, MergeHash> merged_;  // kMerges: the token of each merge
 };
 

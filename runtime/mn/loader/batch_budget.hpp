@@ -76,7 +76,7 @@ class BatchBudget {
 
   /// Limit for the whole loader.
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
-  /// The part of the limit for the dataset's blocks. Only a single block that is larger exceeds it.
+  /// The part of the limit for the dataset's blocks. Only a larger single block may exceed this part.
   [[nodiscard]] std::int64_t for_dataset() const noexcept { return bytes_ / 4 * 3; }
   /// Bytes of the dataset's blocks, a batch in work, and a finished batch together.
   [[nodiscard]] std::int64_t needed(std::int64_t held) const {

@@ -17,7 +17,7 @@
 namespace mn {
 namespace {
 
-/// Keeps augmenters for reuse with their memory. There is one for each thread that uses one at the same time.
+/// Keeps augmenters for reuse with their memory. As many are made as threads work at the same time.
 class Augmenters {
  public:
   using Augmenter = std::unique_ptr<data::ImageAugmenter>;

@@ -17,7 +17,7 @@ struct LoaderStats {
   double transform_s = 0;  ///< seconds from then until it was transformed (decoded, augmented)
   double copy_s = 0;       ///< seconds from then until it was handed out, on the device
   std::int64_t bytes = 0;  ///< bytes that this process read from the dataset, or from copies of its files (--stage)
-  std::int64_t opens = 0;  ///< files that this process opened to read them
+  std::int64_t opens = 0;  ///< number of files opened for these bytes
 };
 
 /// Minibatches, epoch after epoch. Every rank must call next() equally often; minibatches of ranks may differ in size.

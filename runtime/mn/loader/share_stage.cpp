@@ -83,7 +83,7 @@ std::shared_ptr<const data::StageNode> share_stage_node(const std::filesystem::p
     if (is_first || each.at("node") != comm.inter_rank() || each.at("file").is_null()) continue;
     file = attempt(folder, [&] { return data::StageFile::open(each.at("file").get<std::string>()); });
   }
-  comm.barrier();  // the file has no name: its maker must keep it open until the other ranks have opened it
+  comm.barrier();  // the file has no name: the maker keeps it open until the node's ranks have opened the file
   if (!file) return nullptr;
   auto node = std::make_shared<data::StageNode>(std::move(*file), comm.intra_size());
   node->nodes = nodes_of(all, comm);

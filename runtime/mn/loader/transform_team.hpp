@@ -1,5 +1,4 @@
-/// Threads that transform minibatches. A minibatch is transformed by one thread, or by several threads that share its
-/// samples.
+/// Threads that transform minibatches. A thread transforms a minibatch alone, or several threads share the samples.
 #pragma once
 
 #include <condition_variable>
