@@ -136,7 +136,7 @@ class ConversionPart {
   /// Whether the shard must be made: false if an earlier run made it. Throws DataError if the shard's file has other
   /// samples.
   [[nodiscard]] bool wants(std::size_t shard);
-  /// Publishes a shard. Call this once for each shard that wants() wants.
+  /// Publishes a shard. Call write() once for each shard for which wants() returned true.
   void write(std::size_t shard, const ShardContent& content);
   /// Adds to the progress of the process. Throws if another thread has failed and the conversion must end.
   void advance(std::int64_t steps);

@@ -14,7 +14,7 @@
 namespace mn::data {
 namespace {
 
-/// libjpeg's quality, of 100: high, because the images were JPEG before and are compressed a second time.
+/// libjpeg's quality, of 100. It is high because most images were compressed before and lose quality a second time.
 constexpr int kStoredQuality = 95;
 constexpr int kStoredComponents = 3;
 

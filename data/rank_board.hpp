@@ -16,7 +16,7 @@ namespace mn::data {
 /// How long a rank waits for another rank's sign to change before it gives up.
 struct Patience {
   std::chrono::milliseconds until_begun = std::chrono::minutes(5);  ///< for a rank that has written no sign yet
-  /// after the last change of the sign; a rank that works on the plan changes its sign each second
+  /// After the last change of the sign; a rank that works on the plan changes its sign each second.
   std::chrono::milliseconds since_sign = std::chrono::minutes(1);
 };
 

@@ -68,8 +68,8 @@ class ConversionFolder {
     }
   }
 
-  /// Throws UsageError unless the folders are free or have the mark of this conversion. If there is a mark, removes the
-  /// temporary files of a killed run.
+  /// Throws UsageError if the output folders hold other files and the mark of this conversion is missing. If the mark
+  /// exists, removes the temporary files of a killed run.
   void check_free() const {
     if (is_claimed()) {  // resume: remove the leftovers of a killed run
       for (const Output& output : conversion_.outputs()) remove_abandoned_files(output.folder);

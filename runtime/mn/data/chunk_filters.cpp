@@ -49,7 +49,7 @@ void unshuffle_elements(const std::byte* from, std::byte* to, std::size_t elemen
 }
 
 /// Undoes the shuffle filter, which stores byte 0 of all elements, then byte 1 of all elements, and so on. Leftover
-/// bytes stay at the end. Elements must have at most 1, or 2, 4 or 8 bytes.
+/// bytes stay at the end. Elements must have 0, 1, 2, 4 or 8 bytes.
 ByteBuffer unshuffled(const ByteBuffer& stored, std::size_t element_bytes) {
   if (element_bytes <= 1 || stored.size() < element_bytes) return stored;
   const std::size_t elements = stored.size() / element_bytes;

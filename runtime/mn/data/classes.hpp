@@ -10,7 +10,7 @@
 
 namespace mn::data {
 
-/// a field with a larger number does not hold classes
+/// A field with a larger number does not hold classes.
 inline constexpr std::int64_t kMaxClasses = std::int64_t{1} << 31;
 
 struct ClassRange {

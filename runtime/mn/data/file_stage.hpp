@@ -49,7 +49,7 @@ class FileStage {
   /// No process of the node uses the copy of `file` any more. The first call logs a warning with the reason `why`.
   void drop(std::size_t file, const std::string& why);
   [[nodiscard]] std::size_t copies() const;
-  /// Bytes that this process has copied from shared storage and from nodes.
+  /// Bytes that this process has copied from shared storage, and from other nodes.
   [[nodiscard]] std::int64_t bytes_from_storage() const noexcept { return from_storage_; }
   [[nodiscard]] std::int64_t bytes_from_nodes() const noexcept { return from_nodes_; }
 
@@ -97,9 +97,9 @@ class FileStage {
   StageOptions options_;
   std::vector<std::int64_t> offsets_;       // [files + 1] where each copy begins in the node's file
   std::vector<std::int64_t> first_pieces_;  // [files + 1] number of each file's first piece
-  SharedBytes* claimed_bytes_ = nullptr;    // the board begins with this counter, …
-  SharedState* states_ = nullptr;           // … then has a state for each file …
-  Checksum* checksums_ = nullptr;           // … and a checksum for each piece
+  SharedBytes* claimed_bytes_ = nullptr;    // first on the board: bytes of all claimed files
+  SharedState* states_ = nullptr;           // next on the board: [files] states of the copies
+  Checksum* checksums_ = nullptr;           // last on the board: [pieces of all files] checksums
   std::atomic<bool> warned_ = false;
   std::atomic<std::int64_t> from_storage_ = 0;  // bytes
   std::atomic<std::int64_t> from_nodes_ = 0;    // bytes

@@ -32,7 +32,7 @@ class Hdf5Table final : public StoredTable {
   /// Hash of the spec and of the files' names, lengths and digests: equal for equal data in any folder.
   [[nodiscard]] std::uint64_t hash() const override;
   [[nodiscard]] std::string serialize() const override;
-  /// Whether `bytes` is an Hdf5Table, not a ShardTable.
+  /// Whether `bytes` comes from serialize() of an Hdf5Table, not of a ShardTable.
   [[nodiscard]] static bool is_table(std::string_view bytes);
   /// Throws DataError if `bytes` is not a table. `folder`, unless empty, replaces the folder in `bytes`.
   [[nodiscard]] static Hdf5Table parse(std::string_view bytes, const std::string& folder = {});

@@ -32,7 +32,7 @@ class LruCache {
   struct NewValue {
     std::shared_ptr<const Value> value;  ///< null: get() returns null, and the cache keeps nothing
     std::int64_t cost = 0;
-    /// the cache drops the value after this many calls of get() and find() returned it, the first get() included
+    /// The cache drops the value after this many calls of get() and find() returned it, the first get() included.
     std::int64_t uses = kUnlimited;
   };
 

@@ -104,8 +104,8 @@ class EpochOrder {
   std::uint64_t phase_key_ = 0;
   std::uint64_t lane_key_ = 0;
   Permutation permutation_;         // of chunks; of samples if the order has no lanes
-  std::int64_t chunk_samples_ = 0;  // samples of a chunk, but the first …
-  std::int64_t longer_chunks_ = 0;  // … longer_chunks_ chunks have one sample more
+  std::int64_t chunk_samples_ = 0;  // samples of a chunk; see longer_chunks_
+  std::int64_t longer_chunks_ = 0;  // the first longer_chunks_ chunks have one sample more
   // [windows + 1] first position of each window; empty if the order has no lanes
   std::vector<std::int64_t> window_firsts_ = {};
 };

@@ -1,4 +1,5 @@
-/// Which blocks of which files a read of samples needs, and in how many requests. Planning reads nothing.
+/// Plans a read of samples: which blocks of which files the read needs, and which of them one request can read.
+/// Planning reads nothing.
 #pragma once
 
 #include <algorithm>

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// keeps later products with further factors below 2⁶³
+// Keeps later products with further factors below 2⁶³.
 constexpr std::int64_t kMaxSampleBytes = std::int64_t{1} << 40;
 constexpr std::size_t kMaxNameBytes = 64;
 constexpr std::size_t kMaxFields = 64;

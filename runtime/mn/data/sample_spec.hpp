@@ -29,7 +29,7 @@ struct FieldSpec {
   std::string name = {};               ///< letters, digits, '_', '-' and '.'
   FieldKind kind = FieldKind::kFixed;  ///< an array of one shape, of varying length, or a file
   DType dtype = DType::kUInt8;         ///< dtype of the elements; kUInt8 for encoded fields
-  /// shape of one sample, {} for a number; of a variable field, without the first dimension
+  /// Shape of one sample, {} for a number; of a variable field, without the first dimension.
   std::vector<std::int64_t> shape = {};
   std::int64_t num_classes = 0;               ///< if > 0, values are classes: integers 0 … num_classes − 1
   std::vector<std::string> class_names = {};  ///< [num_classes], or empty

@@ -18,7 +18,7 @@ namespace mn {
 /// How a ShardWriter divides its samples.
 struct ShardWriterOptions {
   std::string split = "train";  ///< the names of the shards begin with it
-  /// approximate size of a shard's samples; the writer holds one shard in memory
+  /// Approximate size of a shard's samples; the writer holds one shard in memory.
   std::int64_t shard_bytes = std::int64_t{256} << 20;
 };
 

@@ -37,8 +37,8 @@ class StageDirectory {
   struct Entry {
     std::vector<std::uint32_t> nodes;  // the nodes that have a copy
     std::size_t turn = 0;              // counts answers; nodes[turn % size] is named next
-    std::uint32_t copier = 0;          // the node that reads the file from shared storage …
-    Time until = {};                   // … until this time at the latest
+    std::uint32_t copier = 0;          // the node that reads the file from shared storage
+    Time until = {};                   // when `copier` no longer counts as copying (3)
   };
   std::unordered_map<std::uint64_t, Entry> files_;
 };

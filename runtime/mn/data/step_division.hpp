@@ -23,7 +23,7 @@ struct LanePiece {
 /// rank, and the numbers of samples of two ranks differ by at most one.
 [[nodiscard]] std::vector<LanePiece> divide_lanes(std::span<const std::int64_t> counts, int rank, int ranks);
 
-/// The steps of one epoch, divided between ranks.
+/// Divides the steps of one epoch between ranks.
 class StepDivision {
  public:
   explicit StepDivision(const EpochOrder& order) : order_(order) {}

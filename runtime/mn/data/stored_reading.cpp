@@ -44,7 +44,7 @@ struct FieldRead {
   }
 };
 
-/// One call of read_samples(). Several threads load the runs of a field.
+/// The state of a call of read_samples(). Several threads load the runs (ReadRun) of a field at once.
 class Reading {
  public:
   Reading(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged)

@@ -25,7 +25,7 @@ struct BatchField {
 /// This rank's part of a global minibatch.
 struct Batch {
   at::Tensor data;  ///< the first field's values: [samples, …]
-  /// the second field's values, if there is one; for labels [samples], int64
+  /// The second field's values, if there is one; for labels [samples], int64.
   at::Tensor target;
   /// May be 0 on a rank in the last step of an epoch; then the tensors have first dimension 0.
   std::int64_t samples = 0;

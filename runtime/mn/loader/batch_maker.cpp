@@ -124,7 +124,8 @@ std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::int64_t o
     if (damaged.empty()) return all_fields(std::move(transformed), batch);
     if (round == 0) first_damaged = damaged;
     if (options_->max_corrupt == 0 || round == kMaxStandIns) throw DataError(damaged.front().what);
-    // End here if there are too many: with a file server down, reading the stand-ins would only take more time.
+    // If more samples are damaged than may be replaced, end before reading stand-ins: with a file server down, every
+    // read takes long.
     if (std::ssize(first_damaged) > options_->max_corrupt) throw too_many(std::ssize(first_damaged), first_damaged);
     for (const SampleError& error : damaged) {
       indices[error.position] = stand_in(indices[error.position], source_->size());

@@ -1,4 +1,4 @@
-/// Mixup and CutMix of tensors.
+/// Mixes tensors of images and labels by mixup and CutMix.
 #pragma once
 
 #include <span>

@@ -43,7 +43,7 @@ class TensorDataset {
   std::vector<std::string> names_;
 };
 
-/// How a TensorLoader walks its samples.
+/// How a TensorLoader makes steps of its samples.
 struct TensorLoaderOptions {
   std::int64_t batchsize = 1;  ///< samples of a minibatch on each rank
   bool shuffle = false;        ///< a new order each epoch
