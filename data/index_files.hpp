@@ -30,7 +30,7 @@ struct IndexField {
 /// is negative or too large for a class.
 [[nodiscard]] Hdf5Table with_classes(const Hdf5Table& table, const std::string& name);
 
-/// Throws DataError if a file has a field with samples of which none was ever written: the file's writer may have been
+/// Throws DataError if a file has samples, but no value of some field was ever written: the file's writer may have been
 /// killed.
 void check_written(const Hdf5Table& table);
 

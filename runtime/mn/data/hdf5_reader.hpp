@@ -20,7 +20,7 @@ struct Hdf5Array {
   bool is_swapped = false;             ///< the elements are big-endian
   std::uint64_t address = kNotStored;  ///< of the first sample in a contiguous dataset; unused for chunked datasets
   std::vector<std::int64_t> chunk;     ///< [dims] shape of a chunk, samples first; empty if the dataset is contiguous
-  std::vector<std::int32_t> filters;   ///< in the order of application by the writer
+  std::vector<std::int32_t> filters;   ///< filters' numbers, in the order in which the writer applied the filters
   std::vector<std::uint8_t> fill;      ///< the fill value: one element, in the file's byte order
   ChunkList chunks;                    ///< in row-major order of the grid of chunks
   bool operator==(const Hdf5Array&) const = default;

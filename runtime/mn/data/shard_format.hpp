@@ -80,7 +80,7 @@ struct ShardHeader {
   /// Number of samples in a block. A block is the least that can be read, and has one checksum. An average if blocks
   /// are cut by bytes.
   std::int64_t block_samples = 1;
-  SampleSpec spec = {};  ///< without classes
+  SampleSpec spec = {};  ///< without numbers and names of classes
   std::uint64_t num_samples = 0;
   std::uint64_t file_bytes = 0;
   Uuid uuid = {};

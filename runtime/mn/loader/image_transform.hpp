@@ -15,7 +15,7 @@ namespace mn {
 /// Two members of LoaderOptions that together do the work of image_transform().
 struct ImagePipeline {
   Transform transform;      ///< on the CPU: from encoded images to the tensors that are copied to the device
-  OnDevice on_device = {};  ///< on the device: from these tensors to float32
+  OnDevice on_device = {};  ///< on the device: from the copied tensors to float32
 };
 
 /// A pipeline for the loader's device. For a GPU, bytes are copied to the device, a quarter of the floats' size, and

@@ -1,6 +1,7 @@
-// (1) The root announces each call's result in one document: an error, the end of an epoch, or the tensors of a
-//     minibatch, which follow in the announced order.
-// (2) Every document has the root's position, so that all ranks report equal epochs.
+// Sends the root's minibatches to all ranks.
+// (1) For each call the root broadcasts one document with the call's result: an error, the end of an epoch, or a list
+//     of a minibatch's tensors. The tensors follow in the order of the list.
+// (2) Every document has the position of the root's iterator, so all ranks report equal epochs.
 #include <mn/loader/multi_node_iterator.hpp>
 
 #include <chrono>
@@ -56,7 +57,8 @@ class MultiNodeIterator final : public Iterator {
  private:
   [[nodiscard]] bool is_root() const { return comm_->rank() == root_; }
 
-  /// (2): every document carries the root's position.
+  /// Collective. On the root, work(document) fills a document, which is broadcast with the root's position (2). Throws
+  /// the root's error on every rank. Returns the document.
   template <class Work>
   json exchange(const Work& work) {
     json document = json::object();
