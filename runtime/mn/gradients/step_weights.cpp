@@ -81,28 +81,37 @@ StepWeight StepWeights::of_equal_step() const {
 
 StepWeights::LossTotal StepWeights::total_of_losses(const GradientWatch& watch) {
   LossTotal all;
-  const void* owner = nullptr;
   for (const auto& backward : watch.backwards()) {
     for (const LossWeight& loss : backward->losses) {
       // In the first step the units of two optimizers may happen to be equal.
-      all.mixed = all.mixed || (all.unit > 0 && (loss.owner != owner || !is_same(loss.unit, all.unit)));
+      all.mixed = all.mixed || (all.unit > 0 && (loss.owner != all.owner || !is_same(loss.unit, all.unit)));
       all.unit = loss.unit;
-      owner = loss.owner;
+      all.owner = loss.owner;
       all.samples += loss.samples;
     }
   }
   return all;
 }
 
-/// True if `samples` may be the samples of the step's losses. A loss that reaches none of the parameters is not in
-/// `losses`, so the upper bound is the samples of all losses of this process since the step began. Three counts are
+/// Upper bound of the samples of a step's losses that `owner` (null: any one owner) has weighed. Three counts are
 /// needed, because some programs call zero_grad() between scale_loss() and backward.
+double StepWeights::most_samples(const void* owner) const {
+  double most = owner == nullptr || owner == this ? scaled_samples_ : 0;
+  for (const auto& [each, weighed] : samples_weighed()) {
+    if (owner != nullptr && each != owner) continue;
+    const auto found = weighed_before_.find(each);
+    const SamplesWeighed before = found == weighed_before_.end() ? SamplesWeighed() : found->second;
+    const double rounding = 1e-12 * weighed.made;  // of a difference of sums over the whole training
+    most = std::max(most, std::max(weighed.made - before.made, weighed.begun - before.begun) + rounding);
+  }
+  return most;
+}
+
+/// True if `samples` may be the samples of the step's losses. A loss that reaches none of the parameters is not in
+/// `losses`: it may count if the owner of `losses` has weighed it, too, since the step began.
 bool StepWeights::agrees(const LossTotal& losses, double samples) const {
-  const SamplesWeighed weighed = samples_weighed();
-  const double most =
-      std::max({scaled_samples_, weighed.made - weighed_before_.made, weighed.begun - weighed_before_.begun});
-  const double rounding = 1e-12 * weighed.made;  // of a difference of sums over the whole training
-  return !losses.mixed && is_at_most(losses.samples, samples) && is_at_most(samples, most + rounding);
+  const void* const owner = losses.unit == 0 && scaled_samples_ > 0 ? this : losses.owner;
+  return !losses.mixed && is_at_most(losses.samples, samples) && is_at_most(samples, most_samples(owner));
 }
 
 void StepWeights::add_losses(StepWeight& weight, const GradientWatch& watch) const {

@@ -63,10 +63,12 @@ class StepWeights {
   /// The weighted losses of a step, together.
   struct LossTotal {
     double samples = 0;
-    double unit = 0;     // 0: no loss had a weight
+    double unit = 0;  // 0: no loss had a weight
+    const void* owner = nullptr;
     bool mixed = false;  // losses have different owners or units
   };
   [[nodiscard]] static LossTotal total_of_losses(const GradientWatch& watch);
+  [[nodiscard]] double most_samples(const void* owner) const;
   [[nodiscard]] bool agrees(const LossTotal& losses, double samples) const;
   [[nodiscard]] double divisor_samples(double samples) const;
   void check_groups(const GradientWatch& watch) const;
@@ -78,7 +80,7 @@ class StepWeights {
   double unit_ = 0;                // agreed; 0: not yet
   double loss_unit_ = 0;           // of this step's losses; 0: none yet
   double scaled_samples_ = 0;      // samples of this step's of_loss()
-  SamplesWeighed weighed_before_;  // when the step began
+  SamplesByOwner weighed_before_;  // when the step began
 };
 
 }  // namespace mn

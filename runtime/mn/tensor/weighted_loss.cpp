@@ -20,7 +20,7 @@ using torch::autograd::variable_list;
 
 std::mutex mutex;
 std::shared_ptr<const BackwardRecord> running;  // null: no backward with an entry
-SamplesWeighed weighed;
+SamplesByOwner weighed;
 
 /// Changes a copy (3): of the running task's record if `own`, else of any record, such as an enclosing backward's.
 template <class Change>
@@ -52,7 +52,7 @@ class WeightedLoss : public torch::autograd::Function<WeightedLoss> {
         reinterpret_cast<const void*>(static_cast<std::intptr_t>(context->saved_data["owner"].toInt()))};
     change_record(true, [&](BackwardRecord& record) {
       record.losses.push_back(loss);
-      weighed.begun += loss.samples;
+      weighed[loss.owner].begun += loss.samples;
     });
     return {gradients[0].mul(loss.weight()), {}};
   }
@@ -93,7 +93,7 @@ at::Tensor scaled_loss(const at::Tensor& loss, const void* scaler) {
 at::Tensor weighted_loss(const at::Tensor& loss, const LossWeight& weight) {
   {
     const std::lock_guard lock(mutex);
-    weighed.made += weight.samples;
+    weighed[weight.owner].made += weight.samples;
   }
   return WeightedLoss::apply(loss, weight);
 }
@@ -108,7 +108,7 @@ void end_backward_record() {
   const std::lock_guard lock(mutex);
   running.reset();
 }
-SamplesWeighed samples_weighed() {
+SamplesByOwner samples_weighed() {
   const std::lock_guard lock(mutex);
   return weighed;
 }

@@ -12,6 +12,7 @@
 /// (3) A record is immutable, because hooks read it on other threads: each entry makes a new record.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -58,12 +59,14 @@ struct BackwardRecord {
 void begin_backward_record();
 /// Drops the record, at the end of a backward or after an exception.
 void end_backward_record();
-/// Sums of samples over this process's weighted losses.
+/// Sums of samples over the weighted losses of one owner.
 struct SamplesWeighed {
   double made = 0;   // in losses made by weighted_loss()
   double begun = 0;  // in losses whose backward has begun
 };
-[[nodiscard]] SamplesWeighed samples_weighed();
+/// The sums of this process, by LossWeight::owner.
+using SamplesByOwner = std::map<const void*, SamplesWeighed>;
+[[nodiscard]] SamplesByOwner samples_weighed();
 
 /// Call it in a backward before a collective call passes gradients over `group`. Returns this rank's unit divided by
 /// the group's: multiply sent gradients by it, and divide received gradients. No value if no weighted backward runs.
