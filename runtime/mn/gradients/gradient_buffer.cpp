@@ -46,7 +46,7 @@ GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, SparseGradien
     take_in(all[i], *flat, i);
     watch->record(i);
   };
-  hooks_ = std::make_unique<ReadyHooks>(parameters_, arrive, /*moves=*/true);
+  hooks_ = std::make_unique<ReadyHooks>(parameters_, arrive);
 }
 
 void GradientBuffer::train_only(std::vector<bool> parameters) {

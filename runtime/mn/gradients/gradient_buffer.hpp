@@ -61,8 +61,6 @@ class GradientBuffer {
   [[nodiscard]] GradientWatch& watch() noexcept { return *watch_; }
   [[nodiscard]] const GradientWatch& watch() const noexcept { return *watch_; }
 
-  /// The first parameter whose gradient a second living buffer also moves.
-  [[nodiscard]] std::optional<std::size_t> moved_twice() const { return hooks_->moved_twice(); }
   /// Freezes all parameters whose flag is false: their gradients are neither sent nor touched. Call it between steps,
   /// with equal flags on all ranks.
   void train_only(std::vector<bool> parameters);

@@ -14,16 +14,11 @@ using Hook = std::unique_ptr<torch::autograd::PostAccumulateGradHook>;
 
 class ReadyHook : public torch::autograd::PostAccumulateGradHook {
  public:
-  ReadyHook(const ReadyHooks& owner, bool moves, std::function<void()> ready, Hook before)
-      : owner_(owner), moves_(moves), ready_(std::move(ready)), before_(std::move(before)) {}
+  ReadyHook(const ReadyHooks& owner, std::function<void()> ready, Hook before)
+      : owner_(owner), ready_(std::move(ready)), before_(std::move(before)) {}
   void operator()(const torch::autograd::Variable& variable) override {
     if (before_) (*before_)(variable);
     ready_();
-  }
-  /// Number of hooks that move the gradient, in the chain that ends with `last`.
-  static int movers(const Hook& last) {
-    const auto* const hook = dynamic_cast<const ReadyHook*>(last.get());
-    return hook == nullptr ? 0 : (hook->moves_ ? 1 : 0) + movers(hook->before_);
   }
   /// Removes the hooks of `owner` from the chain that ends with `last`.
   static void remove(Hook& last, const ReadyHooks& owner) {
@@ -35,19 +30,18 @@ class ReadyHook : public torch::autograd::PostAccumulateGradHook {
 
  private:
   const ReadyHooks& owner_;
-  bool moves_;
   std::function<void()> ready_;
   Hook before_;
 };
 
 }  // namespace
 
-ReadyHooks::ReadyHooks(const std::vector<at::Tensor>& parameters, std::function<void(std::size_t i)> ready, bool moves)
+ReadyHooks::ReadyHooks(const std::vector<at::Tensor>& parameters, std::function<void(std::size_t i)> ready)
     : ready_(std::move(ready)) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     Hook before = std::exchange(torch::autograd::impl::post_acc_grad_hooks(parameters[i]), nullptr);
     auto hook = std::make_unique<ReadyHook>(
-        *this, moves, [this, i] { ready_(i); }, std::move(before));
+        *this, [this, i] { ready_(i); }, std::move(before));
     torch::autograd::impl::set_post_acc_grad_hooks(parameters[i], std::move(hook));
     hooked_.push_back(parameters[i]);
   }
@@ -57,13 +51,6 @@ ReadyHooks::~ReadyHooks() {
   for (const auto& parameter : hooked_) {
     ReadyHook::remove(torch::autograd::impl::post_acc_grad_hooks(parameter), *this);
   }
-}
-
-std::optional<std::size_t> ReadyHooks::moved_twice() const {
-  for (std::size_t i = 0; i < hooked_.size(); ++i) {
-    if (ReadyHook::movers(torch::autograd::impl::post_acc_grad_hooks(hooked_[i])) > 1) return i;
-  }
-  return std::nullopt;
 }
 
 std::vector<std::size_t> backward_order(std::size_t count) {

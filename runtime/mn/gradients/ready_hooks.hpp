@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -14,14 +13,11 @@ namespace mn {
 /// slot for such a hook in each parameter: the new hook calls the earlier hook first, and the destructor restores it.
 class ReadyHooks {
  public:
-  /// `ready(i)` runs on backward's thread. `moves`: `ready` moves gradients; only one living object may move them.
-  ReadyHooks(const std::vector<at::Tensor>& parameters, std::function<void(std::size_t i)> ready, bool moves = false);
+  /// `ready(i)` runs on backward's thread.
+  ReadyHooks(const std::vector<at::Tensor>& parameters, std::function<void(std::size_t i)> ready);
   ~ReadyHooks();
   ReadyHooks(const ReadyHooks&) = delete;
   ReadyHooks& operator=(const ReadyHooks&) = delete;
-
-  /// The first parameter whose gradient two living objects move.
-  [[nodiscard]] std::optional<std::size_t> moved_twice() const;
 
  private:
   std::vector<at::Tensor> hooked_;

@@ -75,7 +75,16 @@ void MultiNodeOptimizer::keep_overflows_on_device() {
 }
 
 void MultiNodeOptimizer::zero_grad() {
+  // A parameter that has left the groups may be another optimizer's now, so its gradient stays.
+  std::vector<std::pair<at::Tensor, at::Tensor>> left;
+  if (!set_->is_current()) {
+    const std::vector<at::Tensor> listed = set_->listed();
+    for (const at::Tensor& p : reduction_->parameters()) {
+      if (!index_in(listed, p)) left.emplace_back(p, std::exchange(p.mutable_grad(), {}));
+    }
+  }
   reduction_->clear();  // first: ranks without a change may lay out their buffers anew here
+  for (const auto& [parameter, gradient] : left) parameter.mutable_grad() = gradient;
   if (follow_parameter_set()) reduction_->clear();
   for (const auto& parameter : set_->frozen()) parameter.mutable_grad().reset();
   reduced_.reset();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -214,6 +215,7 @@ class MultiNodeOptimizer {
   [[nodiscard]] std::string fault_of_scales() const;
   void check_alone();
   void keep_overflows_on_device();
+  [[nodiscard]] std::unordered_set<const c10::TensorImpl*> moved() const;
   [[nodiscard]] std::string find_gradient_fault();
   [[nodiscard]] std::string change_of(std::size_t i) const;
   void find_faults(StepWeight& weight);
@@ -256,6 +258,7 @@ class MultiNodeOptimizer {
 
 /// Collective. Wraps `actual`, as ChainerMN's create_multi_node_optimizer; throws as the constructor does.
 [[nodiscard]] std::unique_ptr<MultiNodeOptimizer> create_multi_node_optimizer(
+  std::shared_ptr<void> entry_;         // among the living optimizers of this process
     std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
     const OptimizerOptions& options = {});
 

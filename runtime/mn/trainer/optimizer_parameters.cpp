@@ -9,6 +9,8 @@
 #include <mn/trainer/optimizer.hpp>
 
 #include <algorithm>
+#include <mutex>
+#include <unordered_set>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -26,6 +28,9 @@
 
 namespace mn {
 namespace {
+
+std::mutex living_mutex;
+std::vector<const MultiNodeOptimizer*> living;  // all multi-node optimizers of this process
 
 void check_devices(const std::vector<at::Tensor>& parameters, const Communicator& comm) {
   for (const at::Tensor& parameter : parameters) {
@@ -50,7 +55,8 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   ++adoptions_;
   earlier_bytes_ = bytes_sent();
   const std::vector<at::Tensor> sparse = sparse_parameters();
-  NamedTensors kept = reduction_ ? renumbered(own_state(), before, parameters) : NamedTensors();
+  NamedTensors kept = reduction_ ? renumbered(rank_state(), set_->all(), parameters) : NamedTensors();
+  const bool is_first = !reduction_;
   // Frozen parameters too: follow_parameter_set() compares with the program's groups.
   set_->adopt(std::move(parameters));
   local_.reset();
@@ -63,7 +69,16 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   }
   weights_->set_narrow(std::ranges::any_of(reduced, [](const auto& p) { return p.scalar_type() == at::kHalf; }));
   make_reduction(std::move(reduced), sparse);
-  if (!before.empty()) load_rank_state(kept);
+  if (is_first) {
+    const std::lock_guard lock(living_mutex);
+    living.push_back(this);
+    entry_ = std::shared_ptr<void>(nullptr, [this](void*) {
+      const std::lock_guard end(living_mutex);
+      std::erase(living, this);
+    });
+  } else {
+    load_rank_state(kept);
+  }
   look_for_frozen();
 }
 
@@ -160,8 +175,7 @@ void MultiNodeOptimizer::look_for_frozen() {
 
 /// Returns true if the set has changed.
 bool MultiNodeOptimizer::follow_parameter_set() {
-  check_alone();
-  if (set_->is_current()) return false;
+  if (set_->is_current()) return check_alone(), false;
   if (reduction_->has_given_away() || reduction_->gradients().weighed_early()) {
     faults_->keep_error_of([] { StepPromise::fail("parameters were added, frozen or unfrozen before that step"); });
   }
@@ -173,8 +187,11 @@ bool MultiNodeOptimizer::follow_parameter_set() {
   }
   // Gradients that no step has used stay; gradients under way are applied.
   const std::vector<at::Tensor> trained = differentiable(now);
-  std::vector<at::Tensor> unused;
-  for (const auto& parameter : trained) unused.push_back(std::exchange(parameter.mutable_grad(), {}));
+  std::vector<at::Tensor> unused, holders = trained;
+  for (const at::Tensor& parameter : same ? std::vector<at::Tensor>() : reduction_->parameters()) {
+    if (!index_in(trained, parameter)) holders.push_back(parameter);  // may be another optimizer's now
+  }
+  for (const auto& parameter : holders) unused.push_back(std::exchange(parameter.mutable_grad(), {}));
   const bool has_buffers = same && !local_ && std::ranges::all_of(set_->frozen(), [&](const at::Tensor& parameter) {
                              return !parameter.requires_grad() || index_in(reduction_->parameters(), parameter);
                            });
@@ -184,7 +201,7 @@ bool MultiNodeOptimizer::follow_parameter_set() {
     agree_on_set(now);
   }
   synchronize();
-  for (std::size_t i = 0; i < trained.size(); ++i) trained[i].mutable_grad() = unused[i];
+  for (std::size_t i = 0; i < holders.size(); ++i) holders[i].mutable_grad() = unused[i];
   if (!has_buffers) {
     adopt(std::move(now));
     return true;
@@ -195,13 +212,23 @@ bool MultiNodeOptimizer::follow_parameter_set() {
   return true;
 }
 
+    check_alone();
 /// Throws if two optimizers have a parameter. Not called by the constructor: the earlier optimizer may be destroyed
-/// next.
+/// next, or leave the parameter to this one: its groups count, which it may follow later.
 void MultiNodeOptimizer::check_alone() {
   if (std::exchange(has_looked_, true)) return;
-  const auto shared = reduction_->gradients().moved_twice();
-  if (!shared) return;
-  throw UsageError(tensor_name(reduction_->parameters()[*shared], *shared) +
+  const std::vector<at::Tensor>& parameters = reduction_->parameters();
+  std::unordered_set<const c10::TensorImpl*> others;
+  {
+    const std::lock_guard lock(living_mutex);
+    for (const auto* const other : living) {
+      if (other != this) others.merge(other->moved());
+    }
+  }
+  const auto shared =
+      std::ranges::find_if(parameters, [&](const at::Tensor& p) { return others.contains(p.unsafeGetTensorImpl()); });
+  if (shared == parameters.end()) return;
+  throw UsageError(tensor_name(*shared, static_cast<std::size_t>(shared - parameters.begin())) +
                    " is also another multi-node optimizer's, which moves the gradient to a buffer of its own: give " +
                    "each parameter to one optimizer, or destroy the one that is done");
 }
@@ -214,6 +241,16 @@ NamedTensors MultiNodeOptimizer::rank_state() const {
 }
 
 void MultiNodeOptimizer::load_rank_state(const NamedTensors& state) {
+/// The parameters that the groups list and whose gradients the reduction moves.
+std::unordered_set<const c10::TensorImpl*> MultiNodeOptimizer::moved() const {
+  std::unordered_set<const c10::TensorImpl*> listed, result;
+  for (const at::Tensor& parameter : set_->listed()) listed.insert(parameter.unsafeGetTensorImpl());
+  for (const at::Tensor& parameter : reduction_->parameters()) {
+    if (listed.contains(parameter.unsafeGetTensorImpl())) result.insert(parameter.unsafeGetTensorImpl());
+  }
+  return result;
+}
+
   const NamedTensors own = renumbered(state, set_->all(), reduction_->parameters());
   if (local_) {
     local_->load_state(own);
