@@ -115,6 +115,28 @@ TEST_F(LocalSgdTest, OuterMomentumCarriesTheMeanChangeOn) {
   EXPECT_TRUE(torch::allclose(q, torch::full({5, 3}, 0.5 * velocity - 2)));
 }
 
+/// A parameter that is frozen for one period, also with all others, and through a checkpoint.
+TEST_F(LocalSgdTest, OuterMomentumOutlivesAFreeze) {
+  for (const bool resumes : {false, true}) {
+    const at::Tensor p = parameter();
+    const OptimizerOptions options = {.local_steps = 2, .outer_momentum = 0.5};
+    auto optimizer = sgd(p, options);
+    for (int k = 0; k < 6; ++k) {
+      const bool is_frozen = k == 2 || k == 3;
+      p.requires_grad_(!is_frozen);
+      optimizer->zero_grad();
+      if (!is_frozen) p.sum().backward();
+      optimizer->step();
+      if (k != 3 || !resumes) continue;
+      const auto resumed = sgd(p, options);
+      resumed->load_rank_state(optimizer->rank_state());
+      optimizer = create_multi_node_optimizer(std::make_unique<SGD>(std::vector{p}, SGDOptions(1)), comm_, options);
+      optimizer->load_rank_state(resumed->rank_state());
+    }
+    EXPECT_TRUE(torch::allclose(p, torch::full({5, 3}, -2 - 3.0))) << p;
+  }
+}
+
 TEST_F(LocalSgdTest, StatisticsBecomeThoseOfAllRanks) {
   const at::Tensor p = parameter();
   torch::nn::BatchNorm1d norm(4);

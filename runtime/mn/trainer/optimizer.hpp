@@ -249,6 +249,9 @@ class MultiNodeOptimizer {
   std::unique_ptr<LocalSgd> local_;      // null: gradients are averaged, not parameters
   std::vector<AveragedBuffer> buffers_;  // for local_
   std::vector<std::pair<std::string, GradientHook>> hooks_;
+  NamedTensors left_out_;                // states of parameters that the reduction leaves out
+  /// Double buffering: the mean of a step that no reduction holds any more.
+  std::optional<std::vector<at::Tensor>> pending_;
   std::unique_ptr<ParameterCheck> check_;
   std::unique_ptr<StepWeights> weights_;
   double communication_s_ = 0;          // by the host's clock; not used if there is waits_

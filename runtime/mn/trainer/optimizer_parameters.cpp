@@ -233,14 +233,6 @@ void MultiNodeOptimizer::check_alone() {
                    "each parameter to one optimizer, or destroy the one that is done");
 }
 
-NamedTensors MultiNodeOptimizer::own_state() const { return local_ ? local_->state() : reduction_->averager().state(); }
-
-/// Tensors are named by the parameter's index in the groups, frozen parameters included.
-NamedTensors MultiNodeOptimizer::rank_state() const {
-  return renumbered(own_state(), reduction_->parameters(), set_->all());
-}
-
-void MultiNodeOptimizer::load_rank_state(const NamedTensors& state) {
 /// The parameters that the groups list and whose gradients the reduction moves.
 std::unordered_set<const c10::TensorImpl*> MultiNodeOptimizer::moved() const {
   std::unordered_set<const c10::TensorImpl*> listed, result;
@@ -259,4 +251,19 @@ std::unordered_set<const c10::TensorImpl*> MultiNodeOptimizer::moved() const {
   }
 }
 
+NamedTensors MultiNodeOptimizer::own_state() const { return local_ ? local_->state() : reduction_->averager().state(); }
+
+/// Tensors are named by the parameter's index in the groups, frozen parameters included.
+NamedTensors MultiNodeOptimizer::rank_state() const {
+  NamedTensors state = renumbered(own_state(), reduction_->parameters(), set_->all());
+  state.insert(state.end(), left_out_.begin(), left_out_.end());
+  return state;
+}
+
+void MultiNodeOptimizer::load_rank_state(const NamedTensors& state) {
 }  // namespace mn
+  std::vector<at::Tensor> others = set_->all();  // undefined: in the reduction
+  for (at::Tensor& each : others) {
+    if (index_in(reduction_->parameters(), each)) each = at::Tensor();
+  }
+  left_out_ = renumbered(state, others, set_->all());
