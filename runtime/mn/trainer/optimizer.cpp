@@ -148,7 +148,15 @@ void MultiNodeOptimizer::apply_pending() {
   ReductionResult result;
   wait("wait for gradients", [&] { result = reduction_->flush(); });
   throw_faults(result, *group());
-  if (result.has_mean) update();
+  if (take_pending() || result.has_mean) update();
+}
+
+/// The gradients become the mean that leave_sparse_outside() has kept, if any.
+bool MultiNodeOptimizer::take_pending() {
+  if (!pending_) return false;
+  for (std::size_t i = 0; i < pending_->size(); ++i) reduction_->parameters()[i].mutable_grad() = (*pending_)[i];
+  pending_.reset();
+  return true;
 }
 
 /// Averages parameters, if it is time to. All ranks throw the faults that they tell each other there.

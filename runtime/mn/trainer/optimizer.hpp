@@ -211,6 +211,7 @@ class MultiNodeOptimizer {
   void agree_on_frozen();
   void look_for_frozen();
   void apply_pending();
+  [[nodiscard]] bool take_pending();
   [[nodiscard]] std::string fault_of_frozen() const;
   [[nodiscard]] std::string fault_of_scales() const;
   void check_alone();

@@ -143,7 +143,7 @@ void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
   ReductionResult result;
   wait("wait for gradients", [&] { result = reduction_->reduce(reduced.weight, faults_->any()); });
   throw_faults(result, *group());
-  reduced.has_mean = result.has_mean;
+  reduced.has_mean = take_pending() || result.has_mean;
   if (scaler_ && reduced.has_mean) reduced.finite = scaler_->unscale(set_->trained());
   if (reduced.has_mean && reduced.finite) reduction_->commit();
   reduction_->gradients().watch().mark_reduced();

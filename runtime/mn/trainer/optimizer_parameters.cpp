@@ -112,7 +112,15 @@ std::vector<at::Tensor> MultiNodeOptimizer::sparse_parameters() const {
 /// After a step: makes a new reduction, if some gradients have turned out to be sparse and need no room in the buffer.
 void MultiNodeOptimizer::leave_sparse_outside() {
   if (!reduction_->gradients().is_too_large()) return;
-  apply_pending();
+  ReductionResult result;
+  wait("wait for gradients", [&] { result = reduction_->flush(); });
+  throw_faults(result, *group());
+  if (result.has_mean) {
+    pending_.emplace();
+    for (const auto& parameter : reduction_->parameters()) {
+      pending_->push_back(std::exchange(parameter.mutable_grad(), {}));
+    }
+  }
   ++adoptions_;
   const NamedTensors residuals = reduction_->averager().state();
   earlier_bytes_ += reduction_->bytes_sent();
