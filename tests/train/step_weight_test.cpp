@@ -118,6 +118,22 @@ TEST(StepWeight, Float16GradientsNeitherOverflowNorVanish) {
   }
 }
 
+/// The sums of rank 0, whose samples are many, over the ranks of this communicator and of an equal one.
+TEST(StepWeight, Float16GradientsOfOtherRanksDoNotOverflow) {
+  const Comm equal = world()->split(0, world()->rank());
+  for (const Comm& group : {world(), equal}) {
+    const at::Tensor w = torch::zeros({4}, at::kHalf).requires_grad_();
+    const auto optimizer = sgd({w}, world(), 1e-4);
+    for (const double samples : {30'000.0, 8.0}) {
+      const double own = world()->rank() == 0 ? samples : 8;
+      optimizer->zero_grad();
+      optimizer->scale_loss((all_reduce(group, w) * 10).sum(), own).backward();
+      optimizer->step(own);
+      EXPECT_NEAR(w.grad()[0].item<double>(), 10 * world()->size(), 0.05) << samples;
+    }
+  }
+}
+
 TEST(StepWeight, NormsOf16BitGradientsAreFloat32) {
   for (const at::ScalarType dtype : {at::kHalf, at::kBFloat16}) {
     const at::Tensor w = torch::zeros({100'000}, dtype).requires_grad_(), v = ones({1});

@@ -186,13 +186,16 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
     // With create_graph the adjoint is differentiable, too.
     const CollectiveCall adjoint{call->comm, call->backward, call->forward};
     variable_list result = {at::Tensor(), at::Tensor()};  // no gradient for the extra input and `call`
-    if (unit.value_or(1) == 1) {
-      for (at::Tensor& gradient : run(adjoint, gradients, true)) result.push_back(std::move(gradient));
-      return result;
-    }
+    // Sums of float16 gradients times samples can exceed float16, also on other ranks: float32 travels.
+    const at::ScalarType dtype = gradients.front().scalar_type();
+    const double factor = unit.value_or(1);
     variable_list sent;  // in the unit that the ranks agreed on
-    for (const at::Tensor& gradient : gradients) sent.push_back(gradient.mul(exact_factor(*unit)));
-    for (const at::Tensor& gradient : run(adjoint, sent, true)) result.push_back(gradient.div(*unit));
+    for (const at::Tensor& gradient : gradients) {
+      const at::Tensor wide = dtype == at::kHalf ? gradient.to(at::kFloat) : gradient;
+      sent.push_back(factor == 1 ? wide : wide.mul(exact_factor(factor)));
+    }
+    for (const at::Tensor& gradient : run(adjoint, sent, true))
+      result.push_back((factor == 1 ? gradient : gradient.div(factor)).to(dtype));
     return result;
   }
 
