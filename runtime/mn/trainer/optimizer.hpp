@@ -215,8 +215,8 @@ class MultiNodeOptimizer {
   [[nodiscard]] std::string fault_of_frozen() const;
   [[nodiscard]] std::string fault_of_scales() const;
   void check_alone();
-  void keep_overflows_on_device();
   [[nodiscard]] std::unordered_set<const c10::TensorImpl*> moved() const;
+  void keep_overflows_on_device();
   [[nodiscard]] std::string find_gradient_fault();
   [[nodiscard]] std::string change_of(std::size_t i) const;
   void find_faults(StepWeight& weight);
@@ -249,20 +249,20 @@ class MultiNodeOptimizer {
   std::weak_ptr<void> no_sync_;          // the token of no_sync()
   std::unique_ptr<LocalSgd> local_;      // null: gradients are averaged, not parameters
   std::vector<AveragedBuffer> buffers_;  // for local_
-  std::vector<std::pair<std::string, GradientHook>> hooks_;
   NamedTensors left_out_;                // states of parameters that the reduction leaves out
   /// Double buffering: the mean of a step that no reduction holds any more.
   std::optional<std::vector<at::Tensor>> pending_;
+  std::vector<std::pair<std::string, GradientHook>> hooks_;
   std::unique_ptr<ParameterCheck> check_;
   std::unique_ptr<StepWeights> weights_;
   double communication_s_ = 0;          // by the host's clock; not used if there is waits_
   std::unique_ptr<DeviceTimer> waits_;  // by the device's clock; null on CPUs and with a trace
   std::uint64_t earlier_bytes_ = 0;     // sent for earlier sets of parameters
+  std::shared_ptr<void> entry_;         // among the living optimizers of this process
 };
 
 /// Collective. Wraps `actual`, as ChainerMN's create_multi_node_optimizer; throws as the constructor does.
 [[nodiscard]] std::unique_ptr<MultiNodeOptimizer> create_multi_node_optimizer(
-  std::shared_ptr<void> entry_;         // among the living optimizers of this process
     std::unique_ptr<torch::optim::Optimizer> actual, std::shared_ptr<Communicator> comm,
     const OptimizerOptions& options = {});
 

@@ -212,6 +212,7 @@ bool MultiNodeOptimizer::follow_parameter_set() {
   for (std::size_t i = 0; i < holders.size(); ++i) holders[i].mutable_grad() = unused[i];
   if (!has_buffers) {
     adopt(std::move(now));
+    check_alone();
     return true;
   }
   set_->adopt(std::move(now));
@@ -220,7 +221,6 @@ bool MultiNodeOptimizer::follow_parameter_set() {
   return true;
 }
 
-    check_alone();
 /// Throws if two optimizers have a parameter. Not called by the constructor: the earlier optimizer may be destroyed
 /// next, or leave the parameter to this one: its groups count, which it may follow later.
 void MultiNodeOptimizer::check_alone() {
@@ -251,14 +251,6 @@ std::unordered_set<const c10::TensorImpl*> MultiNodeOptimizer::moved() const {
   return result;
 }
 
-  const NamedTensors own = renumbered(state, set_->all(), reduction_->parameters());
-  if (local_) {
-    local_->load_state(own);
-  } else {
-    reduction_->averager().load_state(own);
-  }
-}
-
 NamedTensors MultiNodeOptimizer::own_state() const { return local_ ? local_->state() : reduction_->averager().state(); }
 
 /// Tensors are named by the parameter's index in the groups, frozen parameters included.
@@ -269,9 +261,17 @@ NamedTensors MultiNodeOptimizer::rank_state() const {
 }
 
 void MultiNodeOptimizer::load_rank_state(const NamedTensors& state) {
-}  // namespace mn
+  const NamedTensors own = renumbered(state, set_->all(), reduction_->parameters());
   std::vector<at::Tensor> others = set_->all();  // undefined: in the reduction
   for (at::Tensor& each : others) {
     if (index_in(reduction_->parameters(), each)) each = at::Tensor();
   }
   left_out_ = renumbered(state, others, set_->all());
+  if (local_) {
+    local_->load_state(own);
+  } else {
+    reduction_->averager().load_state(own);
+  }
+}
+
+}  // namespace mn
