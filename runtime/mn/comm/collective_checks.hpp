@@ -1,4 +1,4 @@
-/// Checks of arguments for blocking and nonblocking collective calls. They throw ArgumentError with the name
+/// Checks of arguments for blocking and nonblocking collective calls. They throw an ArgumentError whose text names
 /// `operation`.
 #pragma once
 

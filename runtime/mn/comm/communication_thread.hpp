@@ -1,15 +1,17 @@
-/// A thread that makes collective calls while the program computes. All ranks make one together, and submit equal
-/// collectives in one order.
+/// A thread that makes collective calls while the program computes. All ranks create their threads together, and submit
+/// equal collectives in the same order.
 ///
 /// Invariants:
-/// 1. One thread at a time uses the communicator: the CommunicationThread while it has tasks, else the owner's thread.
+/// 1. One thread at a time uses the communicator: this thread while it has tasks, otherwise the thread that owns the
+///    CommunicationThread object.
 /// 2. The first error ends all work: later tasks are dropped, and every wait() throws the error.
 /// 3. While an exception unwinds, the destructor waits for no rank, because some ranks may never join the running
-///    collective. The thread is left behind with its tasks, and its communicator for the life of the process.
-/// 4. MPI_Finalize must not run beside a call of MPI on a thread: mn::Job calls wait_for_all() first.
-/// 5. wait() throws without a lock: an uncaught exception reaches mn::Job before the stack unwinds.
+///    collective. The thread, its tasks and its communicator are then left behind for the life of the process.
+/// 4. MPI_Finalize must not run while a thread is in an MPI call, so mn::Job calls wait_for_all() first.
+/// 5. wait() throws without holding the mutex: if nobody catches the exception, mn::Job handles it before the stack
+///    unwinds, so the mutex would stay locked.
 ///
-/// Cost: one MPI communicator, one thread; two switches between threads for a task.
+/// Cost: one MPI communicator and one thread; two thread switches for each task.
 #pragma once
 
 #include <chrono>
@@ -27,8 +29,8 @@
 
 namespace mn {
 
-/// Runs tasks in the order submitted, with a communicator of its own (equal ranks and backend). submit() and wait() are
-/// for one thread at a time.
+/// Runs tasks in the order submitted, on its own communicator, which has the ranks and the backend of the program's
+/// communicator. Only one thread at a time may call submit() and wait().
 class CommunicationThread {
  public:
   using Task = std::function<void(Communicator&)>;
@@ -37,24 +39,26 @@ class CommunicationThread {
   [[nodiscard]] static bool is_possible();
   /// Collective. Throws UsageError unless is_possible().
   explicit CommunicationThread(const Communicator& comm);
-  /// Local: the thread calls `make`, which is collective over the threads of all ranks.
+  /// The constructor is not collective: it only starts the thread, which calls `make` before its first task. `make` is
+  /// collective over these threads of all ranks. Throws UsageError unless is_possible().
   explicit CommunicationThread(std::function<std::shared_ptr<Communicator>()> make);
-  /// Waits for the tasks, which own their memory, unless an exception unwinds; logs an error that no wait() has thrown.
+  /// Waits for the tasks, and logs an error that no wait() has thrown. While an exception unwinds, does not wait: the
+  /// tasks own the memory that they use, and are left behind.
   ~CommunicationThread();
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
 
   /// For allocations and other collective set-up, while no task is submitted.
   [[nodiscard]] Communicator& communicator() noexcept { return *shared_->comm; }
-  /// Whether the thread's communicator was made. Any thread.
+  /// Whether the thread's communicator was made. Any thread may call it.
   [[nodiscard]] bool has_communicator() const;
-  /// Calls Communicator::abort() of the thread's communicator. Any thread.
+  /// Calls Communicator::abort() of the thread's communicator. Any thread may call it.
   void abort(const std::string& reason);
   void submit(Task task);
   /// Returns when all tasks have run and are destroyed. After an error of a task, every wait() throws the first error.
   void wait();
-  /// Waits until all CommunicationThreads of the process, also those left behind, have run their tasks. False if a
-  /// thread still waits for other ranks: then MPI cannot be finalized.
+  /// Waits, at most for `patience`, until all CommunicationThreads of the process, including those left behind, have
+  /// run their tasks. Returns false if a thread still waits for other ranks: MPI cannot be finalized then.
   [[nodiscard]] static bool wait_for_all(std::chrono::milliseconds patience);
 
  private:
@@ -69,7 +73,7 @@ class CommunicationThread {
     std::exception_ptr error;
     [[nodiscard]] bool idle() const { return tasks.empty() && !busy; }
   };
-  /// State of all running threads; of threads left behind for the life of the process.
+  /// The states of all running threads, and of threads left behind. It lives as long as the process.
   struct Register {
     std::mutex mutex;
     std::vector<std::shared_ptr<Shared>> threads;

@@ -1,4 +1,4 @@
-/// A fixed group of ranks that issue equal collective calls in one order; ChainerMN's communicator.
+/// A communicator, as in ChainerMN: a fixed group of ranks that make the same collective calls in the same order.
 #pragma once
 
 #include <chrono>
@@ -43,24 +43,26 @@ struct Reduction;
 ///     mean.wait();
 ///
 /// Buffers are spans, vectors, arrays or tensors, on the host or on the communicator's device; counts are elements and
-/// may exceed INT_MAX. If one rank passes a device buffer, all must. NCCL moves device buffers if the backend has NCCL,
-/// MPI if it takes device memory; otherwise they go through host copies. A call begins after the work on the streams of
-/// its buffers (tensors: torch's current stream; other views: the legacy default stream unless told otherwise), and
-/// blocks until any stream may use the result and memory may be freed. Only device_collectives() return at once.
+/// may exceed INT_MAX. If one rank passes a device buffer, all ranks must. If the backend has NCCL, NCCL moves device
+/// buffers. Otherwise MPI moves them: directly if MPI takes device memory, else through host copies. A call begins
+/// after the work on its buffers' streams. The stream of a tensor is torch's current stream; the stream of another view
+/// is BufferView::stream, by default the legacy default stream. A call blocks until any stream may use the result and
+/// the buffers may be freed. Only the calls of device_collectives() return at once.
 ///
 /// All ranks must make a collective call with equal count, dtype, op and root. Creation and destruction are collective.
-/// One thread at a time. A wrong argument throws ArgumentError before anything is sent. If MPI, CUDA or NCCL fails,
-/// calls throw CommError, and the communicator can only be destroyed. If ranks pass different arguments, no rank writes
-/// out of bounds; the ranks that notice throw CommError, with a time-out all ranks do. NCCL compares nothing.
+/// Only one thread at a time may use a communicator. A wrong argument throws ArgumentError before anything is sent. If
+/// MPI, CUDA or NCCL fails, calls throw CommError, and the communicator can only be destroyed. If ranks pass different
+/// arguments to a call over MPI, no rank writes out of bounds, and the ranks that notice the difference throw
+/// CommError; with a time-out all ranks throw. NCCL does not compare arguments.
 ///
-/// Debug mode (MN_DEBUG=1, CommunicatorOptions): before each collective call ranks compare operation, count, dtype, op
-/// and root, and search gradients for values that are not finite. A mismatch, or an argument that one rank rejects,
-/// throws an equal ArgumentError on every rank.
+/// Debug mode (MN_DEBUG=1 or CommunicatorOptions::debug): before each collective call the ranks compare operation,
+/// count, dtype, op and root, and search gradients for values that are not finite. A mismatch, or an argument that one
+/// rank rejects, throws an equal ArgumentError on every rank.
 ///
-/// Time-outs (CommunicatorOptions::timeout, set_timeout()), 50 ms at least: when a call's time is over, every waiting
-/// rank throws CommError with the missing ranks; a late rank throws in that or the next call. MPI may still write to
-/// the buffers: they must live as long as the process. Not limited: creation, split(), finalize() and work of
-/// device_collectives() (MN_NCCL_TIMEOUT).
+/// Time-outs (CommunicatorOptions::timeout, set_timeout()) are at least 50 ms. When a call's time is over, every
+/// waiting rank throws a CommError that names the missing ranks. A rank that comes late throws in this call or in its
+/// next call. MPI may still write to the buffers of the call, so they must live as long as the process. Creation,
+/// split() and finalize() have no time-out; work of device_collectives() has its own (MN_NCCL_TIMEOUT).
 class Communicator : public PlacedRank {
  public:
   /// Collective, unless an exception unwinds or MPI is finalized.
@@ -72,11 +74,12 @@ class Communicator : public PlacedRank {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   /// Where the rank computes, and where device buffers must lie.
   [[nodiscard]] Device device() const noexcept { return device_; }
-  /// Calls in the order of a GPU's streams; null on backends that need the host in between, and after finalize().
+  /// Collectives that are enqueued on a GPU's stream. Null after finalize(), and on backends whose collectives need the
+  /// host.
   [[nodiscard]] DeviceCollectives* device_collectives();
-  /// Whether ranks compare calls before they make them.
+  /// Whether debug mode is on.
   [[nodiscard]] bool debug() const noexcept;
-  /// MPI's communicator for the program's messages, with MPI_ERRORS_RETURN. Collective calls go through another one.
+  /// The MPI communicator of send() and recv(), with MPI_ERRORS_RETURN. Collective calls use a second MPI communicator.
   [[nodiscard]] MPI_Comm mpi_comm() const noexcept { return comm_.get(); }
 
   /// Collective: frees all MPI resources, as destruction would. Later calls throw ArgumentError, except finalize(),
@@ -87,64 +90,74 @@ class Communicator : public PlacedRank {
   /// with a negative color takes part in the call and gets null.
   [[nodiscard]] std::shared_ptr<Communicator> split(int color, int key) const;
 
-  /// Sets the time-out of the rank's later calls; 0: none. Collective calls need one on all ranks, or on none.
+  /// Sets the time-out of this rank's later calls; 0 means none. Before a collective call either all ranks must have a
+  /// time-out, or none.
   void set_timeout(std::chrono::milliseconds timeout);
-  /// Time-out of the next call; 0: none.
+  /// Time-out of the next call; 0 means none.
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept;
-  /// Whether a call has given up. Then only destruction is allowed; it leaves behind memory that MPI may still use.
+  /// Whether a call has given up. The communicator can then only be destroyed; its destructor does not free memory that
+  /// MPI may still use.
   [[nodiscard]] bool has_given_up() const noexcept;
-  /// Ends all calls with a time-out in which other ranks wait, now or later: they throw CommError with `reason` (its
-  /// first 200 bytes), as do the rank's own later calls. Any rank, any thread that makes no call.
+  /// Ends this communicator for all ranks. Calls with a time-out in which other ranks wait, now or later, throw
+  /// CommError with the first 200 bytes of `reason`; so do this rank's own later calls. Any rank may call it, on any
+  /// thread that is not in a call.
   void abort(const std::string& reason);
 
   static constexpr int kMaxTag = 32766;        ///< tags are 0 to kMaxTag
-  static constexpr int kAnyTag = MPI_ANY_TAG;  ///< receives the source's next message with any tag
-  static constexpr int kAnySource = INT_MIN;   ///< recv(), recv_obj(), recv_json(): the next message of any rank
-  /// To another rank, which must receive an equal count and dtype. May wait for the receiver: of two ranks that send to
-  /// each other, one must receive first, or both must call sendrecv(). In debug mode a send always waits for its
-  /// receiver, and logs a line after three seconds.
+  static constexpr int kAnyTag = MPI_ANY_TAG;  ///< recv() then takes the source's next message, whatever its tag
+  static constexpr int kAnySource = INT_MIN;   ///< recv(), recv_obj(), recv_json() then take any rank's next message
+  /// Sends the buffer to another rank, which must receive an equal count and dtype. The call may wait for the receiver.
+  /// So if two ranks send to each other, one of them must call recv() before send(), or both must call sendrecv(). In
+  /// debug mode a send always waits for its receiver, and logs a line after three seconds.
   void send(ConstBufferView buffer, int dest, int tag = 0);
-  /// From another rank, or from kAnySource; returns the sender. CommError if the sender's count or dtype differs.
+  /// Receives a message from the rank `source`, or from any rank (kAnySource), and returns the sender's rank. Throws
+  /// CommError if the sender's count or dtype differs.
   int recv(BufferView buffer, int source, int tag = 0);
   /// send() without blocking: the buffer may be used again after the request's wait(). Messages between two ranks with
   /// one tag arrive in the order of the calls.
   Request isend(ConstBufferView buffer, int dest, int tag = 0);
   /// recv() without blocking: the buffer is filled after the request's wait(). `source` is one rank, not kAnySource.
   Request irecv(BufferView buffer, int source, int tag = 0);
-  /// Sends to `dest` and receives from `source` at once: for exchanges and rings, even of one rank.
+  /// Sends to `dest` and receives from `source` at once, so exchanges and rings cannot deadlock. Both may be the
+  /// calling rank.
   void sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag = 0);
 
   // Buffers of one call must not overlap, except that a rank's own part may lie in its place in the other buffer.
 
-  /// Every rank ends with root's elements. `name`, equal on all ranks, is for debug mode's messages.
+  /// Every rank ends with root's elements. `name` appears in debug mode's messages and must be equal on all ranks.
   void bcast(BufferView buffer, int root = 0, std::string_view name = {});
-  /// On `root` recv gets size() × send.count elements, by rank; ignored on other ranks.
+  /// On `root`, recv gets size() × send.count elements, in rank order. On other ranks recv is ignored.
   void gather(ConstBufferView send, BufferView recv, int root = 0);
-  /// recv gets size() × send.count elements, by rank.
+  /// On every rank, recv gets size() × send.count elements, in rank order.
   void allgather(ConstBufferView send, BufferView recv);
-  /// send's part i goes to rank i; recv's part j came from rank j. Counts: equal multiples of size(). recv may be send.
+  /// Part i of send goes to rank i; part j of recv comes from rank j. Both counts must be the same multiple of size().
+  /// recv may be send.
   void alltoall(ConstBufferView send, BufferView recv);
   /// Part i of root's send (size() × recv.count elements) goes to rank i.
   void scatter(ConstBufferView send, BufferView recv, int root = 0);
-  /// In place. CPU backends reduce each element in rank order; hierarchical and two_dimensional first within each node,
-  /// then in the order of nodes. Bits are equal on all ranks, whatever the count. The minimum and maximum of a NaN and
-  /// any number are NaN. Averages, here and below, are of floats.
+  /// Reduces the buffers of all ranks, in place. CPU backends reduce each element in rank order; hierarchical and
+  /// two_dimensional reduce within each node first, then over the nodes in their order. The result has the same bits on
+  /// all ranks, whatever the count. The minimum and the maximum of a NaN and any number are NaN. kAverage takes only
+  /// float dtypes, here and below.
   void allreduce(BufferView buffer, ReduceOp op = ReduceOp::kSum);
-  /// On `root` recv, which may be `send`, gets the reduction of every rank's send, with the bits of flat's allreduce;
-  /// ignored on other ranks. On the root both must lie on the host, or both on the device.
+  /// On `root`, recv gets the reduction of all ranks' send, with the same bits as allreduce() of the backend flat; recv
+  /// may be `send`. On other ranks recv is ignored. On the root send and recv must both lie on the host, or both on the
+  /// device.
   void reduce(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum, int root = 0);
   /// recv gets part rank() of the reduction of send (size() × recv.count elements).
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
   /// Returns when every rank has called it.
   void barrier();
-  /// barrier() with a `timeout` > 0: afterwards CommError that names the ranks that have not called it.
+  /// barrier() with a `timeout` > 0: when the time is over, throws a CommError that names the ranks that have not
+  /// called it.
   void monitored_barrier(std::chrono::milliseconds timeout);
 
-  // Nonblocking forms: Request::wait() returns when the call is done. Several may be under way, beside blocking calls,
-  // and may be waited for in any order. All ranks must start the group's collective calls in one order. With NCCL,
-  // calls on device buffers are enqueued behind the work on the buffers' streams. A thread makes other calls on a
-  // communicator of its own, with the bits of the blocking form: UsageError without MPI_THREAD_MULTIPLE. In debug mode
-  // wait() throws.
+  // Nonblocking forms: Request::wait() returns when the call is done. Several requests may be under way, beside
+  // blocking calls, and the program may wait for them in any order. All ranks must start the group's collective calls
+  // in one order. With NCCL, calls on device buffers are enqueued behind the work on the buffers' streams. For all
+  // other buffers a background thread makes the call on a second communicator, and the result has the same bits as the
+  // blocking form's; without MPI_THREAD_MULTIPLE these calls throw UsageError. Errors found by debug mode are thrown by
+  // wait().
 
   /// Nonblocking bcast(), allgather(), allreduce(), reduce_scatter().
   /// @{
@@ -154,51 +167,55 @@ class Communicator : public PlacedRank {
   Request ireduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
   /// @}
 
-  // Parts of different lengths, by rank, one behind the other; a part may be empty. gatherv, scatterv and allgatherv
-  // take one count for each rank's part, equal on every rank. send and recv must not overlap. An empty buffer must lie
-  // where the buffers of other ranks do. On a root both lie on the host, or both on the device.
+  // The next calls move parts of different lengths. In a buffer the ranks' parts follow each other in rank order; a
+  // part may be empty. gatherv, scatterv and allgatherv take the counts of all ranks' parts, and every rank must pass
+  // the same counts. send and recv must not overlap. If other ranks' buffers lie on the device, an empty buffer must
+  // lie there too. On a root send and recv must both lie on the host, or both on the device.
 
-  /// On `root` recv gets all parts; ignored on other ranks. send has counts[rank()] elements.
+  /// On `root`, recv gets all parts; on other ranks recv is ignored. send has counts[rank()] elements.
   void gatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts, int root = 0);
   /// Part i of root's send goes to rank i, whose recv has counts[i] elements; send is ignored on other ranks.
   void scatterv(ConstBufferView send, std::span<const std::size_t> counts, BufferView recv, int root = 0);
   /// recv gets all parts. send has counts[rank()] elements.
   void allgatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts);
-  /// Part i of send, send_counts[i] elements, goes to rank i; part j of recv, recv_counts[j] elements, came from rank
-  /// j. If rank j's send_counts[rank()] differs, CommError; in debug mode ArgumentError.
+  /// Part i of send has send_counts[i] elements and goes to rank i. Part j of recv has recv_counts[j] elements and
+  /// comes from rank j. Throws CommError, in debug mode ArgumentError, if recv_counts[j] differs from rank j's
+  /// send_counts[rank()].
   void alltoallv(ConstBufferView send, std::span<const std::size_t> send_counts, BufferView recv,
                  std::span<const std::size_t> recv_counts);
 
   // Strings (any bytes) and JSON documents of any length; only the sender needs to know the length. Documents keep
   // numbers that are not finite. A sent document must be received as a document.
 
-  /// To another rank, which receives the string with recv_obj.
+  /// Sends a string to rank `dest`, which receives it with recv_obj().
   void send_obj(const std::string& object, int dest, int tag = 0);
-  /// The string that `source`, or any rank with kAnySource, sent with send_obj. `sender`, unless null, gets the sender.
+  /// Receives a string that `source`, or any rank if `source` is kAnySource, sent with send_obj(). `sender`, unless
+  /// null, gets the sender's rank.
   [[nodiscard]] std::string recv_obj(int source, int tag = kAnyTag, int* sender = nullptr);
   /// root's string, on every rank.
   [[nodiscard]] std::string bcast_obj(const std::string& object, int root = 0);
-  /// The strings by rank on `root`; empty on other ranks.
+  /// On `root`, returns all ranks' strings, in rank order; on other ranks returns an empty vector.
   [[nodiscard]] std::vector<std::string> gather_obj(const std::string& object, int root = 0);
   /// The strings by rank, on every rank.
   [[nodiscard]] std::vector<std::string> allgather_obj(const std::string& object);
   /// objects[i] of `root` goes to rank i.
   [[nodiscard]] std::string scatter_obj(const std::vector<std::string>& objects, int root = 0);
-  /// To another rank, which receives the document with recv_json.
+  /// Sends a document to rank `dest`, which receives it with recv_json().
   void send_obj(const nlohmann::json& object, int dest, int tag = 0);
-  /// The document that `source`, or any rank with kAnySource, sent with send_obj. `sender`: see recv_obj().
+  /// Receives a document that `source`, or any rank if `source` is kAnySource, sent with send_obj(). `sender`, unless
+  /// null, gets the sender's rank.
   [[nodiscard]] nlohmann::json recv_json(int source, int tag = kAnyTag, int* sender = nullptr);
   /// root's document, on every rank.
   [[nodiscard]] nlohmann::json bcast_obj(const nlohmann::json& object, int root = 0);
-  /// The documents by rank on `root`; empty on other ranks.
+  /// On `root`, returns all ranks' documents, in rank order; on other ranks returns an empty vector.
   [[nodiscard]] std::vector<nlohmann::json> gather_obj(const nlohmann::json& object, int root = 0);
   /// The documents by rank, on every rank.
   [[nodiscard]] std::vector<nlohmann::json> allgather_obj(const nlohmann::json& object);
-  /// Sums numbers; arrays and objects element by element (ChainerMN's joins lists); other values must be equal. Throws
-  /// ArgumentError on every rank if documents differ in form, or if a sum of integers needs more than 64 bits.
+  /// Sums the documents of all ranks: numbers are added, arrays and objects are summed element by element (ChainerMN's
+  /// allreduce_obj joins lists instead), and all other values must be equal on all ranks. Throws ArgumentError on every
+  /// rank if documents differ in form, or if a sum of integers needs more than 64 bits.
   [[nodiscard]] nlohmann::json allreduce_obj(const nlohmann::json& object);
-  /// Literals are strings.
-  /// @{
+  /// Overloads that take a literal as a string, not as a JSON document. @{
   void send_obj(const char* object, int dest, int tag = 0) { send_obj(std::string(object), dest, tag); }
   [[nodiscard]] std::string bcast_obj(const char* object, int root = 0) { return bcast_obj(std::string(object), root); }
   [[nodiscard]] std::vector<std::string> gather_obj(const char* object, int root = 0) {
@@ -207,25 +224,27 @@ class Communicator : public PlacedRank {
   [[nodiscard]] std::vector<std::string> allgather_obj(const char* text) { return allgather_obj(std::string(text)); }
   /// @}
 
-  /// Collective; release is local, in any order, on any thread, also after finalize() or while an exception unwinds.
-  /// Host memory that the backend handles fastest: shared between ranks of a node if possible, page-locked if the
-  /// device is a GPU; 64-byte aligned, zeroed.
+  /// Collective. Allocates host memory that the backend handles fastest: shared between the ranks of a node if
+  /// possible, page-locked if the device is a GPU. The memory is zeroed and 64-byte aligned. Each rank releases it
+  /// locally, in any order, on any thread, also after finalize() or while an exception unwinds.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
-  /// Collective; release is local. A reducer of `buffers` that works while ranks still write to some; null unless all
-  /// ranks share memory. The buffers must lie in one allocation, alike on every rank, and outlive the reducer.
+  /// Collective. Makes a reducer that reduces finished `buffers` while ranks still write to later ones; null unless all
+  /// ranks share memory. The buffers must lie in one block from allocate(), at the same offsets on every rank, and must
+  /// outlive the reducer. Each rank releases the reducer locally.
   [[nodiscard]] std::unique_ptr<SharedReducer> share(std::span<const BufferView> buffers);
 
-  /// Each buffer becomes the sum over ranks times `scale`, in place. allreduce_grad() passes 1 / size(). Views of one
-  /// flat buffer are reduced without a copy. `names`, one for each gradient or none, are for debug mode's messages.
+  /// Each buffer becomes the sum over ranks times `scale`, in place. allreduce_grad() passes 1 / size(). Gradients that
+  /// lie behind each other in one flat buffer are reduced without a copy. `names` holds a name for each gradient, for
+  /// debug mode's messages, or is empty.
   void sum_gradients(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
   /// Makes the checks of sum_gradients() without the reduction; collective in debug mode.
   void check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
 
   // The next two take a torch::nn::Module or a std::vector<at::Tensor>, and need <mn/tensor/tensor.hpp>.
 
-  /// Parameters and buffers (or only the given tensors) of every rank become root's. ArgumentError on every rank if the
-  /// ranks' tensors differ in number, shape or dtype.
+  /// On every rank, the module's parameters and buffers, or the given tensors, become root's. Throws ArgumentError on
+  /// every rank if the ranks' tensors differ in number, shape or dtype.
   template <class Model>
   void broadcast_data(Model&& model, int root = 0) {
     broadcast_tensors(*this, model, root);
@@ -239,42 +258,48 @@ class Communicator : public PlacedRank {
  protected:
   /// Collective over setup.comm.
   explicit Communicator(CommunicatorSetup setup);
-  /// For everything except the program's messages between two ranks, whose receives may take any tag.
+  /// The MPI communicator of everything except send() and recv(). Messages of collective calls need a communicator of
+  /// their own, because a recv() with kAnyTag would take them.
   [[nodiscard]] MPI_Comm internal_comm() const noexcept { return internal_comm_.get(); }
   /// Reduces over MPI messages, each element in rank order.
   [[nodiscard]] MessageReducer& reducer() noexcept { return *reducer_; }
   /// Most elements of one MPI message.
   [[nodiscard]] std::size_t count_limit() const noexcept { return count_limit_; }
-  /// Dtype in which gradients travel; std::nullopt: their own.
+  /// Dtype in which gradients travel; no value if each gradient travels in its own dtype.
   [[nodiscard]] std::optional<DType> allreduce_grad_dtype() const noexcept { return allreduce_grad_dtype_; }
 
  private:
   /// Null unless the backend has collectives for device buffers.
   virtual DeviceCollectives* do_device_collectives() noexcept;
-  // Backends override these; arguments are already checked, buffers lie on the host, counts may exceed INT_MAX.
+  // Backends override the functions below. Arguments are already checked, buffers lie on the host, counts may exceed
+  // INT_MAX.
   virtual void do_allreduce(BufferView buffer, const Reduction& reduction) = 0;
   virtual void do_sum_gradients(std::span<const BufferView> gradients, double scale) = 0;
-  /// For gradients that all lie on the device; false if they must go through host copies.
+  /// Sums gradients that all lie on the device. Returns false without summing if the backend needs host copies.
   virtual bool do_sum_gradients_on_device(std::span<const BufferView> gradients, double scale);
   virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes) = 0;
   virtual std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers) = 0;
-  /// Local: moves MPI communicators that the backend made for the background thread into the setup of its communicator.
+  /// Local. Moves the MPI communicators that the backend made for the background thread into `background`, the setup of
+  /// that thread's communicator.
   virtual void do_prepare_background(CommunicatorSetup& background) = 0;
   virtual void do_finalize() = 0;
   /// Collective: splits the backend's NCCL communicator; null if it has none, or if `color` is negative.
   [[nodiscard]] virtual std::shared_ptr<Nccl> do_split(int color, int key) const;
 
-  /// Makes `call` with the device's collectives if all buffers lie on the device; false otherwise.
+  /// If all buffers lie on the device, makes `call` with the device's collectives and returns true; otherwise returns
+  /// false.
   template <class Buffers, class Call>
   bool enqueue_on_device(const Buffers& buffers, const Call& call);
   template <class Buffers = std::initializer_list<ConstBufferView>, class Call>
   bool on_device(const Buffers& buffers, const Call& call);
-  /// Begins `call`: on the device, if all buffers lie there and the backend has such collectives; else on the thread.
+  /// Begins a nonblocking `call`. If all buffers lie on the device and the backend has device collectives, the call is
+  /// enqueued on the device; otherwise the background thread makes it.
   template <class Checks, class Call>
   [[nodiscard]] Request start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                               std::initializer_list<ConstBufferView> buffers, Call call);
   [[nodiscard]] std::shared_ptr<CommunicationThread> make_background();
-  /// The device exchanges the parts of the buffers, if those on all ranks lie there; else, after `match`, messages do.
+  /// Exchanges parts of buffers. If the buffers of all ranks lie on the device, the device's collectives exchange the
+  /// parts; otherwise MPI messages do, after a call of `match`.
   template <class Cut, class Match>
   void exchange_parts(std::initializer_list<ConstBufferView> on_all_ranks, ConstBufferView send, BufferView recv,
                       const Cut& cut, const Match& match);
@@ -285,7 +310,7 @@ class Communicator : public PlacedRank {
   std::string name_;
   Mpi comm_;
   Mpi internal_comm_;
-  Mpi background_comm_;  // for background_, which calls MPI on its own thread; empty if no thread can
+  Mpi background_comm_;  // for background_, which calls MPI on its own thread; empty if MPI takes one thread only
   Device device_;
   std::size_t count_limit_;
   std::optional<DType> allreduce_grad_dtype_;

@@ -20,20 +20,21 @@ class Nccl;
 /// Made by create_communicator() and Communicator::split(), equal on all ranks except for `device`.
 struct CommunicatorSetup {
   std::string name;                      ///< name of the backend
-  Mpi comm;                              ///< the ranks
+  Mpi comm;                              ///< MPI communicator of the ranks
   Topology topology;                     ///< topology of `comm`
   Device device;                         ///< device of the rank
   std::size_t count_limit = INT_MAX;     ///< most elements of one MPI message
   bool debug = false;                    ///< the rank asks for debug mode
   std::chrono::milliseconds timeout{0};  ///< requested time-out; 0: none
   bool in_background = false;            ///< for the thread of another communicator, without a thread of its own
-  std::optional<DType> allreduce_grad_dtype = {};  ///< dtype in which gradients travel; std::nullopt: their own
-  std::shared_ptr<Nccl> nccl = {};                 ///< from split(); null: to be made
-  NodeComms node_comms = {};                       ///< for the communicator of a thread; empty: to be made
+  std::optional<DType> allreduce_grad_dtype = {};  ///< dtype in which gradients travel; no value: their own
+  std::shared_ptr<Nccl> nccl = {};                 ///< made by split(); null: the backend makes it
+  NodeComms node_comms = {};                       ///< for a background thread; empty: the backend makes them
 };
 
-/// Collective: makes the backend `setup.name`, its form for GPUs if every rank has one. Throws UsageError with all
-/// names if the name is unknown. A communicator that has given up a call is never destroyed.
+/// Collective: makes a communicator of the backend `setup.name`; if every rank has a GPU, in the backend's form for
+/// GPUs. Throws a UsageError that lists all names if the name is unknown. A communicator that has given up a call is
+/// never destroyed.
 [[nodiscard]] std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup);
 
 }  // namespace mn

@@ -25,34 +25,39 @@ struct CommunicatorOptions {
   std::optional<Device> device;       ///< default: MN_DEVICE, else the GPU with number intra_rank, else the CPU
   std::size_t count_limit = INT_MAX;  ///< most elements of one MPI message; lower only to test large counts
   std::optional<bool> debug = {};     ///< default: whether MN_DEBUG is set to anything but 0
-  /// Limit of each call, also on split communicators; std::nullopt: MN_COMM_TIMEOUT in seconds, else no limit. The
-  /// longest time-out of all ranks counts.
+  /// Time-out of each call, also on communicators made by split(). Default: MN_COMM_TIMEOUT in seconds if set,
+  /// otherwise no time-out. If ranks pass different time-outs, the longest holds on all ranks.
   std::optional<std::chrono::milliseconds> timeout = {};
-  /// Dtype in which gradients of other dtypes travel (float16, bfloat16): only on GPUs with NCCL, as in ChainerMN.
+  /// Dtype (float16 or bfloat16) to which gradients of other dtypes are converted for the reduction. Only backends with
+  /// NCCL on GPUs take it, as in ChainerMN. Default: no conversion.
   std::optional<DType> allreduce_grad_dtype = {};
 };
 
-/// Collective over `comm`, which stays the caller's. `name` is one of communicator_names(), or "auto": rank 0 then logs
-/// the chosen name and the reason. Throws UsageError with all names if `name` is unknown.
+/// Collective over `comm`, which the caller still owns and must free. `name` is one of communicator_names(), or "auto",
+/// which chooses a backend; rank 0 logs its name and the reason. Throws a UsageError that lists all names if `name` is
+/// unknown.
 [[nodiscard]] std::shared_ptr<Communicator> create_communicator(std::string_view name = "auto",
                                                                 MPI_Comm comm = MPI_COMM_WORLD,
                                                                 const CommunicatorOptions& options = {});
 
-/// Collective: whether all ranks gave an equal value, for instance a hash; every rank gets the answer. One allreduce of
-/// 16 bytes.
+/// Collective: returns, on every rank, whether all ranks passed an equal value, for instance a hash. It costs one
+/// allreduce of 16 bytes.
 [[nodiscard]] bool same_on_all_ranks(std::uint64_t value, Communicator& comm);
 
 /// Number of collective calls that the calling thread has made, on all communicators.
 [[nodiscard]] std::uint64_t collective_calls() noexcept;
 
-/// Collective: throws an equal UsageError on every rank unless all gave an equal object (or null): "the ranks differ in
-/// WHAT", and the first key of rank 0 with another value elsewhere. Equal objects cost one same_on_all_ranks().
+/// Collective: throws the same UsageError on every rank unless all ranks passed an equal object (or null). Its text is
+/// "the ranks differ in WHAT", followed by rank 0's first key whose value differs on another rank. If the objects are
+/// equal, the cost is one same_on_all_ranks().
 void prove_equal(const nlohmann::json& object, std::string_view what, Communicator& comm);
 
-/// While it lives, the calls of the rank on `comm` have `timeout`; its destructor restores the former time-out.
+/// While a CallTimeout lives, this rank's calls on `comm` have the given time-out; the destructor restores the earlier
+/// time-out.
 class CallTimeout {
  public:
-  /// `timeout` 0: none. Collective calls need a time-out on all ranks, or on none. `comm` must outlive the object.
+  /// A `timeout` of 0 means none. For a collective call either all ranks must have a time-out, or none. `comm` must
+  /// outlive this object.
   CallTimeout(Communicator& comm, std::chrono::milliseconds timeout);
   ~CallTimeout();
   CallTimeout(const CallTimeout&) = delete;             ///< not copyable

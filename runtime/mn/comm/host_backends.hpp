@@ -1,4 +1,5 @@
-/// Communicators that reduce on CPUs, each element in a fixed order. ChainerMN's names are rows of one table.
+/// Communicators that reduce on CPUs, each element in a fixed order. Each of ChainerMN's backend names is a row of one
+/// table.
 #pragma once
 
 #include <memory>
@@ -14,16 +15,16 @@ class NodeReducer;
 
 /// Which ranks exchange data in a reduction.
 enum class HostExchange {
-  kNone,     ///< gradients stay on their rank: measures everything else; other calls as kRanks
+  kNone,     ///< gradients stay on their rank, to measure all other costs; other calls work as with kRanks
   kRanks,    ///< all ranks, by messages, in rank order
   kLeaders,  ///< ranks of a node through shared memory, then the first rank of each node by messages
-  kSlices,   ///< ranks of a node through shared memory, then each rank a slice with its peers on other nodes
+  kSlices,   ///< ranks of a node through shared memory, then each rank one slice with ranks of other nodes
 };
 
 struct HostBackend {
   std::string_view name;
   HostExchange exchange = HostExchange::kRanks;
-  bool packs = true;      ///< gradients of a dtype are one reduction; false: each gradient is one
+  bool packs = true;      ///< all gradients of a dtype are reduced at once; false: each by itself
   bool one_node = false;  ///< UsageError unless all ranks are on one node
 };
 
@@ -35,10 +36,11 @@ struct HostBackend {
 /// Throws UsageError that recommends the communicators `instead`, unless all ranks are on one node.
 void require_single_node(const Topology& topology, std::string_view instead);
 
-/// The communicator of a row. Backends for GPUs derive from it, and reduce gradients on the host as flat does.
+/// The communicator of one row of host_backends(). Backends for GPUs derive from this class; they reduce gradients that
+/// lie on the host as the backend flat does.
 class HostCommunicator : public Communicator {
  public:
-  /// With the row flat.
+  /// Makes a communicator with the row "flat".
   explicit HostCommunicator(CommunicatorSetup setup);
   /// Uses `comms`, from setup.node_comms, or makes them if they are empty.
   HostCommunicator(CommunicatorSetup setup, const HostBackend& backend, NodeComms comms);

@@ -1,4 +1,4 @@
-/// Calls of Communicator that the device's own collectives make, because all buffers lie on the device.
+/// How Communicator makes a call with the device's own collectives when all buffers lie on the device.
 #pragma once
 
 #include <algorithm>

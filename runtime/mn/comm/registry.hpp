@@ -16,8 +16,8 @@ struct NcclBackend {
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup);
 };
 
-/// Backends with NCCL; only pure_nccl and non_cuda_aware have no form for CPUs. In a build without NCCL these two
-/// alone, with a null `make`.
+/// Backends with NCCL. Of these, pure_nccl and non_cuda_aware have no form for CPUs. In a build without NCCL the table
+/// has these two rows alone, with a null `make`.
 [[nodiscard]] std::span<const NcclBackend> nccl_backends() noexcept;
 
 }  // namespace mn

@@ -28,7 +28,8 @@ using HostPinned = std::unique_ptr<std::byte, HostPinnedDeleter>;
 struct CudaMemoryDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Memory of the calling thread's device, 256-byte aligned, not initialized, with a destructor as HostPinned's.
+/// Device memory. Like HostPinned's, its destructor waits until the device is idle, unless an exception unwinds.
+/// cuda_allocate() takes it from the calling thread's device; it is 256-byte aligned and not initialized.
 using CudaMemory = std::unique_ptr<std::byte, CudaMemoryDeleter>;
 [[nodiscard]] CudaMemory cuda_allocate(std::size_t bytes);
 
@@ -36,11 +37,12 @@ struct CudaEventDeleter {
   void operator()(void* event) const noexcept;
 };
 using CudaEvent = std::unique_ptr<void, CudaEventDeleter>;
-/// An event of the calling thread's device, without times.
+/// Makes an event of the calling thread's device that takes no times (cudaEventDisableTiming).
 [[nodiscard]] CudaEvent cuda_create_event();
 
 /// A stream of one device, of the highest priority. Its work runs beside the work of all other streams, including the
-/// legacy default stream, unless wait_for() or go_before() orders them. `other` is a cudaStream_t as void*.
+/// legacy default stream, unless wait_for() or go_before() orders the two. In these functions `other` is a cudaStream_t
+/// as void*.
 class CudaStream {
  public:
   explicit CudaStream(int device);
@@ -48,14 +50,14 @@ class CudaStream {
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
-  /// Enqueue copies.
+  /// Each of these enqueues a copy of `bytes` bytes on this stream.
   void copy_to_host(void* host, const void* device, std::size_t bytes);
   void copy_to_device(void* device, const void* host, std::size_t bytes);
   void copy_on_device(void* to, const void* from, std::size_t bytes);
-  /// Later work of the stream begins after the present work of `other`; the host does not wait. Makes the stream's
-  /// device the calling thread's.
+  /// Work enqueued on this stream from now on begins after the present work of `other`; the host does not wait.
+  /// Afterwards the calling thread's device is this stream's device.
   void wait_for(void* other);
-  /// The reverse: later work of `other` begins after the present work of the stream.
+  /// Work enqueued on `other` from now on begins after the present work of this stream; the host does not wait.
   void go_before(void* other);
   /// Whether the stream takes part in the capture of a CUDA graph.
   [[nodiscard]] bool is_captured() const;

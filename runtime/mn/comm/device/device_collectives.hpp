@@ -1,4 +1,4 @@
-/// Collectives in the order of a GPU's streams.
+/// Collectives that are enqueued on a GPU's stream, so the host does not wait for them.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace mn {
 
-/// A point in the order of enqueued work.
+/// A point in the sequence of work that a DeviceCollectives has enqueued.
 class DeviceMark {
  public:
   virtual ~DeviceMark() = default;
@@ -25,10 +25,10 @@ class DeviceMark {
 };
 
 /// Calls of a Communicator whose buffers all lie on its device. Their work is enqueued on the communicator's own
-/// stream, and the host goes on at once. Between after() and join() the work is ordered with another stream, even while
-/// that stream captures a CUDA graph; then every rank must capture, and must have made the calls once before with equal
-/// buffers. The caller checks arguments. One thread at a time. Streams are cudaStream_t's as void*; null is the legacy
-/// default stream.
+/// stream, and the host goes on at once. after() and join() order their work with the work of another stream. Between
+/// the two, that stream may be capturing a CUDA graph; every rank must then capture, and must have made the same calls
+/// once before with equal buffers. The caller checks arguments. Only one thread at a time may call. Streams are
+/// cudaStream_t's as void*; null is the legacy default stream.
 class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
@@ -47,28 +47,30 @@ class DeviceCollectives {
 
   /// Every rank ends with root's elements.
   virtual void bcast(BufferView buffer, int root) = 0;
-  /// recv holds send.count elements of each rank, by rank.
+  /// recv gets send.count elements of each rank, in rank order.
   virtual void allgather(ConstBufferView send, BufferView recv) = 0;
-  /// Part i of send goes to rank i. `recv` may be `send`, which then is copied on the device.
+  /// Part i of send goes to rank i; part j of recv comes from rank j. `recv` may be `send`; the device then copies the
+  /// elements first.
   virtual void alltoall(ConstBufferView send, BufferView recv) = 0;
-  /// sent[r] goes to rank r, received[r] comes from rank r; both ends must give equal counts. An empty part needs no
-  /// message. sent and received must not overlap.
+  /// sent[r] goes to rank r, received[r] comes from rank r. Sender and receiver must pass equal counts for a part; an
+  /// empty part is not sent. The buffers of `sent` and `received` must not overlap.
   virtual void exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received) = 0;
-  /// In place. Results are equal on all ranks to rounding. Minima and maxima keep a NaN.
+  /// Reduces in place. Ranks' results may differ by rounding. The minimum and the maximum of a NaN and any number are
+  /// NaN.
   virtual void allreduce(BufferView buffer, ReduceOp op) = 0;
-  /// On `root` recv, which may be `send`, gets the reduction; ignored on other ranks.
+  /// On `root`, recv gets the reduction and may be `send`. On other ranks recv is ignored.
   virtual void reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root) = 0;
   /// recv gets the calling rank's part of the reduction of send.
   virtual void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op) = 0;
   /// Each buffer becomes the sum over ranks times `scale`, in place.
   virtual void sum_gradients(std::span<const BufferView> gradients, double scale) = 0;
 
-  // Messages, which only the two ranks enqueue, in one order with all work: later work waits until the other rank
-  // reaches its half. Two ranks that send to each other must use exchange().
+  // Messages. Only sender and receiver enqueue a message, in line with all other work: work enqueued later waits until
+  // the other rank has reached the message too. Two ranks that send to each other must use exchange().
 
-  /// To rank `dest`, which must receive an equal count and dtype.
+  /// Sends the buffer to rank `dest`, which must receive an equal count and dtype.
   virtual void send(ConstBufferView buffer, int dest) = 0;
-  /// From rank `source`.
+  /// Receives the buffer's elements from rank `source`.
   virtual void recv(BufferView buffer, int source) = 0;
 
  protected:

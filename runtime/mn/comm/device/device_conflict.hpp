@@ -1,5 +1,5 @@
-/// Whether NCCL can serve some ranks with their devices: otherwise it would fail on some ranks and leave the others
-/// waiting.
+/// Checks before NCCL starts whether it can serve these ranks with their devices. Without the check NCCL would fail on
+/// some ranks and leave the other ranks waiting.
 #pragma once
 
 #include <span>
@@ -11,13 +11,16 @@
 
 namespace mn {
 
-/// Collective: why NCCL cannot serve ranks with these devices, in equal words on all ranks; empty if NCCL can. Two
-/// ranks share a GPU if host and address on the PCI bus are equal; NCCL_HOSTID, if set, replaces the host, as in NCCL.
+/// Collective: says why NCCL cannot serve ranks with these devices, in the same words on all ranks; empty if NCCL can.
+/// Two ranks share a GPU if their GPUs' hosts and PCI bus addresses are equal. If NCCL_HOSTID is set, it is taken as
+/// the host, as NCCL does.
 [[nodiscard]] std::string find_device_conflict(MPI_Comm comm, Device device);
-/// find_device_conflict() of the devices by rank: "cpu", or host and address, as "n1 0000:1b:00.0". Pure.
+/// The part of find_device_conflict() without communication. `devices` has an entry for each rank: "cpu", or the GPU's
+/// host and PCI bus address, such as "n1 0000:1b:00.0".
 [[nodiscard]] std::string device_conflict(std::span<const std::string> devices);
 
-/// Whether the NCCL in use lets ranks share a GPU: from 2.30.3 on, unless NCCL_MULTI_RANK_GPU_ENABLE is 0. Local.
+/// Local: whether the loaded NCCL lets ranks share a GPU. NCCL does so from version 2.30.3 on, unless
+/// NCCL_MULTI_RANK_GPU_ENABLE is 0.
 [[nodiscard]] bool nccl_shares_gpus();
 /// Collective: whether every rank computes on a GPU and has an NCCL that lets ranks share a GPU.
 [[nodiscard]] bool nccl_shares_gpus(MPI_Comm comm, Device device);

@@ -2,13 +2,14 @@
 ///
 /// Invariants:
 /// 1. Groups are ordered by the first appearance of their dtypes, and packing changes no count (GradientPacker).
-///    Gradients that travel in their own dtype are packed without gaps: on other ranks they may lie contiguous,
-///    unpacked.
-/// 2. Gradients that travel in another dtype are packed on every rank, each on 16 bytes, for wide loads of the kernel.
-/// 3. Packing changes neither the dtype on the wire nor the scaling.
+///    Gradients that travel in their own dtype are packed without gaps, because other ranks may reduce the same
+///    gradients unpacked if they lie contiguous there.
+/// 2. Gradients that are converted to another dtype are packed on every rank, each at a multiple of 16 bytes, so that
+///    the kernel can use 16-byte loads.
+/// 3. Whether a rank packs changes neither the dtype on the wire nor the scaling.
 ///
-/// Cost: nothing for contiguous float32 and float64 in their own dtype; for contiguous 16-bit floats one scaling
-/// kernel. Otherwise two kernels for each 120 gradients, and device memory of the largest group.
+/// Cost: nothing for contiguous float32 and float64 gradients that travel in their own dtype; one scaling kernel for
+/// contiguous 16-bit floats. Otherwise two kernels for each 120 gradients, and device memory of the largest group.
 #pragma once
 
 #include <optional>
@@ -23,11 +24,13 @@ namespace mn {
 
 class DevicePacker {
  public:
-  /// `wire`: dtype in which gradients travel; std::nullopt: their own, except float16, which travels as float32.
+  /// `wire` is the dtype in which gradients travel. Without a value each gradient travels in its own dtype, except
+  /// float16, which travels as float32.
   explicit DevicePacker(std::optional<DType> wire) : wire_(wire) {}
 
-  /// Calls `reduce(whole, factor)` for each dtype; it must enqueue, on `stream`, the sum of `whole` over ranks times
-  /// `factor`. Gradients that are scattered, or travel in another dtype, are packed before and unpacked afterwards.
+  /// Calls `reduce(whole, factor)` once for the gradients of each dtype. `reduce` must enqueue on `stream` the sum of
+  /// `whole` over ranks times `factor`. Gradients that do not lie contiguous, or that travel in another dtype, are
+  /// packed before and unpacked afterwards.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, double scale, const CudaStream& stream, const Reduce& reduce) {
     for (const auto& group : GradientPacker::group_by_dtype(gradients)) {
@@ -47,7 +50,8 @@ class DevicePacker {
   }
 
  private:
-  /// Factors of the scale: in kernels before and after the sum, and in NCCL's operator.
+  /// The scale as a product of three factors: one is applied by a kernel before the sum, one by NCCL during the sum,
+  /// one by a kernel after the sum.
   struct Scales {
     double before = 1;
     double during = 1;

@@ -9,10 +9,12 @@
 
 namespace mn {
 
-/// For the work of one stream. Memory stays until destruction, because a CUDA graph may have captured its address.
+/// Scratch memory for the work of one stream. All memory stays allocated until destruction, because a CUDA graph may
+/// have captured its address.
 class DeviceScratch {
  public:
-  /// At least `bytes` on the thread's device, valid until the next call. CommError if it had to allocate in a capture.
+  /// Returns at least `bytes` bytes of memory on the calling thread's device, valid until the next call. Throws
+  /// CommError if it would have to allocate while `stream` captures a CUDA graph.
   [[nodiscard]] std::byte* reserve(std::size_t bytes, const CudaStream& stream) {
     if (bytes > capacity_) {
       // An allocation would end the capture.

@@ -1,8 +1,8 @@
 /// Packs gradients on the host into one buffer for a single reduction. Only the reduction within apply() is collective.
 ///
 /// 1. Groups are ordered by the first appearance of their dtypes: all ranks reduce equal groups in one order.
-/// 2. Each rank decides alone whether to copy a group: the reduction gets an equal count on all ranks. Cost: nothing
-///    for contiguous gradients; otherwise two copies, and scratch memory of the largest group.
+/// 2. Each rank decides alone whether to copy a group, because the reduction gets the same count either way. Cost:
+///    nothing for contiguous gradients; otherwise two copies, and scratch memory of the largest group.
 #pragma once
 
 #include <span>
@@ -16,7 +16,8 @@ class GradientPacker {
  public:
   using Group = std::vector<BufferView>;  ///< buffers of one dtype
 
-  /// Calls `reduce` with one host buffer for each dtype. Only scattered gradients are packed, and unpacked afterwards.
+  /// Calls `reduce` with one host buffer for the gradients of each dtype. Gradients that do not lie contiguous are
+  /// packed before and unpacked afterwards.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, const Reduce& reduce) {
     for (const auto& group : group_by_dtype(gradients)) {
@@ -27,7 +28,7 @@ class GradientPacker {
     }
   }
 
-  /// The gradients of each dtype, without empty ones.
+  /// Groups the gradients by dtype, without empty gradients.
   [[nodiscard]] static std::vector<Group> group_by_dtype(std::span<const BufferView> gradients);
   [[nodiscard]] static bool is_contiguous(const Group& group);
   /// Contiguous gradients as one buffer.

@@ -26,24 +26,26 @@ void for_each_stream(const Buffers& buffers, const Wait& wait) {
   }
 }
 
-/// Page-locked memory for the buffers of one call, and a stream for the copies, which does not queue behind the
-/// program's kernels. Begin each call with after(); one call at a time.
+/// Page-locked memory for the buffers of one call, and a stream on which the copies run without queuing behind the
+/// program's kernels. Each call begins with after(); one call at a time uses the object.
 class HostCopies {
  public:
   explicit HostCopies(int device) : stream_(device) {}
 
-  /// The copies begin after the work on the buffers' streams. Makes the device the calling thread's.
+  /// Copies enqueued from now on begin after the present work on the buffers' streams. Afterwards the calling thread's
+  /// device is the device of the copies.
   template <class Buffers>
   void after(const Buffers& buffers) {
     for_each_stream(buffers, [this](void* stream) { stream_.wait_for(stream); });
   }
   /// Largest number of bytes for which reserve() allocates no memory.
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
-  /// Reserves `bytes` for `buffers` > 0 buffers. Earlier copies are no longer valid.
+  /// Reserves `bytes` bytes for `buffers` buffers, at least one. Earlier copies are no longer valid.
   void reserve(std::size_t bytes, std::size_t buffers);
-  /// Host memory for a buffer like `buffer`, next in the reserved memory; `buffer` itself if it lies on the host.
+  /// Takes host memory for a buffer like `buffer` from the reserved memory. If `buffer` lies on the host, returns
+  /// `buffer` itself.
   [[nodiscard]] BufferView room_for(BufferView buffer);
-  /// room_for(buffer), and enqueues the copy of the buffer's elements to it.
+  /// Takes room_for(buffer), and enqueues the copy of the buffer's elements to that memory.
   [[nodiscard]] ConstBufferView copy_in(ConstBufferView buffer);
   [[nodiscard]] BufferView copy_in(BufferView buffer);
   /// Enqueues the copy of `host` back to `buffer`; does nothing if `buffer` lies on the host.
@@ -53,14 +55,15 @@ class HostCopies {
 
  private:
   CudaStream stream_;
-  // The last block is in use. Freeing an earlier one would wait for the device, and perhaps for late ranks. Sizes
-  // double.
+  // The last block is in use. Earlier blocks are kept, because freeing them would wait for the device, and perhaps for
+  // late ranks. Sizes double, so few blocks are made.
   std::vector<HostPinned> blocks_;
   std::size_t capacity_ = 0;  // bytes of the last block
   std::size_t used_ = 0;
 };
 
-/// The host copies of a communicator's requests, one object for each request under way; freed after all of them.
+/// The HostCopies objects of a communicator's requests, one for each request under way. Requests hold the pool, so it
+/// is freed after the last request.
 class HostCopyPool : public std::enable_shared_from_this<HostCopyPool> {
  public:
   struct PutBack {
@@ -70,7 +73,8 @@ class HostCopyPool : public std::enable_shared_from_this<HostCopyPool> {
   using Borrowed = std::unique_ptr<HostCopies, PutBack>;
 
   explicit HostCopyPool(int device) : device_(device) {}
-  /// A free object: the smallest that holds `bytes`, else the largest, else a new one.
+  /// Lends a free HostCopies: the smallest whose capacity is at least `bytes`, otherwise the largest. Makes a new
+  /// HostCopies if none is free.
   [[nodiscard]] Borrowed borrow(std::size_t bytes);
 
  private:
@@ -79,7 +83,8 @@ class HostCopyPool : public std::enable_shared_from_this<HostCopyPool> {
   std::vector<std::unique_ptr<HostCopies>> free_;  // has room for all created objects
 };
 
-/// Calls move(in, out), with host copies of device buffers if `copies` is not null. `move` must write all of `out`.
+/// Calls move(in, out). If `copies` is not null, `move` gets host copies of device buffers. `move` must write every
+/// element of `out`.
 template <class Move>
 void on_host(HostCopies* copies, ConstBufferView in, BufferView out, const Move& move) {
   if (copies == nullptr) return move(in, out);
@@ -92,7 +97,8 @@ void on_host(HostCopies* copies, ConstBufferView in, BufferView out, const Move&
   copies->wait();
 }
 
-/// Calls move(buffer), which reads and writes the buffer, with a host copy if `copies` is not null.
+/// Calls move(buffer), which reads and writes the buffer. If `copies` is not null, `move` gets a host copy of a device
+/// buffer.
 template <class Move>
 void on_host(HostCopies* copies, BufferView buffer, const Move& move) {
   if (copies == nullptr) return move(buffer);

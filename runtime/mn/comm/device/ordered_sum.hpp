@@ -1,8 +1,9 @@
 /// The sum of several ranks' elements on a GPU, for elements that MPI has received into device memory.
 ///
 /// Invariants:
-/// 1. Elements are added in rank order, 16-bit floats in float32 with one rounding: the bits of reduce_in_order().
-/// 2. A thread's work is a plain constexpr function, as in pack.hpp: the host runs, and tests, the code of the GPU.
+/// 1. Elements are added in rank order. 16-bit floats are added in float32, and the sum is rounded once. The result has
+///    the same bits as reduce_in_order()'s.
+/// 2. A GPU thread's work is a plain constexpr function, as in pack.hpp, so tests can run the same code on the host.
 ///
 /// Cost: one kernel; every element is read once, every sum written once.
 #pragma once
@@ -15,7 +16,8 @@
 
 namespace mn {
 
-/// The operands: `rank`'s own elements, and in `received` the elements of the other ranks, rank r's from r × count on.
+/// The operands: `own` holds the elements of rank `rank`, `received` those of all other ranks. Rank r's elements begin
+/// at index r × count of `received`.
 struct OrderedSum {
   const void* own = nullptr;
   const void* received = nullptr;
@@ -25,7 +27,7 @@ struct OrderedSum {
   unsigned ranks = 1;
 };
 
-/// For float dtypes; ArgumentError for others. Enqueued on `stream` (a cudaStream_t).
+/// Enqueues the sum on `stream` (a cudaStream_t). Throws ArgumentError unless `dtype` is a float dtype.
 void sum_on_device(const OrderedSum& sum, DType dtype, void* stream);
 
 template <class T>
@@ -36,7 +38,7 @@ constexpr auto sum_operand(T value) {
     return to_float(value);
 }
 
-/// The work of thread `thread` of `threads`.
+/// The work of one GPU thread, number `thread` of `threads`.
 template <class T>
 constexpr void sum_thread(const OrderedSum& sum, std::size_t thread, std::size_t threads) {
   const auto* const own = static_cast<const T*>(sum.own);

@@ -1,16 +1,16 @@
-/// Converts, scales and moves many tensors on a GPU in one pass over memory. Pieces are cut into chunks of 4096
-/// elements, and blocks of the kernel take turns with the chunks; a thread moves 16 bytes at a time if both sides are
-/// aligned.
+/// Converts, scales and moves many tensors on a GPU in one pass over memory. A piece is one tensor's elements. Pieces
+/// are cut into chunks of 4096 elements, and the kernel's blocks take the chunks in turn. A thread moves 16 bytes at a
+/// time if source and destination are aligned to 16 bytes.
 ///
 /// Invariants:
-/// 1. The pieces travel as the kernel's argument: nothing is allocated or copied, and a CUDA graph can capture the
-///    kernel.
+/// 1. The table of pieces is the kernel's argument, so no table is allocated or copied, and a CUDA graph can capture
+///    the kernel.
 /// 2. One thread reads and writes each element, once: a piece may be converted in place.
-/// 3. A thread's work is a plain constexpr function, which nvcc lets kernels call (--expt-relaxed-constexpr): the host
-///    runs, and tests, the code of the GPU.
+/// 3. A GPU thread's work is a plain constexpr function, which nvcc lets kernels call (--expt-relaxed-constexpr), so
+///    tests can run the same code on the host.
 ///
-/// Cost: one kernel for each kPackPieces pieces; every byte is read once and written once. Source: tables of pieces as
-/// in multi_tensor_apply of NVIDIA's Apex.
+/// Cost: one kernel for each kPackPieces pieces; every byte is read once and written once. Source: the table of pieces
+/// is modeled on multi_tensor_apply of NVIDIA's Apex.
 #pragma once
 
 #include <bit>
@@ -35,26 +35,29 @@ struct PackPiece {
 
 inline constexpr std::size_t kPackPieces = 120;  ///< most pieces of one kernel
 
-/// to[i] = from[i] × scale for every piece, for float dtypes: computed in float32 (float64 if `from` or `to` is
-/// float64), rounded to nearest even. Enqueued on `stream` (a cudaStream_t). ArgumentError for other dtypes.
+/// Enqueues to[i] = from[i] × scale for every piece, on `stream` (a cudaStream_t). The product is computed in float32,
+/// or in float64 if `from` or `to` is float64, and rounded to nearest even. Throws ArgumentError unless both dtypes are
+/// floats.
 void pack_on_device(std::span<const PackPiece> pieces, DType from, DType to, double scale, void* stream);
 
-/// A float32, or a 16-bit float, as an integer: keys are ordered as the numbers; keys of NaNs are above all others.
+/// A float32 or a 16-bit float mapped to an integer. Keys are ordered as the numbers are; the keys of NaNs are above
+/// all other keys.
 struct FloatKey {
   std::int32_t value;
 };
-/// A float64 as an integer, ordered as FloatKey.
+/// A float64 mapped to an integer, with the order of FloatKey.
 struct DoubleKey {
   std::int64_t value;
 };
-/// `to` gets the keys of sign × element, for float dtypes. Enqueued on `stream`.
+/// Enqueues on `stream`: `to` gets the keys of sign × element. `dtype` must be a float dtype.
 void keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream);
-/// Inverse of keys_on_device(): `to` gets sign × the numbers of the keys in `from`. Enqueued on `stream`.
+/// The inverse of keys_on_device(), enqueued on `stream`: `to` gets sign × number for each key in `from`.
 void values_of_keys_on_device(const PackPiece& piece, DType dtype, double sign, void* stream);
 
 // The work of each thread of the kernel.
 
-/// Maps a float's bits to its key, and a key to its bits. Larger bits mean smaller negative numbers.
+/// Maps the bits of a float to its key, and a key back to the bits. Negative floats need the map because their order is
+/// the reverse of the order of their bits.
 template <class Bits>
 constexpr Bits reorder(Bits bits) {
   return bits < 0 ? bits ^ std::numeric_limits<Bits>::max() : bits;
@@ -65,11 +68,11 @@ constexpr FloatKey key_of(float value) {
 constexpr DoubleKey key_of(double value) {
   return {value != value ? std::numeric_limits<std::int64_t>::max() : reorder(std::bit_cast<std::int64_t>(value))};
 }
-/// Overloads for keys beside those for 16-bit floats.
+/// to_float() for keys; core/half.hpp has the overloads for 16-bit floats.
 constexpr float to_float(FloatKey key) { return std::bit_cast<float>(reorder(key.value)); }
 constexpr double to_float(DoubleKey key) { return std::bit_cast<double>(reorder(key.value)); }
 
-/// Elements of a chunk, for a block of threads.
+/// Number of elements of a chunk, which one block of threads moves.
 inline constexpr std::size_t kPackChunk = 4096;
 /// Widest load and store of a thread.
 inline constexpr std::size_t kPackVectorBytes = 16;
@@ -77,7 +80,7 @@ inline constexpr std::size_t kPackVectorBytes = 16;
 /// The kernel's argument: pieces cut into numbered chunks. At most 4 KiB, CUDA's limit.
 struct PackTable {
   PackPiece pieces[kPackPieces];
-  std::uint32_t first_chunk[kPackPieces + 1];  // [piece] its first chunk; last, the number of chunks
+  std::uint32_t first_chunk[kPackPieces + 1];  // [piece] its first chunk; the entry at `count` is the number of chunks
   std::uint32_t count = 0;
 
   [[nodiscard]] constexpr std::uint32_t chunks() const { return first_chunk[count]; }
@@ -139,7 +142,7 @@ struct alignas(kPackVectorBytes) PackVector {
   T values[N];
 };
 
-/// The work of thread `thread` of `threads` on `count` elements.
+/// The work of one GPU thread, number `thread` of its block's `threads`, on a chunk of `count` elements.
 template <class From, class To>
 constexpr void pack_chunk(const From* from, To* to, std::size_t count, PackMath<From, To> scale, unsigned thread,
                           unsigned threads) {
@@ -158,7 +161,8 @@ constexpr void pack_chunk(const From* from, To* to, std::size_t count, PackMath<
   }
 }
 
-/// The work of thread `thread` of `threads` in block `block` of `blocks`: blocks take turns with the chunks.
+/// The work of one GPU thread, number `thread` of `threads` in block `block` of `blocks`. The blocks take the chunks in
+/// turn.
 template <class From, class To>
 constexpr void pack_thread(const PackTable& table, PackMath<From, To> scale, unsigned block, unsigned blocks,
                            unsigned thread, unsigned threads) {

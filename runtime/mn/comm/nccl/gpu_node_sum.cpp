@@ -134,7 +134,8 @@ void GpuNodeSum::allreduce(BufferView all, double scale) {
   const std::size_t element_bytes = size_of(all.dtype);
   const std::size_t most = std::min(HostPieces::kBytes / element_bytes,
                                     MessageReducer::most_elements(topology_.inter_size, element_bytes, count_limit_));
-  // In the last piece, the last rank may have more elements than other ranks, at most one for each rank.
+  // The last piece may not divide evenly. The node's last rank then takes the remainder too, which is less than
+  // slices() elements: `part` leaves room for them within `most`.
   const std::size_t part = most > slices() ? most - slices() : 1;
   const std::size_t step = part * slices();
   Pieces pieces(*this, all, step, scale);
