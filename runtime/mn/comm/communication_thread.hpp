@@ -1,5 +1,5 @@
 /// A thread that makes collective calls while the program computes. All ranks create their threads together, and submit
-/// equal collectives in the same order.
+/// equal collectives in equal order.
 ///
 /// Invariants:
 /// 1. One thread at a time uses the communicator: this thread while it has tasks, otherwise the thread that owns the
@@ -50,9 +50,9 @@ class CommunicationThread {
 
   /// For allocations and other collective set-up, while no task is submitted.
   [[nodiscard]] Communicator& communicator() noexcept { return *shared_->comm; }
-  /// Whether the thread's communicator was made. Any thread may call it.
+  /// Whether the thread's communicator was made. May be called on any thread.
   [[nodiscard]] bool has_communicator() const;
-  /// Calls Communicator::abort() of the thread's communicator. Any thread may call it.
+  /// Calls Communicator::abort() of the thread's communicator. May be called on any thread.
   void abort(const std::string& reason);
   void submit(Task task);
   /// Returns when all tasks have run and are destroyed. After an error of a task, every wait() throws the first error.

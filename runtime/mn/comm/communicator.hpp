@@ -1,4 +1,4 @@
-/// A communicator, as in ChainerMN: a fixed group of ranks that make the same collective calls in the same order.
+/// A communicator, as in ChainerMN: a fixed group of ranks that make the same collective calls in equal order.
 #pragma once
 
 #include <chrono>
@@ -43,26 +43,24 @@ struct Reduction;
 ///     mean.wait();
 ///
 /// Buffers are spans, vectors, arrays or tensors, on the host or on the communicator's device; counts are elements and
-/// may exceed INT_MAX. If one rank passes a device buffer, all ranks must. If the backend has NCCL, NCCL moves device
-/// buffers. Otherwise MPI moves them: directly if MPI takes device memory, else through host copies. A call begins
-/// after the work on its buffers' streams. The stream of a tensor is torch's current stream; the stream of another view
-/// is BufferView::stream, by default the legacy default stream. A call blocks until any stream may use the result and
-/// the buffers may be freed. Only the calls of device_collectives() return at once.
+/// may exceed INT_MAX. If one rank passes a device buffer, all must. NCCL moves device buffers if the backend has NCCL,
+/// otherwise MPI does: directly if MPI takes device memory, else through host copies. A call begins after the work on
+/// its buffers' streams (tensors: torch's current stream; views: BufferView::stream), and blocks until any stream may
+/// use the result and the buffers may be freed. Only device_collectives() return at once.
 ///
 /// All ranks must make a collective call with equal count, dtype, op and root. Creation and destruction are collective.
-/// Only one thread at a time may use a communicator. A wrong argument throws ArgumentError before anything is sent. If
-/// MPI, CUDA or NCCL fails, calls throw CommError, and the communicator can only be destroyed. If ranks pass different
-/// arguments to a call over MPI, no rank writes out of bounds, and the ranks that notice the difference throw
-/// CommError; with a time-out all ranks throw. NCCL does not compare arguments.
+/// One thread at a time may call. A wrong argument throws ArgumentError before anything is sent. If MPI, CUDA or NCCL
+/// fails, calls throw CommError, and the communicator can only be destroyed. If ranks pass different arguments, no rank
+/// writes out of bounds; ranks that notice throw CommError, with a time-out all ranks. NCCL compares nothing.
 ///
 /// Debug mode (MN_DEBUG=1 or CommunicatorOptions::debug): before each collective call the ranks compare operation,
 /// count, dtype, op and root, and search gradients for values that are not finite. A mismatch, or an argument that one
 /// rank rejects, throws an equal ArgumentError on every rank.
 ///
 /// Time-outs (CommunicatorOptions::timeout, set_timeout()) are at least 50 ms. When a call's time is over, every
-/// waiting rank throws a CommError that names the missing ranks. A rank that comes late throws in this call or in its
-/// next call. MPI may still write to the buffers of the call, so they must live as long as the process. Creation,
-/// split() and finalize() have no time-out; work of device_collectives() has its own (MN_NCCL_TIMEOUT).
+/// waiting rank throws a CommError with the missing ranks, and a late rank throws in this or the next call. MPI may
+/// still write to the call's buffers: they must live as long as the process. Creation, split() and finalize() have no
+/// time-out; work of device_collectives() has MN_NCCL_TIMEOUT.
 class Communicator : public PlacedRank {
  public:
   /// Collective, unless an exception unwinds or MPI is finalized.
@@ -74,24 +72,23 @@ class Communicator : public PlacedRank {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   /// Where the rank computes, and where device buffers must lie.
   [[nodiscard]] Device device() const noexcept { return device_; }
-  /// Collectives that are enqueued on a GPU's stream. Null after finalize(), and on backends whose collectives need the
-  /// host.
+  /// Collectives enqueued on a GPU's stream; null after finalize(), and on backends whose collectives need the host.
   [[nodiscard]] DeviceCollectives* device_collectives();
   /// Whether debug mode is on.
   [[nodiscard]] bool debug() const noexcept;
   /// The MPI communicator of send() and recv(), with MPI_ERRORS_RETURN. Collective calls use a second MPI communicator.
   [[nodiscard]] MPI_Comm mpi_comm() const noexcept { return comm_.get(); }
 
-  /// Collective: frees all MPI resources, as destruction would. Later calls throw ArgumentError, except finalize(),
-  /// abort(), getters and setters. Memory from allocate() remains valid.
+  /// Collective: frees all MPI resources. Later calls throw ArgumentError, except finalize(), abort(), getters and
+  /// setters. Memory from allocate() remains valid.
   void finalize();
 
   /// Collective: ranks with equal `color` form a communicator of the same backend, ordered by key, then rank. A rank
   /// with a negative color takes part in the call and gets null.
   [[nodiscard]] std::shared_ptr<Communicator> split(int color, int key) const;
 
-  /// Sets the time-out of this rank's later calls; 0 means none. Before a collective call either all ranks must have a
-  /// time-out, or none.
+  /// Sets the time-out of the calling rank's later calls; 0 means none. Before a collective call either all ranks must
+  /// have a time-out, or none.
   void set_timeout(std::chrono::milliseconds timeout);
   /// Time-out of the next call; 0 means none.
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept;
@@ -99,27 +96,27 @@ class Communicator : public PlacedRank {
   /// MPI may still use.
   [[nodiscard]] bool has_given_up() const noexcept;
   /// Ends this communicator for all ranks. Calls with a time-out in which other ranks wait, now or later, throw
-  /// CommError with the first 200 bytes of `reason`; so do this rank's own later calls. Any rank may call it, on any
-  /// thread that is not in a call.
+  /// CommError with the first 200 bytes of `reason`; so do the calling rank's own later calls. Any rank may call it, on
+  /// any thread that is not in a call.
   void abort(const std::string& reason);
 
   static constexpr int kMaxTag = 32766;        ///< tags are 0 to kMaxTag
   static constexpr int kAnyTag = MPI_ANY_TAG;  ///< recv() then takes the source's next message, whatever its tag
   static constexpr int kAnySource = INT_MIN;   ///< recv(), recv_obj(), recv_json() then take any rank's next message
-  /// Sends the buffer to another rank, which must receive an equal count and dtype. The call may wait for the receiver.
-  /// So if two ranks send to each other, one of them must call recv() before send(), or both must call sendrecv(). In
-  /// debug mode a send always waits for its receiver, and logs a line after three seconds.
+  /// Sends to another rank, which must receive an equal count and dtype. May wait for the receiver: of two ranks that
+  /// send to each other, one must call recv() first, or both must call sendrecv(). In debug mode a send always waits
+  /// for its receiver, and logs a line after three seconds.
   void send(ConstBufferView buffer, int dest, int tag = 0);
-  /// Receives a message from the rank `source`, or from any rank (kAnySource), and returns the sender's rank. Throws
-  /// CommError if the sender's count or dtype differs.
+  /// Receives from another rank, or from kAnySource; returns the sender. CommError if the sender's count or dtype
+  /// differs.
   int recv(BufferView buffer, int source, int tag = 0);
   /// send() without blocking: the buffer may be used again after the request's wait(). Messages between two ranks with
   /// one tag arrive in the order of the calls.
   Request isend(ConstBufferView buffer, int dest, int tag = 0);
   /// recv() without blocking: the buffer is filled after the request's wait(). `source` is one rank, not kAnySource.
   Request irecv(BufferView buffer, int source, int tag = 0);
-  /// Sends to `dest` and receives from `source` at once, so exchanges and rings cannot deadlock. Both may be the
-  /// calling rank.
+  /// Sends to `dest` and receives from `source` at once: exchanges and rings cannot deadlock. Both may be the calling
+  /// rank.
   void sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag = 0);
 
   // Buffers of one call must not overlap, except that a rank's own part may lie in its place in the other buffer.
@@ -152,12 +149,11 @@ class Communicator : public PlacedRank {
   /// called it.
   void monitored_barrier(std::chrono::milliseconds timeout);
 
-  // Nonblocking forms: Request::wait() returns when the call is done. Several requests may be under way, beside
-  // blocking calls, and the program may wait for them in any order. All ranks must start the group's collective calls
-  // in one order. With NCCL, calls on device buffers are enqueued behind the work on the buffers' streams. For all
-  // other buffers a background thread makes the call on a second communicator, and the result has the same bits as the
-  // blocking form's; without MPI_THREAD_MULTIPLE these calls throw UsageError. Errors found by debug mode are thrown by
-  // wait().
+  // Nonblocking forms: Request::wait() returns when the call is done. Several may be under way, beside blocking calls,
+  // and be waited for in any order. All ranks must start the group's collective calls in one order. With NCCL, calls on
+  // device buffers are enqueued behind the work on the buffers' streams. Otherwise a background thread makes the call
+  // on a second communicator, with the bits of the blocking form; without MPI_THREAD_MULTIPLE such calls throw
+  // UsageError. In debug mode wait() throws the errors.
 
   /// Nonblocking bcast(), allgather(), allreduce(), reduce_scatter().
   /// @{
@@ -169,7 +165,7 @@ class Communicator : public PlacedRank {
 
   // The next calls move parts of different lengths. In a buffer the ranks' parts follow each other in rank order; a
   // part may be empty. gatherv, scatterv and allgatherv take the counts of all ranks' parts, and every rank must pass
-  // the same counts. send and recv must not overlap. If other ranks' buffers lie on the device, an empty buffer must
+  // an equal counts. send and recv must not overlap. If other ranks' buffers lie on the device, an empty buffer must
   // lie there too. On a root send and recv must both lie on the host, or both on the device.
 
   /// On `root`, recv gets all parts; on other ranks recv is ignored. send has counts[rank()] elements.
@@ -189,8 +185,8 @@ class Communicator : public PlacedRank {
 
   /// Sends a string to rank `dest`, which receives it with recv_obj().
   void send_obj(const std::string& object, int dest, int tag = 0);
-  /// Receives a string that `source`, or any rank if `source` is kAnySource, sent with send_obj(). `sender`, unless
-  /// null, gets the sender's rank.
+  /// Receives a string that `source`, or any rank with kAnySource, sent with send_obj(). `sender`, unless null: its
+  /// rank.
   [[nodiscard]] std::string recv_obj(int source, int tag = kAnyTag, int* sender = nullptr);
   /// root's string, on every rank.
   [[nodiscard]] std::string bcast_obj(const std::string& object, int root = 0);
@@ -202,8 +198,8 @@ class Communicator : public PlacedRank {
   [[nodiscard]] std::string scatter_obj(const std::vector<std::string>& objects, int root = 0);
   /// Sends a document to rank `dest`, which receives it with recv_json().
   void send_obj(const nlohmann::json& object, int dest, int tag = 0);
-  /// Receives a document that `source`, or any rank if `source` is kAnySource, sent with send_obj(). `sender`, unless
-  /// null, gets the sender's rank.
+  /// Receives a document that `source`, or any rank with kAnySource, sent. `sender`, unless null, gets the sender's
+  /// rank.
   [[nodiscard]] nlohmann::json recv_json(int source, int tag = kAnyTag, int* sender = nullptr);
   /// root's document, on every rank.
   [[nodiscard]] nlohmann::json bcast_obj(const nlohmann::json& object, int root = 0);
@@ -211,9 +207,9 @@ class Communicator : public PlacedRank {
   [[nodiscard]] std::vector<nlohmann::json> gather_obj(const nlohmann::json& object, int root = 0);
   /// The documents by rank, on every rank.
   [[nodiscard]] std::vector<nlohmann::json> allgather_obj(const nlohmann::json& object);
-  /// Sums the documents of all ranks: numbers are added, arrays and objects are summed element by element (ChainerMN's
-  /// allreduce_obj joins lists instead), and all other values must be equal on all ranks. Throws ArgumentError on every
-  /// rank if documents differ in form, or if a sum of integers needs more than 64 bits.
+  /// Sums numbers; arrays and objects element by element (ChainerMN joins lists); other values must be equal on all
+  /// ranks. Throws ArgumentError on every rank if documents differ in form, or if a sum of integers needs more than 64
+  /// bits.
   [[nodiscard]] nlohmann::json allreduce_obj(const nlohmann::json& object);
   /// Overloads that take a literal as a string, not as a JSON document. @{
   void send_obj(const char* object, int dest, int tag = 0) { send_obj(std::string(object), dest, tag); }
@@ -243,8 +239,8 @@ class Communicator : public PlacedRank {
 
   // The next two take a torch::nn::Module or a std::vector<at::Tensor>, and need <mn/tensor/tensor.hpp>.
 
-  /// On every rank, the module's parameters and buffers, or the given tensors, become root's. Throws ArgumentError on
-  /// every rank if the ranks' tensors differ in number, shape or dtype.
+  /// On every rank the parameters and buffers, or the given tensors, become root's. Throws ArgumentError on every rank
+  /// if the tensors differ in number, shape or dtype.
   template <class Model>
   void broadcast_data(Model&& model, int root = 0) {
     broadcast_tensors(*this, model, root);
@@ -258,8 +254,7 @@ class Communicator : public PlacedRank {
  protected:
   /// Collective over setup.comm.
   explicit Communicator(CommunicatorSetup setup);
-  /// The MPI communicator of everything except send() and recv(). Messages of collective calls need a communicator of
-  /// their own, because a recv() with kAnyTag would take them.
+  /// The MPI communicator of everything except send() and recv(): a recv() with kAnyTag would take internal messages.
   [[nodiscard]] MPI_Comm internal_comm() const noexcept { return internal_comm_.get(); }
   /// Reduces over MPI messages, each element in rank order.
   [[nodiscard]] MessageReducer& reducer() noexcept { return *reducer_; }
@@ -292,8 +287,8 @@ class Communicator : public PlacedRank {
   bool enqueue_on_device(const Buffers& buffers, const Call& call);
   template <class Buffers = std::initializer_list<ConstBufferView>, class Call>
   bool on_device(const Buffers& buffers, const Call& call);
-  /// Begins a nonblocking `call`. If all buffers lie on the device and the backend has device collectives, the call is
-  /// enqueued on the device; otherwise the background thread makes it.
+  /// Begins a nonblocking `call`: enqueues it if all buffers lie on the device and the backend has device collectives;
+  /// otherwise the background thread makes it.
   template <class Checks, class Call>
   [[nodiscard]] Request start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                               std::initializer_list<ConstBufferView> buffers, Call call);

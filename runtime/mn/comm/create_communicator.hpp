@@ -40,20 +40,20 @@ struct CommunicatorOptions {
                                                                 MPI_Comm comm = MPI_COMM_WORLD,
                                                                 const CommunicatorOptions& options = {});
 
-/// Collective: returns, on every rank, whether all ranks passed an equal value, for instance a hash. It costs one
+/// Collective: returns, on every rank, whether all ranks passed an equal value, for instance a hash. Cost: one
 /// allreduce of 16 bytes.
 [[nodiscard]] bool same_on_all_ranks(std::uint64_t value, Communicator& comm);
 
 /// Number of collective calls that the calling thread has made, on all communicators.
 [[nodiscard]] std::uint64_t collective_calls() noexcept;
 
-/// Collective: throws the same UsageError on every rank unless all ranks passed an equal object (or null). Its text is
+/// Collective: throws an equal UsageError on every rank unless all ranks passed an equal object (or null). Its text is
 /// "the ranks differ in WHAT", followed by rank 0's first key whose value differs on another rank. If the objects are
 /// equal, the cost is one same_on_all_ranks().
 void prove_equal(const nlohmann::json& object, std::string_view what, Communicator& comm);
 
-/// While a CallTimeout lives, this rank's calls on `comm` have the given time-out; the destructor restores the earlier
-/// time-out.
+/// While a CallTimeout lives, the calling rank's calls on `comm` have the given time-out; the destructor restores the
+/// earlier time-out.
 class CallTimeout {
  public:
   /// A `timeout` of 0 means none. For a collective call either all ranks must have a time-out, or none. `comm` must

@@ -10,10 +10,11 @@
 
 namespace mn {
 
-/// Runs tasks in the order submitted, with a second communicator of the same ranks and backend. A communicator that
-/// enqueues on a GPU (device_collectives()) runs a task at once, any other on a thread; the host goes on in either
-/// case. On a GPU tasks work on a stream of their own, after the work that the submitter's current stream held. All
-/// ranks submit equal collectives in equal order. One thread at a time may call.
+/// Runs tasks in the order submitted, on a second communicator with the same ranks and backend. If that communicator
+/// enqueues on a GPU (device_collectives()), submit() runs the task at once, which only enqueues its work; otherwise a
+/// thread runs the task. In both cases the host goes on. On a GPU the tasks' work runs on a stream of its own, after
+/// the work that the submitter's current stream holds at submit(). All ranks must submit equal collectives in equal
+/// order. Only one thread at a time may call.
 class BackgroundReducer {
  public:
   using Task = CommunicationThread::Task;
@@ -23,11 +24,11 @@ class BackgroundReducer {
 
   /// The tasks' communicator, for allocations and other collective set-up while no task is under way.
   [[nodiscard]] Communicator& communicator() noexcept { return thread_ ? thread_->communicator() : *comm_; }
-  /// The memory that the task uses must live until wait().
+  /// Submits a task. The memory that the task uses must live until wait() returns.
   void submit(Task task);
-  /// Returns when all tasks have run. On a GPU the caller's current stream waits for the work that tasks enqueued, and
-  /// the host goes on: the tasks' memory may then be freed in the order of the caller's stream. Throws the first error
-  /// of a task.
+  /// Returns when all tasks have run. On a GPU the caller's current stream then waits for the work that the tasks have
+  /// enqueued, but the host does not, so the tasks' memory may be freed in the order of that stream. Throws the first
+  /// error of a task.
   void wait();
   /// Returns when all tasks and the work that they enqueued on a device are done. Throws the first error of a task or
   /// of the device's collectives.
@@ -36,7 +37,7 @@ class BackgroundReducer {
  private:
   std::optional<CommunicationThread> thread_;
   std::shared_ptr<Communicator> comm_;  // null if there is a thread
-  std::optional<c10::Stream> stream_;   // of the tasks, on a GPU
+  std::optional<c10::Stream> stream_;   // stream of the tasks' work, on a GPU
 };
 
 }  // namespace mn

@@ -1,5 +1,5 @@
-/// Messages grouped into buckets, each reduced as one. For the overlap of backward and communication, and for the model
-/// of its scaling in tests/scaling.
+/// Groups messages into buckets; the messages of a bucket are reduced together. OverlappedReduction uses buckets, and
+/// so does the model of its scaling in tests/scaling.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@ namespace mn {
 struct Bucket {
   std::size_t first = 0;
   std::size_t count = 0;
-  std::size_t bytes = 0;  ///< bytes of all of them
+  std::size_t bytes = 0;  ///< bytes of these messages together
 };
 
-/// Cuts messages of these sizes, in order, into buckets of at least `bucket_bytes` (the last may be smaller). The first
-/// takes `first_bytes` only, so that communication starts early (Li et al. 2020, PyTorch Distributed,
-/// arXiv:2006.15704).
+/// Cuts messages of these sizes, in order, into buckets of at least `bucket_bytes` each; the last bucket may be
+/// smaller. The first bucket takes only `first_bytes`, so communication starts early (Li et al. 2020, PyTorch
+/// Distributed, arXiv:2006.15704).
 [[nodiscard]] inline std::vector<Bucket> plan_buckets(std::span<const std::size_t> message_bytes,
                                                       std::size_t bucket_bytes, std::size_t first_bytes) {
   std::vector<Bucket> buckets;

@@ -1,11 +1,11 @@
 /// Finds the bucket size with the shortest step by trying candidates during the first steps.
 ///
-/// Each candidate serves kSteps steps. The first is not timed, because it includes the change of the size. Then the
-/// candidate with the least total time stays.
+/// Each candidate serves for kSteps steps. The first of these steps is not timed, because it includes the change of the
+/// size. In the end the candidate with the least total time stays.
 /// (1) Rank 0's times decide, so all ranks choose alike.
 /// (2) Every rank counts every step, so sizes change at equal steps on all ranks.
-/// (3) On a device the device's work is timed; the host waits for the device once, after all candidates.
-/// Cost of a candidate: two clock readings or device events, and a broadcast of one number.
+/// (3) If steps run on a GPU, the GPU's work is timed; the host waits for the GPU once, after all candidates.
+/// Cost for each candidate: two clock readings or device events, and a broadcast of one number.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +21,12 @@ class BucketTuner {
  public:
   static constexpr int kSteps = 4;
 
-  /// `candidates` are bytes; a single one needs no tuning. Steps run on `device`.
+  /// `candidates` are bucket sizes in bytes; a single candidate needs no tuning. Steps run on `device`.
   explicit BucketTuner(std::vector<std::size_t> candidates, Device device = {});
   [[nodiscard]] std::size_t bucket_bytes() const { return candidates_[current_]; }
   [[nodiscard]] bool is_done() const noexcept { return done_; }
-  /// Collective. Times the current candidate anew, because this step takes longer for a reason beside the size.
+  /// Collective. Times the current candidate anew; call it in a step that takes longer for a reason other than the
+  /// bucket size.
   void start_over();
   /// Collective, at the end of each step. Returns the new size if the size changes, else std::nullopt.
   std::optional<std::size_t> step(Communicator& comm);

@@ -1,4 +1,4 @@
-/// Chooses how gradients become their mean over ranks.
+/// Chooses the GradientReduction that makes gradients their mean over ranks.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,8 @@
 
 namespace mn {
 
-/// Collective. `options` have passed check_options(); local_steps are ignored.
+/// Collective: makes the reduction that `options` ask for. `options` must have passed check_options(); local_steps is
+/// ignored.
 [[nodiscard]] std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Tensor> parameters,
                                                                            const SparseGradients::Flags& sparse,
                                                                            const std::shared_ptr<Communicator>& comm,

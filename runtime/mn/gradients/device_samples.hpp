@@ -1,10 +1,10 @@
 /// Compares a few elements (samples) of each gradient on a device, without making the host wait.
 ///
-/// (1) record() keeps the samples' bits; compare() notes a parameter whose samples have changed since. Both work in the
-///     order of the current stream.
-/// (2) The device copies its note to page-locked memory. The host reads the memory without waiting for the copy, so
-///     the host learns of a change at least one step late.
-/// (3) A sample that became 0 is in a gradient that was zeroed: the gradient is new, not changed.
+/// (1) record() keeps the samples' bits; compare() finds a parameter whose samples have changed since then, and writes
+///     its code to a number in device memory (the note). Both enqueue their work on the current stream.
+/// (2) The device then copies the note to page-locked memory. The host reads this memory without waiting for the copy,
+///     so it learns of a change at least one step late.
+/// (3) If a sample has become 0, the gradient counts as zeroed and new, not as changed.
 /// Cost of a step: one small kernel to record, seven to compare for each dtype, and a copy of 8 bytes.
 #pragma once
 
@@ -26,16 +26,17 @@ class DeviceSamples {
     at::Tensor on_host;  // page-locked
   };
 
-  /// `earlier` is the note of the parameters' gradients in an earlier buffer; undefined tensors: no buffer before.
+  /// `earlier` is the note of the DeviceSamples of an earlier buffer of the same parameters; its tensors are undefined
+  /// if there was no earlier buffer.
   DeviceSamples(const FlatBuffer& gradients, std::size_t parameters, ChangeNote earlier);
 
-  /// From now on a change of a gradient is found.
+  /// Records the samples: from now on a change of a gradient is found.
   void record();
-  /// Gradients may change: drops the recorded samples and ignores record() until begin().
+  /// Call if gradients may change: drops the recorded samples, and ignores record() until begin().
   void forget() noexcept { is_forgotten_ = true; }
-  /// A new step: no samples are recorded.
+  /// Begins a step, with no samples recorded.
   void begin() noexcept { is_forgotten_ = is_recorded_ = false; }
-  /// Enqueues the comparison with the recorded samples. Call it once for each record().
+  /// Enqueues the comparison with the recorded samples. Call once for each record().
   void compare();
   /// The first parameter whose gradient has changed, as far as the host knows (2).
   [[nodiscard]] std::optional<std::size_t> changed_parameter() const;

@@ -2,10 +2,10 @@
 ///
 /// Step k copies its gradients into one of two buffers, submits the reduction of the copy, and yields the mean of step
 /// k - 1. Updates are therefore one step stale: the first step yields no mean, and flush() yields the last step's mean.
-/// (1) One buffer is being reduced while the update reads the second buffer, which becomes free after the update.
+/// (1) While one buffer is being reduced, the update reads the other buffer, which becomes free after the update.
 /// (2) At most one reduction is under way: reduce() waits in flush() before submitting the next reduction.
-/// (3) A rank with a new parameter set makes a reduction and waits for the result. The other ranks read the result a
-///     step later, submit no more, and throw: all ranks have then made equal calls.
+/// (3) A rank whose parameter set changes still makes one reduction, and waits for the result. The other ranks read
+///     this result a step later, submit no more reductions, and throw. So all ranks have made equal calls.
 /// Cost of a step: one copy of the gradients and one collective. Memory: two more buffers of the gradients' size.
 #pragma once
 

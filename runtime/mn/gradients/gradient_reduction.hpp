@@ -1,5 +1,5 @@
-/// The interface of reductions, which make gradients their mean over ranks: at the step, during backward or a step
-/// late.
+/// The interface of reductions, which make gradients their mean over ranks. Derived classes do so at the step, during
+/// backward, or one step late.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,12 @@
 
 namespace mn {
 
-/// Holds the gradients of a list of parameters between clear() and reduce(). All ranks make equal calls in equal order.
+/// Holds the gradients of a list of parameters between clear() and reduce(). All ranks must make equal calls in equal
+/// order.
 class GradientReduction {
  public:
-  /// The gradients of this object's buffer move to memory of their own and stay with their parameters.
+  /// Moves the gradients out of this object's buffer into memory of their own; they stay the gradients of their
+  /// parameters.
   virtual ~GradientReduction() = default;
   GradientReduction(const GradientReduction&) = delete;
   GradientReduction& operator=(const GradientReduction&) = delete;
@@ -32,34 +34,34 @@ class GradientReduction {
   virtual void train_only(const std::vector<bool>& parameters) { gradients_->train_only(parameters); }
   /// Every gradient becomes None.
   virtual void clear() { gradients_->clear(); }
-  /// Local. Promises one backward and then reduce() with the result of `weight`, without a change of gradients in
-  /// between.
+  /// Local. Promises that one backward follows, and then reduce() with the weight that `weight` returns, without a
+  /// change of gradients in between.
   virtual void announce(StepPromise::Weight /*weight*/) {}
   /// Local. True if the ranks may have overwritten gradients of an announced step with their mean.
   [[nodiscard]] virtual bool has_given_away() const { return false; }
-  /// Local, before reduce(). Throws UsageError if this rank has broken a promise on which ranks have relied.
+  /// Local, before reduce(). Throws UsageError if the calling rank has broken a promise on which ranks have relied.
   virtual void check_promise(const StepWeight& /*weight*/) const {}
-  /// Makes the gradients the mean over ranks: Σ factorᵣ gᵣ / Σ divisorᵣ. `has_fault` tells all ranks that this rank has
-  /// found a fault.
+  /// Makes the gradients the mean over ranks: Σ factorᵣ gᵣ / Σ divisorᵣ. `has_fault` tells all ranks that the calling
+  /// rank has found a fault.
   [[nodiscard]] virtual ReductionResult reduce(const StepWeight& weight, bool has_fault) = 0;
-  /// Keeps the residuals of compression, because the step applies the mean of the last reduce().
+  /// Call if the step applies the mean of the last reduce(): the residuals of compression then count for the next step.
   virtual void commit() { averager_->commit(); }
-  /// Makes the gradients the mean that reduce() has not yielded yet, if there is such a mean.
+  /// If there is a mean that reduce() has not yielded yet (double buffering), makes the gradients that mean.
   [[nodiscard]] virtual ReductionResult flush() { return {}; }
-  /// Waits for the work that reduce() has enqueued on a device, and throws its errors. Does not wait for gradients sent
-  /// early, within backward: other ranks may send at the step.
+  /// Waits for the work that reduce() has enqueued on a device, and throws its errors. Does not wait for gradients that
+  /// were sent early, within backward, because other ranks may send theirs only at the step.
   virtual void finish() {}
-  /// True if the next step is reduced exactly as the last one: the order and the bucket size are final. Equal on all
-  /// ranks.
+  /// True if the next step is reduced in the same way as the last step, because the order of gradients and the bucket
+  /// size are final. The result is equal on all ranks.
   [[nodiscard]] virtual bool is_settled() const { return true; }
   /// Watches for errors of a CUDA graph that holds a reduction and was just launched on the current stream.
   virtual void watch_graph() {}
-  /// While `token` lives, backward sends no gradients; reduce() sends them.
+  /// While `token` lives, backward sends no gradients; reduce() sends them all.
   void pause_while(std::weak_ptr<const void> token) noexcept { pause_ = std::move(token); }
 
   /// The averager, which counts bytes and keeps the residuals of compression.
   [[nodiscard]] GradientAverager& averager() noexcept { return *averager_; }
-  /// Bytes of gradients that this rank's collective calls have sent.
+  /// Bytes of gradients that the calling rank's collective calls have sent.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept {
     return averager_->bytes_sent() + gradients_->sparse().bytes_sent();
   }
@@ -71,7 +73,7 @@ class GradientReduction {
   [[nodiscard]] bool paused() const noexcept { return !pause_.expired(); }
 
   std::shared_ptr<Communicator> comm_;
-  std::optional<BackgroundReducer> background_;  // if there is one, its communicator allocates the buffer
+  std::optional<BackgroundReducer> background_;  // if set, its communicator allocates the buffer
   std::optional<GradientBuffer> gradients_;
 
  private:

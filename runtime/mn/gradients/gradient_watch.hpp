@@ -1,10 +1,12 @@
 /// Notices changes of gradients between backward and the step.
 ///
-/// Until the step, a gradient is one rank's own. Clipping or scaling it then gives a wrong mean, silently.
+/// Until the step a gradient belongs to one rank. If the program clips or scales it before the step, the mean over
+/// ranks is wrong, and nothing else tells so.
 /// (1) Each gradient is recorded in its hook, after backward has accumulated it, and compared before the reduction.
 /// (2) A replaced tensor and a write that torch counts (the tensor's version) are always found. A write past torch's
-///     count (`grad().data()`, as in libtorch's clip_grad_norm_) is found if one of a few compared elements changes, on
-///     a device a step late (device_samples.hpp). kAll compares a hash of all elements, and waits for a device.
+///     count (`grad().data()`, as in libtorch's clip_grad_norm_) is found if one of a few compared elements changes; on
+///     a GPU it is found a step late (device_samples.hpp). Depth::kAll compares a hash of all elements instead, and
+///     waits for the GPU.
 /// Cost: kSome reads a few elements of each gradient twice a step; kAll passes over all gradients twice.
 #pragma once
 
@@ -28,40 +30,41 @@ class GradientWatch {
   using Backwards = std::vector<std::shared_ptr<const BackwardRecord>>;
 
   GradientWatch(std::vector<at::Tensor> parameters, Depth depth);
-  /// Compares samples of a device's gradients, which lie in this buffer. `earlier` is the change_note() of the watch
-  /// before, if any.
+  /// From now on compares samples of the gradients in this buffer, on a GPU. `earlier` is the change_note() of the
+  /// earlier watch of these parameters, if there was one.
   void look_at(const FlatBuffer& gradients, DeviceSamples::ChangeNote earlier);
-  /// The note of a change on a device, which may not have been reported yet.
+  /// The note of a change on a GPU (device_samples.hpp), which may not have been reported yet.
   [[nodiscard]] DeviceSamples::ChangeNote change_note() const {
     return samples_ ? samples_->note() : DeviceSamples::ChangeNote();
   }
 
   /// Call it in the hook of gradient i, before the gradient moves into the buffer.
   void arrived(std::size_t i);
-  /// From now on a change of gradient i is found.
+  /// Records gradient i: from now on a change of this gradient is found.
   void record(std::size_t i);
-  /// From now on a change of any gradient is found: call it after an intended change of all gradients.
+  /// Records all gradients: from now on a change of any gradient is found. Call after an intended change of all
+  /// gradients.
   void record();
-  /// Gradient i may change: find_change() skips it.
+  /// Call if gradient i may change: find_change() then skips it.
   void forget(std::size_t i);
   /// Starts over, as if no backward had run.
   void forget();
 
-  /// Call it once a step. Returns the first gradient that has changed since its last backward, or in an earlier step
-  /// (2). A gradient that was zeroed counts as new, not as changed.
+  /// Call once a step. Returns the first gradient that has changed since its last backward, or in an earlier step (2).
+  /// A gradient that was zeroed counts as new, not as changed.
   [[nodiscard]] std::optional<std::size_t> find_change();
-  /// A gradient that changed in an earlier step, as far as the device has compared them.
+  /// A gradient that changed in an earlier step, as far as the GPU's comparisons have reached the host.
   [[nodiscard]] std::optional<std::size_t> changed_earlier() const;
 
   /// Records that the parameters' gradients are the mean over ranks.
   void mark_reduced();
-  /// True if a gradient of the last mark_reduced() still is its parameter's gradient.
+  /// True if one of the gradients at the last mark_reduced() still is its parameter's gradient.
   [[nodiscard]] bool keeps_reduced() const { return keeps(reduced_); }
   /// True if a backward has run since forget().
   [[nodiscard]] bool backward_ran() const noexcept { return backward_ran_; }
-  /// The backwards since forget(), without a backward whose gradients were all dropped before the next one.
+  /// The backwards since forget(), except those whose gradients were all dropped before the next backward.
   [[nodiscard]] const Backwards& backwards() const noexcept { return backwards_; }
-  /// Takes over backwards() and backward_ran() of the watch before, whose backwards made the parameters' gradients.
+  /// Takes over backwards() and backward_ran() of an earlier watch, during which the parameters' gradients were made.
   void take_over(Backwards backwards, bool ran);
   /// The sum of the weights of the backwards' losses; 1 if no loss had a weight.
   [[nodiscard]] double weight_so_far() const;
@@ -69,7 +72,7 @@ class GradientWatch {
   [[nodiscard]] bool added_to_reduced() const noexcept { return added_to_reduced_; }
 
  private:
-  /// Recognizes a tensor, even a freed one: the reference keeps its address from being used again.
+  /// Recognizes a tensor, even after it was freed: the weak reference keeps its address from being used again.
   class TensorIdentity {
    public:
     TensorIdentity() : tensor_(at::Tensor().getIntrusivePtr()) {}
@@ -95,7 +98,7 @@ class GradientWatch {
   std::vector<at::Tensor> parameters_;
   Depth depth_;
   std::vector<Entry> entries_;
-  std::shared_ptr<DeviceSamples> samples_;  // null on the CPU; shared with the callbacks at the ends of backwards
+  std::shared_ptr<DeviceSamples> samples_;  // null on the CPU; shared with callbacks that run when a backward ends
   std::vector<TensorIdentity> arrived_;
   std::vector<TensorIdentity> reduced_;
   Backwards backwards_;

@@ -3,10 +3,11 @@
 /// Works in place on the gradients of all ranks, which lie in shared memory (comm/shared_reducer.hpp). In an announced
 /// step backward publishes each final gradient; a rank without backward work left reduces the gradients that all
 /// ranks have published. So a fast rank works instead of waiting, without a thread.
-/// (1) Messages are published in memory order, which is the order of backward: a prefix, which grows until the step.
+/// (1) Messages are published in memory order, which is the order of backward. So the published messages are the first
+///     ones in memory, and their number grows until the step.
 /// (2) A published gradient is final: any rank may already have overwritten it with the mean (StepPromise).
-/// (3) reduce() alone publishes the tail.
-/// The result is the direct reduction's, bit for bit.
+/// (3) Only reduce() publishes the tail of the buffer.
+/// The result has the same bits as that of a reduction at the step.
 #pragma once
 
 #include <cstddef>

@@ -14,11 +14,12 @@ namespace mn {
 class Communicator;
 class Trace;
 
-/// By default the step averages the gradients of all ranks. Overlap or double buffering changes the time of the
-/// reduction, compression its messages. Local SGD averages parameters instead, and excludes all three.
+/// By default the step averages the gradients of all ranks. Overlap or double buffering changes when the gradients are
+/// reduced; compression changes what is sent. Local SGD averages parameters instead, and excludes these three.
 struct OptimizerOptions {
-  /// Reduce buckets of gradients while backward continues, with an equal result. No value: overlap between nodes and on
-  /// GPUs, unless double buffering, local steps or an MPI without threads exclude it.
+  /// Whether buckets of gradients are reduced while backward continues; the result is the same. With no value,
+  /// gradients are reduced so if there are several nodes or GPUs, unless double buffering, local steps or an MPI
+  /// without threads exclude it.
   std::optional<bool> overlap = {};
   bool double_buffering = false;  ///< apply the previous step's mean while this step's gradients are reduced
   /// The ranks whose losses train these parameters, if they are not the ranks that average the gradients:
@@ -30,12 +31,12 @@ struct OptimizerOptions {
   CompressionOptions compression = {};  ///< how messages are compressed
   std::int64_t local_steps = 1;         ///< updates of each rank between averages of the parameters; 1: no local SGD
   double outer_momentum = 0;            ///< momentum of the averages of local SGD, in [0, 1)
-  /// For float16: scale_loss() scales losses, and all ranks leave out a step whose gradients overflow. Not with double
-  /// buffering, local steps, topk or powersgd.
+  /// For training in float16: scale_loss() scales losses, and all ranks leave out a step whose gradients overflow.
+  /// Excludes double buffering, local steps, topk and powersgd.
   std::optional<GradScalerOptions> grad_scaler = {};
   bool check_gradients = true;  ///< throw if a gradient changes between backward and step()
-  /// Updates between two comparisons of the ranks' parameters, each a pass over the parameters and 8 bytes; 0: never.
-  /// In debug mode each update compares. Not with local steps.
+  /// Number of updates between two comparisons of the ranks' parameters; 0: never. A comparison takes a pass over the
+  /// parameters, and sends 8 bytes. In debug mode each update compares. Does not apply with local steps.
   std::int64_t check_parameters = 1000;
   bool deterministic = false;                       ///< overlap: do not tune `bucket_bytes` and the order in memory
   std::size_t bucket_bytes = std::size_t{4} << 20;  ///< overlap: bytes of a bucket before tuning

@@ -3,24 +3,25 @@
 /// Gradients lie in buckets, in the order in which backward finishes them (Li et al. 2020, PyTorch Distributed,
 /// arXiv:2006.15704). A complete bucket (ready_buckets.hpp) is reduced in the background: in place if the step was
 /// announced, else as a copy (5). At the step only the buckets that are still under way cost time.
-/// (1) Buckets are submitted in the plan's order, which all ranks share; a bucket that is complete early waits for the
-///     buckets before it. So all ranks make equal collective calls in equal order.
-/// (2) Without a promise this rank's gradients keep their values until the step. If a gradient changes after its copy
-///     was sent (a second backward, a changed factor, a write by hand), the step finds the copy stale; all ranks learn
-///     of it, and reduce everything again.
+/// (1) All ranks submit the buckets in equal order; a bucket that is complete early waits for the buckets before it. So
+///     all ranks make equal collective calls in equal order.
+/// (2) Without a promise the calling rank's gradients keep their values until the step. If a gradient changes after its
+///     copy was sent (a second backward, a changed factor, a write by hand), the copy is stale. The step notices this,
+///     tells all ranks, and all ranks reduce everything again.
 /// (3) Copies are complete before backward returns, so later writes to gradients need not wait.
 /// (4) If the step's promise binds (step_promise.hpp), buckets are reduced in place, without a copy, and a broken
 ///     promise throws UsageError.
 /// (5) In one step no rank reduces in place while another rank sends copies: the copies may be stale, and gradients
-///     reduced in place cannot be reduced again. The last step's agreement decides. Copies, from a buffer made after
-///     the first such step, if any rank could send early only as copies. Else in place if any rank had announced the
-///     step; a rank without a promise then sends nothing early.
-/// (6) Rank 0's order of the first step becomes the order in memory, at the next zero_grad(), when no gradient exists
-///     that would have to move. The first steps also try bucket sizes (bucket_tuner.hpp). Deterministic options switch
-///     both off.
-/// The result is the direct reduction's, bit for bit on backends that sum in rank order. Cost of a step: one collective
-/// for each bucket; without a promise also a copy of the gradients; twice both if stale. Memory: the gradients; without
-/// a promise twice the gradients. A CUDA graph can hold a step once is_settled().
+///     reduced in place cannot be reduced again. What the ranks told each other in the last step (step_agreement.hpp)
+///     decides for all. If any rank could send early only as copies, ranks send copies; their buffer is made after the
+///     first such step. Otherwise, if any rank had announced the step, ranks reduce in place, and a rank without a
+///     promise sends nothing early.
+/// (6) The order in which rank 0's backward finished the gradients in the first step becomes the order in memory. It
+///     changes at the next zero_grad(), when no gradient exists that would have to move. The first steps also try
+///     bucket sizes (bucket_tuner.hpp). OptimizerOptions::deterministic switches both off.
+/// On backends that sum in rank order the result has the same bits as that of a reduction at the step. Cost of a step:
+/// one collective for each bucket; without a promise also a copy of the gradients; both twice if a copy was stale.
+/// Memory: the gradients; without a promise twice the gradients. A CUDA graph can hold a step once is_settled().
 #pragma once
 
 #include <memory>
@@ -86,14 +87,14 @@ class OverlappedReduction : public GradientReduction {
     kStaleCopies,  ///< copies, sent or not, lack a part of a gradient
     kInPlace,
   };
-  /// The memory of reductions. Tasks keep it alive.
+  /// The memory that reductions use. Background tasks keep it alive.
   struct Shared {
     std::shared_ptr<FlatBuffer> own;        // this rank's gradients
     std::unique_ptr<FlatBuffer> copy = {};  // null until a rank needs it (5)
     std::shared_ptr<GradientAverager> averager;
   };
-  /// Messages [first, first + count) under way. The first caller of copy() copies them: the background's task, or a
-  /// function that cannot wait for the task.
+  /// Messages [first, first + count), whose reduction was submitted. copy() copies them, once: either the background
+  /// task calls it first, or a function that cannot wait for the task.
   struct Part {
     void copy();
     void reduce(Communicator& comm);

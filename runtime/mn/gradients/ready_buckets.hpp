@@ -1,8 +1,8 @@
 /// The buckets of a flat buffer, and the progress of backward in each bucket.
 ///
-/// (1) A bucket is complete if all its gradients are ready. A gradient is ready after as many parts as in the step of
-///     the last such gradient: several backwards, or a block that recompute_activations() runs several times, make a
-///     gradient in several parts.
+/// (1) A bucket is complete if all its gradients are ready. Several backwards, or a block that recompute_activations()
+///     runs several times, make a gradient in several parts. A gradient is ready once it has as many parts as in the
+///     last step that made it.
 /// (2) Gradients outside the buffer and of frozen parameters are always ready.
 #pragma once
 
@@ -20,12 +20,12 @@ class ReadyBuckets {
 
   /// Cuts the messages of `flat`, without the tail, into buckets of `bucket_bytes`. begin_step() must follow.
   void plan(const FlatBuffer& flat, std::size_t bucket_bytes);
-  /// A new step: no gradient in the buffer is ready.
+  /// Begins a step, in which no gradient in the buffer is ready yet.
   void begin_step(const GradientBuffer& gradients);
 
   /// Counts a part of gradient i. Returns true if the gradient has as many parts as expected, or more.
   bool add_part(std::size_t i) { return ++parts_seen_[i] >= parts_expected_[i]; }
-  /// Gradient i is ready. Call it once a step for each gradient in the buffer.
+  /// Tells that gradient i is ready. Call once a step for each gradient in the buffer.
   void add_ready(std::size_t i);
   /// The next step expects the parts of this step.
   void expect_parts();

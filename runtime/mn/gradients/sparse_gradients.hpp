@@ -1,8 +1,10 @@
-/// The mean of sparse gradients (torch::nn::EmbeddingOptions::sparse(true)), as a sparse gradient.
+/// Computes the mean over ranks of sparse gradients (torch::nn::EmbeddingOptions::sparse(true)), as a sparse gradient.
 ///
-/// A sparse gradient stays out of the flat buffer: only the rows of this step's words travel, not the table of words.
+/// A sparse gradient does not lie in the flat buffer. Only the rows of this step's words travel, not the whole table of
+/// the embedding.
 /// (1) Once any rank has a sparse gradient of a parameter, all ranks know the parameter as sparse forever.
-/// (2) Rows are summed in rank order, rows of 16 bits in float32: all ranks end with equal bits, each row once.
+/// (2) Rows are summed in rank order, 16-bit rows in float32. All ranks end with equal bits, and each row occurs once
+///     in the result.
 /// (3) If any rank has a dense gradient of a known parameter, the mean is dense in this step.
 /// (4) One rank alone keeps its gradient.
 /// Cost of a step with known parameters: an allgather of a few numbers, and an allgather of all rows.
@@ -23,7 +25,7 @@ class SparseGradients {
  public:
   using Flags = std::vector<bool>;                      // [parameters] true: known as sparse (1)
   using Gradients = std::map<std::size_t, at::Tensor>;  // by parameter
-  /// A rank's gradients of a step that stay out of the buffer, and StepWeight::factor.
+  /// A rank's gradients of a step that do not lie in the buffer, and the rank's StepWeight::factor.
   struct Own {
     Gradients gradients;
     double factor = 1;
@@ -33,12 +35,13 @@ class SparseGradients {
   SparseGradients(std::vector<at::Tensor> parameters, Flags flags, Communicator& comm);
 
   [[nodiscard]] const Flags& flags() const noexcept { return flags_; }
-  /// Collective (1): call it after any rank had a sparse gradient of an unknown parameter.
+  /// Collective: makes the ranks' sparse gradients of `own` known to all ranks (1). Call it in a step in which any rank
+  /// had a sparse gradient of a parameter that was not known as sparse.
   void learn(const Own& own);
-  /// Collective: Σ factorᵣ gᵣ / Σ divisorᵣ for the known parameters of which any rank has a gradient. `divisor` is
-  /// the mean over ranks.
+  /// Collective: returns Σ factorᵣ gᵣ / Σ divisorᵣ for each known parameter of which any rank has a gradient. `divisor`
+  /// is the mean of the ranks' divisors.
   [[nodiscard]] Gradients mean(const Own& own, double divisor);
-  /// Bytes of gradients that this rank's collective calls have sent.
+  /// Bytes of gradients that the calling rank's collective calls have sent.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
  private:

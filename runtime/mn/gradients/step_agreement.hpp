@@ -2,8 +2,8 @@
 ///
 /// Each rank fills in its own numbers; their mean over ranks is the agreement.
 /// (1) On CPUs the numbers travel in the tail of the gradients' buffer, which costs no message.
-/// (2) On a device, reading a tail would make the host wait for all work before. So the buffer has no tail, and the
-///     hosts exchange the numbers while the device still runs backward.
+/// (2) On a GPU, reading a tail would make the host wait for all earlier work. So the buffer has no tail there, and the
+///     hosts exchange the numbers while the GPU still runs backward.
 /// Cost on a device: one reduction between hosts of 8 bytes for each gradient.
 #pragma once
 
@@ -20,8 +20,8 @@ namespace mn {
 
 class StepAgreement {
  public:
-  /// Flags of one rank; once agreed, a flag is set if any rank has set it. All but `fault` tell of buckets that
-  /// backward sends early.
+  /// Flags of one rank; once agreed, a flag is set if any rank has set it. All flags except `fault` are about buckets
+  /// that backward sends early.
   struct Signals {
     bool fault = false;       ///< the rank has found a fault: all ranks throw
     bool stale = false;       ///< the gradients have changed since the rank sent copies of them
@@ -30,32 +30,32 @@ class StepAgreement {
   };
 
   StepAgreement() = default;
-  /// This rank's numbers. add() then adds its gradients.
+  /// Makes the calling rank's numbers. Call add() afterwards for each gradient in the buffer.
   StepAgreement(const StepWeight& weight, std::size_t gradients, const Signals& signals);
-  /// This rank has gradient i in its buffer.
+  /// Tells that the calling rank has gradient i in its buffer.
   void add(std::size_t i) { numbers_[kNumbers + i] = 1; }
-  /// This rank has a sparse gradient of a parameter that is not known as sparse yet.
+  /// Tells that the calling rank has a sparse gradient of a parameter that is not known as sparse yet.
   void add_new_sparse() { numbers_[4] = 1; }
-  /// This rank changes its parameter set. All ranks throw unless all change alike.
+  /// Tells that the calling rank changes its parameter set. All ranks throw unless all ranks make the same change.
   void add_set_change() { numbers_[8] = 1; }
 
   /// Elements of the tail that buffers on the communicator's device need.
   [[nodiscard]] static std::size_t tail_count(std::size_t gradients, const Communicator& comm);
-  /// Copies this rank's numbers to the tail, if there is a tail.
+  /// Copies the calling rank's numbers to the tail, if there is a tail.
   void write(const at::Tensor& tail) const;
-  /// Collective. Agrees between the hosts if the ranks compute on a device; on CPUs it does nothing.
+  /// Collective. If the ranks compute on GPUs, the hosts exchange the numbers; on CPUs does nothing.
   void agree(Communicator& comm);
   /// Reads the agreed numbers from the reduced tail, if there is a tail.
   void read(const at::Tensor& tail);
 
-  /// This rank's gradients outside the buffer, until their mean is computed.
+  /// The calling rank's gradients outside the buffer, until their mean is computed.
   SparseGradients::Own outside;
 
   // The functions below may be called once the ranks have agreed.
   /// Mean over ranks of StepWeight::divisor.
   [[nodiscard]] double divisor() const { return numbers_[0]; }
-  /// True if this rank's divisor differs from `mean` although its backward assumed equal weights. `mean` is divisor()
-  /// without the rounding of the reduction.
+  /// True if the calling rank's divisor differs from `mean` although its backward assumed equal weights. `mean` is
+  /// divisor() without the rounding of the reduction.
   [[nodiscard]] bool misweighed(double mean) const;
   [[nodiscard]] Signals signals() const {
     return {numbers_[5] != 0, numbers_[1] != 0, numbers_[2] != 0, numbers_[3] != 0};

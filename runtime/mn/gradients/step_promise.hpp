@@ -1,9 +1,9 @@
-/// The promise of MultiNodeOptimizer::announce_step(): one backward, then the step. It allows the ranks to reduce a
-/// finished gradient in place before the step; the rank has then given the gradient away.
+/// The promise that a rank makes by MultiNodeOptimizer::announce_step(): one backward follows, then the step. It allows
+/// the ranks to reduce a finished gradient in place before the step; the rank has then given this gradient away.
 ///
 /// (1) A backward may run inner backwards (recompute_activations() does), each of which may add to a parameter again.
-///     The first announced step changes no gradient in place and looks for inner backwards; if it sees one, promises
-///     never bind.
+///     The first announced step therefore changes no gradient in place, and looks for inner backwards. If it sees one,
+///     promises never bind: no gradient is ever changed in place.
 /// (2) A given gradient cannot be recovered. A second backward, a changed weight or a write to a given gradient throws
 ///     UsageError.
 #pragma once
@@ -19,24 +19,24 @@ namespace mn {
 class StepPromise {
  public:
   /// Returns the weight that the step will have; no value if the weight is not known yet. The first hook of backward
-  /// calls it, when the weights of the losses are known.
+  /// calls this function, because the weights of the losses are known by then.
   using Weight = std::function<std::optional<StepWeight>()>;
   void announce(Weight weight);
   /// Call it in the hook of gradient i, after the buffer's hook.
   void watch_backward(std::size_t i, const GradientBuffer& gradients);
-  /// The factor of the announced weight, if gradients may be changed in place (1).
+  /// The factor of the announced weight; no value if gradients must not be changed in place (1).
   [[nodiscard]] std::optional<double> binding() const;
-  /// True if this step is announced and its promise binds, or promises bind after this step.
+  /// True if this step was announced, and either its promise binds or promises will bind from the next step on.
   [[nodiscard]] bool may_bind() const noexcept {
     return is_announced_ && !runs_inner_backwards_ && (weight_ || !has_looked_);
   }
   /// The announced weight, whether the promise binds or not.
   [[nodiscard]] const std::optional<StepWeight>& weight() const noexcept { return weight_; }
 
-  /// Call it first at the step. Throws UsageError if the promise was broken (2). Messages [0, given_away) of the
-  /// gradients were given away.
+  /// Call at the beginning of the step. Throws UsageError if the promise was broken (2). Messages [0, given_away) of
+  /// the gradients were given away.
   void check(const StepWeight& weight, const GradientBuffer& gradients, std::size_t given_away) const;
-  /// The step was made as promised.
+  /// Tells that the step was made as promised.
   void keep();
   /// From now on no step is announced.
   void forget();

@@ -3,7 +3,8 @@
 
 namespace mn {
 
-/// The mean gradient of the ranks is Σ factorᵣ gᵣ / Σ divisorᵣ. All numbers are in the unit that the ranks agreed on.
+/// The mean gradient of the ranks is Σ factorᵣ gᵣ / Σ divisorᵣ. The unit of all these weights is a number of samples on
+/// which the ranks have agreed.
 struct StepWeight {
   double own = 1;              ///< weight of this rank's loss: its samples / unit
   double divisor = 1;          ///< this rank's part of Σ divisorᵣ: equals `own`, except with loss_ranks

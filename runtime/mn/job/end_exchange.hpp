@@ -11,7 +11,7 @@
 
 namespace mn {
 
-/// The status of a program that has thrown an exception.
+/// Stands for the exit status of a program that has thrown an exception.
 inline constexpr int kThrown = std::numeric_limits<int>::max();
 
 class EndExchange {
@@ -22,16 +22,17 @@ class EndExchange {
     int most = 0;
   };
 
-  /// Collective. No value if some rank's program has not ended within `patience` (std::nullopt: forever), or if MPI
-  /// fails; then the object must outlive MPI. All kinds of ends share the call, because ranks with different ends must
-  /// meet.
+  /// Collective: exchanges the ranks' statuses; `own` is the calling rank's. Waits at most for `patience`, or without a
+  /// limit if `patience` has no value. Returns no value if some rank's program has not ended in time, or if MPI fails;
+  /// this object must then live until MPI is finalized. Programs that return and programs that throw make this same
+  /// call, because ranks with different ends must meet.
   [[nodiscard]] std::optional<Ends> run(MPI_Comm comm, int own, std::optional<std::chrono::seconds> patience);
 
  private:
   std::array<int, 2> ends_ = {};  // MPI may write here after run() has given up
 };
 
-/// Collective: the status of each rank, by rank.
+/// Collective: returns the statuses of all ranks, by rank; `own` is the calling rank's.
 [[nodiscard]] std::vector<int> all_statuses(MPI_Comm comm, int own);
 
 }  // namespace mn

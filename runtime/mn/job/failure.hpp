@@ -1,10 +1,10 @@
-/// A rank reports its own end and ends the job: in the terminate handler, the peer monitor's thread, or Job's
-/// destructor.
+/// A rank that fails reports the reason and ends the job. The terminate handler, the peer monitor's thread and Job's
+/// destructor do so.
 ///
-/// 1. One rank of the job reports one line, the last on stderr; MPI's own text is silenced first. If several threads
-///    and signal handlers of a process report an end, only the first one writes.
+/// 1. One rank of the job reports one line, which is the last line on stderr, because MPI's own text is silenced first.
+///    If several threads and signal handlers of a process report an end, only the first one writes.
 /// 2. If every rank throws the same error at the same point, rank 0 alone reports, and MPI is finalized. If all ranks
-///    throw different errors within half a second, rank 0 reports: every other rank waits half a second first.
+///    throw different errors within half a second, rank 0 reports, because all other ranks wait half a second first.
 /// 3. No step can delay the end: flushing takes at most half a second. MPI_Abort and MPI_Finalize, which may never
 ///    return, have four seconds; then the process exits by itself.
 #pragma once
@@ -30,38 +30,43 @@ struct FailureHooks {
   std::function<bool()> all_ranks_agree;
   /// Finalizes MPI; ends all ranks if MPI_Finalize cannot return.
   std::function<void(int exit_code)> finish;
-  /// True if this rank is to report; false if another rank reports, and will end this process.
+  /// True if the calling rank is to report; false if another rank reports, and will end this process.
   std::function<bool()> may_report;
-  /// Announces this rank's report to the peers, and waits until all are silent.
+  /// Announces the calling rank's report to the peers, and waits until all are silent.
   std::function<void()> announce_report;
 };
 
-/// exit(status) in the program will call `on_exit(status)`, at most once, on the thread that calls exit(), and not in a
-/// fork()ed child. Replaces an earlier function. Source: on_exit(3) of the GNU C library; atexit() tells no status.
+/// If the program calls exit(status), `on_exit(status)` will be called: at most once, on the thread that calls exit(),
+/// and not in a fork()ed child. Replaces the function of an earlier watch_exit(). Source: on_exit(3) of the GNU C
+/// library; atexit() tells no status.
 void watch_exit(std::function<void(int status)> on_exit);
-/// Call it before MPI_Abort, which calls exit() too.
+/// Cancels watch_exit(). Call before MPI_Abort, because MPI_Abort calls exit() too.
 void ignore_exit() noexcept;
 
-/// Reports `error`, or a call of std::terminate without an error, and ends all ranks. Later callers wait for the end.
+/// Reports `error`, and ends all ranks. A null `error` means that std::terminate was called without an exception. Later
+/// callers block until the process ends.
 [[noreturn]] void end_for_error(std::exception_ptr error);
 
 /// Makes an uncaught exception call end_for_error().
 void install_terminate_handler(const Speaker& speaker, FailureHooks hooks);
 void remove_terminate_handler();
 
-/// True for the first caller in this process, which must write its report of the end at once. Safe in signal handlers.
+/// True for the first caller in the calling process, which must then write its report of the end at once; false for all
+/// later callers. Safe in signal handlers.
 [[nodiscard]] bool claim_report() noexcept;
 
 /// Writes one line to stderr, in a single write.
 void report(const Speaker& speaker, const std::string& message);
 
-/// Flushes std::cout and stdio, for half a second at most: a full pipe, or a held lock, would block forever.
+/// Flushes std::cout and stdio. Gives up after half a second, because a full pipe or a held lock would block forever.
 void flush_output();
 
-/// Ends this process in four seconds unless the result is destroyed earlier: guards MPI calls that may wait forever.
+/// Ends this process in four seconds, unless the returned thread object is destroyed earlier. It guards MPI calls that
+/// may never return.
 [[nodiscard]] std::jthread exit_soon(int exit_code);
 
-/// Writes the last calls, then ends all ranks by MPI_Abort if MPI is up, and this process within four seconds.
+/// Writes the last communicator calls (write_calls()), then ends all ranks by MPI_Abort if MPI is up. Ends this process
+/// within four seconds in any case.
 [[noreturn]] void end_all_ranks(int exit_code);
 
 /// Announces the report through `hooks`, writes `table` and `message`, and ends all ranks. If another thread of this

@@ -1,11 +1,12 @@
-/// Judges the answers of a survey: is the job over, which ranks are at fault, and what to write. Rank 0's monitor
-/// passes all answers; a rank whose survey did not complete passes its own.
+/// Judges the answers of a survey, in which every rank tells its state: decides whether the job is over, which ranks
+/// are at fault, and what to write. Rank 0's monitor passes the answers of all ranks; a rank whose survey did not
+/// complete passes its own answer alone.
 ///
-/// A rank in a collective call waits for the members with fewer calls of the call's group; a rank in a message waits
-/// for the message's other side.
+/// A rank in a collective call waits for the group's ranks that have made fewer calls of the group. A rank in a send or
+/// a receive waits for the rank at the other end of the message.
 ///
 /// Rules:
-/// 1. A rank that waits in a call for a rank that has left main waits forever: the job is over, at once.
+/// 1. A rank that waits in a call for a rank that has left main waits forever, so the job is over at once.
 /// 2. A rank goes on by itself if it is in no call, has not answered, or waits in a call joined by all members (data
 ///    still travels). If a call lacks only ranks that go on, its waiting ranks go on, too. All further ranks wait for
 ///    each other forever: once a rank has waited for call_patience_s() (60 s), the job is over. Ranks in different
@@ -13,14 +14,14 @@
 ///    call for less than kMessageTime_s, or, with an isend() or irecv() under way, for less than work_patience_s();
 ///    until then the waiting rank goes on. A call whose members are unknown (creating a communicator over some ranks,
 ///    or with ranks outside of MPI_COMM_WORLD) goes on for work_patience_s().
-/// 3. A rank waiting for ranks that go on is patient, as long as they report progress. A rank without progress for
-///    work_patience_s() (600 s) is stuck, and the job is over. For an awaited rank without a scope the limit is
-///    unknown_patience_s() (1800 s).
+/// 3. A rank that waits for ranks that go on is not stuck, as long as those ranks report progress. A rank without
+///    progress for work_patience_s() (600 s) is stuck, and the job is over. For an awaited rank without a scope the
+///    limit is unknown_patience_s() (1800 s).
 /// 4. A rank without an answer is the suspect, not the ranks waiting for its calls. The peer monitor judges the
 ///    suspect, by its own time-out (MN_PEER_TIMEOUT). The watch ends the job only if a rank has waited longer than the
 ///    time-out and work_patience_s(), and all answering ranks wait in calls. A rank cut off from the tree judges by its
 ///    own answer alone, and waits for unknown_patience_s().
-/// 5. Otherwise the job goes on, with a line.
+/// 5. Otherwise the job goes on, and one line tells of the wait.
 ///
 /// Cost: the square of the number of different states; ranks in equal states share a row.
 #pragma once
@@ -43,7 +44,7 @@ struct HangReport {
   bool is_over = false;   ///< the job is over, and all ranks end
   bool has_left = false;  ///< the job is over because a rank has left main
 };
-/// `text`: the result of merge_states().
+/// Judges `text`, which merge_states() has made of the answers.
 [[nodiscard]] HangReport hang_report(const std::string& text, const HangContext& job);
 
 }  // namespace mn

@@ -6,26 +6,29 @@
 
 namespace mn {
 
-/// The one member of the job in each process: the first object in main, destroyed last. Initializes MPI (with
-/// MPI_THREAD_MULTIPLE if supported) and finalizes MPI, unless the program has initialized MPI.
+/// Makes this process a member of the job. Each process has one Job, the first object in main, so it is destroyed last.
+/// Unless the program has initialized MPI itself, the constructor initializes MPI (with MPI_THREAD_MULTIPLE if
+/// supported), and the destructor finalizes MPI.
 ///
-/// Until its end, an uncaught exception, a fatal signal, or the silence of a peer ends every rank within seconds with
-/// one message: rank, host and cause, under any launcher. Terminate handler and signal handlers catch the rank's own
-/// end. A peer monitor notices the end of its neighbors: a thread with TCP connections to neighbors in a tree over the
-/// ranks. Ranks exchange addresses and a random key over MPI at the start; afterwards the monitor makes no MPI call but
-/// MPI_Abort. MN_PEER_TIMEOUT sets the seconds of silence that count as a loss (default 60; 0: no monitor, for
-/// debuggers). Under mnlaunch, the end of a process before MPI is up also ends all ranks.
+/// While a Job lives, an uncaught exception, a fatal signal, or the silence of a rank ends every rank within seconds,
+/// under any launcher, with one message that tells rank, host and cause. A terminate handler and signal handlers catch
+/// the end of the calling rank. A peer monitor notices the end of other ranks: it is a thread with TCP connections to
+/// the calling rank's neighbors in a tree over the ranks. Ranks exchange addresses and a random key over MPI at the
+/// start; afterwards the monitor makes no MPI call but MPI_Abort. MN_PEER_TIMEOUT sets the seconds of silence that
+/// count as a loss (default 60; 0: no monitor, for debuggers). Under mnlaunch, a process that ends before MPI is up
+/// also ends all ranks.
 ///
 /// When the job ends badly, each rank writes its last 256 communicator calls to the folder MN_CALLS, or to OUT/calls of
-/// a training job; on SIGUSR2 a rank writes them and goes on. `mnreport --calls` prints who waits for whom.
+/// a training job; on SIGUSR2 a rank writes them and goes on. `mnreport --calls` reads these files and prints which
+/// rank waits for which.
 ///
 /// A watch, on a thread of its own, finds ranks waiting in communicator calls for ranks that never come. If the missing
 /// ranks have left main, by return or exit(), one line names them, and the job ends within ten seconds. If ranks wait
-/// for 60 s (MN_HANG_SECONDS) in calls that never meet, rank 0 prints the state of every rank, and the job ends. For
-/// ranks outside of calls the limit without progress is ten times longer in a Trainer, thirty times longer elsewhere.
+/// for 60 s (MN_HANG_SECONDS) in calls that never meet, rank 0 prints the state of every rank, and the job ends. A rank
+/// that is in no call may go without progress for ten times as long in a Trainer, and thirty times as long elsewhere.
 ///
-/// Signals left blocked by the parent process are unblocked, so a scheduler's notice arrives; SIGCHLD, if left ignored,
-/// gets the default action. Settings of the program itself stay.
+/// Signals that the parent process left blocked are unblocked, so a scheduler's signals arrive. If the parent left
+/// SIGCHLD ignored, SIGCHLD gets its default action. Settings made by the program itself stay.
 ///
 /// glibc's malloc keeps freed blocks of up to 32 MiB (mallopt), which saves page faults in each step, unless MALLOC_*_
 /// or GLIBC_TUNABLES set malloc's options.
@@ -35,9 +38,9 @@ class Job {
   /// WORLD_SIZE (of torchrun) promise several ranks but MPI started this process alone, or if MN_* variables are
   /// malformed.
   Job(int& argc, char**& argv);
-  /// Waits for all ranks, however late. While an exception unwinds, ends the job instead. If a caught exception left a
-  /// CommunicationThread in a collective that never ends, all ranks end within seconds with run_job's status, or 0,
-  /// without MPI_Finalize.
+  /// Waits until all ranks have come here, however late. While an exception unwinds, ends the job instead. If a caught
+  /// exception has left a CommunicationThread in a collective that never ends, all ranks end within seconds without
+  /// MPI_Finalize, with run_job's exit status, or 0 without run_job.
   ~Job();
   Job(const Job&) = delete;             ///< not copyable
   Job& operator=(const Job&) = delete;  ///< not copyable
@@ -57,12 +60,12 @@ class Job {
 /// rank throws the same error, rank 0 alone reports. Usage: `return mn::run_job(argc, argv, [&](mn::Job&) {…; return
 /// 0;});`
 ///
-/// `body` returns the exit status, equal on every rank: if only some ranks return a nonzero status, all ranks end with
-/// a line, within seconds if the rest go on. exit() within `body` counts as its return.
+/// `body` must return the same exit status on every rank. If only some ranks return a nonzero status, all ranks end
+/// with one line; if the other ranks are still running, within seconds. exit() within `body` counts as its return.
 ///
-/// The line is written at the throw, and the stack does not unwind: a destructor on the way might wait forever, as
-/// cudaFree waits for a collective that other ranks never join. So no caller may catch an exception of `body`: a
-/// handler makes the stack unwind first.
+/// If `body` throws, the line is written at the throw, and the stack does not unwind: a destructor on the way might
+/// wait forever, as cudaFree waits for a collective that other ranks never join. So callers of run_job() must not catch
+/// exceptions of `body`: if there is a handler, the stack unwinds before the line is written.
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body);
 
 }  // namespace mn

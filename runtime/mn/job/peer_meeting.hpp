@@ -1,10 +1,12 @@
-/// A rank's monitor connects to its neighbors in the tree: calls its parent, and answers its children.
+/// Connects the peer monitor of a rank to its neighbors in the tree over the ranks: the rank calls its parent, and its
+/// children call the rank.
 ///
-/// (1) Both ends prove that they have the connection's key (core/net/greeting.hpp), derived from a secret of each. The
-///     key is sent neither over MPI nor over a connection, and no message can be replayed.
+/// (1) Both ends prove that they have the connection's key (core/net/greeting.hpp), which is derived from a secret of
+///     each end. The key is sent neither over MPI nor over a connection, and no message can be replayed.
 /// (2) The parent confirms with a heartbeat. Until then the child sends nothing more.
-/// (3) Strangers block no neighbor: at most kMaxGuests connections may be in their greeting, each for kGreetingTime; a
-///     new connection replaces first a connection that has not called.
+/// (3) Strangers cannot keep neighbors out: at most kMaxGuests connections may be in their greeting, each for
+///     kGreetingTime. If there are more, a new connection replaces one, if possible a connection that has sent nothing
+///     yet.
 #pragma once
 
 #include <chrono>
@@ -27,7 +29,7 @@ namespace mn {
 
 struct PeerIntroduction {
   std::uint16_t port = 0;
-  Key open = {};  ///< open half of its key pair
+  Key open = {};  ///< public half of the rank's key pair
   std::vector<std::string> addresses;
   pid_t process = 0;  ///< process id on its host
 

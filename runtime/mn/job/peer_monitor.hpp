@@ -1,23 +1,25 @@
-/// Notices the loss of a rank under any launcher; plain srun leaves the other ranks in a collective forever. Ranks form
-/// a tree: the children of rank r are 8 r + 1 to 8 r + 8. A thread of each rank holds a TCP connection to the parent
-/// and to each child, and sends heartbeats. A connection that ends, or is silent for `timeout`, is a loss. The parent
-/// of the lost rank reports the loss (rank 1 for rank 0); the other neighbors report `patience` later if the job still
-/// runs. To report a different reason for the end, a rank asks up the tree; rank 0 grants the first request.
+/// Notices the loss of a rank under any launcher. Without a monitor, srun would leave the other ranks in a collective
+/// forever. Ranks form a tree: the children of rank r are 8 r + 1 to 8 r + 8. A thread of each rank holds a TCP
+/// connection to the parent and to each child, and sends heartbeats. A connection that ends, or is silent for
+/// `timeout`, is a loss. The parent of the lost rank reports the loss; if rank 0 is lost, rank 1 reports. The other
+/// neighbors of the lost rank report `patience` later if the job still runs. A rank that wants to report another reason
+/// for the job's end first asks, up the tree, for rank 0's permission; rank 0 grants only the first request.
 ///
 /// Invariants:
 /// 1. The monitor's thread makes no MPI call: a hang in MPI cannot stop it.
-/// 2. A leaving rank says goodbye, and reads on until its peers leave too: a reset never overtakes the goodbye, and a
-///    goodbye is never a loss.
-/// 3. A rank announces its end by SIGTERM or SIGINT. Launchers send both to all ranks, so neighbors wait for `patience`
-///    before reporting the end as a cause.
-/// 4. After standing still itself (stopped, swapped out), a process forgets the silence of its peers.
+/// 2. A rank that leaves in good order says goodbye, and reads on until its peers leave too, so a TCP reset never
+///    overtakes the goodbye. The end of a connection after a goodbye is not a loss.
+/// 3. A rank that SIGTERM or SIGINT ends tells its neighbors. Launchers send these signals to all ranks, so the
+///    neighbors wait for `patience` before they report this end as the cause.
+/// 4. If a process itself stood still (stopped, swapped out), it does not count the time as silence of its peers.
 /// 5. The thread blocks all signals except faults: signals belong to the program.
 /// 6. Before a rank reports the end, every reachable rank silences its stderr, or half a second passes: MPI's text on
-///    broken connections must not follow the report. A rank answers an announcement after the ranks behind it; ranks
-///    cut off by a lost rank silence themselves and their neighbors. A signal handler reports first, because its
-///    process might not reach a second step.
-/// 7. A survey goes to every rank; answers come up the tree and are merged on the way; late answers are dropped.
-/// 8. A peer on this host under a debugger is never lost, however long the silence.
+///    broken connections must not follow the report. A rank answers the announcement of a report after all ranks behind
+///    it in the tree have answered. Ranks cut off by a lost rank silence themselves and their neighbors. A signal
+///    handler reports before it announces, because its process might not reach a second step.
+/// 7. A survey asks every rank for its state. The answers come up the tree, and are merged on the way; late answers are
+///    dropped.
+/// 8. A peer on this host that is under a debugger is never counted as lost, however long it is silent.
 /// 9. Each end of a connection proves to be the expected rank (peer_meeting.hpp).
 ///
 /// Cost: two exchanges over MPI at the start; at most nine connections per rank, each with a byte a second. Source:
@@ -41,7 +43,7 @@
 
 namespace mn {
 
-/// The meaning of a byte on a connection. Signal handlers write them, too.
+/// The meanings of bytes on a connection. Signal handlers write such bytes, too.
 enum class PeerByte : char {
   kHeartbeat = 'h',
   kGoodbye = 'g',     ///< the sender leaves in good order: not a loss
@@ -56,7 +58,7 @@ enum class PeerByte : char {
   kSurveyed = 'w',    ///< answer for the sender and the ranks behind it: 4 bytes of length, then a text
 };
 
-/// Callbacks of a survey, called by the monitor's thread.
+/// Callbacks of a survey (7). The monitor's thread calls them.
 struct PeerSurvey {
   std::function<std::string()> own;                                         ///< the state of this rank
   std::function<std::string(int rank, const std::string& host)> held;       ///< the state of a rank under a debugger
@@ -75,18 +77,18 @@ struct PeerMonitorOptions {
   PeerSurvey survey;                         ///< without functions there are no surveys
 };
 
-/// Reads the waiting bytes of a connection, in place of the monitor's thread, also in signal handlers. True once the
-/// peer has answered kReported, or is gone; `silent` keeps the result.
+/// Reads the bytes that have arrived on a connection, for callers that cannot leave this to the monitor's thread, such
+/// as signal handlers. Returns true once the peer has answered kReported or is gone, and then sets `silent`.
 [[nodiscard]] bool has_answered(int socket, std::atomic<bool>& silent) noexcept;
 
-/// Time for the answers to a report.
+/// How long a reporting rank waits for the answers to kReported.
 inline constexpr std::chrono::milliseconds kReportPatience{500};
 
 class PeerMonitor {
  public:
-  /// Collective: gathers the text of every rank, by rank.
+  /// Collective: takes the calling rank's text, and returns the texts of all ranks, by rank.
   using Exchange = std::function<std::vector<std::string>(const std::string&)>;
-  /// Called at most once, by the monitor's thread; with no value if another rank has reported the end.
+  /// Called at most once, by the monitor's thread. `message` has no value if another rank has reported the end.
   using OnLoss = std::function<void(const std::optional<std::string>& message)>;
 
   /// A neighbor's connection, for signal handlers.
@@ -98,31 +100,34 @@ class PeerMonitor {
     std::shared_ptr<std::atomic<bool>> silent;       ///< true once the neighbor has answered kReported, or is gone
   };
 
-  /// Collective; each step has a deadline.
+  /// Collective. Each step has a deadline, so the constructor cannot block forever.
   PeerMonitor(const PeerMonitorOptions& options, const Exchange& exchange, OnLoss on_loss);
-  /// Says goodbye. Only when all ranks say goodbye: from then on no peer notices the rank's end.
+  /// Says goodbye. Destroy the monitor only when all ranks do so, because from then on no peer notices the calling
+  /// rank's end.
   ~PeerMonitor();
   PeerMonitor(const PeerMonitor&) = delete;
   PeerMonitor& operator=(const PeerMonitor&) = delete;
 
   [[nodiscard]] std::vector<Link> links() const;
   [[nodiscard]] const std::string& host_of(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
-  /// The parent with the addresses tried, if it could not be reached; else empty.
+  /// If the parent could not be reached: its name, and the addresses that were tried. Otherwise empty.
   [[nodiscard]] const std::string& unreachable() const noexcept { return unreachable_; }
-  /// True on exactly one of the calling ranks, which must report the job's end; false on the rest, after the report and
-  /// the call of `on_loss`. True, too, if rank 0 does not answer for two seconds, or, after a loss, for `patience`
-  /// more: the lost rank's neighbors report first. Blocks. Any thread.
+  /// Blocks until it is clear which rank reports the job's end. Returns true on one of the calling ranks, which must
+  /// then report. Returns false on the other ranks, after the report and the call of `on_loss`. Also returns true if
+  /// rank 0 does not answer for two seconds; after a loss the limit is longer by `patience`, because the lost rank's
+  /// neighbors report first. May be called on any thread.
   [[nodiscard]] bool may_report() noexcept;
-  /// Tells all ranks: this rank has left main. Once; any thread.
+  /// Tells all ranks that the calling rank has left main. Call once, on any thread.
   void leave() noexcept;
-  /// Number of other ranks that have left main. Any thread.
+  /// Number of other ranks that have left main. May be called on any thread.
   [[nodiscard]] int ranks_left() const noexcept { return ranks_left_; }
-  /// Starts a survey, unless one is under way. Any thread.
+  /// Starts a survey, unless a survey is under way. May be called on any thread.
   void start_survey() noexcept;
-  /// True if the rank's last survey reached rank 0, its judge, or the parent on the way there. Any thread.
+  /// True if the calling rank's last survey has reached rank 0, which judges surveys, or the parent on the way to rank
+  /// 0. May be called on any thread.
   [[nodiscard]] bool is_judged_elsewhere() const noexcept { return survey_arrived_; }
-  /// Announces this rank's report: the rest end without a message. Returns once all are silent, or after 0.5 s. Any
-  /// thread.
+  /// Announces that the calling rank reports the job's end, so all other ranks end without a message. Returns once all
+  /// ranks are silent, or after 0.5 s. May be called on any thread.
   void announce_report() const noexcept;
 
  private:
@@ -156,7 +161,8 @@ class PeerMonitor {
   static constexpr Tree kTree{8};  ///< over the ranks
 
   static void send_byte(const Fd& socket, PeerByte byte) { send_bytes(socket, std::as_bytes(std::span(&byte, 1))); }
-  /// Sends nothing while an answer to `peer` is under way: the answer is a sign of life, and other bytes can wait.
+  /// Sends a byte, unless an answer of a survey to `peer` is still being sent: such an answer is a sign of life too,
+  /// and no byte may come between its parts.
   static void send(const Peer& peer, PeerByte byte) {
     if (peer.unsent.empty()) send_byte(peer.socket, byte);
   }

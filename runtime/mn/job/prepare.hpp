@@ -14,7 +14,8 @@ void check_size(int size);
 [[nodiscard]] bool has_started_mpi();
 /// Initializes MPI, with MPI_THREAD_MULTIPLE if MPI supports it.
 void start_mpi(int& argc, char**& argv);
-/// MN_PEER_TIMEOUT or its default; 0 means no monitor. Throws UsageError for a malformed value.
+/// The value of MN_PEER_TIMEOUT, or its default; 0 means that no peer monitor runs. Throws UsageError for a malformed
+/// value.
 [[nodiscard]] std::chrono::seconds peer_timeout();
 
 }  // namespace mn

@@ -16,10 +16,10 @@ namespace mn {
 /// Upper bound, in seconds, of a message's travel and of the time between two ranks' answers.
 inline constexpr double kMessageTime_s = 3;
 
-/// The watch looks once a second: after so long without a look, the process stood still.
+/// The watch looks once a second. If it has not looked for this long, the process has stood still.
 inline constexpr auto kStandstill = std::chrono::seconds(3);
 
-/// Stacks that a survey's answer and a report hold at most.
+/// Most stacks in a survey's answer, and in a report.
 inline constexpr std::size_t kMaxStacks = 8;
 
 /// The state of a rank, or of several ranks in equal states.
@@ -47,22 +47,22 @@ struct RankState {
   [[nodiscard]] bool has_left() const noexcept { return !left.empty() && call.empty(); }
 };
 
-/// The text of a survey's answer, and back. states_of() omits damaged states.
+/// text_of() writes states as the text of a survey's answer; states_of() reads the text, and omits damaged states.
 [[nodiscard]] std::string text_of(const std::vector<RankState>& states);
 [[nodiscard]] std::vector<RankState> states_of(const std::string& text, int ranks);
 /// Merges texts of several ranks: ranks in equal states become a single state, with the first rank's stack.
 [[nodiscard]] std::string merge_states(const std::vector<std::string>& texts, int ranks);
 
-/// The state of this process and its duration. Any thread.
+/// The state of this process, and how long the state has lasted. Any thread may call its functions.
 class OwnState {
  public:
   OwnState(Speaker speaker, const WatchedThread& main) : speaker_(std::move(speaker)), main_(main) {}
 
   /// Notices a new call, or progress. The watch calls it once a second.
   void look();
-  /// The process stood still for `time`, which does not count.
+  /// Tells that the process stood still for `time`, which must not count as waiting.
   void discount(std::chrono::duration<double> time);
-  /// This rank has left main; `how` describes its end.
+  /// Tells that the calling rank has left main; `how` describes its end.
   void leave(const std::string& how);
   /// The present state. `with_stack`: with the main thread's stack, after a long wait.
   [[nodiscard]] RankState now(bool with_stack = false) const;

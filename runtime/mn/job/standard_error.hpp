@@ -1,8 +1,9 @@
-/// The stderr of an ending process, whose last line must be ours. From any thread and from signal handlers.
+/// Writes to the stderr of an ending process so that the line with the reason is its last. All functions may be called
+/// on any thread and in signal handlers.
 ///
 /// 1. A line of up to PIPE_BUF bytes is one write(2), so lines of several ranks do not mix (pipe(7)).
 /// 2. A full pipe without a reader delays a process by at most a second.
-/// 3. The report is shown before its process ends.
+/// 3. A process that has written the reason ends only after the user can see the line (wait_until_shown()).
 /// 4. Between silence_stderr() and restore_stderr() only write_stderr() reaches the old stderr; descriptor 2 goes to
 ///    /dev/null.
 #pragma once

@@ -1,11 +1,14 @@
-/// Notices the death of a rank before the peer monitor runs, in MPI_Init, which would wait forever.
+/// Notices that a rank dies before the peer monitor runs, for instance in MPI_Init, where all other ranks would wait
+/// forever.
 ///
 /// mnlaunch leaves the connections open over which its processes agreed to start (start_links.hpp), in a tree over all
 /// ranks. A StartWatch's thread reads from them, from before MPI_Init until the monitor runs.
 ///
-/// 1. Once its MPI is up, a rank sends a notice, then closes its connections: their end is not a loss.
-/// 2. The rank above reports a loss (for the root, one rank below), after a second: until then the launcher may end all
-///    ranks by itself. Further ranks cut off by the loss end without a line.
+/// 1. Once MPI is up on a rank, the rank tells its neighbors, then closes its connections. The end of such a connection
+///    is not a loss.
+/// 2. The parent of a lost rank reports the loss; if the tree's root is lost, one of its children reports. It first
+///    waits a second, because the launcher may end all ranks by itself. Other ranks cut off by the loss end without a
+///    line.
 /// 3. A reporting rank tells all its neighbors; the neighbors pass the announcement on and end without a line.
 /// 4. The thread makes no MPI call, and blocks all signals except faults.
 #pragma once
@@ -24,14 +27,15 @@ namespace mn {
 
 class StartWatch {
  public:
-  /// Takes over the links that mnlaunch left in this process; without links, watches nothing.
+  /// Takes over the links that mnlaunch left in the calling process; without links, watches nothing.
   explicit StartWatch(const Speaker& speaker);
   /// Tells the neighbors that MPI is up, unless an exception unwinds.
   ~StartWatch();
   StartWatch(const StartWatch&) = delete;
   StartWatch& operator=(const StartWatch&) = delete;
 
-  /// Announces this rank's report of the job's end: the rest end without a line. Any thread.
+  /// Announces that the calling rank reports the job's end, so all other ranks end without a line. May be called on any
+  /// thread.
   void announce_report() const noexcept;
 
  private:

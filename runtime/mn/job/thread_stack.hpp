@@ -13,15 +13,17 @@ struct WatchedThread {
   pid_t id = gettid();
 };
 
-/// Call once, before stack_of(): its signal is SIGRTMAX − 1, unless the program handles that signal.
+/// Installs the signal handler with which stack_of() reads a stack. The signal is SIGRTMAX − 1; if the program handles
+/// that signal itself, its handler stays, and no stack can be read. Call once, before stack_of().
 void prepare_stacks();
 
 /// The thread's function names from the innermost out, one a line, at most `depth` frames. If the thread takes no
-/// signal within a second (stopped, or in an uninterruptible call): its state and the kernel's function. Call it on
-/// another thread.
+/// signal within a second (because it is stopped, or in an uninterruptible call), returns its state and the kernel
+/// function in which it waits. Call it on another thread.
 [[nodiscard]] std::string stack_of(const WatchedThread& watched, std::size_t depth = 24);
 
-/// True if a debugger is attached to `process`, which then does not hang; false also for an invisible process.
+/// True if a debugger is attached to `process`; such a process does not count as hanging. False if this process cannot
+/// see `process`.
 [[nodiscard]] bool has_debugger(pid_t process);
 
 }  // namespace mn

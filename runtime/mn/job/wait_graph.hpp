@@ -1,4 +1,4 @@
-/// Which ranks wait for which ranks, from the states in a survey.
+/// Finds out, from the states in a survey, which ranks wait for which.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,13 @@ class WaitGraph {
 
   /// True if the ranks of a state go on by themselves, or wait for ranks that go on.
   [[nodiscard]] bool goes_on(std::size_t state) const { return goes_on_[state]; }
-  /// True if the call of a state lacks no rank.
+  /// True if all ranks of the call's group have made the call in which the state's ranks wait.
   [[nodiscard]] bool is_complete(std::size_t state) const;
-  /// True if a rank waiting for longer than `seconds` waits for the ranks of a state, also through further ranks.
+  /// True if some rank has waited for longer than `seconds` for the ranks of this state, directly or because it waits
+  /// for ranks that wait for them.
   [[nodiscard]] bool is_awaited(std::size_t state, double seconds) const;
-  /// Ranks waiting in a call, and the ranks that left main without joining; no value if no rank waits in vain.
+  /// A state whose ranks wait in a call, and a state whose ranks have left main without joining that call. No value if
+  /// no rank waits for a rank that has left main.
   [[nodiscard]] std::optional<std::pair<RankState, RankState>> waits_for_left() const;
 
  private:

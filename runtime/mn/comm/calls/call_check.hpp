@@ -2,10 +2,10 @@
 /// debug mode, a comparison between ranks. Communicator's public members call CallCheck first.
 ///
 /// Invariants of debug mode:
-/// 1. All ranks throw an equal ArgumentError, or none does: each rank decides by the texts of all ranks.
-/// 2. Before the comparison no rank sends anything else: ranks in different calls meet in the comparison. Invariant of
-///    all modes:
-/// 3. A collective call has one number on all ranks: a rank counts a call after checking the arguments.
+/// 1. Either all ranks throw an equal ArgumentError or none does, because each rank decides by the texts of all ranks.
+/// 2. Before the comparison no rank sends anything else, so even ranks in different calls meet in the comparison.
+///    Invariant of all modes:
+/// 3. A collective call has the same number on all ranks: a rank counts a call only after checking its arguments.
 ///
 /// Cost: a record (flight_recorder.hpp). Debug mode: two small MPI_Allgather for each collective call, two more before
 /// an error. match() is a message to the next rank (call_match.hpp), or with a time-out an MPI_Iallgather of 48 bytes.
@@ -36,7 +36,7 @@ class CallScope {
   CallScope(CallLimits& limits, const GroupName& group, const CallName& call) : record_(group, call) {
     if (limits.timeout().count() > 0) limited_.emplace(limits, call);
   }
-  /// For a call that blocks. Calls `compare()`, the first wait of the call.
+  /// For a blocking call. Calls `compare()`, in which the call waits for other ranks for the first time.
   template <class Compare>
   CallScope(CallLimits& limits, const GroupName& group, const CallName& call, const Compare& compare)
       : CallScope(limits, group, call) {
@@ -53,17 +53,17 @@ class CallScope {
 /// make it, and throw equal errors if calls differ, if a rank rejects an argument, or if gradients are not finite.
 class CallCheck {
  public:
-  /// Modes that the ranks of a new group agree on.
+  /// What one rank asks for. The ranks of a new group agree on common modes.
   struct Modes {
-    bool debug = false;                    ///< on if one rank asks for it
-    std::chrono::milliseconds timeout{0};  ///< the longest that a rank asks for; 0: none
+    bool debug = false;                    ///< on for the group if any rank asks for it
+    std::chrono::milliseconds timeout{0};  ///< the group gets the longest of all ranks; 0: none
   };
 
   /// Collective over `comm`, which is borrowed.
   CallCheck(MPI_Comm comm, const Modes& modes);
 
-  /// Begins a blocking collective call, which lasts while the result lives. `what` has the call's count and dtype.
-  /// `checks()` throws ArgumentError; `details()` returns lines that must be equal on all ranks.
+  /// Begins a blocking collective call, which lasts until the returned CallScope is destroyed. `what` has the call's
+  /// count and dtype. `checks()` throws ArgumentError; `details()` returns lines that must be equal on all ranks.
   template <class Checks, class Details>
   [[nodiscard]] CallScope collective(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                                      const Details& details) {
@@ -89,7 +89,8 @@ class CallCheck {
     return collective(
         operation, {}, [] {}, [] { return std::string(); });
   }
-  /// Begins a nonblocking collective call. If a thread makes the call, the thread compares it in debug mode.
+  /// Begins a nonblocking collective call. `by_thread`: a background thread makes the call, and in debug mode compares
+  /// it there.
   template <class Checks>
   [[nodiscard]] CallScope start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                                 bool by_thread) {
@@ -98,7 +99,7 @@ class CallCheck {
     count_call();
     return {*limits_, group_, next_call(operation, what)};
   }
-  /// Begins a reduction of gradients that Communicator::share() was given, and has checked.
+  /// Begins a reduction of the gradients that Communicator::share() got and checked.
   [[nodiscard]] CallScope shared_reduction(const ConstBufferView& what) {
     require_open("allreduce_grad");
     return {*limits_, group_, next_call("allreduce_grad", what)};
@@ -120,9 +121,10 @@ class CallCheck {
   [[nodiscard]] CallScope message(std::string_view operation, const ConstBufferView& what, int peer) {
     return {*limits_, group_, message_name(operation, what, peer)};
   }
-  // Records of work that DeviceCollectives enqueue, and of waits for it, without checks and time-outs.
+  // The next three only record work that DeviceCollectives enqueues, and waits for that work. They make no checks and
+  // have no time-outs.
 
-  /// A collective call; it ends when its work is enqueued.
+  /// Records a collective call. The record ends when the call's work is enqueued.
   [[nodiscard]] RecordedCall enqueued(std::string_view operation, const ConstBufferView& what) {
     CallName call = next_call(operation, what);
     call.on_device = true;
@@ -131,7 +133,7 @@ class CallCheck {
   [[nodiscard]] RecordedCall enqueued_message(std::string_view operation, const ConstBufferView& what, int peer) {
     return {group_, message_name(operation, what, peer)};
   }
-  /// A wait for the collective call `number` and all calls before it.
+  /// Records a wait for the collective call `number` and all calls before it.
   [[nodiscard]] RecordedCall device_wait(std::uint64_t number) { return {group_, {"wait for the device", number}}; }
   /// Number of the group's last collective call; 0 before the first.
   [[nodiscard]] std::uint64_t number() const noexcept { return last_.number; }
@@ -164,7 +166,8 @@ class CallCheck {
   [[nodiscard]] CallName message_name(std::string_view operation, const ConstBufferView& what, int peer) const {
     return {operation, 0, what.count, what.dtype, peer, peer < 0 ? -1 : world_ranks_[static_cast<std::size_t>(peer)]};
   }
-  /// The name of a call, and the name of the call for which it stands.
+  /// A call's operation on this communicator, and its name in records. After stand_for() the name is that of the other
+  /// communicator's call.
   struct ComparedCall {
     std::string_view operation;
     const CallName& name;
@@ -198,12 +201,12 @@ void check_same_dtype(std::string_view operation, const ConstBufferView& send, c
 /// `whole` must hold parts × part.count elements.
 void check_parts(std::string_view operation, std::string_view whole_role, const ConstBufferView& whole,
                  std::string_view part_role, const ConstBufferView& part, int parts);
-/// Whether `part` is part `own` of `whole` already; false without elements.
+/// Whether `part` already is part number `own` of `whole`, so nothing must be copied; false if `part` is empty.
 [[nodiscard]] bool is_in_place(const ConstBufferView& whole, const ConstBufferView& part, int own);
-/// `part` may be exactly part `own` of `whole` (in place); any other overlap is an error.
+/// `part` may be exactly part number `own` of `whole` (an in-place call); any other overlap of the two is an error.
 void check_in_place(std::string_view operation, const ConstBufferView& whole, const ConstBufferView& part, int own);
 
-/// Stands for checks or details of a call that has none.
+/// Passed as `checks` or `details` of a call that has none.
 [[nodiscard]] inline std::string nothing() { return {}; }
 /// " of 7 float32", " of 7 float32 on a GPU"
 [[nodiscard]] std::string described(const ConstBufferView& buffer);

@@ -1,5 +1,5 @@
-/// Which host copies a communicator's calls use for device buffers: none if all buffers of a call lie on the host, or
-/// if MPI takes device memory.
+/// Chooses the host copies that a communicator's calls use for device buffers. A call needs none if all its buffers lie
+/// on the host, or if MPI takes device memory and the call has no time-out.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,14 @@ class CallHostCopies {
 
   /// The host copies of calls that block.
   [[nodiscard]] HostCopies& of_blocking_calls();
-  /// Host copies that begin after the work on the buffers' streams; null if no buffer lies on the device.
+  /// Host copies for buffers `first` and `second`, which begin after the work on the buffers' streams; null if neither
+  /// lies on the device.
   [[nodiscard]] HostCopies* after(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// after(first, second), or null if MPI takes device memory; then the work on the buffers' streams is done.
+  /// Like after(first, second). If MPI takes device memory and the call has no time-out, waits instead for the work on
+  /// the buffers' streams, and returns null.
   [[nodiscard]] HostCopies* for_mpi(const ConstBufferView& first, const ConstBufferView& second = {});
-  /// The pool of a request's copies of this buffer; null, after the work on the buffer's stream, if it needs none.
+  /// The pool from which a request takes the host copy of this buffer. If the buffer needs no copy, waits for the work
+  /// on its stream and returns null.
   [[nodiscard]] HostCopyPool* for_request(const ConstBufferView& buffer);
 
  private:

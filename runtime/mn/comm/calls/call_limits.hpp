@@ -1,20 +1,21 @@
 /// How a call ends before it completes: by its time-out, or because another rank has given up.
 ///
-/// CallCheck makes a CallLimits for a communicator, and a LimitedCall for each call with a time-out. Every look of a
-/// wait within the call calls check_limits(). Ranks find out by notices which ranks are missing (notices.hpp).
+/// CallCheck makes a CallLimits for a communicator, and a LimitedCall for each call with a time-out. A wait within the
+/// call looks at its condition again and again; with each look it calls check_limits(). Ranks ask each other by notices
+/// (notices.hpp), small messages, which ranks are missing.
 ///
 /// Invariants:
-/// 1. In a collective call a rank asks all other ranks after half of its time; waiting ranks answer with their call.
-///    When the time is over, and answers had time to arrive, the rank tells the others that it gives up, and why;
-///    waiting ranks throw the reason at once.
-/// 2. A rank without an answer is not in a call with a limit. An answer carries the number of its question; answers to
-///    questions of earlier calls are ignored.
+/// 1. In a collective call, a rank asks all other ranks after half of its time-out; waiting ranks answer with the call
+///    in which they wait. When the time-out is over, and answers have had time to arrive, the rank tells all other
+///    ranks that it gives up, and why. Waiting ranks then throw that reason at once.
+/// 2. A rank that does not answer counts as missing: it is not in a call with a time-out. An answer carries the number
+///    of its question; answers to questions of earlier calls are ignored.
 /// 3. After a rank has given up, MPI may still work on the call. Every later call of the communicator throws, the
 ///    communicator is never destroyed (registry.cpp), and memory of the call stays (KeptForMpi).
 ///
 /// Cost without a time-out: a look reads a null thread-local pointer. With a time-out, collective calls of MPI are
-/// nonblocking, and a look reads the clock, and once per millisecond probes for notices. If n ranks give up, 3 n (n -
-/// 1) notices of 328 bytes.
+/// nonblocking; a look reads the clock, and once per millisecond probes for notices. If n ranks give up, they send 3 n
+/// (n - 1) notices of 328 bytes.
 #pragma once
 
 #include <atomic>
@@ -47,15 +48,16 @@ class CallLimits {
   CallLimits(MPI_Comm comm, const GroupName& group, std::chrono::milliseconds timeout)
       : notices_(comm, group), group_(group), timeout_(timeout) {}
 
-  /// Time-out of calls that begin now; 0: none.
+  /// Time-out of calls that begin now; 0 means none.
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return timeout_; }
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
   [[nodiscard]] bool failed() const noexcept { return failed_; }
   /// failed(), after a look for notices of other ranks.
   [[nodiscard]] bool has_failed();
-  /// Why the communicator cannot be used any more; empty if it can. Any thread.
+  /// Why the communicator cannot be used any more; empty if it can be used. May be called on any thread.
   [[nodiscard]] std::string failure() const;
-  /// Ends the rank's call with a limit, and tells the other ranks that the rank gives up. Any thread.
+  /// Ends the calling rank's call with a time-out, and tells all ranks that the calling rank gives up. May be called on
+  /// any thread.
   void abort(const std::string& reason);
 
  private:
@@ -71,7 +73,8 @@ class CallLimits {
   std::uint64_t questions_ = 0;  // number of questions asked by the rank
 };
 
-/// A call with a time-out, from construction to destruction, on the calling thread. Calls within it keep its limit.
+/// A call with a time-out, from construction to destruction, on the calling thread. Every wait on this thread in the
+/// meantime checks this call's limit.
 class LimitedCall {
  public:
   using Clock = std::chrono::steady_clock;
@@ -82,7 +85,7 @@ class LimitedCall {
   };
 
   LimitedCall(CallLimits& limits, const CallName& call, End end = End::kTimeout);
-  /// With a time-out of its own.
+  /// With `timeout` instead of the communicator's time-out.
   LimitedCall(CallLimits& limits, const CallName& call, std::chrono::milliseconds timeout);
   ~LimitedCall();
   LimitedCall(const LimitedCall&) = delete;
@@ -90,7 +93,7 @@ class LimitedCall {
 
   /// Throws CommError if the time is over, or if another rank has given up.
   void check();
-  /// Whether a rank has given up, for looks that do not wait.
+  /// Whether a rank has given up. For functions that look at a call without waiting, such as Request::is_done().
   [[nodiscard]] static bool is_given_up(CallLimits& limits, const CallName& call);
 
  private:
@@ -113,15 +116,15 @@ class LimitedCall {
   std::vector<std::string> others_names_;  // [rank] text of others_[rank].operation; empty: no answer
 };
 
-/// The calling thread's call with a limit; null if there is none.
+/// The calling thread's call that has a time-out; null if there is none.
 [[nodiscard]] LimitedCall* limited_call() noexcept;
 
-/// For every look of a long wait. Throws CommError as LimitedCall::check() does.
+/// A long wait calls it each time it looks at its condition. Throws CommError as LimitedCall::check() does.
 inline void check_limits() {
   if (LimitedCall* const call = limited_call(); call != nullptr) call->check();
 }
 
-/// Memory of a wait that may be given up. If an exception ends the scope, it stays for the life of the process.
+/// Memory that MPI uses during a wait that may be given up. If an exception ends the scope, the memory is never freed.
 template <class T>
 class KeptForMpi {
  public:
@@ -149,13 +152,14 @@ struct Operation {
   std::source_location where;
 };
 
-/// Returns when the requests are done, and null. A limited call looks for their end; other calls block in MPI.
+/// Returns when the requests are done; they are null then. In a call with a time-out it polls the requests; otherwise
+/// it blocks in MPI.
 void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::size_t bytes = 0);
 /// mpi_wait() for one request; `status` gets MPI's status.
 void mpi_wait(MPI_Request& request, MPI_Status* status, const Operation& operation, std::size_t bytes = 0);
 
-/// Makes a call of MPI in its blocking form, or in a limited call in its nonblocking form, which all ranks must choose
-/// alike: call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm).
+/// Makes a call of MPI: the nonblocking form if the calling thread is in a call with a time-out, otherwise the blocking
+/// form. All ranks must choose the same form. Usage: call_mpi(MPI_Barrier, MPI_Ibarrier, "barrier", 0, comm).
 template <class Blocking, class Starting, class... Arguments>
 void call_mpi(const Blocking& blocking, const Starting& starting, const Operation& operation, std::size_t bytes,
               Arguments... arguments) {

@@ -1,13 +1,14 @@
-/// Whether the ranks of a group make equal collective calls, without debug mode. With unequal counts ranks would read
-/// beyond their memory, or compute nonsense. Reducers compare at their own meeting points: shapes travel with small
-/// messages, or lie in shared memory beside the data.
+/// Checks, outside debug mode, whether the ranks of a group make equal collective calls. With unequal counts, ranks
+/// would read beyond their memory or compute nonsense. Reducers compare a call's shape (CallShape) where ranks meet in
+/// any case: the shape travels with small messages, or lies in shared memory beside the data.
 ///
 /// Invariants:
 /// 1. A rank that differs from the rank before it sends nothing to any rank: Open MPI may write a message that is
-///    longer than expected beyond the receiver's buffer. Of several equal ranks that differ from the rest, only the
-///    first finds out; later messages of wrong length are errors (MessageSteps, mpi_check()), if MPI notices them.
-/// 2. If one rank differs, it throws, and the rank behind it. With a time-out or shared memory every rank throws;
-///    without, other ranks may wait until the job ends.
+///    longer than expected beyond the receiver's buffer. If several neighboring ranks make the same wrong call, only
+///    the first of these notices; the wrong length of later messages is an error (MessageSteps, mpi_check()) if MPI
+///    notices it.
+/// 2. If one rank makes a different call, that rank and the next rank throw. With a time-out or shared memory every
+///    rank throws; without them, other ranks may wait until the job ends.
 ///
 /// Cost: NeighborCheck is a message of 48 bytes to the next rank, whatever the number of ranks.
 #pragma once
@@ -27,7 +28,7 @@ namespace mn {
 struct CallShape {
   std::uint64_t count = 0;
   float scale = 1;
-  std::uint16_t call = 0;  ///< number of the call, modulo 65536, as its reducer counts
+  std::uint16_t call = 0;  ///< number of the call, counted by its reducer, modulo 65536
   DType dtype = DType::kUInt8;
   ReduceOp op = ReduceOp::kSum;
 
@@ -38,7 +39,7 @@ struct CallShape {
         call(call_),
         dtype(reduction.dtype),
         op(reduction.op) {}
-  /// Compares bits: a scale may be NaN.
+  /// Whether the two are equal bit by bit, because a scale may be NaN.
   [[nodiscard]] bool is(const CallShape& other) const noexcept;
 };
 static_assert(sizeof(CallShape) == 16);

@@ -4,14 +4,15 @@
 /// process, then its calls. `mnreport --calls` reads the files of all ranks.
 ///
 /// Invariants:
-/// 1. Recording takes no lock: one atomic addition picks a slot of the ring, one exchange takes the slot.
+/// 1. Recording takes no lock. The records lie in a ring of 256 slots: one atomic addition picks a slot, one exchange
+///    takes the slot.
 /// 2. A call that has not ended keeps its slot: the ring holds every call under way, and the last calls that have
 ///    ended.
-/// 3. `entry` changes before and after the other fields of a slot: a reader of equal entries before and after has read
-///    one call whole.
+/// 3. A writer changes a slot's `entry` before and after it changes the slot's other fields. If a reader finds the same
+///    `entry` before and after reading, it has read one whole call.
 /// 4. write_calls() calls only async-signal-safe functions, and allocates nothing.
-/// 5. All ranks name a group alike, by its first rank's number in MPI_COMM_WORLD (leader) and the groups that the
-///    leader had made, and number its collective calls alike.
+/// 5. All ranks give a group the same name, and its collective calls the same numbers. The name is the first rank's
+///    number in MPI_COMM_WORLD (leader) and the number of groups that the leader had made (ordinal).
 ///
 /// Cost of a call: two readings of the clock and two atomic operations, some 75 ns. Memory: 32 KiB per process. Source:
 /// sequence locks, as in H.-J. Boehm, "Can seqlocks get along with programming language memory models?", 2012.
@@ -36,7 +37,7 @@ struct GroupName {
   int size = 1;     ///< number of ranks of the group
 };
 
-/// A call, as ranks can compare it.
+/// A call, in the form in which ranks compare it.
 struct CallName {
   std::string_view operation;  ///< must be a literal: the pointer is kept
   std::uint64_t number = 0;    ///< number of the collective call in the group, from 1; 0: a message between two ranks
@@ -60,9 +61,9 @@ class RecordedCall {
   int exceptions_;     // exceptions that unwind already
 };
 
-/// While it lives, the main thread waits for a call of another thread.
+/// While a BackgroundWait lives, the main thread waits for a call that another thread makes.
 using BackgroundWait = LiveCount<struct BackgroundWaitTag>;
-/// While it lives, a message of isend() or irecv() is under way, and no thread waits for it yet.
+/// While a MessageInBackground lives, a message of isend() or irecv() is under way for which no thread waits yet.
 using MessageInBackground = LiveCount<struct MessageInBackgroundTag>;
 
 /// A call that has not ended.
@@ -70,28 +71,30 @@ struct CallUnderWay {
   std::uint64_t record = 0;  ///< number of the record: older calls have smaller numbers
   std::string operation;
   std::string text;  ///< "allreduce (call 12, 1000 float32)", as `mnreport --calls` names it
-  int leader = 0;    ///< GroupName's, as `ordinal`
+  int leader = 0;    ///< GroupName::leader of the call's group
   int ordinal = 0;
   std::uint64_t number = 0;
-  int world_peer = -1;  ///< CallName's
+  int world_peer = -1;  ///< CallName::world_peer
   double seconds = 0;   ///< since the beginning of the call
   bool on_main_thread = false;
   bool blocks = false;    ///< the main thread waits for the end of the call
   bool enqueued = false;  ///< enqueued on the device; the main thread may wait for the device
 };
-/// All calls under way in the process. Any thread.
+/// All calls under way in the process. May be called on any thread.
 [[nodiscard]] std::vector<CallUnderWay> calls_under_way();
-/// The main thread's call under way, else the oldest of another thread. Without any: the call that the main thread has
-/// enqueued on the device last, if no call has followed. Any thread.
+/// The main thread's call under way, otherwise the oldest call under way of another thread. If no call is under way:
+/// the last call that the main thread has enqueued on the device, if no call has followed. May be called on any thread.
 [[nodiscard]] std::optional<CallUnderWay> call_under_way();
-/// Number of calls that the process has begun. Any thread.
+/// Number of calls that the process has begun. May be called on any thread.
 [[nodiscard]] std::uint64_t calls_begun() noexcept;
 
 /// Names the process, for the first line of write_calls(). set_calls_folder() may be called before or after.
 void name_calls_writer(int rank, int size, const std::string& host);
-/// The target of write_calls(): FOLDER/rank-0003.jsonl; "stderr": stderr; empty: none.
+/// Makes write_calls() write to FOLDER/rank-0003.jsonl (on rank 3). If `folder` is "stderr", it writes to stderr; if
+/// empty, nothing.
 void set_calls_folder(const std::string& folder);
-/// Replaces the target's content by the ring and `reason`. Any thread, any signal handler; errors are ignored.
+/// Replaces the content of the file named by set_calls_folder() with `reason` and the recorded calls. Any thread and
+/// any signal handler may call it; errors are ignored.
 void write_calls(std::string_view reason) noexcept;
 
 }  // namespace mn

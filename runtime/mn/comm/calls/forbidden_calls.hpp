@@ -11,7 +11,8 @@ class ForbiddenCall : public Error {
   using Error::Error;
 };
 
-/// While it lives, calls of communicators on the constructing thread throw ForbiddenCall before they send. May nest.
+/// While a ForbiddenCalls lives, calls of communicators on the thread that made it throw ForbiddenCall before they
+/// send. Objects may nest.
 class ForbiddenCalls {
  public:
   ForbiddenCalls() noexcept { ++scopes_; }

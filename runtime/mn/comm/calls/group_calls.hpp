@@ -2,10 +2,10 @@
 /// call. CallCheck counts; mn::Job's survey reads all counts (job/hang_report.hpp).
 ///
 /// Invariants:
-/// 1. All ranks name a group alike, and number its calls alike (flight_recorder.hpp): a rank whose count is below a
-///    call's number has not made the call.
-/// 2. The count of an ended group stays for a while: a rank that leaves main early destroys its communicators while the
-///    remaining ranks still wait in them.
+/// 1. All ranks give a group the same name and its calls the same numbers (flight_recorder.hpp), so a rank whose count
+///    is below a call's number has not made the call.
+/// 2. The count of a destroyed group stays for a while, because a rank that leaves main early destroys its
+///    communicators while other ranks still wait in calls on them.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ class GroupCount {
 /// Counts one more creation of a communicator over all ranks, and returns its number.
 [[nodiscard]] std::uint64_t count_creation() noexcept;
 
-/// The counts of all groups, creations first. Any thread.
+/// The counts of all groups; the count of creations comes first. May be called on any thread.
 [[nodiscard]] std::vector<GroupCalls> group_calls();
 
 }  // namespace mn

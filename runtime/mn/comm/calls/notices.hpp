@@ -1,15 +1,17 @@
 /// Small messages between the ranks of a group: questions about calls, answers, and the news that a rank gives up.
-/// CallLimits sends and takes notices, on any thread.
+/// These messages are called notices. CallLimits sends and takes them, on any thread.
 ///
 /// Invariants:
-/// 1. Notices travel through their own communicator of MPI, shared by all groups of equal ranks in equal order, and
-///    never freed: MPI gives the number of a freed communicator to the next, which would receive late notices.
-/// 2. A rank may receive a notice in a call of another group, and keeps it for the named group, even before the rank
-///    has made that group; notices of ended groups are dropped.
+/// 1. Notices have a communicator of MPI of their own. All groups with the same ranks in equal order share the
+///    communicator. It is never freed, because MPI would give its number to the next communicator, which would then
+///    receive late notices.
+/// 2. A rank may receive a notice while it is in a call of another group. It keeps the notice for the group named in
+///    the notice, even if the rank has yet to make that group. Notices of ended groups are dropped.
 /// 3. A sent notice is kept for the life of the process: a send to a dead rank never completes, and cannot be
 ///    cancelled.
 ///
-/// Cost: one communicator of MPI for the first group of some ranks. A look for notices is a lock and a probe.
+/// Cost: one communicator of MPI for each set of ranks, made with its first group. A look for notices is a lock and a
+/// probe.
 #pragma once
 
 #include <cstdint>
@@ -45,17 +47,18 @@ class NoticeChannel;
 
 class Notices {
  public:
-  /// Collective over `comm`, which is borrowed, for the first group of its ranks. `group` must be a name of its own.
+  /// `comm` is borrowed. Collective over `comm` if this is the first group of its ranks. No other group may have the
+  /// name `group`.
   Notices(MPI_Comm comm, const GroupName& group);
   ~Notices();
   Notices(const Notices&) = delete;
   Notices& operator=(const Notices&) = delete;
 
-  // None of these waits, and errors are ignored: the rank has an error to report already.
+  // The next functions do not wait, and ignore errors, because the rank already has an error to report.
 
   void send(int rank, const Notice& notice);
   void send_all(const Notice& notice);
-  /// Takes the next notice, of `kind` if given; false if none has arrived.
+  /// Takes the next notice; if `kind` is given, the next of that kind. Returns false if none has arrived.
   [[nodiscard]] bool take(Notice& notice, std::optional<Notice::Kind> kind = {});
 
  private:

@@ -3,8 +3,8 @@
 ///
 /// Invariants:
 /// 1. Enqueued calls count among the group's collective calls: their numbers are equal on all ranks.
-/// 2. A call is recorded as ended once it is enqueued, a wait with the number of the last enqueued call: the others
-///    wait for the rank that has not enqueued that call.
+/// 2. The record of a call ends once the call is enqueued. The record of a wait has the number of the last enqueued
+///    call, so it shows for which call a rank waits, and a rank with a smaller count has not enqueued that call.
 ///
 /// Cost: a record for each enqueued call and each wait. Calls that a CUDA graph repeats are not recorded.
 #pragma once
@@ -16,9 +16,9 @@
 
 namespace mn {
 
-/// Records the waits for `mark`. `calls` belong to the communicator.
+/// Wraps `mark`, and records waits for it. `calls` is the communicator's CallCheck.
 [[nodiscard]] std::unique_ptr<DeviceMark> recorded(std::unique_ptr<DeviceMark> mark, std::shared_ptr<CallCheck> calls);
-/// Records the calls of `device`, which must outlive the result.
+/// Wraps `device`, and records its calls. `device` must outlive the result.
 [[nodiscard]] std::unique_ptr<DeviceCollectives> recorded(DeviceCollectives& device, std::shared_ptr<CallCheck> calls);
 
 }  // namespace mn

@@ -50,11 +50,11 @@ class CudaStream {
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
-  /// Each of these enqueues a copy of `bytes` bytes on this stream.
+  /// Each of these enqueues a copy of `bytes` bytes on the stream.
   void copy_to_host(void* host, const void* device, std::size_t bytes);
   void copy_to_device(void* device, const void* host, std::size_t bytes);
   void copy_on_device(void* to, const void* from, std::size_t bytes);
-  /// Work enqueued on this stream from now on begins after the present work of `other`; the host does not wait.
+  /// Work enqueued on the stream from now on begins after the present work of `other`; the host does not wait.
   /// Afterwards the calling thread's device is this stream's device.
   void wait_for(void* other);
   /// Work enqueued on `other` from now on begins after the present work of this stream; the host does not wait.

@@ -4,8 +4,8 @@
 /// 1. Groups are ordered by the first appearance of their dtypes, and packing changes no count (GradientPacker).
 ///    Gradients that travel in their own dtype are packed without gaps, because other ranks may reduce the same
 ///    gradients unpacked if they lie contiguous there.
-/// 2. Gradients that are converted to another dtype are packed on every rank, each at a multiple of 16 bytes, so that
-///    the kernel can use 16-byte loads.
+/// 2. Gradients that are converted to another dtype are packed on every rank, each at a multiple of 16 bytes, so the
+///    kernel can use 16-byte loads.
 /// 3. Whether a rank packs changes neither the dtype on the wire nor the scaling.
 ///
 /// Cost: nothing for contiguous float32 and float64 gradients that travel in their own dtype; one scaling kernel for

@@ -1,7 +1,7 @@
 /// Packs gradients on the host into one buffer for a single reduction. Only the reduction within apply() is collective.
 ///
 /// 1. Groups are ordered by the first appearance of their dtypes: all ranks reduce equal groups in one order.
-/// 2. Each rank decides alone whether to copy a group, because the reduction gets the same count either way. Cost:
+/// 2. Each rank decides alone whether to copy a group, because the reduction gets an equal count either way. Cost:
 ///    nothing for contiguous gradients; otherwise two copies, and scratch memory of the largest group.
 #pragma once
 

@@ -17,7 +17,7 @@ struct MessageHeader {
   std::uint64_t count = 0;
 
   [[nodiscard]] static MessageHeader of(const ConstBufferView& buffer);
-  /// Whether the header came from send(). `bytes`: size of the received message.
+  /// Whether this is a whole header that send() made. `bytes` is the size of the received message.
   [[nodiscard]] bool is_whole(int bytes) const noexcept;
   /// Whether the sender has sent elements, or is about to.
   [[nodiscard]] bool announces_elements(int bytes) const noexcept { return is_whole(bytes) && count > 0; }
@@ -33,8 +33,9 @@ static_assert(sizeof(MessageHeader) == 16);
 /// "recv from rank 1"; "recv from any rank" if `source` is MPI_ANY_SOURCE.
 [[nodiscard]] std::string describe_recv(int source);
 
-/// Debug mode's send: waits for its receiver whatever the size, because a program that relies on MPI's buffers would
-/// hang with larger messages, and logs a line if the receiver is late. `what` names the send in messages.
+/// The send of debug mode. Waits for the receiver whatever the size of the message, because a program that relies on
+/// MPI's buffers would hang with larger messages. Logs a line if the receiver is late; `what` names the send in that
+/// line.
 void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
                         const std::string& what);
 

@@ -1,22 +1,24 @@
-/// Reductions over MPI messages, every element in rank order: Communicator's, those of naive and flat, and
-/// NodeReducer's and GpuNodeSum's between nodes.
+/// Reductions over MPI messages, every element in rank order. Communicator uses them, also for the backends naive and
+/// flat; NodeReducer and GpuNodeSum use them between nodes.
 ///
-/// Small buffers: every rank gathers and reduces the buffers of all ranks. Larger buffers: ranks exchange slices,
-/// reduce their own, and spread the result, by way of other ranks if NetworkCosts say so. Otherwise slices go straight,
-/// in pieces, three of them under way: one exchanges its slices, one is reduced, one spreads results.
+/// Small buffers: every rank gathers the buffers of all ranks, and reduces them. Larger buffers are cut into a slice
+/// for each rank: a rank receives its slice of all other ranks, reduces it, and sends the result to all. If
+/// NetworkCosts say so, slices travel by way of other ranks. Otherwise they travel directly, and a large buffer is cut
+/// into pieces, which are cut into slices in turn. Three pieces are under way at a time: the first spreads results, the
+/// second is reduced, the third exchanges slices.
 ///
 /// Invariants:
 /// 1. Element i of a result is the reduction of the ranks' elements i in rank order. The bits are equal on all ranks,
 ///    and depend neither on the count nor on MPI's choice of algorithm.
 /// 2. In step s rank r sends to rank r + s: no two ranks send to one rank in a step. A few steps are in flight at a
 ///    time (MessageSteps), to hide latency on large networks.
-/// 3. All ranks post messages in one order, with one tag: each message matches the right receive.
+/// 3. All ranks post their messages in equal order with the same tag, so each message matches the right receive.
 /// 4. A piece is received into scratch memory that the previous piece does not use.
 /// 5. If ranks pass different counts, dtypes, operations or scales to allreduce, they find out before they send slices,
 ///    or before they use gathered elements (call_match.hpp).
 ///
 /// Cost for B bytes on n ranks. Gathered, at most max(16 KiB, 512 n) bytes in all: one MPI_Allgather. By way of other
-/// ranks: log n messages of B / 2 each, and an MPI_Allgather of B. Straight: each rank sends and receives 2 B (n - 1) /
+/// ranks: log n messages of B / 2 each, and an MPI_Allgather of B. Directly: each rank sends and receives 2 B (n - 1) /
 /// n bytes, in 2 (n - 1) messages for each piece of at most 256 KiB n; reduce and reduce_scatter about half. Scratch
 /// memory: at most 2 kScratchBytes. Host memory only, except pieces with a DeviceSum. Source: R. Thakur, R.
 /// Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", 2005; J. Bruck et al.,
@@ -40,8 +42,8 @@
 
 namespace mn {
 
-/// Round t calls the first action for piece t, the second for piece t - 1, and so on, for pieces 0 to pieces - 1: the
-/// actions of a round overlap.
+/// Calls every action for pieces 0 to pieces - 1, in rounds. Round t calls the first action for piece t, the second
+/// action for piece t - 1, and so on, so work begun for one piece overlaps the work on its neighbors.
 template <class... Actions>
 void in_pipeline(std::size_t pieces, const Actions&... actions) {
   for (std::size_t t = 0; t + 1 < pieces + sizeof...(actions); ++t) {
@@ -54,7 +56,7 @@ void in_pipeline(std::size_t pieces, const Actions&... actions) {
   }
 }
 
-/// Sums in device memory, for a reducer whose buffers and messages lie there.
+/// How a reducer sums if its buffers and messages lie in device memory.
 struct DeviceSum {
   /// Returns device memory of at least `bytes`, valid until the next call.
   std::function<std::byte*(std::size_t bytes)> reserve;
@@ -69,18 +71,19 @@ class MessageReducer {
   /// Most bytes of the slices of all ranks together; with very many ranks slices are smaller.
   static constexpr std::size_t kScratchBytes = 16 * 1024 * 1024;
 
-  /// `comm` is borrowed. Slices hold at most `count_limit` elements. Without `costs`, a reduction with a choice
-  /// measures them.
+  /// `comm` is borrowed. Slices hold at most `count_limit` elements. Without `costs`, the first reduction that has to
+  /// choose an algorithm measures them.
   MessageReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs = {});
-  /// Sums in device memory, which MPI must take. Only for pieces; there is no scale.
+  /// For buffers in device memory, which MPI must take. Only begin(), reduce(Piece&) and finish() may be called; the
+  /// scale is not applied.
   MessageReducer(MPI_Comm comm, std::size_t count_limit, DeviceSum device);
 
   /// Collective, in place.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
-  /// Collective: `recv` of `root`, which may be `send`, gets the reduction; ignored on other ranks.
+  /// Collective: on `root`, `recv` gets the reduction and may be `send`; on other ranks `recv` is ignored.
   void reduce(const void* send, void* recv, std::size_t count, const Reduction& reduction, int root);
-  /// Collective: `recv`, which may be part rank of `send`, gets part rank of the reduction of size × `part_count`
-  /// elements.
+  /// Collective: reduces `send`, which has `part_count` elements for each rank. `recv` gets the calling rank's part of
+  /// the result, and may be the calling rank's part of `send`.
   void reduce_scatter(const void* send, void* recv, std::size_t part_count, const Reduction& reduction);
 
   struct Slice {
@@ -93,18 +96,18 @@ class MessageReducer {
   struct Piece {
     std::byte* data = nullptr;
     Slices slices;                  ///< the piece, cut for the ranks
-    std::byte* received = nullptr;  ///< the own slice of all other ranks
+    std::byte* received = nullptr;  ///< this rank's slice, from all other ranks
     MessageSteps exchanging;
     MessageSteps spreading;
   };
-  /// Collective: sends the slices of piece `number`, the `count` elements of `data`. No piece of the sequence has more
-  /// than `most` elements, itself at most most_elements().
+  /// Collective: sends the slices of piece `number`, which is the `count` elements at `data`. No piece of the buffer
+  /// may have more than `most` elements, and `most` may be at most most_elements().
   [[nodiscard]] Piece begin(std::byte* data, std::size_t count, std::size_t number, std::size_t most, DType dtype);
   /// Collective: reduces the rank's own slice and sends it.
   void reduce(Piece& piece, const Reduction& reduction) const;
   /// Collective: returns when the piece holds the result.
   static void finish(Piece& piece) { piece.spreading.finish(); }
-  /// Most elements of a piece for begin(), between so many ranks.
+  /// Most elements of a piece for begin() if `ranks` ranks reduce it.
   [[nodiscard]] static std::size_t most_elements(int ranks, std::size_t element_bytes, std::size_t count_limit);
 
  private:

@@ -1,7 +1,7 @@
 /// Messages between every two ranks of a group, a few of them in flight at a time.
 ///
-/// MessageReducer and exchange_parts() make one on all ranks at once. In step s rank r sends to rank r + s and receives
-/// from rank r - s: no two ranks send to one rank in a step.
+/// MessageReducer and exchange_parts() make a MessageSteps on all ranks at once. In step s rank r sends to rank r + s
+/// and receives from rank r - s: no two ranks send to one rank in a step.
 ///
 /// Invariants:
 /// 1. The number of steps in flight depends only on the common message size, and only the constructor and finish() post
@@ -24,7 +24,7 @@ namespace mn {
 /// Steps 1 … size - 1, each a receive and a send.
 class MessageSteps {
  public:
-  /// The messages of a step. An empty one is left out, on both ranks.
+  /// The two messages of a step. An empty message is not sent, and its receiver does not wait for it.
   struct Step {
     std::span<std::byte> in;
     std::span<const std::byte> out;

@@ -1,12 +1,12 @@
 /// A message between two ranks that is under way: isend() and irecv() put it into their Request.
 ///
 /// Invariants:
-/// 1. A message is a header, then the elements, between two ranks with one tag and nothing between. MPI keeps their
-///    order: the receive that takes a header takes its elements too.
+/// 1. A message is two messages of MPI with the same tag: a header, directly followed by the elements. MPI keeps their
+///    order, so the receive that takes a header also takes its elements.
 /// 2. If the header differs from the receiver's buffer, the receiver throws, and MPI does not write to the buffer any
 ///    more.
-/// 3. irecv() posts both receives at once: from then on its sender can finish, whatever calls of MPI the receiver waits
-///    in. Waits that do not call MPI let it progress (progress.hpp).
+/// 3. irecv() posts both receives at once. From then on the sender can finish, whatever call of MPI the receiver waits
+///    in. Waits that do not call MPI let MPI progress from time to time (progress.hpp).
 #pragma once
 
 #include <array>
@@ -29,17 +29,17 @@ namespace mn {
 /// The header and the elements of a message, each a request of MPI.
 class PendingMessage final : public Request::Impl {
  public:
-  /// `what` begins the text of errors; `pool` is null if MPI takes the buffer itself.
+  /// The text of errors begins with `what`. `pool` is null if the buffer needs no host copy.
   PendingMessage(std::string what, std::shared_ptr<CallCheck> calls, HostCopyPool* pool, const BufferView& buffer);
 
-  // Call one of the two, once.
+  // Call either send() or receive(), once.
 
   void send(int dest, int tag, const MpiChannel& channel);
   void receive(int source, int tag, const MpiChannel& channel);
 
   void wait() override;
   bool is_done() override;
-  /// Waits for no other rank: cancels unmatched receives, and leaves the rest alone.
+  /// Waits for no other rank: cancels receives that no message has matched yet, and leaves all other requests to MPI.
   void abandon() noexcept override;
   [[nodiscard]] bool is_in_use() const noexcept override { return calls_->limits().failed(); }
 

@@ -6,14 +6,14 @@
 namespace mn {
 
 /// Result of Communicator::isend(), irecv(), iallreduce() and the other nonblocking calls. The buffers must live until
-/// wait() has returned or thrown; until then do not touch a receive buffer, and do not write to a send buffer. Local;
-/// one thread at a time.
+/// wait() has returned or thrown. Until then do not touch a receive buffer, and do not write to a send buffer. Only one
+/// thread at a time may use a Request.
 class [[nodiscard]] Request {
  public:
-  /// Nothing under way.
+  /// A request with nothing under way.
   Request() noexcept;
-  /// Waits, and logs an error. While an exception unwinds, waits for no other rank, and leaves the call to MPI or to
-  /// its thread.
+  /// Calls wait(), and logs its error. While an exception unwinds, does not wait: the call is left to MPI, or to the
+  /// background thread that makes it.
   ~Request();
   /// `other` has nothing under way afterwards.
   Request(Request&& other) noexcept;
@@ -21,7 +21,7 @@ class [[nodiscard]] Request {
   Request& operator=(Request&& other) noexcept;
 
   /// Blocks until the message or the result has arrived, or until a send's buffer may be used again. Throws CommError
-  /// as the blocking form does. Calls after the first do nothing.
+  /// as the blocking form does. A second wait() does nothing.
   void wait();
   /// Whether wait() would return at once.
   [[nodiscard]] bool is_done();

@@ -1,7 +1,8 @@
-/// Texts between ranks: only the sender knows the length. Communicator's calls on objects (objects.cpp) send them.
+/// Sends texts between ranks if only the sender knows the length. Communicator's calls on objects (objects.cpp) use
+/// these functions.
 ///
-/// 1. A text is two messages, its length and its bytes, between two ranks with one tag and nothing between. A receiver
-///    from any rank, or with any tag, takes the bytes from the rank, and with the tag, of the length.
+/// 1. A text is two messages with the same tag: its length, directly followed by its bytes. If a receiver accepts any
+///    rank or any tag, it takes the bytes from the rank and with the tag of the length that has arrived.
 /// 2. More than INT_MAX bytes travel as one element of a derived type (MpiCount).
 ///
 /// Cost for n ranks: send_text, 2 messages; bcast_text, 2 MPI_Bcast; gather_texts, 2 (n - 1) messages at the root.
@@ -16,7 +17,7 @@ namespace mn {
 
 /// When a send may return.
 enum class SendMode {
-  kBuffered,  ///< once MPI has the text: it may not have left the rank
+  kBuffered,  ///< once MPI has taken the text, even before the receiver has it
   kDebug,     ///< debug mode: once the receiver is there
 };
 

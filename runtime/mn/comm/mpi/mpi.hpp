@@ -16,12 +16,13 @@
 
 namespace mn {
 
-/// Ranks make different calls: what() names the ranks and their calls. Then the communicator can only be destroyed.
+/// Thrown if ranks make different calls; what() names the ranks and their calls. The communicator can then only be
+/// destroyed.
 class CallMismatch : public CommError {
  public:
   using CommError::CommError;
 };
-/// Text for what(): the rule, and the beginning of the advice.
+/// Part of what(): the rule that was broken, and the beginning of the advice, which goes on after it.
 inline constexpr const char* kSameCalls =
     "all ranks must make the same calls with the same count, dtype, op and root; MN_DEBUG=1";
 
@@ -81,22 +82,25 @@ class Mpi {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-/// MPI's communicators by which the ranks of several nodes reduce. HostCommunicator makes two sets: one for itself, one
-/// for the communicator of its background thread, which must not make communicators of MPI.
+/// The MPI communicators over which the ranks of several nodes reduce. HostCommunicator makes two of these sets: one
+/// for itself, and one for the communicator of its background thread, because that thread must not create communicators
+/// of MPI.
 struct NodeComms {
   Mpi node;   ///< ranks of the rank's own node
   Mpi peers;  ///< ranks of other nodes with an equal slice, if any
 };
 
-/// Tag of messages of reductions and of collective calls on objects. They travel on communicators of their own.
+/// Tag of the messages of reductions and of collective calls on objects. These messages never share a communicator of
+/// MPI with the program's messages.
 inline constexpr int kInternalTag = 32767;
 
-/// Collective: the texts of all ranks, by rank. One MPI_Allgatherv; if all texts together have more than `limit` bytes,
-/// one MPI_Bcast for each rank.
+/// Collective: the texts of all ranks, in rank order. Makes one MPI_Allgatherv, or, if all texts together have more
+/// than `limit` bytes, one MPI_Bcast for each rank.
 [[nodiscard]] std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text,
                                                        std::size_t limit = INT_MAX);
 
-/// Local. For each rank of `part` its rank in `group`; -1 if it has none, as in a job that MPI_Comm_spawn() began.
+/// Local. Returns, for each rank of `part`, the process's rank in `group`; -1 if the process is not in `group`, for
+/// instance because MPI_Comm_spawn() started it.
 [[nodiscard]] std::vector<int> ranks_in(MPI_Comm group, MPI_Comm part);
 /// Local. Whether every rank of `part`, to which the calling rank belongs, is a rank of `group`.
 [[nodiscard]] bool includes(MPI_Comm group, MPI_Comm part);
@@ -107,8 +111,8 @@ inline constexpr int kInternalTag = 32767;
 /// MPI's type for one element. 16-bit floats travel as two bytes; MPI never reduces them.
 [[nodiscard]] MPI_Datatype mpi_type(DType dtype) noexcept;
 
-/// `count` elements as MPI counts them, in an int: the count itself, or above `limit` one element of a derived type
-/// that spans all elements. Owns the derived type.
+/// `count` elements in the form in which MPI counts them, an int: up to `limit` the count itself, above `limit` a count
+/// of 1 of a derived type that spans all elements. Owns the derived type.
 class MpiCount {
  public:
   /// Commits a derived type if count > limit.
@@ -129,7 +133,7 @@ class MpiCount {
   bool derived_ = false;
 };
 
-/// Where messages travel, and how many elements one message of MPI may count.
+/// The communicator of MPI on which messages travel, and how many elements one message of MPI may have.
 struct MpiChannel {
   MPI_Comm comm;            ///< the communicator of the messages
   std::size_t count_limit;  ///< elements of one message at most

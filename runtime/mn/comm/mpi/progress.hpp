@@ -1,6 +1,7 @@
-/// Progress of MPI during waits that do not call MPI. MPI moves messages only inside its calls: while a rank waits in
-/// shared memory or for a GPU, the peers of its requests would wait too, and perhaps other ranks for the peers.
-/// Blocking calls of MPI need no help. Cost: one relaxed load while no request is pending.
+/// Progress of MPI during waits that do not call MPI. MPI moves messages only inside its calls. While a rank waits in
+/// shared memory or for a GPU, the ranks with which its pending requests communicate would wait too, and so might
+/// further ranks that wait for these. Blocking calls of MPI need no help. Cost: one relaxed load while no request is
+/// pending.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,8 @@ namespace mn {
 template <class Tag>
 class LiveCount {
  public:
-  // Relaxed, here and below: the count orders no other memory, and a wait looks again after a missed change.
+  // Here and below, relaxed order is enough: the count orders no other memory, and a wait that misses a change looks
+  // again.
   LiveCount() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
   ~LiveCount() { count_.fetch_sub(1, std::memory_order_relaxed); }
   LiveCount(const LiveCount&) = delete;
@@ -26,10 +28,11 @@ class LiveCount {
 /// Counts a request of MPI as pending while it lives.
 using PendingRequest = LiveCount<struct PendingRequestTag>;
 
-/// Lets MPI move the messages of all communicators. For waits that last long: the program may have requests of its own.
+/// Lets MPI move the messages of all communicators. Long waits call it even if no request of mn is pending, because the
+/// program may have requests of its own.
 void progress_mpi() noexcept;
 
-/// progress_mpi(), if requests are pending. For every look of a wait at its condition.
+/// Calls progress_mpi() if requests are pending. A wait calls it each time it looks at its condition.
 inline void progress_pending_requests() noexcept {
   if (PendingRequest::any()) progress_mpi();
 }

@@ -1,10 +1,10 @@
 /// Element-wise reductions on the host, in a fixed order and with SIMD.
 ///
 /// Invariants:
-/// 1. Inputs are combined in their order, ((in[0] op in[1]) op in[2]) …: every bit of the result is defined.
+/// 1. Inputs are combined in their order, ((in[0] op in[1]) op in[2]) …, so every bit of the result is defined.
 /// 2. Every CPU computes equal bits: no fused multiply-add, and no operation across elements, whatever the vector
 ///    width.
-/// 3. A block of outputs is written after all inputs of the block were read: an output may be an input.
+/// 3. A block of outputs is written after all inputs of the block were read, so an output may be an input.
 ///
 /// Cost: reads every input once and writes every output once, in blocks that stay in the first-level cache.
 #pragma once
@@ -16,7 +16,8 @@
 
 namespace mn {
 
-/// An operation with its dtype; `scale` multiplies the result (floats only). An average is a sum with a scale.
+/// An operation with its dtype; `scale` multiplies the result; only float dtypes have a scale. An average is a sum with
+/// the scale 1 / ranks.
 struct Reduction {
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;

@@ -1,4 +1,5 @@
-/// Who is where: each rank's number in the job and in its node, as ChainerMN defines it.
+/// Which rank is on which node: each rank's number in the group and within its node, as ChainerMN defines these
+/// numbers.
 #pragma once
 
 #include <span>
@@ -46,7 +47,7 @@ class PlacedRank {
   [[nodiscard]] int inter_size() const noexcept { return topology_.inter_size; }
 
  protected:
-  /// For classes with a place in a group, as Communicator.
+  /// For derived classes, such as Communicator.
   explicit PlacedRank(Topology topology) noexcept : topology_(std::move(topology)) {}
   ~PlacedRank() = default;
 
@@ -54,7 +55,8 @@ class PlacedRank {
   Topology topology_;
 };
 
-/// The topology that `rank` sees if rank i's node is named node_keys[i]. Pure: independent of the launcher.
+/// Local: computes the topology that `rank` sees, if node_keys[i] identifies rank i's node. It does not depend on the
+/// launcher.
 [[nodiscard]] Topology make_topology(int rank, std::span<const std::string> node_keys,
                                      std::span<const std::string> hosts);
 

@@ -1,19 +1,20 @@
-/// Sums of gradients on GPUs, for hierarchical, non_cuda_aware and two_dimensional: by NCCL within a node, by MPI
-/// between nodes, of device memory if MPI takes it, otherwise of host copies.
+/// Sums gradients on GPUs for the backends hierarchical, non_cuda_aware and two_dimensional. Within a node NCCL sums.
+/// Between nodes MPI moves device memory if it takes device memory, otherwise host copies.
 ///
 /// Invariants:
-/// 1. Packing, all of NCCL's work and unpacking are enqueued on one stream, and so in one order on all ranks. Only
+/// 1. Packing, all of NCCL's work and unpacking are enqueued on one stream, so all ranks run them in equal order. Only
 ///    copies to and from the host have streams of their own.
-/// 2. Pieces reuse host memory. The copy of a later piece starts after the copy back of the earlier piece, because it
-///    waits for NCCL's work on the later piece, which waits for the copy back.
+/// 2. A later piece of a buffer reuses the host memory of an earlier piece. The later piece is copied to the host only
+///    after NCCL has worked on it, and on the one stream this work comes after the copy of the earlier piece back to
+///    the device.
 /// 3. The host waits for a stream only through Nccl::wait(), which notices errors of NCCL.
-/// 4. MPI knows no streams: device memory goes to MPI after the work on it is done, and later work is enqueued after
-///    the messages are done.
+/// 4. MPI knows no streams. The host therefore passes device memory to MPI only after the work on that memory is done,
+///    and enqueues later work only after the messages are done.
 ///
-/// Cost for B bytes on n ranks, m nodes. One node: an NCCL allreduce. Leaders: NCCL reduce and bcast of B, and on the
-/// first rank of each node the exchange of B between m ranks. Slices: NCCL reduce_scatter and allgather of B, and on
-/// each rank the exchange of B m / n. Host copies: a copy each way, and 16 MiB of page-locked memory on each exchanging
-/// rank. Device memory: a kernel for each piece, and at most 16 MiB.
+/// Cost for B bytes on n ranks, m nodes. One node: an NCCL allreduce. Form::kLeaders: NCCL reduce and bcast of B, and
+/// on the first rank of each node the exchange of B between m ranks. Form::kSlices: NCCL reduce_scatter and allgather
+/// of B, and on each rank the exchange of B m / n. Host copies: a copy each way, and 16 MiB of page-locked memory on
+/// each exchanging rank. Device memory: a kernel for each piece, and at most 16 MiB.
 #pragma once
 
 #include <array>
@@ -32,7 +33,8 @@ namespace mn {
 
 class GpuNodeSum {
  public:
-  /// Which ranks exchange sums with other nodes: the node's first rank, or each rank its slice.
+  /// Which ranks exchange sums with other nodes: kLeaders, the first rank of each node; kSlices, every rank, each for
+  /// its slice of the buffer.
   enum class Form { kLeaders, kSlices };
   /// The memory that MPI reads and writes.
   enum class Route { kHost, kDevice };
@@ -46,12 +48,12 @@ class GpuNodeSum {
 
  private:
   class Pieces;
-  /// Number of ranks of a node that exchange a slice.
+  /// Number of slices of a buffer: how many ranks of a node exchange sums with other nodes.
   [[nodiscard]] std::size_t slices() const {
     return form_ == Form::kSlices ? static_cast<std::size_t>(topology_.intra_size) : 1;
   }
   void allreduce(BufferView all, double scale);
-  /// Sums elements that MPI has received into device memory.
+  /// Sums elements that MPI has received into device memory, and waits for the sum.
   void sum(const OrderedSum& operands, DType dtype);
 
   Form form_;
@@ -65,10 +67,10 @@ class GpuNodeSum {
   std::array<HostPinned, HostPieces::kUnderWay> host_;
   CudaStream stream_;
   CudaStream sum_stream_;
-  std::array<CudaStream, 2> from_device_;  // two: the wait for a piece does not include the next
+  std::array<CudaStream, 2> from_device_;  // two, so the wait for a piece does not include the copy of the next
   CudaStream to_device_;
   DevicePacker packer_;
-  // last: freeing members that its work uses would wait for the device, and for collectives that others never join
+  // Last, so destroyed first: while its work runs, freeing the memory above waits for the device, perhaps forever.
   Nccl nccl_;
 };
 

@@ -1,9 +1,9 @@
 /// The schedule by which GPUs of several nodes sum a large buffer: NCCL within a node, messages between nodes.
 /// GpuNodeSum runs it on all ranks at once; simulations of clusters run it with times instead of GPUs.
 ///
-/// 1. All ranks cut a buffer into equal pieces, and call collect() and spread(), which enqueue NCCL's calls, in one
-///    order.
-/// 2. kUnderWay pieces are under way: collect() of a piece follows spread() of the piece kUnderWay before.
+/// 1. All ranks cut a buffer into the same pieces, and call collect() and spread(), which enqueue NCCL's calls, in
+///    equal order.
+/// 2. At most kUnderWay pieces are under way: collect() of piece k follows spread() of piece k - kUnderWay.
 #pragma once
 
 #include <array>
@@ -19,21 +19,23 @@ class HostPieces {
   static constexpr std::size_t kUnderWay = 4;
   static constexpr std::size_t kBytes = std::size_t{4} << 20;  ///< bytes of a rank's part: enough for full speed
 
-  /// A GPU's work on piece k. Only part() waits for the GPU.
+  /// The work of one rank's GPU on piece k. A rank's part of a piece is what it exchanges with other nodes. Only part()
+  /// waits for the GPU.
   class Device {
    public:
     virtual ~Device() = default;
     /// Enqueues the sum over the node, and the copy of the rank's part to memory for MPI.
     virtual void collect(std::size_t k) = 0;
-    /// Elements of the rank's part; 0 if other ranks exchange the piece.
+    /// Number of elements of the rank's part; 0 if only other ranks exchange the piece.
     [[nodiscard]] virtual std::size_t part_elements(std::size_t k) = 0;
-    /// Returns the rank's part when MPI may read and write it.
+    /// Blocks until MPI may read and write the rank's part, and returns the part.
     [[nodiscard]] virtual std::byte* part(std::size_t k) = 0;
-    /// Enqueues the copy of the part back, and its distribution in the node.
+    /// Enqueues the copy of the part back to the device, and its distribution to the ranks of the node.
     virtual void spread(std::size_t k) = 0;
   };
 
-  /// Collective. `between_nodes` sums the rank's parts, of at most `most` elements; null if the rank has none.
+  /// Collective. `between_nodes` sums the calling rank's parts with other nodes; null if the calling rank has no parts.
+  /// A part has at most `most` elements.
   static void allreduce(std::size_t pieces, std::size_t most, DType dtype, MessageReducer* between_nodes,
                         Device& device) {
     const PendingRequest messages;  // waits for the GPU let MPI move the messages

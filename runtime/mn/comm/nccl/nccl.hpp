@@ -4,26 +4,29 @@
 /// 1. Every result of NCCL is checked. The first error aborts the communicator: every later call throws CommError, and
 ///    destruction waits for no other rank.
 /// 2. While an exception unwinds, destruction aborts, because other ranks may never come to ncclCommDestroy.
-/// 3. ncclCommAbort runs on a thread of its own, which is left behind after a while: the function returns only when no
-///    CUDA graph holds an operation of the communicator. The operations end at the beginning of the abort.
+/// 3. ncclCommAbort runs on a thread of its own, because it returns only when no CUDA graph holds an operation of the
+///    communicator. If it takes too long, the thread is left behind; the operations have ended by then, because they
+///    end at the beginning of the abort.
 /// 4. An error is thrown before the abort begins: other ranks see an abort as an error too, and their error says less.
 /// 5. A group of calls is closed even after an error; an open group would swallow the next calls.
-/// 6. Two ranks that share a GPU are found before NCCL is called, and all ranks throw an equal error. NCCL 2.30.3 and
-///    newer allow sharing (NCCL_MULTI_RANK_GPU_ENABLE=1, unless the program sets the variable).
+/// 6. If two ranks share a GPU, all ranks throw the same error before NCCL is called. NCCL 2.30.3 and newer allow
+///    sharing (NCCL_MULTI_RANK_GPU_ENABLE=1, unless the program sets the variable).
 /// 7. Collectives never wait in the host for other ranks, because the constructor makes all their connections
-///    (NCCL_RUNTIME_CONNECT=0, unless the program sets the variable). The first message between two ranks makes its
-///    connection, and waits for the other rank, on a thread of its own: MPI progresses, and time-outs apply.
-/// 8. From watch() on a thread watches enqueued work. A program that waits for the device by other means would wait
-///    forever after an error: the thread aborts, and the next call throws.
+///    (NCCL_RUNTIME_CONNECT=0, unless the program sets the variable). The first message between two ranks makes their
+///    connection on a separate thread, which waits for the other rank; meanwhile MPI progresses, and time-outs apply.
+/// 8. From watch() on, a thread watches the enqueued work for errors. Without it, a program that waits for the device
+///    by other means would wait forever after an error. On an error the thread aborts the communicator, and the next
+///    call throws.
 /// 9. An abort frees memory, and therefore waits for the whole device, even for a collective of another communicator.
 ///    If the abort does not return in time, and no graph is the reason (3), the other communicators are aborted too.
-/// 10. Parts of a split share only NCCL's bootstrap with the whole: shared resources would put the work of all
-///     communicators into one order, and the abort of one would silently end the work of the others.
+/// 10. A communicator made by split() shares only NCCL's bootstrap with the original. If they shared resources, NCCL
+///     would put the work of all these communicators into one order, and the abort of one would silently end the work
+///     of the others.
 ///
 /// Cost: each call enqueues one NCCL operation and returns. wait() polls the stream and NCCL's asynchronous errors.
 /// Constructor: one MPI_Bcast of NCCL's id, and find_device_conflict(). Destructor: up to 0.5 s after the end of
-/// watched work (8), the time between two looks of NCCL's threads. Source: NCCL User Guide, "Error handling and
-/// communicator abort" and "Using NCCL with CUDA Graphs".
+/// watched work (8), because NCCL's own threads look for the end only so often. Source: NCCL User Guide, "Error
+/// handling and communicator abort" and "Using NCCL with CUDA Graphs".
 #pragma once
 
 #include <chrono>
@@ -52,12 +55,13 @@ namespace mn {
 void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes = 0,
                 std::source_location where = std::source_location::current());
 
-/// An NCCL communicator over the ranks of an MPI communicator. Calls enqueue on a stream; counts may exceed INT_MAX.
+/// An NCCL communicator over the ranks of an MPI communicator. Calls enqueue their work on the stream given to them;
+/// counts may exceed INT_MAX.
 class Nccl {
  public:
-  /// Collective over `comm`, which is borrowed for the call; every rank brings a GPU. Throws UsageError on all ranks if
-  /// two of them share a GPU (6). MN_NCCL_TIMEOUT limits the constructor and wait(), in seconds; NCCL_* variables are
-  /// NCCL's own.
+  /// Collective over `comm`, which is used only during the call; every rank passes its GPU as `device`. Throws
+  /// UsageError on all ranks if two of them share a GPU (6). MN_NCCL_TIMEOUT limits the constructor and wait(), in
+  /// seconds; NCCL_* variables are NCCL's own.
   Nccl(MPI_Comm comm, Device device);
   /// Adopts `part`, which NCCL has split from `whole`.
   Nccl(const Nccl& whole, ncclComm_t part);
@@ -70,18 +74,20 @@ class Nccl {
 
   /// Collective: whether the NCCL of every rank can split communicators.
   [[nodiscard]] static bool can_split(MPI_Comm comm);
-  /// Collective: a communicator of the ranks with equal `color`, ordered by key; null if `color` is negative. Waits for
-  /// `stream`, which must hold all enqueued work: NCCL cannot split meanwhile (10).
+  /// Collective: makes a communicator of the ranks with equal `color`, ordered by key; null if `color` is negative.
+  /// First waits for `stream`, on which all work of this communicator must lie, because NCCL cannot split while work is
+  /// under way (10).
   [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key, const CudaStream& stream);
 
-  // `scale` multiplies each rank's elements, float32 or float64, before the sum.
+  // In the next calls `scale` multiplies each rank's elements before the sum; it must be 1 unless they are float32 or
+  // float64.
   void allreduce(BufferView buffer, ReduceOp op, double scale, const CudaStream& stream);
   /// Only root's `recv` is written; it may be `send`.
   void reduce(ConstBufferView send, BufferView recv, ReduceOp op, double scale, int root, const CudaStream& stream);
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, double scale, const CudaStream& stream);
   void bcast(BufferView buffer, int root, const CudaStream& stream);
   void allgather(ConstBufferView send, BufferView recv, const CudaStream& stream);
-  /// sent[r] goes to rank r, received[r] comes from rank r; an empty part needs no message.
+  /// sent[r] goes to rank r, received[r] comes from rank r; an empty part is not sent.
   void exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received, const CudaStream& stream);
   void send(ConstBufferView buffer, int dest, const CudaStream& stream);
   void recv(BufferView buffer, int source, const CudaStream& stream);
@@ -91,12 +97,13 @@ class Nccl {
   /// Blocks until `stream` is done. Throws CommError after an asynchronous error of NCCL, after MN_NCCL_TIMEOUT
   /// (default 1800, 0: never), or if the call's own time-out ends it (call_limits.hpp).
   void wait(const CudaStream& stream);
-  /// wait() on the thread (8), for work that nobody may wait for here. `stream` is of the calling thread's device.
+  /// Makes the thread (8) watch the present work on `stream`, for work on which the program may never call wait().
+  /// `stream` belongs to the calling thread's device.
   void watch(const CudaStream& stream);
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// (4) Time to report the error, before other ranks see the abort.
+  /// Time to report an error before other ranks see the abort (4).
   static constexpr auto kReportTime = std::chrono::milliseconds(500);
 
   template <class Call>
@@ -110,12 +117,14 @@ class Nccl {
   void enqueue_reduction(std::string_view operation, std::size_t bytes, ConstBufferView send, BufferView recv,
                          const ScaledOp& reduction, const CudaStream& stream, const Call& call,
                          std::source_location where = std::source_location::current());
-  /// Runs call() on a thread of its own (7). If the wait ends early, aborts, and throws after call() has returned.
-  /// ncclCommInitRank cannot be aborted: it is left behind, and owns its memory.
+  /// Runs call() on a separate thread (7) and waits for it. If the wait ends early, because of an error or a time-out,
+  /// aborts the communicator, and throws after call() has returned. ncclCommInitRank cannot be aborted, so its thread
+  /// is left behind; that thread owns the memory that it uses.
   [[nodiscard]] ncclResult_t aside(std::function<ncclResult_t()> call);
-  /// Whether a message to or from `peer` must make its connection. Later calls for `peer` return false.
+  /// Whether the next message to or from `peer` is the first, which makes the connection. Later calls for `peer` return
+  /// false.
   [[nodiscard]] bool must_connect(std::vector<bool>& connected, std::size_t peer);
-  /// Sends and receives that progress together.
+  /// Enqueues sends and receives as a single NCCL group: all of them progress together.
   void group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
              std::span<const BufferView> received, const CudaStream& stream);
   [[noreturn]] void fail(ncclResult_t code, std::source_location where);

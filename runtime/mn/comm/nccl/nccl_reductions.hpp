@@ -1,10 +1,10 @@
 /// Reductions on a GPU with mn's semantics. NCCL's minima and maxima drop NaNs, and NCCL would average 16-bit floats in
-/// 16 bits. For minima and maxima, floats become integers in equal order, with NaNs as the largest, and NCCL takes
-/// their maximum; a minimum is the negative of the maximum of the negatives. For averages, 16-bit floats become
-/// float32.
+/// 16 bits. For minima and maxima, floats are mapped to integers (keys) with the same order, NaNs to the largest, and
+/// NCCL takes the maximum of the keys; a minimum is the negative of the maximum of the negatives. For averages, 16-bit
+/// floats are converted to float32.
 ///
 /// Cost of a conversion: two kernels, which read and write every element once, and device memory of 4 bytes for each
-/// element (8 for float64); as many bytes travel.
+/// element (8 for float64). So many bytes also travel for each element.
 #pragma once
 
 #include <mn/comm/device/device_scratch.hpp>
@@ -15,13 +15,13 @@ namespace mn {
 
 class NcclReductions {
  public:
-  // DeviceCollectives' calls, enqueued on `stream`.
+  // The reductions of DeviceCollectives, enqueued on `stream`.
   void allreduce(BufferView buffer, ReduceOp op, Nccl& nccl, const CudaStream& stream);
   void reduce(ConstBufferView send, BufferView recv, ReduceOp op, int root, Nccl& nccl, const CudaStream& stream);
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, Nccl& nccl, const CudaStream& stream);
 
  private:
-  /// NCCL's reduction, and the conversion before it.
+  /// How a reduction is made: the conversion of the elements, and then NCCL's reduction.
   struct Way {
     enum class Form { kAsTheyAre, kWidened, kKeys } form;
     DType dtype;   ///< dtype on the wire

@@ -5,8 +5,9 @@
 /// 1. Each counter has one owner, and only the owner sets the counter; the value never falls. Values may wrap: they are
 ///    compared by the sign of their difference.
 /// 2. Memory that the owner wrote before set() is visible to the ranks whose wait ends.
-/// 3. No wake-up gets lost. A sleeper first counts itself in, then reads the value again; the owner first writes the
-///    value, then reads the count, both sequentially consistent: at least one of the two sees the other's write.
+/// 3. No wake-up gets lost. A sleeper first adds itself to `sleepers`, then reads the value again; the owner first
+///    writes the value, then reads `sleepers`. All four operations are sequentially consistent, so at least one of the
+///    two sees the other's write.
 ///
 /// Cost: set() writes one cache line, and enters the kernel only if a rank sleeps. A wait spins for some microseconds,
 /// then yields the CPU for up to 20 ms, then sleeps. Ranks without CPUs of their own hardly spin or yield. Barrier of n
@@ -32,14 +33,14 @@ struct alignas(64) SharedCounter {
 
   /// Only the owner may call set().
   void set(std::uint32_t now);
-  /// Returns when the value is at least `least`. `may_spin`: each waiting rank has a CPU. Throws CommError if the
-  /// time-out of the call ends the wait.
+  /// Returns when the value is at least `least`. `may_spin` means that each rank of the node has a CPU of its own.
+  /// Throws CommError if the time-out of the call ends the wait.
   void wait_for(std::uint32_t least, bool may_spin);
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// Collective over the ranks of a node: whether each rank has a CPU, by CPU masks and the quota of cgroups. All ranks
-/// get the same answer.
+/// Collective over the ranks of a node: whether each rank has a CPU of its own, according to CPU masks and the quota of
+/// cgroups. All ranks get the same answer.
 [[nodiscard]] bool has_cpu_for_each_rank(MPI_Comm node);
 
 /// A barrier of counters. Up to kMaxDirect ranks, each rank raises its counter and waits for every counter. With more,

@@ -1,7 +1,7 @@
 /// Three ways in which the ranks of a node reduce a piece of their buffers: in place, through shared scratch memory, or
-/// by messages. NodeReducer picks the way; its invariants hold here. Cost for each piece: in place, only the barrier
-/// that ends the reduction; through scratch memory, two copies, and 2 to 4 barriers for each round; by messages, one
-/// MessageReducer::allreduce, and with several nodes one MPI_Bcast for each slice.
+/// by messages. NodeReducer picks the way; the invariants of node_reducer.hpp hold here too. Cost for each piece: in
+/// place, only the barrier that ends the reduction; through scratch memory, two copies, and 2 to 4 barriers for each
+/// round; by messages, one MessageReducer::allreduce, and with several nodes one MPI_Bcast for each slice.
 #pragma once
 
 #include <algorithm>
@@ -69,7 +69,8 @@ class SharedPieces final : public SliceExchange::Node {
   std::size_t element_bytes_;
 };
 
-/// Private buffers: each round copies as much of every slice as fits into the shared scratch memory.
+/// Private buffers, reduced through shared scratch memory. A piece takes several rounds; each round moves as much of
+/// every slice as fits into the scratch memory (a chunk).
 class CopiedPieces final : public SliceExchange::Node {
  public:
   /// Pieces have at most `most` elements.
@@ -121,7 +122,7 @@ class CopiedPieces final : public SliceExchange::Node {
   }
 
  private:
-  /// Whether reduce() already leaves results where the other ranks read them.
+  /// Whether reduce() already writes the results to the scratch memory from which other ranks copy them.
   [[nodiscard]] bool is_spread_at_once() const { return is_whole_ && !node_.many_nodes; }
   [[nodiscard]] std::byte* at(Range range) const { return data_ + range.first * element_bytes_; }
   /// Start of a slice's chunk in a rank's scratch memory: invariant 2, aligned by invariant 3.
@@ -138,7 +139,7 @@ class CopiedPieces final : public SliceExchange::Node {
     const std::size_t longest = node_.exchange.slice_of(0, most_, piece.length).length;
     for (std::size_t round = 0; round * chunk_ < longest; ++round) act(round);
   }
-  /// After the barrier no rank reads scratch memory any more.
+  /// Waits at the barrier. Afterwards no rank reads what was in scratch memory before.
   void wait_for_all() {
     node_.barrier->arrive_and_wait();
     parts_are_read_ = results_are_read_ = false;
@@ -158,8 +159,8 @@ class CopiedPieces final : public SliceExchange::Node {
   std::size_t slices_;
   std::size_t chunk_;  // elements of a slice in scratch memory
   bool is_whole_;      // one round moves a whole slice
-  // Whether some rank may still read parts, or results. Equal on all ranks. Two flags: writing one awaits no other
-  // readers.
+  // Whether some rank may still read parts, or results, in scratch memory. Equal on all ranks. There are two flags
+  // because a rank that overwrites parts need not wait for readers of results, nor the reverse.
   bool parts_are_read_ = false;
   bool results_are_read_ = false;
 };

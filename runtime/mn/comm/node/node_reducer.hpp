@@ -1,22 +1,25 @@
 /// Reductions through shared memory within a node, and over MPI between nodes, for hierarchical, two_dimensional and
-/// single_node. Each rank reduces its slice of all buffers of the node, then reduces the slice with the ranks that hold
-/// it on other nodes, then writes the result to all buffers of the node. With BetweenNodes::kLeaders the first rank's
-/// slice is the whole buffer.
+/// single_node. A buffer is cut into slices, one for each rank of a node. Each rank reduces its slice of all the node's
+/// buffers, then reduces the result with the ranks that have the same slice on other nodes, then writes the final slice
+/// to all buffers of the node. With BetweenNodes::kLeaders the first rank's slice is the whole buffer.
 ///
 /// Invariants:
 /// 1. Elements are reduced in rank order within a node, then in the order of nodes. 16-bit floats are rounded once
-///    after each of the two sums. Between the two, sums of float16 are divided by a power of two, at least the ranks of
-///    any node: finite values overflow only if their result does. Products may overflow at a node.
-/// 2. A slice begins at the same offset in every piece of a buffer (SliceExchange): a fast rank never writes where a
-///    slow rank still reads the previous piece.
+///    after each of the two sums. Between the two, a node's sums of float16 are divided by a power of two that is at
+///    least the number of ranks of any node, so finite values overflow only if their result does. Products may overflow
+///    at a node.
+/// 2. Large buffers are reduced in pieces, and a slice begins at the same offset in every piece (SliceExchange). So a
+///    fast rank never writes where a slow rank still reads the previous piece.
 /// 3. Slices begin on multiples of 64 elements: in aligned memory two ranks never write to one cache line.
-/// 4. Small messages alternate between two slots of a segment, because slow ranks may still read the previous one.
-/// 5. Buffers are reduced in place only if the buffers of all ranks lie in one allocation; then every rank has it
-///    mapped. A rank may release its memory at any time, and no rank looks up an allocation that it has released.
+/// 4. Each rank has two slots in shared memory for small messages, and uses them in turn, because slow ranks may still
+///    read the slot of the previous message.
+/// 5. Buffers are reduced in place only if the buffers of all ranks lie in one allocation of allocate(), which every
+///    rank then has mapped. A rank may release its memory at any time; it never looks up an allocation that it has
+///    released.
 /// 6. The ranks of a node choose alone how they move a piece: in place, through more or less scratch memory, or by
 ///    messages. Pieces and slices between nodes, and the bits of a result, do not depend on the choice.
 /// 7. A rank reads other ranks' elements only after a barrier, and after comparing the CallShape at the head of their
-///    slots with its own. All ranks of the node compare alike, and throw together.
+///    slots with its own. All ranks of the node compare the same shapes, so they throw together.
 ///
 /// Memory: 17 KiB of /dev/shm for each rank, and scratch memory for private buffers, at most a piece. If /dev/shm is
 /// short, scratch memory is smaller; below 64 KiB, messages replace it.
@@ -53,18 +56,20 @@ class NodeReducer {
 
   /// Collective. Buffers from allocate() are reduced in place, other buffers in pieces through scratch memory.
   void allreduce(void* data, std::size_t count, const Reduction& reduction);
-  /// Collective over the node: shared memory, released locally, at any time; null if there is none.
+  /// Collective over the node: allocates shared memory, which each rank releases by itself at any time. Null if the
+  /// node cannot share memory.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
-  /// Collective over the node: the ranks' `data` as the process sees them, if they lie in one allocation of allocate();
-  /// else empty on every rank. Valid until the rank releases the memory.
+  /// Collective over the node: if the `data` of all ranks lie in one allocation of allocate(), returns their addresses
+  /// in the calling process, by rank; otherwise returns an empty vector on every rank. The addresses are valid until
+  /// the calling rank releases the memory.
   [[nodiscard]] std::vector<std::byte*> addresses(const std::byte* data);
-  /// Whether each rank of the node has a CPU.
+  /// Whether each rank of the node has a CPU of its own.
   [[nodiscard]] bool may_spin() const noexcept { return may_spin_; }
 
  private:
   /// The place of a rank's buffer, published before each large reduction.
   struct Location {
-    std::int64_t allocation;  ///< number of the allocation; kPrivate outside all
+    std::int64_t allocation;  ///< number of the allocation; kPrivate if it lies in none
     std::uint64_t offset;
   };
   static constexpr std::int64_t kPrivate = -1;
@@ -77,29 +82,30 @@ class NodeReducer {
   struct Allocation;
 
   [[nodiscard]] Control& control(int rank) const;
-  /// A slot begins with the CallShape of its rank's call.
+  /// Slot number `turn` of a rank for small messages. It begins with the CallShape of the rank's call.
   [[nodiscard]] std::byte* slot(int rank, std::size_t turn) const;
   [[nodiscard]] std::byte* small_slot(int rank, std::size_t turn) const { return slot(rank, turn) + sizeof(CallShape); }
   /// Writes the shape of the rank's next call to its slot.
   void announce(std::size_t count, const Reduction& reduction);
-  /// Call after the next barrier. Throws CallMismatch: (7).
+  /// Compares the shapes of all ranks; call after the barrier that follows announce(). Throws CallMismatch (7).
   void require_same_calls() const;
   /// The reduction within the node. If an exchange between nodes follows, the exchange applies the scale.
   [[nodiscard]] Reduction within(const Reduction& reduction) const;
-  /// The reduction between nodes of what within() has reduced.
+  /// The reduction between nodes, which follows the reduction within().
   [[nodiscard]] Reduction between(const Reduction& reduction) const;
   [[nodiscard]] std::size_t piece_elements(std::size_t count, const Reduction& reduction) const;
 
   void make_segments();
   void report_shortage(const NoSharedMemory& error) const;
-  /// Collective over the node: shared scratch memory of `bytes` for each rank, or less; false if there is none.
+  /// Collective over the node: makes shared scratch memory of `bytes` for each rank, or of less if /dev/shm is short.
+  /// Returns false if the node has no scratch memory.
   [[nodiscard]] bool reserve_scratch(std::size_t bytes);
   void reduce_small(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_small_by_messages(std::byte* data, std::size_t count, const Reduction& reduction);
   [[nodiscard]] NodeRanks ranks();
   void reduce_copied(std::byte* data, std::size_t count, const Reduction& reduction);
   void reduce_shared(std::vector<std::byte*> buffers, std::size_t count, const Reduction& reduction);
-  /// addresses() without its last barrier: a barrier must precede the next call.
+  /// Like addresses(), but without its last barrier: the caller must pass a barrier before the next call.
   [[nodiscard]] std::vector<std::byte*> shared_buffers(const std::byte* data);
 
   Mpi node_;

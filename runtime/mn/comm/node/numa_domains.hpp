@@ -1,7 +1,7 @@
 /// Reductions between the ranks of a node with several NUMA domains. Links between domains are slower than memory, and
 /// every element crosses a link once in each direction. The ranks of the first domain sum a piece of their buffers,
-/// each rank its slice; all further domains in turn add their ranks to the sum. Then every domain copies the sum of the
-/// last. Meanwhile each domain works on another piece.
+/// each rank one slice of it. The next domain adds the buffers of its ranks to this sum, and so on. Then every domain
+/// copies the sum of the last domain. At any time each domain works on a different piece.
 ///
 /// Invariants:
 /// 1. Domains are blocks of neighboring ranks, and add in their order: additions happen in rank order, and bits do not
@@ -26,18 +26,20 @@
 
 namespace mn {
 
-/// First rank of each domain, then the number of ranks. `domain_of`: each rank's domain, < 0 for none. If a rank has no
-/// domain, or ranks of a domain are not neighbors, a single domain holds all ranks. Pure.
+/// Returns the borders of the domains: the first rank of each domain, then the number of ranks. `domain_of` has the
+/// domain of each rank; a negative number means none. If a rank has no domain, or the ranks of a domain are not
+/// neighbors, a single domain holds all ranks.
 [[nodiscard]] std::vector<std::size_t> domain_borders(std::span<const int> domain_of);
 
-/// Collective over `node`: the borders, by the ranks' CPU masks, or by MN_NUMA_DOMAIN in tests.
+/// Collective over `node`: domain_borders() of its ranks. The ranks' CPU masks tell their domains; in tests
+/// MN_NUMA_DOMAIN does.
 [[nodiscard]] std::vector<std::size_t> find_domain_borders(MPI_Comm node);
 
-/// Whether summing domain by domain keeps the bits of the reduction.
+/// Whether reducing domain by domain gives the same bits as reduce_in_order().
 [[nodiscard]] bool fits_domains(const Reduction& reduction);
 
-/// Collective over the node: reduces `count` elements of all ranks' `buffers`, as the process sees them, in place. On
-/// return the buffers of all ranks are final and visible.
+/// Collective over the node: reduces `count` elements of all ranks' buffers in place. `buffers` has their addresses in
+/// the calling process. On return the buffers of all ranks are final and visible.
 void reduce_by_domains(std::span<std::byte* const> buffers, std::span<const std::size_t> borders, std::size_t rank,
                        std::size_t count, const Reduction& reduction, NodeBarrier& barrier);
 

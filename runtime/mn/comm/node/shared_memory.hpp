@@ -1,6 +1,6 @@
-/// POSIX shared memory of the ranks of a node. An MPI window could only be released by all ranks together. The first
-/// rank makes an object under a random name. Each rank reserves the pages of its own segment, maps the whole object,
-/// and reports success or failure; then the name is removed.
+/// POSIX shared memory of the ranks of a node. (All ranks would have to release an MPI window together.) The first rank
+/// of the node makes a shared-memory object under a random name. Each rank reserves the pages of its own segment, maps
+/// the whole object, and reports success or failure; then the name is removed.
 ///
 /// Invariants:
 /// 1. Either every rank of the node has the memory, or every rank throws the same NoSharedMemory and keeps nothing.
@@ -36,7 +36,8 @@ class NoSharedMemory : public CommError {
   using CommError::CommError;
 };
 
-/// Removes the user's objects in /dev/shm whose processes were killed (5). A process's first SharedMemory calls it.
+/// Removes the user's objects in /dev/shm whose processes were killed (5). The constructor of a process's first
+/// SharedMemory calls it.
 void remove_abandoned_shared_memory();
 
 /// A segment for each rank of a node: page-aligned, zeroed.
@@ -45,7 +46,7 @@ class SharedMemory {
   /// Collective over `node`, whose ranks run on one machine. `bytes`: size of the rank's own segment.
   SharedMemory(MPI_Comm node, std::size_t bytes);
 
-  /// Segment of a rank of the node, as the process sees it.
+  /// Address in the calling process of the segment of a rank of the node.
   [[nodiscard]] std::byte* segment(int rank) const {
     return mapping_.data() + offsets_[static_cast<std::size_t>(rank)];
   }

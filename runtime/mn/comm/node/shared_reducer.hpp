@@ -1,10 +1,11 @@
-/// In-place reduction of gradients of one node, piece by piece, by any rank that has time. During backward each rank
-/// publishes final gradients by itself; all ranks call reduce() at once. A rank that enters reduce() early reduces
-/// pieces that all ranks have published, and so saves work of the slower ranks.
+/// Reduces the gradients of one node's ranks in place, piece by piece; any rank that has time takes the next piece.
+/// During backward each rank publishes its final gradients by itself; later all ranks call reduce(). A rank that enters
+/// reduce() early reduces pieces that all ranks have published, and so saves work of the slower ranks.
 ///
 /// Invariants:
 /// 1. One atomic addition takes a piece: exactly one rank reduces it.
-/// 2. No rank writes to another rank's buffer before that rank has published it. `published` never falls in a step.
+/// 2. No rank writes to another rank's buffer before the owner has published the buffer. `published` never falls in a
+///    step.
 /// 3. After the barrier at the end of reduce() every buffer holds its result, and no rank touches another rank's buffer
 ///    until the next publish().
 /// 4. Counters are never reset. Each rank takes one index beyond the last piece; a step therefore raises the base of
@@ -40,13 +41,13 @@ class SharedReducer {
     alignas(64) std::atomic<std::uint32_t> taken;  ///< number of taken pieces; only rank 0's counts
   };
 
-  /// `buffers` are the rank's own; rank r's buffers lie `offsets[r]` bytes further, as the process sees them, with
-  /// equal counts and dtypes. `owner` keeps the memory of the controls alive. `may_spin`: each rank has a CPU.
+  /// `buffers` are the calling rank's own. In this process rank r's buffers lie `offsets[r]` bytes behind them, and
+  /// have equal counts and dtypes. `owner` keeps the memory of the controls alive. `may_spin`: each rank has a CPU.
   /// Construction and destruction are local.
   SharedReducer(std::span<const BufferView> buffers, std::vector<std::ptrdiff_t> offsets,
                 std::vector<Control*> controls, int rank, bool may_spin, std::shared_ptr<void> owner);
 
-  /// reduce() is recorded among `calls`, and has their time-out.
+  /// From now on reduce() is recorded as a call in `calls`, and has the time-out of these calls.
   void record_in(std::shared_ptr<CallCheck> calls) { calls_ = std::move(calls); }
   /// Between steps, with equal `buffers` on every rank: reduce() skips buffers whose entry is false.
   void reduce_only(std::vector<bool> buffers) { is_reduced_ = std::move(buffers); }

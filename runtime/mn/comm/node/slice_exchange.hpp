@@ -1,6 +1,7 @@
-/// The schedule by which the ranks of several nodes reduce a large buffer: the ranks of a node reduce and spread
-/// pieces, and ranks with equal slices exchange them between nodes over MPI. NodeReducer decides how ranks of a node
-/// exchange data; simulations of clusters run the schedule with messages instead of shared memory.
+/// The schedule by which the ranks of several nodes reduce a large buffer. A buffer is cut into pieces, and a piece
+/// into slices, one for each exchanging rank of a node. The ranks of a node reduce a piece and later spread its result;
+/// in between, the ranks that have the same slice on different nodes reduce the slice over MPI. NodeReducer decides how
+/// ranks of a node exchange data; simulations of clusters run the schedule with messages instead of shared memory.
 ///
 /// Invariants:
 /// 1. A slice begins at the same offset in every piece of a buffer, on a multiple of 64 elements.
@@ -26,7 +27,7 @@ namespace mn {
 /// Which ranks exchange a node's sums with other nodes.
 enum class BetweenNodes {
   kLeaders,  ///< the first rank of a node exchanges all sums
-  kSlices,   ///< each rank exchanges its slice, all at once; as many ranks as the smallest node has
+  kSlices,   ///< as many ranks as the smallest node has exchange, each its slice, all at once
 };
 
 struct Range {
@@ -36,38 +37,41 @@ struct Range {
 
 class SliceExchange {
  public:
-  /// Slices begin on multiples of so many elements: on cache lines for every dtype.
+  /// Slices begin on multiples of this number of elements, which are cache lines for every dtype.
   static constexpr std::size_t kLineElements = 64;
 
   /// The work of a node's ranks on a piece of a buffer. Collective over the node.
   class Node {
    public:
     virtual ~Node() = default;
-    /// Writes the reduction over the node's ranks of the elements `own` to the calling rank's buffer.
+    /// Reduces the elements `own` over the node's ranks, and writes the result to the calling rank's buffer.
     virtual void reduce(Range piece, Range own) = 0;
     /// Copies each rank's own elements from its buffer to all ranks of the node.
     virtual void spread(Range piece, Range own) = 0;
   };
 
-  /// Collective over `comm`, whose topology is `topology`. With one node every rank has a slice.
+  /// Collective over `comm`, whose topology is `topology`. If there is one node, every rank has a slice.
   SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit)
       : SliceExchange(comm, topology, between, count_limit, split_peers(comm, topology, between)) {}
-  /// For `peers` from split_peers().
+  /// Takes `peers` made by split_peers().
   SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit, Mpi peers);
-  /// Collective: the ranks of other nodes with an equal slice; empty for a rank without a slice, or with one node.
+  /// Collective: makes the communicator of the ranks that have the same slice on different nodes. Empty for a rank
+  /// without a slice, or if there is one node.
   [[nodiscard]] static Mpi split_peers(MPI_Comm comm, const Topology& topology, BetweenNodes between);
 
-  /// Number of elements of a piece between nodes, for a buffer of `count` > 0; `count` with one node.
+  /// Number of elements of the pieces into which a buffer of `count` > 0 elements is cut. If there is one node, this is
+  /// `count`.
   [[nodiscard]] std::size_t piece_elements(std::size_t count, std::size_t element_bytes) const;
-  /// Number of ranks of a node that have a slice: the first ranks.
+  /// Number of ranks of a node that have a slice; these are the first ranks of the node.
   [[nodiscard]] int slices() const noexcept { return slices_; }
-  /// The elements that a rank of the node reduces of a piece of `count` elements; pieces have at most `most`.
+  /// The slice of a piece of `count` elements that a rank of the node reduces. No piece of the buffer has more than
+  /// `most` elements.
   [[nodiscard]] Range slice_of(int rank, std::size_t most, std::size_t count) const;
 
-  /// Collective, in place, in pieces of at most `most` elements. `most` must be equal on all nodes; with several nodes
-  /// at most piece_elements().
+  /// Collective: reduces the buffer in place, in pieces of at most `most` elements. `most` must be equal on all nodes,
+  /// and at most piece_elements() if there are several nodes.
   void allreduce(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction, Node& node);
-  /// Collective over the ranks with an equal slice: the exchange between nodes alone.
+  /// Collective over the ranks that have the same slice on different nodes: reduces `data` between these ranks only.
   void between_nodes(void* data, std::size_t count, const Reduction& reduction);
 
  private:

@@ -20,7 +20,7 @@ enum class Compression : std::uint8_t {
 
 /// The names that parse_compression() knows, in the order of the enumeration.
 [[nodiscard]] std::vector<std::string> compression_names();
-/// The kind with this name. Throws UsageError that lists the names if there is no such kind.
+/// The kind with this name. If there is none, throws a UsageError that lists the names.
 [[nodiscard]] Compression parse_compression(std::string_view name);
 
 /// A kind of compression and its parameters.

@@ -4,11 +4,11 @@
 /// residual: no part is dropped, only delayed. Residuals are in units of the mean gradient: a residual is multiplied by
 /// the step's loss scale and mean divisor before it travels, and divided by both before it is kept. The ranks agree on
 /// the divisor with the first message.
-/// (1) Only commit() changes a residual, so a repeated reduction starts from an equal residual, and so does the next
-///     step after a step that applied no mean.
+/// (1) Only commit() changes a residual. So a repeated reduction starts from the same residual, and so does the step
+///     after a step that applied no mean.
 /// (2) A parameter without a gradient in a step keeps its residual.
-/// (3) float32 gradients of the parameters that the derived class names are compressed; all others and the flat
-///     buffer's tail travel whole.
+/// (3) The derived class names the parameters whose float32 gradients are compressed; all other gradients, and the flat
+///     buffer's tail, travel whole.
 /// Cost: 8 bytes a step, among the messages that travel whole. Memory: two float32 numbers for each compressed element.
 #pragma once
 
@@ -48,7 +48,8 @@ class ErrorFeedback : public GradientAverager {
   [[nodiscard]] bool used(std::size_t i) const { return compressed_[i] && parameters_[i].grad().defined(); }
 
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
-  /// One dimension, elements in memory order: gradient plus residual, and after reduce() the part that was not sent.
+  /// A tensor of one dimension, with the elements in memory order. Before reduce() it holds gradient plus residual,
+  /// after reduce() the part that was not sent.
   [[nodiscard]] at::Tensor& next_residual(std::size_t i) { return next_residuals_[i]; }
   [[nodiscard]] static const at::Tensor& gradient(const FlatBuffer& gradients, std::size_t i) {
     return gradients.message(gradients.message_index(i));

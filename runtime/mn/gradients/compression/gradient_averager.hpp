@@ -17,7 +17,7 @@
 
 namespace mn {
 
-/// Averages a buffer's messages, as a whole or in parts.
+/// Averages the messages (gradients) of a flat buffer, all at once or some at a time.
 /// (1) On CPU backends all ranks end with equal bits.
 /// (2) Each parameter is averaged alone, so the result does not depend on how messages are cut into buckets.
 /// (3) The part of a gradient that a lossy averager does not send is the rank's residual, which is added to the rank's
@@ -32,9 +32,9 @@ class GradientAverager {
   virtual void lay_out(std::span<const std::size_t> /*order*/, Communicator& /*comm*/) {}
 
   /// Collective, in place: messages [first, first + count) become their mean over ranks, approximately. `divisor` is
-  /// StepWeight::divisor; of the calls of a step, only the call with message 0 reads it. A repeated call before
-  /// commit() replaces the earlier call. On a GPU the work is enqueued on the caller's current stream and may end after
-  /// the call: `gradients` must live until then.
+  /// StepWeight::divisor; of the calls in a step, only the call with message 0 reads it. If the same messages are
+  /// averaged again before commit(), the later call replaces the earlier. On a GPU the work is enqueued on the caller's
+  /// current stream and may end after the call: `gradients` must live until then.
   void allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double divisor, Communicator& comm);
   /// True if the result depends on the divisor.
   [[nodiscard]] virtual bool uses_divisor() const noexcept { return false; }
@@ -42,20 +42,20 @@ class GradientAverager {
   /// The step uses the mean: keeps the next residual of each parameter whose gradient is not None.
   virtual void commit() {}
 
-  /// From the next reduction on a GradScaler has multiplied gradients by `scale`. Residuals are kept unscaled. An
-  /// element that overflows arrives as infinity or NaN, so that the GradScaler lowers the scale.
+  /// Tells that from the next reduction on a GradScaler has multiplied the gradients by `scale`. Residuals are kept
+  /// unscaled. An element that overflows arrives as infinity or NaN, so the GradScaler lowers the scale.
   virtual void set_scale(double /*scale*/) {}
 
   /// Adds the bytes of buffers that a collective call has sent to bytes_sent(), and returns these bytes.
   std::uint64_t count_bytes(std::span<const BufferView> sent) noexcept;
   void count_bytes(std::uint64_t bytes) noexcept { bytes_sent_ += bytes; }
-  /// Bytes that this rank has passed to collectives.
+  /// Bytes that the calling rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
-  /// Reductions on a device as the trace shows them. Settle it when the host waits for the device in any case.
+  /// The reductions on a GPU, as the trace shows them. Call its settle() when the host waits for the GPU in any case.
   [[nodiscard]] TracedWork& traced() noexcept { return traced_; }
 
-  /// This rank's residuals, between steps.
+  /// The calling rank's residuals, between steps.
   [[nodiscard]] virtual NamedTensors state() const { return {}; }
   /// Throws DataError if the state belongs to another model.
   virtual void load_state(const NamedTensors& /*state*/) {}
@@ -66,7 +66,7 @@ class GradientAverager {
                             Communicator& comm) = 0;
   /// Collective, in place: `buffers` become their mean over ranks.
   void average(std::span<const BufferView> buffers, Communicator& comm);
-  /// Collective: `all` becomes the ranks' `own` buffers, in rank order.
+  /// Collective: `all` gets the `own` buffers of all ranks, in rank order.
   void allgather(ConstBufferView own, BufferView all, Communicator& comm);
 
  private:
