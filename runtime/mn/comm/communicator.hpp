@@ -87,17 +87,14 @@ class Communicator : public PlacedRank {
   /// with a negative color takes part in the call and gets null.
   [[nodiscard]] std::shared_ptr<Communicator> split(int color, int key) const;
 
-  /// Sets the time-out of the calling rank's later calls; 0 means none. Before a collective call either all ranks must
-  /// have a time-out, or none.
+  /// Sets the time-out of the rank's later calls; 0: none. Collective calls need a time-out on all ranks, or on none.
   void set_timeout(std::chrono::milliseconds timeout);
   /// Time-out of the next call; 0 means none.
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept;
-  /// Whether a call has given up. The communicator can then only be destroyed; its destructor does not free memory that
-  /// MPI may still use.
+  /// Whether a call has given up; then the communicator can only be destroyed, and leaks memory that MPI may still use.
   [[nodiscard]] bool has_given_up() const noexcept;
-  /// Ends this communicator for all ranks. Calls with a time-out in which other ranks wait, now or later, throw
-  /// CommError with the first 200 bytes of `reason`; so do the calling rank's own later calls. Any rank may call it, on
-  /// any thread that is not in a call.
+  /// Ends the communicator on all ranks: calls with a time-out that wait, now or later, and the rank's own later calls
+  /// throw CommError with the first 200 bytes of `reason`. Any rank may call, on any thread that is in no call.
   void abort(const std::string& reason);
 
   static constexpr int kMaxTag = 32766;        ///< tags are 0 to kMaxTag
@@ -107,16 +104,14 @@ class Communicator : public PlacedRank {
   /// send to each other, one must call recv() first, or both must call sendrecv(). In debug mode a send always waits
   /// for its receiver, and logs a line after three seconds.
   void send(ConstBufferView buffer, int dest, int tag = 0);
-  /// Receives from another rank, or from kAnySource; returns the sender. CommError if the sender's count or dtype
-  /// differs.
+  /// Receives from `source`, or kAnySource; returns the sender. CommError if the sender's count or dtype differs.
   int recv(BufferView buffer, int source, int tag = 0);
   /// send() without blocking: the buffer may be used again after the request's wait(). Messages between two ranks with
   /// one tag arrive in the order of the calls.
   Request isend(ConstBufferView buffer, int dest, int tag = 0);
   /// recv() without blocking: the buffer is filled after the request's wait(). `source` is one rank, not kAnySource.
   Request irecv(BufferView buffer, int source, int tag = 0);
-  /// Sends to `dest` and receives from `source` at once: exchanges and rings cannot deadlock. Both may be the calling
-  /// rank.
+  /// Sends to `dest` and receives from `source` at once: exchanges and rings cannot deadlock. Both may be rank().
   void sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag = 0);
 
   // Buffers of one call must not overlap, except that a rank's own part may lie in its place in the other buffer.
@@ -127,26 +122,22 @@ class Communicator : public PlacedRank {
   void gather(ConstBufferView send, BufferView recv, int root = 0);
   /// On every rank, recv gets size() × send.count elements, in rank order.
   void allgather(ConstBufferView send, BufferView recv);
-  /// Part i of send goes to rank i; part j of recv comes from rank j. Both counts must be the same multiple of size().
-  /// recv may be send.
+  /// Part i of send goes to rank i; part j of recv is from rank j. Counts: equal multiples of size(). recv may be send.
   void alltoall(ConstBufferView send, BufferView recv);
   /// Part i of root's send (size() × recv.count elements) goes to rank i.
   void scatter(ConstBufferView send, BufferView recv, int root = 0);
-  /// Reduces the buffers of all ranks, in place. CPU backends reduce each element in rank order; hierarchical and
-  /// two_dimensional reduce within each node first, then over the nodes in their order. The result has the same bits on
-  /// all ranks, whatever the count. The minimum and the maximum of a NaN and any number are NaN. kAverage takes only
-  /// float dtypes, here and below.
+  /// Reduces in place. CPU backends reduce each element in rank order; hierarchical and two_dimensional reduce within
+  /// each node first, then in the order of nodes. All ranks get equal bits, whatever the count. The minimum and maximum
+  /// of a NaN and any number are NaN. Here and below, kAverage takes only float dtypes.
   void allreduce(BufferView buffer, ReduceOp op = ReduceOp::kSum);
-  /// On `root`, recv gets the reduction of all ranks' send, with the same bits as allreduce() of the backend flat; recv
-  /// may be `send`. On other ranks recv is ignored. On the root send and recv must both lie on the host, or both on the
-  /// device.
+  /// On `root`, recv gets the reduction, with the bits of flat's allreduce(), and may be `send`; on other ranks recv is
+  /// ignored. On the root send and recv must both lie on the host, or both on the device.
   void reduce(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum, int root = 0);
   /// recv gets part rank() of the reduction of send (size() × recv.count elements).
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
   /// Returns when every rank has called it.
   void barrier();
-  /// barrier() with a `timeout` > 0: when the time is over, throws a CommError that names the ranks that have not
-  /// called it.
+  /// barrier() with a `timeout` > 0; after this time throws a CommError with the ranks that have not called it.
   void monitored_barrier(std::chrono::milliseconds timeout);
 
   // Nonblocking forms: Request::wait() returns when the call is done. Several may be under way, beside blocking calls,
@@ -163,10 +154,10 @@ class Communicator : public PlacedRank {
   Request ireduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
   /// @}
 
-  // The next calls move parts of different lengths. In a buffer the ranks' parts follow each other in rank order; a
-  // part may be empty. gatherv, scatterv and allgatherv take the counts of all ranks' parts, and every rank must pass
-  // an equal counts. send and recv must not overlap. If other ranks' buffers lie on the device, an empty buffer must
-  // lie there too. On a root send and recv must both lie on the host, or both on the device.
+  // The next calls move parts of different lengths. Parts lie in rank order, without gaps; a part may be empty.
+  // gatherv, scatterv and allgatherv take one count for each rank's part, equal on every rank. send and recv must not
+  // overlap. An empty buffer must lie where all ranks' buffers do. On a root both lie on the host, or both on the
+  // device.
 
   /// On `root`, recv gets all parts; on other ranks recv is ignored. send has counts[rank()] elements.
   void gatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts, int root = 0);
@@ -174,9 +165,8 @@ class Communicator : public PlacedRank {
   void scatterv(ConstBufferView send, std::span<const std::size_t> counts, BufferView recv, int root = 0);
   /// recv gets all parts. send has counts[rank()] elements.
   void allgatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts);
-  /// Part i of send has send_counts[i] elements and goes to rank i. Part j of recv has recv_counts[j] elements and
-  /// comes from rank j. Throws CommError, in debug mode ArgumentError, if recv_counts[j] differs from rank j's
-  /// send_counts[rank()].
+  /// Part i of send, send_counts[i] elements, goes to rank i; part j of recv, recv_counts[j] elements, is from rank j.
+  /// CommError (debug mode: ArgumentError) if recv_counts[j] differs from rank j's send_counts[rank()].
   void alltoallv(ConstBufferView send, std::span<const std::size_t> send_counts, BufferView recv,
                  std::span<const std::size_t> recv_counts);
 
@@ -185,8 +175,7 @@ class Communicator : public PlacedRank {
 
   /// Sends a string to rank `dest`, which receives it with recv_obj().
   void send_obj(const std::string& object, int dest, int tag = 0);
-  /// Receives a string that `source`, or any rank with kAnySource, sent with send_obj(). `sender`, unless null: its
-  /// rank.
+  /// Receives a string from `source`, or from kAnySource. `sender`, unless null, gets the sender's rank.
   [[nodiscard]] std::string recv_obj(int source, int tag = kAnyTag, int* sender = nullptr);
   /// root's string, on every rank.
   [[nodiscard]] std::string bcast_obj(const std::string& object, int root = 0);
@@ -198,8 +187,7 @@ class Communicator : public PlacedRank {
   [[nodiscard]] std::string scatter_obj(const std::vector<std::string>& objects, int root = 0);
   /// Sends a document to rank `dest`, which receives it with recv_json().
   void send_obj(const nlohmann::json& object, int dest, int tag = 0);
-  /// Receives a document that `source`, or any rank with kAnySource, sent. `sender`, unless null, gets the sender's
-  /// rank.
+  /// Receives a document from `source`, or from kAnySource. `sender`, unless null, gets the sender's rank.
   [[nodiscard]] nlohmann::json recv_json(int source, int tag = kAnyTag, int* sender = nullptr);
   /// root's document, on every rank.
   [[nodiscard]] nlohmann::json bcast_obj(const nlohmann::json& object, int root = 0);
@@ -207,11 +195,11 @@ class Communicator : public PlacedRank {
   [[nodiscard]] std::vector<nlohmann::json> gather_obj(const nlohmann::json& object, int root = 0);
   /// The documents by rank, on every rank.
   [[nodiscard]] std::vector<nlohmann::json> allgather_obj(const nlohmann::json& object);
-  /// Sums numbers; arrays and objects element by element (ChainerMN joins lists); other values must be equal on all
-  /// ranks. Throws ArgumentError on every rank if documents differ in form, or if a sum of integers needs more than 64
-  /// bits.
+  /// Sums numbers; arrays and objects element by element (ChainerMN joins lists); other values must be equal. Throws
+  /// ArgumentError on every rank if documents differ in form, or if a sum of integers needs more than 64 bits.
   [[nodiscard]] nlohmann::json allreduce_obj(const nlohmann::json& object);
-  /// Overloads that take a literal as a string, not as a JSON document. @{
+  /// Overloads that take a literal as a string, not as a JSON document.
+  /// @{
   void send_obj(const char* object, int dest, int tag = 0) { send_obj(std::string(object), dest, tag); }
   [[nodiscard]] std::string bcast_obj(const char* object, int root = 0) { return bcast_obj(std::string(object), root); }
   [[nodiscard]] std::vector<std::string> gather_obj(const char* object, int root = 0) {
@@ -220,19 +208,17 @@ class Communicator : public PlacedRank {
   [[nodiscard]] std::vector<std::string> allgather_obj(const char* text) { return allgather_obj(std::string(text)); }
   /// @}
 
-  /// Collective. Allocates host memory that the backend handles fastest: shared between the ranks of a node if
-  /// possible, page-locked if the device is a GPU. The memory is zeroed and 64-byte aligned. Each rank releases it
-  /// locally, in any order, on any thread, also after finalize() or while an exception unwinds.
+  /// Collective. Allocates the host memory that the backend handles fastest: shared within a node if possible,
+  /// page-locked if the device is a GPU, zeroed, 64-byte aligned. Release is local, on any thread, also after
+  /// finalize().
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
-  /// Collective. Makes a reducer that reduces finished `buffers` while ranks still write to later ones; null unless all
-  /// ranks share memory. The buffers must lie in one block from allocate(), at the same offsets on every rank, and must
-  /// outlive the reducer. Each rank releases the reducer locally.
+  /// Collective. A reducer that reduces finished `buffers` while ranks still write to later ones; null unless all ranks
+  /// share memory. The buffers must lie in one block of allocate(), alike on every rank, and outlive the reducer.
   [[nodiscard]] std::unique_ptr<SharedReducer> share(std::span<const BufferView> buffers);
 
-  /// Each buffer becomes the sum over ranks times `scale`, in place. allreduce_grad() passes 1 / size(). Gradients that
-  /// lie behind each other in one flat buffer are reduced without a copy. `names` holds a name for each gradient, for
-  /// debug mode's messages, or is empty.
+  /// Each buffer becomes the sum over ranks times `scale`, in place. allreduce_grad() passes 1 / size(). Views of one
+  /// flat buffer are reduced without a copy. Debug mode's messages use `names`, one for each gradient or none.
   void sum_gradients(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
   /// Makes the checks of sum_gradients() without the reduction; collective in debug mode.
   void check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
@@ -260,41 +246,36 @@ class Communicator : public PlacedRank {
   [[nodiscard]] MessageReducer& reducer() noexcept { return *reducer_; }
   /// Most elements of one MPI message.
   [[nodiscard]] std::size_t count_limit() const noexcept { return count_limit_; }
-  /// Dtype in which gradients travel; no value if each gradient travels in its own dtype.
+  /// Dtype in which gradients travel; no value: each in its own dtype.
   [[nodiscard]] std::optional<DType> allreduce_grad_dtype() const noexcept { return allreduce_grad_dtype_; }
 
  private:
   /// Null unless the backend has collectives for device buffers.
   virtual DeviceCollectives* do_device_collectives() noexcept;
-  // Backends override the functions below. Arguments are already checked, buffers lie on the host, counts may exceed
-  // INT_MAX.
+  // Backends override the functions below: arguments are checked, buffers lie on the host, counts may exceed INT_MAX.
   virtual void do_allreduce(BufferView buffer, const Reduction& reduction) = 0;
   virtual void do_sum_gradients(std::span<const BufferView> gradients, double scale) = 0;
   /// Sums gradients that all lie on the device. Returns false without summing if the backend needs host copies.
   virtual bool do_sum_gradients_on_device(std::span<const BufferView> gradients, double scale);
   virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes) = 0;
   virtual std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers) = 0;
-  /// Local. Moves the MPI communicators that the backend made for the background thread into `background`, the setup of
-  /// that thread's communicator.
+  /// Local. Moves the MPI communicators that the backend made for the background thread into that thread's setup.
   virtual void do_prepare_background(CommunicatorSetup& background) = 0;
   virtual void do_finalize() = 0;
   /// Collective: splits the backend's NCCL communicator; null if it has none, or if `color` is negative.
   [[nodiscard]] virtual std::shared_ptr<Nccl> do_split(int color, int key) const;
 
-  /// If all buffers lie on the device, makes `call` with the device's collectives and returns true; otherwise returns
-  /// false.
+  /// If all buffers lie on the device, makes `call` with its collectives and returns true; otherwise returns false.
   template <class Buffers, class Call>
   bool enqueue_on_device(const Buffers& buffers, const Call& call);
   template <class Buffers = std::initializer_list<ConstBufferView>, class Call>
   bool on_device(const Buffers& buffers, const Call& call);
-  /// Begins a nonblocking `call`: enqueues it if all buffers lie on the device and the backend has device collectives;
-  /// otherwise the background thread makes it.
+  /// Begins a nonblocking `call`: on the device if it can take all buffers, otherwise on the background thread.
   template <class Checks, class Call>
   [[nodiscard]] Request start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                               std::initializer_list<ConstBufferView> buffers, Call call);
   [[nodiscard]] std::shared_ptr<CommunicationThread> make_background();
-  /// Exchanges parts of buffers. If the buffers of all ranks lie on the device, the device's collectives exchange the
-  /// parts; otherwise MPI messages do, after a call of `match`.
+  /// Exchanges parts: by the device's collectives if all ranks' buffers lie there, else by messages after `match`.
   template <class Cut, class Match>
   void exchange_parts(std::initializer_list<ConstBufferView> on_all_ranks, ConstBufferView send, BufferView recv,
                       const Cut& cut, const Match& match);

@@ -25,8 +25,8 @@ class BucketTuner {
   explicit BucketTuner(std::vector<std::size_t> candidates, Device device = {});
   [[nodiscard]] std::size_t bucket_bytes() const { return candidates_[current_]; }
   [[nodiscard]] bool is_done() const noexcept { return done_; }
-  /// Collective. Times the current candidate anew; call it in a step that takes longer for a reason other than the
-  /// bucket size.
+  /// Collective. Times the current candidate anew; call it in a step with a longer time for a reason beside the bucket
+  /// size.
   void start_over();
   /// Collective, at the end of each step. Returns the new size if the size changes, else std::nullopt.
   std::optional<std::size_t> step(Communicator& comm);

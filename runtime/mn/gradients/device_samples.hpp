@@ -2,8 +2,8 @@
 ///
 /// (1) record() keeps the samples' bits; compare() finds a parameter whose samples have changed since then, and writes
 ///     its code to a number in device memory (the note). Both enqueue their work on the current stream.
-/// (2) The device then copies the note to page-locked memory. The host reads this memory without waiting for the copy,
-///     so it learns of a change at least one step late.
+/// (2) The device then copies the note to page-locked memory. The host reads the memory without waiting for the copy,
+///     and therefore learns of a change at least one step late.
 /// (3) If a sample has become 0, the gradient counts as zeroed and new, not as changed.
 /// Cost of a step: one small kernel to record, seven to compare for each dtype, and a copy of 8 bytes.
 #pragma once

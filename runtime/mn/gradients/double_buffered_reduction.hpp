@@ -2,7 +2,7 @@
 ///
 /// Step k copies its gradients into one of two buffers, submits the reduction of the copy, and yields the mean of step
 /// k - 1. Updates are therefore one step stale: the first step yields no mean, and flush() yields the last step's mean.
-/// (1) While one buffer is being reduced, the update reads the other buffer, which becomes free after the update.
+/// (1) While one buffer is being reduced, the update reads the second buffer, and then frees the second buffer.
 /// (2) At most one reduction is under way: reduce() waits in flush() before submitting the next reduction.
 /// (3) A rank whose parameter set changes still makes one reduction, and waits for the result. The other ranks read
 ///     this result a step later, submit no more reductions, and throw. So all ranks have made equal calls.

@@ -7,7 +7,7 @@
 ///     ones in memory, and their number grows until the step.
 /// (2) A published gradient is final: any rank may already have overwritten it with the mean (StepPromise).
 /// (3) Only reduce() publishes the tail of the buffer.
-/// The result has the same bits as that of a reduction at the step.
+/// The result has the bits of a reduction at the step.
 #pragma once
 
 #include <cstddef>

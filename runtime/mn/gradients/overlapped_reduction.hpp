@@ -19,9 +19,9 @@
 /// (6) The order in which rank 0's backward finished the gradients in the first step becomes the order in memory. It
 ///     changes at the next zero_grad(), when no gradient exists that would have to move. The first steps also try
 ///     bucket sizes (bucket_tuner.hpp). OptimizerOptions::deterministic switches both off.
-/// On backends that sum in rank order the result has the same bits as that of a reduction at the step. Cost of a step:
-/// one collective for each bucket; without a promise also a copy of the gradients; both twice if a copy was stale.
-/// Memory: the gradients; without a promise twice the gradients. A CUDA graph can hold a step once is_settled().
+/// On backends with sums in rank order the result has the bits of a reduction at the step. Cost of a step: one
+/// collective for each bucket; without a promise also a copy of the gradients; both twice if a copy was stale. Memory:
+/// the gradients; without a promise twice the gradients. A CUDA graph can hold a step once is_settled().
 #pragma once
 
 #include <memory>

@@ -24,8 +24,8 @@ class EndExchange {
 
   /// Collective: exchanges the ranks' statuses; `own` is the calling rank's. Waits at most for `patience`, or without a
   /// limit if `patience` has no value. Returns no value if some rank's program has not ended in time, or if MPI fails;
-  /// this object must then live until MPI is finalized. Programs that return and programs that throw make this same
-  /// call, because ranks with different ends must meet.
+  /// this object must then live until MPI is finalized. Programs call it after a return and after an exception alike,
+  /// because ranks with different ends must meet.
   [[nodiscard]] std::optional<Ends> run(MPI_Comm comm, int own, std::optional<std::chrono::seconds> patience);
 
  private:

@@ -1,8 +1,8 @@
 /// A rank that fails reports the reason and ends the job. The terminate handler, the peer monitor's thread and Job's
 /// destructor do so.
 ///
-/// 1. One rank of the job reports one line, which is the last line on stderr, because MPI's own text is silenced first.
-///    If several threads and signal handlers of a process report an end, only the first one writes.
+/// 1. One rank of the job reports one line, the last line on stderr, because MPI's own text is silenced first. If
+///    several threads and signal handlers of a process report an end, only the first one writes.
 /// 2. If every rank throws the same error at the same point, rank 0 alone reports, and MPI is finalized. If all ranks
 ///    throw different errors within half a second, rank 0 reports, because all other ranks wait half a second first.
 /// 3. No step can delay the end: flushing takes at most half a second. MPI_Abort and MPI_Finalize, which may never

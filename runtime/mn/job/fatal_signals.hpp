@@ -1,4 +1,4 @@
-/// Handlers of signals that end this process, so the peers and the user first learn the reason. Job installs the
+/// Handlers of fatal signals: the peers and the user learn the reason before the process ends. Job installs the
 /// handlers once the peer monitor runs, and removes them before it stops the monitor.
 ///
 /// 1. A handler calls only async-signal-safe functions and allocates nothing: messages are formatted at installation.

@@ -14,7 +14,7 @@
 ///    call for less than kMessageTime_s, or, with an isend() or irecv() under way, for less than work_patience_s();
 ///    until then the waiting rank goes on. A call whose members are unknown (creating a communicator over some ranks,
 ///    or with ranks outside of MPI_COMM_WORLD) goes on for work_patience_s().
-/// 3. A rank that waits for ranks that go on is not stuck, as long as those ranks report progress. A rank without
+/// 3. A rank waiting for ranks that go on is not stuck, as long as the awaited ranks report progress. A rank without
 ///    progress for work_patience_s() (600 s) is stuck, and the job is over. For an awaited rank without a scope the
 ///    limit is unknown_patience_s() (1800 s).
 /// 4. A rank without an answer is the suspect, not the ranks waiting for its calls. The peer monitor judges the

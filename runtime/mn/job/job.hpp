@@ -6,7 +6,7 @@
 
 namespace mn {
 
-/// Makes this process a member of the job. Each process has one Job, the first object in main, so it is destroyed last.
+/// Makes this process a member of the job. Each process has a single Job: the first object in main, destroyed last.
 /// Unless the program has initialized MPI itself, the constructor initializes MPI (with MPI_THREAD_MULTIPLE if
 /// supported), and the destructor finalizes MPI.
 ///
@@ -19,8 +19,8 @@ namespace mn {
 /// also ends all ranks.
 ///
 /// When the job ends badly, each rank writes its last 256 communicator calls to the folder MN_CALLS, or to OUT/calls of
-/// a training job; on SIGUSR2 a rank writes them and goes on. `mnreport --calls` reads these files and prints which
-/// rank waits for which.
+/// a training job; on SIGUSR2 a rank writes them and goes on. `mnreport --calls` reads the files and prints the ranks
+/// for which each rank waits.
 ///
 /// A watch, on a thread of its own, finds ranks waiting in communicator calls for ranks that never come. If the missing
 /// ranks have left main, by return or exit(), one line names them, and the job ends within ten seconds. If ranks wait

@@ -7,8 +7,8 @@
 ///
 /// Invariants:
 /// 1. The monitor's thread makes no MPI call: a hang in MPI cannot stop it.
-/// 2. A rank that leaves in good order says goodbye, and reads on until its peers leave too, so a TCP reset never
-///    overtakes the goodbye. The end of a connection after a goodbye is not a loss.
+/// 2. A rank leaving in good order says goodbye, and reads on until its peers leave too: a TCP reset never overtakes
+///    the goodbye. The end of a connection after a goodbye is not a loss.
 /// 3. A rank that SIGTERM or SIGINT ends tells its neighbors. Launchers send these signals to all ranks, so the
 ///    neighbors wait for `patience` before they report this end as the cause.
 /// 4. If a process itself stood still (stopped, swapped out), it does not count the time as silence of its peers.
@@ -19,7 +19,7 @@
 ///    handler reports before it announces, because its process might not reach a second step.
 /// 7. A survey asks every rank for its state. The answers come up the tree, and are merged on the way; late answers are
 ///    dropped.
-/// 8. A peer on this host that is under a debugger is never counted as lost, however long it is silent.
+/// 8. A peer on this host under a debugger never counts as lost, however long the silence.
 /// 9. Each end of a connection proves to be the expected rank (peer_meeting.hpp).
 ///
 /// Cost: two exchanges over MPI at the start; at most nine connections per rank, each with a byte a second. Source:
@@ -77,8 +77,8 @@ struct PeerMonitorOptions {
   PeerSurvey survey;                         ///< without functions there are no surveys
 };
 
-/// Reads the bytes that have arrived on a connection, for callers that cannot leave this to the monitor's thread, such
-/// as signal handlers. Returns true once the peer has answered kReported or is gone, and then sets `silent`.
+/// Reads the arrived bytes of a connection in place of the monitor's thread, also in signal handlers. Returns true once
+/// the peer has answered kReported or is gone, and then sets `silent`.
 [[nodiscard]] bool has_answered(int socket, std::atomic<bool>& silent) noexcept;
 
 /// How long a reporting rank waits for the answers to kReported.
@@ -126,7 +126,7 @@ class PeerMonitor {
   /// True if the calling rank's last survey has reached rank 0, which judges surveys, or the parent on the way to rank
   /// 0. May be called on any thread.
   [[nodiscard]] bool is_judged_elsewhere() const noexcept { return survey_arrived_; }
-  /// Announces that the calling rank reports the job's end, so all other ranks end without a message. Returns once all
+  /// Announces the calling rank's report of the job's end: all other ranks end without a message. Returns once all
   /// ranks are silent, or after 0.5 s. May be called on any thread.
   void announce_report() const noexcept;
 

@@ -1,5 +1,5 @@
-/// Writes to the stderr of an ending process so that the line with the reason is its last. All functions may be called
-/// on any thread and in signal handlers.
+/// Writes to the stderr of an ending process: the line with the reason must be the last. All functions may be called on
+/// any thread and in signal handlers.
 ///
 /// 1. A line of up to PIPE_BUF bytes is one write(2), so lines of several ranks do not mix (pipe(7)).
 /// 2. A full pipe without a reader delays a process by at most a second.

@@ -34,7 +34,7 @@ class StartWatch {
   StartWatch(const StartWatch&) = delete;
   StartWatch& operator=(const StartWatch&) = delete;
 
-  /// Announces that the calling rank reports the job's end, so all other ranks end without a line. May be called on any
+  /// Announces the calling rank's report of the job's end: all other ranks end without a line. May be called on any
   /// thread.
   void announce_report() const noexcept;
 

@@ -18,8 +18,8 @@ struct WatchedThread {
 void prepare_stacks();
 
 /// The thread's function names from the innermost out, one a line, at most `depth` frames. If the thread takes no
-/// signal within a second (because it is stopped, or in an uninterruptible call), returns its state and the kernel
-/// function in which it waits. Call it on another thread.
+/// signal within a second (stopped, or in an uninterruptible call), returns the thread's state and the waiting kernel
+/// function. Call it on another thread.
 [[nodiscard]] std::string stack_of(const WatchedThread& watched, std::size_t depth = 24);
 
 /// True if a debugger is attached to `process`; such a process does not count as hanging. False if this process cannot

@@ -19,8 +19,8 @@ class WaitGraph {
   [[nodiscard]] bool goes_on(std::size_t state) const { return goes_on_[state]; }
   /// True if all ranks of the call's group have made the call in which the state's ranks wait.
   [[nodiscard]] bool is_complete(std::size_t state) const;
-  /// True if some rank has waited for longer than `seconds` for the ranks of this state, directly or because it waits
-  /// for ranks that wait for them.
+  /// True if some rank has waited for longer than `seconds` for the ranks of this state, directly or by way of further
+  /// waiting ranks.
   [[nodiscard]] bool is_awaited(std::size_t state, double seconds) const;
   /// A state whose ranks wait in a call, and a state whose ranks have left main without joining that call. No value if
   /// no rank waits for a rank that has left main.
