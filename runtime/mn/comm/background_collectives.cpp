@@ -1,19 +1,22 @@
 // The communicator's nonblocking collective calls, and abort(), which ends them too.
 //
 // Invariants:
-// 1. One thread of each rank makes the calls that need the host, in the order of their starts, on a communicator with
-//    the ranks and the backend of the program's. Each call has the bits of its blocking form.
-// 2. Calls on a device go to the one stream of its collectives, blocking or not: NCCL sees them in program order.
-// 3. A call's mark is set at its start: wait() does not wait for later calls.
-// 4. After an error the ranks may be out of step: all later calls end, and their wait() throws the error. An error that
-//    debug mode finds is thrown on every rank, and ends its own call only.
+// 1. A background thread of each rank makes the calls that need the host, in the order in which they were started, on a
+//    second communicator with equal ranks and backend. The results have the bits of the blocking forms.
+// 2. Blocking and nonblocking calls on a device are enqueued on a single stream, so NCCL gets the calls in program
+//    order.
+// 3. When a call starts on a device, its place on the stream is marked (DeviceMark), so wait() does not wait for later
+//    calls.
+// 4. After an error the ranks may be out of step, so all later calls end, and their wait() throws the error. An error
+//    found by debug mode is thrown on every rank, and ends only the call with the error.
 // 5. A start waits for no other rank. The thread makes its communicator with its first call, whose time-out covers the
 //    wait for the threads of other ranks. The MPI communicators for it exist already: Open MPI makes one communicator
 //    at a time in a process, and another one of the program may wait for ranks that wait for the call.
 // 6. If a rank gives the program's communicator up, waits for calls with a time-out end, and with them the thread's
 //    communicator. Creation of the thread's communicator cannot be ended: until then, the call's time-out limits the
 //    wait.
-// 7. A call that gives up also gives the program's communicator up, because later calls would be out of step.
+// 7. A nonblocking call that gives up also gives up the program's communicator, because later calls would be out of
+//    step.
 //
 // Cost of a call: on the host, two switches between threads; on the device, a mark on the stream.
 #include <chrono>
@@ -42,7 +45,7 @@ void require_in_use(const CallLimits& program) {
   if (program.failed()) throw CommError("a call in the background ends: " + program.failure());
 }
 
-/// Gives the program's communicator up: (7).
+/// Gives up the program's communicator (7).
 void give_up(CallLimits& program, int rank, const CommError& why) {
   if (program.failed()) return;
   program.abort("rank " + std::to_string(rank) + " has given up a call in the background: " + why.what());
@@ -107,9 +110,9 @@ class BackgroundCall final : public Request::Impl {
   [[nodiscard]] bool has_ended(std::chrono::milliseconds patience) const {
     return done_.wait_for(patience) == std::future_status::ready;
   }
-  /// False once the communicator is gone.
+  /// Whether the call may end by a time-out; false once the communicator is closed.
   [[nodiscard]] bool may_be_given_up() const { return timeout_.count() > 0 && calls_->is_open(); }
-  /// Waits for the end of the call: (6).
+  /// Waits for the end of the call, or until the program's communicator is given up (6).
   void watch() {
     try {
       {

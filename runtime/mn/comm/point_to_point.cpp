@@ -1,8 +1,8 @@
 // The communicator's calls between two ranks: send, recv, isend, irecv (PendingMessage), sendrecv.
 //
 // Invariants:
-// 1. A message is a header, then the elements, between two ranks with one tag and nothing between. A receive from any
-//    rank, or with any tag, takes the elements from the rank, and with the tag, of the header.
+// 1. A message is two messages of MPI with one tag: a header, directly followed by the elements. If a receiver accepts
+//    any rank or any tag, the elements come from the rank and with the tag of the arrived header.
 // 2. recv() compares the header with its own buffer, and throws before it receives elements if they differ.
 // 3. Counts above INT_MAX travel as one element of a derived type (MpiCount).
 // 4. In debug mode a send completes only after its receiver has come, whatever the size.

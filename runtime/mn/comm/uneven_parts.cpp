@@ -1,8 +1,8 @@
 // The communicator's calls with parts of different lengths: gatherv, scatterv, allgatherv, alltoallv.
 //
-// Each is an exchange of parts, of which some are empty: by the device's own collectives if the buffers lie on the
-// device, else by messages, with host copies of device buffers. Sender and receiver know each part's length. Between
-// two ranks there is at most one message in each direction: one tag is enough.
+// Each call is an exchange of parts, some of them empty. The device's own collectives exchange the parts if the buffers
+// lie on the device; otherwise messages do, with host copies of device buffers. Sender and receiver know each part's
+// length. Between two ranks there is at most one message in each direction, so one tag is enough.
 //
 // Cost: a message for each part to another rank, and a copy of the rank's own part.
 #include <cassert>
@@ -92,8 +92,8 @@ ConstBufferView total_of(Counts counts, const ConstBufferView& part) {
   return {nullptr, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), part.dtype};
 }
 
-/// Throws CallMismatch unless the rank's receive counts equal the others' send counts: Open MPI may write a message
-/// that is too long beyond the buffer.
+/// Collective: throws CallMismatch unless the rank's receive counts equal the send counts of all senders. Without the
+/// check, Open MPI may write a longer message beyond the end of the buffer.
 void exchange_counts(const PlacedRank& own, MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   const KeptForMpi sent(std::vector<std::uint64_t>(send_counts.begin(), send_counts.end()));
   const KeptForMpi coming(std::vector<std::uint64_t>(send_counts.size()));
@@ -144,7 +144,7 @@ std::vector<View> parts_of(const View& whole, Counts counts) {
   return parts;
 }
 
-/// One part of `ranks`; the others are empty.
+/// A list of `ranks` parts, all empty except one.
 template <class View>
 std::vector<View> only_part(std::size_t ranks, int rank, const View& part) {
   std::vector<View> parts(ranks);
@@ -168,7 +168,7 @@ void exchange_by_messages(MPI_Comm comm, int rank, const Parts& parts, std::size
     return {{static_cast<std::byte*>(in.data), in.bytes()}, {static_cast<const std::byte*>(out.data), out.bytes()}};
   };
   MessageSteps steps(comm, kAnyLength, "exchanging parts", step, count_limit);
-  // While messages travel.
+  // The rank copies its own part while the messages travel.
   const ConstBufferView& own = parts.sent[static_cast<std::size_t>(rank)];
   const BufferView& place = parts.received[static_cast<std::size_t>(rank)];
   assert(own.count == place.count);

@@ -169,7 +169,7 @@ void OverlappedReduction::launch(std::size_t bucket, double factor) {
 void OverlappedReduction::submit_messages(std::size_t first, std::size_t count, double factor) {
   const auto part = std::make_shared<Part>(shared_, first, count, factor, weight_.divisor, makes_copies());
   if (part->is_copy) {
-    // Not in the background: the program may read a kept mean meanwhile.
+    // Done here, not by the background task, because the program may read a kept mean while the task runs.
     for (std::size_t m = first; m < first + count; ++m) shared_->copy->let_go(m);
     if (comm_->device().type != DeviceType::kCpu) part->copy();  // enqueued where the gradients were written
     parts_.push_back(part);

@@ -5,9 +5,9 @@
 /// announced, else as a copy (5). At the step only the buckets that are still under way cost time.
 /// (1) All ranks submit the buckets in equal order; a bucket that is complete early waits for the buckets before it. So
 ///     all ranks make equal collective calls in equal order.
-/// (2) Without a promise the calling rank's gradients keep their values until the step. If a gradient changes after its
-///     copy was sent (a second backward, a changed factor, a write by hand), the copy is stale. The step notices this,
-///     tells all ranks, and all ranks reduce everything again.
+/// (2) Without a promise a rank's gradients keep their values until the step. If a gradient changes after its copy was
+///     sent (a second backward, a changed factor, a write by hand), the copy is stale. The step notices this, tells all
+///     ranks, and all ranks reduce everything again.
 /// (3) Copies are complete before backward returns, so later writes to gradients need not wait.
 /// (4) If the step's promise binds (step_promise.hpp), buckets are reduced in place, without a copy, and a broken
 ///     promise throws UsageError.

@@ -22,9 +22,9 @@ namespace mn {
 void remember_signal_handlers();
 
 /// SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write one line and notify the peers. SIGTERM and SIGINT notify the
-/// peers, and report a lost peer if the launcher noticed the loss before the calling rank's monitor. Then each signal
-/// takes the action that it had before. SIGUSR2 writes the last communicator calls (write_calls()), and the process
-/// goes on. The program's own actions of SIGTERM, SIGINT and SIGUSR2 stay. The links must stay open until
+/// peers, and report a lost peer if the launcher noticed the loss before the rank's own monitor. Then each signal takes
+/// the action that it had before. SIGUSR2 writes the last communicator calls (write_calls()), and the process goes on.
+/// The program's own actions of SIGTERM, SIGINT and SIGUSR2 stay. The links must stay open until
 /// remove_signal_handlers().
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links);
 /// Restores the remembered handlers. A handler that the program has installed since then stays.

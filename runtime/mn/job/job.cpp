@@ -96,7 +96,7 @@ class Job::Impl {
   [[nodiscard]] int size() const noexcept { return size_; }
 
   /// The exit status of this process after its program ended with `exit_code`; equal on every rank. Waits for all
-  /// ranks, but only for `patience` if `exit_code` is not 0: the rest may wait for this rank.
+  /// ranks, but only for `patience` if `exit_code` is not 0, because the other ranks may wait for this rank in a call.
   int settle(int exit_code, const std::string& how, std::chrono::seconds patience = kReturnTime) {
     settled_ = true;
     exit_code_ = exit_code;
@@ -144,7 +144,7 @@ class Job::Impl {
     watch_.emplace(*own_, actions);
   }
 
-  /// Called on the thread of rank 0's monitor, or of the watch of a rank without a survey.
+  /// Called on the thread of rank 0's monitor or, on a rank whose survey did not complete, on the watch's thread.
   void report_hang(const std::string& text, bool is_cut_off = false) {
     HangContext job{.ranks = size_, .is_cut_off = is_cut_off};
     job.peer_patience_s =

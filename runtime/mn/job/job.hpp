@@ -12,11 +12,10 @@ namespace mn {
 ///
 /// While a Job lives, an uncaught exception, a fatal signal, or the silence of a rank ends every rank within seconds,
 /// under any launcher, with one message that tells rank, host and cause. A terminate handler and signal handlers catch
-/// the end of the calling rank. A peer monitor notices the end of other ranks: it is a thread with TCP connections to
-/// the calling rank's neighbors in a tree over the ranks. Ranks exchange addresses and a random key over MPI at the
-/// start; afterwards the monitor makes no MPI call but MPI_Abort. MN_PEER_TIMEOUT sets the seconds of silence that
-/// count as a loss (default 60; 0: no monitor, for debuggers). Under mnlaunch, a process that ends before MPI is up
-/// also ends all ranks.
+/// the rank's own end. A peer monitor notices the end of other ranks: it is a thread with TCP connections to the rank's
+/// neighbors in a tree over the ranks. Ranks exchange addresses and a random key over MPI at the start; afterwards the
+/// monitor makes no MPI call but MPI_Abort. MN_PEER_TIMEOUT sets the seconds of silence that count as a loss (default
+/// 60; 0: no monitor, for debuggers). Under mnlaunch, a process that ends before MPI is up also ends all ranks.
 ///
 /// When the job ends badly, each rank writes its last 256 communicator calls to the folder MN_CALLS, or to OUT/calls of
 /// a training job; on SIGUSR2 a rank writes them and goes on. `mnreport --calls` reads the files and prints the ranks
