@@ -43,7 +43,7 @@ void warn_of_known_faults(const Topology& topology) {
 
 class NcclCollectives final : public DeviceCollectives {
  public:
-  /// A null `part`: makes NCCL's communicator of the ranks of `comm`.
+  /// If `part` is null, makes an NCCL communicator of the ranks of `comm`.
   NcclCollectives(MPI_Comm comm, Device device, std::optional<DType> wire, std::shared_ptr<Nccl> part)
       : device_(device.index),
         stream_(device.index),

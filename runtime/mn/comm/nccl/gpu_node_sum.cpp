@@ -9,8 +9,8 @@
 namespace mn {
 namespace {
 
-/// Color of a rank that sums elements with ranks of other nodes: ranks of one color hold equal slices. -1 for other
-/// ranks.
+/// Color for MPI_Comm_split of ranks that sum a slice with ranks of other nodes: ranks with the same slice have equal
+/// colors. -1 for ranks without a slice.
 int peer_group(const Topology& topology, GpuNodeSum::Form form) {
   return form == GpuNodeSum::Form::kSlices || topology.intra_rank == 0 ? topology.intra_rank : -1;
 }

@@ -8,7 +8,7 @@
 namespace mn {
 namespace {
 
-/// Ordered as DType. NCCL has no booleans: their bytes travel as uint8.
+/// The table has the order of DType. NCCL has no booleans, so booleans travel as uint8.
 ncclDataType_t nccl_type(DType dtype) {
   if (dtype == DType::kInt16) throw ArgumentError("NCCL has no int16: convert it to int32 first");
   constexpr ncclDataType_t kTypes[] = {ncclUint8,   ncclInt32,   ncclInt64, ncclFloat16, ncclBfloat16,
@@ -23,7 +23,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 
 cudaStream_t stream_of(const CudaStream& stream) { return static_cast<cudaStream_t>(stream.handle()); }
 
-/// NCCL's operator "sum of scale × element", for the calls made while it lives.
+/// NCCL's operator "sum of scale × element", for calls made during the life of a ScaledSum.
 class ScaledSum {
  public:
   explicit ScaledSum(ncclComm_t comm) : comm_(comm) {}
@@ -159,7 +159,8 @@ void Nccl::exchange(std::span<const ConstBufferView> sent, std::span<const Buffe
 void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
                  std::span<const BufferView> received, const CudaStream& stream) {
   assert(sent.size() == static_cast<std::size_t>(size_) && received.size() == sent.size());
-  // One new connection sends the whole group aside, because the group waits for the new peer.
+  // If one message of the group needs a new connection, aside() runs the whole group, because the group waits for the
+  // new peer.
   bool connects = false;
   for (std::size_t peer = 0; peer < sent.size(); ++peer) {
     if (sent[peer].count > 0) connects |= must_connect(sends_to_, peer);

@@ -16,7 +16,7 @@ constexpr auto kBetweenWatchLooks = std::chrono::milliseconds(100);
 
 }  // namespace
 
-/// Throws the watch's error, once.
+/// If the communicator was aborted, throws CommError; the first time with the error that the watching thread has found.
 void Nccl::check_usable() {
   if (comm_ != nullptr) return;
   const std::string found = std::exchange(failure_, {});
@@ -28,7 +28,7 @@ void Nccl::check_progress(Clock::time_point begin) {
   ncclResult_t state = ncclSuccess;
   const ncclResult_t code = ncclCommGetAsyncError(comm_, &state);
   if (code != ncclSuccess) fail(code, std::source_location::current());
-  // The only sign of a peer's abort or a broken connection: the stream would wait forever.
+  // This is the only sign of a peer's abort or of a broken connection; without the check the stream would wait forever.
   if (state != ncclSuccess && state != ncclInProgress) fail(state, std::source_location::current());
   check_patience(begin);
 }
@@ -83,7 +83,7 @@ void Nccl::watch(const CudaStream& stream) {
   watched_.notify_one();
 }
 
-/// True also if the device has failed: every later call reports the failure.
+/// True also if the device has failed, because every later call reports the failure.
 bool Nccl::is_watched_work_done() {
   return cudaEventQuery(static_cast<cudaEvent_t>(watched_work_.get())) != cudaErrorNotReady;
 }

@@ -25,7 +25,7 @@ constexpr std::size_t kSharedScratchBytes = 4 * 1024 * 1024;
 /// With less scratch memory, messages are quicker.
 constexpr std::size_t kMinScratchBytes = 64 * 1024;
 
-/// A power of two; no node has more ranks.
+/// Smallest power of two that is at least the number of ranks of any node.
 double power_above_ranks(const Topology& topology) {
   std::size_t most = 1;
   for (int node = 0; node < topology.inter_size; ++node) most = std::max(most, topology.ranks_of(node).size());
@@ -47,7 +47,8 @@ class NodeReducer::Allocations {
     const std::lock_guard lock(mutex_);
     alive_.erase(number);
   }
-  /// The place of `data`, and its memory; kPrivate and null outside all segments of `rank`.
+  /// The location of `data`, and the allocation around `data`; kPrivate and null if `data` lies in no segment of
+  /// `rank`.
   [[nodiscard]] std::pair<Location, const SharedMemory*> find(const std::byte* data, int rank) {
     const std::lock_guard lock(mutex_);
     for (const auto& [number, memory] : alive_) {
@@ -64,7 +65,7 @@ class NodeReducer::Allocations {
   std::map<std::int64_t, const SharedMemory*> alive_;
 };
 
-/// Memory that the reducer finds while it lives; it may outlive the reducer.
+/// Memory made by allocate(). It may outlive the reducer.
 struct NodeReducer::Allocation {
   Allocation(MPI_Comm node, std::size_t bytes, std::shared_ptr<Allocations> all)
       : memory(node, bytes), others(std::move(all)), number(others->add(memory)) {}

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kSliceBytes = 64 * 1024;  // slices of a few ranks stay in a core's own cache
 constexpr std::size_t kLineElements = 64;       // two ranks never write to one cache line
 
-/// -1 if the kernel names no domain.
+/// NUMA domain of a CPU; -1 if the kernel names none.
 int domain_of_cpu(int cpu) {
   std::error_code error;
   for (const auto& entry :
@@ -27,7 +27,7 @@ int domain_of_cpu(int cpu) {
   return -1;
 }
 
-/// -1 if the rank may run in several domains.
+/// NUMA domain in which the calling rank runs; -1 if the rank may run in several domains.
 int own_domain() {
   if (const auto given = environment_int("MN_NUMA_DOMAIN")) return static_cast<int>(*given);
   const std::vector<int> cpus = usable_cpus();

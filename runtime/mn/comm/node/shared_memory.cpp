@@ -105,8 +105,8 @@ bool is_own_name(const std::string& name) {
          name.find_first_not_of("0123456789abcdef", begin.size()) == std::string::npos;
 }
 
-/// (5): a lock ends with its process, in whatever container, and whatever process gets the number later. Waits while
-/// another process looks at the object; false if the other process has removed the object.
+/// Locks the object (5). The lock ends with the process, whatever the container, and whoever gets the process id later.
+/// Waits while another process looks at the object; returns false if that process has removed the object.
 bool hold(int descriptor) {
   while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) continue;
   struct stat found = {};
