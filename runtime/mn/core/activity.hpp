@@ -1,13 +1,14 @@
-/// The process's own account of its work outside of calls, for the watch over its progress (rules:
-/// mn/job/hang_report.hpp).
+/// The process's own account of its work outside of communicator calls. The watch over the process's progress reads the
+/// account (rules: mn/job/hang_report.hpp).
 ///
-/// The training thread opens and closes scopes and counts iterations; each of these is progress. A watch on another
-/// thread asks how long there has been no progress.
+/// The training thread opens and closes scopes and counts iterations; each of these events is progress. The watch runs
+/// on another thread and asks how long there has been no progress.
 ///
 /// Invariants:
-/// 1. No function waits: a mutex is held for a few assignments.
-/// 2. Limits are by state: a step that has never taken longer than 0.1 s says nothing about a validation.
-/// 3. Outside of every scope the limit is infinite: programs with loops of their own open no scopes.
+/// 1. No function waits long: a mutex is held for a few assignments.
+/// 2. Each state has a limit of its own: a training step that has never taken longer than 0.1 s says nothing about a
+///    validation.
+/// 3. Outside of every scope the limit is infinite, because programs with loops of their own open no scopes.
 #pragma once
 
 #include <chrono>
@@ -16,30 +17,34 @@
 
 namespace mn {
 
-/// Seconds that a rank may wait in a call for missing ranks: MN_HANG_SECONDS, default 60; 0: infinity. Throws
-/// UsageError.
+/// Seconds that a rank may wait in a call for missing ranks: the value of MN_HANG_SECONDS, by default 60. Infinity if
+/// the value is 0. Throws UsageError for a value out of range.
 [[nodiscard]] double call_patience_s();
-/// Seconds without progress that files, validation and a program's own work may take.
+/// Seconds without progress that are allowed while the process reads or writes files, validates, or does a program's
+/// own work.
 [[nodiscard]] inline double work_patience_s() { return 10 * call_patience_s(); }
-/// Patience with an awaited rank outside of calls and scopes, in seconds.
+/// Seconds that a rank may wait for a rank that is outside of calls and scopes.
 [[nodiscard]] inline double unknown_patience_s() { return 30 * call_patience_s(); }
 
-/// While an object lives, the process is in the state `name`. Scopes nest, and the innermost counts. One thread.
+/// While an object lives, the process is in the state `name`. Scopes nest, and the innermost scope sets the state. Only
+/// one thread may open scopes.
 class ActivityScope {
  public:
-  /// Limit without progress: work_patience_s(), or five times the longest so far in this state if that is more.
+  /// Enters the state. Its limit without progress is the larger of work_patience_s() and five times the longest time
+  /// without progress in this state so far.
   explicit ActivityScope(std::string name);
   ~ActivityScope();
   ActivityScope(const ActivityScope&) = delete;
   ActivityScope& operator=(const ActivityScope&) = delete;
 };
 
-/// The innermost scope has made a step, such as a minibatch of a validation.
+/// Tells that the innermost scope has made a step, such as a minibatch of a validation.
 void note_progress();
-/// An iteration of training is complete.
+/// Tells that an iteration of training is complete.
 void note_iteration(std::int64_t iteration);
 
-/// The whole process stood still (stopped, swapped out) for `time`, which does not count as silence. Any thread.
+/// Tells that the whole process stood still (stopped, swapped out) for `time`. This time does not count as time without
+/// progress. Any thread may call it.
 void discount_standstill(std::chrono::duration<double> time);
 
 struct Activity {
@@ -48,7 +53,7 @@ struct Activity {
   double silent_s = 0;         ///< seconds without progress
   double limit_s = 0;          ///< seconds allowed without progress outside of calls; infinite without a scope
 };
-/// The present account. Any thread.
+/// Returns the account as it is now. Any thread may call it.
 [[nodiscard]] Activity activity_now();
 
 enum class HangAction {
@@ -56,7 +61,7 @@ enum class HangAction {
   kReport,  ///< report it
   kOff,     ///< ignore it
 };
-/// Sets the action, by default kAbort. Any thread.
+/// Sets what happens if a process hangs; by default kAbort. Any thread may call it.
 void set_hang_action(HangAction action) noexcept;
 [[nodiscard]] HangAction hang_action() noexcept;
 

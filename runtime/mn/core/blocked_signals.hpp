@@ -8,14 +8,14 @@
 
 namespace mn {
 
-/// While an object lives, this thread takes no signals but faults. New threads inherit the mask for life, so the
-/// program's handlers run in the program's threads.
+/// While an object lives, this thread takes no signals except faults such as SIGSEGV. Threads started meanwhile inherit
+/// the mask for life, so the program's signal handlers run in the program's own threads.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {
     sigset_t all;
     sigfillset(&all);
-    // Without its handler a blocked fault would end the process, and no message would name the reason.
+    // A fault that is blocked would end the process without calling its handler, and no message would name the reason.
     for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, fault);
     pthread_sigmask(SIG_BLOCK, &all, &before_);
   }

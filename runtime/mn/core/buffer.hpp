@@ -1,4 +1,4 @@
-/// What communicators move: a typed, borrowed piece of host or device memory.
+/// The arguments of communicator calls: a typed, borrowed piece of host or device memory.
 #pragma once
 
 #include <cassert>
@@ -13,7 +13,8 @@
 
 namespace mn {
 
-/// kBool is one byte and cannot be reduced. Shards store these numbers: add new types at the end.
+/// The type of an element. kBool is one byte and cannot be reduced. Shards store the numbers of this enumeration: add
+/// new types at the end.
 enum class DType : std::uint8_t {
   kUInt8,
   kInt32,
@@ -40,11 +41,11 @@ enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax, kAverage };
 /// "sum", …
 [[nodiscard]] std::string_view name_of(ReduceOp op) noexcept;
 
-/// IEEE 754 binary16 by its bits, for spans; tensors bring libtorch's own types.
+/// An IEEE 754 binary16 number, given by its bits. Use it for spans; for tensors use libtorch's own type.
 struct Float16 {
   std::uint16_t bits;  ///< sign, 5 bits of exponent, 10 of fraction
 };
-/// The upper half of a float32, by its bits.
+/// A bfloat16 number, given by its bits: the upper half of a float32.
 struct BFloat16 {
   std::uint16_t bits;  ///< sign, 8 bits of exponent, 7 of fraction
 };
@@ -54,7 +55,8 @@ enum class DeviceType : std::uint8_t { kCpu, kCuda };
 
 struct Device;
 
-/// Specialized for another library's device type (c10::Device, in <mn/tensor/tensor.hpp>): from(Device).
+/// Specialize it for the device type of another library: from(Device) converts to that type. <mn/tensor/tensor.hpp>
+/// does so for c10::Device.
 template <class T>
 struct DeviceTraits;
 
@@ -64,12 +66,12 @@ concept ForeignDevice = requires(const Device& device) {
   { DeviceTraits<T>::from(device) } -> std::same_as<T>;
 };
 
-/// Where memory lies: "cpu" or "cuda:K".
+/// The place of memory: "cpu", or "cuda:K" for GPU number K.
 struct Device {
   DeviceType type = DeviceType::kCpu;  ///< host memory or a GPU's
   int index = 0;                       ///< index of the GPU among the GPUs visible to the process
 
-  /// Throws UsageError, with the list of forms, for anything but cpu, cuda and cuda:K.
+  /// Parses "cpu", "cuda" or "cuda:K". Throws UsageError that lists these forms for any other text.
   [[nodiscard]] static Device parse(std::string_view text);
   /// The form that parse() takes.
   [[nodiscard]] std::string str() const;
@@ -115,7 +117,8 @@ consteval DType dtype_of() {
 [[nodiscard]] constexpr bool is_float(DType dtype) {
   return dtype >= DType::kFloat16 && dtype <= DType::kFloat64;  // one after another
 }
-/// use(T()) with the type T of a float dtype's elements; a default value for other dtypes.
+/// Calls use(T()) with the element type T of a float dtype and returns the result. Returns a default value for other
+/// dtypes.
 template <class Use>
 auto for_float_type(DType dtype, const Use& use) -> decltype(use(float())) {
   if (dtype == DType::kFloat16) return use(Float16());
@@ -125,8 +128,8 @@ auto for_float_type(DType dtype, const Use& use) -> decltype(use(float())) {
   return {};
 }
 
-/// Specialized for types that are not contiguous ranges (at::Tensor, in <mn/tensor/tensor.hpp>): data, count, dtype,
-/// device.
+/// Specialize it for types that are not contiguous ranges: view() returns the data, count, dtype and device.
+/// <mn/tensor/tensor.hpp> does so for at::Tensor.
 template <class T>
 struct BufferTraits;
 
@@ -136,10 +139,12 @@ concept BufferSource = requires(T& value) {
   BufferTraits<std::remove_cvref_t<T>>::view(value);
 };
 
-/// `count` elements. Borrowed: the memory must outlive the call. `Void`: void, or const void if a call only reads.
+/// A view of `count` elements. The memory is borrowed and must outlive the call. `Void` is void, or const void if a
+/// call only reads.
 ///
-/// A call on device memory begins after the work that `stream` (a cudaStream_t) holds at the time of the call; null is
-/// the legacy default stream. `stream` has the meaning of the CUDA Array Interface, version 3.
+/// If the memory is on a device, a call begins after all work that `stream` (a cudaStream_t) holds at the time of the
+/// call. A null `stream` means the legacy default stream. The meaning of `stream` is that of the CUDA Array Interface,
+/// version 3.
 template <class Void>
 struct BasicBufferView {
   static constexpr bool kIsConst = std::is_const_v<Void>;  ///< whether calls only read
@@ -150,30 +155,30 @@ struct BasicBufferView {
   Device device = {};           ///< where the memory lies
   void* stream = nullptr;       ///< a stream of `device`; ignored for host memory
 
-  /// No elements.
+  /// A view of no elements.
   BasicBufferView() = default;
-  /// Memory of any origin.
+  /// A view of memory that is given by its address.
   BasicBufferView(Void* data_, std::size_t count_, DType dtype_, Device device_ = {}, void* stream_ = nullptr)
       : data(data_), count(count_), dtype(dtype_), device(device_), stream(stream_) {}
-  /// A writable view can be read.
+  /// Converts a writable view to a view that can only be read.
   template <class Other>
   requires(kIsConst&& std::is_same_v<Other, void>)
       BasicBufferView(const BasicBufferView<Other>& view)  // NOLINT: meant to be implicit
       : BasicBufferView(view.data, view.count, view.dtype, view.device, view.stream) {}
-  /// A span, vector or array on the host.
+  /// A view of a span, vector or array on the host.
   template <std::ranges::contiguous_range R>
   requires(kIsConst || !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
       BasicBufferView(R&& range)  // NOLINT: meant to be implicit
       : BasicBufferView(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>()) {
   }
-  /// A tensor, or another type with BufferTraits.
+  /// A view of a tensor, or of another type with BufferTraits.
   template <BufferSource T>
   BasicBufferView(T&& value)  // NOLINT: meant to be implicit
       : BasicBufferView(BasicBufferView<void>(BufferTraits<std::remove_cvref_t<T>>::view(value))) {}
 
   /// Bytes of all elements.
   [[nodiscard]] std::size_t bytes() const noexcept { return count * size_of(dtype); }
-  /// Elements [first, first + length), which must exist.
+  /// A view of the elements [first, first + length), which must exist.
   [[nodiscard]] BasicBufferView slice(std::size_t first, std::size_t length) const {
     assert(first <= count && length <= count - first);
     using Byte = std::conditional_t<kIsConst, const std::byte, std::byte>;

@@ -1,4 +1,5 @@
-/// Checksums and hashes: CRC-32C for stored data, CRC-32 for other formats, XXH3 for comparing.
+/// Checksums and hashes: CRC-32C for data that mn stores, CRC-32 for data in other programs' formats, XXH3 for
+/// comparing.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ namespace mn {
 /// CRC-32 of gzip (RFC 1952), ZIP and PNG; `seed` continues an earlier result. crc32_gzip("123456789") is 0xCBF43926.
 [[nodiscard]] std::uint32_t crc32_gzip(std::span<const std::byte> bytes, std::uint32_t seed = 0);
 
-/// XXH3 64-bit, for equality between ranks; not for storage.
+/// XXH3, 64 bits, to compare data between ranks. Do not store it.
 [[nodiscard]] std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 [[nodiscard]] std::uint64_t hash64(std::string_view text, std::uint64_t seed = 0);
 

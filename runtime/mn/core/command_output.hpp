@@ -1,4 +1,4 @@
-/// Runs a command for its output.
+/// Runs a command and returns its output.
 #pragma once
 
 #include <chrono>
@@ -7,9 +7,10 @@
 
 namespace mn {
 
-/// The standard output of `command`, a program of PATH with arguments. Empty if the program can't be started or runs
-/// longer than `patience`; then it is killed. Standard input is empty, standard error dropped. `setting`: NAME=VALUE
-/// added to the environment.
+/// Runs `command`, a program found in PATH with its arguments, and returns its standard output. Returns an empty text
+/// if the program can't be started. A program that runs longer than `patience` is killed, and the text is empty, too.
+/// Standard input is empty, and standard error is dropped. `setting` is a NAME=VALUE that is added to the program's
+/// environment.
 [[nodiscard]] std::string command_output(const std::vector<std::string>& command, std::chrono::milliseconds patience,
                                          const std::string& setting = "");
 

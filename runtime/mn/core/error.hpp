@@ -9,7 +9,7 @@
 
 namespace mn {
 
-/// Base of all of mn's exceptions. An exception on a single rank ends the whole job.
+/// Base of all of mn's exceptions. An exception that only one rank throws ends the whole job.
 class Error : public std::runtime_error {
  public:
   /// `on_all_ranks`: every rank of the job throws the same error at the same point.
@@ -24,7 +24,7 @@ class Error : public std::runtime_error {
   bool on_all_ranks_;
 };
 
-/// A bad option, argument, file or environment, seen alike by every rank.
+/// A bad option, argument, file or environment that every rank sees alike.
 class UsageError : public Error {
  public:
   /// Every rank throws it.
@@ -56,7 +56,7 @@ class FileError : public DataError {
   int error_number_;
 };
 
-/// MPI, CUDA, NCCL or a socket failed. The communicator can only be destroyed.
+/// MPI, CUDA, NCCL or a socket failed. Afterwards the communicator can only be destroyed.
 class CommError : public Error {
  public:
   using Error::Error;

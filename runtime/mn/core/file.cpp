@@ -54,8 +54,8 @@ void wait_in_reads(int fd) {
 constexpr std::string_view kTemporaryEnd = ".tmp";
 constexpr auto kAbandonedAfter = std::chrono::hours(1);  // without a write; for writers on other hosts
 
-/// A different name for each writer, whatever its job, rank and thread. Random: another user of a shared folder cannot
-/// place a link there in advance.
+/// Makes a name that differs for each writer, whatever its job, rank and thread. The name is random, so another user of
+/// a shared folder cannot place a link there in advance.
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   std::uint64_t number = 0;
   draw_random(std::as_writable_bytes(std::span(&number, 1)));
@@ -63,13 +63,14 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
                                "." + to_hex(number) + std::string(kTemporaryEnd));
 }
 
-/// The writer's process, read from a name of temporary_beside().
+/// The process that wrote a temporary file, read from the file's name.
 struct Writer {
   bool is_local;
   pid_t process;
 };
 
-/// No value for any other name: the file belongs to another program.
+/// Parses a name that temporary_beside() made. No value if the name does not have that form: then another program made
+/// the file.
 std::optional<Writer> writer_of(std::string_view name) {
   constexpr std::size_t kNumberDigits = 16;
   if (!name.starts_with('.') || !name.ends_with(kTemporaryEnd)) return std::nullopt;

@@ -1,4 +1,5 @@
-/// Files: whole reads and writes, and atomic replacement: a reader sees the old content or the new, never a mixture.
+/// Whole reads and writes of files, and atomic replacement: a process that reads a file sees the old content or the new
+/// content, never a mixture.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@
 
 namespace mn {
 
-/// Owns a file descriptor. Errors: DataError that names file and cause; FileError if the system gave a reason.
+/// An open file. Its functions throw a DataError that names the file and the cause, or a FileError if the system gave a
+/// reason.
 class File {
  public:
   enum class Mode {
@@ -27,20 +29,22 @@ class File {
 
   File() noexcept = default;
   File(std::filesystem::path path, Mode mode);
-  /// Bytes [begin, begin + bytes) of an open file, presented as a file; `path` names the part in messages.
+  /// Presents bytes [begin, begin + bytes) of the open file `fd` as a file of their own; `path` names this part in
+  /// messages.
   File(int fd, std::uint64_t begin, std::uint64_t bytes, std::filesystem::path path);
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] std::uint64_t size() const;
-  /// Reads bytes [offset, offset + out.size()); a file that ends earlier is an error. Thread-safe.
+  /// Fills `out` with bytes [offset, offset + out.size()). Throws if the file ends earlier. Thread-safe.
   void read_at(std::uint64_t offset, std::span<std::byte> out) const;
   /// Turns the system's read-ahead off.
   void read_nothing_ahead() const noexcept;
   /// Asks the system to read these bytes soon; returns at once. Thread-safe.
   void will_read(std::uint64_t offset, std::uint64_t bytes) const noexcept;
   void write_at(std::uint64_t offset, std::span<const std::byte> data);
-  /// Replaces `before`, the file's end from `offset` on, by `after`; a reader sees `before` or `after`. Reserves room
-  /// first if the file system can; if writing fails, the file gets `before` back.
+  /// Replaces `before`, the end of the file from `offset` on, by `after`. A process that reads the file sees `before`
+  /// or `after`. If the file system can reserve room, room is reserved first; if writing fails, `before` is written
+  /// back.
   void replace_end(std::uint64_t offset, std::string_view before, std::string_view after);
   /// Returns when the content is on stable storage.
   void sync();
@@ -52,17 +56,19 @@ class File {
   std::optional<std::uint64_t> bytes_;  // size, if this is a part
 };
 
-/// A private name beside `path`, .NAME.HOST.PID.NUMBER.tmp, for a writer to prepare the content of `path`. Of several
-/// writers the last to publish wins. The destructor removes the file unless publish() was called.
+/// A private file beside `path`, named .NAME.HOST.PID.NUMBER.tmp, in which a writer prepares the new content of `path`.
+/// If several writers publish, the last one's content stays. The destructor removes the file unless publish() was
+/// called.
 class TemporaryFile {
  public:
-  /// DataError if `path` is a device, a FIFO or a socket, or a link to one.
+  /// Throws DataError if `path` is a device, a FIFO or a socket, or a link to one of these.
   explicit TemporaryFile(std::filesystem::path path);
   ~TemporaryFile();
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return temporary_; }
-  /// Renames the file to `path`, on stable storage: a crash leaves the old content or the new. DataError as File's.
+  /// Renames the file to `path` and waits until it is on stable storage: a crash leaves the old content or the new.
+  /// Throws as File does.
   void publish();
 
  private:
@@ -70,8 +76,8 @@ class TemporaryFile {
   std::filesystem::path temporary_;
 };
 
-/// Removes the files of killed writers in `folder`: TemporaryFiles of this host's dead processes, and of further hosts
-/// after an hour without a write. Files that can't be removed stay.
+/// Removes from `folder` the TemporaryFiles whose writers were killed. A file of this host is removed if its process is
+/// dead; a file of another host is removed if it has not been written to for an hour. Files that can't be removed stay.
 void remove_abandoned_files(const std::filesystem::path& folder);
 
 /// A TemporaryFile written from its beginning to its end.
@@ -97,8 +103,8 @@ class AtomicFile {
 /// Replaces the file's content, atomically.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
-/// Returns when all entries made, renamed or removed in `folder` are on stable storage. FileError if the system fails;
-/// a file system without such a call is trusted.
+/// Returns when all changes of entries in `folder` (made, renamed, removed) are on stable storage. Throws FileError if
+/// the system fails. A file system that cannot sync folders is trusted.
 void sync_folder(const std::filesystem::path& folder);
 
 /// Creates the folder and its parents; true if the folder was missing. DataError if it can't be created.

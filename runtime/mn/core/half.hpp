@@ -9,12 +9,12 @@
 
 namespace mn {
 
-/// Exact.
+/// Exact conversion.
 [[nodiscard]] constexpr float to_float(BFloat16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
-/// Exact, subnormals included; a NaN becomes a quiet NaN, as in the CPU's conversion.
+/// Exact conversion, of subnormal numbers, too. A NaN becomes a quiet NaN, as in the CPU's conversion.
 [[nodiscard]] constexpr float to_float(Float16 value) {
   const std::uint32_t magnitude = value.bits & 0x7fffU;
   const std::uint32_t mantissa = magnitude & 0x03ffU;
@@ -28,7 +28,7 @@ namespace mn {
   return std::bit_cast<float>(result | (static_cast<std::uint32_t>(value.bits & 0x8000U) << 16));
 }
 
-/// To nearest, ties to even; NaN stays NaN.
+/// Rounds to nearest, ties to even. A NaN stays a NaN.
 [[nodiscard]] constexpr BFloat16 to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
@@ -36,7 +36,7 @@ namespace mn {
   return {static_cast<std::uint16_t>(is_nan ? (bits >> 16) | 0x0040U : rounded)};
 }
 
-/// To nearest, ties to even; overflow gives infinity; a NaN becomes a quiet NaN, as in the CPU's conversion.
+/// Rounds to nearest, ties to even. Overflow gives infinity. A NaN becomes a quiet NaN, as in the CPU's conversion.
 [[nodiscard]] constexpr Float16 to_float16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7fffffffU;

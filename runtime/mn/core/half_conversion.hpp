@@ -1,6 +1,6 @@
-/// Float16 to float32 and back for many elements, with the CPU's own instructions if present (F16C, AVX-512).
+/// Converts many Float16 to float32 and back, with the CPU's own instructions if the CPU has them (F16C, AVX-512).
 ///
-/// Invariant: the same bits as to_float() and to_float16() on every CPU, NaNs included.
+/// Invariant: results have the same bits as to_float() and to_float16() on every CPU, NaNs included.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-/// Slurm's compact notation for host names, vn[1,3-5],head, expanded and compressed.
+/// Expands and compresses Slurm's compact notation for host names, such as vn[1,3-5],head.
 ///
 /// Expanding: (1) brackets do not nest, and a name has at most 8 groups (r[1-2]n[0-3]); (2) numbers keep the width of
 /// the range's first number (03-05); (3) no list makes more than a million names, so memory is bounded.
@@ -13,13 +13,14 @@
 
 namespace mn {
 
-/// The names in the order written. ArgumentError if the list is malformed, or has too many names or too long ones.
+/// Returns the names in the order of `list`. Throws ArgumentError if the list is malformed, has too many names, or has
+/// a name that is too long.
 [[nodiscard]] std::vector<std::string> expand_host_list(std::string_view list);
 
-/// The shortest usual form, sorted, each name once: {vn2, vn1, head} → head,vn[1-2].
+/// Returns the names sorted, each once, in the shortest usual form: {vn2, vn1, head} gives head,vn[1-2].
 [[nodiscard]] std::string compress_host_list(std::vector<std::string> names);
 
-/// compress_host_list() for people: a long list is cut to its first names and the number of the rest.
+/// A form of compress_host_list() for people: a long list is cut to its first names and the number of names left out.
 [[nodiscard]] std::string abridge_host_list(const std::vector<std::string>& names);
 
 }  // namespace mn

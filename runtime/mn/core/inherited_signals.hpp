@@ -3,12 +3,13 @@
 
 namespace mn {
 
-/// Undoes harmful settings; mn::Job and every program of mn begin with this call.
+/// Undoes harmful settings. mn::Job and every program of mn call it first.
 ///
-/// Unblocks the signals that the process inherited as blocked, in the calling thread and its future threads: else a
-/// scheduler's notice would never arrive. Resets SIGCHLD if the process began with SIGCHLD ignored: else waitpid(2)
-/// could not tell how a child ended. Keeps all further ignored signals (SIGHUP under nohup, SIGINT in the background of
-/// a shell), and all settings of the program since main() began.
+/// Unblocks the signals that the process inherited as blocked, in the calling thread and in threads that it starts
+/// later; otherwise a scheduler's warning signal would never arrive. Resets SIGCHLD if the process began with SIGCHLD
+/// ignored; otherwise waitpid(2) could not tell how a child ended. All other signals that were ignored stay ignored
+/// (SIGHUP under nohup, SIGINT in the background of a shell), and so do all settings that the program made since main()
+/// began.
 void reset_inherited_signals() noexcept;
 
 }  // namespace mn

@@ -1,8 +1,8 @@
 /// JSON and CBOR (RFC 8949) from untrusted files and processes: bounded depth, one-line errors.
 ///
-/// nlohmann copies, compares and writes documents by recursion, and reads CBOR by recursion: a million brackets
-/// overflow the stack. Both readers therefore measure the depth first, in one pass without recursion, and reject deep
-/// documents. Cost: O(bytes), twice.
+/// nlohmann copies, compares and writes documents by recursion, and reads CBOR by recursion, so a million brackets
+/// would overflow the stack. Therefore parse_json() and parse_cbor() first measure the depth, in one pass without
+/// recursion, and reject deep documents. Cost: O(bytes), for two passes.
 #pragma once
 
 #include <concepts>
@@ -29,8 +29,8 @@ constexpr int kMaxJsonDepth = 64;
 /// Parses `bytes`, which must be one CBOR document as to_cbor() writes it. Throws a DataError like parse_json().
 [[nodiscard]] nlohmann::json parse_cbor(std::string_view bytes, std::string_view what);
 
-/// read(), which takes values out of a document; a missing value or another type becomes a DataError beginning with
-/// `what`.
+/// Calls read(), which takes values out of a document. If a value is missing or has another type, throws a DataError
+/// that begins with `what`.
 template <class Read>
 decltype(auto) read_json(std::string_view what, Read read) {
   try {
@@ -40,8 +40,8 @@ decltype(auto) read_json(std::string_view what, Read read) {
   }
 }
 
-/// A whole number in T's range. For further values throws nlohmann's type_error; read_json() turns the type_error into
-/// a DataError. nlohmann's own conversions cut fractions off and overflow.
+/// The value as a whole number in T's range. For any other value throws nlohmann's type_error, which read_json() turns
+/// into a DataError. nlohmann's own conversions would cut fractions off and overflow.
 template <std::integral T>
 T whole_number(const nlohmann::json& value) {
   const bool fits = value.is_number_unsigned()
@@ -68,14 +68,15 @@ std::vector<T> whole_numbers(const nlohmann::json& list) {
 /// have, become U+FFFD; nlohmann's dump() would throw.
 [[nodiscard]] std::string json_text(const nlohmann::json& document, int indent = -1);
 
-/// The text with each byte E9 that is not UTF-8 replaced by "\\xE9": for names in JSON.
+/// The text with each byte that is not UTF-8 replaced by its number, such as "\\xE9": for names in JSON.
 [[nodiscard]] std::string utf8_text(std::string_view text);
 
 /// A copy of `value` that JSON text can hold. Infinite numbers, NaN, bytes, text outside of UTF-8, and objects with
 /// keys outside of UTF-8 become {"$cbor": HEX}. Throws DataError for values without a CBOR form, and for values so deep
 /// that an enclosing document might exceed kMaxJsonDepth.
 [[nodiscard]] nlohmann::json storable(const nlohmann::json& value);
-/// The value that storable() was given. Throws DataError that begins with `what` if `stored` is damaged.
+/// Returns the value from which storable() made `stored`. Throws DataError that begins with `what` if `stored` is
+/// damaged.
 [[nodiscard]] nlohmann::json from_storable(const nlohmann::json& stored, std::string_view what);
 
 /// Text from a file, quoted for a message: on a single line, with an ellipsis if long.

@@ -9,7 +9,7 @@ namespace mn {
 /// Fills `bytes`, at most 256, from the kernel's generator (getrandom(2)); returns 0, or errno if the kernel fails.
 /// Blocks only while the host boots.
 [[nodiscard]] int fill_with_random(std::span<std::byte> bytes) noexcept;
-/// Fills `bytes`, at most 256, as fill_with_random(). Throws Error if the kernel fails.
+/// Does the same as fill_with_random(), but throws Error if the kernel fails.
 void draw_random(std::span<std::byte> bytes);
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-/// Files for flock(2).
+/// Opens files that processes lock with flock(2).
 #pragma once
 
 #include <cerrno>
@@ -13,8 +13,9 @@
 
 namespace mn {
 
-/// open(2) for reading and writing, with `flags`; follows no link. Empty if open(2) fails, with errno as the reason.
-/// Throws UsageError unless `path` is a regular file: opening a FIFO would wait for another process.
+/// Opens the file for reading and writing, with `flags` for open(2), and follows no link. Returns an empty Fd if
+/// open(2) fails; errno has the reason. Throws UsageError unless `path` is a regular file: opening a FIFO would wait
+/// for another process.
 [[nodiscard]] inline Fd open_lock_file(const std::filesystem::path& path, int flags, mode_t mode) {
   Fd file(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | flags, mode));
   struct stat facts {};

@@ -1,5 +1,6 @@
-/// Logging through Boost.Log: severity, rank, host and time on every line. Rank 0 logs to the console, the other ranks
-/// only warnings and errors; on request each rank also logs everything to a file of its own.
+/// Logging through Boost.Log, with severity, rank, host and time on every line. The console gets all lines of rank 0,
+/// but only the warnings and errors of other ranks. On request each rank also writes all of its lines to a file of its
+/// own.
 #pragma once
 
 #include <string>
@@ -19,8 +20,9 @@ struct LogOptions {
   std::string file_prefix;             ///< not empty: each rank writes PREFIX-0000.log, …; MN_LOG_FILE overrides it
 };
 
-/// Configures the process's log; a second call replaces the first configuration. Without a call, lines carry rank 0.
-/// Boost.Log sinks of the program stay and receive mn's lines; records of the program also reach mn's sinks.
+/// Configures the process's log; a second call replaces the first configuration. Before the first call, lines carry
+/// rank 0. Boost.Log sinks that the program has added stay and receive mn's lines, too. mn's sinks also receive the
+/// program's records.
 void init_log(const LogOptions& options);
 
 /// Logs one line. Thread-safe.
@@ -33,8 +35,8 @@ inline void log_warning(std::string_view message) { log(Severity::kWarning, mess
 inline void log_error(std::string_view message) { log(Severity::kError, message); }
 /// @}
 
-/// Returns the texts of this process's warnings and errors since the last call: without repetitions, at most 100.
-/// Thread-safe.
+/// Returns the texts of the warnings and errors that this process has logged since the last call. Each text comes once,
+/// and at most 100 are kept. Thread-safe.
 [[nodiscard]] std::vector<std::string> take_warnings();
 
 }  // namespace mn

@@ -6,7 +6,7 @@
 
 namespace mn {
 
-/// `text` escaped for man(7): hyphens survive copying, and no line begins with a request.
+/// Returns `text` escaped for man(7): hyphens can be copied from the page, and no line is taken for a request of roff.
 [[nodiscard]] std::string roff(std::string_view text);
 
 /// A tagged paragraph: `tag` in bold, `text` below it.

@@ -6,10 +6,11 @@
 
 namespace mn {
 
-/// Bytes that this process may use: the machine's memory, or a cgroup's lower limit. `root` holds proc and sys.
+/// Bytes that this process may use: the machine's memory, or the limit of a cgroup if that is lower. `root` is the
+/// folder that holds proc and sys.
 [[nodiscard]] std::int64_t memory_limit(const std::filesystem::path& root = "/");
 
-/// This process's share of memory_limit(): all ranks_of_node() have equal shares.
+/// This process's share of memory_limit(). All ranks of the node have equal shares.
 [[nodiscard]] std::int64_t memory_of_rank();
 
 }  // namespace mn

@@ -13,8 +13,8 @@ enum class Better : std::uint8_t {
   kHigher  ///< as of an accuracy
 };
 
-/// Decides by the words of the name's last part: lower for losses, errors, perplexities, … ("dice_loss" too), higher
-/// for accuracies, IoU, F1, BLEU, …; no value for other names.
+/// Decides by the words in the last part of the name. Lower is better for losses, errors, perplexities and the like
+/// (for "dice_loss", too); higher is better for accuracies, IoU, F1, BLEU and the like. No value for other names.
 [[nodiscard]] std::optional<Better> better_of(const std::string& name);
 
 }  // namespace mn
