@@ -1,4 +1,4 @@
-/// Names the MPI that a source is compiled with; needs MPI's headers, not its libraries.
+/// Names the MPI with which a source file is compiled. Needs MPI's headers, not its libraries.
 #pragma once
 
 #include <string>

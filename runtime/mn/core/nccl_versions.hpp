@@ -5,14 +5,16 @@
 
 namespace mn {
 
-/// Version of the NCCL in this process, else of the libnccl.so.2 that dlopen() finds: 22809 is 2.28.9. 0 without NCCL.
+/// The version of the NCCL in this process, or else of the libnccl.so.2 that dlopen() finds. 22809 stands for 2.28.9; 0
+/// means that there is no NCCL.
 [[nodiscard]] int nccl_version() noexcept;
 
-/// "2.28.9".
+/// Writes a version number as text, such as "2.28.9".
 [[nodiscard]] std::string nccl_version_text(int version);
 
-/// A warning such as "NCCL 2.28.7 can hang on large clusters: use NCCL 2.28.9 or newer"; empty without known faults,
-/// and for version 0. Only faults that training can meet: in starting, in allreduce and in similar collectives.
+/// Returns a warning such as "NCCL 2.28.7 can hang on large clusters: use NCCL 2.28.9 or newer". Empty if the version
+/// has no known faults, and for version 0. Only faults that a training can meet are known: faults of starting, of
+/// allreduce and of similar collectives.
 [[nodiscard]] std::string nccl_faults(int version);
 
 }  // namespace mn

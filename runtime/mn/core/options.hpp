@@ -1,4 +1,4 @@
-/// A job's options: declared once; read from the command line and a file, checked, printed and written back.
+/// The options of a job: declared once, read from the command line and a file, checked, printed and written to a file.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,39 @@ namespace mn {
 
 /// Options bound to variables. A variable's value at the time of add() is the default.
 ///
-/// Forms: --name value, --name=value. Names are never guessed from abbreviations. --config FILE holds lines "name =
-/// value" (# and ; begin a comment line, [sections] are ignored). Precedence, weakest first: default, file, command
-/// line; within file and command line the last setting wins, wherever --config stands. Every set knows --help and
-/// --version.
+/// Forms: --name value, --name=value. Names can't be abbreviated. --config FILE names a file with lines "name = value";
+/// lines that begin with # or ; are comments, and [sections] are ignored. A setting in the file replaces the default,
+/// and a setting on the command line replaces both, wherever --config stands. Within the file, and within the command
+/// line, the last setting wins. Every set of options has --help and --version.
 class Options {
  public:
-  /// The command line's request.
+  /// What the command line asks for.
   enum class Action { kRun, kHelp, kVersion };
 
   /// `usage` heads the help, e.g. "jobs/mnist [options]: trains …".
   explicit Options(std::string usage) : usage_(std::move(usage)) {}
 
-  /// A whole number in [least, most].
+  /// Adds an option for a whole number in [least, most].
   void add(const std::string& name, std::int64_t& target, const std::string& help,
            std::int64_t least = std::numeric_limits<std::int64_t>::min(),
            std::int64_t most = std::numeric_limits<std::int64_t>::max());
-  /// A number in [least, most].
+  /// Adds an option for a number in [least, most].
   void add(const std::string& name, double& target, const std::string& help,
            double least = std::numeric_limits<double>::lowest(), double most = std::numeric_limits<double>::max());
-  /// One of `choices`, or any text if `choices` is empty. `value_name` stands for the value in the help.
+  /// Adds an option for one of `choices`, or for any text if `choices` is empty. In the help, `value_name` stands for
+  /// the value.
   void add(const std::string& name, std::string& target, const std::string& value_name, const std::string& help,
            std::vector<std::string> choices = {});
-  /// A list of texts: each --name adds one; an empty text adds nothing.
+  /// Adds an option for a list of texts. Each --name adds one text to the list; an empty text adds nothing.
   void add_list(const std::string& name, std::vector<std::string>& target, const std::string& value_name,
                 const std::string& help);
-  /// on or off; --name alone means on.
+  /// Adds an option that is on or off. --name alone means on.
   void add_flag(const std::string& name, bool& target, const std::string& help);
-  /// A second name for an option. If `bare` is not empty, --alias alone means --name=bare.
+  /// Adds a second name for an option. If `bare` is not empty, --alias alone means --name=bare.
   void add_alias(const std::string& alias, const std::string& name, const std::string& bare = "");
-  /// --name alone means --name=bare.
+  /// From now on --name alone means --name=bare.
   void set_bare(const std::string& name, const std::string& bare);
-  /// parse() ends with `check`, which throws UsageError for contradictory variables.
+  /// parse() ends with a call of `check`, which throws UsageError if the variables contradict each other.
   void add_check(std::function<void()> check) { checks_.push_back(std::move(check)); }
 
   /// A condition under which an option has an effect.
@@ -54,24 +55,24 @@ class Options {
     std::function<bool()> holds;  ///< true if the variables give the option an effect
     std::string otherwise;        ///< end of the line "--NAME has no effect …", such as "without --schedule cosine"
   };
-  /// If the command line sets an option whose condition does not hold, parse() throws the line as a UsageError, after
-  /// the checks. The values 0, off and empty are always allowed. So are all settings of a file: OUT/config.ini holds
-  /// every option.
+  /// Adds conditions that parse() tests after the checks. If the command line sets an option whose condition does not
+  /// hold, parse() throws a UsageError with the line "--NAME has no effect …". The values 0, off and empty are always
+  /// allowed. Settings in a file are allowed, too, because OUT/config.ini holds every option.
   void add_conditions(std::vector<Condition> conditions);
 
-  /// True if the command line sets the option, to any value. For checks, and after parse().
+  /// True if the command line sets the option, to any value. Can be called in checks and after parse().
   [[nodiscard]] bool is_given(std::string_view name) const;
   /// True if there is an option --NAME.
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  /// Sets the variables. Throws UsageError with the option, its fault and, for an unknown option, the nearest known
-  /// name.
+  /// Sets the variables. Throws UsageError that names the option and its fault; if the option is unknown, also the
+  /// nearest known name.
   [[nodiscard]] Action parse(int argc, const char* const* argv);
 
   /// The text of --help: the usage, and every option.
   [[nodiscard]] std::string help() const;
-  /// Every option as an item of man(7), for the OPTIONS section of a manual page. Omits the defaults of `computed`,
-  /// which depend on the machine.
+  /// Every option as an item of man(7), for the OPTIONS section of a manual page. The defaults of the options
+  /// `computed` are omitted, because they depend on the machine.
   [[nodiscard]] std::string manual(const std::vector<std::string>& computed = {}) const;
   /// Every option with its present value, in the form of a --config file; a comment gives the default of each option
   /// that parse() has changed.

@@ -1,4 +1,4 @@
-/// Launchers' variables for a process's rank; numbers of nodes.
+/// Reads a process's rank from the variables of launchers, and numbers nodes.
 ///
 /// Variables: mpiexec(1) of Open MPI (PMIX_*, OMPI_*), MPICH's Hydra (PMI_*, MPI_*), MVAPICH2's mpirun_rsh (MV2_*),
 /// jsrun(1) (JSM_*), flux-run(1) (FLUX_*), PALS' mpiexec(1) (PALS_*), srun(1) (SLURM_*).
@@ -22,7 +22,8 @@ struct LauncherVariables {
   const char* job;  ///< equal on all ranks, different for every other job
 };
 
-/// PMI's row is last: further launchers set PMI variables too. PMIx and Slurm have no row: they need code of their own.
+/// PMI's row is last, because other launchers set PMI's variables, too. PMIx and Slurm have no row, because they need
+/// code of their own.
 inline constexpr LauncherVariables kLauncherVariables[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
@@ -38,15 +39,17 @@ inline constexpr LauncherVariables kLauncherVariables[] = {
 /// The rows of launchers that are PMI servers.
 inline constexpr std::span<const LauncherVariables> kPmiVariables = std::span(kLauncherVariables).last<2>();
 
-/// A variable's value; no value if unset or empty. Examples: mn::environment, or a snapshot of the variables.
+/// Looks up a variable: returns the value, or no value if the variable is unset or empty. Examples are mn::environment
+/// and a snapshot of the variables.
 using VariableLookup = std::function<std::optional<std::string>(const char* name)>;
 
-/// The text, valid or not, of the innermost launcher's rank variable. Order: PMIx, kLauncherVariables, then Slurm,
-/// whose variables a batch script passes on to every process. Ignores MN_RANK and RANK, which an outer mnlaunch or
-/// torchrun may have exported.
+/// The text of the innermost launcher's rank variable, which may be malformed. The order of search is PMIx,
+/// kLauncherVariables, then Slurm, whose variables a batch script passes on to every process. Ignores MN_RANK and RANK,
+/// because an outer mnlaunch or torchrun may have exported them.
 [[nodiscard]] std::optional<std::string> rank_text_of_launcher(const VariableLookup& lookup);
 
-/// The rank of a program before MPI_Init: the first valid number in MN_RANK, RANK, and the launchers' variables.
+/// The rank of a program before MPI_Init: the first valid number in MN_RANK, RANK and the launchers' variables, in this
+/// order.
 [[nodiscard]] std::optional<int> rank_of_environment(const VariableLookup& lookup);
 
 /// A process of a group that a launcher started together.
@@ -59,11 +62,12 @@ struct JobRank {
 /// Rank and size from the innermost launcher's variables. Ignores the variables of mnlaunch and torchrun.
 [[nodiscard]] std::optional<JobRank> job_rank_of_launcher(const VariableLookup& lookup);
 
-/// Rank and size for a program without MPI: MN_RANK and MN_SIZE, RANK and WORLD_SIZE, or the launchers' variables; the
-/// first consistent pair counts. Rank 0 of 1 without a launcher, and in batch scripts and interactive shells of Slurm.
+/// Rank and size for a program without MPI. The first consistent pair counts: MN_RANK and MN_SIZE, then RANK and
+/// WORLD_SIZE, then the launchers' variables. Without a launcher, and in batch scripts and interactive shells of Slurm,
+/// returns rank 0 of 1.
 [[nodiscard]] JobRank job_rank_of_environment(const VariableLookup& lookup);
 
-/// Number of ranks that the launcher, or mnlaunch, started on this node; 1 without such variables.
+/// Number of ranks that the launcher or mnlaunch started on this node; 1 if no variable tells the number.
 [[nodiscard]] int ranks_of_node(const VariableLookup& lookup);
 
 /// `text` as a rank; no value unless it is a whole number of at least 0.
@@ -72,8 +76,8 @@ struct JobRank {
 /// True in a task of srun; false in batch scripts and interactive shells of an allocation.
 [[nodiscard]] bool in_slurm_step(const VariableLookup& lookup);
 
-/// Sleeps two seconds, before a rank exits whose error rank 0 is to report: launchers end all ranks at the first bad
-/// exit, and rank 0 may be late.
+/// Sleeps two seconds. A rank calls it before it exits with an error that rank 0 is to report: launchers end all ranks
+/// at the first bad exit, and rank 0 may be late.
 void let_rank_zero_speak();
 
 /// Each rank's node number. Ranks with equal keys share a node; nodes are in the order of their lowest ranks.

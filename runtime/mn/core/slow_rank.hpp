@@ -1,4 +1,5 @@
-/// The rule for a slow rank, shared by warnings while a job runs and findings of its report.
+/// The rule by which a rank is called slow. The warnings of a running job and the findings of its report share the
+/// rule.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +9,8 @@
 
 namespace mn {
 
-/// The median of `values`, at least one. Of an even number the lower middle: of two ranks the faster is the standard.
+/// The median of `values`, which has at least one number. For an even number of values, the lower of the two in the
+/// middle: so of two ranks the faster one is the standard.
 [[nodiscard]] inline double lower_median(std::vector<double> values) {
   assert(!values.empty());
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
@@ -16,7 +18,8 @@ namespace mn {
   return *middle;
 }
 
-/// True if a rank with `seconds` per step delays ranks with the median `median`: a quarter longer, and at least 1 ms.
+/// True if a rank that takes `seconds` per step delays the other ranks, whose median is `median`: if it takes over a
+/// quarter longer, and over 1 ms longer.
 [[nodiscard]] inline bool is_slow_rank(double seconds, double median) {
   return seconds > 1.25 * median && seconds > median + 0.001;
 }

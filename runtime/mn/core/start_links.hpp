@@ -1,6 +1,6 @@
-/// Connections that mnlaunch leaves open in the program: until MPI is up, a closed connection tells that a rank has
-/// died. mnlaunch puts the list into a variable; mn::StartWatch reads the variable, in the program or in a child of a
-/// script.
+/// Connections between ranks that mnlaunch leaves open in the program. Until MPI is up, a closed connection tells that
+/// a rank has died. mnlaunch writes the list of connections into an environment variable. mn::StartWatch reads the
+/// variable, also if a script starts the program as a child.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace mn {
 
 inline constexpr const char* kStartLinksVariable = "MN_START_LINKS";
 
-/// A connection to another rank; closes when the peer's process ends.
+/// A connection to another rank. It closes when that rank's process ends.
 struct StartLink {
   int fd = -1;
   std::uint64_t inode = 0;  ///< of the socket; tells whether `fd` now belongs to another file
@@ -21,7 +21,7 @@ struct StartLink {
 };
 
 [[nodiscard]] std::string start_links_text(const std::vector<StartLink>& links);
-/// Omits malformed entries.
+/// Parses the variable's text; leaves malformed entries out.
 [[nodiscard]] std::vector<StartLink> parse_start_links(const std::string& text);
 
 /// The inode of the socket `fd`; 0 if `fd` is not an open socket.

@@ -1,4 +1,4 @@
-/// Text that several formats share: hexadecimal digits, case, lists.
+/// Functions for text in several formats: hexadecimal digits, upper and lower case, lists.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@
 
 namespace mn {
 
-/// Two lowercase digits for each byte.
+/// Writes two lowercase digits for each byte.
 [[nodiscard]] std::string to_hex(std::span<const std::byte> bytes);
-/// 16 lowercase digits, or 8 for a number of 32 bits.
+/// Writes a number as 16 lowercase digits; the overload for 32 bits writes 8 digits.
 [[nodiscard]] std::string to_hex(std::uint64_t value);
 [[nodiscard]] std::string to_hex(std::uint32_t value);
 
-/// The bytes written as two hexadecimal digits each; empty if `digits` has anything else.
+/// Reads two hexadecimal digits for each byte. Empty if `digits` has anything else.
 [[nodiscard]] std::string from_hex(std::string_view digits);
 
 /// Lowers ASCII's capital letters, whatever the locale; keeps all other bytes.
@@ -28,7 +28,8 @@ namespace mn {
 /// The parts of `list` between the separators, as views into `list`: {""} for an empty list.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view list, char separator);
 
-/// The items, separated. `text_of`, a function or a member, makes a string or a number of an item.
+/// Joins the items with the separator between them. `text_of`, a function or a member, makes a string or a number of an
+/// item.
 template <class Items, class TextOf = std::identity>
 [[nodiscard]] std::string join(const Items& items, std::string_view separator = ", ", const TextOf& text_of = {}) {
   std::string text;

@@ -13,13 +13,13 @@ struct CommandLine {
   std::vector<const char*> options;  ///< the program's name and the options with values, for Options::parse()
 };
 
-/// Splits words from options. Every option takes a value, attached by "=" or as the next word, except --help, --version
-/// and `flags` ("--all").
+/// Splits words from options. The options --help, --version and those listed in `flags` ("--all") have no value. Every
+/// other option has a value, attached by "=" or as the next word.
 [[nodiscard]] CommandLine split_command_line(int argc, const char* const* argv,
                                              const std::vector<std::string_view>& flags = {});
 
-/// The exit status of `run`, or of its error, printed as a line that begins with `name`, on rank 0 only if all ranks
-/// have it.
+/// Calls `run` and returns its exit status. If `run` throws, prints the error as a line that begins with `name` and
+/// returns the error's exit status. If all ranks have the error, only rank 0 prints it.
 [[nodiscard]] int run_tool(std::string_view name, const std::function<int()>& run);
 
 }  // namespace mn

@@ -11,7 +11,8 @@
 namespace mn {
 
 /// Collects spans of computation, communication and waiting for data, from any thread. To profile a training, give one
-/// object to its optimizer and its trainer. Classes that record hold a pointer: a null pointer costs nothing.
+/// Trace to both its optimizer and its trainer. Classes that record spans hold a pointer to a Trace; if the pointer is
+/// null, nothing is recorded.
 class Trace {
  public:
   /// The clock of the spans.
@@ -31,7 +32,7 @@ class Trace {
     std::uint64_t bytes;      ///< bytes passed to collectives; 0 for other work
   };
 
-  /// Adds a span; does nothing after stop(). Any thread.
+  /// Adds a span. Does nothing after stop(). Any thread may call it.
   void add(const Span& span) {
     if (!recording_) return;
     const std::lock_guard lock(mutex_);
@@ -45,7 +46,7 @@ class Trace {
     return std::exchange(spans_, {});
   }
 
-  /// Records a span of this object's lifetime.
+  /// Records a span that begins when this object is made and ends when it is destroyed.
   class Scope {
    public:
     /// A null `trace` records nothing; `name` is a literal.

@@ -1,4 +1,4 @@
-/// Vectors without zeroing of new elements, for memory to be overwritten at once.
+/// Vectors that do not set new elements to zero, for memory that is overwritten at once.
 #pragma once
 
 #include <cstddef>
@@ -25,19 +25,19 @@ struct UninitializedAllocator : std::allocator<T> {
   template <class U>
   explicit(false) UninitializedAllocator(const UninitializedAllocator<U>&) noexcept {}
 
-  /// Default initialization: no write.
+  /// Makes an element by default initialization, which writes nothing.
   template <class U>
   void construct(U* at) noexcept {
     ::new (static_cast<void*>(at)) U;
   }
-  /// As std::allocator.
+  /// Makes an element as std::allocator does.
   template <class U, class... Args>
   void construct(U* at, Args&&... args) {
     ::new (static_cast<void*>(at)) U(std::forward<Args>(args)...);
   }
 };
 
-/// Bytes to read into.
+/// A vector of bytes for data that is read into it.
 using ByteBuffer = std::vector<std::byte, UninitializedAllocator<std::byte>>;
 
 }  // namespace mn

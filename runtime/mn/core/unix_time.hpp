@@ -11,7 +11,8 @@ namespace mn {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// A unix_time() as a date in UTC, in strftime's `format`, by default ISO 8601. Empty if the year does not fit.
+/// Writes a unix_time() as a date in UTC. `format` is strftime's; the default is ISO 8601. Empty if the year does not
+/// fit.
 [[nodiscard]] inline std::string utc_text(double unix_seconds, const char* format = "%Y-%m-%dT%H:%M:%SZ") {
   const auto seconds = static_cast<std::time_t>(unix_seconds);
   std::tm utc{};

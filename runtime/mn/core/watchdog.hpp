@@ -1,4 +1,4 @@
-/// A thread that notices what hangs.
+/// A thread that notices if the program hangs.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,9 @@
 
 namespace mn {
 
-/// Calls `on_late` once, on a thread of its own, with the name of the first part that takes longer than `patience`. A
-/// part lasts until the next part begins, or until end().
+/// A program's work is a sequence of named parts. If a part takes longer than `patience`, calls `on_late` with the
+/// part's name, on the watchdog's own thread, and only for the first such part. A part lasts until the next part
+/// begins, or until end().
 class Watchdog {
  public:
   Watchdog(std::chrono::milliseconds patience, std::function<void(const std::string& part)> on_late)

@@ -16,7 +16,7 @@
 
 namespace mn {
 
-/// A file in an archive. The archive holds its bytes, stored or compressed, at `begin`.
+/// A file in an archive. The file's bytes, stored or compressed, begin at the archive's offset `begin`.
 struct ZipMember {
   enum class Method {
     kStored,  ///< uncompressed
@@ -36,8 +36,8 @@ struct ZipMember {
 /// writes archives.
 [[nodiscard]] std::vector<ZipMember> read_zip_directory(std::string_view archive, const std::string& source,
                                                         std::string_view writer);
-/// Reads the directory of a ZIP archive in a file, and the members' headers, nothing else. Throws DataError that begins
-/// with the file's path, and as File does.
+/// Reads only the directory of a ZIP archive in a file, and the members' headers. Throws DataError that begins with the
+/// file's path, and throws as File does.
 [[nodiscard]] std::vector<ZipMember> read_zip_directory(const File& file, std::string_view writer);
 
 }  // namespace mn

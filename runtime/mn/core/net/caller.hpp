@@ -1,6 +1,6 @@
-/// Calls a peer at its possible endpoints, in turn and repeatedly, until an answer proves the key. Late peers,
-/// strangers on the port and lossy networks only cost time. If no answer has proved the key for two seconds, every
-/// second call uses the weak key (greeting.hpp).
+/// Calls a peer at its possible endpoints, in turn and repeatedly, until an answer proves that the peer has the key.
+/// Late peers, strangers on the port and lossy networks only cost time. If no answer has proved the key for two
+/// seconds, every second call uses the weak key (explained in greeting.hpp).
 #pragma once
 
 #include <functional>
@@ -17,12 +17,12 @@ namespace mn {
 
 class Caller {
  public:
-  /// Calls `find_targets` until the result is not empty. `keys` must outlive the caller.
+  /// The caller calls `find_targets` until the result is not empty. `keys` must outlive this Caller.
   Caller(std::function<std::vector<Endpoint>()> find_targets, Call call, Keys& keys);
 
-  /// Begins due attempts and ends overlong attempts.
+  /// Begins the attempts that are due and ends the attempts that have taken too long.
   void step(Deadline now);
-  /// Time of the next call to step().
+  /// The time at which step() must be called next.
   [[nodiscard]] Deadline next_step() const noexcept { return next_; }
   /// True if processes of other users own all names of this node's leader. A leader without a name reports the failure
   /// itself.

@@ -19,7 +19,7 @@
 namespace mn {
 
 inline constexpr std::size_t kMaxMessageBytes = 16 << 20;
-/// why() after the other end has closed the connection.
+/// The text of why() after the other end has closed the connection.
 inline constexpr const char* kOtherEndClosed = "it ended";
 
 class Channel {
@@ -33,9 +33,9 @@ class Channel {
     kClosed,  ///< why() has the reason
   };
 
-  /// The caller's end of a connection under way. `keys` must outlive the greeting.
+  /// The end that calls, of a connection under way. `keys` must outlive the greeting.
   Channel(Fd socket, Call call, Keys& keys);
-  /// The listener's end.
+  /// The end that listens.
   explicit Channel(Fd socket);
 
   [[nodiscard]] State state() const noexcept { return state_; }
@@ -44,23 +44,23 @@ class Channel {
   [[nodiscard]] const std::string& why() const noexcept { return why_; }
 
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
-  /// Events to wait for with poll(2).
+  /// The events for which poll(2) must wait.
   [[nodiscard]] short wanted_events() const noexcept;
   /// Reads and writes as far as the socket is ready. Call it after any event of poll(2).
   void progress();
 
-  /// Answers the call in state kCalled. `keys`: the keys shared with the caller.
+  /// Answers the call; only in state kCalled. `keys` holds the keys shared with the caller.
   void answer(Keys& keys);
   void open();
   void close(const std::string& why);
 
-  /// Queues a message, for progress() and flush() to send. Open channels only.
+  /// Queues a message, which progress() and flush() send. Only for open channels.
   void send(std::string_view message);
-  /// The next message, in the other end's order; no value if none is complete.
+  /// Returns the next message, in the order in which the other end sent them. No value if no message is complete.
   [[nodiscard]] std::optional<std::string> receive();
   /// Sends as much as the socket accepts; true if everything is sent.
   bool flush();
-  /// Gives up the socket, for a stream without messages: right after open(), before the other end sends.
+  /// Gives up the socket, for a stream without messages. Call it right after open(), before the other end sends.
   [[nodiscard]] Fd take_socket();
 
  private:

@@ -4,7 +4,7 @@
 ///   listener → caller   answer: nonce, sealed key, code of (call, answer)
 ///   caller → listener   proof: code of (call, answer)
 ///
-/// A caller that cannot derive the key may ask for the weak key: then both ends learn of each other, and exchange no
+/// A caller that cannot derive the key may ask for the weak key. Then both ends learn of each other, but exchange no
 /// messages.
 ///
 /// 1. Each code covers both nonces, so no code can be used again.
@@ -21,7 +21,8 @@
 
 namespace mn {
 
-/// A call from one node to another, by their numbers, or within a node from one rank to another.
+/// A call from one node to another node, given by node numbers; or from one rank to another rank of the node, given by
+/// ranks.
 struct Call {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
@@ -38,7 +39,7 @@ class CallerGreeting {
   /// Throws CommError if `answer` does not prove the listener's possession of the key.
   void check_answer(std::string_view answer, Keys& keys);
   [[nodiscard]] std::string proof() const;
-  /// The key for the codes of messages; call it after check_answer().
+  /// The key with which messages are signed. Call it after check_answer().
   [[nodiscard]] Key session_key() const;
 
  private:
@@ -51,7 +52,7 @@ class CallerGreeting {
 /// The listener's side. Call each function once, in this order.
 class ListenerGreeting {
  public:
-  /// std::nullopt if `call` is not a call.
+  /// Reads a caller's bytes. No value if they are not a call.
   [[nodiscard]] std::optional<Call> read_call(std::string_view call);
   [[nodiscard]] std::string answer(Keys& keys);
   [[nodiscard]] bool is_proof(std::string_view proof) const;

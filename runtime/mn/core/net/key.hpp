@@ -1,5 +1,5 @@
-/// Keys of a job's processes, and codes as proof that a message's sender has the key: HMAC-SHA-512-256 (RFC 2104), from
-/// libsodium.
+/// Keys of a job's processes, and codes that prove that a message's sender has the key. Codes are HMAC-SHA-512-256 (RFC
+/// 2104), from libsodium.
 #pragma once
 
 #include <array>
@@ -14,11 +14,11 @@ namespace mn {
 using Key = std::array<unsigned char, 32>;
 
 [[nodiscard]] Key random_key();
-/// A key derived from `text` alone, and as secret as `text`.
+/// Derives a key from `text` alone. The key is only as secret as `text`.
 [[nodiscard]] Key key_of_text(std::string_view text);
 
 [[nodiscard]] std::string to_hex(const Key& key);
-/// The key that to_hex() wrote; no value unless `hex` has exactly 64 digits.
+/// Reads a key that to_hex() wrote. No value unless `hex` has exactly 64 digits.
 [[nodiscard]] std::optional<Key> key_of_hex(std::string_view hex);
 
 inline constexpr std::size_t kNonceBytes = 16;
@@ -28,12 +28,13 @@ inline constexpr std::size_t kNonceBytes = 16;
 inline constexpr std::size_t kCodeBytes = 32;
 /// The code of the concatenated `parts`, kCodeBytes long.
 [[nodiscard]] std::string code_of(const Key& key, std::initializer_list<std::string_view> parts);
-/// Compares in constant time: the time does not tell where the codes differ.
+/// Compares two codes in constant time, so the time does not tell where the codes differ.
 [[nodiscard]] bool is_same_code(std::string_view a, std::string_view b);
-/// A key derived from `key` for the purpose that `parts` name.
+/// Derives a key from `key` for one purpose, which `parts` name.
 [[nodiscard]] Key derive_key(const Key& key, std::initializer_list<std::string_view> parts);
 
-/// X25519: after an exchange of open halves, two processes compute an equal key; an observer of the open halves cannot.
+/// A pair of X25519 keys. After two processes have exchanged their open halves, both compute an equal key; an observer
+/// of the open halves cannot.
 struct KeyPair {
   Key secret;
   Key open;
@@ -45,7 +46,7 @@ struct KeyPair {
 /// The source of the key that two ends of a connection share.
 class Keys {
  public:
-  /// The listener's key, and the sealed form that only authorized callers can open.
+  /// The listener's key, and the key's sealed form, which only authorized callers can open.
   struct Offer {
     Key key;
     std::string sealed;
@@ -56,16 +57,17 @@ class Keys {
   Keys(const Keys&) = delete;
   Keys& operator=(const Keys&) = delete;
 
-  /// For the listener of a connection. Throws CommError.
+  /// Makes the key of a connection, for its listener. Throws CommError.
   [[nodiscard]] virtual Offer offer() = 0;
-  /// For the caller: the key behind the listener's sealed offer. Throws CommError with the reason if there is none.
+  /// For the caller: opens the listener's sealed offer and returns its key. Throws CommError with the reason if this
+  /// fails.
   [[nodiscard]] virtual Key accept(const std::string& sealed) = 0;
-  /// A key for two ends without a better key, only to learn of their common job: strangers may guess the key. No value
-  /// if the ends have no weak key.
+  /// A key for two ends that have no better key. They use it only to learn that they belong to one job, because
+  /// strangers may guess the key. No value if the ends have no weak key.
   [[nodiscard]] virtual std::optional<Key> weak_key() const { return std::nullopt; }
-  /// The key's origin, for people: "is random, …".
+  /// Tells people where the key comes from: "is random, …".
   [[nodiscard]] virtual std::string origin() = 0;
-  /// For people: why an end with only the weak key may lack a better one.
+  /// Tells people why an end that has only the weak key may lack a better one.
   [[nodiscard]] virtual std::string why_weak() { return ""; }
 };
 

@@ -11,7 +11,8 @@ struct PortRange {
   int first;
   int last;  ///< included
 
-  /// The port at `hash` modulo the range, `further` ports on; the range is a ring.
+  /// Chooses the port at `hash` modulo the range's length, then goes `further` ports on. After the last port comes the
+  /// first.
   [[nodiscard]] constexpr int choose(std::uint64_t hash, int further = 0) const noexcept {
     assert(first <= last && further >= 0);
     const auto count = static_cast<std::uint64_t>(last - first + 1);

@@ -1,4 +1,4 @@
-/// Numbers in messages: four bytes, little endian.
+/// Numbers in messages take four bytes, little endian.
 #pragma once
 
 #include <cassert>
