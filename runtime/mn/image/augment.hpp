@@ -1,14 +1,14 @@
-/// From an encoded image to a network's input: cut, resized, mirrored, varied, normalized.
+/// Turns an encoded image into a network's input: cut, resized, mirrored, varied, normalized.
 ///
 /// For each sample: choose the crop from the image's header; decode the crop's part, no larger than needed; resample it
 /// to size × size, mirrored or not; apply RandAugment's and color jitter's operations; normalize into the caller's
 /// memory; erase a part there.
 ///
-/// (1) The values are a function of (encoded bytes, options, seed, epoch, index) alone, on every thread and CPU and
-///     after any earlier samples.
-/// (2) Decoding scales a JPEG down only so far that the crop keeps at least `size` pixels a side: resampling never
-///     enlarges a part after decoding has shrunk the part.
-/// (3) All buffers are members and keep their memory from sample to sample.
+/// (1) The values are a function of (encoded bytes, options, seed, epoch, index) alone. The thread, the CPU and earlier
+///     samples make no difference.
+/// (2) Decoding scales a JPEG down only so far that the crop keeps at least `size` pixels a side. So resampling never
+///     enlarges a part that decoding has shrunk.
+/// (3) All buffers are members, so their memory is reused from sample to sample.
 ///
 /// Cost: dominated by decoding; then about 3 · size² · (taps + 2) multiplications, and a pass over the result for each
 /// operation.
@@ -28,19 +28,20 @@
 
 namespace mn::data {
 
-/// Decodes and augments samples, one by one. Keeps its memory; one thread at a time.
+/// Decodes and augments samples, one by one, and reuses its memory. Only one thread at a time may use an object.
 class ImageAugmenter {
  public:
   /// Throws ArgumentError for contradictory options.
   ImageAugmenter(const CropOptions& crop, Normalization normalization, PixelLayout layout,
                  const AugmentOptions& augment = {});
 
-  /// Fills `out` with 3 × size × size values, in the layout. Equal arguments give equal bits. Throws DataError as
-  /// ImageDecoder does.
+  /// Fills `out` with 3 × size × size values, in the PixelLayout given to the constructor. Equal arguments give equal
+  /// bits. Throws DataError as ImageDecoder does.
   void operator()(std::span<const std::byte> encoded, std::uint64_t seed, std::int64_t epoch, std::int64_t index,
                   std::span<float> out);
 
-  /// The augmented image before normalization and erasing: RGB, size × size. `choices` gets the random choices.
+  /// Returns the augmented image before normalization and erasing: RGB, size × size pixels. Writes the random choices
+  /// to `choices`.
   const Image& augment(std::span<const std::byte> encoded, std::uint64_t seed, std::int64_t epoch, std::int64_t index,
                        AugmentChoices& choices);
 

@@ -1,10 +1,11 @@
-/// The random choices for a sample in an epoch: the part of the image shown to the network, and the changes after it.
+/// The random choices for a sample in an epoch: the part of the image that the network gets, and the changes of this
+/// part.
 ///
 /// (1) Choices are a function of (width, height, options, random numbers) alone.
-/// (2) kRandomResized cuts first, then resizes: only the box's pixels count. All fixed modes and kCenter resize first,
-///     then cut: pixels around the box count too, as far as the resampling filter reaches.
-/// (3) The random numbers are drawn in one order: for each try of the crop area and ratio, then x and y; the mirroring;
-///     RandAugment; color jitter; erasing.
+/// (2) kRandomResized cuts first, then resizes, so only pixels in the box count. All other modes resize first, then
+///     cut, so pixels around the box count too, as far as the resampling filter reaches.
+/// (3) The random numbers are always drawn in this order: area and ratio of the crop, for each try; then its x and y;
+///     mirroring; RandAugment; color jitter; erasing.
 ///
 /// Cost: no pixel is touched; at most ten tries.
 /// Sources: torchvision's RandomResizedCrop, CenterCrop, ColorJitter and RandomErasing; ChainerMN's
@@ -21,7 +22,7 @@
 
 namespace mn::data {
 
-/// The part of an image that becomes the result.
+/// The part of an image that is cut and resized to the result.
 struct Crop {
   Box box;            ///< in the image's pixels
   Region readable;    ///< pixels that may count; equal to the box if cutting comes before resizing
@@ -29,7 +30,8 @@ struct Crop {
   bool flip = false;
 };
 
-/// For an image of width × height pixels. options.resize ≥ options.size, but for kRandomResized.
+/// Chooses the part of an image of width × height pixels. options.resize must be at least options.size, except for
+/// kRandomResized.
 [[nodiscard]] Crop choose_crop(int width, int height, const CropOptions& options, SampleRandom& random);
 
 struct AugmentChoices {
@@ -38,15 +40,16 @@ struct AugmentChoices {
   Region erased;                           ///< region of the result to erase; width 0: none
 };
 
-/// For an image of width × height pixels. Draws the crop first: augmentation options never change the crop.
+/// Makes all choices for an image of width × height pixels. Draws the crop first, so augmentation options never change
+/// the crop.
 [[nodiscard]] AugmentChoices choose_augmentation(int width, int height, const CropOptions& crop,
                                                  const AugmentOptions& options, SampleRandom& random);
 
-/// RandAugment's operations for a result of size × size pixels, then color jitter's.
+/// Chooses RandAugment's operations for a result of size × size pixels, and after them color jitter's operations.
 [[nodiscard]] std::vector<ImageOperation> choose_operations(int size, const AugmentOptions& options,
                                                             SampleRandom& random);
 
-/// Random erasing's part of size × size pixels.
+/// Chooses the region of a result of size × size pixels that random erasing erases.
 [[nodiscard]] Region choose_erased(int size, const AugmentOptions& options, SampleRandom& random);
 
 }  // namespace mn::data

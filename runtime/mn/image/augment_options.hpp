@@ -1,4 +1,4 @@
-/// Options from an image to a network's input.
+/// Options for the way from an image to a network's input.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ enum class Interpolation : std::uint8_t {
   kBicubic,   ///< Keys's cubic with a = −1/2, as in Pillow: sharper
 };
 
-/// How the part is chosen.
+/// Options for the choice of the part of an image.
 struct CropOptions {
   CropMode mode = CropMode::kRandomResized;                ///< which part
   int size = 224;                                          ///< height and width of the result
@@ -34,10 +34,12 @@ struct CropOptions {
   Interpolation interpolation = Interpolation::kBilinear;  ///< interpolation of the resizing
 };
 
-/// CropOptions::resize of the usual validation: the short side becomes 256 for a crop of 224.
+/// The value of CropOptions::resize in the usual validation: the short side becomes 256 for a crop of 224, and in this
+/// ratio for a crop of `size`.
 [[nodiscard]] constexpr int usual_resize(int size) { return (size * 256 + 112) / 224; }
 
-/// Random changes of color, in random order: factors in [max(0, 1 − x), 1 + x], and turns of the hue in [−hue, hue].
+/// Random changes of color, in random order. For a member x, the factor is drawn from [max(0, 1 − x), 1 + x]. The hue
+/// is turned by a number from [−hue, hue].
 struct ColorJitter {
   double brightness = 0;  ///< 0: unchanged, for every member
   double contrast = 0;    ///< likewise
@@ -60,21 +62,22 @@ struct AugmentOptions {
   double erasing = 0;       ///< probability of erasing a part to 0, after normalization
 };
 
-/// How pairs of a minibatch's samples are mixed, labels included. With both, each sample is mixed by mixup or by
-/// CutMix.
+/// How pairs of samples in a minibatch are mixed, and their labels with them. If both mixup and CutMix are on, each
+/// sample is mixed by one of the two, chosen at random.
 struct MixOptions {
   double mixup =
       0;  ///< α of Beta(α, α), from which the sample's share is drawn (Zhang et al., arXiv:1710.09412); 0: off
   double cutmix = 0;  ///< likewise, the share of its area (Yun et al., arXiv:1905.04899)
 };
 
-/// Order of the values in memory: planes of one channel each, or pixels of three values each.
+/// Order of an image's values in memory: one plane for each channel, or three values for each pixel.
 enum class PixelLayout : std::uint8_t {
   kNchw,  ///< planes
   kNhwc,  ///< pixels
 };
 
-/// result = (value / 255 − mean) / stddev for each channel. With a mean image: (value − mean image's value) / 255.
+/// For each channel, result = (value / 255 − mean) / stddev. If there is a mean image, result = (value − mean image's
+/// value) / 255.
 struct Normalization {
   std::array<float, 3> mean = {0.485F, 0.456F,
                                0.406F};  ///< means of red, green and blue: ImageNet's, as in torchvision

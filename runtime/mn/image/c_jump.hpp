@@ -1,12 +1,13 @@
-/// Calls into C libraries whose errors end in a longjmp: libjpeg and libpng.
+/// Calls into libjpeg and libpng, C libraries whose errors end in a longjmp.
 ///
-/// A library's error handler calls leave(), which jumps to the latest guarded(); guarded() returns false, and the
-/// caller throws. C++ exceptions never cross the library's C frames: C frames cannot unwind.
+/// A library's error handler calls leave(), which jumps to the latest guarded(). Then guarded() returns false, and its
+/// caller throws. C++ exceptions must never cross the library's C frames, because C frames cannot unwind.
 ///
 /// (1) leave() is called only while guarded() runs its step.
-/// (2) No object with a destructor lives in the step or in the handlers: the jump would skip the destructor (undefined
-///     behavior, [csetjmp.syn]).
-/// (3) After a false, the caller uses no local variable changed by the step: the value is unspecified.
+/// (2) No object with a destructor lives in the step or in the error handlers: the jump would skip the destructor
+///     (undefined behavior, [csetjmp.syn]).
+/// (3) After guarded() has returned false, its caller uses no local variable that the step has changed, because the
+///     variable's value is unspecified.
 /// Cost: one setjmp a step, tens of nanoseconds, so a step is a whole image or all of its rows.
 /// Source: libjpeg-turbo's example.c, libpng's manual, section III.
 #pragma once
@@ -18,7 +19,7 @@
 
 namespace mn::data {
 
-/// The target of a jump: the latest guarded() call.
+/// The target of a jump, which is the latest guarded() call.
 struct CJump {
   static constexpr std::size_t kMessageBytes = 200;
   std::jmp_buf target;
@@ -35,7 +36,7 @@ struct CJump {
   }
 };
 
-/// Runs `step`; false if the library failed. `step` is left without unwinding: see (2).
+/// Runs `step`; returns false if the library failed. Then the step was left without unwinding: see (2).
 template <class Step>
 [[nodiscard]] bool guarded(CJump& jump, const Step& step) {
   if (setjmp(jump.target) != 0) {

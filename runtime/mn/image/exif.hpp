@@ -1,4 +1,4 @@
-/// The orientation written by a camera (Exif 2.3, tag 0x0112).
+/// The orientation that a camera writes into an image (Exif 2.3, tag 0x0112).
 #pragma once
 
 #include <cstdint>
@@ -6,19 +6,21 @@
 
 namespace mn::data {
 
-/// Steps from the upright image to the stored image: transpose first, then mirror.
+/// Steps that turn the upright image into the stored image: transpose first, then mirror.
 struct Orientation {
   bool transposed = false;  ///< rows become columns
   bool mirrored_x = false;  ///< whether the stored image is mirrored
   bool mirrored_y = false;
 };
 
-/// From the payload of a JPEG's APP1 marker; 1 (upright as stored) … 8; 1 if missing or malformed.
+/// Reads the orientation from the payload of a JPEG's APP1 marker. Returns 1 (the stored image is upright) to 8; 1 if
+/// the orientation is missing or malformed.
 [[nodiscard]] int read_exif_orientation(std::span<const std::uint8_t> app1) noexcept;
-/// The orientation in a TIFF structure, such as a PNG's eXIf chunk; 1 if missing or malformed.
+/// Reads the orientation from a TIFF structure, such as a PNG's eXIf chunk; 1 if the orientation is missing or
+/// malformed.
 [[nodiscard]] int read_tiff_orientation(std::span<const std::uint8_t> bytes) noexcept;
 
-/// value 1 … 8.
+/// The steps for an orientation `value` of 1 to 8.
 [[nodiscard]] Orientation orientation_of(int value) noexcept;
 
 }  // namespace mn::data

@@ -1,4 +1,4 @@
-/// The decoders of single formats, behind ImageDecoder.
+/// Decoders that each read one image format. ImageDecoder chooses among them.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace mn::data {
 
-/// Decodes images of one format, one by one. Keeps its memory; one thread at a time.
+/// Decodes images of one format, one by one, and reuses its memory. Only one thread at a time may use an object.
 ///
-/// Throws DataError, without the sample's name, for damaged or truncated data, and for kinds of images that are not
-/// decoded. The decoder works on after an error.
+/// Throws DataError if the data is damaged or truncated, or the image is of a kind that the decoder does not support.
+/// The error's text lacks the sample's name. After an error the decoder can be used for the next image.
 class FormatDecoder {
  public:
   FormatDecoder() = default;
@@ -24,15 +24,15 @@ class FormatDecoder {
   /// returns.
   virtual const ImageHeader& open(std::span<const std::byte> bytes) = 0;
 
-  /// Decodes `region` of the opened image, in stored coordinates; once for each open(). `out` may hold more than the
-  /// region; returns the region's position in `out`. Only a JPEG is scaled down, as long as the region keeps
-  /// min_width × min_height pixels.
+  /// Decodes `region` of the opened image, given in coordinates of the stored image. Call it once after each open().
+  /// `out` may get more pixels than the region; returns the region's position in `out`. Only a JPEG is scaled down, and
+  /// only as long as the region keeps min_width × min_height pixels.
   virtual Box decode(const Region& region, int min_width, int min_height, Image& out) = 0;
 };
 
 [[nodiscard]] std::unique_ptr<FormatDecoder> make_jpeg_decoder();
 [[nodiscard]] std::unique_ptr<FormatDecoder> make_png_decoder();
-/// In builds without libwebp or libtiff, the decoder's open() throws an error that names the library.
+/// In a build without libwebp or libtiff, the open() of that library's decoder throws an error that names the library.
 [[nodiscard]] std::unique_ptr<FormatDecoder> make_webp_decoder();
 [[nodiscard]] std::unique_ptr<FormatDecoder> make_tiff_decoder();
 

@@ -7,7 +7,7 @@
 
 namespace mn::data {
 
-/// Whole pixels [x, x + width) × [y, y + height).
+/// A rectangle of whole pixels: [x, x + width) × [y, y + height).
 struct Region {
   int x = 0;       ///< first column
   int y = 0;       ///< first row
@@ -22,7 +22,7 @@ struct Region {
   return x >= region.x && x < region.x + region.width && y >= region.y && y < region.y + region.height;
 }
 
-/// A rectangle with fractions of pixels; the center of pixel (0, 0) lies at (0.5, 0.5).
+/// A rectangle whose edges may cut pixels. The center of pixel (0, 0) lies at (0.5, 0.5).
 struct Box {
   double x = 0;       ///< left edge
   double y = 0;       ///< upper edge
@@ -35,7 +35,7 @@ struct Box {
   return {double(region.x), double(region.y), double(region.width), double(region.height)};
 }
 
-/// Formats that are decoded.
+/// Image formats that mn decodes.
 enum class ImageFormat : std::uint8_t {
   kJpeg,  ///< by libjpeg-turbo
   kPng,   ///< by libpng
@@ -52,13 +52,13 @@ struct ImageHeader {
   int orientation = 1;  ///< EXIF's value, 1 … 8
 };
 
-/// RGB, 8 bits each. Reuse an object from image to image, with its memory.
+/// An RGB image with 8 bits per value. Reuse one object for many images, because it keeps its memory.
 struct Image {
   int width = 0;                     ///< pixels
   int height = 0;                    ///< pixels
   std::vector<std::uint8_t> pixels;  ///< (height, width, 3)
 
-  /// Makes room; the values are then undefined.
+  /// Sets the size and makes room for the pixels. Their values are then undefined.
   void resize(int new_width, int new_height) {
     width = new_width;
     height = new_height;
@@ -66,7 +66,7 @@ struct Image {
   }
   /// The first value of row y.
   [[nodiscard]] std::uint8_t* row(int y) { return pixels.data() + std::size_t{3} * width * y; }
-  /// Likewise.
+  /// The first value of row y, to read only.
   [[nodiscard]] const std::uint8_t* row(int y) const { return pixels.data() + std::size_t{3} * width * y; }
 };
 

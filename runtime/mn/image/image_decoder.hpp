@@ -13,29 +13,31 @@ namespace mn::data {
 
 class FormatDecoder;
 
-/// Larger images are rejected: a header of a few bytes could otherwise ask for gigabytes.
+/// Images with more pixels are rejected, because a header of a few bytes could otherwise ask for gigabytes.
 inline constexpr std::int64_t kMaxImagePixels = std::int64_t{1} << 27;
 inline constexpr int kMaxImageSide = 65535;  ///< pixels: /data/hwc of a shard holds 16 bits
 
-/// Decodes images, one by one. Keeps its memory; one thread at a time.
+/// Decodes images, one by one, and reuses its memory. Only one thread at a time may use an object.
 ///
-/// Throws DataError, without the sample's name, which the caller knows, for damaged or truncated data, too many pixels,
-/// and an unknown format or a format missing in this build, with the format's name. The decoder works on after an
-/// error.
+/// Throws DataError if the data is damaged or truncated, or the image has too many pixels. Throws DataError that names
+/// the format if mn does not know the format or this build lacks its library. The errors' texts lack the sample's name;
+/// the caller adds the name. After an error the decoder can be used for the next image.
 class ImageDecoder {
  public:
-  /// Opens no image yet.
+  /// Makes a decoder that has opened no image.
   ImageDecoder();
-  /// Not inline: needs the decoders' types.
+  /// The destructor is not inline, because it needs the complete types of the decoders.
   ~ImageDecoder();
 
-  /// Reads the header; width and height are the upright image's. `bytes` must live until decode() returns.
+  /// Reads the header and returns it with the width and height of the upright image. `bytes` must live until decode()
+  /// returns.
   const ImageHeader& open(std::span<const std::byte> bytes);
 
-  /// Decodes `region` of the opened image, in upright coordinates; once for each open(). `out` may hold more than the
-  /// region; returns the region's position in `out`. A JPEG is decoded in part, and scaled down to 1/2, 1/4 or 1/8 as
-  /// long as the region keeps min_width × min_height pixels; all further formats are decoded as a whole. Throws
-  /// ArgumentError for a region outside of the image, and without a new open().
+  /// Decodes `region` of the opened image, given in coordinates of the upright image. Call it once after each open().
+  /// `out` may get more pixels than the region; returns the region's position in `out`. A JPEG is decoded in part, and
+  /// scaled down to 1/2, 1/4 or 1/8 as long as the region keeps min_width × min_height pixels. Images of all other
+  /// formats are decoded as a whole. Throws ArgumentError if the region lies outside of the image, or if open() has not
+  /// been called since the last decode().
   Box decode(const Region& region, int min_width, int min_height, Image& out);
 
  private:
@@ -47,7 +49,7 @@ class ImageDecoder {
   Image turned_;         // as stored, before it is made upright
 };
 
-/// The whole image at full size. Throws DataError as ImageDecoder does.
+/// Decodes the whole image at full size. Throws DataError as ImageDecoder does.
 [[nodiscard]] Image decode_image(std::span<const std::byte> bytes);
 
 }  // namespace mn::data

@@ -1,4 +1,4 @@
-/// Which samples of a minibatch are mixed, and how; changes of normalized images.
+/// Chooses the samples of a minibatch that are mixed with partners, mixes them, and erases parts of normalized images.
 ///
 /// Sources: mixup, Zhang et al. 2017, arXiv:1710.09412; CutMix, Yun et al. 2019, arXiv:1905.04899, with the rounding of
 /// torchvision's CutMix; Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26, 2000.
@@ -12,34 +12,37 @@
 
 namespace mn::data {
 
-/// The mixture of a sample with its partner.
+/// How a sample is mixed with its partner.
 struct Mix {
   double share = 1;  ///< weight of the sample's own label in the target; the rest is the partner's
-  /// CutMix: the part of the image to take from the partner. Without pixels, the images are blended by `share` (mixup).
+  /// For CutMix: the part of the image that is taken from the partner. If the region is empty, the images are blended
+  /// by `share` (mixup).
   Region pasted;
   bool operator==(const Mix&) const = default;
 };
 
-/// A function of the arguments alone, for any number of ranks and workers. Draws other random numbers than the sample's
-/// augmentation. Images have width × height pixels.
+/// Chooses the mix for a sample. The result is a function of the arguments alone, so it does not depend on the number
+/// of ranks and workers. The random numbers are independent of those of the sample's augmentation. Images have width ×
+/// height pixels.
 [[nodiscard]] Mix choose_mix(const MixOptions& options, int width, int height, std::uint64_t seed, std::int64_t epoch,
                              std::int64_t index);
 
-/// The offset of a sample's partner in a minibatch of n: half a minibatch away, because neighbors may be neighbors in
-/// storage, and storage may be sorted by class. A single sample is its own partner.
+/// The distance from a sample to its partner in a minibatch of n samples. It is half the minibatch, because neighbors
+/// in the minibatch may be neighbors in storage, and storage may be sorted by class. A single sample is its own
+/// partner.
 [[nodiscard]] constexpr std::int64_t partner_distance(std::int64_t n) { return n / 2; }
 
-/// Random erasing: the region of size × size pixels becomes 0.
+/// Random erasing: sets the region of an image of size × size pixels to 0.
 void erase_part(const Region& region, int size, PixelLayout layout, std::span<float> image);
 
-/// Pixels in memory, three values each.
+/// The shape of an image in memory, with three values for each pixel.
 struct FloatShape {
   int width;
   int height;
   PixelLayout layout;
 };
 
-/// Mixup and CutMix: `out` becomes `own`, mixed with its partner. out is neither of the two.
+/// Mixup or CutMix: `out` becomes `own`, mixed with `partner`. `out` must be neither `own` nor `partner`.
 void mix_image(const Mix& mix, const FloatShape& shape, const float* own, const float* partner, float* out);
 
 }  // namespace mn::data

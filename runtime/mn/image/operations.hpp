@@ -1,5 +1,5 @@
-/// Changes of a whole image: its colors, its sharpness, its geometry. RandAugment and color jitter are lists of
-/// operations.
+/// Operations that change a whole image: its colors, its sharpness or its geometry. RandAugment and color jitter are
+/// lists of such operations.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace mn::data {
 
-/// The source point of a pixel: source = (xx·x + xy·y + x0, yx·x + yy·y + y0), in pixels from the image's center.
+/// Gives the point of the source image that a target pixel (x, y) shows: (xx·x + xy·y + x0, yx·x + yy·y + y0). All
+/// points are in pixels from the image's center.
 struct Affine {
   double xx = 1;
   double xy = 0;
@@ -19,16 +20,16 @@ struct Affine {
   double y0 = 0;
 };
 
-/// Affine maps: bilinear, with black around the image, as torchvision's affine and rotate of tensors. Keeps its memory;
-/// one thread at a time.
+/// Applies affine maps with bilinear interpolation and black around the image, as torchvision's affine and rotate do
+/// for tensors. Reuses its memory; only one thread at a time may use an object.
 ///
-/// (1) The source lies in a frame of black pixels, and every point is clamped into the frame: no pixel needs a test.
-/// (2) Sums run in a fixed order, in float32 without fused multiply-add: equal bits on every CPU.
+/// (1) The source lies in a frame of black pixels, and every point is clamped into the frame, so no pixel needs a test.
+/// (2) Sums run in a fixed order, in float32 without fused multiply-add, so every CPU gives equal bits.
 ///
-/// Cost: one copy of the image; 12 multiplications for each target pixel, of four lanes.
+/// Cost: one copy of the image, and for each target pixel 12 multiplications of vectors of four values.
 class Warper {
  public:
-  /// `out` gets the size of `in`; `out` must not be `in`.
+  /// Writes the mapped image to `out`, which gets the size of `in`. `out` must not be `in`.
   void warp(const Image& in, const Affine& source, Image& out);
 
  private:
@@ -67,9 +68,9 @@ struct ImageOperation {
   double amount = 0;
 };
 
-/// Applies operations as torchvision.transforms.v2.functional does to uint8 tensors (affine and rotate: bilinear, zeros
-/// around the image), to ±1 of 255: the order of rounding differs. Equal bits on every CPU. Keeps its memory; one
-/// thread at a time.
+/// Applies operations as torchvision.transforms.v2.functional does to uint8 tensors (affine and rotate with bilinear
+/// interpolation and zeros around the image). Values may differ by 1 of 255, because the order of rounding differs.
+/// Every CPU gives equal bits. Reuses its memory; only one thread at a time may use an object.
 class ImageOperator {
  public:
   void apply(const ImageOperation& operation, Image& image);

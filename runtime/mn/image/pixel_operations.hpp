@@ -1,21 +1,21 @@
-/// Changes of pixels. Results are truncated to whole numbers, as torchvision's are.
+/// Operations on pixels. Results are truncated to whole numbers, as torchvision's results are.
 #pragma once
 
 #include <mn/image/image.hpp>
 
 namespace mn::data {
 
-// Of each pixel by itself, in place.
+// The following operations change each pixel by itself, in place.
 
-/// factor · value.
+/// Each value becomes factor · value.
 void adjust_brightness(Image& image, double factor);
-/// factor · value + (1 − factor) · the mean gray of the image.
+/// Each value becomes factor · value + (1 − factor) · the mean gray of the image.
 void adjust_contrast(Image& image, double factor);
-/// factor · value + (1 − factor) · the pixel's gray.
+/// Each value becomes factor · value + (1 − factor) · the pixel's gray.
 void adjust_saturation(Image& image, double factor);
-/// Turns the color wheel, by −1/2 … 1/2.
+/// Turns each pixel's hue on the color wheel, by `turns` from −1/2 to 1/2.
 void adjust_hue(Image& image, double turns);
-/// Keeps the `bits` high bits of each value, 0 … 8.
+/// Keeps the `bits` high bits of each value; `bits` is 0 to 8.
 void posterize(Image& image, int bits);
 /// Inverts values ≥ threshold.
 void solarize(Image& image, double threshold);
@@ -24,8 +24,8 @@ void autocontrast(Image& image);
 /// Makes the histogram of each channel as even as can be, by Pillow's rule.
 void equalize(Image& image);
 
-/// out = factor · in + (1 − factor) · blurred: each pixel with its eight neighbors, of weight 1/13 each. Pixels at the
-/// edges stay unchanged. `out` must not be `in`.
+/// out = factor · in + (1 − factor) · blurred. The blurred image averages each pixel with its eight neighbors, which
+/// have weight 1/13 each. Pixels at the edges stay unchanged. `out` must not be `in`.
 void adjust_sharpness(const Image& in, double factor, Image& out);
 
 }  // namespace mn::data

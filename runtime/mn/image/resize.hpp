@@ -6,12 +6,14 @@
 ///   weight of source pixel s for target t:  filter((s + ½ − center(t)) / stretch),  normalized to a sum of 1
 ///   center(t) = start + (t + ½) · scale,  scale = source length / target length,  stretch = max(scale, 1)
 ///
-/// (1) Sums run in one order on every CPU, in float32 without fused multiply-add: equal bits everywhere.
-/// (2) No pixel outside of `readable` counts. Taps of weight 0 may be read beyond a line's end, from padding.
-/// (3) The vertical pass goes first: contiguous reads, and a result that stays in the L1 cache.
+/// (1) Sums run in one order on every CPU, in float32 without fused multiply-add, so every CPU gives equal bits.
+/// (2) No pixel outside of the argument `readable` counts. Pixels of weight 0 may be read beyond a line's end, from
+///     padding.
+/// (3) The vertical pass goes first, so reads are contiguous and its result stays in the L1 cache.
 ///
-/// Cost: readable width × taps (vertical) + target width × taps (horizontal) multiplications for each target row and
-/// channel; taps ≈ 2 · filter_radius · stretch.
+/// Cost: multiplications for each target row and channel: readable width × taps for the vertical pass, and target width
+/// × taps for the horizontal pass. Taps are the source pixels that count for a target pixel, about 2 · filter_radius ·
+/// stretch.
 /// Sources: Pillow's src/libImaging/Resample.c (ImagingResample), the model of torchvision's antialias=True; Keys,
 /// "Cubic convolution interpolation for digital image processing", 1981.
 #pragma once
@@ -24,16 +26,18 @@
 
 namespace mn::data {
 
-/// Radius of a filter: in source pixels if the image grows, else in target pixels.
+/// Radius of a filter, in source pixels if the image grows, else in target pixels.
 [[nodiscard]] constexpr int filter_radius(Interpolation filter) { return filter == Interpolation::kBicubic ? 2 : 1; }
 
-/// With antialiasing: filters are as wide as target pixels, but at least as wide as source pixels. Equal to Pillow's
-/// resize(box=…) and torchvision's antialias=True, to ±1 of 255; Pillow and torchvision round bicubic values between
-/// columns and rows, Resizer does not. Equal bits on every CPU. Keeps its memory; one thread at a time.
+/// Resamples images with antialiasing: a filter is as wide as a target pixel, but at least as wide as a source pixel.
+/// Results equal those of Pillow's resize(box=…) and torchvision's antialias=True to ±1 of 255. Bicubic values may
+/// differ more, because Pillow and torchvision also round between the horizontal and the vertical pass. Every CPU gives
+/// equal bits. Reuses its memory; only one thread at a time may use an object.
 class Resizer {
  public:
-  /// The part `box` of `in` becomes the whole of `out`, width × height pixels, mirrored left to right with `flip`. Only
-  /// pixels of `readable` are used: readable = box cuts before resizing, a larger region resizes before cutting.
+  /// Resamples the part `box` of `in` to width × height pixels, mirrored left to right if `flip` is true, and writes
+  /// the result to `out`. Only pixels in `readable` are used. If `readable` equals the box, the image is cut before
+  /// resizing; if `readable` is larger, the image is resized before cutting.
   void resize(const Image& in, const Box& box, const Region& readable, int width, int height, bool flip, Image& out,
               Interpolation filter = Interpolation::kBilinear);
 

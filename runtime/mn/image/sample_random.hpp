@@ -1,4 +1,4 @@
-/// Random numbers of a sample in an epoch, equal on every thread and rank.
+/// Random numbers for a sample in an epoch. Every thread and rank computes equal numbers.
 #pragma once
 
 #include <cassert>
@@ -15,12 +15,12 @@ class SampleRandom {
       : numbers_(mix_bits(mix_bits(mix_bits(seed + 1) + static_cast<std::uint64_t>(epoch)) +
                           static_cast<std::uint64_t>(index))) {}
 
-  /// In [least, most), with 53 random bits.
+  /// Draws from [least, most), with 53 random bits.
   [[nodiscard]] double uniform(double least, double most) noexcept {
     return least + (most - least) * (static_cast<double>(numbers_.next() >> 11) * 0x1p-53);
   }
 
-  /// 0 … n − 1; n > 0.
+  /// Draws a number from 0 to n − 1; n must be positive.
   [[nodiscard]] int below(int n) noexcept {
     assert(n > 0);
     return static_cast<int>((numbers_.next() >> 32) * static_cast<std::uint64_t>(n) >> 32);

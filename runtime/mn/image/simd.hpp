@@ -1,8 +1,8 @@
-/// For the sources of hot loops only.
+/// Include it only in the sources of hot loops.
 #pragma once
 
-/// Before a function: one binary serves every x86-64, the loader picks the version for the CPU. CMake defines
-/// MN_TARGET_CLONES where compiler and sanitizers allow it.
+/// Put MN_SIMD before a function that is to be compiled for several kinds of x86-64 CPU. When the binary starts, the
+/// loader picks the version for the CPU. CMake defines MN_TARGET_CLONES where compiler and sanitizers allow this.
 #ifdef MN_TARGET_CLONES
 #define MN_SIMD __attribute__((target_clones("avx2", "default")))
 #else
