@@ -20,8 +20,9 @@ struct BatchMoments;
 /// forward() in training and its backward are collective: every rank runs both, with layers in equal order. N may
 /// differ between ranks, and be 0. In evaluation nothing is sent.
 ///
-/// Backward assumes that a loss is a mean over N samples which step(samples) weighs by N, unless the loss has a weight:
-/// a Trainer gives it one, and in a program's own loop MultiNodeOptimizer::scale_loss(loss, samples) does.
+/// Backward assumes that a rank's loss is a mean over N samples, which step(samples) will weigh by N. This does not
+/// hold if the loss already has its weight: a Trainer gives it, and so does MultiNodeOptimizer::scale_loss(loss,
+/// samples) in a program's own loop.
 ///
 /// Cost: forward one allgather of 2C + 2 numbers, backward one allreduce of 2C numbers. On GPUs with NCCL both are
 /// enqueued on the current stream, and the host does not wait. Source: S. Ioffe, C. Szegedy, arXiv:1502.03167;

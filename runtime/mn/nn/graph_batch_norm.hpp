@@ -19,8 +19,8 @@ struct GraphBatchNorms {
 /// Replaces aten.batch_norm by an operator with equal arguments that reads the BatchNormScope.
 GraphBatchNorms replace_batch_norms(exported::Program& program);
 
-/// While it lives, replaced batch norms that this thread runs in training normalize over `comm`, or as libtorch's batch
-/// norm if `comm` is null.
+/// While an object lives, this thread's replaced batch norms in training normalize over the ranks of `comm`. If `comm`
+/// is null, they compute as libtorch's batch norm does.
 class BatchNormScope {
  public:
   explicit BatchNormScope(std::shared_ptr<Communicator> comm);

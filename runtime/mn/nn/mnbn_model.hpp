@@ -12,16 +12,16 @@
 namespace mn {
 
 /// Returns a model with a MultiNodeBatchNorm in place of each torch::nn::BatchNorm1d, 2d and 3d among the layers of
-/// `model`, with copies of their values and with their device, dtype and mode. The model shares all other layers with
-/// `model`. Names of parameters and buffers do not change. Make the optimizer from the returned model. Throws
-/// ArgumentError for a layer with a batch norm inside, because the layer's code calls the batch norm by its type.
-/// Local.
+/// `model`. The new layers have copies of the old layers' values, and their device, dtype and mode. All other layers
+/// are shared with `model`. Names of parameters and buffers do not change. Make the optimizer from the returned model.
+/// Throws ArgumentError if a layer has a batch norm inside, because the layer's code calls the batch norm by its type.
+/// The call sends nothing to other ranks.
 [[nodiscard]] torch::nn::Sequential create_mnbn_model(const torch::nn::Sequential& model,
                                                       const std::shared_ptr<Communicator>& comm);
 
-/// Returns `model`, which from now on normalizes over all ranks in training mode: forward() in training and its
-/// backward are collective. Throws ArgumentError if the model's file holds batch normalization in a decomposed form.
-/// Local.
+/// Returns `model`, which from now on normalizes over all ranks in training mode. Then forward() in training and its
+/// backward are collective; this call itself sends nothing. Throws ArgumentError if the model's file holds batch
+/// normalization in a decomposed form.
 [[nodiscard]] std::shared_ptr<ExportedModule> create_mnbn_model(std::shared_ptr<ExportedModule> model,
                                                                 std::shared_ptr<Communicator> comm);
 

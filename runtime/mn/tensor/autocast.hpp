@@ -10,23 +10,23 @@
 
 namespace mn {
 
-/// The settings of autocast on one kind of device, in this thread.
+/// The settings of autocast in this thread, for one kind of device.
 struct AutocastSettings {
   c10::DeviceType device;  ///< kind of device
   bool enabled;            ///< false: operations run in their inputs' types
   c10::ScalarType dtype;   ///< type of matrix products and convolutions
 
-  /// The present settings.
+  /// The settings now in effect.
   [[nodiscard]] static AutocastSettings of(c10::DeviceType device);
-  /// Makes these the present settings.
+  /// Puts these settings into effect.
   void set() const;
 };
 
-/// While an object lives, this thread's operations on `device`'s kind of device run in `type` if that is safe: matrix
-/// products and convolutions use `type`, sums and losses float32 (torch.autocast; Micikevicius et al. 2018,
-/// arXiv:1710.03740). For forward passes and losses; parameters and their gradients stay float32. With at::kHalf small
-/// gradients vanish, so the loss needs scaling: OptimizerOptions::grad_scaler. Scopes nest; without a type nothing
-/// changes. Local.
+/// While an object lives, this thread's matrix products and convolutions on the kind of device that `device` has run in
+/// `type`, and its sums and losses in float32 (torch.autocast; Micikevicius et al. 2018, arXiv:1710.03740). Use it for
+/// forward passes and losses; parameters and their gradients stay float32. With at::kHalf small gradients vanish, so
+/// the loss needs scaling: see OptimizerOptions::grad_scaler. Scopes nest. A scope without a type changes nothing. Each
+/// rank may open a scope by itself.
 class AutocastScope {
  public:
   /// `type` is at::kBFloat16 or at::kHalf.

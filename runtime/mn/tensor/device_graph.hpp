@@ -1,4 +1,4 @@
-/// A device's work, recorded once and launched any number of times: a CUDA graph.
+/// Work of a device that is recorded once and launched any number of times: a CUDA graph.
 ///
 /// (1) While `work` runs in the constructor, its operations are recorded, not computed: on the current stream and on
 ///     streams ordered after the current one, also from autograd's threads. A call that would wait for the device
@@ -25,7 +25,7 @@ class DeviceGraph {
 
   /// Waits for the device, then records `work`. Throws what `work` throws, and libtorch's exceptions.
   DeviceGraph(Device device, const std::function<void()>& work);
-  /// Destroy a graph before the communicators whose calls it holds.
+  /// Destroy a graph before the communicators whose calls the graph holds.
   ~DeviceGraph();
   DeviceGraph(const DeviceGraph&) = delete;             ///< not copyable
   DeviceGraph& operator=(const DeviceGraph&) = delete;  ///< not copyable

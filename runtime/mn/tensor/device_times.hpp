@@ -22,13 +22,14 @@
 
 namespace mn {
 
-/// A point in time: on the host, or in a device's work, without a wait of the host.
+/// A point in time, of the host or in a device's sequence of work. The host does not wait.
 class Moment {
  public:
   Moment() = default;
-  /// The present; on a device, the end of the work that its current stream holds now.
+  /// The present time. On a device this is the end of the work that the device's current stream now holds.
   [[nodiscard]] static Moment now(Device device);
-  /// `earlier` must be of the same device. Waits until a device has reached this moment.
+  /// Seconds from `earlier` to this moment. Both must be of the same device. Waits until the device has reached this
+  /// moment.
   [[nodiscard]] double seconds_since(const Moment& earlier) const;
 
  private:
@@ -36,17 +37,17 @@ class Moment {
   std::shared_ptr<c10::Event> on_device_;  // null on the CPU
 };
 
-/// Adds up spans of the current stream.
+/// Adds up the times of spans of work on the current stream.
 class DeviceTimer {
  public:
   static constexpr std::size_t kSpans = 1024;  ///< spans kept between two reads
 
   explicit DeviceTimer(Device device) : device_(device) {}
-  /// Begins a span; drops a span without an end.
+  /// Begins a span. If a span is open, it is dropped.
   void begin();
   /// Ends the span; does nothing without an open span.
   void end();
-  /// Seconds of all ended spans; waits for the last one.
+  /// Seconds of all ended spans. Waits until the device has reached the end of the last span.
   [[nodiscard]] double seconds();
 
  private:
@@ -59,13 +60,14 @@ class DeviceTimer {
   double seconds_ = 0;       // up to the last read
 };
 
-/// Adds spans of work to a trace: of the current stream on a device, of the host on the CPU. Any thread.
+/// Adds spans of work to a trace. On a device it measures the work of the current stream; on the CPU, the work of the
+/// host. Any thread may use it.
 class TracedWork {
  public:
   /// A null `trace` records nothing.
   explicit TracedWork(std::shared_ptr<Trace> trace) : trace_(std::move(trace)) {}
 
-  /// A span of the work done, or enqueued, during this object's life. `name` is a literal.
+  /// Records a span for the work that is done or enqueued during this object's life. `name` is a literal.
   class Scope {
    public:
     Scope(TracedWork& work, Device device, const char* name, Trace::Lane lane);
@@ -81,8 +83,8 @@ class TracedWork {
     std::unique_ptr<c10::Event> begin_;  // null: measured on the host
   };
 
-  /// Waits for the current stream and moves all finished spans to the trace, in the host's time: the stream's end is
-  /// the present.
+  /// Waits for the current stream and moves all finished spans to the trace. Their times are converted to the host's
+  /// clock: the end of the stream's work is taken to be the present.
   void settle(Device device);
 
  private:

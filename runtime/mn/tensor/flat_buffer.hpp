@@ -1,4 +1,5 @@
-/// One piece of memory with a tensor (view) for each parameter: a reduction passes over memory once, without copies.
+/// One piece of memory with a tensor (a view) for each parameter. A reduction passes over the memory once and copies
+/// nothing.
 ///
 /// Layout: the tensors of one dtype are adjacent, in the given order; dtypes begin at multiples of 64 bytes. The tail,
 /// numbers that travel with the gradients, ends the buffer. The tail is float64 if any parameter is float64, else
@@ -39,33 +40,36 @@ class FlatBuffer {
   [[nodiscard]] const std::vector<at::Tensor>& flats() const noexcept { return flats_; }
   [[nodiscard]] const at::Tensor& tail() const noexcept { return tail_; }
   [[nodiscard]] std::size_t tail_count() const { return static_cast<std::size_t>(tail_.numel()); }
-  /// `mean`, a mean over ranks from the reduced tail; exactly 1 if only the rounding of 1/size makes it differ from 1.
+  /// `mean` is a mean over ranks, computed from the reduced tail. Returns exactly 1 if `mean` differs from 1 only
+  /// because 1/size was rounded, else `mean`.
   [[nodiscard]] double without_rounding(double mean) const;
   /// A message for each parameter and one for the tail, in memory order.
   [[nodiscard]] std::span<const BufferView> messages() const noexcept { return messages_; }
-  /// The messages of [first, first + count) that a reduction sends: all that send_only() has not left out.
+  /// The messages in [first, first + count) that a reduction sends: all except those that send_only() leaves out.
   [[nodiscard]] std::vector<BufferView> sent(std::size_t first, std::size_t count) const;
-  /// From now on messages of parameters whose flag is false are left out; they become zero.
+  /// From now on, the messages of parameters whose flag is false are left out of reductions, and their elements become
+  /// zero.
   void send_only(const std::vector<bool>& parameters);
-  /// False if message m is left out.
+  /// False if send_only() leaves message m out.
   [[nodiscard]] bool is_sent(std::size_t m) const { return is_sent_[m]; }
   /// The index of parameter i's message.
   [[nodiscard]] std::size_t message_index(std::size_t i) const { return message_index_[i]; }
-  /// The parameter whose message is m; std::nullopt for the tail.
+  /// The parameter to which message m belongs; no value for the tail.
   [[nodiscard]] std::optional<std::size_t> parameter_of(std::size_t m) const { return parameter_of_[m]; }
-  /// Message m as a tensor of one dimension, elements in memory order.
+  /// Message m as a tensor of one dimension, with the elements in memory order.
   [[nodiscard]] const at::Tensor& message(std::size_t m) const { return message_tensors_[m]; }
   /// The tensor_name() of the parameter of each message in sent(first, count).
   [[nodiscard]] std::vector<std::string> names(std::size_t first, std::size_t count) const;
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
-  /// Call before message m gets new values: if the program holds its tensor, the tensor moves out (4) and the view is a
-  /// new tensor; else the call only reads two counters. No task may work on the message.
+  /// Call it before message m gets new values, when no task works on the message. If the program holds the message's
+  /// tensor, the tensor moves to memory of its own (4), and the view becomes a new tensor. Otherwise the call only
+  /// reads two counters.
   void let_go(std::size_t m);
 
-  /// Multiplies every element, also in the tail.
+  /// Multiplies every element of the buffer, the tail included.
   void scale(double factor);
-  /// Copies messages [first, first + count) of `other`, times `factor`. Both buffers have equal layouts.
+  /// Copies messages [first, first + count) of `other`, multiplied by `factor`. Both buffers must have equal layouts.
   void copy_from(const FlatBuffer& other, std::size_t first, std::size_t count, double factor = 1);
   void copy_from(const FlatBuffer& other) { copy_from(other, 0, messages_.size()); }
 

@@ -1,4 +1,4 @@
-/// Access to a torch::nn::Module, as functions: only their source includes libtorch's module.h, one of its slowest
+/// Functions that access a torch::nn::Module. Only their source file includes libtorch's module.h, one of the slowest
 /// headers to compile.
 #pragma once
 
@@ -17,8 +17,8 @@ namespace mn {
 /// Tensors with their names, in order.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// The parameters of the module and its submodules, under torch's names ("layer1.0.conv1.weight"). All functions here
-/// return tensors that share the module's memory.
+/// The parameters of the module and its submodules, under torch's names ("layer1.0.conv1.weight"). All tensors that the
+/// functions of this file return share the module's memory.
 [[nodiscard]] NamedTensors named_parameters(const torch::nn::Module& module);
 /// The buffers of the module and its submodules, under torch's names.
 [[nodiscard]] NamedTensors named_buffers(const torch::nn::Module& module);
@@ -45,9 +45,10 @@ void use_channels_last(torch::nn::Module& module);
 [[nodiscard]] bool is_training(const torch::nn::Module& module);
 /// Sets the mode of the module and its submodules.
 void set_training(torch::nn::Module& module, bool on);
-/// The modes of the module and its submodules, which may differ; for set_training_modes().
+/// The modes of the module and its submodules, which may differ from each other. Pass the result to
+/// set_training_modes().
 [[nodiscard]] std::vector<bool> training_modes(const torch::nn::Module& module);
-/// Restores the result of training_modes() for this module.
+/// Restores modes that training_modes() has returned for this module.
 void set_training_modes(torch::nn::Module& module, const std::vector<bool>& modes);
 
 }  // namespace mn

@@ -1,5 +1,5 @@
-/// State of libtorch's random numbers on this rank: the CPU's generator and, on a GPU, the device's generator. All
-/// functions are local.
+/// The state of libtorch's random numbers on this rank: the state of the CPU's generator and, on a GPU, of the GPU's
+/// generator. The functions send nothing to other ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace mn {
 
-/// The states as tensors of bytes, named "random.cpu" and "random.cuda".
+/// The generators' states as tensors of bytes, named "random.cpu" and "random.cuda".
 [[nodiscard]] NamedTensors random_state(Device device);
 /// Sets the generators named in `state`; other generators keep their states. Throws c10::Error if the bytes are not a
 /// generator's state.

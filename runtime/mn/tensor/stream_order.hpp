@@ -1,4 +1,4 @@
-/// Collectives in the order of the current stream.
+/// Runs collective calls in the order of the current stream.
 #pragma once
 
 #include <mn/comm/calls/forbidden_calls.hpp>
@@ -8,9 +8,9 @@
 
 namespace mn {
 
-/// Orders a collective after the work on the caller's current stream. If the device has collectives of its own,
-/// enqueue(device collectives) enqueues the collective, and the host goes on. Otherwise call() blocks; also in debug
-/// mode, which reads the values.
+/// Orders a collective after the work on the caller's current stream. If the device has collectives of its own, calls
+/// enqueue(device collectives), which enqueues the collective, and the host does not wait. Otherwise calls call(),
+/// which blocks. Debug mode always takes call(), because debug mode reads the values.
 template <class Enqueue, class Call>
 void in_stream_order(Communicator& comm, const Enqueue& enqueue, const Call& call) {
   const bool on_host = comm.debug() || ForbiddenCalls::any();  // forbidden calls are found in blocking calls
@@ -22,8 +22,8 @@ void in_stream_order(Communicator& comm, const Enqueue& enqueue, const Call& cal
   device->join(stream.native_handle());
 }
 
-/// Collectives inside a device's own work, such as a CUDA graph, are on the caller's current stream: errors are watched
-/// for as if they had been enqueued now.
+/// Call it after work that contains collectives of the device, such as a CUDA graph, was put on the current stream.
+/// Errors are then watched for as if the collectives had been enqueued now.
 inline void watch_work_of(Communicator& comm) {
   in_stream_order(
       comm, [](DeviceCollectives&) {}, [] {});

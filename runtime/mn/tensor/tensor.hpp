@@ -1,4 +1,4 @@
-/// Tensors as buffers: every call of a Communicator accepts an at::Tensor.
+/// Makes tensors buffers: every call of a Communicator accepts an at::Tensor.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,22 @@ namespace mn {
 
 class Communicator;
 
-/// The tensor's memory, ordered by the current stream. Throws ArgumentError if the tensor is not contiguous or has a
-/// dtype that communicators don't move.
+/// A view of the tensor's memory. Calls on the view are ordered by the current stream. Throws ArgumentError if the
+/// tensor is not contiguous or has a dtype that communicators don't move.
 [[nodiscard]] BufferView buffer_view(const at::Tensor& tensor);
 
 /// The stream on which the calling thread enqueues its work for `device`.
 [[nodiscard]] c10::Stream current_stream(Device device);
-/// Earlier views, now ordered by the current stream.
+/// Copies of views that were made earlier, now ordered by the current stream.
 [[nodiscard]] std::vector<BufferView> on_current_stream(std::span<const BufferView> buffers);
 
-/// Names parameters and buffers as in the model, for messages of debug mode. A Trainer names its model's tensors.
+/// Gives parameters and buffers their names in the model, for messages of debug mode. A Trainer does so for its model.
 void name_tensors(const torch::nn::Module& model);
 /// The name from name_tensors(); "parameter i" for a tensor without a name.
 [[nodiscard]] std::string tensor_name(const at::Tensor& tensor, std::size_t i);
 
-/// The tensors of floating-point dtypes, which can have gradients; each once, even if several modules share a tensor.
+/// The tensors of floating-point dtypes, which can have gradients. Each tensor comes once, even if several modules
+/// share it.
 [[nodiscard]] std::vector<at::Tensor> differentiable(std::vector<at::Tensor> tensors);
 
 /// Lets communicators take tensors as buffers.
@@ -51,15 +52,15 @@ struct DeviceTraits<c10::Device> {
   [[nodiscard]] static c10::Device from(Device device);
 };
 
-/// Communicator::broadcast_data() for a module: parameters and buffers. Collective.
+/// Calls Communicator::broadcast_data() for a module's parameters and buffers. Collective.
 void broadcast_tensors(Communicator& comm, const torch::nn::Module& model, int root);
-/// Communicator::broadcast_data() for tensors. Collective; throws the same ArgumentError on every rank if number,
-/// shapes or dtypes differ.
+/// Calls Communicator::broadcast_data() for tensors. Collective. If number, shapes or dtypes differ between ranks,
+/// every rank throws the same ArgumentError.
 void broadcast_tensors(Communicator& comm, const std::vector<at::Tensor>& tensors, int root);
-/// Communicator::allreduce_grad() for a module's parameters. Collective.
+/// Calls Communicator::allreduce_grad() for a module's parameters. Collective.
 void average_gradients(Communicator& comm, const torch::nn::Module& model);
-/// Communicator::allreduce_grad() for parameters. Collective: gradients become the mean over ranks, in place if
-/// present; None counts as zero if some rank has a gradient.
+/// Calls Communicator::allreduce_grad() for parameters. Collective. Gradients become the mean over ranks; a gradient
+/// that exists is overwritten in place. If only some ranks have a gradient, the other ranks' gradients count as zero.
 void average_gradients(Communicator& comm, const std::vector<at::Tensor>& parameters);
 
 }  // namespace mn

@@ -38,7 +38,8 @@ struct Argument {
   Value value;
 };
 
-/// Maps a value's name in one graph to its name in the whole program, because nested graphs may use a name twice.
+/// Maps a value's name in one graph to its name in the whole program. Nested graphs may use one name for different
+/// values.
 using Rename = std::function<std::string(const std::string& name)>;
 
 /// The file has a form that torch may write and mn does not know; what() names the form.
@@ -47,10 +48,11 @@ class UnknownForm : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The form of a union: the name of the only member of a JSON object. Throws UnknownForm if `document` is not a union.
+/// The form of a union: the name of the only member of a JSON object. Throws UnknownForm if `document` is not an object
+/// with one member.
 [[nodiscard]] std::string form_of(const nlohmann::json& document);
 
-/// Throws UnknownForm, or nlohmann's exception for JSON of a wrong kind.
+/// Parses one argument. Throws UnknownForm, or nlohmann's exception for JSON of a wrong kind.
 [[nodiscard]] Argument parse_argument(const nlohmann::json& document, const Rename& rename);
 
 /// Adds the names of all values in `argument`.
@@ -58,7 +60,7 @@ void append_values(std::vector<std::string>& names, const Argument& argument);
 
 /// libtorch's dtype for the file's number. Throws UnknownForm for an unknown dtype.
 [[nodiscard]] at::ScalarType scalar_type_of(std::int64_t number);
-/// libtorch's number for operators. Throws UnknownForm for an unknown enumerator.
+/// The number by which libtorch's operators know the enumerator. Throws UnknownForm for an unknown enumerator.
 [[nodiscard]] std::int64_t libtorch_number(const Enumerator& enumerator);
 
 }  // namespace mn::exported

@@ -14,13 +14,13 @@
 
 namespace mn::exported {
 
-/// The values of a running graph.
+/// The values of a running graph. Each value has a slot: its index in `values`.
 struct Frame {
   std::vector<c10::IValue> values;  ///< by slot
   c10::Device device;               ///< on which the graph computes
 };
 
-/// The places in a frame of a graph's values.
+/// Gives each value of a graph a slot: its index in Frame::values.
 class Slots {
  public:
   /// A new slot for a value. Call it once for each value.

@@ -11,7 +11,7 @@
 
 namespace mn::exported {
 
-/// `target` is like "torch.ops.aten.add.Tensor"; no value if libtorch does not have the operator.
+/// Finds an operator by a name such as "torch.ops.aten.add.Tensor"; no value if libtorch does not have the operator.
 [[nodiscard]] std::optional<c10::OperatorHandle> find_operator(const std::string& target);
 
 /// The text of an UnknownForm for a target that find_operator() does not find.
@@ -28,7 +28,8 @@ namespace mn::exported {
 /// switch, because it works alike in both modes.
 [[nodiscard]] bool is_training_switch(const Node& node, const std::string& argument);
 
-/// True: the switch is set to training; false: to evaluation. No value if both are possible, as for a rate of 0.
+/// Returns true if the switch is set to training, false if it is set to evaluation. No value if both are possible, as
+/// for a dropout rate of 0.
 [[nodiscard]] std::optional<bool> setting_of(const Argument& given);
 
 /// The value of the switch in evaluation.

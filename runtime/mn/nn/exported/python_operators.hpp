@@ -1,5 +1,5 @@
-/// Operators that only Python has: on numbers, with which an exported graph computes sizes, and with inner graphs
-/// (torch.cond, while_loop, map and scan).
+/// Operators that only Python has. Some work on numbers, with which an exported graph computes sizes; the others have
+/// inner graphs (torch.cond, while_loop, map and scan).
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct NumberOperator {
   void (*call)(torch::jit::Stack& stack);  ///< replaces the operands by the result
 };
 
-/// Null if `target` is not an operator on numbers.
+/// Finds the operator named `target`; null if `target` is not an operator on numbers.
 [[nodiscard]] const NumberOperator* find_number_operator(std::string_view target);
 
 /// The inputs or the outputs of a graph.
@@ -46,7 +46,7 @@ struct ControlFlow {
   Values (*call)(const InnerGraphs& inner, std::vector<Values> operands);
 };
 
-/// Null if `target` is not an operator with inner graphs.
+/// Finds the operator named `target`; null if `target` is not an operator with inner graphs.
 [[nodiscard]] const ControlFlow* find_control_flow(std::string_view target);
 
 /// Splits values into operands; operand i has counts[i] values.

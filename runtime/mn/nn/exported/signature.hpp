@@ -8,7 +8,8 @@
 
 namespace mn::exported {
 
-/// `document` is the program. Both functions throw UnknownForm, or nlohmann's exceptions for JSON of a wrong form.
+/// Reads the inputs of a program from its document. Both functions of this file throw UnknownForm, or nlohmann's
+/// exceptions for JSON of a wrong form.
 [[nodiscard]] std::vector<Input> read_inputs(const nlohmann::json& document);
 
 /// Sets the outputs of a program that has its inputs and nodes. `module` is the program's graph_module.
