@@ -134,8 +134,8 @@ class GoogLeNet : public Classifier {
   }
 
  private:
-  /// With batch normalization as in torchvision, without as in Caffe's reference, because small weights would fade
-  /// away.
+  /// Initializes the weights. With batch normalization it draws as torchvision does; without, as Caffe's reference
+  /// does, because activations of torchvision's small weights would fade away from layer to layer.
   void initialize() {
     for (const auto& module : modules(/*include_self=*/false)) {
       if (auto* convolution = module->as<nn::Conv2d>()) initialize(convolution->weight, convolution->bias);

@@ -15,7 +15,8 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// Computes layer(x). Two dimensions, because libtorch adds the bias of a three-dimensional x in a second pass.
+/// Computes layer(x). It reshapes x to two dimensions, because libtorch adds the bias of a three-dimensional x in a
+/// second pass.
 torch::Tensor linear(const nn::Linear& layer, const torch::Tensor& x) {
   return torch::linear(x, layer->weight, layer->bias);
 }

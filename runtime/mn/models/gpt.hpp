@@ -1,4 +1,5 @@
-/// A decoder-only transformer as GPT-2 (Radford et al. 2019, Language Models are Unsupervised Multitask Learners).
+/// A decoder-only transformer, built as GPT-2 is (Radford et al. 2019, Language Models are Unsupervised Multitask
+/// Learners).
 #pragma once
 
 #include <cstdint>
@@ -26,15 +27,17 @@ struct GptOptions {
   double dropout = 0;           ///< part of the activations that training leaves out
 };
 
-/// Parameters have Hugging Face's names for GPT-2 ("h.0.attn.c_attn.weight"), linear layers torch's layout. The
-/// embedding of tokens is the output layer, too.
+/// A GPT-2 network. Its parameters have the names that Hugging Face gives them ("h.0.attn.c_attn.weight"), but the
+/// weights of linear layers have torch's layout. The embedding of tokens is also the output layer.
 class Gpt : public torch::nn::Module {
  public:
-  /// Initialized from libtorch's random numbers. Throws ArgumentError unless the width is a multiple of the heads.
+  /// Makes a network with random weights, drawn from libtorch's random numbers. Throws ArgumentError unless the width
+  /// is a multiple of the heads.
   explicit Gpt(const GptOptions& options);
 
-  /// (N, T) int64 → (N, T, vocabulary): the logits of each next token. T is at most options.context. With `recompute`
-  /// backward computes the layers' activations again, and they are not kept (recompute_activations()).
+  /// Maps (N, T) int64 tokens to (N, T, vocabulary) logits: for each token, the logits of the next one. T is at most
+  /// options.context. With `recompute` the layers' activations are not kept, and backward computes them again
+  /// (recompute_activations()).
   [[nodiscard]] torch::Tensor forward(const torch::Tensor& tokens, bool recompute = false);
 
  private:

@@ -1,4 +1,5 @@
-/// Networks from images to classes. create_…() makes a network on the CPU, initialized from libtorch's random numbers.
+/// Networks that classify images. Each create_…() makes a network on the CPU, with weights drawn from libtorch's random
+/// numbers.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,11 @@ namespace mn::models {
 /// A network whose parameters and buffers have torchvision's names, if torchvision has the network.
 class Classifier : public torch::nn::Module {
  public:
-  /// (N, 3, H, W) → (N, classes): logits.
+  /// Maps images (N, 3, H, W) to logits (N, classes).
   [[nodiscard]] virtual torch::Tensor forward(const torch::Tensor& images) = 0;
 
-  /// The logits of forward(), in training mode followed by the logits of the network's auxiliary classifiers, if any.
+  /// Returns the logits of forward(). In training mode the logits of the network's auxiliary classifiers follow, if
+  /// there are any.
   [[nodiscard]] virtual std::vector<torch::Tensor> forward_heads(const torch::Tensor& images) {
     return {forward(images)};
   }
@@ -41,21 +43,21 @@ inline constexpr double kAuxiliaryWeight = 0.3;
 [[nodiscard]] std::shared_ptr<Classifier> create_resnet50(std::int64_t num_classes);
 /// ResNet-18 for images of 32 × 32: begins with a 3×3 convolution of stride 1, without pooling.
 [[nodiscard]] std::shared_ptr<Classifier> create_small_resnet18(std::int64_t num_classes);
-/// VGG16 with batch normalization for images of 32 × 32 (Simonyan and Zisserman 2014, arXiv:1409.1556, configuration D;
-/// one linear layer after the last pooling, as is usual for CIFAR).
+/// VGG16 with batch normalization for images of 32 × 32 (Simonyan and Zisserman 2014, arXiv:1409.1556, configuration
+/// D). One linear layer follows the last pooling, as is usual for CIFAR.
 [[nodiscard]] std::shared_ptr<Classifier> create_small_vgg16(std::int64_t num_classes);
 
 /// The names that create_model() takes.
 [[nodiscard]] std::vector<std::string> model_names();
-/// Makes the network by its name. This function and the functions below throw UsageError that lists the names if `name`
-/// is unknown.
+/// Makes the network that `name` names. This function and the functions below throw UsageError that lists the names if
+/// `name` is unknown.
 [[nodiscard]] std::shared_ptr<Classifier> create_model(const std::string& name, std::int64_t num_classes);
 /// Smallest height and width of images that the network can take.
 [[nodiscard]] std::int64_t min_image_size(const std::string& name);
 /// Smallest height and width at which a minibatch of one image can train: for smaller images batch normalization would
 /// get a single value of a channel, which has no variance.
 [[nodiscard]] std::int64_t min_image_size_alone(const std::string& name);
-/// A learning rate for SGD with momentum in steps of 256 samples.
+/// A good learning rate for SGD with momentum, if a step has 256 samples.
 [[nodiscard]] double sgd_learning_rate(const std::string& name);
 
 }  // namespace mn::models

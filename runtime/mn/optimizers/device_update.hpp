@@ -1,4 +1,4 @@
-/// Lets the trainer leave out an optimizer's step on the device, and hold the update in a CUDA graph. Internal.
+/// Lets the trainer skip an optimizer's step on the device, and record the update in a CUDA graph. Internal.
 ///
 /// (1) If only the device knows that a step's gradients overflowed, the host goes on as if the step were made: the host
 ///     counts the step and enqueues the update, which then changes no parameter. settle() corrects the counts.
@@ -18,10 +18,10 @@
 
 namespace mn {
 
-/// A learning rate as kernels take it: a number, or a tensor of one element on the device.
+/// A learning rate in the form that kernels take: a number, or a tensor of one element on the device.
 using Rate = std::variant<double, at::Tensor>;
 
-/// An optimizer whose update can stay on its device.
+/// An optimizer whose update needs no decision of the host.
 class DeviceUpdate {
  public:
   virtual ~DeviceUpdate() = default;
@@ -29,18 +29,18 @@ class DeviceUpdate {
   [[nodiscard]] virtual bool can_skip() const { return true; }
   /// The next step() changes no parameter if `has_overflow`, a float32 of one element on the parameters' device, is 1.
   void skip_if(at::Tensor has_overflow) { has_overflow_ = std::move(has_overflow); }
-  /// Corrects the optimizer's state to count the steps that were made. Waits for the device.
+  /// Corrects the optimizer's state to count only the steps that were made. Waits for the device.
   virtual void settle() {}
 
   /// From now on updates read rates and counts of steps on the device (2).
   void stay_on_device() noexcept { is_on_device_ = true; }
   /// The settings that a graph holds as numbers (3).
   [[nodiscard]] virtual std::vector<double> constants() const = 0;
-  /// A graph holds the last update.
+  /// Called after an update was recorded in a graph.
   virtual void keep_captured() {}
-  /// The graph has made the captured update again: the host counts the step.
+  /// Called after a graph has made its recorded update again: the host counts the step.
   virtual void count_replay() {}
-  /// Copies changed rates to the device, in the order of the current stream.
+  /// Copies learning rates that have changed to the device, in the order of the current stream.
   void show_rates(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
     const at::NoGradGuard no_grad;
     rates_.resize(groups.size());
@@ -57,11 +57,11 @@ class DeviceUpdate {
   }
 
  protected:
-  /// Returns the tensor of skip_if() and forgets it; undefined if the step is made in any case.
+  /// Returns the tensor given to skip_if() and forgets it. An undefined tensor means that the step is made in any case.
   [[nodiscard]] at::Tensor take_overflow() { return std::exchange(has_overflow_, {}); }
   /// True after stay_on_device().
   [[nodiscard]] bool is_on_device() const noexcept { return is_on_device_; }
-  /// The rate of group i, on a device rounded to float32.
+  /// The learning rate of group i. On a device it is rounded to float32.
   [[nodiscard]] Rate rate_of(const std::vector<torch::optim::OptimizerParamGroup>& groups, std::size_t i) {
     const double rate = groups[i].options().get_lr();
     if (is_on_device_) {

@@ -16,13 +16,13 @@
 
 namespace mn {
 
-/// Replaces torch::optim::Adam or AdamW, with its options, its state (also in a checkpoint), and its results to
-/// rounding. FusedAdam and FusedAdamW are the two optimizers.
+/// Replaces torch::optim::Adam or AdamW. It has their options and their state (also in a checkpoint), and equal results
+/// up to rounding. FusedAdam and FusedAdamW are its two instances.
 template <class TorchAdam, class TorchOptions, class TorchState>
 class FusedAdamOf : public TorchAdam, public DeviceUpdate {
  public:
   using TorchAdam::TorchAdam;
-  /// One update of all parameters that have a gradient; returns what `closure` returns. Throws ArgumentError for a
+  /// Updates all parameters that have a gradient once. Returns what `closure` returns. Throws ArgumentError for a
   /// sparse gradient.
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override;
   /// See DeviceUpdate.

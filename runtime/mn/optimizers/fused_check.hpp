@@ -2,8 +2,8 @@
 ///
 /// libtorch 2.11's SGD kernel for CPUs silently updates only the last few elements of float16 and bfloat16 tensors. The
 /// dtypes and versions with such faults are not known beforehand.
-/// (1) Each kernel takes a step of known result, once in a process for each kind of device and dtype.
-/// (2) If the result is wrong, the kernel for float32 takes the step on copies.
+/// (1) In each process, each kernel takes one step whose result is known, once for each kind of device and dtype.
+/// (2) If the result is wrong, the kernel for float32 takes the program's steps, on float32 copies.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ namespace mn {
 
 enum class FusedKernel : std::uint8_t { kSgd, kAdam, kAdamW };
 
-/// True if the kernel is right for tensors of this device and dtype (1). Throws Error if the kernel is wrong for
-/// float32 or float64.
+/// True if the kernel is right for tensors of the device and dtype of `like` (1). Throws Error if the kernel is wrong
+/// for float32 or float64.
 [[nodiscard]] bool is_right(FusedKernel kernel, const at::Tensor& like);
 
-/// Puts float32 copies in place of the 16-bit tensors of some lists, if `needed`: for steps whose intermediate results
-/// would round, overflow or underflow.
+/// If `needed`, puts float32 copies in place of the 16-bit tensors in the given lists. This is for steps whose
+/// intermediate results would round, overflow or underflow in 16 bits.
 class WideCopies {
  public:
   explicit WideCopies(std::initializer_list<std::vector<at::Tensor>*> lists, bool needed = true);

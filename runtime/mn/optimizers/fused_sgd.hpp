@@ -13,15 +13,15 @@
 
 namespace mn {
 
-/// Replaces torch::optim::SGD, with its options, its state (also in a checkpoint), and its results to rounding.
+/// Replaces torch::optim::SGD. It has SGD's options and state (also in a checkpoint), and equal results up to rounding.
 class FusedSgd : public torch::optim::SGD, public DeviceUpdate {
  public:
   using torch::optim::SGD::SGD;
-  /// One update of all parameters that have a gradient; returns what `closure` returns. Applies a sparse gradient as
+  /// Updates all parameters that have a gradient once. Returns what `closure` returns. Applies a sparse gradient as
   /// torch::optim::SGD does, but throws ArgumentError for a sparse gradient with weight decay.
   at::Tensor step(LossClosure closure = nullptr) override;
-  /// False with dampening, because dampening treats the first update apart, and the host does not know which step is
-  /// the first that is made.
+  /// False with dampening: the first update does not dampen its gradient, and the host does not know which step is the
+  /// first that is made.
   [[nodiscard]] bool can_skip() const override;
   /// See DeviceUpdate.
   [[nodiscard]] std::vector<double> constants() const override;

@@ -20,14 +20,13 @@ struct GradScalerOptions {
   bool operator==(const GradScalerOptions&) const = default;
 };
 
-/// A loss is multiplied by the scale before backward, so that float16 does not round small gradients to 0; mean
-/// gradients are divided by the scale before hooks and the optimizer read them. A mean with NaN or infinity is not
-/// applied, and the scale falls, but not below kMinScale: gradients that overflow at kMinScale overflow at any scale.
-/// All ranks have equal means, so they decide alike without a message. A MultiNodeOptimizer owns a GradScaler if its
-/// options say so, and makes all calls but scale().
+/// Multiplies a loss by the scale before backward, so that float16 does not round small gradients to 0. The mean
+/// gradients are divided by the scale before hooks and the optimizer read them. If a mean has a NaN or infinity, the
+/// step is left out and the scale falls, but not below kMinScale: gradients that overflow at kMinScale overflow at any
+/// scale. All ranks have equal means, so they decide alike without a message. A MultiNodeOptimizer owns a GradScaler if
+/// its options ask for one, and makes all calls but scale().
 ///
-/// If the optimizer can leave out a step by itself on its device, the decision stays on the device and the host does
-/// not wait.
+/// If the optimizer can leave out a step on its device, the decision is made on the device and the host does not wait.
 class GradScaler {
  public:
   static constexpr double kMinScale = 0x1p-14;  ///< unless the first scale is less
@@ -39,28 +38,29 @@ class GradScaler {
   /// From now on the scale lives on this device, and the device alone knows of overflows.
   void stay_on(c10::Device device);
 
-  /// Local. loss × scale, for backward().
+  /// Returns loss × scale, for backward(). Sends nothing to other ranks.
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss) const;
-  /// Divides the parameters' gradients, means over all ranks, by the scale. Waits for the device, and returns false if
-  /// a gradient is NaN or infinite. After stay_on() it does not wait and returns true; has_overflow() has the answer.
+  /// Divides the parameters' gradients, which are means over all ranks, by the scale. Before stay_on(), waits for the
+  /// device and returns false if a gradient is NaN or infinite. After stay_on(), does not wait and returns true; then
+  /// has_overflow() has the answer.
   [[nodiscard]] bool unscale(const std::vector<at::Tensor>& parameters);
   /// On the device: 1 if a gradient of the last unscale() was NaN or infinite, else 0.
   [[nodiscard]] const at::Tensor& has_overflow() const noexcept { return has_overflow_; }
-  /// Adapts the scale; call it once a step. After stay_on() `finite` is ignored.
+  /// Adapts the scale. Call it once a step. After stay_on(), `finite` is ignored.
   void update(bool finite);
 
-  /// The factor of losses. After stay_on() scale() and skipped() are up to date only after a wait for the device; else
-  /// they are some steps old.
+  /// The factor by which losses are multiplied. After stay_on(), scale() and skipped() return numbers that may be some
+  /// steps old; they are up to date only after a wait for the device.
   [[nodiscard]] double scale() const noexcept;
   /// Steps left out so far.
   [[nodiscard]] std::int64_t skipped() const noexcept;
-  /// Call it after each step. Returns the number of steps left out in a row if the number is kTooManySteps times 1, 10,
-  /// 100, …; else 0. After stay_on() the number is some steps old.
+  /// Call it after each step. It counts the steps left out in a row. Returns this number if it is kTooManySteps times
+  /// 1, 10, 100, …; else returns 0. After stay_on(), the number is some steps old.
   [[nodiscard]] std::int64_t count_step();
 
   /// The state for a checkpoint, equal on all ranks. Waits for the device.
   [[nodiscard]] nlohmann::json state() const;
-  /// Throws nlohmann's exceptions if `state` is not a GradScaler's.
+  /// Restores a state that state() has returned. Throws nlohmann's exceptions if `state` is not such a state.
   void load_state(const nlohmann::json& state);
 
  private:

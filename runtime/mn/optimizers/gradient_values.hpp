@@ -9,8 +9,8 @@
 
 namespace mn {
 
-/// The parameter's gradient, which is defined, as a dense tensor to read or change in place. For a sparse gradient: its
-/// values, each row once.
+/// The values of the parameter's gradient, to read or change in place. The gradient must be defined. A dense gradient
+/// is returned itself; for a sparse gradient the result has its values, each row once.
 inline at::Tensor gradient_values(const at::Tensor& parameter) {
   at::Tensor& gradient = parameter.mutable_grad();
   if (!gradient.is_sparse()) return gradient;
@@ -18,7 +18,7 @@ inline at::Tensor gradient_values(const at::Tensor& parameter) {
   return gradient._values();
 }
 
-/// Throws ArgumentError if the parameter's gradient, the mean of all ranks, is sparse.
+/// Throws ArgumentError if the parameter's gradient, which is the mean over all ranks, is sparse.
 inline void reject_sparse(const at::Tensor& parameter, const std::string& who) {
   if (!parameter.grad().is_sparse()) return;
   throw ArgumentError(who +

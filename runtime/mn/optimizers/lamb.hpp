@@ -18,7 +18,7 @@ class Lamb : public torch::optim::AdamW {
  public:
   /// Throws ArgumentError if the options ask for AMSGrad.
   Lamb(std::vector<at::Tensor> parameters, const torch::optim::AdamWOptions& options);
-  /// One update of all parameters that have a gradient; returns what `closure` returns.
+  /// Updates all parameters that have a gradient once. Returns what `closure` returns.
   at::Tensor step(LossClosure closure = nullptr) override;
 
  private:

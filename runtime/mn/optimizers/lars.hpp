@@ -20,7 +20,7 @@ class Lars : public torch::optim::SGD {
  public:
   /// Throws ArgumentError unless trust > 0 and the options have neither dampening nor Nesterov momentum.
   Lars(std::vector<at::Tensor> parameters, const torch::optim::SGDOptions& options, double trust = 0.001);
-  /// One update of all parameters that have a gradient; returns what `closure` returns.
+  /// Updates all parameters that have a gradient once. Returns what `closure` returns.
   at::Tensor step(LossClosure closure = nullptr) override;
 
  private:

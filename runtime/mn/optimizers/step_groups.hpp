@@ -29,7 +29,7 @@ at::Tensor step_groups(torch::optim::Optimizer& optimizer, const torch::optim::O
   return loss;
 }
 
-/// A parameter's moments, as torch::optim::Adam and AdamW make them, so that checkpoints load into either optimizer.
+/// Makes a parameter's moments as torch::optim::Adam and AdamW do, so that checkpoints load into either optimizer.
 template <class State>
 State& adam_state(torch::optim::Optimizer& optimizer, const at::Tensor& parameter, bool amsgrad) {
   auto& slot = optimizer.state()[parameter.unsafeGetTensorImpl()];
@@ -44,8 +44,8 @@ State& adam_state(torch::optim::Optimizer& optimizer, const at::Tensor& paramete
   return static_cast<State&>(*slot);
 }
 
-/// A parameter's gradient with the parameter's strides. Fused kernels need equal strides, because they ignore indices
-/// and run through memory. Throws ArgumentError if the parameter's memory has gaps.
+/// Returns a parameter's gradient with the strides of the parameter. Fused kernels need equal strides, because they
+/// ignore indices and run through memory. Throws ArgumentError if the parameter's memory has gaps.
 inline at::Tensor gradient_as_parameter(const at::Tensor& parameter) {
   if (!parameter.is_non_overlapping_and_dense()) {
     throw ArgumentError(
