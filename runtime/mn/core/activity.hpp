@@ -20,10 +20,9 @@ namespace mn {
 /// Seconds that a rank may wait in a call for missing ranks: the value of MN_HANG_SECONDS, by default 60. Infinity if
 /// the value is 0. Throws UsageError for a value out of range.
 [[nodiscard]] double call_patience_s();
-/// Seconds without progress that are allowed while the process reads or writes files, validates, or does a program's
-/// own work.
+/// Seconds allowed without progress while the process reads or writes files, validates, or does a program's own work.
 [[nodiscard]] inline double work_patience_s() { return 10 * call_patience_s(); }
-/// Seconds that a rank may wait for a rank that is outside of calls and scopes.
+/// Seconds that a rank may wait for a rank outside of calls and scopes.
 [[nodiscard]] inline double unknown_patience_s() { return 30 * call_patience_s(); }
 
 /// While an object lives, the process is in the state `name`. Scopes nest, and the innermost scope sets the state. Only
@@ -38,13 +37,13 @@ class ActivityScope {
   ActivityScope& operator=(const ActivityScope&) = delete;
 };
 
-/// Tells that the innermost scope has made a step, such as a minibatch of a validation.
+/// Records a step of the innermost scope, such as a minibatch of a validation.
 void note_progress();
-/// Tells that an iteration of training is complete.
+/// Records the end of an iteration of training.
 void note_iteration(std::int64_t iteration);
 
 /// Tells that the whole process stood still (stopped, swapped out) for `time`. This time does not count as time without
-/// progress. Any thread may call it.
+/// progress. Any thread may call the function.
 void discount_standstill(std::chrono::duration<double> time);
 
 struct Activity {
@@ -53,7 +52,7 @@ struct Activity {
   double silent_s = 0;         ///< seconds without progress
   double limit_s = 0;          ///< seconds allowed without progress outside of calls; infinite without a scope
 };
-/// Returns the account as it is now. Any thread may call it.
+/// Returns the account as it is now. Any thread may call the function.
 [[nodiscard]] Activity activity_now();
 
 enum class HangAction {
@@ -61,7 +60,7 @@ enum class HangAction {
   kReport,  ///< report it
   kOff,     ///< ignore it
 };
-/// Sets what happens if a process hangs; by default kAbort. Any thread may call it.
+/// Sets what happens if a process hangs; by default kAbort. Any thread may call the function.
 void set_hang_action(HangAction action) noexcept;
 [[nodiscard]] HangAction hang_action() noexcept;
 

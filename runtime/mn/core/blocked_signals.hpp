@@ -15,7 +15,7 @@ class BlockedSignals {
   BlockedSignals() noexcept {
     sigset_t all;
     sigfillset(&all);
-    // A fault that is blocked would end the process without calling its handler, and no message would name the reason.
+    // A blocked fault would end the process without a call of the handler, and no message would name the reason.
     for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, fault);
     pthread_sigmask(SIG_BLOCK, &all, &before_);
   }

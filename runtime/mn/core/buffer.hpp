@@ -143,7 +143,7 @@ concept BufferSource = requires(T& value) {
 /// call only reads.
 ///
 /// If the memory is on a device, a call begins after all work that `stream` (a cudaStream_t) holds at the time of the
-/// call. A null `stream` means the legacy default stream. The meaning of `stream` is that of the CUDA Array Interface,
+/// call. A null `stream` means the legacy default stream. `stream` has the meaning of the CUDA Array Interface,
 /// version 3.
 template <class Void>
 struct BasicBufferView {
@@ -157,10 +157,10 @@ struct BasicBufferView {
 
   /// A view of no elements.
   BasicBufferView() = default;
-  /// A view of memory that is given by its address.
+  /// A view of memory at a given address.
   BasicBufferView(Void* data_, std::size_t count_, DType dtype_, Device device_ = {}, void* stream_ = nullptr)
       : data(data_), count(count_), dtype(dtype_), device(device_), stream(stream_) {}
-  /// Converts a writable view to a view that can only be read.
+  /// Converts a writable view to a read-only view.
   template <class Other>
   requires(kIsConst&& std::is_same_v<Other, void>)
       BasicBufferView(const BasicBufferView<Other>& view)  // NOLINT: meant to be implicit

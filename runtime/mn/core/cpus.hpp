@@ -12,7 +12,7 @@ namespace mn {
 [[nodiscard]] std::vector<int> usable_cpus();
 
 /// CPU seconds per second granted by the cgroups of this process, which containers and Slurm set (file cpu.max; in
-/// version 1 cpu.cfs_quota_us). Infinity if there is no limit. `root` is the folder that holds proc and sys.
+/// version 1 cpu.cfs_quota_us). Infinity if there is no limit. `root` is the folder of proc and sys.
 [[nodiscard]] double cpu_quota(const std::filesystem::path& root = "/");
 
 /// Seconds in which the calling thread was ready to run but had no CPU; 0 if the kernel keeps no count.
@@ -21,9 +21,9 @@ namespace mn {
 /// Number of threads that can run at a time: usable_cpus(), or cpu_quota() rounded up if that is less; at least 1.
 [[nodiscard]] std::size_t cpu_count();
 
-/// The folders of this process's cgroups, each with its parents: its cgroup of version 2, and its cgroup of version 1
+/// The folders of this process's cgroups, each with its parents: the cgroup of version 2, and the cgroup of version 1
 /// for `controller`. A returned folder may be missing: inside a container the path may be the host's, and only its root
-/// is visible. `root` is the folder that holds proc and sys.
+/// is visible. `root` is the folder of proc and sys.
 [[nodiscard]] std::vector<std::filesystem::path> cgroups(const std::string& controller,
                                                          const std::filesystem::path& root = "/");
 

@@ -4,7 +4,7 @@
 namespace mn {
 
 /// @{
-/// The numbers 75 and 78 are EX_TEMPFAIL and EX_CONFIG of sysexits.h; 126 and 127 are the codes that shells use.
+/// The numbers 75 and 78 are EX_TEMPFAIL and EX_CONFIG of sysexits.h; 126 and 127 are the codes of shells.
 inline constexpr int kExitUsage = 2;         ///< wrong options, arguments or variables
 inline constexpr int kExitRequeue = 75;      ///< a checkpoint is written; start the job again
 inline constexpr int kExitCheckFailed = 78;  ///< mnlaunch's checks stopped the job

@@ -54,8 +54,8 @@ void wait_in_reads(int fd) {
 constexpr std::string_view kTemporaryEnd = ".tmp";
 constexpr auto kAbandonedAfter = std::chrono::hours(1);  // without a write; for writers on other hosts
 
-/// Makes a name that differs for each writer, whatever its job, rank and thread. The name is random, so another user of
-/// a shared folder cannot place a link there in advance.
+/// Makes a different name for each writer, whatever its job, rank and thread. The name is random, so another user of a
+/// shared folder cannot place a link there in advance.
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   std::uint64_t number = 0;
   draw_random(std::as_writable_bytes(std::span(&number, 1)));

@@ -29,8 +29,7 @@ class File {
 
   File() noexcept = default;
   File(std::filesystem::path path, Mode mode);
-  /// Presents bytes [begin, begin + bytes) of the open file `fd` as a file of their own; `path` names this part in
-  /// messages.
+  /// Presents bytes [begin, begin + bytes) of the open file `fd` as a whole file; `path` names the part in messages.
   File(int fd, std::uint64_t begin, std::uint64_t bytes, std::filesystem::path path);
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }

@@ -14,7 +14,7 @@
 namespace mn {
 
 /// Returns the names in the order of `list`. Throws ArgumentError if the list is malformed, has too many names, or has
-/// a name that is too long.
+/// too long a name.
 [[nodiscard]] std::vector<std::string> expand_host_list(std::string_view list);
 
 /// Returns the names sorted, each once, in the shortest usual form: {vn2, vn1, head} gives head,vn[1-2].

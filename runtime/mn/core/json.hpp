@@ -30,7 +30,7 @@ constexpr int kMaxJsonDepth = 64;
 [[nodiscard]] nlohmann::json parse_cbor(std::string_view bytes, std::string_view what);
 
 /// Calls read(), which takes values out of a document. If a value is missing or has another type, throws a DataError
-/// that begins with `what`.
+/// beginning with `what`.
 template <class Read>
 decltype(auto) read_json(std::string_view what, Read read) {
   try {
@@ -75,7 +75,7 @@ std::vector<T> whole_numbers(const nlohmann::json& list) {
 /// keys outside of UTF-8 become {"$cbor": HEX}. Throws DataError for values without a CBOR form, and for values so deep
 /// that an enclosing document might exceed kMaxJsonDepth.
 [[nodiscard]] nlohmann::json storable(const nlohmann::json& value);
-/// Returns the value from which storable() made `stored`. Throws DataError that begins with `what` if `stored` is
+/// Returns the value from which storable() made `stored`. Throws DataError beginning with `what` if `stored` is
 /// damaged.
 [[nodiscard]] nlohmann::json from_storable(const nlohmann::json& stored, std::string_view what);
 

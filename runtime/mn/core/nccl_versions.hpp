@@ -6,7 +6,7 @@
 namespace mn {
 
 /// The version of the NCCL in this process, or else of the libnccl.so.2 that dlopen() finds. 22809 stands for 2.28.9; 0
-/// means that there is no NCCL.
+/// means no NCCL.
 [[nodiscard]] int nccl_version() noexcept;
 
 /// Writes a version number as text, such as "2.28.9".

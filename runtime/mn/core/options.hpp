@@ -14,13 +14,13 @@ namespace mn {
 
 /// Options bound to variables. A variable's value at the time of add() is the default.
 ///
-/// Forms: --name value, --name=value. Names can't be abbreviated. --config FILE names a file with lines "name = value";
+/// Forms: --name value, --name=value. Names can't be abbreviated. --config FILE: a file with lines "name = value";
 /// lines that begin with # or ; are comments, and [sections] are ignored. A setting in the file replaces the default,
 /// and a setting on the command line replaces both, wherever --config stands. Within the file, and within the command
 /// line, the last setting wins. Every set of options has --help and --version.
 class Options {
  public:
-  /// What the command line asks for.
+  /// The command line's request.
   enum class Action { kRun, kHelp, kVersion };
 
   /// `usage` heads the help, e.g. "jobs/mnist [options]: trains …".
@@ -65,8 +65,8 @@ class Options {
   /// True if there is an option --NAME.
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  /// Sets the variables. Throws UsageError that names the option and its fault; if the option is unknown, also the
-  /// nearest known name.
+  /// Sets the variables. Throws UsageError naming the option and its fault; if the option is unknown, also the nearest
+  /// known name.
   [[nodiscard]] Action parse(int argc, const char* const* argv);
 
   /// The text of --help: the usage, and every option.

@@ -1,5 +1,4 @@
-/// The rule by which a rank is called slow. The warnings of a running job and the findings of its report share the
-/// rule.
+/// The rule for a slow rank. The warnings of a running job and the findings of its report share the rule.
 #pragma once
 
 #include <algorithm>

@@ -11,7 +11,7 @@ namespace mn {
 
 inline constexpr const char* kStartLinksVariable = "MN_START_LINKS";
 
-/// A connection to another rank. It closes when that rank's process ends.
+/// A connection to a peer, a different rank. The connection closes when the peer's process ends.
 struct StartLink {
   int fd = -1;
   std::uint64_t inode = 0;  ///< of the socket; tells whether `fd` now belongs to another file

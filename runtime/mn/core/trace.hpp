@@ -32,7 +32,7 @@ class Trace {
     std::uint64_t bytes;      ///< bytes passed to collectives; 0 for other work
   };
 
-  /// Adds a span. Does nothing after stop(). Any thread may call it.
+  /// Adds a span. Does nothing after stop(). Any thread may call the function.
   void add(const Span& span) {
     if (!recording_) return;
     const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-/// Vectors that do not set new elements to zero, for memory that is overwritten at once.
+/// Vectors without zeroing of new elements, for memory to be overwritten at once.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct UninitializedAllocator : std::allocator<T> {
   template <class U>
   explicit(false) UninitializedAllocator(const UninitializedAllocator<U>&) noexcept {}
 
-  /// Makes an element by default initialization, which writes nothing.
+  /// Makes an element by default initialization, without a write.
   template <class U>
   void construct(U* at) noexcept {
     ::new (static_cast<void*>(at)) U;
@@ -37,7 +37,7 @@ struct UninitializedAllocator : std::allocator<T> {
   }
 };
 
-/// A vector of bytes for data that is read into it.
+/// A vector of bytes, for reading into.
 using ByteBuffer = std::vector<std::byte, UninitializedAllocator<std::byte>>;
 
 }  // namespace mn

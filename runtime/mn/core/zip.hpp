@@ -31,12 +31,12 @@ struct ZipMember {
   std::uint64_t begin = 0;  ///< offset of the stored bytes in the archive
 };
 
-/// The members of the ZIP archive `archive`, in the directory's order. Throws a one-line DataError that begins with
+/// The members of the ZIP archive `archive`, in the directory's order. Throws a one-line DataError beginning with
 /// `source` if `archive` is damaged, truncated or not an archive; the error also names `writer`, the program that
 /// writes archives.
 [[nodiscard]] std::vector<ZipMember> read_zip_directory(std::string_view archive, const std::string& source,
                                                         std::string_view writer);
-/// Reads only the directory of a ZIP archive in a file, and the members' headers. Throws DataError that begins with the
+/// Reads only the directory of a ZIP archive in a file, and the members' headers. Throws DataError beginning with the
 /// file's path, and throws as File does.
 [[nodiscard]] std::vector<ZipMember> read_zip_directory(const File& file, std::string_view writer);
 

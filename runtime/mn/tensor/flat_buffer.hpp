@@ -45,7 +45,7 @@ class FlatBuffer {
   [[nodiscard]] double without_rounding(double mean) const;
   /// A message for each parameter and one for the tail, in memory order.
   [[nodiscard]] std::span<const BufferView> messages() const noexcept { return messages_; }
-  /// The messages in [first, first + count) that a reduction sends: all except those that send_only() leaves out.
+  /// The messages in [first, first + count) that a reduction sends: all but the messages left out by send_only().
   [[nodiscard]] std::vector<BufferView> sent(std::size_t first, std::size_t count) const;
   /// From now on, the messages of parameters whose flag is false are left out of reductions, and their elements become
   /// zero.

@@ -20,7 +20,7 @@ void send_tensor(Communicator& comm, const at::Tensor& tensor, int dest, int tag
 /// Receives a tensor that `source` sent with send_tensor(), as a new contiguous tensor on the communicator's device.
 [[nodiscard]] at::Tensor recv_tensor(Communicator& comm, int source, int tag = 0);
 /// Receives a tensor that `source` sent with send_tensor() into `into`. If the dtype or the shape differs, throws a
-/// CommError that names both.
+/// CommError naming both.
 void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag = 0);
 
 // All ranks call the following functions together. Results are new contiguous tensors on the communicator's device.

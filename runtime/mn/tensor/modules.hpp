@@ -48,7 +48,7 @@ void set_training(torch::nn::Module& module, bool on);
 /// The modes of the module and its submodules, which may differ from each other. Pass the result to
 /// set_training_modes().
 [[nodiscard]] std::vector<bool> training_modes(const torch::nn::Module& module);
-/// Restores modes that training_modes() has returned for this module.
+/// Restores modes from training_modes() of the module.
 void set_training_modes(torch::nn::Module& module, const std::vector<bool>& modes);
 
 }  // namespace mn

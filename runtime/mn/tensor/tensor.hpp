@@ -26,7 +26,7 @@ class Communicator;
 
 /// The stream on which the calling thread enqueues its work for `device`.
 [[nodiscard]] c10::Stream current_stream(Device device);
-/// Copies of views that were made earlier, now ordered by the current stream.
+/// Copies of earlier views, now ordered by the current stream.
 [[nodiscard]] std::vector<BufferView> on_current_stream(std::span<const BufferView> buffers);
 
 /// Gives parameters and buffers their names in the model, for messages of debug mode. A Trainer does so for its model.

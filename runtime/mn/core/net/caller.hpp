@@ -20,9 +20,9 @@ class Caller {
   /// The caller calls `find_targets` until the result is not empty. `keys` must outlive this Caller.
   Caller(std::function<std::vector<Endpoint>()> find_targets, Call call, Keys& keys);
 
-  /// Begins the attempts that are due and ends the attempts that have taken too long.
+  /// Begins due attempts and ends overlong attempts.
   void step(Deadline now);
-  /// The time at which step() must be called next.
+  /// The time of the next call of step().
   [[nodiscard]] Deadline next_step() const noexcept { return next_; }
   /// True if processes of other users own all names of this node's leader. A leader without a name reports the failure
   /// itself.

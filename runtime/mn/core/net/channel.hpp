@@ -33,9 +33,9 @@ class Channel {
     kClosed,  ///< why() has the reason
   };
 
-  /// The end that calls, of a connection under way. `keys` must outlive the greeting.
+  /// The caller's end of a connection under way. `keys` must outlive the greeting.
   Channel(Fd socket, Call call, Keys& keys);
-  /// The end that listens.
+  /// The listener's end of a connection.
   explicit Channel(Fd socket);
 
   [[nodiscard]] State state() const noexcept { return state_; }
@@ -44,7 +44,7 @@ class Channel {
   [[nodiscard]] const std::string& why() const noexcept { return why_; }
 
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
-  /// The events for which poll(2) must wait.
+  /// Events to wait for with poll(2).
   [[nodiscard]] short wanted_events() const noexcept;
   /// Reads and writes as far as the socket is ready. Call it after any event of poll(2).
   void progress();
@@ -54,7 +54,7 @@ class Channel {
   void open();
   void close(const std::string& why);
 
-  /// Queues a message, which progress() and flush() send. Only for open channels.
+  /// Queues a message; progress() and flush() send the message. Only for open channels.
   void send(std::string_view message);
   /// Returns the next message, in the order in which the other end sent them. No value if no message is complete.
   [[nodiscard]] std::optional<std::string> receive();

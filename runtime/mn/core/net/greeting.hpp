@@ -39,7 +39,7 @@ class CallerGreeting {
   /// Throws CommError if `answer` does not prove the listener's possession of the key.
   void check_answer(std::string_view answer, Keys& keys);
   [[nodiscard]] std::string proof() const;
-  /// The key with which messages are signed. Call it after check_answer().
+  /// The key for signing messages. Call it after check_answer().
   [[nodiscard]] Key session_key() const;
 
  private:
@@ -52,7 +52,7 @@ class CallerGreeting {
 /// The listener's side. Call each function once, in this order.
 class ListenerGreeting {
  public:
-  /// Reads a caller's bytes. No value if they are not a call.
+  /// Reads a caller's bytes. No value if the bytes are not a call.
   [[nodiscard]] std::optional<Call> read_call(std::string_view call);
   [[nodiscard]] std::string answer(Keys& keys);
   [[nodiscard]] bool is_proof(std::string_view proof) const;

@@ -1,4 +1,4 @@
-/// Keys of a job's processes, and codes that prove that a message's sender has the key. Codes are HMAC-SHA-512-256 (RFC
+/// Keys of a job's processes, and codes as proof of the sender's possession of the key. Codes are HMAC-SHA-512-256 (RFC
 /// 2104), from libsodium.
 #pragma once
 
@@ -62,12 +62,12 @@ class Keys {
   /// For the caller: opens the listener's sealed offer and returns its key. Throws CommError with the reason if this
   /// fails.
   [[nodiscard]] virtual Key accept(const std::string& sealed) = 0;
-  /// A key for two ends that have no better key. They use it only to learn that they belong to one job, because
-  /// strangers may guess the key. No value if the ends have no weak key.
+  /// A key for two ends without a better key. Both ends may learn of each other, nothing more, because strangers may
+  /// guess the key. No value if the ends have no weak key.
   [[nodiscard]] virtual std::optional<Key> weak_key() const { return std::nullopt; }
   /// Tells people where the key comes from: "is random, …".
   [[nodiscard]] virtual std::string origin() = 0;
-  /// Tells people why an end that has only the weak key may lack a better one.
+  /// Tells people why an end with only the weak key may lack a better key.
   [[nodiscard]] virtual std::string why_weak() { return ""; }
 };
 

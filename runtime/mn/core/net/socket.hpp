@@ -38,7 +38,7 @@ enum class Reach { kAllHosts, kThisHost };
 /// Begins a connection and does not wait. Once the socket is writable, connection_error() gives the result. If the
 /// connection fails at once, returns an empty Fd with errno set.
 [[nodiscard]] Fd begin_connection(const Endpoint& to);
-/// Returns 0 if the connection is established, else the errno with which it failed.
+/// Returns 0 if the connection is established, else the errno of the failure.
 [[nodiscard]] int connection_error(const Fd& socket);
 
 /// True if the process at the other end of a socket within this host runs as the same user as this process.
@@ -51,11 +51,11 @@ enum class Reach { kAllHosts, kThisHost };
 /// Connects to a numeric address; empty if the connection is not established by the deadline.
 [[nodiscard]] Fd connect_until(const std::string& address, std::uint16_t port, Deadline deadline);
 
-/// Sends `bytes` without waiting. True if the socket accepted all of them at once. Never raises SIGPIPE.
+/// Sends `bytes` without waiting. True if the socket accepted all bytes at once. Never raises SIGPIPE.
 bool send_bytes(const Fd& socket, std::span<const std::byte> bytes);
-/// Sends `bytes`. True if the socket accepted all of them by the deadline. Never raises SIGPIPE.
+/// Sends `bytes`. True if the socket accepted all bytes by the deadline. Never raises SIGPIPE.
 bool send_until(const Fd& socket, std::span<const std::byte> bytes, Deadline deadline);
-/// Receives until `bytes` is full. True if this happened by the deadline.
+/// Receives until `bytes` is full. True if `bytes` is full by the deadline.
 bool receive_until(const Fd& socket, std::span<std::byte> bytes, Deadline deadline);
 
 /// The numeric addresses of `host`, in the order to try; empty if resolving takes until the deadline.
