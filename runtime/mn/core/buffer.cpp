@@ -12,7 +12,7 @@ struct DTypeRow {
   std::string_view name;
   std::size_t bytes;
 };
-/// Indexed by DType.
+/// The rows have the order of the enumeration DType.
 constexpr DTypeRow kDTypes[] = {{"uint8", 1},    {"int32", 4},   {"int64", 8},   {"float16", 2},
                                 {"bfloat16", 2}, {"float32", 4}, {"float64", 8}, {"bool", 1},
                                 {"int8", 1},     {"uint64", 8},  {"int16", 2}};

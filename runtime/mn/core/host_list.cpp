@@ -38,7 +38,7 @@ std::string padded(std::uint64_t value, std::size_t width) {
   return digits;
 }
 
-/// "1,03-05" → 1, 03, 04, 05.
+/// Expands ranges: "1,03-05" gives 1, 03, 04, 05.
 std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view list) {
   std::vector<std::string> numbers;
   for (const std::string_view item : split(ranges, ',')) {
@@ -52,7 +52,7 @@ std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view
   return numbers;
 }
 
-/// One name with up to `groups` pairs of brackets.
+/// Expands one name with up to `groups` pairs of brackets.
 std::vector<std::string> expand_name(std::string_view name, std::string_view list, int groups = kMaxGroups) {
   const std::size_t open = name.find('[');
   if (open == std::string_view::npos) {

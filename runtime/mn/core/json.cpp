@@ -139,7 +139,7 @@ json without_cbor(const json& value) {
   return result;
 }
 
-/// Hides nlohmann's own messages, which quote the input.
+/// Calls the parser and replaces nlohmann's own error messages, because they quote the input.
 template <class Parse>
 json parse(std::string_view what, const char* format, Parse parse) {
   try {

@@ -28,7 +28,7 @@ CommandLine split_command_line(int argc, const char* const* argv, const std::vec
 
 namespace {
 
-/// Names of files may hold line ends and control characters.
+/// Makes the text one line, because names of files may hold line ends and control characters.
 std::string one_line(std::string_view text) {
   std::string line;
   for (const char c : text) {

@@ -12,7 +12,7 @@
 namespace mn::data {
 namespace {
 
-/// Maps a box of the whole image to the decoded part: `whole` of the image became `decoded`.
+/// Maps a box in the whole image to the decoded image, where the region `whole` of the image has become `decoded`.
 Box in_part(const Box& box, const Region& whole, const Box& decoded) {
   const double scale_x = decoded.width / whole.width;
   const double scale_y = decoded.height / whole.height;
@@ -20,7 +20,7 @@ Box in_part(const Box& box, const Region& whole, const Box& decoded) {
           box.height * scale_y};
 }
 
-/// The pixels that `box` touches.
+/// The region of all pixels of the image that `box` touches.
 Region touched(const Box& box, const Image& image) {
   const int x = std::max(static_cast<int>(box.x), 0);
   const int y = std::max(static_cast<int>(box.y), 0);

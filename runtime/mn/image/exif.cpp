@@ -20,7 +20,7 @@ std::size_t integer_bytes(std::uint32_t type) {
   return type == kLong || type == kSignedLong ? 4 : 0;
 }
 
-/// Numbers of a TIFF structure in its byte order; no value beyond the end.
+/// Reads numbers of a TIFF structure in its byte order. No value beyond the structure's end.
 class Tiff {
  public:
   explicit Tiff(std::span<const std::uint8_t> bytes) : bytes_(bytes), big_endian_(!bytes.empty() && bytes[0] == 'M') {}

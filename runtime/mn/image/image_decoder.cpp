@@ -27,7 +27,8 @@ std::string_view name_of(ImageFormat format) {
   return kNames[static_cast<std::size_t>(format)];
 }
 
-/// Name of an image format without a decoder, by the first bytes; empty if no image is recognized.
+/// The name of an image format that mn cannot decode, found by the first bytes. Empty if the bytes are not a known
+/// image format.
 std::string_view name_other_image(std::string_view bytes) {
   constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
       {"GIF8"sv, "GIF"sv}, {"BM"sv, "BMP"sv}, {"\0\0\0\x0CjP  "sv, "JPEG 2000"sv},
@@ -76,7 +77,7 @@ void check_inside(const Region& region, const ImageHeader& header) {
   }
 }
 
-/// A region of the upright image, in the stored image of `width` × `height`.
+/// Maps a region of the upright image to the stored image of `width` × `height` pixels.
 Region stored_region(Region region, const Orientation& how, int width, int height) {
   if (how.transposed) {
     std::swap(region.x, region.y);

@@ -52,7 +52,7 @@ ErrorManager& manager_of(j_common_ptr info) { return *reinterpret_cast<ErrorMana
   manager.jump.leave();
 }
 
-/// Warnings after which libjpeg invents pixels.
+/// True for a warning of libjpeg after which libjpeg invents pixels.
 bool loses_data(int code) {
   switch (code) {
     case JWRN_ARITH_BAD_CODE:
@@ -78,7 +78,8 @@ void limit_scans(j_common_ptr info) {
   jump.leave();
 }
 
-/// The largest power-of-two reduction with at least this size of the region.
+/// The largest power of two, at most 8, by which the region can be reduced and still has at least min_width ×
+/// min_height pixels.
 int choose_reduction(const Region& region, int min_width, int min_height) {
   int reduction = 8;
   while (reduction > 1 && (region.width < min_width * reduction || region.height < min_height * reduction)) {
@@ -94,7 +95,7 @@ void cmyk_to_rgb(const std::uint8_t* cmyk, int pixels, std::uint8_t* rgb) {
   }
 }
 
-/// The kind of JPEG that libjpeg lacks, by libjpeg's error; empty for damaged data.
+/// Tells by libjpeg's error which kind of JPEG libjpeg does not support. Empty if the data is damaged.
 std::string other_kind(const jpeg_error_mgr& error) {
   const int code = error.msg_code, value = error.msg_parm.i[0];
   if (code == JERR_BAD_PRECISION) return "a JPEG of " + std::to_string(value) + " bits";

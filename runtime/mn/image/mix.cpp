@@ -33,14 +33,14 @@ double draw_log_gamma(double shape, SampleRandom& random) {
   }
 }
 
-/// Beta(α, α).
+/// Draws a number with the distribution Beta(α, α).
 double draw_beta(double alpha, SampleRandom& random) {
   const double a = draw_log_gamma(alpha, random);
   const double b = draw_log_gamma(alpha, random);
   return 1 / (1 + std::exp(b - a));
 }
 
-/// A part of the area 1 − share, as far as it lies inside the image.
+/// A random region of area 1 − share of the image, cut at the image's edges.
 Region choose_pasted(double share, int width, int height, SampleRandom& random) {
   const int x = random.below(width);
   const int y = random.below(height);

@@ -49,7 +49,7 @@ MN_SIMD void blend_with_gray(std::uint8_t* rgb, std::size_t pixels, float factor
   }
 }
 
-/// Through hue, saturation and value (Smith 1978) and back.
+/// Turns the hue of each pixel: converts to hue, saturation and value (Smith 1978), and back.
 MN_SIMD void turn_hue(std::uint8_t* rgb, std::size_t pixels, float turns) {
   const auto unit = [](float value) __attribute__((always_inline)) { return std::min(std::max(value, 0.0F), 1.0F); };
   const auto byte = [](float value) __attribute__((always_inline)) {

@@ -60,7 +60,7 @@ int components_of(png_const_structp png, png_const_infop info) {
   return has_palette ? kPaletteComponents : png_get_channels(png, info);
 }
 
-/// Whatever is stored becomes RGB of 8 bits.
+/// Asks libpng to convert every kind of PNG to RGB with 8 bits per value.
 void ask_for_rgb(png_structp png) {
   png_set_palette_to_rgb(png);
   png_set_expand_gray_1_2_4_to_8(png);

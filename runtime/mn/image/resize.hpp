@@ -30,8 +30,8 @@ namespace mn::data {
 [[nodiscard]] constexpr int filter_radius(Interpolation filter) { return filter == Interpolation::kBicubic ? 2 : 1; }
 
 /// Resamples images with antialiasing: a filter is as wide as a target pixel, but at least as wide as a source pixel.
-/// Results equal those of Pillow's resize(box=…) and torchvision's antialias=True to ±1 of 255. Bicubic values may
-/// differ more, because Pillow and torchvision also round between the horizontal and the vertical pass. Every CPU gives
+/// Results equal those of Pillow's resize(box=…) and torchvision's antialias=True to ±1 of 255. Pillow
+/// and torchvision round bicubic values also between the horizontal and the vertical pass; Resizer does not. Every CPU gives
 /// equal bits. Reuses its memory; only one thread at a time may use an object.
 class Resizer {
  public:

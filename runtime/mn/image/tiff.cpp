@@ -78,7 +78,7 @@ int map_source(thandle_t handle, void** base, toff_t* size) {
 
 void unmap_nothing(thandle_t, void*, toff_t) {}
 
-/// The first error, the cause of later errors.
+/// Keeps libtiff's first error, because later errors follow from the first.
 struct TiffMessage {
   std::array<char, 200> text = {};
 };
@@ -218,7 +218,7 @@ class TiffDecoder final : public FormatDecoder {
     (void)TIFFSetField(tiff_, TIFFTAG_EXTRASAMPLES, count, plain.data());
   }
 
-  /// libtiff would round.
+  /// Keeps the high 8 of 16 bits, because libtiff would round.
   static void keep_high_bits(TIFFRGBAImage& image) {
     if (image.Bitdepth16To8 == nullptr) return;
     for (int value = 0; value < 1 << 16; ++value) image.Bitdepth16To8[value] = static_cast<std::uint8_t>(value >> 8);

@@ -37,7 +37,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// All dimensions except the channels.
+/// All dimensions of the input except the channels.
 std::vector<std::int64_t> reduced_dims(const at::Tensor& input) {
   std::vector<std::int64_t> dims = {0};
   for (std::int64_t d = 2; d < input.dim(); ++d) dims.push_back(d);

@@ -47,14 +47,15 @@ std::vector<double> FusedSgd::constants() const {
   return all;
 }
 
-/// Undefined before the first step.
+/// The parameter's momentum. Undefined before the parameter's first step.
 at::Tensor& FusedSgd::momentum_of(const at::Tensor& parameter) {
   auto& slot = state_[parameter.unsafeGetTensorImpl()];
   if (!slot) slot = std::make_unique<torch::optim::SGDParamState>();
   return static_cast<torch::optim::SGDParamState&>(*slot).momentum_buffer();
 }
 
-/// parameter += rate × update. A 16-bit parameter has a float32 update: libtorch would round the rate to 16 bits, too.
+/// Adds rate × update to the parameter. For a 16-bit parameter the update is float32, because libtorch would otherwise
+/// round the rate to 16 bits, too.
 void add_update(const at::Tensor& parameter, const at::Tensor& update, double rate) {
   if (parameter.scalar_type() == update.scalar_type()) {
     parameter.add_(update, rate);

@@ -21,7 +21,7 @@ std::unique_ptr<c10::Event> recorded_now(Device device) {
   return event;
 }
 
-/// For two finished events; c10::Event::elapsedTime() would query both.
+/// Seconds between two finished events. c10::Event::elapsedTime() would query both events first.
 double seconds_between(const c10::Event& begin, const c10::Event& end) {
   const c10::impl::VirtualGuardImpl device(end.device_type());
   return device.elapsedTime(begin.eventId(), end.eventId(), end.device_index()) * 1e-3;
