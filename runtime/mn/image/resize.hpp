@@ -30,9 +30,9 @@ namespace mn::data {
 [[nodiscard]] constexpr int filter_radius(Interpolation filter) { return filter == Interpolation::kBicubic ? 2 : 1; }
 
 /// Resamples images with antialiasing: a filter is as wide as a target pixel, but at least as wide as a source pixel.
-/// Results equal those of Pillow's resize(box=…) and torchvision's antialias=True to ±1 of 255. Pillow
-/// and torchvision round bicubic values also between the horizontal and the vertical pass; Resizer does not. Every CPU gives
-/// equal bits. Reuses its memory; only one thread at a time may use an object.
+/// Results equal those of Pillow's resize(box=…) and torchvision's antialias=True to ±1 of 255. Pillow and torchvision
+/// round bicubic values between the two passes, too; Resizer does not. Every CPU gives equal bits. Reuses its memory;
+/// only one thread at a time may use an object.
 class Resizer {
  public:
   /// Resamples the part `box` of `in` to width × height pixels, mirrored left to right if `flip` is true, and writes
