@@ -84,7 +84,7 @@ void Checkpointer::log_other_runs() const {
   }
 }
 
-/// (3), on rank 0, before the checkpoint of iteration `next`.
+/// On rank 0, before the checkpoint of iteration `next`: renames the checkpoints that other runs have left (3).
 void Checkpointer::rename_other_runs(std::int64_t next) {
   on_root<SaveError>(parts_.comm, [&] {
     if (has_renamed_others_) return;
@@ -198,7 +198,7 @@ bool Checkpointer::advance_phase() {
   return true;
 }
 
-/// The time limit must leave time for one more save.
+/// Tells the time limit how long a save takes: the limit must leave time for one more save.
 void Checkpointer::note_duration(double seconds) {
   if (surroundings_.time_limit != nullptr) surroundings_.time_limit->add_save(seconds);
 }

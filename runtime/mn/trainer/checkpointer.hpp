@@ -5,8 +5,9 @@
 ///   write   each rank's thread writes the copy to its shard
 ///   commit  rank 0's thread writes the manifest, then calls the functions `root_committed`
 ///   end     collective: every rank calls the functions `committed` in the same iteration
-/// (1) At most one save is under way. A second save of its iteration joins it; a save of a later iteration waits.
-/// (2) A failed save ends with a warning; training goes on, and the checkpoint before stays.
+/// (1) At most one save is under way. A second request in the same iteration joins this save; a request in a later
+///     iteration waits for its end.
+/// (2) A failed save ends with a warning; training goes on, and the previous checkpoint stays.
 /// (3) Before its first checkpoint, a run renames the checkpoints that other runs have left in the output folder.
 #pragma once
 
@@ -51,11 +52,11 @@ class Checkpointer {
   /// same DataError on every rank, and writes nothing, if a trained parameter has become infinite or NaN, or if a fixed
   /// parameter or a buffer has become NaN: earlier checkpoints remain. Throws SaveError, a DataError, if writing fails.
   void save(const std::filesystem::path& path);
-  /// Copies the state of checkpoint_path(out, iteration), which a thread then writes beside training. When the
-  /// checkpoint is complete, a thread of rank 0 calls `root_committed`, which must not throw; then, at the end of run()
-  /// at the latest, every rank calls `committed` in the same iteration. If the save fails, a warning says so, and
-  /// neither function is called. Waits first for the save before. A training that has diverged makes run() throw the
-  /// DataError of save().
+  /// Copies the state of the training. A thread then writes the copy to checkpoint_path(out, iteration) while training
+  /// goes on. When the checkpoint is complete, a thread of rank 0 calls `root_committed`, which must not throw.
+  /// Afterwards every rank calls `committed` in the same iteration, at the end of run() at the latest. If the save
+  /// fails, rank 0 logs a warning, and neither function is called. If a save of an earlier iteration is under way, the
+  /// call first waits for its end. If the training has diverged, run() throws the DataError of save().
   void save_in_background(std::function<void()> committed, std::function<void()> root_committed = {});
   /// Waits for the end of the save that is under way, if any.
   void finish();
@@ -69,31 +70,31 @@ class Checkpointer {
   [[nodiscard]] bool is_saving() const noexcept;
   /// Local. True on all ranks while some rank prepares memory after expect_saves(). A save may begin nevertheless.
   [[nodiscard]] bool is_preparing() const noexcept { return is_preparing_; }
-  /// Local. True if the current iteration is saved or being saved, or if the run began in it: from scratch, or with a
-  /// checkpoint of the output folder.
+  /// Local. True if a checkpoint of the current iteration is complete or under way. Also true before the first
+  /// iteration of a run that starts from scratch or continues a checkpoint of its output folder.
   [[nodiscard]] bool is_saved() const noexcept;
-  /// Local. Seconds of this rank's waits for saves in the background.
+  /// Local. Seconds for which saves in the background have kept this rank's training waiting.
   [[nodiscard]] double stalled_s() const noexcept { return stalled_s_; }
 
   // The rest is for Trainer.
 
   /// After a resume from `checkpoint`: notes whether the checkpoint is in the output folder.
   void note_resume(const std::filesystem::path& checkpoint);
-  /// Local. At the beginning of a run, before extensions are initialized.
+  /// Local. Trainer calls it at the beginning of a run, before it initializes extensions.
   void begin_run();
-  /// Local. After extensions are initialized: if saves are expected, rank 0 logs the checkpoints of other runs in the
-  /// output folder, for users who have forgotten --resume.
+  /// Local. Trainer calls it after it has initialized extensions. If saves are expected, rank 0 logs the checkpoints of
+  /// other runs in the output folder, for users who have forgotten --resume.
   void log_other_runs() const;
-  /// After each iteration; the first time after expect_saves(), begins to prepare memory.
+  /// Trainer calls it after each iteration. The first call after expect_saves() begins to prepare memory.
   void prepare();
   /// Local. True while this rank's thread prepares, writes or commits.
   [[nodiscard]] bool is_thread_busy() const noexcept;
   /// Local. Waits for this rank's thread, at most a second.
   void wait_for_thread() const;
-  /// When no rank's thread is busy: the next phase of the save begins.
+  /// Begins the next phase of the save. Trainer calls it when no rank's thread is busy.
   void advance();
-  /// When a signal or the time limit ends the run: saves the current iteration unless it is saved. Returns the path of
-  /// the checkpoint.
+  /// Trainer calls it when a signal or the time limit ends the run. Saves the current iteration unless it is saved, and
+  /// returns the path of the checkpoint.
   std::filesystem::path save_to_requeue();
 
  private:

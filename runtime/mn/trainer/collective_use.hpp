@@ -1,12 +1,13 @@
 /// Detects collective calls of a function that runs on each minibatch (a loss).
 ///
-/// The function is not called for a minibatch without samples. If it makes collective calls, ranks with samples would
-/// wait in the calls forever for a rank without.
-/// (1) At the first minibatch, nobody knows yet what the function does. Before it, the ranks agree on a rank without
-///     samples. If there is one, the function's first collective call throws before anything is sent.
+/// The function is not called for a minibatch without samples. If the function makes collective calls, ranks with
+/// samples would wait in these calls forever for the ranks without samples.
+/// (1) Before the first minibatch, no rank knows what the function does. The ranks therefore find out whether any rank
+///     has no samples. If a rank has none, the function's first collective call throws before anything is sent.
 /// (2) After the first minibatch, every rank knows, and a rank without samples ends the job if the function makes
 ///     collective calls.
-/// Cost: a small allreduce before the first minibatch, and a second after it if a rank has no samples.
+/// Cost: a small allreduce before the first minibatch, and a second small allreduce after that minibatch if a rank has
+/// no samples.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,9 @@ namespace mn {
 /// Watches a function that runs on minibatches.
 class CollectiveUse {
  public:
-  /// Returns function(); no value, without a call, on a rank without samples. The first call is collective over `comm`
-  /// unless that is null (1). Throws ArgumentError if the function makes collective calls and a rank has no samples.
-  /// For messages: `where` is "training", for example, and `epoch` counts from 1.
+  /// Returns function(). On a rank without samples, does not call the function and returns no value. The first run() is
+  /// collective over `comm`, unless `comm` is null (1). Throws ArgumentError if the function makes collective calls and
+  /// a rank has no samples. `where` ("training", for example) and `epoch`, which counts from 1, appear in messages.
   template <class Function>
   auto run(std::int64_t samples, Communicator* comm, const char* where, std::int64_t epoch, const Function& function) {
     std::optional<decltype(function())> result;

@@ -22,8 +22,8 @@ class Communicator;
 /// Adds the metrics of a minibatch to `report`, each a mean with a weight: the number of samples, or of tokens.
 using EvaluateBatch = std::function<void(const Batch& batch, Summary& report)>;
 
-/// Evaluates on a rank. If a function for each minibatch is not enough, derive from Evaluator and pass the object to
-/// create_multi_node_evaluator(). The extension Validation runs an evaluator during training.
+/// Evaluates a model on one rank. If a function for each minibatch is not enough, derive from Evaluator and pass the
+/// object to create_multi_node_evaluator(). The extension Validation runs an evaluator during training.
 ///
 /// Example (tests/train/header_examples_test.cpp):
 ///
@@ -42,10 +42,11 @@ class Evaluator {
   /// Collective: weighted sums over this rank's samples, for create_multi_node_evaluator(). An evaluator with
   /// collective calls may agree with the ranks of `comm` here.
   [[nodiscard]] virtual Summary evaluate_with(Communicator& /*comm*/) { return evaluate_local(); }
-  /// The metrics of this rank; for a multi-node evaluator collective, and the metrics over all ranks.
+  /// Returns the metrics of this rank's samples. A multi-node evaluator overrides the call: it is then collective, and
+  /// returns the metrics over all ranks.
   [[nodiscard]] virtual Metrics evaluate() { return evaluate_local().mean(); }
-  /// From now on evaluations call `pauses` (Trainer::pauses()) before each minibatch, and with true after the last.
-  /// If `pauses` throws, the evaluation has no effect. A wrapping evaluator passes `pauses` on.
+  /// From now on evaluations call `pauses` (Trainer::pauses()) with false before each minibatch, and with true after
+  /// the last minibatch. If `pauses` throws, the evaluation has no effect. A wrapping evaluator passes `pauses` on.
   virtual void set_pauses(std::function<void(bool is_done)> pauses) { pauses_ = std::move(pauses); }
 
  protected:
@@ -53,9 +54,9 @@ class Evaluator {
 };
 
 /// Evaluates an epoch of `iterator`, with the model in evaluation mode and without gradients; the modules' modes are
-/// restored. Minibatches without samples are skipped, or an error with the rank if `evaluate_batch` makes collective
-/// calls.
-/// For a trial, `most_batches` limits the evaluation (0: no limit) and leaves the iterator there.
+/// restored. Minibatches without samples are skipped. If `evaluate_batch` makes collective calls, such a minibatch is
+/// an error that names the rank. For a trial, `most_batches` limits the number of minibatches (0: no limit). The
+/// iterator then stays where the evaluation stopped.
 [[nodiscard]] std::unique_ptr<Evaluator> create_evaluator(std::shared_ptr<Iterator> iterator,
                                                           std::shared_ptr<torch::nn::Module> model,
                                                           EvaluateBatch evaluate_batch, std::int64_t most_batches = 0);

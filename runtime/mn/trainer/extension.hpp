@@ -40,7 +40,7 @@ class Interrupted final : public std::exception {
 };
 
 /// Base of all extensions. The Trainer calls every member except after_forward() and observe() on all ranks in equal
-/// order, so all but the two may be collective; only rank 0 writes and prints.
+/// order, so these members may make collective calls. By convention, only rank 0 writes and prints.
 ///
 /// Example (tests/train/header_examples_test.cpp):
 ///
@@ -67,7 +67,7 @@ class Extension {
   /// first long extension and all later extensions as pending, and a resumed training runs all pending extensions
   /// first.
   [[nodiscard]] virtual Duration duration() const { return Duration::kShort; }
-  /// Whether run() writes a checkpoint: then it comes before all extensions but short ones.
+  /// Whether run() writes a checkpoint. If so, run() comes after short extensions and before all long extensions.
   [[nodiscard]] virtual bool saves() const { return false; }
 
   /// Called once, before the first iteration and after a resumed state was loaded.
@@ -79,23 +79,23 @@ class Extension {
   virtual void observe(const at::Tensor& /*loss*/, const Summary& /*metrics*/) {}
   /// Called each time the trigger fires.
   virtual void run(Trainer&) {}
-  /// Called in the last iteration of training, before extensions of kPriorityReport, unless run() was called there:
-  /// reports the rest of a period. Not called if a signal or the time limit interrupts training, because an interrupted
-  /// training will continue.
+  /// Reports the rest of a period. Called in the last iteration of training, before extensions of kPriorityReport,
+  /// unless run() was called in that iteration. Not called if a signal or the time limit interrupts training, because
+  /// an interrupted training will continue.
   virtual void at_end(Trainer&) {}
   /// Called when an extension reports a value (Trainer::report()). Returns true if the value is now in a report of the
   /// iteration; otherwise the next take_observation() has the value.
   virtual bool take_report(Trainer&, const std::string& /*name*/, double /*value*/) { return false; }
-  /// Called once, when training ends without an error.
+  /// Called once, if training ends without an error.
   virtual void finalize(Trainer&) {}
 
-  /// State for a checkpoint; rank 0's is kept.
+  /// State for a checkpoint, which holds only rank 0's state.
   [[nodiscard]] virtual nlohmann::json state() const;
   /// Called before initialize(), on all ranks, with rank 0's state().
   virtual void load_state(const nlohmann::json&) {}
-  /// Tensors for a checkpoint; rank 0's are kept under the extension's name. Not collective.
+  /// Tensors for a checkpoint, which holds only rank 0's tensors, under the extension's name. Not collective.
   [[nodiscard]] virtual NamedTensors tensors() const { return {}; }
-  /// Whether tensors() are equal on all ranks: then each rank writes a part.
+  /// Whether tensors() are equal on all ranks. If so, each rank writes a part of the tensors to the checkpoint.
   [[nodiscard]] virtual bool are_tensors_replicated() const { return false; }
   /// Called before initialize(), on all ranks, with rank 0's tensors() on the CPU, unless the checkpoint has none.
   virtual void load_tensors(const NamedTensors&) {}
@@ -108,7 +108,7 @@ struct ExtendOptions {
   std::string name = {};                 ///< key of the state in a checkpoint; empty: the extension's own name
 };
 
-/// Trigger of an extension without run(), for a state alone.
+/// Trigger that never fires: for an extension that only keeps a state.
 [[nodiscard]] inline Interval never() {
   return {static_cast<double>(std::numeric_limits<std::int64_t>::max()), IntervalUnit::kIteration};
 }

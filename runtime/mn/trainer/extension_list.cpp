@@ -29,7 +29,7 @@ auto name_errors(const std::string& extension, const Member& member) {
 // Defined here, because the header has only forward declarations of nlohmann-json.
 nlohmann::json Extension::state() const { return nullptr; }
 
-/// While an object lives, reported values come from an extension.
+/// While an object of this class lives, an extension runs, and reported values are the extension's.
 class ExtensionList::Running {
  public:
   explicit Running(bool& is_running) : is_running_(is_running) { is_running_ = true; }
@@ -94,7 +94,7 @@ void ExtensionList::initialize(Trainer& trainer) {
     entry.last_run_s = elapsed_s_();
   }
   restored_tensors_.clear();
-  restored_ = nlohmann::json::object();  // a second run() continues from the first one's states
+  restored_ = nlohmann::json::object();  // a second run() continues from the states of the first run()
   // After all states are loaded: initialize() may use the state of any extension.
   for (Entry& entry : entries_) name_errors(entry.name, [&] { entry.extension->initialize(trainer); });
 }
@@ -127,7 +127,7 @@ void ExtensionList::observe(const at::Tensor& loss, const Summary& metrics) {
 }
 
 void ExtensionList::find_due(const Progress& progress) {
-  // fires() is equal on all ranks (see due()): extensions may communicate.
+  // fires() must return the same on all ranks (see due()), because extensions may make collective calls.
   for (Entry& entry : entries_) entry.is_pending = fires(entry, progress);
 }
 
@@ -179,7 +179,7 @@ void ExtensionList::run_at_end(Trainer& trainer, const Progress& progress) {
   const Running running(is_running_);
   for (Entry& entry : entries_) {
     if (entry.is_pending || entry.last_iteration == progress.iteration) continue;
-    // Even after an interrupted extension, the rest reports.
+    // If an extension is interrupted, all later extensions still report.
     static_cast<void>(call(entry, [&] { entry.extension->at_end(trainer); }));
   }
 }

@@ -1,4 +1,4 @@
-/// The extensions of a Trainer: order, iterations, and states in a checkpoint.
+/// The extensions of a Trainer: their order, the iterations in which they run, and their states in a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ class ExtensionList {
   /// Throws ArgumentError if the extension's name is in use.
   void add(std::unique_ptr<Extension> extension, const ExtendOptions& options);
 
-  /// Adds to a checkpoint of `iteration` the states of all extensions, and the names of extensions pending or run.
+  /// Adds to a checkpoint of `iteration` the states of all extensions. Also adds the names of the extensions that are
+  /// pending, and of those that have run in `iteration`.
   void save(nlohmann::json& about, std::int64_t iteration) const;
   /// Keeps the states of save() for initialize(), when each extension gets its state.
   void load(const nlohmann::json& about);
@@ -42,9 +43,10 @@ class ExtensionList {
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);
   void observe(const at::Tensor& loss, const Summary& metrics);
-  /// Called before each extension. After `false`, the extension and all later extensions stay pending.
+  /// Called before each extension. If it returns false, this extension and all later extensions stay pending.
   using MayBegin = std::function<bool(Duration)>;
-  /// Extensions above kPriorityReport, and the rest, for which the report must be complete.
+  /// kReporting: extensions with a priority above kPriorityReport. kReading: all other extensions, for which the report
+  /// must be complete.
   enum class Part { kReporting, kReading };
   /// Marks extensions as pending if their trigger fires in the ended iteration.
   void find_due(const Progress& progress);
@@ -61,7 +63,7 @@ class ExtensionList {
 
   /// Whether any trigger counts seconds: then rank 0's clock must decide for all ranks.
   [[nodiscard]] bool any_by_seconds() const;
-  /// For each trigger in seconds: 1 if the period is over by the rank's clock, else 0.
+  /// For each trigger in seconds: 1 if its period is over by this rank's clock, else 0.
   [[nodiscard]] std::vector<std::int64_t> due() const;
   /// Sets the agreed due() of all ranks for the next find_due().
   void set_due(std::span<const std::int64_t> flags);
