@@ -84,7 +84,7 @@ void Checkpointer::log_other_runs() const {
   }
 }
 
-/// On rank 0, before the checkpoint of iteration `next`: renames the checkpoints that other runs have left (3).
+/// Collective, before the checkpoint of iteration `next`: rank 0 renames the checkpoints that other runs have left (3).
 void Checkpointer::rename_other_runs(std::int64_t next) {
   on_root<SaveError>(parts_.comm, [&] {
     if (has_renamed_others_) return;

@@ -67,7 +67,7 @@ class Extension {
   /// first long extension and all later extensions as pending, and a resumed training runs all pending extensions
   /// first.
   [[nodiscard]] virtual Duration duration() const { return Duration::kShort; }
-  /// Whether run() writes a checkpoint. If so, run() comes after short extensions and before all long extensions.
+  /// Whether run() writes a checkpoint. If run() is due, it then comes before every extension that is not short.
   [[nodiscard]] virtual bool saves() const { return false; }
 
   /// Called once, before the first iteration and after a resumed state was loaded.

@@ -76,7 +76,8 @@ const char* GraphedStep::why_no_graph() const {
   return nullptr;
 }
 
-/// (3): the numbers in a graph, and a fingerprint of parameters, hooks and states. Learning rates are not in it.
+/// The optimizer's numbers that a graph holds, and a fingerprint of parameters, hooks and states (3). Learning rates
+/// are left out, because they may change.
 std::vector<double> GraphedStep::settings() {
   optimizer_->follow_parameter_set();
   std::vector<double> all = update_->constants();
@@ -102,7 +103,7 @@ GraphedStep::Kind GraphedStep::kind_of(const std::vector<at::Tensor>& inputs, co
   return kind;
 }
 
-/// (1): the way that all ranks can go.
+/// Collective: the way that all ranks can go (1).
 GraphedStep::Way GraphedStep::agree(const Kind& kind) {
   Way way = Way::kWithoutGraph;
   if (graph_ && kind == recorded_) {
@@ -110,7 +111,8 @@ GraphedStep::Way GraphedStep::agree(const Kind& kind) {
   } else if (alike_ >= kAlike && kind == last_ && optimizer_->reduction_->is_settled()) {
     way = Way::kRecord;
   }
-  // Ways are ordered: if one rank can't launch, or can't record, no rank does.
+  // Ways are ordered from the least to the most demanding, and all ranks take the minimum: if one rank can't launch or
+  // record, no rank does.
   auto least = static_cast<std::int64_t>(way);
   Communicator& comm = *optimizer_->communicator();
   if (comm.size() > 1) comm.allreduce(std::span(&least, 1), ReduceOp::kMin);
@@ -142,8 +144,8 @@ std::vector<at::Tensor> GraphedStep::run(const std::vector<at::Tensor>& inputs, 
     // The graph reads its inputs at fixed addresses.
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs_[i].copy_(inputs[i], /*non_blocking=*/true);
   }
-  launch(way == Way::kRecord);  // also after recording, which computed nothing
-  return copies(results_);      // the next launch overwrites the graph's own
+  launch(way == Way::kRecord);  // after a recording, too: the recording computed nothing
+  return copies(results_);      // the next launch overwrites results_
 }
 
 /// Launches the graph and does the host's part of a step. The recording has already counted the first launch.
@@ -165,7 +167,7 @@ void GraphedStep::record(const std::vector<at::Tensor>& inputs, const Step& step
   results_.clear();
   inputs_ = copies(inputs);
   const std::uint64_t bytes_before = optimizer_->bytes_sent();
-  // (4): random numbers of the host would repeat in every launch.
+  // Every launch would repeat random numbers that the host drew during the recording (4).
   const at::Tensor random_before = host_random_state();
   record_work(step);
   if (!host_random_state().equal(random_before)) fail("it draws random numbers on the host");

@@ -44,7 +44,7 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
 void LocalSgd::lay_out() {
   std::vector<at::Tensor> all = parameters_;
   for (const auto& each : buffers_) all.push_back(each.buffer);
-  // The tail of `change_` has the weight and the flags, so both come with the mean change.
+  // The tail of `change_` has the weight and the flags, so the reduction of the change averages them, too.
   anchor_.emplace(all, 0, *comm_);
   change_.emplace(all, 4, *comm_);
   restart();
@@ -69,7 +69,7 @@ ReductionResult LocalSgd::synchronize() { return steps_ > 0 ? average(/*set_chan
 
 ReductionResult LocalSgd::average(bool set_changes) {
   const at::NoGradGuard no_grad;
-  // (2): the mean weight of this rank's steps.
+  // The mean weight of this rank's steps (2).
   const double weight = steps_ > 0 ? weight_ / static_cast<double>(steps_) : 0;
   fill_change(weight);
   change_->tail()[1].fill_(set_changes ? 1 : 0);

@@ -4,11 +4,12 @@
 /// arXiv:1805.09767). With outer momentum m they move by v ← m v + d: slow momentum (Wang et al. 2020, SlowMo,
 /// arXiv:1910.06643, with α = 1 and a constant learning rate).
 /// (1) After an average all ranks hold equal bits: the mean change is added to the last average, the anchor.
-/// (2) A rank weighs by its samples since the last average; a rank without samples takes the mean of the rest.
+/// (2) A rank's change is weighted by the rank's samples since the last average. A rank without samples has weight 0,
+///     and takes the mean of the other ranks.
 /// (3) Each rank's optimizer keeps its own state.
-/// (4) A variance changes by (v − v₀) + d², less E[d]² after the average, with d = m − m₀ (running_statistics.hpp).
-/// (5) The average tells all ranks of a rank's fault, and of a rank that waits there because it changes its parameter
-///     set.
+/// (4) A running variance v with mean m contributes (v − v₀) + d² to the average, with d = m − m₀; v₀ and m₀ are the
+///     values at the last average. After the average, E[d]² is subtracted (running_statistics.hpp).
+/// (5) With the average, a rank tells all ranks of its fault, or that it is about to change its parameter set.
 /// Cost: one collective of all parameters every K steps. Memory: two copies of the parameters, three with momentum.
 #pragma once
 
@@ -35,8 +36,8 @@ class LocalSgd {
   /// Collective. From now on averages include these buffers, without momentum.
   void average_also(std::vector<AveragedBuffer> buffers);
 
-  /// Collective, after each local update, whose weight is `weight`. Returns the faults that the ranks tell each other
-  /// in an average (5); none if the step makes no average.
+  /// Collective. Call it after each local update; `weight` is the update's weight. Returns the faults that the ranks
+  /// tell each other in an average (5); none if the step makes no average.
   [[nodiscard]] ReductionResult step(const StepWeight& weight);
   /// Collective: averages now, unless there was no step since the last average.
   [[nodiscard]] ReductionResult synchronize();
@@ -50,7 +51,7 @@ class LocalSgd {
   /// Bytes that this rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }
 
-  /// The outer momentum, between averages; empty on all ranks but rank 0, because all ranks have equal momentum.
+  /// The outer momentum, for a checkpoint. Empty on all ranks but rank 0, because all ranks have equal momentum.
   [[nodiscard]] NamedTensors state() const;
   /// Collective. Takes rank 0's `state`.
   void load_state(const NamedTensors& state);

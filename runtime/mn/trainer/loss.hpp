@@ -17,7 +17,7 @@ struct Loss {
   /// A mean over the minibatch's samples, weighted by Batch::weight if the minibatch has weights.
   Loss(at::Tensor mean) : value(std::move(mean)) {}  // NOLINT: meant to be implicit
   /// A mean over `over` items, for example tokens without padding or pixels with a label. A mean over 0 items may be
-  /// NaN, unless the loss function makes collective calls and so sends gradients to the other ranks.
+  /// NaN, unless the loss function makes collective calls: its gradients then reach other ranks.
   Loss(at::Tensor mean, double over) : value(std::move(mean)), weight(over) {}
 
   at::Tensor value;                   ///< one element
@@ -28,8 +28,8 @@ struct Loss {
 
 /// Returns the minibatch's mean loss, a tensor or a Loss, which becomes "main/loss". Metrics that the function adds to
 /// `report` become "main/NAME"; the weight of a mean is the number of its items. With TrainerOptions::accumulate, an
-/// iteration calls the function several times. The function is not called for a minibatch of 0 samples; if it makes
-/// collective calls, a minibatch of 0 samples is an error that names the rank.
+/// iteration calls the function several times. The function is not called for a minibatch of 0 samples. If the function
+/// makes collective calls, a minibatch of 0 samples is an error that names the rank.
 using ComputeLoss = std::function<Loss(const Batch& batch, Summary& report)>;
 
 }  // namespace mn

@@ -102,7 +102,7 @@ bool is_this_job(const json& owner) {
   return !owner.empty() && !job.empty() && owner["job"] == job;
 }
 
-/// For a file system without locks: whether the owner may still run.
+/// Whether the owner's process may still run; for a file system without locks.
 bool may_live(const json& owner) {
   if (owner.empty()) return false;
   // A process of a remote host can't be looked up. Processes of our job ended before this process began.
@@ -128,7 +128,8 @@ bool may_anyone_write(const std::filesystem::path& folder) {
   return ::stat(folder.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0;
 }
 
-/// (5). snapshot_best is exempt: mn replaces the link, and never writes through it.
+/// Throws if a link in the folder belongs to another user (5). snapshot_best is exempt: mn replaces this link, and
+/// never writes through it.
 void reject_links_of_others(const std::filesystem::path& folder) {
   const std::filesystem::path itself = (folder / "").parent_path();  // without a final slash
   const auto reject = [](const std::filesystem::path& link) {
@@ -204,7 +205,7 @@ void OutputFolder::check_room(const std::filesystem::path& folder, std::uint64_t
                    ", or free space");
 }
 
-/// Returns false if the lock is held by a second process. (3): a file that was removed meanwhile is not the lock.
+/// Returns false if a second process holds the lock. A lock file that was removed meanwhile is not the lock (3).
 bool OutputFolder::lock_file() {
   lock_ = open_lock_file(lock_path_, O_CREAT, 0644);
   if (!lock_) {
@@ -225,7 +226,7 @@ void OutputFolder::lock() {
     const json owner = read_owner(lock_);
     // flock(2) belongs to the open file: a second lock of our process would wait for the first.
     if (is_this_process(owner)) return lock_.reset();
-    // An empty file: created, and not signed yet.
+    // An empty file was created by a process that has not written its name yet.
     const auto patience = owner.empty()                  ? kTimeToSign
                           : is_this_job(owner)           ? kTimeToEnd
                           : owner["host"] == host_name() ? kTimeToDie

@@ -18,13 +18,13 @@
 
 namespace mn {
 
-/// A parameter with other values on some ranks.
+/// A parameter whose values differ between the ranks.
 struct DifferentParameter {
   std::size_t index;
   std::string ranks;  ///< "rank 1 (host a), rank 3 (host b)"
 };
 
-/// Collective. The first parameter that differs between the ranks.
+/// Collective. Returns the first parameter that differs between the ranks; no value if all are equal.
 [[nodiscard]] std::optional<DifferentParameter> find_difference(const std::vector<at::Tensor>& parameters,
                                                                 Communicator& comm);
 

@@ -1,7 +1,8 @@
 /// The parameters of a torch optimizer's groups, which a program may change between steps.
 ///
 /// (1) all() has the parameters of the last adopt(); is_current() compares all() with the groups.
-/// (2) trained() has the reduced parameters with requires_grad, frozen() the differentiable parameters without.
+/// (2) trained() has the parameters that are reduced and have requires_grad. frozen() has the differentiable parameters
+///     without requires_grad.
 #pragma once
 
 #include <cstddef>
@@ -50,11 +51,11 @@ class ParameterSet {
 [[nodiscard]] std::optional<std::size_t> index_in(const std::vector<at::Tensor>& all, const at::Tensor& tensor);
 
 /// Collective. Throws UsageError on all ranks if a parameter is listed or requires a gradient on some ranks only, or if
-/// the ranks differ in `change`: when they change their set, such as "before this step".
+/// the ranks differ in `change`, which says when a rank changes its set, such as "before this step".
 void prove_same_set(const std::vector<at::Tensor>& parameters, const std::string& change, Communicator& comm);
 
-/// `state`, whose tensors are called KIND.INDEX by a parameter's index in `from`, renamed to the parameter's index in
-/// `to`. Tensors of parameters that `to` does not have are left out.
+/// Returns the tensors of `state` under new names. A tensor's name is KIND.INDEX: in `state` INDEX is the parameter's
+/// index in `from`, in the result its index in `to`. Tensors of parameters that `to` lacks are left out.
 [[nodiscard]] NamedTensors renumbered(const NamedTensors& state, const std::vector<at::Tensor>& from,
                                       const std::vector<at::Tensor>& to);
 

@@ -72,7 +72,7 @@ void read_heat(RankConditions& now) {
 /// A kind of change, its text, and the least difference and ratio between ranks for which the text appears.
 struct Comparison {
   const char* name;
-  const char* text;  ///< for printf, with two numbers: of the slow rank, and of the rest
+  const char* text;  ///< for printf, with the slow rank's number and the other ranks' number
   double min_difference;
   double min_ratio;
 };

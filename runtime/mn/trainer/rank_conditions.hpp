@@ -30,8 +30,8 @@ struct RankConditions {
 /// The changes between two moments, per second if that makes sense: name → number.
 [[nodiscard]] nlohmann::json changes_between(const RankConditions& before, const RankConditions& after);
 
-/// "waited for a CPU 41 % of the time (others 0 %), …": how the changes of rank `rank` differ from the lower median of
-/// the other ranks. Empty if no difference is large.
+/// Tells how the changes of rank `rank` differ from the lower median of the other ranks: "waited for a CPU 41 % of the
+/// time (others 0 %), …". Empty if no difference is large.
 [[nodiscard]] std::string what_differs(const std::vector<nlohmann::json>& changes_of, std::size_t rank);
 
 }  // namespace mn

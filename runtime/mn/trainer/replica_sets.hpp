@@ -23,7 +23,7 @@ class Trainer;
 /// The replica set of this rank.
 struct ReplicaSet {
   std::shared_ptr<Communicator> comm;  ///< the set's ranks, in rank order
-  int number = 0;                      ///< index in `replica_sets`; then the ranks that no set lists are numbered
+  int number = 0;                      ///< index in `replica_sets`; ranks that no set lists get the next numbers
   std::filesystem::path out;           ///< OUT/set-NUMBER
 };
 

@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kPeriodFactor = 100;  // time between writes / time of a write
 
-/// Opens an empty, private file for writing. In a folder that everybody may write, the name may be a link to a file of
-/// ours, or a pipe that blocks open(): then returns no descriptor, with errno set.
+/// Opens an empty, private file for writing. In a folder that everybody may write, somebody may have put a link to one
+/// of our files or a pipe that blocks open() at `path`. Returns no descriptor then, with errno set.
 Fd open_private(const std::string& path) {
   Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   struct stat facts = {};
@@ -81,7 +81,7 @@ void RunStatus::write() {
   [[maybe_unused]] const auto written = pwrite(file_.get(), text.data(), text.size(), 0);
   const bool is_first = written_ == Clock::time_point{};
   written_ = Clock::now();
-  // The minimum, because load on the machine delays some writes.
+  // The fastest write counts, because load on the machine delays some writes.
   cost_ = is_first ? written_ - begin : std::min(cost_, written_ - begin);
 }
 

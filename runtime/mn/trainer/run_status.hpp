@@ -23,8 +23,8 @@ class RunStatus {
   explicit RunStatus(bool writes);
 
   void began(std::int64_t iteration);
-  /// After each iteration. Writing takes at most a hundredth of the time: on local or cached storage, iterations of a
-  /// millisecond are all written, so the file shows where a run failed.
+  /// After each iteration. Writes the file only so often that writing takes at most a hundredth of the time. On local
+  /// or cached storage, even iterations of a millisecond are all written, so the file shows where a run failed.
   void stepped(std::int64_t iteration);
   void saved(std::int64_t iteration);
 

@@ -1,8 +1,8 @@
 /// Averages the running statistics of normalization layers over ranks.
 ///
 /// The variance over the samples of all ranks is E[v + d²] − E[d]². E is the mean over ranks, v a rank's variance, and
-/// d the rank's mean minus a number that all ranks share; so differences between the ranks' means count. The shared
-/// number is 0, or the last average, which avoids cancellation if the means are large.
+/// d the rank's mean minus a number that all ranks share. So differences between the ranks' means count. The shared
+/// number is 0 or the last average; the last average avoids cancellation if the means are large.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace mn {
 /// A buffer that ranks average, in the model's memory.
 struct AveragedBuffer {
   at::Tensor buffer;                     ///< floating-point
-  std::optional<std::size_t> mean = {};  ///< for a variance: index of its mean in the list
+  std::optional<std::size_t> mean = {};  ///< for a variance: index in the list of the buffer of means
 };
 
 /// The model's running_statistics(), then the buffers named in `also`. Throws ArgumentError for a name that is not a

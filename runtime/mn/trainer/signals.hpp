@@ -8,10 +8,10 @@
 
 namespace mn {
 
-/// While an enabled object lives, the first of these signals only sets a flag. A second signal of another kind is
-/// ignored: Slurm sends SIGTERM some time after the signal of --signal, and SIGTERM must not cut off a checkpoint. A
-/// signal that repeats after more than a second ends the process at once, as SIGTERM does without a SignalFlag. Signals
-/// ignored by the program (SIGHUP under nohup) stay ignored. The destructor restores the old handlers, unless
+/// While an enabled object lives, the first signal of the four only sets a flag. A later signal of another kind is
+/// ignored: Slurm sends SIGTERM some time after the signal of --signal, and SIGTERM must not cut off a checkpoint. If a
+/// signal comes again after more than a second, it ends the process at once, as SIGTERM does without a SignalFlag.
+/// Signals ignored by the program (SIGHUP under nohup) stay ignored. The destructor restores the old handlers, unless
 /// keep() was called. One object at a time in a process.
 class SignalFlag {
  public:
@@ -21,10 +21,10 @@ class SignalFlag {
   SignalFlag(const SignalFlag&) = delete;
   SignalFlag& operator=(const SignalFlag&) = delete;
 
-  /// The number of the first of these signals; 0 before.
+  /// The number of the first signal (SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP) that came; 0 if none came yet.
   [[nodiscard]] int raised() const noexcept;
   /// From the destructor on, the process ignores the signals. Call keep() when all ranks end because of a signal to one
-  /// rank: the signals of the rest may come late.
+  /// rank: the signals to the other ranks may come late.
   void keep() noexcept { kept_ = true; }
 
  private:
@@ -38,7 +38,7 @@ class SignalFlag {
   std::array<struct sigaction, kNotices.size()> old_ = {};
 };
 
-/// "SIGUSR1".
+/// The name of a signal: "SIGUSR1" for SIGUSR1.
 [[nodiscard]] std::string signal_name(int signal);
 
 }  // namespace mn

@@ -19,10 +19,10 @@ class StepFaults {
   void keep(const std::string& what);
   /// Runs `check`, and keeps the UsageError or ArgumentError that it throws, unless a fault is kept already.
   void keep_error_of(const std::function<void()>& check);
-  /// No fault is kept.
+  /// Forgets the kept fault, if any.
   void forget() { fault_ = {}; }
-  /// Collective over `ranks`. All ranks throw the fault of the first rank with a fault, and forget theirs. Returns if
-  /// no rank has a fault.
+  /// Collective over `ranks`. All ranks throw the fault of the lowest rank that has a fault, and forget their own
+  /// faults. Returns if no rank has a fault.
   void throw_first(Communicator& ranks);
 
  private:

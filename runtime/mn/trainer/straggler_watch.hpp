@@ -1,9 +1,11 @@
-/// Finds stragglers, ranks that keep the others waiting, and logs possible reasons, while training goes on.
+/// Finds stragglers while training goes on, and logs possible reasons. A straggler is a rank that keeps all other ranks
+/// waiting.
 ///
-/// Each rank measures its own work in each step: the step without waits for other ranks. After a window of kWindow
-/// steps, ranks agree on the largest and smallest of their medians, in the periodic exchange (periodic_agreement.hpp).
-/// If the largest is much larger, they exchange all medians, and read the counters of rank_conditions.hpp. A rank that
-/// is slow in StragglerDetector::kWindows windows in a row gets one line in the log.
+/// Each rank measures its own work in each step: the time of the step without waits for other ranks. After a window of
+/// at least kWindow steps, each rank takes the median of its times, and the periodic exchange (periodic_agreement.hpp)
+/// finds the largest and the smallest median. If the largest median is much larger than the smallest, the ranks
+/// exchange all medians, and read the counters of rank_conditions.hpp. A rank that is slow in
+/// StragglerDetector::kWindows windows in a row gets one line in the log.
 ///
 /// (1) Every decision follows from numbers that are equal on all ranks, so all ranks make the same calls.
 /// (2) While no rank is slow, the cost is two numbers in the periodic exchange; no counter is read.
@@ -30,7 +32,7 @@ class StragglerDetector {
   /// A rank that keeps the others waiting.
   struct Straggler {
     std::size_t rank;
-    double seconds;  ///< its time for a step in the last window
+    double seconds;  ///< the straggler's time for a step in the last window
     double median;   ///< the ranks' lower median in the last window
   };
 
@@ -55,13 +57,13 @@ class StragglerWatch {
   static constexpr std::size_t kNumbers = 2;  ///< numbers that append_to() appends
 
   StragglerWatch() = default;
-  /// At the beginning of a run of `ranks` ranks, after the same iteration on all ranks.
+  /// Construct it at the beginning of a run of `ranks` ranks, after the same iteration on all ranks.
   explicit StragglerWatch(int ranks) : ranks_(ranks) {}
   /// Adds this rank's times of a step.
   void add(double data_s, double compute_s);
   /// Appends this rank's numbers for the periodic exchange, which takes their maxima.
   void append_to(std::vector<std::int64_t>& flags) const;
-  /// Collective, after the exchange, with the maxima.
+  /// Collective, after the periodic exchange; `largest` has the maxima of the numbers from append_to().
   void judge(std::span<const std::int64_t> largest, Communicator& comm);
 
  private:

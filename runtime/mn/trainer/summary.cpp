@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxOnDevice = 1000;  // each value is a small allocation
 
-/// The tensor without autograd graph, because the graph would keep the step's activations.
+/// Returns the tensor without its autograd graph, because the graph would keep the step's activations in memory.
 at::Tensor single(const std::string& name, const at::Tensor& tensor) {
   if (tensor.defined() && tensor.numel() == 1) return tensor.detach().reshape({});
   throw ArgumentError("metric \"" + name + "\" must be a number or a tensor of one element");

@@ -15,8 +15,8 @@ class Communicator;
 /// Name → mean, e.g. "main/loss" → 0.31.
 using Metrics = std::map<std::string, double>;
 
-/// Weighted sums by name. Up to 1000 values stay on the GPU until a mean or a state is asked for: to read a value in
-/// each step would make the host wait for the step.
+/// Weighted sums by name. Up to 1000 values stay on the GPU until a mean or a state is asked for, because reading a
+/// value in each step would make the host wait for the step.
 class Summary {
  public:
   /// Adds a mean over `weight` samples. A weight of 0 changes nothing.

@@ -37,8 +37,8 @@ std::optional<std::int64_t> time_left_of_squeue() {
   return std::nullopt;
 }
 
-/// Seconds until the time in the variable. No value without the variable, and for a time that is over: it is of another
-/// job, or was extended since.
+/// Seconds until the time in the variable. No value if the variable is not set. No value either if the time has passed:
+/// the variable then belongs to an earlier job, or the job was extended since.
 std::optional<std::int64_t> time_left_of(const char* name) {
   const auto end = environment_int(name);
   if (!end) return std::nullopt;
@@ -109,7 +109,7 @@ void TimeLimit::ask_squeue() {
   try {
     std::thread([answer] { answer->set_value(time_left_of_squeue()); }).detach();
   } catch (const std::system_error&) {
-    answer_ = {};  // the process can start no thread: the end stays as it is
+    answer_ = {};  // the process can't start a thread: the end of the job stays as known
   }
 }
 

@@ -15,14 +15,15 @@ class TimeLimit {
  public:
   /// The end of the job is MN_END_TIME, or SLURM_JOB_END_TIME (Slurm 23.02), both in seconds since 1970, or the answer
   /// of squeue for the job SLURM_JOB_ID within five seconds. If all are missing, there is no limit. A variable whose
-  /// time is over is ignored, with a warning. Until a save has been measured, a save is assumed to write 100 MB/s.
-  /// Throws UsageError if the variable is not a number.
+  /// time has already passed is ignored, with a warning. Until a save has been measured, a save is assumed to write 100
+  /// MB/s. Throws UsageError if the variable is not a number.
   explicit TimeLimit(std::uint64_t checkpoint_bytes);
 
   /// Notes the time of a save.
   void add_save(double seconds);
-  /// Call it in each iteration. The longest time between two calls is reserved, because it may pass before the next
-  /// call. In the last minute before is_near(), a thread asks squeue whether the job's time was extended.
+  /// Call it in each iteration. is_near() reserves the longest time between two calls, because as much time may pass
+  /// before the next call. In the last minute before is_near() becomes true, a thread asks squeue whether the job's
+  /// time was extended.
   void tick();
   /// True if the last checkpoint must begin now: the time left is at most twice the slowest save, plus the longest time
   /// between two ticks, plus ten seconds.

@@ -48,7 +48,7 @@ class TimeLimit;
 class TrainingStep;
 struct StepProgram;
 
-/// A rank's times of a step. Their sum is the step without extensions.
+/// A rank's times of a step. The sum of the three times is the time of the step without extensions.
 struct StepTimes {
   double data_s = 0;           ///< seconds of waiting for the minibatch
   double compute_s = 0;        ///< seconds of forward, backward, hooks and update
@@ -80,7 +80,8 @@ class Trainer {
   Trainer(const Trainer&) = delete;             ///< not copyable
   Trainer& operator=(const Trainer&) = delete;  ///< not copyable
 
-  /// Adds an extension to live as long as the trainer, and returns it. Throws ArgumentError if the name is in use.
+  /// Adds an extension, which lives as long as the trainer, and returns a reference to it. Throws ArgumentError if the
+  /// name is in use.
   template <class E>
   E& extend(std::unique_ptr<E> extension, ExtendOptions options = {}) {
     E& added = *extension;
@@ -118,8 +119,9 @@ class Trainer {
   /// in `out`. Returns false if "auto" finds no checkpoint; then training starts at the beginning. Throws the same
   /// DataError on every rank if the checkpoint is absent or damaged, or does not fit the model or the optimizer; if
   /// "auto" finds only damaged checkpoints; and if the storage fails. If the program gives a setting of the optimizer
-  /// (momentum, …) a new value, the new value wins over the checkpoint, with a line in the log. Frozen parameters
-  /// (requires_grad) are restored if both programs began with equal ones; if not, the new program's choice wins.
+  /// (momentum, …) a new value, the new value wins over the checkpoint, with a line in the log. Which parameters are
+  /// frozen (requires_grad) is restored if the old and the new program began with the same frozen parameters. If not,
+  /// the new program's choice wins.
   bool resume(const std::string& from);
   /// The absolute path of the checkpoint that resume() restored; empty for "auto" and without a resume.
   [[nodiscard]] const std::filesystem::path& resumed_from() const noexcept { return resumed_from_; }
@@ -133,9 +135,10 @@ class Trainer {
   /// Completes all steps: applies delayed updates of the optimizer, and waits for this rank's device. The wait counts
   /// as training time. For extensions that read the parameters.
   void finish_steps();
-  /// Returns and forgets the observations since the last call: means over all ranks' samples ("main/…"), reported
-  /// values, "images_per_second" (over all ranks, without the time of extensions), and "bytes_per_step" (bytes of
-  /// gradients or parameters passed to collectives by this rank). For LogReport: a trainer has a single reader.
+  /// Returns and forgets the observations since the last call. These are means over all ranks' samples ("main/…"),
+  /// reported values, "images_per_second" (over all ranks, without the time of extensions), and "bytes_per_step" (bytes
+  /// of gradients or parameters passed to collectives by this rank). Only LogReport calls it, because each call forgets
+  /// the observations.
   [[nodiscard]] Metrics take_observation();
   /// Names of the observations since the last take_observation(), on any rank.
   [[nodiscard]] std::vector<std::string> observed_names();
@@ -163,11 +166,11 @@ class Trainer {
   [[nodiscard]] torch::nn::Module& model() const noexcept { return *model_; }
   /// The constructor's options, with an absolute path as `out`.
   [[nodiscard]] const TrainerOptions& options() const noexcept { return options_; }
-  /// This rank's times in the last iteration, by the host's clock. On a GPU they are the times of the work only with a
-  /// trace; without a trace the host does not wait for the GPU, and times() has the sums.
+  /// This rank's times in the last iteration, by the host's clock. On a GPU, they include the GPU's work only with a
+  /// trace: without a trace, the host does not wait for the GPU. times() has the GPU's sums in both cases.
   [[nodiscard]] const StepTimes& last_step() const noexcept { return last_step_; }
-  /// This rank's times, summed over the process's iterations. On a GPU, the call waits for the device, and the times
-  /// are the device's: for reports. Steps of a CUDA graph count as computing.
+  /// This rank's times, summed over the process's iterations. On a GPU, the call waits for the device and returns the
+  /// device's times; call it only for reports. Steps of a CUDA graph count as computing.
   [[nodiscard]] StepTimes times() const;
   /// The folder for all output.
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }
@@ -241,7 +244,7 @@ class Trainer {
   bool is_stopped_ = false;
   std::int64_t end_reason_ = 0;  // why this run ends early: a signal's number, or the time limit; 0: it goes on
   std::weak_ptr<const SignalFlag> signal_;  // while run() runs
-  std::string end_text_;                    // of stop() or a signal
+  std::string end_text_;                    // text of stop(), or the name of a signal
 };
 
 }  // namespace mn

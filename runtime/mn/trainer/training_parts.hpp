@@ -24,13 +24,13 @@ class Observation;
 struct TrainingCounters {
   using Clock = std::chrono::steady_clock;
 
-  std::int64_t iteration = 0;              ///< iterations completed, before a resume too
-  std::int64_t epoch = 0;                  ///< epochs completed, before a resume too
+  std::int64_t iteration = 0;              ///< iterations completed, including those before a resume
+  std::int64_t epoch = 0;                  ///< epochs completed, including those before a resume
   double epoch_detail = 0;                 ///< epochs completed, with the fraction of the current epoch
   double earlier_s = 0;                    ///< seconds of training before the resume
   Clock::time_point start = Clock::now();  ///< when run() began
 
-  /// Seconds of training, before a resume too.
+  /// Seconds of training, including those before a resume.
   [[nodiscard]] double elapsed_s() const {
     return earlier_s + std::chrono::duration<double>(Clock::now() - start).count();
   }

@@ -36,7 +36,7 @@ void append(NamedTensors& to, const std::string& prefix, const NamedTensors& ten
   for (const auto& [name, tensor] : tensors) to.emplace_back(prefix + name, tensor);
 }
 
-/// Says at the first save, not only at a resume, that an optimizer's save() stores nothing.
+/// Warns at the first save if an optimizer's save() stores nothing: a resume would notice too late.
 void warn_of_unsaved_state(const torch::optim::Optimizer& optimizer, const NamedTensors& state) {
   if (state.size() != 1 || state.front().first != kArchive) return;
   const at::Tensor& archive = state.front().second;

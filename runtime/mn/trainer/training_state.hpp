@@ -1,18 +1,21 @@
 /// The state of a training for a checkpoint.
 ///
-/// "about" holds what is equal on all ranks. The tensors "model/…", "optimizer/NAME/…" and "extensions/…" are stored
-/// once for all ranks; if ranks differ in buffers (batch normalization's statistics), rank 0's are stored there. The
-/// own tensors of a rank are its random numbers, its buffers if they differ from rank 0's, its multi-node optimizer's
-/// rank_state(), and with local SGD the torch optimizer's state.
-/// A training that has diverged is not saved: every checkpoint has an objection to NaN and infinity.
+/// The checkpoint's object "about" holds the values that are equal on all ranks. The tensors "model/…",
+/// "optimizer/NAME/…" and "extensions/…" are stored once for all ranks. If ranks differ in buffers (batch
+/// normalization's statistics), "model/…" has rank 0's buffers. Each rank also stores tensors of its own: its random
+/// numbers, its buffers if they differ from rank 0's, its multi-node optimizer's rank_state(), and with local SGD the
+/// torch optimizer's state. A training that has diverged is not saved: NaN or infinity in its parameters becomes the
+/// checkpoint's objection (Checkpoint::objection).
 ///
 /// A resume (restore_training()):
-/// (1) With as many ranks as before, each rank continues with its own tensors: bit for bit as without an interruption.
+/// (1) With as many ranks as before, each rank continues with its own tensors, and training goes on bit for bit as
+///     without an interruption.
 /// (2) With another number of ranks, sums over samples go to rank 0, and every rank takes rank 0's buffers and
-///     optimizer state. Random numbers are seeded from the old seed, the iteration and the rank; what each rank's
-///     optimizer kept for itself starts empty.
+///     optimizer state. Random numbers are seeded from the old seed, the iteration and the rank; the rank_state() of
+///     each rank's optimizer starts empty.
 /// (3) The optimizer's kind must match; the model must match in names, shapes and dtypes, in any order.
-/// (4) Tensors go from the file straight into the model's tensors, or become the optimizer's state: no copy is held.
+/// (4) Tensors go from the file straight into the model's tensors, or become the optimizer's state: mn holds no second
+///     copy.
 #pragma once
 
 #include <set>
@@ -40,12 +43,12 @@ inline std::string own_state_prefix(const std::string& optimizer) { return "opti
 
 class TrainingState {
  public:
-  /// Notes the tensors of the model that hold NaN or infinity now: there is no objection to them later.
+  /// Notes the tensors of the model that hold NaN or infinity now: a later checkpoint does not object to these tensors.
   explicit TrainingState(const TrainingParts& parts);
 
   /// Collective. The whole checkpoint, with borrowed tensors.
   [[nodiscard]] Checkpoint checkpoint();
-  /// Collective. The tensors that exist now, without "about": shows how much memory a save needs.
+  /// Collective. The tensors that exist now, without "about"; their size is the memory that a save needs.
   [[nodiscard]] Checkpoint tensors() const;
 
  private:
@@ -60,7 +63,7 @@ class TrainingState {
 };
 
 /// Collective. `source` names the checkpoint in errors. Throws the same DataError on every rank if the model or the
-/// optimizer is not the checkpoint's.
+/// optimizer does not match the checkpoint.
 void restore_training(TrainingParts& parts, CheckpointReader& checkpoint, const std::string& source);
 
 }  // namespace mn

@@ -146,7 +146,7 @@ void TrainingStep::observe_update(std::int64_t samples) {
 void TrainingStep::accumulate(const Batch& batch, Accumulated& all, bool is_last) {
   const auto result = loss_calls_.run(batch.samples, &parts_.comm, "training", parts_.counters.epoch + 1,
                                       [&] { return forward(batch); });
-  if (!result) return;  // (2)
+  if (!result) return;  // a rank without samples (2)
   const at::Tensor& loss = result->loss.value;
   const double weight = result->loss.weight_in(batch);
   observe(batch, *result);

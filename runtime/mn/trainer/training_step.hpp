@@ -5,7 +5,7 @@
 /// (2) A rank without samples steps with weight 0, because every rank must take part in the collective calls.
 /// (3) No loss is read here: a read would wait for the device.
 /// With a CUDA graph (graphed_step.hpp):
-/// (4) Each launch overwrites the recorded step's loss and metrics; observations hold copies.
+/// (4) Each launch overwrites the recorded step's loss and metrics, so observations hold copies.
 /// (5) Extensions see each iteration's loss, but not its autograd graph.
 #pragma once
 
@@ -22,7 +22,7 @@ namespace mn {
 
 class GraphedStep;
 
-/// The program's part of a step: a loss function or an update function. The second is null with the first.
+/// The program's part of a step: a loss function or an update function. Only one of the two is set.
 struct StepProgram {
   ComputeLoss compute_loss;
   UpdateParameters update;
