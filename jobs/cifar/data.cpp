@@ -57,7 +57,8 @@ Transform array_transform(bool vary) {
   };
 }
 
-/// For image files: resized so that random crops shift by up to kMargin, too.
+/// The pipeline for image files. With `vary`, images are resized to leave a margin, so that random crops shift them by
+/// up to kMargin pixels, too.
 ImagePipeline file_pipeline(bool vary, Device device) {
   const data::CropOptions crop = {.mode = vary ? data::CropMode::kRandomFixed : data::CropMode::kCenterFixed,
                                   .size = kSide,

@@ -21,7 +21,7 @@ std::string shape_text(const Shape& shape) {
   return join(shape, " x ", [](std::int64_t size) { return size < 0 ? "any" : std::to_string(size); });
 }
 
-/// Transform of the images in the first field for an input of the model.
+/// Returns a transform of the images in the first field, which makes an input of the model.
 Transform image_input(const std::string& option, std::size_t position, const ExportedInput& input) {
   const auto& sizes = input.sizes;
   const bool fits =
@@ -36,7 +36,7 @@ Transform image_input(const std::string& option, std::size_t position, const Exp
                          data::PixelLayout::kNchw);
 }
 
-/// Transform of a field of arrays for an input that takes the shape `wanted` of each sample.
+/// Returns a transform of a field of arrays, for an input of the model that takes samples of the shape `wanted`.
 Transform array_input(const std::string& option, const FieldSpec& field, std::size_t position,
                       const ExportedInput& input, const Shape& wanted) {
   auto shape = reshaped(field.shape, wanted);
@@ -55,7 +55,7 @@ Transform array_input(const std::string& option, const FieldSpec& field, std::si
   };
 }
 
-/// Transform to all fields of a minibatch: the inputs in order, then the labels.
+/// Returns a transform that makes all fields of a minibatch: the model's inputs in order, then the labels.
 Transform all_inputs(const std::string& option, const ExportedOptions& options, const SampleSpec& spec,
                      const Fields& fields, const std::vector<ExportedInput>& inputs) {
   std::vector<Transform> transforms;

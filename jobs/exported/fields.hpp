@@ -20,9 +20,9 @@ struct Fields {
   std::optional<std::size_t> label;  ///< the field of --target label
 };
 
-/// Matches fields by --input and --label; by default each input takes the field of its name, and a single input without
-/// such a field takes the first field. `option` names the dataset. Throws UsageError or DataError that names the input
-/// and the fields.
+/// Matches fields by --input and --label; by default each input takes the field that has the input's name. If the model
+/// has a single input and no field has its name, the input takes the first field. `option` names the dataset. Throws
+/// UsageError or DataError that names the input and the fields.
 [[nodiscard]] Fields match_fields(const std::string& option, const SampleSpec& spec,
                                   const std::vector<ExportedInput>& inputs, const ExportedOptions& options);
 

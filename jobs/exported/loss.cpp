@@ -62,7 +62,7 @@ std::vector<Classes> ways_to_compare(const ExportedOptions& options, const Shape
   const bool is_sure = is_list && is_known(output) && is_known(target);
   if (is_list && (!is_sure || output[0] == count_of(target))) ways.push_back(Classes::kRows);
   if (options.classes == "last" && output.size() == 2 && matches(without(output, 1), target)) {
-    ways.push_back(Classes::kSecond);  // which is the last
+    ways.push_back(Classes::kSecond);  // the second dimension is also the last
   }
   return ways;
 }

@@ -22,7 +22,7 @@ using Shape = std::vector<std::int64_t>;
 /// Whether two shapes are equal; an unknown size equals any size.
 [[nodiscard]] bool matches(const Shape& a, const Shape& b);
 
-/// The output as the loss. Throws ArgumentError unless the output is one number.
+/// Returns the model's output as the loss. Throws ArgumentError unless the output is one number.
 [[nodiscard]] Loss own_loss(const at::Tensor& output);
 /// A check before training: throws UsageError unless an output of this shape can be one number.
 void check_own_loss(const Shape& output);

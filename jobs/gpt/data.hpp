@@ -1,4 +1,4 @@
-/// Samples of tokens, and their vocabulary.
+/// Datasets whose samples are sequences of tokens, and the vocabulary of the tokens.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,9 @@ struct GptData {
 /// means gpt/train. Throws the same DataError on all ranks.
 [[nodiscard]] Vocabulary open_vocabulary(const std::string& train, const std::string& vocabulary, Communicator& comm);
 
-/// Collective. Empty names mean the datasets gpt/train and gpt/val; `vocabulary` as in open_vocabulary(). Throws the
-/// same DataError or UsageError on all ranks if training data, validation data and vocabulary do not match.
+/// Collective. Empty names mean the datasets gpt/train and gpt/val; `vocabulary` means the same as for
+/// open_vocabulary(). Throws the same DataError or UsageError on all ranks if training data, validation data and
+/// vocabulary do not match.
 [[nodiscard]] GptData open_gpt(const std::string& train, const std::string& val, const std::string& vocabulary,
                                const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm);
 

@@ -21,7 +21,8 @@ const std::string& weights_of(const GptSettings& given) {
   return given.evaluate.empty() ? given.initmodel : given.evaluate;
 }
 
-/// The tokens of --generate. An empty text begins after the vocabulary's end of text, if there is one.
+/// The tokens of --generate. For an empty text, generation begins after the vocabulary's end-of-text token, if there is
+/// one.
 std::vector<std::int32_t> prompt_of(const std::string& text, const mn::Vocabulary& vocabulary) {
   std::vector<std::int32_t> prompt = vocabulary.encode(text);
   if (prompt.empty() && vocabulary.end_of_text()) prompt.push_back(*vocabulary.end_of_text());

@@ -37,7 +37,7 @@ struct GptSettings : app::CommonOptions {
   models::Sampling sampling;
 };
 
-/// The sizes of the network as Training::metadata.
+/// Returns the sizes of the network, for Training::metadata.
 [[nodiscard]] Metadata metadata_of(const models::GptOptions& network);
 /// Replaces default sizes of `network` by the sizes in the metadata of `file`. Throws UsageError if a size differs from
 /// an option on the command line, and DataError if it is not a number of a valid size.

@@ -18,8 +18,8 @@ namespace mn::jobs {
 /// The label of each sample; for a mixed sample, the label with the larger share.
 [[nodiscard]] at::Tensor labels_of(const at::Tensor& target);
 
-/// (2,) float32 on the device of the logits: the number of samples whose label has the best logit, and the number whose
-/// label is among the best five.
+/// Returns two float32 numbers on the device of the logits: the number of samples whose label has the best logit, and
+/// the number of samples whose label is among the best five.
 [[nodiscard]] at::Tensor count_correct(const at::Tensor& logits, const at::Tensor& target);
 
 /// Reports main/accuracy and main/accuracy_top5 over all ranks' samples since the last report or resume. The counts

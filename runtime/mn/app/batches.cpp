@@ -59,7 +59,8 @@ std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part, 
                                        const Communicator& comm, LoaderOptions how) {
   how.batchsize = common.batchsize;
   how.device = comm.device();
-  // By part: steps in stored order would take each rank from shard to shard, and evaluation needs no common order.
+  // Each rank reads its own part: in stored order, each rank would have to go from shard to shard, and evaluation needs
+  // no common order.
   how.by_part = how.by_part || !how.shuffle.value_or(part->options().shuffle);
   return std::make_shared<DataLoader>(part, std::move(how));
 }

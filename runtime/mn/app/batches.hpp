@@ -49,7 +49,8 @@ namespace mn::app {
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});
 
-/// Minibatches of this rank's part of a scattered dataset: shuffled after a scatter for training, else by part.
+/// Minibatches of this rank's part of a scattered dataset. They are shuffled if the dataset was scattered for training;
+/// otherwise each rank reads its own part in order.
 [[nodiscard]] std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part,
                                                      const CommonOptions& common, const Communicator& comm,
                                                      LoaderOptions how = {});

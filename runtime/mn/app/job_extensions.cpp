@@ -27,8 +27,8 @@ constexpr std::array<std::string_view, 6> kOfThisRun = {"out",          "resume"
 constexpr const char* kTraining = "main/";
 constexpr const char* kValidation = "validation/main/";
 
-/// Rejects a `monitor` that is nearly one of `names`. Another missing name may still come: a minibatch may lack a
-/// metric.
+/// Throws UsageError if `monitor` seems to be a misspelling of a name in `names`. Any other missing name may still
+/// come, because a minibatch may lack a metric.
 void check_known(const std::string& monitor, const std::vector<std::string>& names) {
   if (std::ranges::find(names, monitor) != names.end()) return;
   const std::string text = "--monitor " + monitor + ": no such value is reported; there are " + join(names);

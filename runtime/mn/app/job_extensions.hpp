@@ -48,7 +48,7 @@ class MetadataRecord final : public Extension {
   [[nodiscard]] std::string name() const override { return kModelMetadata; }
   [[nodiscard]] Interval trigger() const override { return never(); }
   [[nodiscard]] nlohmann::json state() const override;
-  /// Throws DataError if the checkpoint has other metadata.
+  /// Throws DataError if the checkpoint's metadata differs.
   void load_state(const nlohmann::json& state) override;
 
  private:
@@ -56,7 +56,8 @@ class MetadataRecord final : public Extension {
 };
 
 /// Collective. Throws the same UsageError on every rank if `evaluator`, which evaluates one minibatch of this rank,
-/// does not report the value of --monitor. Restores `iterator`, the evaluator's, and the random numbers.
+/// does not report the value of --monitor. Afterwards restores `iterator`, which is the evaluator's iterator, and the
+/// random numbers.
 void check_validated_value(const CommonOptions& common, Evaluator& evaluator, Iterator& iterator, Communicator& comm);
 
 /// Throws the same UsageError on every rank after the first iteration if the loss function does not report the value of

@@ -13,7 +13,7 @@
 
 namespace mn::app {
 
-/// Period of a job's reports: `usual`, but each iteration with --one-batch.
+/// Period of a job's reports: each iteration with --one-batch, otherwise `usual`.
 [[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual);
 
 /// Number of minibatches of a validation, for create_evaluator(): 0 (all), but 1 with --one-batch.
@@ -28,9 +28,9 @@ namespace mn::app {
 /// plot, run record, progress bar, profile, early stop and checkpoints. Returns the averaged weights, or null without
 /// --ema; the trainer owns them.
 ///
-/// The log runs at `period`. So does `evaluator`, which may be null, unless --val-every gives it another period and a
-/// report after each validation. The schedule changes the rate that the optimizer was made with. Table and plot show
-/// `metric` beside the loss.
+/// The log runs at `period`, and so does `evaluator`, which may be null. If --val-every is given, the evaluator runs at
+/// the period of --val-every, with a report after each validation. The schedule changes the rate with which the
+/// optimizer was made. Table and plot show `metric` beside the loss.
 extensions::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options,
                                        std::unique_ptr<Evaluator> evaluator, Interval period,
                                        const std::string& metric = "accuracy");

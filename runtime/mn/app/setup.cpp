@@ -100,7 +100,7 @@ std::vector<Options::Condition> conditions_of(const CommonOptions& common) {
            "with --one-batch, which is no part of a training"}};
 }
 
-/// Sets the folder in which ranks write their last calls when the job ends badly, unless MN_CALLS names another one.
+/// Sets the folder in which ranks write their last calls when the job ends badly, unless MN_CALLS names a folder.
 /// Removes the files of an earlier job.
 void record_calls_in(const std::filesystem::path& folder, const Communicator& comm) {
   if (environment("MN_CALLS")) return;
@@ -157,7 +157,7 @@ Better monitored_direction(const CommonOptions& common) {
   extensions::check_monitored(common.monitor);
   if (common.monitor_better == "lower") return Better::kLower;
   if (common.monitor_better == "higher") return Better::kHigher;
-  // Without the option, the words of the name decide.
+  // Without --monitor-better, the words in the name of the value decide.
   if (const auto known = better_of(common.monitor)) return *known;
   throw UsageError("--monitor " + common.monitor +
                    ": its name does not say whether lower or higher values are better: correct it, or give "
@@ -230,7 +230,7 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
                                             : HangAction::kAbort);
   set_precision(common.precision);
   set_deterministic(common.deterministic);
-  // Each rank draws other dropout masks. The initial weights are rank 0's, so they equal those of a single process.
+  // Each rank draws different dropout masks. The initial weights are rank 0's, so they equal those of a single process.
   seed_random(static_cast<std::uint64_t>(common.seed + comm->rank()), comm->device());
   return comm;
 }

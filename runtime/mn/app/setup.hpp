@@ -19,7 +19,8 @@ namespace mn::app {
 
 inline constexpr std::int64_t kMaxSamples = 1 << 20;  ///< samples of a minibatch on one rank
 
-/// Value of --checkpoint-every: checkpoints as often as takes a hundredth of the time at most.
+/// Value of --checkpoint-every for checkpoints as often as possible, as long as they take at most a hundredth of the
+/// time.
 inline constexpr const char* kContinuousCheckpoints = "auto";
 
 /// The options of every job; --help describes them. A job with further options derives from this class, and may set
@@ -85,8 +86,8 @@ void add_common_options(Options& options, CommonOptions& common);
 /// determinism and this rank's random seed.
 [[nodiscard]] std::shared_ptr<Communicator> set_up(const CommonOptions& common);
 
-/// Options of the multi-node optimizer. With --overlap auto the optimizer decides. The trace, null without --profile,
-/// is also for the trainer.
+/// Options of the multi-node optimizer. With --overlap auto, the optimizer decides whether to overlap. The options hold
+/// a trace if --profile is given; pass the same trace to the trainer (trainer_options()).
 [[nodiscard]] OptimizerOptions optimizer_options(const CommonOptions& common);
 
 /// Collective: the multi-node optimizer of --optimizer, with learning rate `rate` and the clipping of --clip-norm.
@@ -103,8 +104,9 @@ void add_common_options(Options& options, CommonOptions& common);
 /// products and convolutions in bfloat16 or float16.
 void set_precision(const std::string& precision);
 
-/// on: libtorch uses deterministic algorithms, so that runs have equal bits; an operation without such an algorithm is
-/// an error. off: at the first step of each shape cuDNN tries its algorithms and selects the fastest.
+/// If `on` is true, libtorch uses deterministic algorithms, so that runs have equal bits; an operation without a
+/// deterministic algorithm is an error. If `on` is false, cuDNN tries its algorithms at the first step of each shape,
+/// and selects the fastest.
 void set_deterministic(bool on);
 
 /// The type for an AutocastScope with this precision; no value for "fp32" and "tf32".

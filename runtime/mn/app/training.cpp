@@ -76,7 +76,8 @@ std::unique_ptr<Evaluator> make_evaluator(const CommonOptions& common, const Tra
                                      comm);
 }
 
-/// Checks --monitor, unless another extension reports the value: its names are not known before its report.
+/// Checks --monitor, unless an extension of the job may report the value: the names of its values are not known before
+/// its report.
 void check_monitor(Trainer& trainer, const CommonOptions& common, const Training& training) {
   if (!uses_monitor(common)) return;
   const bool validated = common.monitor.starts_with("validation/");

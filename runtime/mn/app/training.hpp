@@ -39,10 +39,10 @@ struct Training {
   /// Names of buffers to average over the ranks in addition to running statistics; see average_buffers().
   std::vector<std::string> averaged_buffers = {};
   /// Facts about the network, such as its sizes, for OUT/model.safetensors and checkpoints; load_metadata() returns
-  /// them. A checkpoint with other metadata is not resumed.
+  /// them. A resume from a checkpoint with different metadata is an error.
   Metadata metadata = {};
-  /// If not empty, runs in place of training, on every rank, with the model on its device and --initmodel loaded.
-  /// Returns the exit status.
+  /// If not empty, run_training() calls this function on every rank in place of training, with the model on its device
+  /// and --initmodel loaded. The function returns the exit status.
   std::function<int()> instead = {};
 
   /// Adds an extension of the job's own to the future trainer. Returns the extension, which `loss` may use.

@@ -28,12 +28,12 @@ struct UpdateOptions {
   double weight_decay = 0;             ///< decay of weights; see decay_all
   std::string schedule = "constant";   ///< step, cosine, onecycle, plateau
   double warmup = 0;                   ///< epochs in which the rate rises
-  std::int64_t warmup_iterations = 0;  ///< updates in which the rate rises, in place of warmup; 0: warmup
+  std::int64_t warmup_iterations = 0;  ///< updates in which the rate rises; 0: `warmup` counts
   double min_lr = 0;                   ///< rate at the end of the schedule cosine
   double plateau_factor = 0.1;         ///< factor of the rate in the schedule plateau
   std::int64_t plateau_patience = 5;   ///< reports without a better value in the schedule plateau
-  /// Not an option: number of samples in an update for which `lr` is meant; the rate is scaled in proportion. 0: no
-  /// scaling.
+  /// Not an option: the number of samples in an update for which `lr` is meant. For updates of more or fewer samples,
+  /// the rate is scaled in proportion. 0: no scaling.
   std::int64_t lr_samples = 0;
   /// Not an option: whether biases and normalizations are decayed too, as in torch's optimizers.
   bool decay_all = false;
@@ -54,7 +54,7 @@ void add_update_options(Options& options, UpdateOptions& update);
 struct TrainingSize {
   std::int64_t samples = 1;  ///< samples of an update, over all ranks
   std::int64_t updates = 1;  ///< updates of an epoch
-  std::int64_t limit = 0;    ///< most updates of the whole training; 0: no limit
+  std::int64_t limit = 0;    ///< maximum of updates in the whole training; 0: no limit
   std::int64_t epochs = 1;   ///< epochs of the whole training
 };
 

@@ -1,4 +1,4 @@
-/// The versions of a job's libraries, compiled and at run time.
+/// The versions of a job's libraries, when the job was compiled and when it runs.
 #pragma once
 
 #include <string>

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kPrefix = "module.";
 constexpr std::string_view kWrappers[] = {"_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module."};
 
-/// The name without a wrapper's part, wherever a module's name may begin.
+/// Removes a wrapper's `part` from `name`, wherever the name of a module may begin.
 std::string without_part(std::string name, std::string_view part) {
   for (std::size_t at = name.find(part); at != std::string::npos; at = name.find(part, at)) {
     if (at == 0 || name[at - 1] == '.') {

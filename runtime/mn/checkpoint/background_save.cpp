@@ -36,13 +36,14 @@ double cpu_seconds() {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-/// (3): takes a small part of a busy CPU, all of an idle one. A low priority would not do: on busy CPUs, a killed
-/// process with a thread of low priority cannot end, and keeps its connections and its lock.
+/// Lets the writing thread take a small part of a busy CPU, and all of an idle CPU (3). A low priority of the thread is
+/// no solution: on busy CPUs, a killed process with a thread of low priority cannot end, and keeps its connections and
+/// its lock.
 class Pace {
  public:
-  /// The work begins. A request to stop ends all pauses.
+  /// Construct it when the work begins. A request to stop ends all pauses.
   explicit Pace(std::stop_token urgent) : urgent_(std::move(urgent)) {}
-  /// After a piece of work: on a busy CPU, sleeps in proportion to the CPU time of the piece.
+  /// Call it after each piece of work. On a busy CPU, sleeps in proportion to the CPU time of the piece.
   void pause() {
     // The CPU is busy if the thread had to wait. The scheduler prefers a rested thread and lets it wait rarely, so a
     // wait counts for several pieces of work.

@@ -1,11 +1,11 @@
 /// Saves a checkpoint in the background: training waits for a copy of the tensors, and a thread writes the copy.
 ///
 /// (1) Only begin() and advance() exchange messages, on the thread that trains; the writing thread makes no MPI call.
-/// (2) One save at a time. Memory: a copy of the slices written by this rank, kept from save to save. The allocation
-///     takes longer than the copy: prepare() allocates beforehand, beside training.
-/// (3) The writing takes idle CPU time. If the ranks use all CPUs, it takes half a percent of one CPU: a save lasts 200
-///     times its CPU time, and ranks with pauses at different times lose less than one percent. advance() completes the
-///     writing at full speed.
+/// (2) Only one save at a time is under way. Memory: a copy of the slices that this rank writes; the memory is kept
+///     from save to save. The allocation takes longer than the copy: prepare() allocates beforehand, beside training.
+/// (3) The writing thread takes idle CPU time. If the ranks use all CPUs, the thread takes half a percent of one CPU: a
+///     save then lasts 200 times its CPU time. Ranks lose less than one percent, though their threads pause at
+///     different times. advance() completes the writing at full speed.
 #pragma once
 
 #include <atomic>
@@ -28,8 +28,8 @@ class BackgroundSave {
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  /// Local, while no save is under way: a thread allocates the memory for saves of tensors as in `like`. is_ready()
-  /// tells when the memory is there; a save that begins earlier waits for it.
+  /// Local, while no save is under way: starts a thread that allocates the memory for saves of tensors with the forms
+  /// in `like`. is_ready() is true once the memory is allocated. A save that begins earlier waits for the thread.
   void prepare(const Communicator& comm, const Checkpoint& like);
   /// Collective, while no save is under way: copies the tensors, which may then change. Throws SaveError.
   void begin(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint);
@@ -57,7 +57,7 @@ class BackgroundSave {
   bool is_collected_ = false;
   std::atomic<bool> is_ready_ = false;
   std::atomic<bool> is_abandoned_ = false;
-  double save_s_ = 0;    // belongs to the thread until it is joined
+  double save_s_ = 0;    // only thread_ may use it until thread_ is joined
   std::jthread thread_;  // a request to stop ends its pauses, not its work
 };
 

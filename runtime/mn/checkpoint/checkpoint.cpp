@@ -63,7 +63,7 @@ void add_shared(std::vector<CheckpointSlice>& slices, NamedTensors tensors, cons
   std::uint64_t position = 0;
   for (const auto& [name, original] : tensors) {
     const at::Tensor tensor = as_pairs(original);
-    const std::string dtype = safetensors_dtype(name, tensor.scalar_type());  // may throw: on every rank
+    const std::string dtype = safetensors_dtype(name, tensor.scalar_type());  // if this throws, every rank throws
     const auto count = static_cast<std::uint64_t>(tensor.numel());
     const std::uint64_t wide = tensor.element_size();
     const std::uint64_t begin = element_at(own * share, position, wide, count);
@@ -124,7 +124,8 @@ CheckpointSave::CheckpointSave(Communicator& comm, fs::path path, const Checkpoi
   if (!checkpoint.objection.empty()) written_ = {{"refused", checkpoint.objection}};
 }
 
-/// (3): keeps the error of `work` until finish() throws it on every rank. After an error, further work is skipped.
+/// Runs `work`, and keeps its error until finish() throws the error on every rank (3). After an error, further work is
+/// skipped.
 void CheckpointSave::attempt(const std::function<void()>& work) noexcept {
   if (!written_.is_null()) return;
   try {

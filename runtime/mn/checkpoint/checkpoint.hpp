@@ -1,9 +1,10 @@
 /// Saves a checkpoint: each rank writes its own shard of a folder (format/checkpoint_manifest.hpp, format/commit.hpp).
 ///
-/// (1) Tensors that are equal on all ranks are stored once, in slices of equal bytes: one slice for each writer. There
-///     is a writer for each 64 MiB, at most all ranks, spread over the nodes.
-/// (2) A rank writes its own tensors by itself: no rank holds foreign tensors.
-/// (3) A failure on any rank ends the save on all ranks, and the checkpoint before stays the newest.
+/// (1) Tensors that are equal on all ranks are stored once, in slices of equal bytes: one slice for each writer. The
+///     writers are as many ranks as there are 64 MiB of such tensors, at most all ranks; they are spread over the
+///     nodes.
+/// (2) Each rank writes its own tensors, so that no rank needs memory for tensors of other ranks.
+/// (3) A failure on any rank ends the save on all ranks, and the previous checkpoint stays the newest.
 /// Memory: a blocking save needs host memory for one slice of a tensor on a device.
 #pragma once
 
@@ -29,7 +30,7 @@ class CopyMemory;
 struct Checkpoint {
   nlohmann::json about;        ///< counters, iterator, extensions, …; the checkpoint holds rank 0's
   NamedTensors shared;         ///< equal on all ranks, in the same order
-  NamedTensors root;           ///< rank 0's, stored for all ranks
+  NamedTensors root;           ///< rank 0's tensors, which are stored for all ranks
   NamedTensors own;            ///< state of this rank alone
   std::string objection = {};  ///< a reason not to save this rank's tensors, or an empty text
 };
@@ -50,21 +51,21 @@ struct CheckpointSlice {
 /// Size of all slices together.
 [[nodiscard]] std::uint64_t bytes_of(const std::vector<CheckpointSlice>& slices);
 
-/// A checkpoint could not be written; every rank throws it. Training may go on.
+/// A checkpoint could not be written. Every rank throws this error, and training may go on.
 class SaveError : public DataError {
  public:
   explicit SaveError(const std::string& what) : DataError(what, true) {}
 };
 
-/// A rank has an objection to the tensors that were to be saved (Checkpoint::objection); every rank throws it.
+/// A rank has an objection to the tensors that were to be saved (Checkpoint::objection). Every rank throws this error.
 class SaveRefused : public DataError {
  public:
   explicit SaveRefused(const std::string& objection) : DataError(objection, true) {}
 };
 
-/// One save: write(), collect(), commit_on_root(), finish(). Each step begins when all ranks have completed the step
-/// before. The constructor, collect() and finish() are collective; the rest is local and may run on a second
-/// thread.
+/// One save: write(), collect(), commit_on_root(), finish(). Each step begins when all ranks have completed the
+/// previous step. The constructor, collect() and finish() are collective. All other calls are local and may run on a
+/// second thread.
 class CheckpointSave {
  public:
   /// Rank 0 makes the folder. Borrows the tensors until they are copied or written. Throws SaveError.
@@ -73,14 +74,14 @@ class CheckpointSave {
   /// Copies this rank's slices into `memory`, which write() then reads. Copies from devices are all enqueued before the
   /// host waits for them.
   void copy(CopyMemory& memory) noexcept;
-  /// Writes this rank's shard: it is on stable storage, or has failed (finish() throws then). Calls `pause`, unless it
-  /// is empty, after each piece of some MiB.
+  /// Writes this rank's shard to stable storage. If the write fails, finish() throws the error. Calls `pause`, unless
+  /// it is empty, after each piece of some MiB.
   void write(const std::function<void()>& pause = {}) noexcept;
   /// Sends the description of each rank's shard to rank 0.
   void collect();
   /// For rank 0: commits the checkpoint. Returns false if a rank has failed; then the folder is removed.
   bool commit_on_root() noexcept;
-  /// Throws SaveError or SaveRefused if there is no checkpoint.
+  /// Ends the save. Throws SaveError or SaveRefused if no checkpoint was committed.
   void finish();
 
  private:

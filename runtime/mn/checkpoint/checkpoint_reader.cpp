@@ -32,7 +32,8 @@ struct Trouble {
   std::string text;
 };
 
-/// The checkpoint may be undamaged, but the version of mn or the storage cannot read it. All ranks throw it.
+/// The checkpoint may be undamaged, but this version of mn cannot read it, or the storage fails. All ranks throw this
+/// error.
 class CannotRead : public DataError {
  public:
   explicit CannotRead(const std::string& what) : DataError(what, true) {}
@@ -55,7 +56,7 @@ Trouble trouble_of(Work work) {
   return {};
 }
 
-/// Collective: every rank throws the error of the worst of the ranks' troubles, if there is one.
+/// Collective: if any rank has a Trouble, every rank throws the error of the worst Trouble.
 void throw_worst(Communicator& comm, const Trouble& own) {
   Trouble worst;
   std::size_t rank = 0;
@@ -126,7 +127,7 @@ std::unique_ptr<CheckpointReader> CheckpointReader::open(Communicator& comm, con
     } catch (const CannotRead&) {
       throw;
     } catch (const DataError& error) {
-      if (from != "auto") throw;  // with "auto", all ranks have caught the error and go on
+      if (from != "auto") throw;  // with "auto", all ranks have caught the same error and try an older checkpoint
       if (comm.rank() == 0) log_warning(std::string(error.what()) + "; trying the one before");
     }
   }

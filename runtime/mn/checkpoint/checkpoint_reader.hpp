@@ -1,6 +1,6 @@
 /// Loads a checkpoint that any number of ranks has saved.
 ///
-/// (1) Nothing is handed out before the whole checkpoint was checked: rank r checks the shards r, r + ranks, …
+/// (1) No tensor is handed out before the whole checkpoint was checked. Rank r checks the shards r, r + ranks, …
 /// (2) Tensors go straight from the file into the caller's memory. Every rank reads the shared tensors by itself; the
 ///     page cache of a node reads them from the storage once.
 /// (3) A rank reads no other rank's own tensors.
@@ -25,9 +25,9 @@ class Communicator;
 class CheckpointReader {
  public:
   /// Collective. `from` is a checkpoint, or "auto": the newest undamaged checkpoint of the output folder, with a
-  /// warning for each damaged one; null if there is no checkpoint at all. Throws the same DataError on every rank if
-  /// all checkpoints are damaged, if the storage fails (then nobody knows which checkpoints exist or are damaged), or
-  /// if another version of mn has written the newest checkpoint.
+  /// warning for each damaged checkpoint that was tried before. Null if there is no checkpoint at all. Throws the same
+  /// DataError on every rank if all checkpoints are damaged, if the storage fails, so that nobody knows which
+  /// checkpoints exist or are damaged, or if a different version of mn has written the newest checkpoint.
   [[nodiscard]] static std::unique_ptr<CheckpointReader> open(Communicator& comm, const std::string& from,
                                                               const std::filesystem::path& out);
   CheckpointReader(const CheckpointReader&) = delete;
@@ -40,10 +40,11 @@ class CheckpointReader {
 
   /// The shared tensors whose names begin with `prefix`, named without the prefix.
   [[nodiscard]] TensorForms shared(const std::string& prefix) const;
-  /// Collective: fills `tensors`, on any device, from the shared tensors `prefix` + name, whose forms shared() tells.
-  /// Throws the same DataError on every rank.
+  /// Collective: fills `tensors`, which may be on any device, from the checkpoint's shared tensors. A tensor NAME is
+  /// filled from the shared tensor `prefix` + NAME; shared() tells its dtype and shape. Throws the same DataError on
+  /// every rank.
   void read(const std::string& prefix, const NamedTensors& tensors);
-  /// Local: this rank's own tensors; empty if another number of ranks has saved the checkpoint.
+  /// Local: this rank's own tensors. Empty if the checkpoint was saved by a different number of ranks.
   [[nodiscard]] NamedTensors own();
 
  private:

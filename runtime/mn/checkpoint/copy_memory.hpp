@@ -1,4 +1,4 @@
-/// The memory that saves in the background copy tensors to.
+/// The memory to which saves in the background copy tensors.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace mn {
 
-/// Memory, kept from save to save. For one thread at a time.
+/// Memory that is kept from save to save. Only one thread at a time may use an object.
 class CopyMemory {
  public:
-  /// Makes the memory at least `bytes` large, with all its pages; smaller memory loses its content. For tensors on a
-  /// GPU, the memory is page-locked, unless the system has too little page-locked memory. The GPU is the calling
-  /// thread's current device.
+  /// Makes the memory at least `bytes` large, and lets the kernel provide all pages. If the memory must grow, its
+  /// content is lost. For tensors on a GPU, the memory is page-locked, unless the system has too little page-locked
+  /// memory. The GPU is the calling thread's current device.
   void reserve(std::uint64_t bytes, Device device);
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
 

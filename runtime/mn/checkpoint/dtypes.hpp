@@ -7,10 +7,12 @@
 
 namespace mn {
 
-/// "F32" for at::kFloat. Throws ArgumentError that names the tensor if the format lacks the dtype.
+/// The name of a dtype in safetensors: "F32" for at::kFloat. Throws ArgumentError that names the tensor if the format
+/// lacks the dtype.
 [[nodiscard]] std::string safetensors_dtype(const std::string& tensor, at::ScalarType type);
-/// A complex tensor as pairs of real numbers, (…, 2), in the same memory if possible; other tensors unchanged. The
-/// format has a name for a single complex dtype, and few readers know the name.
+/// Returns a complex tensor as pairs of real numbers, (…, 2), in the same memory if possible. Returns other tensors
+/// unchanged. Pairs are stored because safetensors has a name for only one complex dtype, and few programs know this
+/// name.
 [[nodiscard]] at::Tensor as_pairs(const at::Tensor& tensor);
 
 /// The dtype that safetensors_dtype() calls `name`. Throws DataError for an unknown name.

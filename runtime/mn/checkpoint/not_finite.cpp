@@ -20,8 +20,8 @@
 namespace mn {
 namespace {
 
-/// The largest bit pattern without the sign bit. The bit patterns of floating-point numbers ascend with their
-/// magnitude; infinity follows, then NaN.
+/// Returns the largest bit pattern of the numbers, without the sign bit. The bit patterns of floating-point numbers
+/// ascend with their magnitude; infinity follows, then NaN.
 template <class T>
 inline __attribute__((always_inline)) std::uint64_t largest_of(const void* data, std::int64_t count) {
   constexpr T kWithoutSign = static_cast<T>(-1) >> 1;

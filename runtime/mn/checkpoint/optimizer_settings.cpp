@@ -34,7 +34,7 @@ struct Setting {
 };
 using Settings = std::vector<Setting>;
 
-/// The setting that `access` returns a reference to, in an Options.
+/// A setting of an Options object; `access` returns a reference to the setting.
 template <class Options, class Access>
 Setting setting(std::string name, Access access) {
   const auto member = [access](OptimizerOptions & options) -> auto& { return access(static_cast<Options&>(options)); };
@@ -45,7 +45,7 @@ Setting setting(std::string name, Access access) {
           }};
 }
 
-/// The settings that Options has of all settings.
+/// Those of all known settings that the type Options has.
 template <class Options>
 Settings settings_in() {
   Settings all;
@@ -81,7 +81,7 @@ Settings settings_of(const OptimizerOptions& options) {
   return {};
 }
 
-/// A type of optimizer, and its name in checkpoints. Optimizers of one name read each other's state.
+/// A type of optimizer, and its name in checkpoints. Optimizers with the same name read each other's state.
 struct Kind {
   const std::type_info* id;
   std::string_view name;

@@ -17,17 +17,17 @@ namespace mn {
 /// neither libtorch's nor mn's have the name of their C++ type.
 [[nodiscard]] std::string optimizer_kind(const torch::optim::Optimizer& optimizer);
 
-/// A list with an object, name → number, for each parameter group. The objects are empty for optimizers that are
-/// neither libtorch's nor mn's.
+/// Returns a list with one object for each parameter group. The object maps each setting's name to its number; it is
+/// empty for optimizers that are neither libtorch's nor mn's.
 [[nodiscard]] nlohmann::json optimizer_settings(torch::optim::Optimizer& optimizer);
 
-/// Gives a parameter group the settings in `values`, one object of optimizer_settings(). Settings that `values` lacks
-/// keep their numbers.
+/// Gives a parameter group the settings in `values`, which is one object of the list from optimizer_settings().
+/// Settings that `values` lacks keep their numbers.
 void load_settings(torch::optim::OptimizerParamGroup& group, const nlohmann::json& values);
 
 /// After a resume has loaded the checkpoint's settings: if the program gave its new optimizer a setting (`now`) that
-/// differs from the old program's (`then`), the new program's setting wins. Changes during training stay as loaded.
-/// Returns a text for each new setting: "momentum 0.8 (was 0.9)".
+/// differs from the old program's (`then`), the new program's setting wins. Settings that changed during the old
+/// training stay as loaded. Returns a text for each new setting: "momentum 0.8 (was 0.9)".
 [[nodiscard]] std::vector<std::string> apply_changed_settings(torch::optim::Optimizer& optimizer,
                                                               const nlohmann::json& then, const nlohmann::json& now);
 

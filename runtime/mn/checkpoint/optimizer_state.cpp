@@ -40,7 +40,7 @@ struct Layout {
   std::int64_t* (*step)(OptimizerParamState&);  // null without a count of steps
 };
 
-/// The fields that State has of all fields.
+/// Those of all known fields that the type State has.
 template <class State>
 const Layout* layout_in() {
   static const Layout all = [] {
@@ -177,7 +177,7 @@ OptimizerLoad::OptimizerLoad(Optimizer& optimizer, const torch::nn::Module& modu
     tensors_.emplace_back(kArchive, at::empty(archive->second.shape, at::kByte));
     return;
   }
-  // First: a mismatch must throw before anything changes.
+  // The names are checked first, because a mismatch must throw before anything changes.
   check_names(groups);
   const Layout* layout = layout_of(optimizer);
   if (layout == nullptr) throw DataError("the checkpoint has no archive of this optimizer");
@@ -248,7 +248,7 @@ void OptimizerLoad::finish(c10::Device device) {
     }
     const auto step = loaded.find(name + "/" + kStep);
     if (step != loaded.end()) *layout.step(*state) = step->second.item<std::int64_t>();
-    // A parameter that was never updated has no state. A state of zeros would not be equal.
+    // A parameter that was never updated has no state. A state of zeros would be a different state.
     if (any || step != loaded.end()) {
       optimizer_.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
     } else {

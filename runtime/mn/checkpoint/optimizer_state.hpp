@@ -3,8 +3,8 @@
 /// A checkpoint names momenta and step counts "PARAMETER/exp_avg", "PARAMETER/step", …, and holds the parameter names
 /// and settings of each group. So a model may register or group its parameters in a new order, and each parameter
 /// resumes with its state. The state of LBFGS, and of optimizers that are neither libtorch's nor mn's, is a tensor of
-/// bytes named "archive": libtorch's archive, in which the order identifies parameters. An archive loads only with
-/// equal names in equal order.
+/// bytes named "archive": libtorch's archive, in which the order identifies parameters. An archive loads only if the
+/// parameters' names are equal and in equal order.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ inline constexpr const char* kArchive = "archive";
 /// them the optimizer's state.
 class OptimizerLoad {
  public:
-  /// `saved`: the forms of the checkpoint's optimizer_tensors(). Throws DataError if the names of the
-  /// parameters do not match, or, for an archive, their order.
+  /// `saved` has the forms of the checkpoint's optimizer_tensors(). Throws DataError if the names of the parameters do
+  /// not match. For an archive, their order must match, too.
   OptimizerLoad(torch::optim::Optimizer& optimizer, const torch::nn::Module& module, const TensorForms& saved,
                 const nlohmann::json& groups);
   [[nodiscard]] const NamedTensors& tensors() const noexcept { return tensors_; }

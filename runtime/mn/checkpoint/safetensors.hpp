@@ -3,7 +3,7 @@
 /// The file: the header's size (u64, little endian), the header, then the data of all tensors without gaps. The header
 /// is JSON: for each tensor its name, dtype, shape, begin and end in the data.
 /// (1) Files are written with wide elements first, and the data begins at a multiple of 8: each tensor is aligned.
-/// (2) Reading accounts for every byte: a gap, an overlap or a rest is an error.
+/// (2) Reading accounts for every byte: a gap between tensors, an overlap, or bytes after the last tensor are errors.
 /// Cost: a copy of all tensors in host memory.
 #pragma once
 
@@ -21,16 +21,16 @@ namespace mn {
 class Communicator;
 struct SavedTensor;
 
-/// The bytes of a file with `tensors`, from any device, and `metadata` in its header. Complex tensors are stored as
-/// pairs of real numbers, (…, 2), and listed in the metadata "complex". Throws ArgumentError for a dtype unknown to the
-/// format. Local.
+/// Returns the bytes of a file with `tensors`, which may be on any device, and with `metadata` in its header. Complex
+/// tensors are stored as pairs of real numbers, (…, 2), and listed in the metadata "complex". Throws ArgumentError for
+/// a dtype unknown to the format. Local.
 [[nodiscard]] std::string to_safetensors(const NamedTensors& tensors,
                                          const std::map<std::string, std::string>& metadata = {});
-/// The tensors on the CPU, in new memory, in the order of their data. Throws DataError that begins with `source` if the
-/// bytes violate the format. Local.
+/// Returns the tensors of a file, whose bytes are `bytes`, on the CPU, in new memory, in the order of their data in the
+/// file. Throws DataError that begins with `source` if the bytes violate the format. Local.
 [[nodiscard]] NamedTensors from_safetensors(std::string_view bytes, const std::string& source);
 
-/// The tensors of a file, as from_safetensors().
+/// Reads a file, and returns its tensors as from_safetensors() does.
 [[nodiscard]] NamedTensors load_safetensors(const std::filesystem::path& path);
 
 /// Name of the weight-averaging extension in a checkpoint: load_model() prefers its averages.
@@ -47,8 +47,8 @@ using TensorForms = std::map<std::string, TensorForm>;
 /// The form of a tensor in a checkpoint. Pairs that stand for complex numbers have a complex dtype.
 [[nodiscard]] TensorForm form_of(const SavedTensor& saved);
 
-/// Throws DataError that begins with `source` unless the forms are equal to the module's, by name. Returns the module's
-/// tensors that `forms` may and does lack (num_batches_tracked): the caller sets them to 0. Local.
+/// Throws DataError that begins with `source` unless the forms are equal to the module's, by name. `forms` may lack the
+/// module's tensors num_batches_tracked. Returns the missing tensors, which the caller sets to 0. Local.
 [[nodiscard]] NamedTensors check_fits(torch::nn::Module& module, TensorForms forms, const std::string& source);
 
 /// Copies tensors into the module's parameters and buffers. Leaves alone the tensors and layers named in `skip`. Throws
@@ -56,7 +56,7 @@ using TensorForms = std::map<std::string, TensorForm>;
 void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source,
                const std::vector<std::string>& skip = {});
 
-/// Texts in a file beside its tensors, by name.
+/// Texts that a file holds beside its tensors: name → text.
 using Metadata = std::map<std::string, std::string>;
 /// Name of the extension in a checkpoint whose state is a Metadata.
 inline constexpr const char* kModelMetadata = "ModelMetadata";
@@ -86,9 +86,9 @@ struct LoadReport {
 /// The report in one line: the number of loaded tensors, and all names of the rest.
 [[nodiscard]] std::string to_string(const LoadReport& report);
 
-/// Collective: loads as load_model() does, but only tensors whose name, shape and dtype match the module's; the rest
-/// keeps rank 0's weights. For weights of a model with a different number of classes. Returns the same report on every
-/// rank. Throws the same DataError on every rank if no tensor matches.
+/// Collective: loads as load_model() does, but only tensors whose name, shape and dtype match the module's; all other
+/// tensors keep rank 0's weights. Meant for weights of a model with a different number of classes. Returns the same
+/// report on every rank. Throws the same DataError on every rank if no tensor matches.
 LoadReport load_matching(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm);
 
 }  // namespace mn

@@ -34,7 +34,7 @@ struct Call {
 /// The ranks of a communicator, as text in the records.
 using Group = std::pair<std::int64_t, std::int64_t>;
 
-/// A rank's calls in a group.
+/// The calls of one rank in a group (a communicator).
 struct Member {
   std::int64_t job_rank = 0;  ///< in MPI_COMM_WORLD
   std::vector<Call> calls;    ///< in the order of the records
@@ -119,7 +119,7 @@ std::string listed(const std::vector<std::int64_t>& ranks) {
   return ranks.size() > kMaxListed ? text + " and " + std::to_string(ranks.size() - kMaxListed) + " more" : text;
 }
 
-/// The activity of a rank missing in the group's call.
+/// Describes the activity of a rank that has not entered the group's call.
 std::string instead(const Job& job, const Member& member) {
   for (const auto& [group, members] : job.ranks) {
     for (const auto& [rank, other] : members) {

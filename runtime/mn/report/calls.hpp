@@ -6,10 +6,11 @@
 
 namespace mn {
 
-/// One line per call that only some ranks have entered: its name, number, elements, begin, and what the missing ranks
-/// do instead. One line in all if no rank is in a call. Reads FOLDER/rank-*.jsonl, or FOLDER/calls of a job's --out; a
-/// rank without a file left no record. Local. Throws DataError if there is no file, or a file is damaged before its
-/// last line.
+/// Returns one line for each call that only some ranks have entered: the call's name, number, elements and begin, and
+/// the activity of the missing ranks. A rank that waits for a message has a line of its own. If no rank is in a call,
+/// returns a single line. Reads FOLDER/rank-*.jsonl, or FOLDER/calls/rank-*.jsonl if FOLDER is a job's --out. A rank
+/// without a file has left no record. Local. Throws DataError if there is no file, or a file is damaged before its last
+/// line.
 [[nodiscard]] std::string describe_calls(const std::filesystem::path& folder);
 
 }  // namespace mn

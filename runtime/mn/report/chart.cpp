@@ -80,7 +80,7 @@ class Axes {
 };
 
 void draw_curve(std::ostream& svg, const Axes& axes, const Curve& curve) {
-  // Thinned, so the page of a long run stays small.
+  // A curve of many points is thinned, so that the page of a long run stays small.
   const std::size_t stride = curve.points.size() / kMaxPoints + 1;
   const int color = curve.color % kColors;
   OutText path, marks;

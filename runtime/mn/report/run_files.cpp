@@ -68,7 +68,7 @@ std::vector<fs::path> find_images(const fs::path& folder) {
   return images;
 }
 
-/// Adds the report of some steps.
+/// Adds a report line of run.jsonl: the times of some steps.
 void add_times(Run& run, const json& event) {
   for (const char* part : {"data_s", "compute_s", "communication_s"}) {
     static_cast<void>(event.at(part).get<std::vector<double>>().at(0));

@@ -26,7 +26,7 @@ struct Run {
   std::string why;                            ///< reason of the end
   std::map<std::int64_t, double> epochs;      ///< epoch by iteration, from the reports with an epoch
   std::vector<std::filesystem::path> images;  ///< OUT/images/*.png and *.jpg, by name
-  std::vector<std::string> warnings;          ///< of all ranks, each once
+  std::vector<std::string> warnings;          ///< warnings of all ranks; a repeated text appears once
   std::vector<nlohmann::json> times;          ///< report lines of run.jsonl, without lines that a resume has replaced
 };
 

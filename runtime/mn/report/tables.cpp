@@ -52,7 +52,8 @@ std::string value_of(const std::map<std::string, std::string>& values, const std
   return found == values.end() ? std::string() : found->second;
 }
 
-/// The direction that --monitor-better gives for the metric of --monitor; for other metrics, the direction of the name.
+/// The direction in which a metric is better. For the metric of --monitor, --monitor-better gives the direction; for
+/// all other metrics, the name does.
 std::optional<Better> better_in(const Run& run, const std::string& metric) {
   const bool is_monitored = value_of(run.options, "monitor") == metric;
   const std::string said = is_monitored ? value_of(run.options, "monitor-better") : "";
@@ -173,7 +174,7 @@ std::string options_that_differ(const std::vector<Run>& runs) {
     for (const auto& [name, value] : run.options) names.insert(name);
   }
   const bool single = runs.size() == 1;
-  if (!single) names.erase("out");  // the columns have it as their names
+  if (!single) names.erase("out");  // the columns have `out` as their names
   std::string rows;
   for (const std::string& name : names) {
     auto values = of_each(runs, [&](const Run& run) { return value_of(run.options, name); });

@@ -67,7 +67,7 @@ void Checkpointer::note_resume(const fs::path& checkpoint) {
 }
 
 void Checkpointer::begin_run() {
-  if (is_saving()) return;  // begun before the run, in the current iteration
+  if (is_saving()) return;  // a save in the current iteration has begun before the run
   saved_iteration_ = is_from_elsewhere_ ? kNotSaved : iteration();
 }
 
@@ -123,7 +123,8 @@ void Checkpointer::save(const fs::path& path) {
 
 fs::path Checkpointer::save_to_requeue() {
   const fs::path path = checkpoint_path(surroundings_.out, iteration());
-  // (3), even if nothing is saved here. A checkpoint of the current iteration keeps its name.
+  // Other runs' checkpoints are renamed (3) even if nothing is saved here, because a requeued job resumes from the
+  // newest checkpoint. A checkpoint of the current iteration keeps its name.
   rename_other_runs(is_saved() ? iteration() + 1 : iteration());
   if (!is_saved()) save(path);
   return path;

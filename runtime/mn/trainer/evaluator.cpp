@@ -38,8 +38,8 @@ class IteratingEvaluator : public Evaluator {
 
  protected:
   /// Calls `work` for an epoch of this rank's minibatches, or for `most` minibatches if `most` is not 0. Collective if
-  /// there is a communicator: a rank without a minibatch takes part, too. If pauses_ throws, restores the iterator and
-  /// the random numbers.
+  /// `comm` is not null: a rank without a minibatch takes part, too. If pauses_ throws, restores the iterator and the
+  /// random numbers.
   void for_each_batch(Communicator* comm, const std::function<void(const Batch&)>& work, std::int64_t most = 0) {
     const at::NoGradGuard no_grad;
     const EvaluationMode mode(*model_);
@@ -55,7 +55,8 @@ class IteratingEvaluator : public Evaluator {
         if (pauses_) pauses_(false);
         batch = iterator_->next();
         if (!batch && done > 0) break;
-        // A rank with fewer samples gets empty minibatches. If the model communicates, that rank must not be missing.
+        // A rank with fewer samples gets empty minibatches. If the model makes collective calls, a rank with an empty
+        // minibatch must not be missing.
         calls_.run(batch ? batch->samples : 0, comm, "evaluation", epoch, [&] { return work(*batch), 0; });
         note_progress();
       } while (batch && ++done != most);
@@ -71,7 +72,7 @@ class IteratingEvaluator : public Evaluator {
   std::shared_ptr<torch::nn::Module> model_;
 
  private:
-  CollectiveUse calls_;  // of `work`
+  CollectiveUse calls_;  // collective calls that `work` makes
 };
 
 class BatchEvaluator final : public IteratingEvaluator {

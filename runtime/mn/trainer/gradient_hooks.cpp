@@ -68,7 +68,8 @@ void multiply(const std::vector<at::Tensor>& gradients, const at::Tensor& rate) 
   if (!wide.empty()) at::_foreach_mul_(wide, rate);
 }
 
-/// Returns the norm before. If the norm is not finite, gradients do not change. On a GPU the host does not wait.
+/// Limits the norm of all gradients together to `max_norm`. Returns the norm before the change. If the norm is not
+/// finite, gradients do not change. On a GPU the host does not wait.
 at::Tensor clip(const std::vector<at::Tensor>& parameters, double max_norm) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);
@@ -93,7 +94,8 @@ GradientHook weight_decay(double rate) {
     for (const auto& parameter : parameters) {
       if (!parameter.grad().defined()) continue;
       reject_sparse(parameter, "weight decay");
-      // A wide parameter, because libtorch rounds `rate` to the dtype of both.
+      // The parameter is cast to float32, because libtorch would round `rate` to the dtype of a 16-bit parameter and
+      // gradient.
       parameter.mutable_grad().add_(is_narrow(parameter) ? parameter.to(at::kFloat) : parameter, rate);
     }
   };

@@ -178,7 +178,7 @@ void GraphedStep::record(const std::vector<at::Tensor>& inputs, const Step& step
 void GraphedStep::record_work(const Step& step) {
   update_->show_rates(optimizer_->param_groups());
   is_recording_ = optimizer_->is_recording_ = true;
-  const auto at_the_end = c10::make_scope_exit([this] {  // also if the step throws
+  const auto at_the_end = c10::make_scope_exit([this] {  // runs even if the step throws
     is_recording_ = optimizer_->is_recording_ = false;
     update_->keep_captured();
   });

@@ -30,7 +30,7 @@ class ParameterSet {
   /// True if the groups list all(), and no parameter's requires_grad has changed since the last sort().
   [[nodiscard]] bool is_current() const;
 
-  /// From now on `parameters` are all().
+  /// From now on, all() returns `parameters`.
   void adopt(std::vector<at::Tensor> parameters) { all_ = std::move(parameters); }
   /// Sorts all() into trained() and frozen(). `reduced` are the parameters that have a place in the reduction.
   void sort(const std::vector<at::Tensor>& reduced);

@@ -69,7 +69,8 @@ void read_heat(RankConditions& now) {
   }
 }
 
-/// A kind of change, its text, and the least difference and ratio between ranks for which the text appears.
+/// A kind of change, and its text. The text appears if the slow rank differs from the other ranks by at least the
+/// difference and the ratio given here.
 struct Comparison {
   const char* name;
   const char* text;  ///< for printf, with the slow rank's number and the other ranks' number

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kNone = -1;
 
-/// [ranks] number of the rank's set.
+/// Returns the number of each rank's set: [ranks].
 std::vector<int> numbers_of(const std::vector<std::vector<int>>& sets, int ranks) {
   std::vector<int> numbers(static_cast<std::size_t>(ranks), kNone);
   for (std::size_t set = 0; set < sets.size(); ++set) {

@@ -124,7 +124,7 @@ void Restore::one_optimizer(std::size_t index, const json& saved) {
   }
   std::string prefix = state_prefix(name);
   TensorForms forms = checkpoint_.shared(prefix);
-  if (forms.empty()) {  // each rank had a state of its own: rank 0's counts
+  if (forms.empty()) {  // each rank had a state of its own: all ranks take rank 0's
     prefix = own_tensor_name(0, own_state_prefix(name));
     forms = checkpoint_.shared(prefix);
   }
@@ -174,7 +174,7 @@ void Restore::log_other_size(const json& then, const json& now) const {
   log_info(text);
 }
 
-/// (2): without the same ranks, rank 0 takes all sums.
+/// With a different number of ranks, rank 0 takes all ranks' sums over samples (2).
 void Restore::observation() {
   const json& records = checkpoint_.about().at("ranks");
   parts_.observation.clear_rank_state();

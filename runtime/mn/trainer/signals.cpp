@@ -41,7 +41,7 @@ void SignalFlag::handle(int signal) {
     int none = 0;
     raised_signal.compare_exchange_strong(none, signal);
   } else if (now - before > kSameNotice_ms) {
-    // A second notice: the save takes too long. End as without this handler.
+    // The signal came again, because the save takes too long. The process ends as without this handler.
     sigaction(SIGTERM, &end_action, nullptr);
     raise(SIGTERM);
   }

@@ -21,7 +21,7 @@ at::Tensor single(const std::string& name, const at::Tensor& tensor) {
   throw ArgumentError("metric \"" + name + "\" must be a number or a tensor of one element");
 }
 
-/// The tensors' numbers, with a copy and a wait for each device and dtype.
+/// Returns the tensors' numbers. Makes one copy to the host, and waits once, for each device and dtype.
 std::vector<double> on_host(const std::vector<at::Tensor>& tensors) {
   std::map<std::pair<std::string, at::ScalarType>, std::vector<std::size_t>> alike;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

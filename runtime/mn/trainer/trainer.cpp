@@ -49,8 +49,8 @@ class FunctionExtension final : public Extension {
 };
 
 /// Warns if the output folder would be lost with rank 0's node, so that no resume would be possible. There is no
-/// warning for a disk that rank 0's node exports to all nodes: it survives the loss of the rest. Collective, after rank
-/// 0 has locked the folder.
+/// warning for a disk that rank 0's node exports to all nodes: such a disk survives the loss of any other node.
+/// Collective, after rank 0 has locked the folder.
 void warn_of_volatile_storage(const std::filesystem::path& out, Communicator& comm) {
   OutText owner;  // text of the lock file; equal on all nodes if they share the folder
   owner << std::ifstream(out / ".lock").rdbuf();

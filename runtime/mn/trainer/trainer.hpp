@@ -244,7 +244,7 @@ class Trainer {
   bool is_stopped_ = false;
   std::int64_t end_reason_ = 0;  // why this run ends early: a signal's number, or the time limit; 0: it goes on
   std::weak_ptr<const SignalFlag> signal_;  // while run() runs
-  std::string end_text_;                    // text of stop(), or the name of a signal
+  std::string end_text_;                    // text of stop(), or of a signal or the time limit
 };
 
 }  // namespace mn

@@ -1,5 +1,5 @@
-// The end of a training: a limit, stop(), a signal or the job's time limit. If any rank gets a signal or reaches the
-// time limit, all ranks write a checkpoint in the same iteration (Trainer::agree()).
+// Training ends at a limit, by stop(), at a signal or at the job's time limit. A signal to any rank, or the time limit,
+// makes all ranks write a checkpoint in the same iteration (Trainer::agree()).
 #include <mn/trainer/trainer.hpp>
 
 #include <utility>

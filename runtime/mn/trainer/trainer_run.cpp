@@ -1,4 +1,4 @@
-// The loop of a Trainer, and what the ranks agree on between iterations. trainer_end.cpp has the reasons to end.
+// The loop of a Trainer, and the agreement of the ranks between iterations. trainer_end.cpp has the reasons to end.
 #include <mn/trainer/trainer.hpp>
 
 #include <algorithm>
@@ -99,7 +99,7 @@ void Trainer::advance() {
   last_step_.bytes = parts_->bytes_sent() - bytes_before;
   add_to(all_steps_, last_step_);
   observation_->add_time(step_s);
-  // The host's times tell the device's work only if the host waits for the device in each step.
+  // The host's times include the device's work only if the host waits for the device in each step.
   if (comm_->device().type == DeviceType::kCpu || options_.trace) {
     stragglers_->add(last_step_.data_s, last_step_.compute_s);
   }
@@ -107,7 +107,8 @@ void Trainer::advance() {
 
 Batch Trainer::next_batch() {
   const Trace::Scope scope(options_.trace.get(), "wait for data", Trace::Lane::kData);
-  // The first minibatch may wait until files are open, and any one for a loader of the program's own.
+  // The first minibatch may take long until files are open, and any minibatch may take long in a loader of the
+  // program's own.
   const ActivityScope activity("waiting for a minibatch");
   const auto begin = Clock::now();
   if (work_) work_->end();
@@ -139,7 +140,7 @@ void Trainer::finish_steps() {
   wait_for_losses();
 }
 
-/// To read the losses waits for the device. That wait is training time.
+/// Reads the losses, which waits for the device. The wait counts as training time.
 void Trainer::wait_for_losses() {
   const auto begin = Clock::now();
   observation_->read();
@@ -162,7 +163,8 @@ StepTimes Trainer::times() const {
 }
 
 /// In the last iteration of training, extensions also report the rest of their period. A checkpoint still holds the
-/// observations of that rest, so a run that continues reports them with the remainder of the period.
+/// observations of this rest of a period, so a run that continues reports them together with the remainder of the
+/// period.
 void Trainer::run_extensions() {
   const Progress progress{iteration(), previous_epoch_detail_, epoch_detail()};
   const auto may_begin_one = [this](Duration duration) { return may_begin(duration); };
@@ -183,9 +185,9 @@ bool Trainer::may_begin(Duration duration) {
   return true;
 }
 
-/// Ranks exchange: why to stop, which periods of seconds are over by rank 0's clock, how fast the slowest and the
-/// fastest rank are, and whether a rank's thread is busy with a save or its memory. Returns why training stops on all
-/// ranks.
+/// Collective: the ranks exchange why to stop, which periods of seconds are over by rank 0's clock, how fast the
+/// slowest and the fastest rank are, and whether any rank's thread is busy with a save or with its memory. Returns why
+/// training stops on all ranks.
 std::int64_t Trainer::agree(std::int64_t own_reason) {
   const bool has_threads = checkpointer_->is_saving() || checkpointer_->is_preparing();
   const bool needed =
@@ -220,7 +222,8 @@ std::function<void(bool)> Trainer::pauses() {
   };
 }
 
-/// Returns true if all ranks are done. A rank that is done waits here for the next exchange of the others.
+/// Returns true if all ranks are done. A rank that is done waits here for the next exchange with the ranks that are not
+/// done.
 bool Trainer::agree_on_parts(PeriodicAgreement& agreement, std::int64_t parts, bool is_done) {
   std::vector<std::int64_t> flags = {own_end_reason(), checkpointer_->is_thread_busy() ? 1 : 0, is_done ? 0 : 1};
   agreement.exchange(flags, parts, *comm_);

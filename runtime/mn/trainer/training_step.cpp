@@ -153,7 +153,7 @@ void TrainingStep::accumulate(const Batch& batch, Accumulated& all, bool is_last
   all.samples += batch.samples;
   all.weight += weight;
   parts_.observation.add_loss(loss, weight);
-  if (weight == 0 && !loss_calls_.any()) return;  // a mean over nothing
+  if (weight == 0 && !loss_calls_.any()) return;  // a mean over 0 items
   const Trace::Scope scope(trace_.get(), "backward", Trace::Lane::kCompute);
   const auto more_follow = is_last ? nullptr : optimizer().no_sync();
   const at::Tensor weighted = optimizer().scale_loss(loss, weight, parts_.accumulate);  // (1)

@@ -41,16 +41,17 @@ std::optional<std::int64_t> iteration_of(const std::string& name) {
   return number;
 }
 
-/// "step-00000003" of ".step-00000003END".
+/// The name of the checkpoint in the name of its folder during a replacement: "step-00000003" for ".step-00000003END",
+/// with END = `end`.
 std::optional<std::string> name_before(const std::string& name, std::string_view end) {
   if (!name.starts_with('.') || !name.ends_with(end)) return std::nullopt;
   return name.substr(1, name.size() - 1 - end.size());
 }
 
-/// The name of a checkpoint that commit_save() was replacing at the end of its process.
+/// The name of a checkpoint that commit_save() was replacing when its process ended.
 std::optional<std::string> name_of_replaced(const std::string& name) { return name_before(name, kReplacedEnd); }
 
-/// The name of a checkpoint in replacement: of its old folder or its new folder.
+/// The name of a checkpoint that is being replaced, from the name of its old or its new folder.
 std::optional<std::string> name_beside(const std::string& name) {
   const auto replaced = name_of_replaced(name);
   return replaced ? replaced : name_before(name, kReplacingEnd);

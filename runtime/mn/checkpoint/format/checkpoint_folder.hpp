@@ -10,14 +10,14 @@
 
 namespace mn {
 
-/// OUT/ckpt/step-NNNNNNNN.
+/// The path of the checkpoint of `iteration`: OUT/ckpt/step-NNNNNNNN.
 [[nodiscard]] std::filesystem::path checkpoint_path(const std::filesystem::path& out, std::int64_t iteration);
 /// The iteration in the name of a checkpoint; no value for names that checkpoint_path() does not make.
 [[nodiscard]] std::optional<std::int64_t> checkpoint_iteration(const std::filesystem::path& path);
-/// The checkpoints of `out` by descending iteration, whatever their times of writing; none without a folder. Throws
-/// FileError if the storage fails.
+/// The checkpoints of `out` by descending iteration, whatever their times of writing. Empty if the folder does not
+/// exist. Throws FileError if the storage fails.
 [[nodiscard]] std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& out);
-/// The iteration of the checkpoint at `path`, perhaps a link (OUT/snapshot_best); no value unless
+/// The iteration of the checkpoint at `path`, which may be a link (OUT/snapshot_best). No value unless
 /// find_checkpoints(out) finds the checkpoint.
 [[nodiscard]] std::optional<std::int64_t> iteration_in(const std::filesystem::path& out,
                                                        const std::filesystem::path& path);
@@ -34,22 +34,22 @@ struct CheckpointInfo {
 
 /// For one rank, before a run writes its first checkpoint (of `iteration`): renames the checkpoints of runs that the
 /// new run does not continue to old_step-N (old_step-N.2, … if the name is taken), with a warning. find_checkpoints()
-/// does not find the new names. Renamed are all checkpoints after iteration `continued`, from which the run resumed;
-/// all checkpoints, if the run resumed from none of `out`; and a pinned checkpoint of `iteration`, which the new
-/// checkpoint would replace. OUT/snapshot_best is changed accordingly.
+/// does not find the new names. If the run resumed from the checkpoint of iteration `continued` in `out`, all later
+/// checkpoints are renamed; without `continued`, all checkpoints are. A pinned checkpoint of `iteration` is renamed
+/// too, because the new checkpoint would replace it. OUT/snapshot_best is changed accordingly.
 void set_checkpoints_aside(const std::filesystem::path& out, std::optional<std::int64_t> continued,
                            std::int64_t iteration);
 
 /// True if the checkpoint is kept whatever its age: it is pinned (holds a file named "pinned"), or OUT/snapshot_best
 /// points to it.
 [[nodiscard]] bool is_kept(const std::filesystem::path& out, const std::filesystem::path& checkpoint);
-/// For one rank, while no save is under way: removes the rest of stopped saves, and mn's own checkpoints (is_own())
-/// except the `keep` of the most iterations and all with is_kept(). A warning names each checkpoint that can't be
-/// removed. Throws FileError, and removes nothing more, if the storage fails.
+/// For one rank, while no save is under way. Removes what stopped saves have left, and mn's own checkpoints (is_own()).
+/// The `keep` checkpoints with the most iterations stay, and so does every checkpoint with is_kept(). A warning names
+/// each checkpoint that can't be removed. Throws FileError, and removes nothing more, if the storage fails.
 void remove_old_checkpoints(const std::filesystem::path& out, std::size_t keep);
 
 /// For one rank: makes OUT/snapshot_best a link to a checkpoint of `out`, in one step. Throws DataError on failure, or
-/// if another program's file has the name.
+/// if a file of a different program has this name.
 void mark_best(const std::filesystem::path& out, const std::filesystem::path& checkpoint);
 /// For one rank, when training resumes after `iteration` and its best report was in iteration `best`: makes
 /// OUT/snapshot_best a link to the checkpoint of `best`. If that checkpoint is gone, a link to a later checkpoint is

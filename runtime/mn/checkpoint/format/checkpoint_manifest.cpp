@@ -22,7 +22,7 @@ constexpr std::string_view kFormat = "mn-checkpoint-3";
 
 std::uint32_t checksum_of(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
 
-/// (1): BODY of the text, after a check of its checksum.
+/// Checks the checksum of a manifest's text, and returns its BODY (1).
 std::string_view body_of(std::string_view text, const std::string& source) {
   constexpr std::size_t kStart = kCrcKey.size() + kCrcDigits + kBodyKey.size();
   const bool framed = text.size() >= kStart + kEnd.size() && text.starts_with(kCrcKey) &&
@@ -85,7 +85,7 @@ std::string header_of(const std::vector<Part>& parts) {
   return safetensors_header(header);
 }
 
-/// (2)
+/// Throws DataError unless the pieces of the tensor cover each element once, in ascending order (2).
 void check_tensor(const std::string& name, const SavedTensor& tensor, const Manifest& manifest,
                   const std::string& source) {
   const std::uint64_t elements =
@@ -108,7 +108,7 @@ void check_tensor(const std::string& name, const SavedTensor& tensor, const Mani
   }
 }
 
-/// (3)
+/// Throws DataError unless the pieces of each shard cover each byte of its data once (3).
 void check_shards(const Manifest& manifest, const std::string& source) {
   const auto shards = parts_by_shard(manifest);
   for (std::size_t i = 0; i < shards.size(); ++i) {

@@ -8,8 +8,8 @@
 /// (1) The text is {"crc32c":"HHHHHHHH","manifest":BODY} and a line end: BODY as nlohmann::json::dump() writes it, and
 ///     the CRC-32C of BODY. Each value has a single text, which rules out repeated keys.
 /// (2) The pieces of a tensor cover each element once, in ascending order.
-/// (3) The pieces of a shard cover each byte of its data once, and determine its header. So a checksum covers every
-///     byte of a checkpoint, or the byte is known beforehand.
+/// (3) The pieces of a shard cover each byte of its data once, and determine its header. So every byte of a shard is
+///     either covered by a checksum or determined by the manifest.
 #pragma once
 
 #include <cstdint>
@@ -70,11 +70,11 @@ inline constexpr const char* kPinName = "pinned";
 [[nodiscard]] std::string piece_name(const std::string& tensor, const SavedTensor& of, const SavedPiece& piece);
 
 [[nodiscard]] std::string manifest_text(const Manifest& manifest);
-/// Throws DataError of one line that begins with `source` unless the text is a manifest with (1) to (3); VersionError
-/// for the format of a different version.
+/// Throws a DataError of one line that begins with `source` unless the text is a manifest with the properties (1) to
+/// (3). Throws VersionError if the format is of a different version of mn.
 [[nodiscard]] Manifest parse_manifest(std::string_view text, const std::string& source);
 
-/// The bytes of a shard before its data (3).
+/// The bytes of a shard before its data; the manifest determines them (3).
 [[nodiscard]] std::string shard_header(const Manifest& manifest, std::size_t shard);
 
 }  // namespace mn

@@ -39,7 +39,7 @@ bool is_own_file(const std::string& name) {
 
 bool is_there(const fs::path& path) { return fs::exists(fs::symlink_status(path)); }
 
-/// (3): the files of a checkpoint or of a stopped save. Throws DataError if the path holds anything else.
+/// The files of a checkpoint or of a stopped save. Throws DataError if the path holds anything else (3).
 std::vector<fs::path> own_files(const fs::path& path) {
   constexpr const char* kRemedy = ": give another name, or remove it";
   if (!fs::is_directory(fs::symlink_status(path))) {
@@ -63,7 +63,8 @@ std::vector<fs::path> own_files(const fs::path& path) {
   return files;
 }
 
-/// (2): in one step if the file system can exchange two names; if not, `path` is absent for a moment.
+/// `folder` takes the place of the checkpoint `path` (2), in one step if the file system can exchange two names. If it
+/// can't, `path` is absent for a moment.
 void take_place(const fs::path& folder, const fs::path& path) {
   fs::path old = folder;
   if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
@@ -92,7 +93,7 @@ void check_size(const fs::path& shard, std::uint64_t bytes) {
 
 fs::path begin_save(const fs::path& path) {
   make_folders(path.parent_path());
-  // (2): a checkpoint stays until the new one is complete; the rest of a stopped save is removed.
+  // An old checkpoint stays until the new checkpoint is complete (2). What a stopped save has left is removed.
   if (is_there(path)) static_cast<void>(own_files(path));
   const fs::path folder = is_committed(path) ? beside(path, kReplacingEnd) : path;
   if (is_there(folder)) remove_checkpoint(folder);

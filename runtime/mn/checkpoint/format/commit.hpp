@@ -18,7 +18,8 @@
 
 namespace mn {
 
-/// Ends of the names of the new folder before (2) and of the old folder after (2): ".step-00000003.replaced".
+/// Ends of names during a replacement (2). The new folder is named ".step-00000003.replacing" until it takes its path;
+/// if the file system cannot exchange two names, the old folder is named ".step-00000003.replaced" until it is removed.
 inline constexpr const char* kReplacingEnd = ".replacing";
 inline constexpr const char* kReplacedEnd = ".replaced";
 
@@ -30,8 +31,8 @@ void commit_save(const std::filesystem::path& folder, const std::filesystem::pat
 /// For one rank: removes the folder of a failed save, if possible.
 void abandon_save(const std::filesystem::path& folder) noexcept;
 
-/// True if `path` is a folder, not a link, that holds only files of a checkpoint or of a stopped save. mn neither
-/// removes nor renames nor replaces anything else.
+/// True if `path` is a folder, not a link, that holds only files of a checkpoint or of a stopped save. mn removes,
+/// renames and replaces no other paths.
 [[nodiscard]] bool is_own(const std::filesystem::path& path);
 
 /// Removes a checkpoint, or the rest of a stopped save; the manifest goes first, so no checkpoint ever lacks a shard.

@@ -144,7 +144,7 @@ fs::file_status status_of(const fs::path& path) {
 }
 
 bool is_committed(const fs::path& folder) {
-  // A link does not count: the file would be of a different checkpoint.
+  // A symbolic link does not count, because the file would belong to a different checkpoint.
   return fs::is_regular_file(status_of(folder / kCheckpointManifestName));
 }
 

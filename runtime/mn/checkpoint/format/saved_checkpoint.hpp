@@ -14,10 +14,12 @@
 
 namespace mn {
 
-/// True if the storage fails or this process may not read; false if the file is absent or damaged.
+/// True if the error means that the storage fails, or that this process may not read. False if the file is absent or
+/// damaged.
 [[nodiscard]] bool is_of_storage(const FileError& error) noexcept;
 
-/// For a catch block of `error`: logs a warning and waits before the next attempt, or rethrows after the last.
+/// Call it in the catch block of `error`. Logs a warning and waits before the next attempt. Rethrows after the last
+/// attempt, and if is_of_storage(error) is false.
 void wait_to_retry(const FileError& error, int attempt);
 
 /// Returns work(). If the storage fails, tries again after half a second, and once more after two seconds, with a
@@ -33,16 +35,16 @@ decltype(auto) with_retries(const Work& work) {
   }
 }
 
-/// Reads tensors one by one into the caller's memory. Damage is a DataError that names the file, the tensor, the damage
-/// and the remedy; storage that fails again and again is a FileError. Symbolic links in the folder are errors. One
-/// thread at a time.
+/// Reads tensors one by one into the caller's memory. If the checkpoint is damaged, throws a DataError that names the
+/// file, the tensor, the damage and the remedy. If the storage fails in every attempt, throws a FileError. Symbolic
+/// links in the folder are errors. Only one thread at a time may use an object.
 class SavedCheckpoint {
  public:
   /// Reads and checks the manifest.
   explicit SavedCheckpoint(const std::filesystem::path& folder);
-  /// Checks `text`, the text of the manifest from a different rank.
+  /// Takes the text of the manifest, which a different rank has read, and checks it.
   SavedCheckpoint(std::filesystem::path folder, std::string_view text);
-  /// The text of the manifest. Throws DataError without a manifest: then `folder` is not a checkpoint.
+  /// The text of the manifest. Throws DataError if `folder` has no manifest and so is not a checkpoint.
   [[nodiscard]] static std::string read_text(const std::filesystem::path& folder);
 
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
@@ -50,8 +52,8 @@ class SavedCheckpoint {
   /// Number of ranks that have saved the checkpoint.
   [[nodiscard]] std::size_t ranks() const noexcept { return manifest_.shards.size(); }
 
-  /// Reads a tensor's bytes, in row-major order, and checks their checksums. Throws ArgumentError if `out` has another
-  /// size than the tensor.
+  /// Reads a tensor's bytes, in row-major order, and checks their checksums. Throws ArgumentError if the size of `out`
+  /// is not the size of the tensor.
   void read(const std::string& tensor, std::span<std::byte> out);
   /// Reads and checks all bytes of one shard, with 4 MiB of memory.
   void check_shard(std::size_t shard);
@@ -71,8 +73,8 @@ class SavedCheckpoint {
   std::optional<std::pair<std::size_t, File>> opened_;  // the shard of the last read
 };
 
-/// The status of the file, folder or link at `path`. Throws FileError if the storage fails: a file that a file server
-/// does not show for a moment is not absent.
+/// The status of the file, folder or link at `path`. Throws FileError if the storage fails, because a file that a file
+/// server does not show for a moment is not absent.
 [[nodiscard]] std::filesystem::file_status status_of(const std::filesystem::path& path);
 
 /// True if the folder holds a manifest. Throws FileError if the storage fails.

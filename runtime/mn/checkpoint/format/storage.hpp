@@ -6,8 +6,8 @@
 
 namespace mn {
 
-/// The kind of file system of `folder`, if the file system is lost with the node or the container: "tmpfs", "overlay",
-/// "ext4", …; empty for file servers, and for unknown kinds.
+/// If the file system of `folder` is lost with the node or the container, returns its kind: "tmpfs", "overlay", "ext4",
+/// …. Returns an empty text for file servers, and for unknown kinds.
 [[nodiscard]] std::string volatile_storage(const std::filesystem::path& folder);
 
 /// True for kinds on a disk, which the node may export; false for kinds in memory.

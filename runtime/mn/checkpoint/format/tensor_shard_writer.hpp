@@ -25,12 +25,12 @@ struct ShardPart {
   [[nodiscard]] std::uint64_t bytes() const;
 };
 
-/// Writes a new file, which is on stable storage when finish() returns. Throws FileError that names the file, also if
-/// the file exists. Memory: the header's.
+/// Writes a new file, which is on stable storage when finish() returns. Throws a FileError that names the file if a
+/// write fails or if the file already exists. Needs memory only for the header.
 class TensorShardWriter {
  public:
-  /// Creates the file and writes its header. `parts` are in the order of their data; wide elements come first: each
-  /// part is aligned.
+  /// Creates the file and writes its header. `parts` are in the order of their data in the file. Wide elements must
+  /// come first, so that each part is aligned.
   TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts);
   /// Appends the next bytes of the current part, at most up to its end. An empty part needs a call, too.
   void write(std::span<const std::byte> bytes);
@@ -43,7 +43,7 @@ class TensorShardWriter {
   std::uint64_t header_bytes_ = 0;
   std::uint64_t written_ = 0;
   std::uint64_t written_of_part_ = 0;
-  std::uint32_t checksum_ = 0;  // of the current part so far
+  std::uint32_t checksum_ = 0;  // CRC-32C of the current part so far
   std::vector<std::uint32_t> checksums_;
 };
 

@@ -1,6 +1,7 @@
 // Statistics of the union of all ranks' samples, in one reduction (running_statistics.hpp).
 //
-// Sums are in float64: squares of large means do not cancel the variance, and equal values keep their bits.
+// Sums are in float64, so that squares of large means do not cancel the variance, and values that are equal on all
+// ranks keep their bits.
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
 
 #include <ATen/core/Tensor.h>

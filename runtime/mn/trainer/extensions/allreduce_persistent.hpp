@@ -15,18 +15,18 @@ namespace mn {
 
 class Communicator;
 
-/// Collective, one reduction: sets the model's running statistics (buffers named running_mean and running_var) to the
-/// statistics of all ranks' samples together; the variance includes the differences between the ranks' means. Buffers
-/// named in `also`, as in model.named_buffers(), become their mean over ranks. All remaining buffers (codebooks,
-/// queues, the vectors of a spectral norm) stay each rank's own. Throws ArgumentError for a name without a
-/// floating-point buffer.
+/// Collective, with one reduction. Sets the model's running statistics (buffers named running_mean and running_var) to
+/// the statistics of all ranks' samples together; the variance includes the differences between the ranks' means.
+/// Buffers named in `also`, as in model.named_buffers(), become their means over ranks. On each rank, all remaining
+/// buffers (codebooks, queues, the vectors of a spectral norm) stay as they are. Throws ArgumentError if a name in
+/// `also` is not the name of a floating-point buffer.
 void average_buffers(torch::nn::Module& model, Communicator& comm, const std::vector<std::string>& also = {});
 
 namespace extensions {
 
 /// Calls average_buffers() before evaluators and snapshots run (ChainerMN's AllreducePersistent), because a rank's
-/// running means and variances come only from its own samples. Runs once an epoch by default: give it the trigger of
-/// the most frequent evaluator or snapshot.
+/// running means and variances come only from its own samples. Runs once an epoch by default. Give this extension the
+/// trigger of the most frequent evaluator or snapshot.
 class AllreducePersistent final : public Extension {
  public:
   /// `also` goes to average_buffers().

@@ -1,4 +1,4 @@
-/// A file of records to which a run appends. After each write, even a failed one, it holds whole records only.
+/// A file to which a run appends records. After each write, even a failed write, the file holds only whole records.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class AppendedFile {
 
   /// Keeps a record for the next write().
   void add(std::string_view record) { waiting_ += record; }
-  /// Writes the added records. Throws DataError if the write fails: the file is unchanged, and the next call writes the
-  /// records.
+  /// Writes the added records. Throws DataError if the write fails. The file is then unchanged, and the next call
+  /// writes the records.
   void write();
 
  private:

@@ -12,7 +12,8 @@ namespace mn::extensions {
 /// and arrows run from inputs to results.
 [[nodiscard]] std::string graph_of(const at::Tensor& loss, const NamedTensors& parameters);
 
-/// Rank 0 writes the graph of its first loss. A failed write is a warning, and is retried at the end of training.
+/// Rank 0 writes the graph of the first loss that it computes. A failed write is a warning, and is retried at the end
+/// of training.
 class DumpGraph final : public Extension {
  public:
   [[nodiscard]] std::string name() const override { return "dump_graph"; }

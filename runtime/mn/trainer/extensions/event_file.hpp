@@ -1,4 +1,5 @@
-/// TensorBoard's event files: TFRecord records, each an Event of tensorflow/core/util/event.proto.
+/// TensorBoard's event files: a sequence of TFRecord records. Each record holds an Event of
+/// tensorflow/core/util/event.proto.
 #pragma once
 
 #include <cstdint>

@@ -11,15 +11,16 @@
 namespace mn::extensions {
 
 /// Chainer's FailOnNonNumber: throws the same DataError on every rank if `value` is NaN or infinite in the newest entry
-/// of the log. Looks for a new entry in every iteration; a snapshot before a validation of that iteration may already
-/// be written.
+/// of the log. Looks for a new entry in every iteration. If a validation adds the bad value to the entry, a snapshot
+/// that ran before the validation may already be written.
 ///
-/// A loss ("main/loss") on the CPU is read in its step: the rank with a loss that is not finite throws before the ranks
-/// reduce gradients. On a GPU the error at the report names the rank and the iteration of the first such loss. Losses
-/// that a GradScaler scales may overflow, so with a GradScaler only the log decides.
+/// If `value` is the loss ("main/loss"), each loss on a CPU is read in its step: a rank whose loss is not finite throws
+/// before the ranks reduce gradients. On a GPU, the error comes with the report, and names the rank and the iteration
+/// of the first loss that was not finite. Losses that a GradScaler scales may overflow, so with a GradScaler only the
+/// log decides.
 class FailOnNonNumber final : public Extension {
  public:
-  /// `log` belongs to the same trainer and must outlive this extension; `value` is a value of the log.
+  /// `log` belongs to the same trainer and must outlive this extension. `value` is the name of a value in the log.
   explicit FailOnNonNumber(const LogReport& log, std::string value = "main/loss")
       : log_(log), value_(std::move(value)) {}
 
@@ -34,7 +35,7 @@ class FailOnNonNumber final : public Extension {
 
   const LogReport& log_;
   std::string value_;
-  std::int64_t read_ = 0;  // entries of the log
+  std::int64_t read_ = 0;  // number of entries read from the log
   at::Tensor first_;       // on the device: the first iteration with a loss that is not finite, or 0
 };
 

@@ -21,7 +21,8 @@ double LearningRate::first_rate(const Trainer& trainer) const {
   return 0;
 }
 
-/// Rate of a group over base_. The program's rates win over the checkpoint's, which are all 0 if the schedule was at 0.
+/// Rate of a group divided by base_. The program's rates are used, because the checkpoint's rates are all 0 if the
+/// schedule was at 0.
 double LearningRate::factor_of(const Trainer& trainer, std::size_t group) const {
   if (resumed_) {
     const auto own = trainer.initial_rate(group, optimizer_);
@@ -42,7 +43,7 @@ void LearningRate::initialize(Trainer& trainer) {
     factors_ = std::move(factors);
     resumed_ = false;
   }
-  // Iterations before the resume may have had another size, so progress is measured in epochs.
+  // Iterations before the resume may have had more or fewer samples, so progress is measured in epochs.
   if (steps_per_epoch_ != 0 && steps_per_epoch_ != steps) {
     offset_ = std::llround(trainer.epoch_detail() * static_cast<double>(steps)) - trainer.iteration();
   }

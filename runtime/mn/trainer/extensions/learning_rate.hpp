@@ -15,13 +15,14 @@
 namespace mn::extensions {
 
 /// Sets the rate of every parameter group before the first iteration and after each iteration. The first group gets the
-/// schedule's rate; the rates of all groups keep the proportion that the program gave them. A group with rate 0 stays
-/// frozen, and the first group with another rate counts as the first; if all groups have rate 0, all get the schedule's
-/// rate. A group that is added during training counts as if it had been there from the start.
+/// schedule's rate; the rates of all groups keep the proportions that the program gave them. A group with rate 0 stays
+/// frozen, and the first group with a nonzero rate takes the place of the first group. If all groups have rate 0, all
+/// groups get the schedule's rate. A group that is added during training counts as if it had been there from the start.
 ///
 /// After a resume, the rates that the program gave its optimizer win over the checkpoint's. A report in the same
 /// iteration still shows the rate that the iteration used. The schedule counts iterations of this run's size: after a
-/// resume with another number of ranks or batch size it continues from the same fraction of the same epoch.
+/// resume with a different number of ranks or batch size, the schedule continues from the same fraction of the same
+/// epoch.
 class LearningRate final : public Extension {
  public:
   /// `schedule` must return the same rates on every rank. `optimizer` names one of a trainer's several optimizers;

@@ -23,7 +23,7 @@ std::uint32_t crc_of(std::string_view text, std::uint32_t before = 0) {
   return crc32c(std::as_bytes(std::span(text)), before);
 }
 
-/// "\n    {…}": a row as it stands in the list.
+/// A row as text of the list, "\n    {…}".
 std::string text_of(const json& row) {
   const std::string list = json_text(json::array({row}), 4);
   return list.substr(1, list.size() - 3);
@@ -84,7 +84,7 @@ void ListFile::settle() {
   }
 }
 
-/// Keeps invariant (4).
+/// Returns the text of the settled rows, or restarts the list if the file does not begin with them (4).
 std::string ListFile::settled_text() {
   if (settled_bytes_ == 0) return "";
   std::string text = beginning_of(source_, settled_bytes_, settled_crc_);

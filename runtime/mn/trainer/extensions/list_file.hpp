@@ -1,4 +1,5 @@
-/// A JSON list in a file that grows by one object at a time: OUT/log.
+/// A JSON list in a file that grows by one object, a row, at a time: OUT/log. Settled rows are rows in the file that do
+/// not change any more.
 ///
 ///   "[" settled rows │ last rows "\n]\n"
 ///
@@ -8,8 +9,9 @@
 /// (2) The next write contains the rows of a failed write.
 /// (3) The size of state() does not depend on the length of the list: state() has the length and the checksum of the
 ///     settled rows, which are in the file, and the text of the last row and of rows that could not be written.
-/// (4) If the file is lost, belongs to another run, or cannot be read by load(), it does not begin with the settled
-///     rows. A line then says so, the list starts again from an empty one, and the old file is renamed to PATH.lost.
+/// (4) The file may be lost, belong to a different run, or be unreadable for load(): then it does not begin with the
+///     settled rows. In this case a warning is logged, the list starts again empty, and the old file is renamed to
+///     PATH.lost.
 #pragma once
 
 #include <cstddef>
@@ -37,10 +39,11 @@ class ListFile {
 
   /// State for a checkpoint, without the last `left_out` rows.
   [[nodiscard]] nlohmann::json state(std::size_t left_out = 0) const;
-  /// Continues the list of a state(), whose settled rows are in the file at `path`, or else in the file `other`. The
-  /// next write removes later rows from the file. Returns the last rows, at most `most`.
+  /// Continues the list of a state(). Its settled rows are read from the file at the constructor's `path`, or else from
+  /// the file `other`. The next write removes later rows from the file. Returns the last rows of the list, at most
+  /// `most`.
   std::vector<nlohmann::json> load(const nlohmann::json& state, const std::filesystem::path& other, std::size_t most);
-  /// The rows in the text of a whole file, as text: parsed JSON would take many times the memory.
+  /// Splits the text of a whole file into the texts of its rows. Parsed JSON would take many times the memory.
   [[nodiscard]] static std::vector<std::string_view> rows_of(std::string_view text);
 
  private:

@@ -15,15 +15,15 @@ namespace mn::extensions {
 
 class ListFile;
 
-/// Each entry holds epoch, iteration, elapsed_time (seconds), lr (with several optimizers the first one's, and
-/// "lr/NAME" of each further optimizer) and Trainer::take_observation(): images_per_second, bytes_per_step, the means
-/// of metrics ("main/loss", …) and the values of evaluators ("validation/main/loss", …). Values that extensions report
-/// in the same iteration belong to the entry, before or after the log runs. Means are over all ranks; a value that is
-/// not finite is null.
+/// Each entry holds epoch, iteration, elapsed_time (seconds), lr (the first optimizer's learning rate), "lr/NAME" for
+/// each further optimizer, and the values of Trainer::take_observation(): images_per_second, bytes_per_step, the means
+/// of metrics ("main/loss", …) and the values of evaluators ("validation/main/loss", …). The entry has all values that
+/// extensions report in its iteration, whether they run before or after the log. Means are over all ranks. A value that
+/// is not finite is null.
 ///
 /// Runs once an epoch by default, and at the end of training; a second call in an iteration does nothing. Rank 0
-/// appends to the file, which readers find whole at any time. A failed write is a warning, and the next write contains
-/// its entries.
+/// appends to the file so that readers find a whole JSON list at any time. A failed write is a warning, and the next
+/// write contains its entries.
 ///
 /// A resumed run continues after the checkpoint's last entry; its first report removes later entries. Checkpoints hold
 /// the file's length and checksum: if the file is lost, a line says so, and the log starts again from an empty one. The
@@ -49,12 +49,12 @@ class LogReport final : public Extension {
   [[nodiscard]] nlohmann::json state() const override;
   void load_state(const nlohmann::json& state) override;
 
-  /// The number called `name` ("main/loss", …) in the last entry; NaN for null. For any other name, throws
-  /// ArgumentError that lists the names.
+  /// The number called `name` ("main/loss", …) in the last entry; NaN for null. If the entry has no value of this name,
+  /// throws an ArgumentError that lists the names.
   [[nodiscard]] double last(const std::string& name) const;
-  /// The last kEntries entries, on every rank; the file has all. elapsed_time, images_per_second and bytes_per_step are
-  /// this rank's values here, and rank 0's in the file and in entries from before a resume. Reading an entry needs
-  /// <nlohmann/json.hpp>.
+  /// The last kEntries entries, on every rank. The file has all entries. elapsed_time, images_per_second and
+  /// bytes_per_step are this rank's values here, and rank 0's in the file and in entries from before a resume. Reading
+  /// an entry needs <nlohmann/json.hpp>.
   [[nodiscard]] const std::vector<nlohmann::json>& entries() const noexcept { return entries_; }
   /// Number of entries made or loaded so far; it never falls.
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }

@@ -15,7 +15,7 @@
 namespace mn::extensions {
 namespace {
 
-/// "validation/main/loss" → "validation/main/"
+/// The name without its last part: "validation/main/loss" → "validation/main/".
 std::string_view source_of(std::string_view name) { return name.substr(0, name.rfind('/') + 1); }
 
 std::string name_of(Better better) { return better == Better::kLower ? "lower" : "higher"; }

@@ -20,26 +20,27 @@ using mn::better_of;
 /// bytes_per_step.
 void check_monitored(const std::string& value);
 
-/// The name in `names` for which `value` seems to be a misspelling: each part between slashes is equal or nearly equal.
-/// Returns no value for the usual name of a metric, such as "auc" beside "acc", because that metric may come later.
+/// The name in `names` for which `value` seems to be a misspelling: each part of `value` between slashes is equal or
+/// nearly equal to the same part of the name. Returns no value for the usual name of a metric, such as "auc" beside
+/// "acc", because that metric may come later.
 [[nodiscard]] std::optional<std::string> misspelled(const std::string& value, const std::vector<std::string>& names);
 
 /// Follows one value of the log. Every rank sees the same values and gets the same answers.
 class Monitor {
  public:
-  /// `log` must outlive this object. `value` is a value of the log over all ranks, such as "validation/main/loss".
-  /// Throws UsageError if check_monitored() does.
+  /// `log` must outlive this object. `value` names a value of the log, such as "validation/main/loss". Throws
+  /// UsageError if check_monitored(value) does.
   Monitor(const LogReport& log, std::string value, Better better);
 
   /// The owning extension calls begin() in Extension::initialize(); entries that the extension has already read are
   /// then not new.
   void begin(const Extension& reader, const Trainer& trainer);
-  /// Reads the newest entry of the log: true if its value is better than all earlier values; NaN is never better.
-  /// Returns no value if there is no new entry or the entry lacks the value, because evaluations and their metrics may
-  /// be rarer than reports; rank 0 logs a missing metric once. If the name is nearly the name of a reported value,
-  /// throws UsageError that lists the log's values.
+  /// Reads the newest entry of the log. Returns true if the entry's value is better than all earlier values; NaN is
+  /// never better. Returns no value if there is no new entry or the entry lacks the value, because evaluations and
+  /// their metrics may be rarer than reports; rank 0 logs a missing metric once. If the name is nearly the name of a
+  /// reported value, throws UsageError that lists the log's values.
   [[nodiscard]] std::optional<bool> improved();
-  /// Number of reports with the value in a row that were not better than the best, or since restart_wait().
+  /// Number of reports with the value since the best value, or since restart_wait() if that was later.
   [[nodiscard]] std::int64_t waited() const noexcept { return waited_; }
   /// Counts waited() from 0.
   void restart_wait() noexcept { waited_ = 0; }
@@ -49,8 +50,8 @@ class Monitor {
   [[nodiscard]] std::string wait_text() const;
   /// State for a checkpoint.
   [[nodiscard]] nlohmann::json state() const;
-  /// Loads a state(), and returns true. If the state is of a different value or direction, logs the difference, forgets
-  /// the best value and waited(), and returns false.
+  /// Loads a state(), and returns true. If the state belongs to a different value or direction, logs the difference,
+  /// forgets the best value and waited(), and returns false.
   bool load_state(const nlohmann::json& state);
 
  private:
@@ -59,7 +60,7 @@ class Monitor {
   const LogReport& log_;
   std::string value_;
   Better better_;
-  std::int64_t read_ = 0;  // entries of the log
+  std::int64_t read_ = 0;  // number of entries read from the log
   bool found_ = false;     // an entry had the value
   bool warned_ = false;    // the log says that an evaluation lacked the value
   bool has_best_ = false;

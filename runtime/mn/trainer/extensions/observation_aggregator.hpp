@@ -14,8 +14,9 @@ using RankValues = std::vector<std::vector<double>>;
 
 /// Gathers a value of every minibatch on rank 0, where a function computes one number from all values, such as a
 /// maximum, a median or a standard deviation. Every rank reports that number (Trainer::report()). Means need no
-/// aggregator, because LogReport computes them over all ranks. Runs once an epoch by default: give it LogReport's
-/// trigger. After a resume it uses only the minibatches since the resume. Without a value it reports nothing.
+/// aggregator, because LogReport computes them over all ranks. Runs once an epoch by default; give this extension the
+/// trigger of LogReport. After a resume, the extension uses only the minibatches since the resume. If no minibatch had
+/// a value, nothing is reported.
 class ObservationAggregator final : public Extension {
  public:
   /// `key` is "main/loss", or "main/NAME" for a metric NAME of the loss function; the result is reported as

@@ -25,7 +25,8 @@ class Plateau final : public Extension {
   /// Throws UsageError unless 0 < factor < 1 and patience ≥ 1.
   Plateau(Monitor monitor, const PlateauOptions& options);
 
-  /// The rates of `before`, times the product of all factors so far. This object must outlive the schedule.
+  /// A schedule whose rates are the rates of `before`, times the product of all factors so far. This Plateau must
+  /// outlive the schedule.
   [[nodiscard]] Schedule schedule(Schedule before) const;
   /// The product of all factors so far.
   [[nodiscard]] double scale() const noexcept { return scale_; }

@@ -30,14 +30,14 @@ constexpr auto kPoll = std::chrono::milliseconds(10);
 
 std::filesystem::path temporary_png(const Trainer& trainer) { return trainer.out() / ".plot.png.tmp"; }
 
-/// gnuplot's '…' string, in which only the quote is special: it is doubled.
+/// Quotes a text for gnuplot: '…', in which each quote is doubled. No other character is special.
 std::string quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? std::string("''") : std::string(1, c);
   return result + "'";
 }
 
-/// A file in memory with `text` as the stdin of a process. Unlike a pipe, it never blocks or breaks.
+/// Makes a file in memory that holds `text`, as the stdin of a process. Unlike a pipe, a file never blocks or breaks.
 int memory_file(const std::string& text) {
   const int fd = memfd_create("gnuplot", MFD_CLOEXEC);
   if (fd < 0) return -1;
@@ -48,8 +48,8 @@ int memory_file(const std::string& text) {
   return fd;
 }
 
-/// Starts `program` with `input` as stdin, no output, no other open file (MPI's sockets!) and default signals.
-/// Returns its id, or minus the error.
+/// Starts `program` with `input` as stdin, no output, no other open file (MPI's sockets!) and default signals. Returns
+/// the id of the process, or the negative errno.
 pid_t spawn(const std::string& program, int input) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -145,7 +145,7 @@ void PlotReport::give_up(const std::string& why) {
   log_warning("no plot.png: " + why);
 }
 
-/// Not final: a full disk may have room again when the next plot is due.
+/// Logs the first failure of a series. Later plots are still tried, because a full disk may have room again.
 void PlotReport::fail(const std::string& why) {
   if (!std::exchange(has_failed_, true)) log_warning("plot.png is not up to date: " + why);
 }
@@ -172,7 +172,8 @@ bool PlotReport::reap(const Trainer& trainer) {
   const pid_t ended = waitpid(child_, &status, WNOHANG);
   if (ended == 0) return false;
   child_ = -1;
-  // No status (< 0): the program ignores SIGCHLD, or has waited for all children. Then only the image shows success.
+  // If there is no status (ended < 0), this program ignores SIGCHLD or has waited for all its children. Then only the
+  // image shows success.
   if (ended > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
     fail(program_ + " failed; try it by hand (it must know the terminal pngcairo)");
     return true;

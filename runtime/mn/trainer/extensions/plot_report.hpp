@@ -24,8 +24,8 @@ using PlotPanel = std::pair<std::string, std::vector<std::string>>;
 /// gnuplot still draws the previous one. Without gnuplot there is one warning and no plot.
 class PlotReport final : public Extension {
  public:
-  /// `log` belongs to the same trainer and must outlive this extension; `x` is a value of the log, `program` the name
-  /// of gnuplot.
+  /// `log` belongs to the same trainer and must outlive this extension. `x` names the value of the log on the x axis;
+  /// `program` is the command that runs gnuplot.
   explicit PlotReport(const LogReport& log,
                       std::vector<PlotPanel> panels = {{"loss", {"main/loss", "validation/main/loss"}},
                                                        {"accuracy", {"main/accuracy", "validation/main/accuracy"}}},
@@ -44,13 +44,13 @@ class PlotReport final : public Extension {
   void add(const nlohmann::json& entry);
   /// Adds the points of all new entries of the log.
   void add_new();
-  /// The gnuplot commands that draw all points into the PNG file `png`; empty without a point.
+  /// The gnuplot commands that draw all points into the PNG file `png`; empty if there are no points.
   [[nodiscard]] std::string script(const std::string& png) const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Every `stride`th point of a curve, and its last.
+  /// Every `stride`th point of a curve, and the curve's last point.
   struct Curve {
     std::vector<std::pair<double, double>> points;
     std::pair<double, double> last;

@@ -36,7 +36,8 @@ bool stdout_is_terminal() {
   if (isatty(STDOUT_FILENO) == 0) return false;
   winsize size = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return true;
-  // Open MPI gives its ranks pseudo-terminals without a size, even if its own output goes to a file.
+  // Open MPI gives its ranks pseudo-terminals without a size, even if the output of mpiexec goes to a file. A terminal
+  // without a size therefore does not count by itself.
   std::error_code none;
   const auto parents = std::filesystem::read_symlink("/proc/" + std::to_string(getppid()) + "/fd/1", none).string();
   return parents.starts_with("/dev/pts/") || parents.starts_with("/dev/tty");

@@ -21,8 +21,8 @@ class ProgressBar final : public Extension {
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
 
-  /// The four lines for a state of training. `total` is the fraction done, `epochs` the limit (0: none); `speed` is in
-  /// iterations per second, 0 if not known yet.
+  /// Returns the four lines for a state of training. `total` is the fraction of the training that is done. `epochs` is
+  /// the limit (0: none). `speed` is in iterations per second (0: not known yet).
   [[nodiscard]] static std::string render(double total, double epoch_detail, std::int64_t iteration,
                                           std::int64_t epochs, double speed, double seconds_left);
 

@@ -27,8 +27,8 @@ void Snapshot::initialize(Trainer& trainer) {
   trainer.checkpointer().expect_saves();
 }
 
-/// The cost of a save is measured at least an iteration after its begin, because the number of iterations divides the
-/// time.
+/// With `continuous`, the cost of a save is measured at least one iteration after the begin of the save, because the
+/// measured time is divided by the number of iterations.
 void Snapshot::run(Trainer& trainer) {
   if (is_committed_ && trainer.iteration() > begun_at_) {
     next_ = next_after(trainer);
@@ -64,7 +64,7 @@ std::int64_t Snapshot::next_after(Trainer& trainer) const {
   return next;
 }
 
-/// A failure to save the last checkpoint, the result of the training, is an error.
+/// The last checkpoint is the result of the training, so a failure to save it is an error.
 void Snapshot::finalize(Trainer& trainer) {
   Checkpointer& checkpointer = trainer.checkpointer();
   if (!checkpointer.is_saved()) save(trainer);
@@ -99,7 +99,7 @@ void BestSnapshot::run(Trainer& trainer) {
                                             [this, out = trainer.out()] { mark(out); });
 }
 
-/// Retries a link that could not be set.
+/// If the link to the best checkpoint could not be set, tries again.
 void BestSnapshot::finalize(Trainer& trainer) {
   trainer.checkpointer().finish();
   if (!is_marked_) mark(trainer.out());

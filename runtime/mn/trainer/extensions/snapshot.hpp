@@ -16,14 +16,14 @@
 namespace mn::extensions {
 
 /// Writes OUT/ckpt/step-N in the background, once an epoch unless extend() gives another trigger, and at the end of
-/// training. Then removes old checkpoints: all but the `keep` of the most iterations, the best and the pinned.
-/// Checkpoints of an abandoned run with later iterations are renamed to old_step-N.
+/// training. Then removes old checkpoints. It keeps the `keep` checkpoints with the most iterations, the best
+/// checkpoint and pinned checkpoints. Checkpoints of an abandoned run with later iterations are renamed to old_step-N.
 /// Runs after the other short extensions, because a checkpoint holds their states. Extensions that may take long run
 /// after Snapshot, and again after a resume. Trainer::resume() reads the checkpoints.
 class Snapshot final : public Extension {
  public:
-  /// Throws UsageError unless keep ≥ 1. With `continuous`, for a trigger of each iteration, a save begins when the
-  /// previous save is complete and training has gone on for 99 times the time that the previous save stalled.
+  /// Throws UsageError unless keep ≥ 1. With `continuous`, whose trigger must be each iteration, a save begins when the
+  /// previous save is complete and training has gone on for 99 times as long as the previous save stalled it.
   explicit Snapshot(std::size_t keep = 3, bool continuous = false);
 
   [[nodiscard]] std::string name() const override { return "snapshot"; }
@@ -54,9 +54,10 @@ class Snapshot final : public Extension {
 /// Writes a checkpoint whenever a report has the best monitored value so far; OUT/snapshot_best is a link to that
 /// checkpoint, and Trainer::resume() and load_model() accept the link. Old checkpoints are removed, but never the best.
 ///
-/// Looks for a new report in every iteration. Let the log report in the iteration that computes the value: the saved
-/// weights are the weights of the report. Add the extension after the log and before Snapshot: other checkpoints then
-/// know the best checkpoint, and a training that resumes from one of them sets the link to the best until then.
+/// Looks for a new report in every iteration. Let the log report in the iteration that computes the value, so that the
+/// saved weights are the weights of the report. Add the extension after the log and before Snapshot. All checkpoints
+/// then record which checkpoint is the best so far, and a training that resumes from a checkpoint sets the link
+/// accordingly.
 class BestSnapshot final : public Extension {
  public:
   /// `monitor` follows the value; `keep` is the number of newest checkpoints to keep, as in Snapshot.

@@ -13,7 +13,8 @@ namespace mn::extensions {
 class EventFile;
 
 /// Rank 0 writes every number of each report as a scalar, once an epoch by default, and at the end. A resumed run
-/// replaces the steps after its checkpoint, and the checkpoint's own step if this extension is pending there.
+/// replaces the steps after its checkpoint. It also replaces the checkpoint's own step if this extension was pending in
+/// the checkpoint.
 class TensorBoard final : public Extension {
  public:
   /// `log` belongs to the same trainer and must outlive this extension; `text`, Markdown, is shown beside the curves.

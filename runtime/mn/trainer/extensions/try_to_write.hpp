@@ -9,8 +9,8 @@
 
 namespace mn::extensions {
 
-/// Runs `write` and returns whether it succeeded. The first exception of a series is logged as a warning; `has_failed`
-/// keeps whether the last call failed.
+/// Runs `write` and returns whether it succeeded. If several calls in a row fail, only the first exception is logged,
+/// as a warning. `has_failed` keeps whether the last call failed.
 template <class Write>
 bool try_to_write(bool& has_failed, const Write& write) {
   try {

@@ -10,12 +10,13 @@
 namespace mn::extensions {
 
 /// Runs an Evaluator once an epoch by default, and at the end of training. Reports its metrics as
-/// "validation/main/NAME"; another name of the extension replaces "validation". If a signal or the time limit asks for
-/// the end, the validation ends between two minibatches, without a report; a resumed training validates first.
+/// "validation/main/NAME"; an extension of a different name has this name in place of "validation". If a signal or the
+/// time limit asks for the end, the validation ends between two minibatches, without a report. A resumed training then
+/// begins with the validation.
 class Validation final : public Extension {
  public:
   /// `evaluator` must return the same metrics on all ranks, as create_multi_node_evaluator() ensures. Throws
-  /// ArgumentError if it is null.
+  /// ArgumentError if `evaluator` is null.
   explicit Validation(std::unique_ptr<Evaluator> evaluator, std::string name = "validation");
 
   [[nodiscard]] std::string name() const override { return name_; }
