@@ -36,8 +36,8 @@ struct Fields {
                                  const Shape& input);
 
 /// The shape that arrays of `shape` get for an input of the shape `wanted`: dimensions of 1 may be added or dropped,
-/// and neighboring dimensions merged or split. No value for any other shape, because the order of elements would
-/// change.
+/// and neighboring dimensions merged or split. No value if the shapes differ in any other way, because the order of
+/// elements would change.
 [[nodiscard]] std::optional<Shape> reshaped(const Shape& shape, const Shape& wanted);
 
 }  // namespace mn::jobs

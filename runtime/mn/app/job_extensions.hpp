@@ -17,7 +17,7 @@
 namespace mn::app {
 
 /// Keeps the options in checkpoints, except options about folders and devices of a run. A resumed training logs the
-/// options that differ from the checkpoint's.
+/// options that differ from the options in the checkpoint.
 class OptionsRecord final : public Extension {
  public:
   explicit OptionsRecord(const Options& options);

@@ -94,7 +94,7 @@ void BackgroundSave::start(const std::function<void(const std::stop_token&)>& wo
 void BackgroundSave::join() { thread_ = std::jthread(); }
 
 void BackgroundSave::prepare(const Communicator& comm, const Checkpoint& like) {
-  assert(!is_under_way());  // (2)
+  assert(!is_under_way());  // only one save at a time (2)
   join();
   start([this, bytes = bytes_of(slices_of_rank(comm, like)), device = comm.device()](const std::stop_token&) {
     try {
@@ -106,7 +106,7 @@ void BackgroundSave::prepare(const Communicator& comm, const Checkpoint& like) {
 }
 
 void BackgroundSave::begin(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint) {
-  assert(!is_under_way());  // (2)
+  assert(!is_under_way());  // only one save at a time (2)
   join();
   const OwnTime time;
   auto save = std::make_unique<CheckpointSave>(comm, path, checkpoint);

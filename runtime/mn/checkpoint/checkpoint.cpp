@@ -184,7 +184,7 @@ void CheckpointSave::collect() { shards_ = comm_.gather_obj(written_); }
 bool CheckpointSave::commit_on_root() noexcept {
   try {
     const auto failed = std::ranges::find_if(shards_, [](const json& shard) { return !shard.contains("parts"); });
-    outcome_ = failed == shards_.end() ? json::object() : *failed;  // (3)
+    outcome_ = failed == shards_.end() ? json::object() : *failed;  // a failure on any rank ends the save (3)
     if (outcome_.empty()) {
       Manifest manifest{about_, {}, {}};
       for (const json& shard : shards_) add_shard(manifest, shard);

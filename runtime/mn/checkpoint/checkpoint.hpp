@@ -28,7 +28,7 @@ class CopyMemory;
 
 /// A rank's contents of a checkpoint, as TrainingState collects them.
 struct Checkpoint {
-  nlohmann::json about;        ///< counters, iterator, extensions, …; the checkpoint holds rank 0's
+  nlohmann::json about;        ///< counters, iterator, extensions, …; only rank 0's value is saved
   NamedTensors shared;         ///< equal on all ranks, in the same order
   NamedTensors root;           ///< rank 0's tensors, which are stored for all ranks
   NamedTensors own;            ///< state of this rank alone

@@ -144,7 +144,7 @@ std::unique_ptr<CheckpointReader> CheckpointReader::open(Communicator& comm, con
 CheckpointReader::CheckpointReader(Communicator& comm, SavedCheckpoint folder)
     : comm_(comm), folder_(std::move(folder)) {}
 
-/// (1)
+/// Collective: checks all shards, rank r the shards r, r + ranks, … (1). Every rank throws the worst error.
 void CheckpointReader::check() {
   throw_worst(comm_, trouble_of([&] {
                 for (auto shard = static_cast<std::size_t>(comm_.rank()); shard < folder_.ranks();

@@ -47,8 +47,9 @@ using TensorForms = std::map<std::string, TensorForm>;
 /// The form of a tensor in a checkpoint. Pairs that stand for complex numbers have a complex dtype.
 [[nodiscard]] TensorForm form_of(const SavedTensor& saved);
 
-/// Throws DataError that begins with `source` unless the forms are equal to the module's, by name. `forms` may lack the
-/// module's tensors num_batches_tracked. Returns the missing tensors, which the caller sets to 0. Local.
+/// Throws DataError that begins with `source` unless each tensor of the module has the same dtype and shape in `forms`,
+/// and `forms` has no other tensor. `forms` may lack the module's tensors num_batches_tracked. Returns the missing
+/// tensors, which the caller sets to 0. Local.
 [[nodiscard]] NamedTensors check_fits(torch::nn::Module& module, TensorForms forms, const std::string& source);
 
 /// Copies tensors into the module's parameters and buffers. Leaves alone the tensors and layers named in `skip`. Throws
@@ -83,7 +84,7 @@ struct LoadReport {
   std::vector<std::string> missing;     ///< in the model alone
   std::vector<std::string> extra;       ///< in the file alone
 };
-/// The report in one line: the number of loaded tensors, and all names of the rest.
+/// The report in one line: the number of loaded tensors, and the names of all tensors that were not loaded.
 [[nodiscard]] std::string to_string(const LoadReport& report);
 
 /// Collective: loads as load_model() does, but only tensors whose name, shape and dtype match the module's; all other

@@ -132,7 +132,7 @@ fs::path Checkpointer::save_to_requeue() {
 
 void Checkpointer::save_in_background(std::function<void()> committed, std::function<void()> root_committed) {
   if (!is_root() || !root_committed) root_committed = [] {};
-  if (is_saving() && is_saved()) {  // (1)
+  if (is_saving() && is_saved()) {  // a second request in the same iteration joins (1)
     committed_.push_back(std::move(committed));
     root_committed_.push_back(std::move(root_committed));
     return;
@@ -148,7 +148,7 @@ void Checkpointer::save_in_background(std::function<void()> committed, std::func
 void Checkpointer::begin(std::function<void()> committed, std::function<void()> root_committed) {
   const AddedTime time(stalled_s_);
   const ActivityScope activity("beginning a checkpoint");
-  assert(!is_saving() && committed_.empty() && root_committed_.empty());  // (1)
+  assert(!is_saving() && committed_.empty() && root_committed_.empty());  // one save at a time (1)
   check_held(surroundings_.folder, parts_.comm);
   surroundings_.finish_steps();
   try {
@@ -204,7 +204,7 @@ void Checkpointer::note_duration(double seconds) {
   if (surroundings_.time_limit != nullptr) surroundings_.time_limit->add_save(seconds);
 }
 
-/// (2)
+/// Logs a failed save as a warning, because training goes on (2).
 void Checkpointer::warn(const SaveError& error) const {
   const char* const outcome = surroundings_.is_run_over() ? "; the checkpoint before stays"
                                                           : "; training goes on, and the checkpoint before stays";

@@ -115,7 +115,7 @@ class Checkpointer {
   Surroundings surroundings_;
   std::unique_ptr<TrainingState> state_;
   std::unique_ptr<BackgroundSave> saving_;
-  Callbacks committed_, root_committed_;      // of the save under way
+  Callbacks committed_, root_committed_;      // functions to call for the save under way
   std::int64_t saved_iteration_ = kNotSaved;  // of the last checkpoint in the output folder, begun or complete
   std::optional<std::int64_t> continued_;     // iteration of the checkpoint that the run continues; on rank 0
   bool is_from_elsewhere_ = false;            // the run continues a checkpoint of another folder

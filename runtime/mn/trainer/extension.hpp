@@ -29,7 +29,7 @@ inline constexpr int kPriorityLast = -100;   ///< snapshots, with the states of 
 enum class Duration {
   kShort,    ///< at most about a second
   kLong,     ///< any time; a checkpoint due in the iteration is complete before run() begins
-  kInParts,  ///< any time, with Trainer::pauses() between parts; a checkpoint due in the iteration is begun before run()
+  kInParts,  ///< any time, with Trainer::pauses() between parts; a checkpoint due in the iteration begins before run()
 };
 
 /// Trainer::pauses() throws Interrupted on all ranks if a signal or the time limit ends training.

@@ -45,9 +45,9 @@ class GraphedStep {
   /// A whole step on these inputs, from zero_grad() to step(). Returns the results that the program reads.
   using Step = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
 
-  /// Throws UsageError with the reason if there is no GPU, or if one of these excludes a graph: double buffering, local
-  /// steps, compression, a trace, debug mode, an optimizer other than FusedAdam, FusedAdamW and FusedSgd, or, with
-  /// several ranks, a communicator that reduces through the host.
+  /// Throws UsageError with the reason if there is no GPU, or if one of the following excludes a graph: double
+  /// buffering, local steps, compression, a trace, debug mode, an optimizer other than FusedAdam, FusedAdamW and
+  /// FusedSgd, or, with several ranks, a communicator that reduces through the host.
   explicit GraphedStep(std::shared_ptr<MultiNodeOptimizer> optimizer);
   ~GraphedStep();
   GraphedStep(const GraphedStep&) = delete;             ///< not copyable

@@ -49,9 +49,9 @@ class Observation {
   Metrics reported_;                  // equal on all ranks
   std::int64_t samples_ = 0;          // number of the rank's samples
   double training_s_ = 0;             // training time without extensions
-  std::int64_t first_iteration_ = 0;  // of the observation in this process
+  std::int64_t first_iteration_ = 0;  // iteration at which this process began the observation
   std::uint64_t first_bytes_ = 0;
-  std::int64_t earlier_steps_ = 0;  // of the observation before a resume
+  std::int64_t earlier_steps_ = 0;  // steps of the observation before a resume
   std::uint64_t earlier_bytes_ = 0;
 };
 

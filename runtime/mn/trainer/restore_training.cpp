@@ -189,7 +189,7 @@ void Restore::rank_state() {
   has_same_ranks() ? own_tensors() : restart_random_numbers();
 }
 
-/// (2)
+/// Random numbers of a run with a different number of ranks (2).
 void Restore::restart_random_numbers() {
   const auto seed = whole_number<std::uint64_t>(checkpoint_.about().at("seed"));
   const std::string key =
@@ -203,7 +203,7 @@ void Restore::restart_random_numbers() {
   }
 }
 
-/// (1)
+/// If the number of ranks is unchanged, gives each rank its own tensors of the checkpoint (1).
 void Restore::own_tensors() {
   const NamedTensors tensors = checkpoint_.own();
   const std::map<std::string, at::Tensor> own(tensors.begin(), tensors.end());

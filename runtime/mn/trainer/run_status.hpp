@@ -36,7 +36,7 @@ class RunStatus {
   std::int64_t began_ = 0, iteration_ = 0, saved_ = 0;
   double up_at_ = 0, loaded_at_ = 0, stepped_at_ = 0;
   Clock::time_point written_ = {};
-  Clock::duration cost_ = {};  // of a write
+  Clock::duration cost_ = {};  // time that a write takes
 };
 
 }  // namespace mn

@@ -24,8 +24,8 @@ struct AveragedBuffer {
   std::optional<std::size_t> mean = {};  ///< for a variance: index in the list of the buffer of means
 };
 
-/// The model's running_statistics(), then the buffers named in `also`. Throws ArgumentError for a name that is not a
-/// floating-point buffer's. Local.
+/// The model's running_statistics(), then the buffers named in `also`. Throws ArgumentError if a name in `also` is not
+/// the name of a floating-point buffer. Local.
 [[nodiscard]] std::vector<AveragedBuffer> averaged_buffers(const torch::nn::Module& model,
                                                            const std::vector<std::string>& also = {});
 

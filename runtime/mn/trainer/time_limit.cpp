@@ -20,7 +20,7 @@ namespace {
 using std::chrono::seconds;
 
 constexpr double kReserve_s = 10;             // for the end of the processes, and differences between clocks
-constexpr double kGuessBytesPerSecond = 1e8;  // of a busy file server
+constexpr double kGuessBytesPerSecond = 1e8;  // assumed speed of a busy file server
 constexpr std::int64_t kMaxPart = 1'000'000;  // for days, hours, …: larger numbers are not valid
 constexpr std::int64_t kMaxLeft_s = 10LL * 365 * 86400;
 constexpr double kAskAhead_s = 60;  // time for squeue to answer, and for a person to extend the job

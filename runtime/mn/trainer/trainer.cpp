@@ -164,8 +164,8 @@ void Trainer::check_iterator() const {
 void Trainer::check_order() const {
   const json state = iterator_->state();
   json order;
-  // Only states with a dataset are compared: iterators without one may differ between ranks. The rest of a Sampler's
-  // keys follow from the data, and a rank may have no data (create_empty_dataset).
+  // Only states of iterators with a dataset are compared: iterators without a dataset may differ between ranks. The
+  // rest of a Sampler's keys follow from the data, and a rank may have no data (create_empty_dataset).
   for (const char* key : {"samples", "ranks", "batchsize", "shuffle", "sticky", "seed", "epoch", "consumed"}) {
     if (state.contains("dataset") && state.contains(key)) order[key] = state.at(key);
   }

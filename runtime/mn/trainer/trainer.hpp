@@ -189,8 +189,8 @@ class Trainer {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::int64_t kNoReason = 0;      // of end_reason_
-  static constexpr std::int64_t kTimeLimit = 1000;  // of end_reason_; a signal has its number
+  static constexpr std::int64_t kNoReason = 0;      // value of end_reason_ while training goes on
+  static constexpr std::int64_t kTimeLimit = 1000;  // value of end_reason_; a signal has its own number
 
   Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
           std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, StepProgram program,

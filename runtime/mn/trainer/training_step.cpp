@@ -114,7 +114,7 @@ void TrainingStep::run_graph() {
   }));
   if (!graph_->has_launched()) return;
   assert(recorded_);
-  const ForwardResult result = {recorded_->loss.value.clone(), recorded_->metrics.copied()};  // (4)
+  const ForwardResult result = {recorded_->loss.value.clone(), recorded_->metrics.copied()};  // copies (4)
   observe(batch, result);
   parts_.observation.add_loss(result.loss.value, recorded_->weight);
   observe_update(batch.samples);

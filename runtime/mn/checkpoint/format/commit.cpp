@@ -106,7 +106,7 @@ void commit_save(const fs::path& folder, const fs::path& path, const Manifest& m
   for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
     check_size(folder / checkpoint_shard_name(i, manifest.shards.size()), manifest.shards[i].bytes);
   }
-  write_file(folder / kCheckpointManifestName, manifest_text(manifest));  // (1)
+  write_file(folder / kCheckpointManifestName, manifest_text(manifest));  // commits the checkpoint (1)
   folder != path ? take_place(folder, path) : sync_folder(path.parent_path());
 }
 

@@ -35,8 +35,8 @@ void abandon_save(const std::filesystem::path& folder) noexcept;
 /// renames and replaces no other paths.
 [[nodiscard]] bool is_own(const std::filesystem::path& path);
 
-/// Removes a checkpoint, or the rest of a stopped save; the manifest goes first, so no checkpoint ever lacks a shard.
-/// Throws DataError on failure, or unless is_own().
+/// Removes a checkpoint, or what a stopped save has left. The manifest is removed first, so that no checkpoint ever
+/// lacks a shard. Throws DataError on failure, or unless is_own(path).
 void remove_checkpoint(const std::filesystem::path& path);
 
 }  // namespace mn

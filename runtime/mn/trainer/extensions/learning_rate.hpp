@@ -19,10 +19,10 @@ namespace mn::extensions {
 /// frozen, and the first group with a nonzero rate takes the place of the first group. If all groups have rate 0, all
 /// groups get the schedule's rate. A group that is added during training counts as if it had been there from the start.
 ///
-/// After a resume, the rates that the program gave its optimizer win over the checkpoint's. A report in the same
-/// iteration still shows the rate that the iteration used. The schedule counts iterations of this run's size: after a
-/// resume with a different number of ranks or batch size, the schedule continues from the same fraction of the same
-/// epoch.
+/// After a resume, the rates that the program gave its optimizer win over the rates in the checkpoint. A report in the
+/// same iteration still shows the rate that the iteration used. The schedule counts iterations of this run's size:
+/// after a resume with a different number of ranks or batch size, the schedule continues from the same fraction of the
+/// same epoch.
 class LearningRate final : public Extension {
  public:
   /// `schedule` must return the same rates on every rank. `optimizer` names one of a trainer's several optimizers;
@@ -50,7 +50,7 @@ class LearningRate final : public Extension {
   std::int64_t offset_ = 0;           // from the trainer's iterations to the schedule's
   std::vector<double> factors_;       // [groups] rate over base_
   double base_ = 0;                   // first_rate()
-  bool resumed_ = false;              // factors_ and base_ are the checkpoint's
+  bool resumed_ = false;              // factors_ and base_ come from the checkpoint
 };
 
 }  // namespace mn::extensions

@@ -26,9 +26,9 @@ class ListFile;
 /// write contains its entries.
 ///
 /// A resumed run continues after the checkpoint's last entry; its first report removes later entries. Checkpoints hold
-/// the file's length and checksum: if the file is lost, a line says so, and the log starts again from an empty one. The
-/// entry at the end of training is not in checkpoints: a run with more epochs reports that part again, with the rest of
-/// its period.
+/// the file's length and checksum: if the file is lost, a warning is logged, and the log starts again empty. The entry
+/// at the end of training is not in checkpoints: a run with more epochs reports this part of a period again, together
+/// with the rest of the period.
 class LogReport final : public Extension {
  public:
   /// Number of newest entries in memory, which bounds the memory of a long training.

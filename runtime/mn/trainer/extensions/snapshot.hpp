@@ -51,7 +51,7 @@ class Snapshot final : public Extension {
   double stalled_before_s_ = 0;   // Checkpointer::stalled_s() at the begin of the last save
 };
 
-/// Writes a checkpoint whenever a report has the best monitored value so far; OUT/snapshot_best is a link to that
+/// Writes a checkpoint whenever a report has the best monitored value so far; OUT/snapshot_best is a link to the best
 /// checkpoint, and Trainer::resume() and load_model() accept the link. Old checkpoints are removed, but never the best.
 ///
 /// Looks for a new report in every iteration. Let the log report in the iteration that computes the value, so that the

@@ -16,9 +16,9 @@ namespace mn::extensions {
 
 /// After each iteration average ← d · average + (1 − d) · weights, with d = min(decay, (1 + t) / (10 + t)) after t
 /// updates, so that short trainings are averages, too (as in TensorFlow's ExponentialMovingAverage; Polyak and Juditsky
-/// 1992). Averages the parameters only; buffers stay the model's. Checkpoints hold the average beside the weights. The
-/// average is equal on every rank. Local SGD is therefore excluded: its ranks have different weights. Cost: one pass
-/// over the parameters in each iteration, and the memory of one copy. The copy of 16-bit parameters is in float32,
+/// 1992). Averages only the parameters; the model keeps its buffers. Checkpoints hold the average beside the weights.
+/// The average is equal on every rank. Local SGD is therefore excluded: its ranks have different weights. Cost: one
+/// pass over the parameters in each iteration, and the memory of one copy. The copy of 16-bit parameters is in float32,
 /// because in 16 bits an average of decay 0.999 would never change.
 class WeightAverage final : public Extension {
  public:
