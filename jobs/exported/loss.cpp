@@ -46,7 +46,7 @@ std::int64_t count_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-/// `target` without its channel, if it is a mask of one channel.
+/// If `target` is a mask of one channel, returns `target` without the channel; otherwise returns `target`.
 Shape without_channel(const Shape& output, const Shape& target) {
   return target.size() > 1 && target.size() == output.size() && target[1] == 1 ? without(target, 1) : target;
 }

@@ -23,7 +23,7 @@ struct ExportedOptions : app::CommonOptions {
   std::string loss = "cross_entropy";
   std::string classes = "auto";
   std::string target = "label";
-  std::string label;  ///< a field; empty: the second field, or the only field that is not an input
+  std::string label;  ///< name of a field; empty: the second field, or the only field that is not an input
   std::int64_t loaderjob = 0;
 
   /// Whether the model's output is compared with the target `name`: label, next or input. False for --loss output.

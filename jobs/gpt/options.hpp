@@ -40,7 +40,7 @@ struct GptSettings : app::CommonOptions {
 /// Returns the sizes of the network, for Training::metadata.
 [[nodiscard]] Metadata metadata_of(const models::GptOptions& network);
 /// Replaces default sizes of `network` by the sizes in the metadata of `file`. Throws UsageError if a size differs from
-/// an option on the command line, and DataError if it is not a number of a valid size.
+/// an option on the command line, and DataError if a size in the metadata is not a valid number.
 void take_network(const Metadata& metadata, const std::string& file, const Options& options,
                   models::GptOptions& network);
 

@@ -123,7 +123,7 @@ ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, 
 }
 
 void write_report(const Trainer& trainer) {
-  std::error_code none;  // there is no log if training ended before the first report
+  std::error_code none;  // if training ended before the first report, there is no log
   if (!trainer.is_root() || !std::filesystem::exists(trainer.out() / "log", none)) return;
   try {
     write_file(trainer.out() / "report.html", make_report({std::filesystem::proximate(trainer.out())}));

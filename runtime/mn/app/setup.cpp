@@ -76,7 +76,7 @@ void add_training_options(Options& options, CommonOptions& common) {
                    "one update, one minibatch of validation, then the end: a test run, which writes to DIR/one-batch");
 }
 
-/// Options that have an effect only beside other options.
+/// Options that have an effect only if certain options are given, too.
 std::vector<Options::Condition> conditions_of(const CommonOptions& common) {
   const auto stages = [&common] { return !common.stage.empty(); };
   const auto monitors = [&common] { return uses_monitor(common); };

@@ -100,8 +100,8 @@ void add_common_options(Options& options, CommonOptions& common);
 [[nodiscard]] TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptions& how);
 
 /// Sets the precision of float32 operations in this process. "tf32": matrix products may round their inputs to TF32, if
-/// the hardware has it. "fp32", "bf16", "fp16": no such rounding; with "bf16" and "fp16" an AutocastScope runs matrix
-/// products and convolutions in bfloat16 or float16.
+/// the hardware has it. "fp32", "bf16", "fp16": inputs are not rounded; with "bf16" and "fp16" an AutocastScope runs
+/// matrix products and convolutions in bfloat16 or float16.
 void set_precision(const std::string& precision);
 
 /// If `on` is true, libtorch uses deterministic algorithms, so that runs have equal bits; an operation without a

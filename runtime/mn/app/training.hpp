@@ -1,4 +1,4 @@
-/// A training program from its model, its loss and its samples.
+/// run_training(): main() of a training program that has only a model, a loss and samples.
 #pragma once
 
 #include <functional>
@@ -26,12 +26,12 @@ struct ExtensionToAdd {
 
 /// Model, minibatches and loss of a job; all other members are optional.
 struct Training {
-  std::shared_ptr<torch::nn::Module> model;           ///< on the CPU; it goes to the device of --device
+  std::shared_ptr<torch::nn::Module> model;           ///< on the CPU; run_training() moves it to --device
   std::shared_ptr<Iterator> train = {};               ///< minibatches, as train_batches() makes them
   std::shared_ptr<Iterator> validation = {};          ///< null: no validation
   ComputeLoss loss = {};                              ///< runs with the autocast of --precision
   EvaluateBatch evaluate = {};                        ///< runs with the same autocast; empty: `loss` and its metrics
-  double rate = 0;                                    ///< learning rate; 0: --lr, or one that suits the optimizer
+  double rate = 0;                                    ///< learning rate; 0: --lr, or default_rate()
   Interval report_every = {1, IntervalUnit::kEpoch};  ///< period of validations and reports
   std::string metric = "accuracy";                    ///< metric of `loss` that table and plot show beside the loss
   std::vector<std::string> banner = {};               ///< the job's own lines above the table

@@ -3,7 +3,7 @@
 /// (1) No tensor is handed out before the whole checkpoint was checked. Rank r checks the shards r, r + ranks, …
 /// (2) Tensors go straight from the file into the caller's memory. Every rank reads the shared tensors by itself; the
 ///     page cache of a node reads them from the storage once.
-/// (3) A rank reads no other rank's own tensors.
+/// (3) Of the tensors that belong to a single rank, each rank reads only its own.
 #pragma once
 
 #include <cstdint>

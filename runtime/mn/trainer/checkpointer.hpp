@@ -48,9 +48,10 @@ class Checkpointer {
   Checkpointer(const Checkpointer&) = delete;             ///< not copyable
   Checkpointer& operator=(const Checkpointer&) = delete;  ///< not copyable
 
-  /// Writes a checkpoint to `path`, each rank its part; the checkpoint is complete when the call returns. Throws the
-  /// same DataError on every rank, and writes nothing, if a trained parameter has become infinite or NaN, or if a fixed
-  /// parameter or a buffer has become NaN: earlier checkpoints remain. Throws SaveError, a DataError, if writing fails.
+  /// Writes a checkpoint to `path`; each rank writes its part. The checkpoint is complete when the call returns. Throws
+  /// the same DataError on every rank, and writes nothing, if a trained parameter has become infinite or NaN, or if a
+  /// fixed parameter or a buffer has become NaN: earlier checkpoints remain. Throws SaveError, a DataError, if writing
+  /// fails.
   void save(const std::filesystem::path& path);
   /// Copies the state of the training. A thread then writes the copy to checkpoint_path(out, iteration) while training
   /// goes on. When the checkpoint is complete, a thread of rank 0 calls `root_committed`, which must not throw.

@@ -13,7 +13,8 @@ namespace mn {
 
 class Observation {
  public:
-  /// Starts an observation at `iteration`; the rank has passed `bytes_sent` bytes to collectives so far.
+  /// Starts an observation at `iteration`. `bytes_sent` is the number of bytes that this rank has passed to collectives
+  /// so far.
   void begin(std::int64_t iteration, std::uint64_t bytes_sent);
 
   void add_loss(const at::Tensor& loss, double weight) { means_.add("main/loss", loss, weight); }

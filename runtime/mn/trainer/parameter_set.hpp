@@ -23,7 +23,7 @@ class ParameterSet {
   /// `optimizer` outlives this object.
   explicit ParameterSet(torch::optim::Optimizer& optimizer) noexcept : optimizer_(optimizer) {}
 
-  /// The parameters that the groups list now.
+  /// The parameters that the optimizer's groups list now.
   [[nodiscard]] std::vector<at::Tensor> listed() const;
   /// Leaves each parameter in the first group that lists it: libtorch's modules list a shared parameter twice.
   void remove_repeats();

@@ -32,9 +32,9 @@ struct ReplicaSet {
 [[nodiscard]] ReplicaSet create_replica_set(Communicator& comm, const std::vector<std::vector<int>>& replica_sets,
                                             const std::filesystem::path& out);
 
-/// Collective over `comm`, each rank with the trainer of its set. All sets resume from their checkpoints of the newest
-/// iteration that every set has. Returns false if the sets have no common iteration: training starts at the beginning.
-/// Throws as Trainer::resume() does.
+/// Collective over `comm`, each rank with the trainer of its set. All sets resume from the checkpoints of one
+/// iteration: the newest iteration of which every set has a checkpoint. Returns false if the sets have no common
+/// iteration: training starts at the beginning. Throws as Trainer::resume() does.
 bool resume_replica_sets(Communicator& comm, Trainer& trainer);
 
 }  // namespace mn

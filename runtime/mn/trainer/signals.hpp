@@ -1,5 +1,5 @@
-/// A scheduler's notice that the job is about to end (SIGTERM, SIGUSR1, SIGUSR2, SIGHUP), as a flag;
-/// trainer_end.cpp has its effect on a training.
+/// A scheduler's notice that the job is about to end (SIGTERM, SIGUSR1, SIGUSR2, SIGHUP), as a flag; trainer_end.cpp
+/// has the effect of the flag on a training.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 /// Faults of a step: one rank finds a fault, and all ranks throw the error.
 ///
-/// If one rank threw alone, its peers would wait forever in a collective call. So the rank keeps its fault, the step's
-/// reduction tells all ranks of it, and then all ranks throw equal errors.
+/// If one rank threw alone, its peers would wait forever in a collective call. So the rank keeps its fault. The step's
+/// reduction tells all ranks that a rank has a fault, and then all ranks throw equal errors.
 #pragma once
 
 #include <functional>

@@ -40,7 +40,7 @@ std::vector<double> numbers_of(const Batch& batch) {
   return all;
 }
 
-/// `batch` with after[i] in place of its tensor before[i]. `before` is distinct_tensors(batch).
+/// Returns `batch` with each tensor before[i] replaced by after[i]. `before` is distinct_tensors(batch).
 Batch with_tensors(Batch batch, const std::vector<at::Tensor>& before, const std::vector<at::Tensor>& after) {
   batch.indices.clear();  // they describe the original minibatch
   for (at::Tensor* tensor : tensors_of(batch)) {

@@ -32,8 +32,8 @@ class Monitor {
   /// UsageError if check_monitored(value) does.
   Monitor(const LogReport& log, std::string value, Better better);
 
-  /// The owning extension calls begin() in Extension::initialize(); entries that the extension has already read are
-  /// then not new.
+  /// The owning extension calls begin() in Extension::initialize(); improved() then ignores entries that the extension
+  /// has already read.
   void begin(const Extension& reader, const Trainer& trainer);
   /// Reads the newest entry of the log. Returns true if the entry's value is better than all earlier values; NaN is
   /// never better. Returns no value if there is no new entry or the entry lacks the value, because evaluations and

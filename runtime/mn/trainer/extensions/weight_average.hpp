@@ -50,7 +50,7 @@ class WeightAverage final : public Extension {
   std::int64_t updates_ = 0;
 };
 
-/// While an object of this class lives, the model has its averaged weights.
+/// While an object of this class lives, the model's parameters hold the averaged weights.
 class AveragedWeights {
  public:
   /// `average` must outlive this object.
