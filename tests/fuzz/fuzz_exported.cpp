@@ -5,6 +5,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/nn/exported/archive.hpp>
+#include <mn/nn/exported/program.hpp>
 
 #include "tests/nn/exported_files.hpp"
 

@@ -11,9 +11,11 @@
 #include <mn/nn/exported/archive.hpp>
 #include <mn/nn/exported/argument.hpp>
 #include <mn/nn/exported/bound_graph.hpp>
+#include <mn/nn/exported/enumerations.hpp>
 #include <mn/nn/exported/evaluation_graph.hpp>
 #include <mn/nn/exported/operators.hpp>
 #include <mn/nn/exported/program.hpp>
+#include <mn/nn/exported/stored_tensor.hpp>
 #include <mn/nn/graph_batch_norm.hpp>
 
 namespace mn {

@@ -1,4 +1,4 @@
-/// The archive of an exported program, held in memory, and the tensors in it.
+/// The archive of an exported program, held in memory.
 #pragma once
 
 #include <functional>
@@ -6,10 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include <ATen/core/Tensor.h>
-
 #include <mn/core/zip.hpp>
-#include <mn/nn/exported/program.hpp>
 
 namespace mn::exported {
 
@@ -35,9 +32,5 @@ class Archive {
   std::string source_;
   std::map<std::string, ZipMember, std::less<>> records_;
 };
-
-/// Copies the tensor to the CPU. If the tensor's record does not hold every element, throws a DataError that begins
-/// with the archive's source and names the tensor.
-[[nodiscard]] at::Tensor read_tensor(const std::string& name, const StoredTensor& stored, const Archive& archive);
 
 }  // namespace mn::exported

@@ -9,7 +9,6 @@
 #include <variant>
 #include <vector>
 
-#include <c10/core/ScalarType.h>
 #include <nlohmann/json_fwd.hpp>
 
 namespace mn::exported {
@@ -57,10 +56,5 @@ class UnknownForm : public std::runtime_error {
 
 /// Adds the names of all values in `argument`.
 void append_values(std::vector<std::string>& names, const Argument& argument);
-
-/// libtorch's dtype for the file's number. Throws UnknownForm for an unknown dtype.
-[[nodiscard]] at::ScalarType scalar_type_of(std::int64_t number);
-/// The number by which libtorch's operators know the enumerator. Throws UnknownForm for an unknown enumerator.
-[[nodiscard]] std::int64_t libtorch_number(const Enumerator& enumerator);
 
 }  // namespace mn::exported

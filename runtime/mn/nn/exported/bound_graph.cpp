@@ -12,6 +12,7 @@
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 #include <mn/nn/exported/argument.hpp>
+#include <mn/nn/exported/enumerations.hpp>
 #include <mn/nn/exported/evaluation_graph.hpp>
 
 namespace mn::exported {

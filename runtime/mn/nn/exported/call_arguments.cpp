@@ -9,6 +9,7 @@
 
 #include <mn/core/json.hpp>
 #include <mn/nn/exported/argument.hpp>
+#include <mn/nn/exported/enumerations.hpp>
 
 namespace mn::exported {
 namespace {

@@ -18,6 +18,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/nn/exported/argument.hpp>
+#include <mn/nn/exported/enumerations.hpp>
 #include <mn/nn/exported/operators.hpp>
 #include <mn/nn/exported/storages.hpp>
 

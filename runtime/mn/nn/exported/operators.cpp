@@ -82,11 +82,6 @@ std::string unknown_operator(const std::string& target) {
   return text;
 }
 
-const Argument* find_input(const Node& node, const std::string& name) {
-  const auto found = std::ranges::find(node.inputs, name, &NamedArgument::name);
-  return found == node.inputs.end() ? nullptr : &found->value;
-}
-
 std::vector<std::string> values_read(const Node& node) {
   std::vector<std::string> values;
   for (const NamedArgument& input : node.inputs) append_values(values, input.value);

@@ -17,9 +17,6 @@ namespace mn::exported {
 /// The text of an UnknownForm for a target that find_operator() does not find.
 [[nodiscard]] std::string unknown_operator(const std::string& target);
 
-/// The node's argument of this name; null if the node does not have it.
-[[nodiscard]] const Argument* find_input(const Node& node, const std::string& name);
-
 /// The names of the values that the node's operator reads, and of the values that it returns.
 [[nodiscard]] std::vector<std::string> values_read(const Node& node);
 [[nodiscard]] std::vector<std::string> values_returned(const Node& node);

@@ -102,4 +102,7 @@ struct Program {
 /// records are never read.
 [[nodiscard]] Program parse_program(const Archive& archive);
 
+/// The node's argument of this name; null if the node does not have it.
+[[nodiscard]] const Argument* find_input(const Node& node, const std::string& name);
+
 }  // namespace mn::exported

@@ -247,6 +247,11 @@ class ProgramReader {
 
 }  // namespace
 
+const Argument* find_input(const Node& node, const std::string& name) {
+  const auto found = std::ranges::find(node.inputs, name, &NamedArgument::name);
+  return found == node.inputs.end() ? nullptr : &found->value;
+}
+
 Program parse_program(const Archive& archive) { return ProgramReader(archive).read(); }
 
 }  // namespace mn::exported

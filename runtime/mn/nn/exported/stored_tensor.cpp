@@ -1,0 +1,56 @@
+#include <mn/nn/exported/stored_tensor.hpp>
+
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include <ATen/ops/empty.h>
+
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/nn/exported/enumerations.hpp>
+
+namespace mn::exported {
+namespace {
+
+/// Number of elements from the record's first element to the tensor's last element; 0 for an empty tensor. No value if
+/// the view is not possible, or has more elements than `available`, which limits the memory of a copy.
+std::optional<std::int64_t> elements_needed(const StoredTensor& stored, std::int64_t available) {
+  if (stored.sizes.size() != stored.strides.size() || stored.offset < 0) return std::nullopt;
+  std::int64_t elements = 1, last = stored.offset, reach = 0;
+  for (std::size_t i = 0; i < stored.sizes.size(); ++i) {
+    if (stored.sizes[i] < 0 || stored.strides[i] < 0) return std::nullopt;
+    if (__builtin_mul_overflow(elements, stored.sizes[i], &elements)) return std::nullopt;
+    if (stored.sizes[i] == 0) continue;
+    if (__builtin_mul_overflow(stored.sizes[i] - 1, stored.strides[i], &reach)) return std::nullopt;
+    if (__builtin_add_overflow(last, reach, &last)) return std::nullopt;
+  }
+  if (elements == 0) return 0;
+  if (elements > available || last >= available) return std::nullopt;
+  return last + 1;
+}
+
+}  // namespace
+
+at::Tensor read_tensor(const std::string& name, const StoredTensor& stored, const Archive& archive) {
+  const std::string what = archive.source() + ": tensor " + json_quoted(name);
+  try {
+    const at::ScalarType dtype = scalar_type_of(stored.dtype);
+    const std::string_view bytes = archive.record(stored.record);
+    const auto available = static_cast<std::int64_t>(bytes.size() / c10::elementSize(dtype));
+    const auto needed = elements_needed(stored, available);
+    if (!needed) {
+      throw DataError(what + " of dtype " + toString(dtype) + " has other elements than the " +
+                      std::to_string(bytes.size()) + " bytes of the record " + json_quoted(stored.record));
+    }
+    if (*needed == 0) return at::empty(stored.sizes, dtype);
+    const at::Tensor elements = at::empty({*needed}, dtype);
+    std::memcpy(elements.data_ptr(), bytes.data(), elements.nbytes());
+    const at::Tensor view = elements.as_strided(stored.sizes, stored.strides, stored.offset);
+    return view.is_contiguous() && view.numel() == *needed ? view : view.clone();
+  } catch (const UnknownForm& unknown) {
+    throw DataError(what + " has " + unknown.what());
+  }
+}
+
+}  // namespace mn::exported
