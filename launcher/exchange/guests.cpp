@@ -1,4 +1,4 @@
-// Guests: incoming connections, until their greeting tells the peer and they become links (links.hpp).
+// Guests are incoming connections. A guest becomes a link (links.hpp) once its greeting has told the peer.
 
 #include <cassert>
 #include <chrono>
@@ -21,7 +21,8 @@ void Links::accept_from(const Fd& listener, bool is_local) {
   while (guests_.size() < kMaxGuests) {
     Fd connection = accept_waiting(listener);
     if (!connection) return;
-    // An abstract name has no permissions: the kernel tells the user at the far end.
+    // An abstract socket name has no file permissions, so any user can connect. The kernel knows which user is at the
+    // other end: other users are refused.
     if (is_local && !is_own_users(connection)) continue;
     guests_.push_back({std::make_unique<Channel>(std::move(connection)), is_local, Clock::now() + kGreetingLimit});
     guests_.back().channel->progress();  // the greeting may be here already
@@ -70,7 +71,7 @@ void Links::greet_guests(Deadline now) {
     if (now >= guest.until) guest.channel->close("it does not finish its greeting");
     greet(guest);
     if (!guest.channel || !guest.channel->is(State::kClosed)) continue;
-    // The parent's call has failed: this end may call again.
+    // The answered call of the parent has failed, so this end may call again.
     if (answered_parent_ == guest.channel.get()) answered_parent_ = nullptr;
     guest.channel.reset();
   }

@@ -62,8 +62,9 @@ struct Roster {
   ArrivalAnswer start;  ///< on leaders
   /// On leaders: the ranks of the node, in the launcher's order.
   std::vector<int> ranks_here;
-  /// On the root: the node of every rank, numbered by lowest rank. If the exchange connects the ranks of a single node
-  /// of several, the layout counts these ranks from 0, and `numbers` holds their real numbers.
+  /// On the root: the node of every rank; nodes are numbered by their lowest rank. If the job has several nodes but the
+  /// exchange connects the ranks of only one, the layout numbers these ranks from 0, and `numbers` holds their ranks in
+  /// the job. Otherwise `numbers` is empty.
   Layout layout;
   std::vector<int> numbers;
   /// On the root: the nodes' names, in the launcher's order.

@@ -41,7 +41,7 @@ std::array<struct sigaction, kPassedOn.size()> former_actions;
 void note_signal(int signal) {
   const int saved_errno = errno;
   const auto note = static_cast<unsigned char>(signal | mark);
-  // Without a witness, a signal that comes twice is better than a lost signal.
+  // If the note cannot be written, a signal that comes twice is better than a lost signal.
   if (write(static_cast<int>(notes), &note, 1) != 1) kill(static_cast<pid_t>(program_pid), signal);
   errno = saved_errno;
 }
@@ -53,7 +53,7 @@ void handle_signals() {
   for (std::size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &action, &former_actions[i]);
 }
 
-/// All notes within a moment; at least one.
+/// Waits for a note, and returns the note with all notes of the next half second.
 std::string notes_of_a_moment(int pipe) {
   std::string bytes(4096, '\0');
   while (read(pipe, bytes.data(), 1) < 0 && errno == EINTR) continue;
@@ -69,7 +69,7 @@ std::string notes_of_a_moment(int pipe) {
   if (getppid() != parent) _exit(0);
   dup2(pipe, STDIN_FILENO);
   dup2(static_cast<int>(notes), STDOUT_FILENO);
-  close_from(STDERR_FILENO);  // no reader waits for the end of this process's copies
+  close_from(STDERR_FILENO);  // a reader must not wait for the end of this copy
   notes = STDOUT_FILENO;
   mark = kWitnessed;
   handle_signals();
@@ -83,13 +83,15 @@ std::string notes_of_a_moment(int pipe) {
   }
 }
 
-/// From now on `program` gets each signal to this process once, whether a terminal, launcher or batch system sends it
-/// to this process alone or, at once or within half a second, to all processes of the rank. Forks a process that ends
-/// with this one. Call it with all signals blocked; afterwards both processes have `mask` blocked. Throws Error.
+/// From now on `program` gets each signal to this process once. A terminal, launcher or batch system may send the
+/// signal to this process alone, or to all processes of the rank within half a second. Forks the witness, which ends
+/// with this process. Call the function with all signals blocked: the witness blocks only `mask` from then on, and this
+/// process stays as it was. Throws Error if it cannot make a pipe. If the fork fails, `program` gets a signal to all
+/// processes of the rank twice.
 void pass_signals_on(pid_t program, const sigset_t& mask) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw Error(with_errno("--label: cannot make a pipe", errno));
-  fcntl(ends[0], F_SETFL, 0);  // the handlers' end alone never blocks
+  fcntl(ends[0], F_SETFL, 0);  // the end for reading blocks, the handlers' end does not
   program_pid = program;
   notes = ends[1];
   const pid_t parent = getpid();
@@ -105,16 +107,16 @@ void pass_no_signals() {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kMaxAfterEnd{2000};  ///< processes that the program left may write forever
+constexpr std::chrono::milliseconds kMaxAfterEnd{2000};  ///< a limit: processes left by the program may write on
 constexpr int kPollMs = 100;
 
-/// Returns 0, or the error by which the rest of the text is lost.
+/// Writes the whole text and returns 0. After an error returns errno; the rest of the text is lost.
 int write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t bytes = write(file, text.data(), text.size());
     if (bytes >= 0) {
       text.remove_prefix(static_cast<std::size_t>(bytes));
-    } else if (errno == EAGAIN) {  // the stream does not block
+    } else if (errno == EAGAIN) {  // `file` is in non-blocking mode
       pollfd writable{file, POLLOUT, 0};
       poll(&writable, 1, -1);
     } else if (errno != EINTR) {
@@ -124,13 +126,13 @@ int write_all(int file, std::string_view text) {
   return 0;
 }
 
-/// A stream of the program, on its way to the launcher's stream.
+/// Copies an output stream of the program to the launcher's stream, with the label before each line.
 class Stream {
  public:
   Stream(int from, int to, const std::string& label) : from_(from), to_(to), label_(label) {}
 
   [[nodiscard]] int file() const noexcept { return from_; }  ///< negative: the stream has ended
-  /// Passes on the text that is there.
+  /// Reads once and writes the complete lines. At the end of the stream, writes the last line even without a line end.
   void pump() {
     std::array<char, 1 << 16> piece;
     const ssize_t bytes = read(from_, piece.data(), piece.size());
@@ -162,7 +164,7 @@ class Stream {
   }
   void pass_on(const std::string& text) {
     const int error = write_all(to_, text);
-    if (error == EPIPE) end();  // the reader has gone: the program's next write fails
+    if (error == EPIPE) end();  // the reader has gone: now the program's next write fails, too
     if (error == 0 || error == EPIPE || std::exchange(has_complained_, true)) return;
     const std::string name = to_ == STDOUT_FILENO ? "output" : "error";
     write_all(STDERR_FILENO,
@@ -175,7 +177,7 @@ class Stream {
   int from_;
   int to_;
   const std::string& label_;
-  std::string rest_;  ///< a line without an end
+  std::string rest_;  ///< text read since the last line end
   bool has_complained_ = false;
 };
 using Streams = std::array<Stream, 2>;
@@ -193,7 +195,7 @@ Pipe make_pipe() {
 
 bool are_open(const Streams& streams) { return streams[0].file() >= 0 || streams[1].file() >= 0; }
 
-/// False if no text came in time.
+/// Waits for text and copies it. False if no text came within `milliseconds` (-1: no limit).
 bool copy_for(int milliseconds, Streams& streams) {
   std::array<pollfd, 2> readable = {pollfd{streams[0].file(), POLLIN, 0}, pollfd{streams[1].file(), POLLIN, 0}};
   if (poll(readable.data(), readable.size(), milliseconds) <= 0) return false;
@@ -203,7 +205,7 @@ bool copy_for(int milliseconds, Streams& streams) {
   return true;
 }
 
-/// Copies until the program has ended, and then the rest of its text.
+/// Copies until the program has ended, then copies the text left in the pipes, for at most kMaxAfterEnd.
 void copy_until_end(pid_t program, Streams& streams) {
   siginfo_t ended{};
   while (ended.si_pid == 0) {
@@ -213,7 +215,8 @@ void copy_until_end(pid_t program, Streams& streams) {
   for (const auto begin = Clock::now(); copy_for(0, streams) && Clock::now() < begin + kMaxAfterEnd;) continue;
 }
 
-/// Processes left behind by the program may write on, as without --label: a fork of this process copies their output.
+/// If processes left by the program still have its output open, forks a process that copies their output until they
+/// close it. They may write on, as without --label.
 void leave_copier(Streams& streams) {
   if (!are_open(streams) || fork() != 0) return;
   pass_no_signals();
@@ -225,7 +228,7 @@ void leave_copier(Streams& streams) {
   int status = 0;
   while (waitpid(program, &status, 0) < 0 && errno == EINTR) continue;
   if (WIFSIGNALED(status)) {
-    const rlimit no_core{0, 0};  // the program has left a core already
+    const rlimit no_core{0, 0};  // the program has dumped its core: no second one
     setrlimit(RLIMIT_CORE, &no_core);
     std::signal(WTERMSIG(status), SIG_DFL);
     raise(WTERMSIG(status));
@@ -241,7 +244,7 @@ void label_output(const std::string& label) {
   sigset_t all;
   sigset_t former;
   sigfillset(&all);
-  sigprocmask(SIG_BLOCK, &all, &former);  // until the parent passes them on
+  sigprocmask(SIG_BLOCK, &all, &former);  // until the parent can pass signals on
   const pid_t parent = getpid();
   const pid_t program = fork();
   if (program < 0) throw Error(with_errno("--label: cannot start a process", errno));

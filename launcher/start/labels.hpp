@@ -2,8 +2,9 @@
 ///
 /// mnlaunch stays as the program's parent and copies the program's output to the launcher's streams; a fork copies on
 /// for processes that outlive the program. Signals reach the program once. mnlaunch ends as the program does, by exit
-/// status or signal; if mnlaunch is killed, the program is killed, too. The roles are not exchanged, because slurmstepd
-/// kills all processes at the end of the last task, and would kill a copier with the last lines.
+/// status or signal; if mnlaunch is killed, the program is killed, too. The parent copies and the child becomes the
+/// program, not the reverse: slurmstepd kills all processes when the last task ends, and would kill a child that still
+/// has to copy the last lines.
 #pragma once
 
 #include <string>
