@@ -11,9 +11,10 @@ namespace {
 using std::chrono::milliseconds;
 using Kind = Peer::Kind;
 
-// Kinds of messages. The second field is the sender: a node, or within a node a rank; for answers the round.
+// Kinds of messages. A number follows the kind: in kReport the sender (a node, or within a node a rank), in kLost the
+// lost node, in kAnswer and kHurry the round, in kAbandon 0.
 constexpr char kReport = 'R';   // up: a part or a report
-constexpr char kLost = 'L';     // up: the node has ended, or why it has the weak key alone
+constexpr char kLost = 'L';     // up: a node has ended, or why it proved only the weak key
 constexpr char kAnswer = 'A';   // down: the answer of a round
 constexpr char kHurry = 'H';    // down: report now, without missing ranks
 constexpr char kAbandon = 'X';  // down: the sender is cut off from the root
@@ -65,7 +66,7 @@ void Exchange::send_to_children(char kind, int origin, std::string_view body) {
 }
 
 void Exchange::take(const Peer& from, std::string message) {
-  // (2): too short to name its sender. The peer then counts as absent.
+  // (2): garbage, too short for its number. The sender then counts as absent.
   if (message.size() < kHeadBytes) return;
   const char kind = message[0];
   const auto origin = static_cast<int>(number_in(std::string_view(message).substr(1)));
@@ -73,7 +74,7 @@ void Exchange::take(const Peer& from, std::string message) {
   if (from.kind == Kind::kMember) {
     member(from.id).messages.push_back(message.substr(kHeadBytes));
   } else if (!group_.is_root()) {
-    // (4): passed on unread. A node on the way does not wait for further reports either.
+    // (4): passed on unread and at once, without waiting for further reports.
     links_.send(kUp, message);
   } else if (origin > 0 && origin < group_.nodes) {
     if (kind == kReport) nodes_[static_cast<std::size_t>(origin)].messages.push_back(message.substr(kHeadBytes));
@@ -137,15 +138,17 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
   // A leader is the first rank of its node: its own part needs no connection.
   members_[0].messages.push_back(std::move(own));
   const auto is_complete = [&] {
-    member(static_cast<int>(links_.member_count()));  // an uninvited rank (5) may be here, and its part on the way
+    member(static_cast<int>(links_.member_count()));  // makes inboxes for uninvited ranks (5) that have come
     return hurried_round_ == round_ || is_up_lost_ || is_abandoned_ ||
            (std::ranges::all_of(members_, &Inbox::is_settled) && (round_ > 1 || !links_.expects_member()));
   };
   const auto has_extra = [&] { return static_cast<int>(links_.member_count()) >= group_.intra_size; };
   links_.run_until([&] { return is_complete() || has_extra(); }, deadline);
-  // (5): the invited ranks are on their way, but for the rank whose position is taken.
+  // (5): after an uninvited rank the wait is short. The invited ranks are on their way, except the rank whose position
+  // was taken.
   links_.run_until(is_complete, std::min(deadline, Clock::now() + kMaxForStragglers));
-  // A second job may be complete in a moment. Then all its ranks are told, and none is left to a time-out.
+  // All ranks of a second job with this name may come within a moment. Then all of them get an answer, and no rank
+  // waits for a time-out.
   const auto is_twice = [&] { return is_complete() && static_cast<int>(members_.size()) >= 2 * group_.intra_size; };
   if (has_extra()) links_.run_until(is_twice, Clock::now() + kSecondJobWait);
   links_.refuse_extras();
@@ -182,7 +185,7 @@ bool Exchange::root_misses_upper() const {
 }
 
 void Exchange::give_up(const std::string& why, bool root_knows) {
-  // If the leader itself is gone, local rank 1 reports.
+  // Leaders print the reason. If a leader itself is gone, the rank with intra_rank 1 prints it.
   const bool speaks = !is_abandoned_ && !root_knows && group_.intra_rank <= 1;
   // (3): ranks below stop waiting, too.
   send_to_children(kAbandon, 0, "");

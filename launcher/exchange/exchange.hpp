@@ -8,10 +8,11 @@
 ///   each leader         gives each rank of its node its share of the answer
 ///
 /// 1. All ranks make the same rounds.
-/// 2. A rank that is late, dies or sends garbage is an absent part; a node likewise is an absent report. The root
+/// 2. A rank that is late, dies or sends garbage is an absent part; a node that does so is an absent report. The root
 ///    decides nevertheless, and the answer reaches all connected ranks.
-/// 3. A rank cut off from the root tells the ranks below. The root prints the line if it misses the rank's leader, too.
-///    If the root itself is gone, a rank speaks on the root's node and on each neighbor node.
+/// 3. A rank cut off from the root tells the ranks below. If the root misses the leader above the rank as well, the
+///    root prints the reason and the rank stays silent. If the root itself is gone, one rank prints the reason on the
+///    root's node and on each neighbor node.
 /// 4. Reports pass nodes on the way unchanged, and no report waits for another.
 /// 5. An uninvited rank has a number that is taken, or no number. Its part is added to the node's parts and completes
 ///    the round: the error in it explains why a rank is missing.
@@ -43,7 +44,7 @@ inline constexpr const char* kFindLateRanks =
     "look for a message of its own, or a hung node or file system there, and start mnlaunch on every rank, with one "
     "MN_LAUNCH_KEY if any";
 
-/// This rank is cut off from the root. With an empty text a different rank says why.
+/// This rank is cut off from the root. An empty text means that a different rank prints the reason.
 class CutOff : public Error {
  public:
   using Error::Error;
@@ -53,10 +54,10 @@ class CutOff : public Error {
 /// The contribution of a rank or a node to a round.
 struct Part {
   enum class Absence {
-    kLate,    ///< it did not come in time
-    kEnded,   ///< it came, and ended or sent garbage
-    kWeak,    ///< it came, but proved the weak key alone
-    kCutOff,  ///< a node between it and the root has ended
+    kLate,    ///< the rank or node did not come in time
+    kEnded,   ///< the rank or node came, and ended or sent garbage
+    kWeak,    ///< the node came, but proved only the weak key (munge.hpp)
+    kCutOff,  ///< a node on the way to the root has ended
   };
   std::optional<std::string> bytes;
   Absence absence = Absence::kLate;  ///< why `bytes` has no value
@@ -85,7 +86,7 @@ class Exchange {
   /// patience, plus the time of the steps. Throws CutOff, and errors of this rank's own steps.
   [[nodiscard]] std::string round(std::string part, const Steps& steps);
 
-  /// Waits some seconds at most for all living ranks: they leave together.
+  /// Collective: waits at most some seconds for all living ranks, so that they leave together.
   void leave();
 
   [[nodiscard]] const Group& group() const noexcept { return group_; }
@@ -114,7 +115,7 @@ class Exchange {
     [[nodiscard]] Part take();
   };
 
-  /// `group`: as listen_for_ranks() has left it.
+  /// `group`: after listen_for_ranks(), which may have changed it.
   Exchange(NodeListener listener, const Group& group);
   [[nodiscard]] std::string round(std::string part, const Steps& steps, Milliseconds patience);
   [[nodiscard]] Parts collect_members(std::string own, Deadline deadline);
@@ -122,7 +123,7 @@ class Exchange {
   [[nodiscard]] std::string await_answer(Milliseconds patience);
   /// Whether the rank above is a leader but not the root: then the root reports the leader's absence.
   [[nodiscard]] bool root_misses_upper() const;
-  /// Tells the ranks below, and throws CutOff; without the text if the root knows the reason.
+  /// Tells the ranks below, and throws CutOff. Its text is empty if the root knows the reason and prints it.
   [[noreturn]] void give_up(const std::string& why, bool root_knows);
   void await_weak_callers();
   [[noreturn]] void give_up_waiting(Milliseconds patience);
@@ -130,7 +131,7 @@ class Exchange {
 
   void take(const Peer& from, std::string message);
   void take_from_above(char kind, int origin, std::string body);
-  /// Adds entries up to `id`.
+  /// The inbox of member `id`. Makes inboxes up to `id` if there are fewer.
   Inbox& member(int id);
   void lose(const Peer& peer, bool is_weak);
   /// `why_weak`: empty if the node has ended.

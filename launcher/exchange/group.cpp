@@ -16,7 +16,7 @@
 namespace mn::launcher {
 namespace {
 
-constexpr int kCandidates = 8;  ///< other processes may have some of the ports
+constexpr int kCandidates = 8;  ///< names or ports to try: other processes may have some
 
 std::string text_of_candidate(const Group& group, int node, int candidate) {
   return group.job + " node " + std::to_string(node) + " candidate " + std::to_string(candidate);
@@ -109,7 +109,7 @@ std::vector<std::string> probe(const std::vector<Endpoint>& endpoints, std::chro
     entries.push_back({sockets[i].get(), POLLOUT, 0});  // poll() skips negative descriptors
   }
   while (under_way > 0) {
-    // A process that waited for a CPU polls once more before it judges.
+    // poll() comes before the check of the time: a process that had no CPU until the deadline still sees the answers.
     if (poll(entries.data(), entries.size(), milliseconds_until(deadline)) == 0) break;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (entries[i].fd < 0 || entries[i].revents == 0) continue;

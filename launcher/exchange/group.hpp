@@ -57,8 +57,8 @@ struct Group {
 /// True in the first process of this node that claims `text`; the claim ends with the process. Call it once.
 [[nodiscard]] bool claim_text(const std::string& text);
 
-/// Connects to all endpoints at once, and closes the connections: an empty text for each endpoint in reach, else the
-/// reason.
+/// Connects to all endpoints at once, waits for at most `patience`, and closes the connections. Returns a text for each
+/// endpoint: empty if it was reached, else the reason.
 [[nodiscard]] std::vector<std::string> probe(const std::vector<Endpoint>& endpoints,
                                              std::chrono::milliseconds patience);
 
@@ -85,11 +85,12 @@ class FileLimit {
 struct NodeListener {
   Fd socket;
   std::string failure;     ///< why no rank can reach the leader; empty if ranks can
-  bool is_second = false;  ///< a process of this user is the leader already
+  bool is_second = false;  ///< another process of this user is the leader already
   std::unique_ptr<FileLimit> files{};
 };
 
-/// For a leader whose node has more ranks. Changes `group` of a second leader: it becomes a rank without a number
+/// Begins to listen if this rank leads a node with several ranks; for any other rank the result has no socket. If
+/// another process of this user already listens as the leader, this process becomes a rank without a number in `group`
 /// (links.hpp, 6).
 [[nodiscard]] NodeListener listen_for_ranks(Group& group);
 

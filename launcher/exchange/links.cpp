@@ -135,7 +135,7 @@ void Links::send(const Peer& to, std::string_view message) {
 void Links::run_until(const std::function<bool()>& done, Deadline deadline) {
   while (true) {
     const Deadline now = Clock::now();
-    // Messages are delivered after each step, the last included: a message that came before the deadline counts.
+    // Messages are delivered after each step, also after the last: a message that came before the deadline counts.
     step(now);
     deliver();
     if (done() || now >= deadline) return;
@@ -192,7 +192,7 @@ void Links::wait(Deadline until) {
     if (link.caller) std::ranges::for_each(link.caller->attempts(), add);
   }
   for (auto& guest : guests_) add(guest.channel.get());
-  // At the limit, callers wait in the listeners' queues: strangers cannot use up memory or descriptors.
+  // At the limit of guests, new callers wait in the listeners' queues: strangers cannot use up memory or descriptors.
   const bool is_full = guests_.size() >= kMaxGuests;
   for (const Fd* listener : {&local_.socket, &listener_}) {
     if (*listener && !is_full) entries.push_back({listener->get(), POLLIN, 0});
@@ -244,7 +244,7 @@ void Links::refuse_extras() {
 }
 
 void Links::close_when_all_are_here() {
-  // (6): more ranks of a second job may follow, and must not be left to a time-out.
+  // (6): more ranks of a second job may follow. While the name is open, they get an answer and no time-out.
   if (takes_extras_) return;
   const auto is_here = [](const Link& other) { return other.peer.kind != Kind::kMember || other.channel; };
   // All ranks of the node are here: the name becomes free for the next job.

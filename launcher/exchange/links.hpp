@@ -7,8 +7,10 @@
 ///    parent it stops calling.
 /// 3. A peer whose connection ends is lost and does not come again.
 /// 4. Messages to a peer wait until the peer comes.
-/// 5. A child whose call proves the weak key alone (greeting.hpp) is lost; the child's end waits for the parent to end.
-/// 6. A rank whose number is taken, or without a number, may call nevertheless: the node must learn of the error.
+/// 5. A child whose call proves only the weak key (greeting.hpp) counts as lost. The child keeps its end of the
+///    connection, and waits for the parent to end.
+/// 6. A rank without a number, or whose number is taken, may call as an uninvited member, so that the node learns of
+///    the error.
 #pragma once
 
 #include <functional>
@@ -41,14 +43,15 @@ class Links {
   using OnMessage = std::function<void(const Peer&, std::string)>;
   using OnLoss = std::function<void(const Peer&, bool is_weak)>;  ///< `is_weak`: see (5)
 
-  /// Begins to listen if a peer is to call. The callbacks run in run_until(), and may send. Throws CommError.
+  /// Begins to listen if a peer is to call. The callbacks run in run_until() and flush(), and may call send(). Throws
+  /// CommError.
   Links(const Group& group, NodeListener listener, OnMessage on_message, OnLoss on_loss);
 
   /// Sends and receives until `done()` or the deadline.
   void run_until(const std::function<bool()>& done, Deadline deadline);
-  /// Drops messages to a lost peer.
+  /// Sends the message, or keeps it until the peer comes (4). Drops it if the peer is lost.
   void send(const Peer& to, std::string_view message);
-  /// Runs until all messages to present peers have left this process.
+  /// Runs until all messages to present peers have left this process, or until the deadline.
   void flush(Deadline deadline);
 
   [[nodiscard]] bool has_come(const Peer& peer) const;
@@ -64,7 +67,7 @@ class Links {
   [[nodiscard]] const NodeListener& local_listener() const noexcept { return local_; }
   /// Number of members, awaited or uninvited (6).
   [[nodiscard]] std::size_t member_count() const;
-  /// Whether a local guest is still in its greeting.
+  /// Whether a process of this node has connected and is still in its greeting.
   [[nodiscard]] bool expects_member() const;
   /// From now on, uninvited members (6) are refused.
   void refuse_extras();
@@ -101,7 +104,8 @@ class Links {
   void deliver();
   [[nodiscard]] Link* find(const Peer& peer);
   [[nodiscard]] const Link* find(const Peer& peer) const;
-  /// The link for a guest's call; null if there is none, or if the link has its connection.
+  /// The link for the peer that the guest's call names. Null if no such peer is expected, or if the link already has a
+  /// connection.
   [[nodiscard]] Link* link_of(const Guest& guest);
   /// Whether to call the link's peer now.
   [[nodiscard]] bool is_calling(const Link& link) const;
@@ -116,7 +120,7 @@ class Links {
   std::uint16_t port_ = 0;
   std::vector<Link> links_;
   std::vector<Guest> guests_;
-  const Channel* answered_parent_ = nullptr;  ///< channel of the guest that is the parent's answered call; null without
+  const Channel* answered_parent_ = nullptr;  ///< guest whose call, the parent's, was answered; null: none
   Deadline call_children_at_;
   std::string failure_;
 };

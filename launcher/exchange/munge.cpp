@@ -22,7 +22,7 @@ struct Symbol {
   }
 };
 
-/// The functions of libmunge, as <munge.h> declares them since version 0.5; null without libmunge.
+/// The functions of libmunge, as <munge.h> declares them since version 0.5. All are null if libmunge is missing.
 struct MungeLibrary {
   using Context = void*;
 

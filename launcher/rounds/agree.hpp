@@ -15,14 +15,15 @@
 
 namespace mn::launcher {
 
-/// Runs `work`, which may throw Error. No value if it succeeded.
+/// Runs `work`. If `work` throws Error, returns the error as this rank's failure; else no value.
 [[nodiscard]] std::optional<Failure> failure_of(const Placement& here, const std::function<void()>& work);
 
-/// The failure of the lowest rank among `failures`, which must not be empty. Without the name of a rank if all `ranks`
-/// failed alike.
+/// Makes the verdict from the failure of the lowest rank among `failures`, which must not be empty. The text names the
+/// rank, unless all ranks failed with the same text. `ranks`: number of ranks of the job; 0 if the rank is to be named
+/// anyway.
 [[nodiscard]] Verdict verdict_of(const std::vector<Failure>& failures, int ranks = 0);
 
-/// The verdict for silent ranks.
+/// The exit code of `verdict` without the texts, for ranks that print nothing.
 [[nodiscard]] Verdict without_text(const Verdict& verdict);
 
 /// The root's decision on its way to the ranks. Only the speaker gets the text, which may be long.
@@ -37,8 +38,8 @@ class Announcement {
   std::optional<Decision> decision_;
 };
 
-/// Collective: runs `work`, which may throw Error, on every rank. The verdict allows the start if it succeeded on all
-/// ranks. Throws CutOff.
+/// Collective: runs `work`, which may throw Error, on every rank. The verdict allows the start if `work` succeeded on
+/// all ranks. Throws CutOff.
 [[nodiscard]] Verdict agree(Exchange& exchange, const Placement& here, const Roster& roster,
                             const std::function<void()>& work);
 

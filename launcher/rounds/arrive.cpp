@@ -88,7 +88,8 @@ class ArrivalRound {
       if (arrival.rank >= 0 && !arrival.failure && arrival.intra_size != here_.intra_size) {
         arrival.failure = miscounted(arrival);
       }
-      // If the leader has no sound position itself, it stands in for a late first rank: no duplicate is to blame.
+      // A leader without a sound position of its own stands in for a late first rank. If the first rank comes after
+      // all, it is uninvited, but no duplicate.
       const bool stands_in = !here_.error.empty();
       if (!arrival.position && !arrival.failure && !stands_in) arrival.failure = doubled(arrival.rank);
     }
@@ -154,7 +155,8 @@ class ArrivalRound {
     }
   }
 
-  /// The lowest rank that has arrived and is awaited. The root, if no such rank has a sound number.
+  /// Chooses the rank that prints the verdict: the lowest invited rank that has arrived. If no such rank has a sound
+  /// number, the root prints.
   int choose_speaker() {
     for (auto it = arrived_.lower_bound(0); it != arrived_.end(); ++it) {
       const auto& [node, arrival] = it->second;
@@ -284,8 +286,8 @@ class ArrivalRound {
   const Placement& here_;
   const bool is_whole_;
   bool has_start_ = false;
-  bool has_second_job_ = false;                                  ///< on this leader's node, each rank came twice
-  std::multimap<int, std::pair<std::size_t, Arrival>> arrived_;  ///< on the root: by rank, the node and the arrival
+  bool has_second_job_ = false;                                  ///< on leaders: each rank of the node came twice
+  std::multimap<int, std::pair<std::size_t, Arrival>> arrived_;  ///< on the root: node and arrival of each rank
   Roster roster_;
 };
 

@@ -10,8 +10,8 @@
 
 namespace mn::launcher {
 
-/// Collective. `is_whole`: the exchange connects all ranks of the job. `prepare` adds rank 0's own facts to the
-/// arrival; it may throw Error. Throws CutOff.
+/// Collective. `is_whole`: the exchange connects all ranks of the job. `prepare` completes this rank's arrival. If
+/// `prepare` throws Error, the arrival carries the error to the root. Throws CutOff.
 [[nodiscard]] Roster arrive(Exchange& exchange, const ThisRank& rank, bool is_whole,
                             const std::function<void(Arrival&)>& prepare);
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kConnectPatience{2000};
 
-/// The reports of a node's ranks.
+/// What a leader collects: facts of its node and of the node's ranks, and their bindings.
 struct NodeShare {
   NodeFacts node;
   std::vector<RankFacts> ranks;   ///< by rank of the node
@@ -84,11 +84,11 @@ class Comparison {
     std::vector<Endpoint> endpoints;
     const auto add = [&](int node, const std::string& address) {
       const int port = roster_.start.ports.at(static_cast<std::size_t>(node));
-      if (port == 0) return;  // other processes have the node's ports, and the node has called here
+      if (port == 0) return;  // the node could not listen: other processes have its ports
       nodes.push_back(node);
       endpoints.push_back({address, static_cast<std::uint16_t>(port)});
     };
-    // (2): the nodes below. The link to the node above is proved by the exchange itself.
+    // (2): tries the nodes below. The exchange itself has proved the connection to the node above.
     for (const int child : kNodeTree.children_of(group_.node, group_.nodes)) {
       const auto addresses = group_.addresses(child);
       if (!addresses.empty()) add(child, addresses.front());
@@ -128,7 +128,7 @@ class Comparison {
       if (one.facts) facts.emplace_back(rank, std::move(*one.facts));
     }
     if (facts.size() < parts.size()) return;
-    // Connections come in any order; bindings follow the order of ranks.
+    // Parts come in the launcher's order, but bindings need the order of ranks.
     std::ranges::sort(facts, {}, &std::pair<int, RankFacts>::first);
     for (auto& [rank, of_rank] : facts) share_.ranks.push_back(std::move(of_rank));
     bind(share_, rank_.binding_options());
@@ -185,7 +185,7 @@ class Comparison {
   /// The node's clock at the moment when the root's clock showed `answered_at`, as near as the readings tell.
   [[nodiscard]] double time_without_latency(const NodeReport& report, double now) const {
     const double begin = roster_.answered_at;
-    // (1): a message delays in one direction only, so each reading bounds the error from one side.
+    // (1): a message arrives late, never early, so each reading bounds the error of the clock from one side.
     const double behind = std::min(report.node.time.value_or(begin) - begin, 0.0);
     const double ahead = std::max(report.sent_at - now, 0.0);
     return begin + behind + ahead;

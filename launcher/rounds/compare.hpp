@@ -3,9 +3,9 @@
 ///
 /// 1. Each node reads its clock twice: after round 1, and when it reports. A clock is behind the root's if the first
 ///    reading is earlier than the root's reading before round 1's answer, and ahead if the second reading is later than
-///    the root's reading after the report: the time of a message cannot explain either.
-/// 2. Each node is tried by the node above in the tree, and tries that node. Nodes next to the root also try the
-///    address of rank 0's node, which programs get as MASTER_ADDR.
+///    the root's reading after the report: the delay of a message cannot explain such a reading.
+/// 2. Each leader tries to connect to the nodes below in the tree (exchange/group.hpp), and reports its failed calls to
+///    the node above. Nodes next to the root also try the address of rank 0's node, which programs get as MASTER_ADDR.
 ///
 /// Cost: one round (exchange.hpp). A node's facts take at most 16 KiB, a rank's with eight GPUs below 1 KiB: the root
 /// reads 12 MiB for 4,096 ranks on 512 nodes.

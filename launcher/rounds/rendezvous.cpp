@@ -87,7 +87,7 @@ std::vector<int> first_ranks_of_nodes(const ServerJob& job) {
   return first;
 }
 
-/// The lowest rank that did arrive prints the line for all.
+/// Throws CheckFailed. The lowest rank that has arrived gets the text; for all other ranks the text is empty.
 [[noreturn]] void reject_absence(const std::vector<int>& missing, const ServerJob& job,
                                  std::chrono::milliseconds patience) {
   std::vector<std::string> hosts;
@@ -103,7 +103,7 @@ void reach_by_names(Group& group, const Placement& here, const Variables& variab
     const std::string& host = hosts[static_cast<std::size_t>(node)];
     auto addresses = addresses_of(host, Clock::now() + kMaxForANameServer);
     if (!addresses.empty()) return addresses;
-    // In a cloud the names of nodes may lead nowhere.
+    // In a cloud, Slurm's names of nodes may have no address in the name service.
     const std::string address = address_by_slurm(host);
     return address.empty() || address == host ? addresses : addresses_of(address, Clock::now() + kMaxForANameServer);
   };

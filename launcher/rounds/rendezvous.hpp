@@ -1,5 +1,5 @@
-/// The rendezvous of a job's ranks: from a rank's placement to its group, with addresses and keys for the exchange; and
-/// the programs' rendezvous, MASTER_ADDR and MASTER_PORT.
+/// The rendezvous of a job's launchers: makes a rank's group (exchange/group.hpp), with addresses and keys, from the
+/// rank's placement. Also the rendezvous of the programs, MASTER_ADDR and MASTER_PORT.
 #pragma once
 
 #include <functional>
@@ -23,22 +23,23 @@ namespace mn::launcher {
 /// guess for other users.
 void name_job_by_variables(Group& group, Placement& here, const Variables& variables);
 
-/// Finds other nodes by addresses on the server's board: the first rank of each node puts them there, and rank 0 a key.
-/// Collective over all ranks of the job. Throws CheckFailed if ranks are missing, CommError, and errors of the board.
+/// Finds other nodes by addresses on the board of the launcher's server: the first rank of each node puts the node's
+/// addresses on the board, and rank 0 a key. Collective over all ranks of the job. Throws CheckFailed if ranks are
+/// missing, CommError, and errors of the board.
 void meet_on_board(Group& group, const Placement& here, const ServerJob& job, Board& board);
 
-/// Finds other nodes by Slurm's names for them, with keys that munge seals, and returns an empty text. Under a launcher
-/// without such names, the group becomes the ranks of this node, and the text says why: `why_silent`, unless it is
-/// empty.
+/// If Slurm names the nodes, finds other nodes by these names, uses keys that munge seals, and returns an empty text.
+/// Otherwise reduces the group to the ranks of this node, and returns the reason: `why_silent`, or a text of its own if
+/// `why_silent` is empty.
 [[nodiscard]] std::string meet_by_variables(Group& group, const Placement& here, const Variables& variables,
                                             const std::string& why_silent);
 
-/// On a node without a first rank, a rank without a sound position becomes the first: all ranks call the first rank,
-/// and so learn of the error.
+/// If this rank has no sound position and its node has no first rank, this rank becomes the first. All ranks of the
+/// node call the first rank, and so learn of the error.
 void lead_if_nobody_does(Group& group, const Placement& here);
 
-/// For a line of rank 0, if nodes do not hear of each other: the fault of the MASTER_ADDR on other nodes, or an empty
-/// text. `variables`: rank 0's.
+/// Says, for rank 0's note that nodes were not compared, that other nodes get a MASTER_ADDR which is not rank 0's host.
+/// Empty if their MASTER_ADDR is this host. `variables`: rank 0's.
 [[nodiscard]] std::string master_elsewhere(const Variables& variables);
 
 /// A port of the first range, derived from `job`.

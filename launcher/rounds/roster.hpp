@@ -1,5 +1,5 @@
-/// What a rank knows of itself before round 1, of the members of the job after round 1, and of its start after round 2;
-/// findings about missing ranks.
+/// The state of one rank's start: ThisRank is known before round 1, Roster after round 1, Outcome after round 2
+/// (rounds: launch.hpp). Also makes the findings about missing ranks.
 #pragma once
 
 #include <algorithm>
@@ -20,15 +20,16 @@
 
 namespace mn::launcher {
 
-/// Ranks that did not arrive in time. `hosts`: the nodes of the ranks, if known. `is_by_nodes`: whole nodes are
-/// missing, perhaps because of their first ranks alone.
+/// The finding that `ranks` did not arrive within `patience`. `size`: number of ranks of the job. `hosts`: the nodes of
+/// the missing ranks, if known. `is_by_nodes`: whole nodes are missing; perhaps only the first rank of each is late,
+/// because it speaks for its node.
 [[nodiscard]] Finding late_ranks(const std::vector<std::string>& hosts, const std::vector<int>& ranks, int size,
                                  std::chrono::milliseconds patience, bool is_by_nodes = false);
 
-/// Several processes claim to be `rank`. `hosts`: where the processes run.
+/// The finding that several processes claim to be `rank`. `hosts`: where the processes run.
 [[nodiscard]] Finding doubled_rank(const std::vector<std::string>& hosts, int rank);
 
-/// Adds the rank of a missing part of this node.
+/// Adds `rank`, whose part is missing from a round, to absence.late or absence.ended.
 void note_absence(AbsentRanks& absence, const Part& missing, int rank);
 
 /// The ranks that miss a round, collected on the root.
@@ -38,7 +39,7 @@ class MissingRanks {
   void note(const std::string& host, const AbsentRanks& absence);
   /// Adds a missing node, with its ranks if known.
   void note(const std::string& host, const Part& missing, const std::vector<int>& ranks);
-  /// Whether `rank` misses the round: no answer reaches it.
+  /// Whether `rank` misses the round. A missing rank gets no answer, so it cannot print the verdict.
   [[nodiscard]] bool has(int rank) const { return std::ranges::find(all_, rank) != all_.end(); }
   /// Empty if no rank is missing. `known`: numbers of all missing ranks; preferred to the nodes' own lists.
   [[nodiscard]] Findings findings(int size, std::chrono::milliseconds patience,
@@ -54,12 +55,12 @@ class MissingRanks {
   Group late_;
   bool is_late_by_nodes_ = false;
   Group ended_;
-  std::vector<int> all_;  ///< also ranks behind an ended node, which findings() does not name
+  std::vector<int> all_;  ///< with ranks cut off by an ended node, which findings() leaves out
 };
 
 struct Roster {
-  ArrivalShare share;   ///< this rank's share; without an exit code, all ranks have arrived
-  ArrivalAnswer start;  ///< on leaders
+  ArrivalShare share;   ///< answer to this rank; if its exit code is 0, all ranks have arrived
+  ArrivalAnswer start;  ///< on leaders: the root's answer of round 1
   /// On leaders: the ranks of the node, in the launcher's order.
   std::vector<int> ranks_here;
   /// On the root: the node of every rank; nodes are numbered by their lowest rank. If the job has several nodes but the
@@ -69,7 +70,7 @@ struct Roster {
   std::vector<int> numbers;
   /// On the root: the nodes' names, in the launcher's order.
   std::vector<std::string> hosts;
-  double answered_at = 0;  ///< on the root: when it had heard of all ranks, in seconds since the epoch
+  double answered_at = 0;  ///< on the root: time of its answer in round 1, in seconds since the epoch
 
   /// On the root: the lowest rank that is not missing; it prints the verdict.
   [[nodiscard]] int speaker(const MissingRanks& missing) const {
@@ -103,7 +104,7 @@ struct Outcome {
   Master master;
   Binding binding;
   std::vector<VisibleGpu> gpus;
-  Verdict verdict;  ///< with its text only on the speaker
+  Verdict verdict;  ///< has a text on the speaker only
 };
 
 }  // namespace mn::launcher

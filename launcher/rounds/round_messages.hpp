@@ -126,7 +126,7 @@ struct Readiness {
   MN_FIELDS(failures, absence);
 };
 
-/// For the structs above.
+/// A message, one of the structs above, as CBOR.
 template <typename Message>
 [[nodiscard]] std::string to_message(const Message& message) {
   std::string bytes;

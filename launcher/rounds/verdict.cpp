@@ -66,7 +66,8 @@ bool is_missing_everywhere(const JobFacts& job) {
   return std::ranges::all_of(job.nodes, [](const NodeFacts& node) { return !node.program.error.empty(); });
 }
 
-/// On a node that lacks the program, all further findings may follow from the lack.
+/// If a node lacks the program, keeps only the findings about the program: all further findings may follow from the
+/// lack.
 void keep_cause(const JobFacts& job, Findings& findings) {
   const auto lacks_program = [](const NodeFacts& node) { return !node.program.error.empty(); };
   const auto is_program = [](const Finding& finding) { return finding.check == "program"; };
@@ -125,7 +126,7 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
   append(findings, check_cpu_map(job, options.cpu_map.size()));
   keep_cause(job, findings);
   verdict.exit_code = exit_code_of(findings, options.check);
-  // Of nodes that are not compared, rank 0's alone prints warnings.
+  // If nodes are not compared, each node decides alone, and only rank 0's node prints warnings.
   const bool has_rank_zero = job.number(0) == 0;
   if (!has_rank_zero && verdict.exit_code == 0) findings.clear();
 

@@ -13,7 +13,7 @@
 
 namespace mn::launcher {
 
-/// The job must not start. With an empty text the speaker is a different rank.
+/// The job must not start. An empty text means that a different rank prints the reason.
 class CheckFailed : public Error {
  public:
   using Error::Error;
@@ -33,8 +33,8 @@ struct Verdict {
 /// The verdict on a job that cannot start because of `findings`.
 [[nodiscard]] Verdict reject(const Findings& findings, const Options& options);
 
-/// Runs the checks. `here`: the placement of the rank that decides. `program_exit`: exit code of a shell that cannot
-/// run the program; becomes the verdict's if no node can run it.
+/// Runs the checks. `here`: the placement of the rank that decides. `program_exit`: 126 or 127 if this rank cannot run
+/// the program, else 0. If no node can run the program, this is the verdict's exit code.
 [[nodiscard]] Verdict decide(const JobFacts& job, const Options& options, const Placement& here, int program_exit);
 
 }  // namespace mn::launcher
