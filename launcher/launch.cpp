@@ -86,9 +86,10 @@ struct Connection {
   std::string not_compared;  ///< why the group lacks the ranks of other nodes; empty: it has all ranks of the job
 };
 
-/// Takes the rank's placement from variables or, if variables leave it open, from a PMIx or PMI server; a PMIx server
-/// is asked with the libpmix of `program`'s own MPI, if there is one. Collective over the job if a server is asked and
-/// the job has several nodes. After a PMIx server was asked, `variables` are fit for a program that asks again.
+/// Takes the rank's placement from variables. If the variables leave the placement open, asks a PMIx or PMI server; the
+/// libpmix for a PMIx server is that of `program`'s own MPI, if there is one. Collective over the job if a server is
+/// asked and the job has several nodes. After a PMIx server was asked, `variables` are fit for a program that asks
+/// again.
 Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program, const Options& options) {
   reject_torchrun(variables);
   const Signs signs = read_signs(variables, is_socket);
@@ -104,8 +105,9 @@ Connection connect_to_launcher(Variables& variables, const std::filesystem::path
   const bool has_other_nodes = here.inter_size != 1;
   if (server.job) {
     if (has_other_nodes) meet_on_board(group, here, *server.job, *server.board);
-    // The program is this rank's second client, and the store is mapped while the session lives. The store "hash"
-    // serves every client, but if mpiexec's own node has no ranks it names a wrong node.
+    // The program is this rank's second client of the PMIx server, so the locks of the shared-memory store are freed
+    // (pmix.hpp) while the session has the store mapped. If that fails, the program takes the store "hash". It serves
+    // every client, but names a wrong node if mpiexec's own node has no ranks.
     if (launcher.launcher == Launcher::kPmix && !free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");
   } else {
     name_job_by_variables(group, here, variables);
@@ -160,11 +162,11 @@ void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRa
 
 /// Rounds 1 and 2. The answer of round 1 brings the rank's final numbers.
 Outcome compare_with_others(Exchange& exchange, ThisRank& rank, bool is_whole, Roster& roster) {
-  std::optional<Marker> marker;  // lies in rank 0's output folder until all nodes have looked for it
+  std::optional<Marker> marker;  // its file stays until all nodes have looked for it
   try {
     roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank(own, marker, rank, is_whole); });
   } catch (const CutOff&) {
-    // The rank's own error has reached no leader.
+    // No leader has heard of the rank's own error, so the rank reports it itself.
     if (!rank.here.error.empty()) throw UsageError(rank.here.error);
     throw;
   }
@@ -202,7 +204,8 @@ int leave(Exchange& exchange, int exit_code, int rank) {
   return exit_code;
 }
 
-/// Rounds 1 to 3. Returns an exit status if the program must not start; else fills `outcome` and `prepared`.
+/// Rounds 1 to 3. If the program must not start, returns the exit status; otherwise fills `outcome` and `prepared`, and
+/// returns no value.
 std::optional<int> decide_with_others(const Connection& connection, ThisRank& rank, Outcome& outcome,
                                       PreparedStart& prepared) {
   Exchange exchange(connection.group);

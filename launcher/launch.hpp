@@ -17,8 +17,8 @@
 
 namespace mn::launcher {
 
-/// Pause of a rank after its last line: when another rank was killed, srun drops text that arrives after the last task
-/// has ended, and TCP may delay a line that long (mn/job/standard_error.hpp).
+/// Pause of a rank between its last line and its end. When another rank was killed, srun drops text that arrives after
+/// the last task has ended, and TCP may delay a line for about this time (mn/job/standard_error.hpp).
 inline constexpr std::chrono::milliseconds kUntilShown{250};
 
 /// Collective over all connected ranks of the job. Returns an exit status only if the program is not started: after

@@ -51,7 +51,8 @@ pid_t starter_of_job() {
   return mn::launcher::starter_of_ranks("SLURM_PROCID");
 }
 
-/// Wrong usage is the same on all ranks of a node: true on the first rank that claims the text.
+/// A usage error is the same on all ranks of a node, and only the first rank that claims its text prints it. True for
+/// any other error.
 bool is_first_to_say(const mn::Error& error) {
   if (error.exit_code() != mn::kExitUsage) return true;
   return mn::launcher::claim_text(std::to_string(starter_of_job()) + error.what());
@@ -70,8 +71,9 @@ int fail(const mn::Error& error, const std::string& who) {
   return error.exit_code();
 }
 
-/// Wrong options are no end yet: ranks with right options must be told. For the meeting, time-out and ports are taken
-/// from the presets, which hold for all jobs here, or are mnlaunch's defaults.
+/// If the options are wrong, returns defaults with the error in Options::error: the launch goes on until ranks with
+/// right options know the error. To meet these ranks, time-out and ports come from the presets, which hold for all jobs
+/// here.
 mn::launcher::Options options_of(int argc, char** argv) {
   constexpr const char* kNone[] = {"mnlaunch", "--dry-run"};
   mn::launcher::Options options;
@@ -111,8 +113,8 @@ int launch_and_report(const mn::launcher::Options& options) {
   }
 }
 
-/// Occupies closed standard streams: the next opened file would become one. The program still finds the stream closed,
-/// and writing to it fails here, too.
+/// Opens /dev/null in place of closed standard streams: otherwise the next opened file would become a standard stream.
+/// The program still finds the stream closed, and writing to it fails here, too.
 void fill_closed_streams() {
   int fd = -1;
   while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO) continue;

@@ -1,6 +1,6 @@
 /// Comparing one fact over all nodes of a job.
 ///
-/// 1. A node without a value never equals a node, with or without a value.
+/// 1. A node without a value differs from every other node, even from nodes without a value.
 /// 2. The usual value is the most common value; among equally common values, the value of the first node.
 /// 3. Nodes without a value do not count for the usual value.
 ///

@@ -1,4 +1,4 @@
-/// What checks see, the facts of a job, and what they find, each finding with a remedy.
+/// JobFacts, the input of the checks, and Finding, their output: each finding has a remedy.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ using Findings = std::vector<Finding>;
   return {check, false, {}, what, remedy, advice};
 }
 
-/// Adds a finding. An equal finding of other nodes gets the new hosts instead.
+/// Adds a finding. If `all` has an equal finding of other nodes, adds the hosts to that finding instead.
 void add(Findings& all, Finding finding);
 void append(Findings& all, Findings more);
 

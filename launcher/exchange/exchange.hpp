@@ -123,7 +123,8 @@ class Exchange {
   [[nodiscard]] std::string await_answer(Milliseconds patience);
   /// Whether the rank above is a leader but not the root: then the root reports the leader's absence.
   [[nodiscard]] bool root_misses_upper() const;
-  /// Tells the ranks below, and throws CutOff. Its text is empty if the root knows the reason and prints it.
+  /// Tells the ranks below, and throws CutOff. Its text is empty if another rank prints the reason, such as a root that
+  /// knows it.
   [[noreturn]] void give_up(const std::string& why, bool root_knows);
   void await_weak_callers();
   [[noreturn]] void give_up_waiting(Milliseconds patience);

@@ -16,7 +16,7 @@ namespace mn::launcher {
 
 [[nodiscard]] RankFacts collect_rank_facts(const Placement& here, const Surroundings& surroundings);
 
-/// The node's hardware and, if nodes are `compared`, all facts for the checks but the network. Loads hwloc once.
+/// The node's hardware. If nodes are `compared`, also all facts for the checks except the network's. Loads hwloc once.
 [[nodiscard]] NodeFacts collect_node_facts(const Placement& here, const Surroundings& surroundings, bool compared);
 
 /// Reads /proc and /sys, starts no process.
@@ -33,7 +33,7 @@ namespace mn::launcher {
 
 /// Makes `facts` at most 16 KiB as CBOR: if need be, replaces values of environment variables by hashes.
 void limit_size(NodeFacts& facts);
-/// "#" and a hash. A value that is a hash stays.
+/// Returns "#" and a hash of `value`. A value of that form is returned unchanged.
 [[nodiscard]] inline std::string hash_of_value(const std::string& value) {
   const bool is_hash = value.starts_with('#') && value.find_first_not_of("0123456789", 1) == std::string::npos;
   return is_hash ? value : "#" + std::to_string(hash64(value));

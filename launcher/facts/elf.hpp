@@ -41,8 +41,8 @@ struct Library {
 
 /// Compute capabilities, 90 for 9.0.
 struct GpuCode {
-  std::set<int> binary;  ///< runs on these, and on later minor versions of the same major version
-  std::set<int> ptx;     ///< the driver compiles it for these and all later capabilities
+  std::set<int> binary;  ///< machine code: also runs on later minor versions of the same major version
+  std::set<int> ptx;     ///< the driver can compile the code for these and all later capabilities
 
   [[nodiscard]] bool empty() const noexcept { return binary.empty() && ptx.empty(); }
   MN_FIELDS(binary, ptx);
@@ -62,7 +62,7 @@ struct GpuCode {
 
 /// A hash of the file's first and last 64 KiB; no value if the file cannot be read. `size`: size of the file.
 [[nodiscard]] std::optional<std::string> hash_of_ends(const std::filesystem::path& file, std::uintmax_t size);
-/// Whether hash_of_ends covers a file of this size completely.
+/// Whether hash_of_ends() covers all bytes of a file of this size.
 [[nodiscard]] bool is_hashed_whole(std::uintmax_t size);
 
 }  // namespace mn::launcher

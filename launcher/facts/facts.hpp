@@ -1,4 +1,4 @@
-/// The report of each node, and of each rank, to the root before the start. A fact that could not be read has no value,
+/// Facts that each node and each rank reports to the root before the start. A fact that could not be read has no value,
 /// and equals no other fact. An empty text or list is a fact: the node has no mpiexec, no InfiniBand device.
 #pragma once
 

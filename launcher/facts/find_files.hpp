@@ -21,9 +21,9 @@ class ProgramError : public Error {
   int exit_code_;
 };
 
-/// The executable regular file `name`: relative to `folder` if it has a slash (jobs/mnist, ./train), else in the
-/// folders of `search_path` (as PATH), never in the current folder; last in `beside`. Folders called `name` are
-/// ignored. Throws ProgramError.
+/// The executable regular file `name`: relative to `folder` if the name has a slash (jobs/mnist, ./train), else in the
+/// folders of `search_path` (as PATH); in both cases last in `beside`. A name without a slash is not looked for in the
+/// current folder. Folders called `name` are ignored. Throws ProgramError.
 [[nodiscard]] std::filesystem::path find_program(const std::string& name, const std::filesystem::path& folder,
                                                  const std::filesystem::path& beside, const std::string& search_path);
 
@@ -31,8 +31,8 @@ class ProgramError : public Error {
 /// interpreter, a program without dynamic loader, and any file that is neither.
 void check_runnable(const std::filesystem::path& program);
 
-/// For a `program` that is an interpreter: throws ProgramError (127) if its first argument has a script's ending and
-/// the file is missing, for bash in `search_path`, too. Otherwise each rank's interpreter would report it.
+/// Throws ProgramError (127) if `program` is an interpreter whose first argument names a missing script. bash also
+/// looks for the script in `search_path`. Without this check, each rank's interpreter would report the error.
 void check_script(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                   const std::filesystem::path& folder, const std::string& search_path);
 

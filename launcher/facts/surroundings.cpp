@@ -47,8 +47,8 @@ void unwatch_signals() {
   path_to_remove[0] = '\0';
 }
 
-/// Compares times of the file system's clock, which wrote all of them. Looks at the first thousands of entries only:
-/// the folder may hold a data set.
+/// Removes markers that are over an hour older than `newest`. Both times are of the file system's clock. Looks at the
+/// first thousands of entries only: the folder may hold a data set.
 void remove_old_markers(const fs::path& newest) {
   constexpr auto kOld = std::chrono::hours(1);
   constexpr int kMaxEntries = 10'000;

@@ -1,5 +1,5 @@
-/// Where a rank's facts come from, and the folder of the program's results with a marker in it: nodes with the marker
-/// see the folder of rank 0.
+/// Where a rank's facts come from. Also the folder for the program's results: rank 0 puts a marker into it, and a node
+/// that finds the marker sees the same folder.
 #pragma once
 
 #include <chrono>
@@ -27,19 +27,20 @@ struct Surroundings {
   std::chrono::milliseconds loader_patience{20'000};
 };
 
-/// `moved`: MN_HARDWARE_ROOT, which tests set. An installed program ignores it.
+/// The folder below which /proc, /sys and /dev are read. Tests set MN_HARDWARE_ROOT (`moved`), which counts only for a
+/// program in a build folder; else it is /.
 [[nodiscard]] inline std::filesystem::path hardware_root(const std::optional<std::string>& moved) {
   const bool in_build_folder = moved && std::filesystem::exists(executable_path().parent_path() / "CMakeCache.txt");
   return in_build_folder ? *moved : "/";
 }
 
-/// The value of --out among the program's arguments, else the current folder; if it does not exist, its nearest
-/// existing parent.
+/// The folder of --out among the program's arguments, or the current folder without --out. If that folder does not
+/// exist, its nearest existing parent.
 [[nodiscard]] std::filesystem::path output_folder(const Surroundings& here);
 
-/// An empty file in a folder while the object lives, as a sign for the nodes that see the folder. One object at a time.
-/// A signal that ends the process removes the file, too. The next start in the folder removes markers of killed starts
-/// that are over an hour old.
+/// Keeps an empty file in a folder while the object lives: a node that finds the file sees the same folder. Only one
+/// object may live at a time. A signal that ends the process removes the file, too. The next start in the folder
+/// removes markers of killed starts that are over an hour old.
 class Marker {
  public:
   Marker(const std::filesystem::path& folder, const std::string& name);

@@ -58,8 +58,8 @@ std::string name_of_job(const Variables& variables, const LauncherVariables& nam
   return name;
 }
 
-/// The placement by the candidate with the most set variables. If they describe a single node of several, inter_size is
-/// kNotKnown.
+/// The placement by the candidate with the most set variables. If the job has ranks beyond the node that the variables
+/// describe, inter_size is kNotKnown.
 Placement place_by_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
   const LauncherVariables* names = find_names(variables, candidates);
   if (names == nullptr) names = &kPmiVariables.front();
@@ -70,7 +70,7 @@ Placement place_by_names(const Variables& variables, std::span<const LauncherVar
   here.job = variables.has(names->job) ? *variables.get(names->job) : name_of_job(variables, *names);
   if (is_one_of_one(variables, *names)) return here;
   if (!variables.has(names->local_rank) && !variables.has(names->local_size)) {
-    if (here.rank >= here.size) return here;  // the rank alone is wrong
+    if (here.rank >= here.size) return here;  // the rank's number is wrong: that error is reported
     throw NoLocalRanks(here.source + " does not tell which ranks share a node; set " + names->local_rank + " and " +
                        names->local_size + " on each rank, or start mnlaunch under srun or mpiexec");
   }

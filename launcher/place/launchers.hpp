@@ -54,7 +54,7 @@ void reject_one_of_many(const Variables& variables);
 /// Whether srun started this rank, with or without PMIx.
 [[nodiscard]] bool is_by_slurm(const Placement& here);
 
-/// On no rank do the variables tell which ranks share a node.
+/// The variables of a launcher do not tell which ranks share a node. All ranks have this error.
 class NoLocalRanks : public UsageError {
  public:
   using UsageError::UsageError;

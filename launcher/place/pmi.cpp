@@ -82,8 +82,9 @@ bool pass_on(int from, int to) {
   return size > 0 && send_all(to, bytes, static_cast<std::size_t>(size));
 }
 
-/// Relays between program and server. True once the program and the first holder of the connection have ended without a
-/// word. False if the program spoke, itself or through a second mnlaunch, and is gone, or if the server is gone.
+/// Relays between program and server. Returns true once the program and the first holder of the connection
+/// (first_holder) have ended without a message. Returns false once the server has ended, or a program that has sent a
+/// message, itself or through a second mnlaunch.
 bool program_was_silent() {
   pollfd server{kServer, POLLIN, 0}, program{kProgram, POLLIN, 0}, end{kEnd, POLLIN, 0};
   bool has_spoken = false;
@@ -102,7 +103,7 @@ bool program_was_silent() {
       if (!pass_on(kServer, kProgram)) return false;
     } else if (entries[2].revents != 0) {
       if (!has_spoken && end.fd == kHolder) return true;
-      end.fd = has_spoken ? -1 : kHolder;  // another holder of the connection may speak on
+      end.fd = has_spoken ? -1 : kHolder;  // unless the program spoke, also waits for the first holder
     }
   }
 }
@@ -174,7 +175,7 @@ void leave_pmi_finalizer(int fd) {
   }
   stays.reset();
   if (child < 0 || waitpid(child, nullptr, 0) != child) return;
-  wait_for_end_of(is_ready.get());  // there the server's connection is open before it closes here
+  wait_for_end_of(is_ready.get());  // the relay then has the server's socket, which closes here
   dup2(far.get(), fd);
 }
 

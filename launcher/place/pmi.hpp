@@ -6,8 +6,7 @@
 ///
 /// The program can speak afterwards on the same socket, as MPI_Init does. Hydra counts a process that has spoken and
 /// ends without "finalize" as crashed, and ends the job: right for a program that called MPI_Init, wrong for a program
-/// without MPI. So ~PmiSession leaves a relay behind, which
-/// finalizes for a program that never speaks.
+/// without MPI. So ~PmiSession leaves a relay behind, which sends "finalize" for a program that never speaks.
 #pragma once
 
 #include <chrono>

@@ -109,7 +109,7 @@ void keep_connections_of(const std::function<void()>& connect) {
   }
 }
 
-constexpr std::chrono::seconds kMargin{2};  ///< a fence times out by itself, and then finds the missing ranks
+constexpr std::chrono::seconds kMargin{2};  ///< after its own time-out a fence looks for missing ranks
 
 /// Watches a call from construction to destruction: libpmix waits forever for a server that hangs.
 class WatchedCall {

@@ -1,8 +1,8 @@
 /// A client's connection to the job's PMIx server, through a libpmix that is loaded at run time.
 ///
 /// If a client's connection ends, the server no longer counts the rank in fences, and MPI_Init of the program would
-/// hang: PMIx 3 always, later versions if the end overtakes the note that the client has finalized. PmixSession
-/// therefore keeps the connection open, unused, until the program ends.
+/// hang. This happens with PMIx 3 always, with later versions if the server sees the end before the client's message
+/// that it has finalized. PmixSession therefore keeps the connection open, unused, until the program ends.
 #pragma once
 
 #include <chrono>
@@ -53,9 +53,10 @@ class PmixSession : public Board {
 };
 
 /// The shared-memory store of PMIx 3 and 4 servers ("ds21") has a lock for each rank of the node. A client takes a lock
-/// that is marked free, and does not free it when it ends: the program, its rank's second client, would find none
-/// ("getting local rank failed" in MPI_Init). Marks all locks as free, which is safe while clients hold locks: two
-/// clients with one lock wait for each other, no more. False if a store's locks have an unexpected layout.
+/// that is marked free, and never frees the lock. The program is its rank's second client: it would find no free lock,
+/// and fail ("getting local rank failed" in MPI_Init). This function marks all locks as free. That is safe while
+/// clients hold locks: two clients with one lock only wait for each other. False if a store's locks have an unexpected
+/// layout.
 [[nodiscard]] bool free_locks_of_store();
 
 }  // namespace mn::launcher

@@ -15,8 +15,8 @@ namespace mn::launcher {
 /// The parent's id; 0 if it can't be read, or is outside of this namespace.
 [[nodiscard]] pid_t parent_process(pid_t process);
 
-/// The process that started the ranks of this node: the nearest ancestor without `variable`, which every rank has. A
-/// subshell counts as its parent. 0: not known.
+/// The process that started the ranks of this node: the nearest ancestor without `variable`, which every rank has in
+/// its environment. A subshell is taken for its parent. 0: not known.
 [[nodiscard]] pid_t starter_of_ranks(const std::string& variable);
 
 /// The nearest ancestor by which srun or an mpiexec starts the ranks of this node; 0: none.

@@ -21,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxRuns = 10;    ///< newest runs of a host; older runs do not count
-constexpr std::size_t kMinRepeats = 2;  ///< the report names a host from so many runs with findings on
+constexpr std::size_t kMinRepeats = 2;  ///< the report names a host with findings in at least so many runs
 
 bool names_host(const json& entry, const std::string& host) {
   const json& hosts = entry.at("hosts");

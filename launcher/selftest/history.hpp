@@ -15,8 +15,8 @@
 namespace mn::selftest {
 
 struct History {
-  /// By host, its newest runs in the order of the file; of each run, the names of findings against the host, perhaps
-  /// none.
+  /// For each host, its newest runs in the order of the file. A run is a list of the names of findings against the
+  /// host; the list may be empty.
   std::map<std::string, std::vector<std::vector<std::string>>> found;
   std::vector<std::size_t> damaged;  ///< numbers of damaged lines, from 1
 };
@@ -26,7 +26,7 @@ struct History {
 [[nodiscard]] std::vector<nlohmann::json> records_of(const nlohmann::json& report,
                                                      std::chrono::system_clock::time_point now);
 
-/// Empty without a file. Throws Error.
+/// Reads the history; empty if the file does not exist. Throws Error.
 [[nodiscard]] History read_history(const std::string& file);
 
 /// For the report: hosts that fail often, with this run's `records`, and numbers of damaged lines. Pure.

@@ -178,7 +178,8 @@ std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chro
                                 Watchdog& timer) {
   Links links(comm, patience, timer);
   links.measure_rounds();
-  // A busy machine makes a pair slow by chance, and more than once. Further tries cover large jobs' nodes.
+  // On a busy machine a pair may be slow by chance, even several times, so slow pairs are tried again. One round tries
+  // 32 pairs at most, so large jobs have more rounds.
   const int max_tries = 3 + comm.inter_size() / 32;
   for (int time = 0; time < max_tries && links.retry(least_mb_s, time == 0); ++time) continue;
   return links.best();

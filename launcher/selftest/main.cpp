@@ -62,12 +62,13 @@ int run(Report& report, Watchdog& timer, const SelfTestOptions& options, std::ch
     healthy = report.print();
   }
   const int status = std::stoi(comm->bcast_obj(std::string(healthy ? "0" : "1")));
-  report.status = status;  // a silent link may block MPI_Finalize
+  report.status = status;  // if MPI_Finalize hangs, give_up() ends with this status
   timer.begin("MPI_Finalize");
   return status;
 }
 
-/// Runs on the timer's thread. Rank 0 prints the results so far; its end ends the waiting ranks.
+/// Runs on the timer's thread. Rank 0 prints the results so far and ends, whereupon the launcher ends the other ranks.
+/// A rank that the launcher does not end waits for 5 s, then ends itself.
 void give_up(Report& report, int rank, const std::string& part) {
   if (report.status != Report::kNotOut) std::_Exit(report.status);
   if (rank == 0) {

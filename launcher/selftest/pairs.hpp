@@ -1,9 +1,10 @@
 /// The pairs of nodes that measure each other, and the judgment of nodes and links by their figures. Pure.
 ///
 /// 1. In round k nodes i and i XOR 2^k are a pair: ceil(log2 n) rounds, in which a node has at most one partner. Every
-///    node has a partner in some round, most nodes in each.
-/// 2. A slow pair is tried again alone. Its nodes that were fast with no node are tried with fast nodes. A pair that
-///    was slow only beside other pairs is not at fault: many fabrics carry less than all nodes can send at once.
+///    node has a partner in at least one round, and most nodes have one in each round.
+/// 2. A slow pair is tried again alone. A node of the pair that was fast with no partner is also tried with a node that
+///    was fast. A pair that was slow only while other pairs sent is not at fault: many fabrics carry less than all
+///    nodes can send at once.
 /// 3. If only one node of a slow pair was fast with any other node, the other node is at fault; if both were, the link.
 #pragma once
 
@@ -30,11 +31,12 @@ struct Link {
 /// By round; the pairs of a round are disjoint.
 [[nodiscard]] std::vector<std::vector<Pair>> rounds_of_pairs(int nodes);
 
-/// The better figures of each pair that was measured several times; `at_once` if it was never measured alone.
+/// One link for each pair, with the better figures if the pair was measured several times. Link::at_once is true if the
+/// pair was never measured alone.
 [[nodiscard]] std::vector<Link> best_of_each_pair(const std::vector<Link>& links);
 
-/// Pairs to try one by one, 32 at most: first pairs not yet tried alone, among them first pairs of nodes that were fast
-/// with no node. `least_mb_s`: expected bandwidth of every pair, or 0.
+/// At most 32 pairs to try one by one. Pairs that were not yet tried alone come first; among these, pairs with a node
+/// that was fast with no partner come first. `least_mb_s`: expected bandwidth of every pair, or 0.
 [[nodiscard]] std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, double least_mb_s);
 
 /// A slow or silent node, link or network.
@@ -42,7 +44,7 @@ struct LinkFault {
   std::string text;
   std::vector<std::string> hosts;  ///< the node, or both ends of the link; empty: the whole network
 };
-/// A fault for each node, link, or whole network. `hosts`: names of the nodes.
+/// The faults of nodes and links, or a single fault of the whole network. `hosts`: names of the nodes.
 [[nodiscard]] std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const std::vector<Link>& links,
                                                  double least_mb_s);
 

@@ -20,8 +20,8 @@ inline constexpr const char* kFailed = "FAILED";
 /// host of each rank. An empty result is left out.
 [[nodiscard]] std::string combine(const std::vector<std::string>& results, const std::vector<std::string>& hosts);
 
-/// By rank, the host names of mnlaunch's `placement`, which are the launcher's. MPI's names, `hosts`, if the two do not
-/// tell the same nodes apart.
+/// The launcher's name of each rank's host, from mnlaunch's `placement`. If these names do not match MPI's names,
+/// `hosts`, one to one, returns MPI's names.
 [[nodiscard]] std::vector<std::string> launcher_names(const nlohmann::json& placement,
                                                       const std::vector<std::string>& hosts);
 
@@ -29,13 +29,13 @@ inline constexpr const char* kFailed = "FAILED";
 [[nodiscard]] std::vector<std::string> failed_hosts(const std::vector<std::string>& results,
                                                     const std::vector<std::string>& hosts);
 
-/// "passed", or FAILED with the sentences.
+/// "passed" without sentences, else FAILED and the sentences.
 [[nodiscard]] std::string verdict_of(const std::vector<std::string>& sentences);
 
 /// A sentence for each figure of `report` that is much worse than in `earlier`.
 [[nodiscard]] std::vector<std::string> changes_since(const nlohmann::json& earlier, const nlohmann::json& report);
 
-/// The end of a problem that is not the hardware's fault.
+/// Ends the text of a GPU problem that is the fault of this build, not of the hardware.
 inline constexpr const char* kNotThisBuild = "the driver opens them, but not to this build of mn";
 /// A finding in mnlaunch's form about GPUs that NVML shows and CUDA does not.
 [[nodiscard]] nlohmann::json finding_of_gpu_problem(const std::string& problem, const std::set<std::string>& hosts);

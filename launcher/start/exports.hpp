@@ -11,7 +11,7 @@ namespace mn::launcher {
 
 /// The devices of a rank.
 struct Equipment {
-  std::string device = "cpu";                  ///< or cuda:K
+  std::string device = "cpu";                  ///< "cpu" or "cuda:K"
   std::optional<std::string> visible_devices;  ///< value of CUDA_ or ROCR_VISIBLE_DEVICES; no value: unchanged
   bool has_amd_gpu = false;
   bool is_alone = false;  ///< no other rank's GPU is visible: for torch, the rank is a node of its own

@@ -42,8 +42,8 @@ bool is_only_writer(const Fd& file) {
   return is_only;
 }
 
-/// Concurrent steps may end before their first step comes here. 2 s slack: 1 s for start order, 1 s because mtime is
-/// compared in whole seconds.
+/// A concurrent step may have written the file and ended before this step comes here. 2 s slack: 1 s for start order, 1
+/// s because mtime is compared in whole seconds.
 bool has_changed_since(const Fd& file, TimePoint begin) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || status.st_size == 0) return false;

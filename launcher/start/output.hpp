@@ -12,8 +12,8 @@
 
 namespace mn::launcher {
 
-/// Whether to append: if `append` is set, in a later step of a Slurm job, in a job that Slurm has started again, and if
-/// several ranks write one file.
+/// Whether ranks append to their files. They do if `append` is set, in a later step of a Slurm job, in a job that Slurm
+/// has started again, and if several ranks write one file.
 [[nodiscard]] bool appends(const std::string& pattern, bool append, const Variables& variables);
 
 /// The batch system's number of this job; "0" without a batch system.

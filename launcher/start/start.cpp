@@ -62,13 +62,15 @@ std::string name_of(const Peer& peer, const Group& group, const Roster& roster) 
   return "the first rank on host " + group.hosts[static_cast<std::size_t>(node)];
 }
 
-/// Whether this rank reports the loss of the peer: of peers below, and on a single rank, of the root.
+/// Whether this rank reports the loss of `peer`. Every rank reports peers below it. A single rank reports the root: the
+/// leader of node 1, or the second rank of a job on one node.
 bool reports(const Peer& peer, const Group& group) {
   if (peer.kind != Peer::Kind::kUp) return true;
   return group.nodes > 1 ? group.is_leader() && group.node == 1 : group.intra_rank == 1;
 }
 
-/// The self test writes the file at its end: it would replace a device, and wait for the reader of a pipe.
+/// Throws UsageError if the path is a device or a pipe: the self test writes the file at its end, would replace a
+/// device, and would wait for the reader of a pipe.
 void require_file(const std::string& option, const std::string& path) {
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);

@@ -16,7 +16,8 @@
 
 namespace mn::launcher {
 
-/// A connection of the exchange: by its end, mn::Job notices ranks that die before MPI is up (mn/job/start_watch.hpp).
+/// A connection of the exchange that the program keeps. When the connection ends, mn::Job knows that the rank at the
+/// other end has died before MPI is up (mn/job/start_watch.hpp).
 struct KeptLink {
   Fd socket;  ///< closed by exec, unless start() leaves it open
   StartLink link;

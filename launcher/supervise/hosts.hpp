@@ -11,8 +11,8 @@
 
 namespace mn::launcher {
 
-/// Tries all hosts at once, by srun, else by ssh. A host has four seconds, or less after other hosts have answered:
-/// four times the slowest answer, at least two seconds.
+/// Tries all hosts at once, by srun or by ssh. A host has four seconds to answer. Once other hosts have answered, the
+/// limit is four times the slowest answer, but at least two and at most four seconds.
 class HostProbes {
  public:
   /// Starts the tries.
@@ -42,7 +42,7 @@ class HostProbes {
   std::vector<Probe> probes_;
 };
 
-/// Cancels the step `name` of `job` if squeue shows it. Waits for five seconds at most.
+/// Cancels the step `name` of `job` if squeue shows it. squeue and scancel each have five seconds at most.
 void cancel_step(const std::string& job, const std::string& name);
 
 }  // namespace mn::launcher

@@ -48,8 +48,8 @@ class StatusFile {
 
 /// Times from a failure to the first step after it.
 struct Recovery {
-  double detect_s = 0;     ///< last sign of progress to a rank's first line or the end of the step
-  double tear_down_s = 0;  ///< until the next step could start
+  double detect_s = 0;     ///< from the last progress to a rank's first line, or to the step's end
+  double tear_down_s = 0;  ///< from then until the next step could start
   double start_s = 0;      ///< launcher, checks, MPI, model and data
   double load_s = 0;       ///< loading the checkpoint
   double first_step_s = 0;

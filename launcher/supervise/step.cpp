@@ -64,8 +64,8 @@ void pass_on(int signal) {
   errno = saved_errno;
 }
 
-/// nohup ignores SIGHUP, and a shell ignores SIGINT in background processes, for the step, too. A script that ignores
-/// further signals does so for itself alone.
+/// nohup ignores SIGHUP, and a shell ignores SIGINT in background processes. Both mean the step, too, so these signals
+/// stay ignored. A script that ignores further signals does so for itself alone.
 bool stays_ignored(int signal) {
   struct sigaction action = {};
   if (signal != SIGHUP && signal != SIGINT) return false;
@@ -146,7 +146,7 @@ Step::Step(const Words& command) {
   if (process_ < 0) throw Error(with_errno("supervise: cannot start a process", errno));
   if (process_ == 0) execute(command, write_end.get());
   passed_to = process_;
-  if (const int signal = first_signal; signal != 0) send_to_step(signal);  // the handler knew of no step yet
+  if (const int signal = first_signal; signal != 0) send_to_step(signal);  // it came before the step
 }
 
 StepEnd Step::wait(const std::function<void()>& look, const std::function<void()>& on_failure,
@@ -198,7 +198,7 @@ void Step::read_lines(StepEnd& end) {
 
 void Step::press(const StepEnd& end, const std::function<void()>& cancel) {
   const auto waited = Clock::now() - end.failed_at;
-  // A launcher may wait forever for ranks of a lost host: first asked to end, then killed.
+  // A launcher may wait forever for ranks of a lost host, so it is first asked to end, then killed.
   if (pressed_ == 0 && waited > kTimeToEnd) {
     ++pressed_;
     kill(process_, SIGTERM);

@@ -20,7 +20,7 @@ struct StepEnd {
   std::optional<int> first_failure;                 ///< status of the first failed rank, if srun tells it
   bool asks_for_requeue = false;                    ///< rank 0 said that the ranks have saved after a signal
   std::string reason;                               ///< first line of a rank that announces the end; empty: none
-  std::chrono::steady_clock::time_point failed_at;  ///< time of that line, or of the end of the process
+  std::chrono::steady_clock::time_point failed_at;  ///< time of the line in `reason`, else of the process's end
 };
 
 class Step {
@@ -31,9 +31,10 @@ class Step {
   /// Throws Error.
   explicit Step(const Words& command);
   /// Copies the step's stderr until the step has ended, and calls `look` ten times a second. Passes on schedulers'
-  /// signals (SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2), each once within 0.2 seconds; within a second from the first
-  /// signal, as SIGUSR1. When a rank announces the end, calls `on_failure`; the launcher then has a second to end, gets
-  /// SIGTERM, and a second later SIGKILL after a call of `cancel`.
+  /// signals (SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2). A signal that repeats within 0.2 seconds is dropped. Signals
+  /// within a second from the first signal are passed on as SIGUSR1, later signals as they are. When a rank announces
+  /// the end, calls `on_failure`. A launcher that has not ended a second later gets SIGTERM; after another second,
+  /// `cancel` is called and the launcher gets SIGKILL.
   [[nodiscard]] StepEnd wait(const std::function<void()>& look, const std::function<void()>& on_failure,
                              const std::function<void()>& cancel);
 

@@ -36,8 +36,8 @@ struct Gpu {
   std::optional<int> capability;          ///< compute capability, 90 for 9.0
   std::optional<bool> ecc;                ///< memory with error correction
   std::optional<unsigned> power_limit_w;  ///< enforced
-  std::optional<int> compute_mode;        ///< MIG mode: the GPU is cut into instances
-  std::optional<bool> mig;                ///< cut into instances
+  std::optional<int> compute_mode;        ///< NVML's compute mode; 3: for one process at a time
+  std::optional<bool> mig;                ///< MIG mode: the GPU is cut into instances
   std::vector<std::string> slices;        ///< MIG-… names of the instances
   std::optional<bool> remap_pending;      ///< a broken memory row waits for a reset
   std::optional<bool> throttled;          ///< slowed down by heat or power faults
