@@ -86,8 +86,8 @@ struct Connection {
   std::string not_compared;  ///< why the group lacks the ranks of other nodes; empty: it has all ranks of the job
 };
 
-/// Takes the rank's placement from variables. If the variables leave the placement open, asks a PMIx or PMI server; the
-/// libpmix for a PMIx server is that of `program`'s own MPI, if there is one. Collective over the job if a server is
+/// Takes the rank's placement from variables. If the variables leave the placement open, asks a PMIx or PMI server; a
+/// PMIx server is asked with the libpmix of `program`'s own MPI, if present. Collective over the job if a server is
 /// asked and the job has several nodes. After a PMIx server was asked, `variables` are fit for a program that asks
 /// again.
 Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program, const Options& options) {
@@ -106,8 +106,8 @@ Connection connect_to_launcher(Variables& variables, const std::filesystem::path
   if (server.job) {
     if (has_other_nodes) meet_on_board(group, here, *server.job, *server.board);
     // The program is this rank's second client of the PMIx server, so the locks of the shared-memory store are freed
-    // (pmix.hpp) while the session has the store mapped. If that fails, the program takes the store "hash". It serves
-    // every client, but names a wrong node if mpiexec's own node has no ranks.
+    // (pmix.hpp) while the session has the store mapped. If a lock cannot be freed, the program takes the store "hash",
+    // which serves every client, but names a wrong node if mpiexec's own node has no ranks.
     if (launcher.launcher == Launcher::kPmix && !free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");
   } else {
     name_job_by_variables(group, here, variables);

@@ -51,8 +51,8 @@ pid_t starter_of_job() {
   return mn::launcher::starter_of_ranks("SLURM_PROCID");
 }
 
-/// A usage error is the same on all ranks of a node, and only the first rank that claims its text prints it. True for
-/// any other error.
+/// All ranks of a node make a usage error alike: true in the first process that claims the error's text. True for any
+/// other kind of error.
 bool is_first_to_say(const mn::Error& error) {
   if (error.exit_code() != mn::kExitUsage) return true;
   return mn::launcher::claim_text(std::to_string(starter_of_job()) + error.what());

@@ -147,8 +147,8 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
   // (5): after an uninvited rank the wait is short. The invited ranks are on their way, except the rank whose position
   // was taken.
   links_.run_until(is_complete, std::min(deadline, Clock::now() + kMaxForStragglers));
-  // All ranks of a second job with this name may come within a moment. Then all of them get an answer, and no rank
-  // waits for a time-out.
+  // All ranks of a second job with this name may come within a moment. Then every rank gets an answer, and none waits
+  // for a time-out.
   const auto is_twice = [&] { return is_complete() && static_cast<int>(members_.size()) >= 2 * group_.intra_size; };
   if (has_extra()) links_.run_until(is_twice, Clock::now() + kSecondJobWait);
   links_.refuse_extras();

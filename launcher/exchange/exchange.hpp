@@ -8,8 +8,8 @@
 ///   each leader         gives each rank of its node its share of the answer
 ///
 /// 1. All ranks make the same rounds.
-/// 2. A rank that is late, dies or sends garbage is an absent part; a node that does so is an absent report. The root
-///    decides nevertheless, and the answer reaches all connected ranks.
+/// 2. A rank that is late, dies or sends garbage is an absent part; a node with such a fault is an absent report. The
+///    root decides nevertheless, and the answer reaches all connected ranks.
 /// 3. A rank cut off from the root tells the ranks below. If the root misses the leader above the rank as well, the
 ///    root prints the reason and the rank stays silent. If the root itself is gone, one rank prints the reason on the
 ///    root's node and on each neighbor node.
@@ -123,8 +123,8 @@ class Exchange {
   [[nodiscard]] std::string await_answer(Milliseconds patience);
   /// Whether the rank above is a leader but not the root: then the root reports the leader's absence.
   [[nodiscard]] bool root_misses_upper() const;
-  /// Tells the ranks below, and throws CutOff. Its text is empty if another rank prints the reason, such as a root that
-  /// knows it.
+  /// Tells the ranks below, and throws CutOff. The text of CutOff is empty if the root or a neighbor rank prints the
+  /// reason.
   [[noreturn]] void give_up(const std::string& why, bool root_knows);
   void await_weak_callers();
   [[noreturn]] void give_up_waiting(Milliseconds patience);

@@ -58,7 +58,7 @@ struct Group {
 [[nodiscard]] bool claim_text(const std::string& text);
 
 /// Connects to all endpoints at once, waits for at most `patience`, and closes the connections. Returns a text for each
-/// endpoint: empty if it was reached, else the reason.
+/// endpoint: empty for an endpoint in reach, else the reason.
 [[nodiscard]] std::vector<std::string> probe(const std::vector<Endpoint>& endpoints,
                                              std::chrono::milliseconds patience);
 

@@ -19,8 +19,8 @@ namespace mn::launcher {
 [[nodiscard]] std::optional<Failure> failure_of(const Placement& here, const std::function<void()>& work);
 
 /// Makes the verdict from the failure of the lowest rank among `failures`, which must not be empty. The text names the
-/// rank, unless all ranks failed with the same text. `ranks`: number of ranks of the job; 0 if the rank is to be named
-/// anyway.
+/// rank, unless all ranks failed with the same text. `ranks`: number of ranks of the job; 0 to name the rank in any
+/// case.
 [[nodiscard]] Verdict verdict_of(const std::vector<Failure>& failures, int ranks = 0);
 
 /// The exit code of `verdict` without the texts, for ranks that print nothing.

@@ -38,8 +38,8 @@ void meet_on_board(Group& group, const Placement& here, const ServerJob& job, Bo
 /// node call the first rank, and so learn of the error.
 void lead_if_nobody_does(Group& group, const Placement& here);
 
-/// Says, for rank 0's note that nodes were not compared, that other nodes get a MASTER_ADDR which is not rank 0's host.
-/// Empty if their MASTER_ADDR is this host. `variables`: rank 0's.
+/// For rank 0's note about nodes without comparison: a warning if other nodes get a MASTER_ADDR other than rank 0's
+/// host, else an empty text. `variables`: rank 0's.
 [[nodiscard]] std::string master_elsewhere(const Variables& variables);
 
 /// A port of the first range, derived from `job`.

@@ -16,8 +16,8 @@
 
 namespace mn::launcher {
 
-/// A connection of the exchange that the program keeps. When the connection ends, mn::Job knows that the rank at the
-/// other end has died before MPI is up (mn/job/start_watch.hpp).
+/// A connection of the exchange, kept for the program. If the connection ends before MPI is up, mn::Job knows: the rank
+/// at the far end has died (mn/job/start_watch.hpp).
 struct KeptLink {
   Fd socket;  ///< closed by exec, unless start() leaves it open
   StartLink link;

@@ -12,7 +12,7 @@
 namespace mn::launcher {
 
 /// Tries all hosts at once, by srun or by ssh. A host has four seconds to answer. Once other hosts have answered, the
-/// limit is four times the slowest answer, but at least two and at most four seconds.
+/// limit is four times the slowest answer, within two to four seconds.
 class HostProbes {
  public:
   /// Starts the tries.

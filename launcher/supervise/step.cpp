@@ -64,8 +64,8 @@ void pass_on(int signal) {
   errno = saved_errno;
 }
 
-/// nohup ignores SIGHUP, and a shell ignores SIGINT in background processes. Both mean the step, too, so these signals
-/// stay ignored. A script that ignores further signals does so for itself alone.
+/// nohup ignores SIGHUP, and a shell ignores SIGINT in background processes. Both signals then stay ignored, for the
+/// step, too. A script that ignores further signals does so for itself alone.
 bool stays_ignored(int signal) {
   struct sigaction action = {};
   if (signal != SIGHUP && signal != SIGINT) return false;
