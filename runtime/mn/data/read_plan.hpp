@@ -1,5 +1,5 @@
-/// Plans a read of samples: which blocks of which files the read needs, and which of them one request can read.
-/// Planning reads nothing.
+/// Plans a read of samples: lists the blocks of files that the read needs, and joins neighboring blocks to runs that
+/// one request can read. Planning reads nothing.
 #pragma once
 
 #include <algorithm>

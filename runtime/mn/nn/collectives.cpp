@@ -194,8 +194,9 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
       const at::Tensor wide = dtype == at::kHalf ? gradient.to(at::kFloat) : gradient;
       sent.push_back(factor == 1 ? wide : wide.mul(exact_factor(factor)));
     }
-    for (const at::Tensor& gradient : run(adjoint, sent, true))
+    for (const at::Tensor& gradient : run(adjoint, sent, true)) {
       result.push_back((factor == 1 ? gradient : gradient.div(factor)).to(dtype));
+    }
     return result;
   }
 

@@ -183,7 +183,10 @@ void MultiNodeOptimizer::look_for_frozen() {
 
 /// Returns true if the set has changed.
 bool MultiNodeOptimizer::follow_parameter_set() {
-  if (set_->is_current()) return check_alone(), false;
+  if (set_->is_current()) {
+    check_alone();
+    return false;
+  }
   if (reduction_->has_given_away() || reduction_->gradients().weighed_early()) {
     faults_->keep_error_of([] { StepPromise::fail("parameters were added, frozen or unfrozen before that step"); });
   }

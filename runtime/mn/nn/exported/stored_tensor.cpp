@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <optional>
-#include <span>
 
 #include <ATen/ops/empty.h>
 
