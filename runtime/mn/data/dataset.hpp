@@ -57,11 +57,13 @@ struct StageOptions {
 
 /// `size()` samples that never change. All members are thread-safe.
 ///
-///     const auto digits = mn::open_dataset("mnist/train");
-///     const std::int64_t indices[] = {0, 1, 2};
-///     mn::RawSamples samples;
-///     digits->read(indices, samples);  // a column for each field: images and labels
-///     const auto labels = samples.columns[1].values<std::int64_t>();
+/// Example (tests/data/header_examples_test.cpp):
+///
+///   const auto digits = mn::open_dataset("mnist/train");
+///   const std::int64_t indices[] = {0, 1, 2};
+///   mn::RawSamples samples;
+///   digits->read(indices, samples);  // a column for each field: images and labels
+///   const auto labels = samples.columns[1].values<std::int64_t>();
 class Dataset {
  public:
   /// Programs hold datasets by pointers to this class.

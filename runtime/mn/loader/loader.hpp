@@ -19,11 +19,13 @@ namespace mn {
 /// from its memory, or with LoaderOptions::by_part, each rank walks through its own part, and Batch::indices count
 /// within the part. Use from one thread.
 ///
-///     auto train = mn::scatter_dataset(mn::open_dataset("mnist/train"), comm, {.shuffle = true});
-///     mn::DataLoader loader(train, {.batchsize = 20, .device = comm->device()});
-///     for (int epoch = 0; epoch < 2; ++epoch) {
-///       while (const auto batch = loader.next()) step(batch->data, batch->target);
-///     }
+/// Example (tests/data/header_examples_test.cpp):
+///
+///   auto train = mn::scatter_dataset(mn::open_dataset("mnist/train"), comm, {.shuffle = true});
+///   mn::DataLoader loader(train, {.batchsize = 20, .device = comm->device()});
+///   for (int epoch = 0; epoch < 2; ++epoch) {
+///     while (const auto batch = loader.next()) step(batch->data, batch->target);
+///   }
 class DataLoader final : public Iterator {
  public:
   /// Throws UsageError as Sampler does. No messages are sent.
