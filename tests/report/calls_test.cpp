@@ -55,6 +55,16 @@ TEST_F(CallsTest, NamesARankWithoutARecord) {
   EXPECT_EQ(described(), "ranks 0, 1 wait in barrier (call 7) for 4.5 s; rank 2 of its 3 left no record\n");
 }
 
+TEST_F(CallsTest, ARankKilledBeforeItsFirstLineHasNoRecord) {
+  for (const int rank : {0, 1}) write(rank, call(rank, "barrier", 7, true, 0));
+  for (const std::string text : {"", R"({"rank":2,"si)"}) {
+    std::ofstream(calls() / "rank-0002.jsonl") << text;
+    EXPECT_THAT(described(), HasSubstr("rank 2 of its 3 left no record"));
+  }
+  for (const char* const rank : {"0", "1"}) std::ofstream(calls() / ("rank-000" + std::string(rank) + ".jsonl"));
+  EXPECT_THAT([&] { static_cast<void>(described()); }, ThrowsMessage<DataError>(HasSubstr("are empty")));
+}
+
 TEST_F(CallsTest, NamesCallsThatDiffer) {
   for (const int rank : {0, 1}) write(rank, call(rank, "allreduce", 7, true));
   write(2, call(2, "allreduce", 7, true, 9));

@@ -54,7 +54,7 @@ void read_rank(const fs::path& path, Job& job) {
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     const std::string where = path.string() + ", line " + std::to_string(++number);
-    if (lines.eof() && rank >= 0) break;  // cut off when the process ended
+    if (lines.eof()) break;  // cut off when the process ended
     const json each = parse_json(line, where);
     read_json(where, [&] {
       if (rank < 0) {
@@ -74,7 +74,6 @@ void read_rank(const fs::path& path, Job& job) {
                               each.at("state") == "running"});
     });
   }
-  if (rank < 0) throw DataError(path.string() + " is empty: the rank could not write it");
 }
 
 Job read_job(fs::path folder) {
@@ -91,6 +90,8 @@ Job read_job(fs::path folder) {
   }
   Job job;
   for (const fs::path& file : files) read_rank(file, job);
+  if (job.hosts.empty())
+    throw DataError("all files in " + folder.string() + " are empty: no rank could write its calls");
   for (auto& [group, members] : job.ranks) {
     for (auto& [rank, member] : members) std::ranges::sort(member.calls, {}, &Call::record);
   }
