@@ -4,11 +4,8 @@
 #include <optional>
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <mn/core/random.hpp>
-#include <mn/tensor/tensor.hpp>
 
 namespace mn {
 namespace {
@@ -42,49 +39,7 @@ std::int64_t bytes_of(const std::vector<BatchField>& fields) {
   return bytes;
 }
 
-/// Calls use(tensor) for all tensors of a minibatch.
-template <class Fields, class Use>
-void for_each_tensor(Fields& fields, const Use& use) {
-  for (auto& field : fields) {
-    for (auto* tensor : {&field.values, &field.offsets}) {
-      if (tensor->defined()) use(*tensor);
-    }
-  }
-}
-
 }  // namespace
-
-// CopyTicket and BatchCopier use c10's device-independent streams and events, so that builds with and without CUDA
-// share this source.
-
-void CopyTicket::wait(const std::vector<BatchField>& fields) const {
-  if (!done_) return;
-  const c10::Device device = fields[0].values.device();
-  const c10::Stream current = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-  done_->block(current);
-  for_each_tensor(fields, [&](const at::Tensor& tensor) { tensor.record_stream(current); });
-}
-
-BatchCopier::BatchCopier(Device device) : device_(device) {
-  if (device_.is_cpu()) return;
-  stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_);
-}
-
-void BatchCopier::copy(std::vector<BatchField>& fields, const std::function<void(std::vector<BatchField>&)>& finish,
-                       CopyTicket& ticket) const {
-  if (!stream_) {
-    if (finish) finish(fields);
-    return;
-  }
-  const c10::StreamGuard guard(*stream_);
-  // pin_memory() copies only if a user's transform did not use the memory of memory(). libtorch's host allocator frees
-  // pinned memory only after the stream has finished the copy.
-  for_each_tensor(fields, [&](at::Tensor& tensor) { tensor = tensor.pin_memory().to(device_, /*non_blocking=*/true); });
-  if (finish) finish(fields);
-  auto done = std::make_unique<c10::Event>(device_.type());
-  done->record(*stream_);
-  ticket = CopyTicket(std::move(done));
-}
 
 BatchMaker::BatchMaker(std::shared_ptr<const Dataset> source, const LoaderOptions& options, int threads)
     : source_(std::move(source)), options_(&options), copier_(options.device), team_(threads) {}

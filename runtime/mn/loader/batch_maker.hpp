@@ -1,55 +1,21 @@
-/// Makes the batch of a step: reads the samples, transforms them and copies the tensors to the device.
+/// Makes the batch of a step: reads the samples, transforms them, and lets BatchCopier copy the tensors to the device.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
-
-#include <c10/core/Event.h>
-#include <c10/core/Stream.h>
-#include <c10/core/TensorOptions.h>
 
 #include <mn/core/error.hpp>
 #include <mn/data/sampler.hpp>
 #include <mn/loader/batch.hpp>
 #include <mn/loader/batch_budget.hpp>
+#include <mn/loader/batch_copier.hpp>
 #include <mn/loader/loader_options.hpp>
 #include <mn/loader/transform_team.hpp>
 
 namespace mn {
-
-/// An asynchronous copy of a batch to a GPU. A worker starts the copy; the user of the batch calls wait().
-class CopyTicket {
- public:
-  CopyTicket() = default;
-  explicit CopyTicket(std::unique_ptr<c10::Event> done) : done_(std::move(done)) {}
-  /// Makes the caller's current stream wait for the copy, without blocking the host, and keeps the tensors' memory
-  /// until the stream has used them. Does nothing for a batch on the CPU.
-  void wait(const std::vector<BatchField>& fields) const;
-
- private:
-  std::unique_ptr<c10::Event> done_;
-};
-
-/// Copies batches to a GPU from pinned memory, on a stream of its own, so that the host does not wait. Thread-safe.
-class BatchCopier {
- public:
-  explicit BatchCopier(Device device);
-  /// Options for the memory of a batch's tensors on the host: page-locked if the batch goes to a GPU.
-  [[nodiscard]] at::TensorOptions memory() const { return at::TensorOptions().pinned_memory(stream_.has_value()); }
-  /// Copies all tensors to the device if the device is a GPU, then calls `finish` unless `finish` is empty. The host
-  /// does not wait for the copy; `ticket` can wait for it.
-  void copy(std::vector<BatchField>& fields, const std::function<void(std::vector<BatchField>&)>& finish,
-            CopyTicket& ticket) const;
-
- private:
-  c10::Device device_;
-  std::optional<c10::Stream> stream_;
-};
 
 /// The times at which a batch finished its phases.
 struct BatchTimes {

@@ -8,7 +8,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
-#include <mn/nn/functional_batch_norm.hpp>
+#include <mn/nn/batch_moments.hpp>
 
 namespace mn {
 namespace {

@@ -8,7 +8,7 @@
 // (4) The optimizer weighs rank r's gradient by vᵣ. In a weighted backward dy already has the factor vᵣ. Else vᵣ is the
 //     number of rank r's samples, and rank r uses Σₛ vₛ Σdyₛ / vᵣ in place of the sum, because the optimizer will
 //     multiply by vᵣ.
-#include <mn/nn/functional_batch_norm.hpp>
+#include <mn/nn/batch_moments.hpp>
 
 #include <optional>
 #include <tuple>
