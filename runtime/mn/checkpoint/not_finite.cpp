@@ -9,8 +9,8 @@
 
 #include <mn/checkpoint/dtypes.hpp>
 
-// At load time the dynamic linker picks the widest version that the CPU supports; CMake sets MN_TARGET_CLONES if the
-// compiler can do so.
+// The compiler makes several versions of a function, and the dynamic linker picks the widest version that the CPU
+// supports. CMake sets MN_TARGET_CLONES if the compiler can make them.
 #ifdef MN_TARGET_CLONES
 #define MN_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
 #else

@@ -61,8 +61,8 @@ CommunicationThread::~CommunicationThread() {
     const std::lock_guard lock(running_threads().mutex);
     std::erase(running_threads().threads, shared_);
   }
-  // No wait() has thrown the error, and a destructor cannot.
   if (!shared_->error || reported_) return;
+  // No wait() has thrown the error, and a destructor must not throw, so the error is logged.
   try {
     std::rethrow_exception(shared_->error);
   } catch (const std::exception& error) {

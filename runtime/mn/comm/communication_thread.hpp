@@ -73,7 +73,8 @@ class CommunicationThread {
     std::exception_ptr error;
     [[nodiscard]] bool idle() const { return tasks.empty() && !busy; }
   };
-  /// The states of all running threads, and of threads left behind. It lives as long as the process.
+  /// The states of all threads that run, and of the threads that a destructor has detached. Lives as long as the
+  /// process.
   struct Register {
     std::mutex mutex;
     std::vector<std::shared_ptr<Shared>> threads;

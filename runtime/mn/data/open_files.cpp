@@ -24,7 +24,7 @@ struct Budget {
   std::int64_t opening = 0;
   std::int64_t most = 0;  // files
 
-  /// Raises the system's limit to the sum of all members' wishes.
+  /// Raises the process's limit of open files to the sum of the numbers that all members want.
   void resize() {
     std::int64_t wanted = 0;
     for (const Member& member : members) wanted += member.wanted;

@@ -56,7 +56,7 @@ constexpr std::int64_t kMaxLanes = 3072;
 constexpr std::int64_t kLeastLanes = 3;
 // Least length of a lane in blocks. The end of a lane may cut a block, which is then read twice: 1/16 more bytes.
 constexpr std::int64_t kLaneBlocks = 16;
-// Least length of a lane in samples. If a rank has only one lane in a file, it opens one file for 192 samples.
+// Least length of a lane in samples. A rank with a single lane in each file opens a file once in 192 samples.
 constexpr std::int64_t kLaneSamples = 192;
 constexpr std::int64_t kLongLaneSamples = 1024;  // longer lanes would mix samples less and save no reads
 // Data of up to this size are cheap to read again, so they get more and shorter lanes, which mix samples better.

@@ -38,8 +38,8 @@ class SparseGradients {
   /// Collective: makes the ranks' sparse gradients of `own` known to all ranks (1). Call it in a step in which any rank
   /// had a sparse gradient of a parameter that was not known as sparse.
   void learn(const Own& own);
-  /// Collective: returns Σ factorᵣ gᵣ / Σ divisorᵣ for each known parameter of which any rank has a gradient. `divisor`
-  /// is the mean of the ranks' divisors.
+  /// Collective: returns Σ factorᵣ gᵣ / (number of ranks · divisor) for each parameter that is known as sparse and has
+  /// a gradient on any rank. `divisor` is the mean over the ranks of StepWeight's divisor, equal on all ranks.
   [[nodiscard]] Gradients mean(const Own& own, double divisor);
   /// Bytes of gradients that the calling rank's collective calls have sent.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_sent_; }

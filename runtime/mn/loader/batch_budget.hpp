@@ -1,4 +1,4 @@
-/// Keeps the memory of the batches that a loader makes ahead within a limit.
+/// Limits the memory of the batches that a loader makes ahead.
 #pragma once
 
 #include <algorithm>

@@ -34,7 +34,7 @@ class Observation {
   /// The names of all values, a JSON list.
   [[nodiscard]] nlohmann::json names() const;
 
-  /// Adds to a checkpoint the values equal on all ranks, and the rank's bytes.
+  /// Adds to a checkpoint the values that are equal on all ranks, and the number of bytes that the rank has sent.
   void save(nlohmann::json& about, std::int64_t iteration, std::uint64_t bytes_sent) const;
   /// Loads the values of save().
   void load(const nlohmann::json& about);

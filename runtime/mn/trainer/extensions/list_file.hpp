@@ -9,9 +9,8 @@
 /// (2) The next write contains the rows of a failed write.
 /// (3) The size of state() does not depend on the length of the list: state() has the length and the checksum of the
 ///     settled rows, which are in the file, and the text of the last row and of rows that could not be written.
-/// (4) The file may be lost, belong to a different run, or be unreadable for load(): then it does not begin with the
-///     settled rows. In this case a warning is logged, the list starts again empty, and the old file is renamed to
-///     PATH.lost.
+/// (4) If load() finds that the file is missing, unreadable, or begins with other rows, as the file of a different run
+///     does, it logs a warning, starts an empty list, and renames an old file to PATH.lost.
 #pragma once
 
 #include <cstddef>

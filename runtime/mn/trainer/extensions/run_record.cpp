@@ -28,7 +28,7 @@ json command_line() {
   return arguments;
 }
 
-/// Collective: adds, on rank 0, all ranks' warnings since the last call to `line`.
+/// Collective: on rank 0, appends to `line` the warnings that all ranks have logged since the last call.
 void add_warnings(Trainer& trainer, json& line) {
   Communicator& comm = trainer.communicator();
   json own = json::array();
