@@ -60,7 +60,7 @@ JobServer ask_pmi_server(const Variables& variables, Milliseconds patience) {
   const int size = variables.needed("PMI_SIZE", "a PMI server");
   auto session = std::make_unique<PmiSession>(variables.needed("PMI_FD", "a PMI server"), patience);
   auto job = session->read_job(rank, size);
-  if (!job) return {};  // the server does not speak PMI-1: its variables must do
+  if (!job) return {};  // the server does not answer in PMI-1, so the variables give the placement
   return {std::move(session), std::move(job), ""};
 }
 
@@ -71,7 +71,8 @@ JobServer ask_server(const LauncherRow& launcher, const Signs& signs, const std:
                                               : ask_pmi_server(signs.variables, patience);
 }
 
-/// The launcher that places the rank if the PMIx server is silent. Throws PmixError if there is none.
+/// Returns the launcher that gives the rank's placement if the PMIx server does not answer. Throws PmixError if there
+/// is no such launcher.
 const LauncherRow& launcher_beside_pmix(const Signs& signs, const std::string& why_silent) {
   const LauncherRow& other = launcher_without_server(signs);
   if (other.launcher != Launcher::kNone) return other;
@@ -88,8 +89,8 @@ struct Connection {
 
 /// Takes the rank's placement from variables. If the variables leave the placement open, asks a PMIx or PMI server; a
 /// PMIx server is asked with the libpmix of `program`'s own MPI, if present. Collective over the job if a server is
-/// asked and the job has several nodes. After a PMIx server was asked, `variables` are fit for a program that asks
-/// again.
+/// asked and the job has several nodes. If a PMIx server was asked, sets the variable that the program may need to
+/// connect to the server, too.
 Connection connect_to_launcher(Variables& variables, const std::filesystem::path& program, const Options& options) {
   reject_torchrun(variables);
   const Signs signs = read_signs(variables, is_socket);
@@ -105,9 +106,9 @@ Connection connect_to_launcher(Variables& variables, const std::filesystem::path
   const bool has_other_nodes = here.inter_size != 1;
   if (server.job) {
     if (has_other_nodes) meet_on_board(group, here, *server.job, *server.board);
-    // The program is this rank's second client of the PMIx server, so the locks of the shared-memory store are freed
-    // (pmix.hpp) while the session has the store mapped. If a lock cannot be freed, the program takes the store "hash",
-    // which serves every client, but names a wrong node if mpiexec's own node has no ranks.
+    // The program will be this rank's second client of the PMIx server, so the locks of the server's shared-memory
+    // store are freed (pmix.hpp) while the session has the store mapped. If this fails, the program must use the store
+    // "hash". That store serves every client, but names a wrong node if mpiexec's own node has no ranks.
     if (launcher.launcher == Launcher::kPmix && !free_locks_of_store()) variables.set("PMIX_MCA_gds", "hash");
   } else {
     name_job_by_variables(group, here, variables);
@@ -130,7 +131,8 @@ Surroundings look_around(const Options& options, const Variables& variables) {
   return surroundings;
 }
 
-/// A program that cannot be run is no error yet: the checks compare the nodes, and rank 0 reports it for all.
+/// Finds the program's file. If the program cannot be run, notes the error in `rank` and does not throw: the checks
+/// compare the nodes first, and rank 0 then reports the error for all ranks.
 void look_for_program(ThisRank& rank) {
   Surroundings& here = rank.surroundings;
   if (here.arguments.empty()) return;                                                    // --dry-run needs none
@@ -146,7 +148,8 @@ void look_for_program(ThisRank& rank) {
   }
 }
 
-/// Round 1: adds facts of rank 0 to its arrival. Wrong options or variables of any rank fail all ranks.
+/// Adds rank 0's facts to its message of round 1. Throws UsageError if this rank's options or variables are wrong; the
+/// root then makes the error the verdict of all ranks.
 void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRank& rank, bool is_whole) {
   for (const auto* error : {&rank.here.error, &rank.options.error}) {
     if (!error->empty()) throw UsageError(*error);
@@ -160,13 +163,13 @@ void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRa
   arrival.marker = marker->name();
 }
 
-/// Rounds 1 and 2. The answer of round 1 brings the rank's final numbers.
+/// Runs rounds 1 and 2. The answer of round 1 contains the final number of the rank's node.
 Outcome compare_with_others(Exchange& exchange, ThisRank& rank, bool is_whole, Roster& roster) {
-  std::optional<Marker> marker;  // its file stays until all nodes have looked for it
+  std::optional<Marker> marker;  // the marker's file exists until all nodes have looked for it
   try {
     roster = arrive(exchange, rank, is_whole, [&](Arrival& own) { describe_rank(own, marker, rank, is_whole); });
   } catch (const CutOff&) {
-    // No leader has heard of the rank's own error, so the rank reports it itself.
+    // No leader has received this rank's error, so the rank throws the error itself.
     if (!rank.here.error.empty()) throw UsageError(rank.here.error);
     throw;
   }
@@ -195,8 +198,8 @@ void print_notes(const Connection& connection, const ThisRank& rank) {
   }
 }
 
-/// All ranks leave together, rank 0 a little earlier: at the first bad exit mpiexec kills the rest, and rank 0's line
-/// must come out.
+/// Ends the exchange and waits. Rank 0 waits less than the other ranks and exits first: at the first bad exit mpiexec
+/// kills all ranks, and rank 0's line must be printed before.
 int leave(Exchange& exchange, int exit_code, int rank) {
   constexpr std::chrono::milliseconds kDelay{500};
   exchange.leave();
@@ -204,8 +207,8 @@ int leave(Exchange& exchange, int exit_code, int rank) {
   return exit_code;
 }
 
-/// Rounds 1 to 3. If the program must not start, returns the exit status; otherwise fills `outcome` and `prepared`, and
-/// returns no value.
+/// Runs rounds 1 to 3. If the program must not start, returns the exit status; otherwise fills `outcome` and
+/// `prepared`, and returns no value.
 std::optional<int> decide_with_others(const Connection& connection, ThisRank& rank, Outcome& outcome,
                                       PreparedStart& prepared) {
   Exchange exchange(connection.group);

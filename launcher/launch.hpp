@@ -1,4 +1,4 @@
-/// mnlaunch after its options: one start. launch() goes through it from top to bottom:
+/// One start of a program by mnlaunch, after the options are read. launch() runs these steps from top to bottom:
 ///
 ///   place     place/              finds the rank, its job, and the way to the other ranks
 ///   round 1   rounds/arrive.hpp   lists the ranks; the numbers of the nodes come down
@@ -17,12 +17,13 @@
 
 namespace mn::launcher {
 
-/// Pause of a rank between its last line and its end. When another rank was killed, srun drops text that arrives after
-/// the last task has ended, and TCP may delay a line for about this time (mn/job/standard_error.hpp).
+/// A rank sleeps this long between its last line and its exit. If another rank was killed, srun drops text that arrives
+/// after the last task has ended, and TCP may delay a line for about this time (mn/job/standard_error.hpp).
 inline constexpr std::chrono::milliseconds kUntilShown{250};
 
-/// Collective over all connected ranks of the job. Returns an exit status only if the program is not started: after
-/// --dry-run, and after a verdict against the start. Throws Error.
+/// Collective over all connected ranks of the job. Returns an exit status if the program is not started: after
+/// --dry-run, or if the verdict forbids the start. Otherwise this process becomes the program, and launch() does not
+/// return. Throws Error.
 [[nodiscard]] int launch(const Options& options, Variables variables);
 
 }  // namespace mn::launcher

@@ -41,8 +41,8 @@ int run(const mn::launcher::Options& options) {
   return mn::launcher::launch(options, mn::launcher::Variables::of_this_process());
 }
 
-/// The process that started the ranks of this node, also if scripts stand between it and mnlaunch: equal for all ranks
-/// of the node.
+/// Returns the process that started the ranks of this node, even if scripts run between that process and mnlaunch. The
+/// result is equal for all ranks of the node.
 pid_t starter_of_job() {
   if (const pid_t launcher = mn::launcher::process_of_launcher(); launcher > 0) return launcher;
   for (const auto& names : mn::kLauncherVariables) {
@@ -51,14 +51,14 @@ pid_t starter_of_job() {
   return mn::launcher::starter_of_ranks("SLURM_PROCID");
 }
 
-/// All ranks of a node make a usage error alike: true in the first process that claims the error's text. True for any
-/// other kind of error.
+/// Whether this process prints `error`. All ranks of a node find the same usage error, so only the first process that
+/// claims the error's text prints it. Errors of other kinds are always printed.
 bool is_first_to_say(const mn::Error& error) {
   if (error.exit_code() != mn::kExitUsage) return true;
   return mn::launcher::claim_text(std::to_string(starter_of_job()) + error.what());
 }
 
-/// For an error that a different rank prints.
+/// Ends this rank after an error that a different rank prints.
 int fail_silently(const mn::Error& error) {
   mn::let_rank_zero_speak();
   return error.exit_code();
@@ -71,9 +71,9 @@ int fail(const mn::Error& error, const std::string& who) {
   return error.exit_code();
 }
 
-/// If the options are wrong, returns defaults with the error in Options::error: the launch goes on until ranks with
-/// right options know the error. To meet these ranks, time-out and ports come from the presets, which hold for all jobs
-/// here.
+/// Returns the options. If they are wrong, returns defaults with the error in Options::error, and the launch goes on
+/// until ranks with right options know the error. To connect to these ranks, this rank takes the time-out and the ports
+/// from the presets, which are the same for all jobs of this system.
 mn::launcher::Options options_of(int argc, char** argv) {
   constexpr const char* kNone[] = {"mnlaunch", "--dry-run"};
   mn::launcher::Options options;
@@ -87,13 +87,13 @@ mn::launcher::Options options_of(int argc, char** argv) {
     options.timeout_s = set.timeout_s;
     options.ports = set.ports;
   } catch (const mn::Error&) {
-    // The presets themselves are wrong.
+    // The presets are wrong, too: the defaults stay.
   }
   return options;
 }
 
-/// For an error that all ranks make alike: rank 0 speaks, and so does a rank without a sound number, which may be rank
-/// 0.
+/// Ends this rank after an error that all ranks have. Rank 0 prints the error. A rank whose number is missing or
+/// malformed prints it, too, because the rank may be rank 0.
 int fail_by_rank_zero(const mn::Error& error) {
   const auto text = mn::rank_text_of_launcher(mn::environment);
   return !text || mn::parse_rank(*text).value_or(0) == 0 ? fail(error, "") : fail_silently(error);
@@ -113,8 +113,8 @@ int launch_and_report(const mn::launcher::Options& options) {
   }
 }
 
-/// Opens /dev/null in place of closed standard streams: otherwise the next opened file would become a standard stream.
-/// The program still finds the stream closed, and writing to it fails here, too.
+/// Opens /dev/null in place of each closed standard stream, because otherwise the next opened file would become that
+/// stream. The program still finds the stream closed (O_CLOEXEC), and writing to the stream still fails (O_RDONLY).
 void fill_closed_streams() {
   int fd = -1;
   while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO) continue;

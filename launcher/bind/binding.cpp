@@ -30,7 +30,7 @@ class Matching {
 
  private:
   bool augment(std::size_t rank) {
-    // A free GPU before a taken one: rank i of equal ranks gets GPU i.
+    // Free GPUs are tried before taken ones, so that rank i gets GPU i if all ranks see the same GPUs.
     for (const auto& gpu : wishes_[rank]) {
       if (owner_.try_emplace(gpu, rank).second) return true;
     }
@@ -52,7 +52,8 @@ bool is_near(const Machine& machine, const VisibleGpu& gpu, const CpuSet& mask) 
   return slot != nullptr && !intersection(slot->near, mask).empty();
 }
 
-/// The rank's GPUs, the GPUs near its mask first: matters if the scheduler gave ranks different masks.
+/// Lists each rank's GPUs; GPUs near the rank's CPU mask come first. The order matters if the scheduler gave ranks
+/// different masks.
 std::vector<std::vector<std::string>> wishes_of(const Machine& machine, const std::vector<RankResources>& ranks) {
   std::vector<std::vector<std::string>> wishes;
   for (const auto& rank : ranks) {
@@ -104,7 +105,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   }
   for (std::size_t i = 0; oversubscribe && i < ranks.size(); ++i) {
     if (bindings[i].gpu >= 0 || wishes[i].empty()) continue;
-    // The first of the least used GPUs: ranks spread evenly, and near GPUs win among equals.
+    // Take the first of the least used GPUs: ranks spread evenly, and near GPUs are preferred among equally used GPUs.
     const auto& least = *std::ranges::min_element(wishes[i], {}, [&](const auto& uuid) { return users[uuid]; });
     bindings[i].gpu = index_of(ranks[i], least);
     ++users[least];
@@ -119,7 +120,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   for (auto& binding : bindings) binding.gpus_are_shared = are_shared;
 }
 
-/// The cores that `mask` reaches, each with its CPUs inside the mask.
+/// The cores that have CPUs in `mask`, each without its CPUs outside the mask.
 std::vector<Core> cores_within(const Machine& machine, const CpuSet& mask) {
   std::vector<Core> cores;
   for (const auto& core : machine.cores) {
@@ -134,13 +135,13 @@ const GpuSlot* slot_of_rank(const Machine& machine, const RankResources& rank, c
 }
 
 int package_near(const std::vector<Core>& cores, const CpuSet& near) {
-  // Facts come from other processes: a core may have no CPU.
+  // `cores` may come from a message of another process, so a core may have no CPU.
   const auto is_near = [&](const Core& core) { return !core.cpus.empty() && near.contains(*core.cpus.begin()); };
   const auto found = std::ranges::find_if(cores, is_near);
   return found == cores.end() ? -1 : found->package;
 }
 
-/// Divides `cores` equally among the ranks of `group`; a remainder stays for the system.
+/// Divides `cores` equally among the ranks of `group`; a remainder of cores is left to the system.
 void divide_cores(const Machine& machine, const std::vector<Core>& cores, const std::vector<RankResources>& ranks,
                   const std::vector<std::size_t>& group, std::vector<Binding>& bindings) {
   const std::size_t quota = cores.size() / group.size();
@@ -154,10 +155,10 @@ void divide_cores(const Machine& machine, const std::vector<Core>& cores, const 
       bindings[rank].cpus.insert(cores[c].cpus.begin(), cores[c].cpus.end());
     }
   };
-  // Until here a rank holds the whole mask.
+  // assign_cores() has given each rank the whole mask.
   for (const std::size_t rank : group) bindings[rank].cpus.clear();
-  // All ranks take the nearest cores before any rank takes farther cores: first of the NUMA node, then of the package,
-  // then any.
+  // All ranks take the nearest cores before any rank takes farther cores: first cores of their GPU's NUMA node, then
+  // cores of the GPU's package, then any cores.
   for (const std::size_t rank : group) {
     if (const GpuSlot* gpu = slot_of_rank(machine, ranks[rank], bindings[rank])) {
       take(rank, [&](const Core& core) { return gpu->near.contains(*core.cpus.begin()); });
@@ -181,7 +182,7 @@ void assign_cores(const Machine& machine, const std::vector<RankResources>& rank
     bindings[i].cpus = ranks[i].mask;
     groups[ranks[i].mask].push_back(i);
   }
-  // Ranks with equal masks divide them; a rank with a mask of its own keeps it.
+  // Ranks with equal masks divide the mask's cores. If no other rank has a rank's mask, the rank keeps the whole mask.
   for (const auto& [mask, group] : groups) {
     const auto cores = cores_within(machine, mask);
     const std::size_t share = std::max<std::size_t>(1, cores.size() / group.size());
@@ -198,7 +199,7 @@ void apply_cpu_map(const Machine& machine, const std::vector<CpuSet>& map, std::
   }
 }
 
-/// A card at the NUMA node of `cpus`, else in their package; null if there is none.
+/// Returns a network card at the NUMA node of `cpus`, or else in the package of `cpus`; null if both lack a card.
 const Nic* nearest_nic(const Machine& machine, const CpuSet& cpus) {
   const auto is_near = [&](const Nic& nic) { return !intersection(nic.near, cpus).empty(); };
   const int package = package_near(machine.cores, cpus);
@@ -222,7 +223,7 @@ void assign_nics(const Machine& machine, const std::vector<RankResources>& ranks
 
 bool is_instance(const VisibleGpu& gpu) { return gpu.uuid.starts_with("MIG-"); }
 
-/// The list with the GPUs at `a` and `b` exchanged.
+/// The UUIDs of `gpus` with commas between them; the GPUs at the positions `a` and `b` are exchanged.
 std::string exchanged(std::vector<VisibleGpu> gpus, std::size_t a, std::size_t b) {
   std::swap(gpus[a], gpus[b]);
   return join(gpus, ",", &VisibleGpu::uuid);

@@ -1,8 +1,9 @@
 /// Divides the GPUs, cores and network cards of a node among its ranks, and shows each rank its GPU.
 ///
-/// 1. A pure function: equal arguments give equal bindings, whoever computes them.
-/// 2. GPUs: a maximum matching between ranks and visible GPUs. No GPU is used twice while another is free.
-/// 3. Cores: ranks with equal masks divide them equally, near their GPUs first. A mask of a single rank stays.
+/// 1. bind_ranks() is a pure function: equal arguments give equal bindings on every rank.
+/// 2. GPUs: a maximum matching between ranks and visible GPUs. No rank shares a GPU while a GPU that it sees is free.
+/// 3. Cores: ranks with equal CPU masks divide the mask's cores equally; each rank gets cores near its GPU first. If no
+///    other rank has a rank's mask, the rank keeps the whole mask.
 ///
 /// Cost: O(ranks x GPUs) for each rank in the worst case. Source: Kuhn's algorithm for bipartite matching.
 #pragma once
@@ -19,12 +20,12 @@
 namespace mn::launcher {
 
 struct VisibleGpu {
-  std::string uuid;    ///< GPU-…, or MIG-… of an instance
-  std::string bus_id;  ///< spelled by normal_bus_id()
+  std::string uuid;    ///< GPU-…; MIG-… for an instance of a GPU
+  std::string bus_id;  ///< as normal_bus_id() writes it
   bool is_amd = false;
   friend bool operator==(const VisibleGpu&, const VisibleGpu&) = default;
 };
-/// As [uuid, bus id], short because every rank reports a list.
+/// Writes [uuid, bus id], or [uuid, bus id, true] for AMD. The form is short because every rank reports a list of GPUs.
 void to_json(nlohmann::json& json, const VisibleGpu& gpu);
 void from_json(const nlohmann::json& json, VisibleGpu& gpu);
 
@@ -32,7 +33,7 @@ void from_json(const nlohmann::json& json, VisibleGpu& gpu);
 struct RankResources {
   CpuSet mask;                   ///< CPUs that the rank may run on
   std::vector<VisibleGpu> gpus;  ///< in CUDA's order for the rank
-  // Bindings are computed from both.
+  // A message without one of them is an error, because bindings are computed from both.
   MN_FIELDS(mask, gpus);
   MN_NEEDED_FIELDS(mask, gpus);
   friend bool operator==(const RankResources&, const RankResources&) = default;
@@ -41,19 +42,19 @@ struct RankResources {
 struct BindingOptions {
   bool bind_cores = true;
   bool oversubscribe_gpu = false;
-  /// CPUs of the node's first rank, second, …; later ranks are bound as without a map.
+  /// Element i: CPUs of the node's i-th rank. Ranks beyond the end of the map are bound as without a map.
   std::vector<CpuSet> cpu_map = {};
 };
 
 struct Binding {
   int gpu = -1;                  ///< index into the rank's visible GPUs; -1: none
-  CpuSet cpus;                   ///< CPUs to run on; the whole mask if it is not divided
-  int cores = 1;                 ///< this rank's share of cores among `cpus`
+  CpuSet cpus;                   ///< CPUs to run on; the whole mask if the mask is not divided
+  int cores = 1;                 ///< this rank's share of the cores in its mask
   std::string nic;               ///< empty: none
   bool shares_gpu = false;       ///< another rank of the node uses this GPU
   bool gpus_are_shared = false;  ///< ranks of the node share GPUs
-  bool sees_alone = false;       ///< no other rank of the node can see any of its GPUs
-  // Without these fields a rank would start unbound, on GPUs and cores of its neighbors.
+  bool sees_alone = false;       ///< no other rank of the node sees a GPU that this rank sees
+  // A message without the needed fields is an error: a rank would start unbound, on GPUs and cores of other ranks.
   MN_FIELDS(gpu, cpus, cores, nic, shares_gpu, gpus_are_shared, sees_alone);
   MN_NEEDED_FIELDS(gpu, cpus, cores);
 };
@@ -62,13 +63,13 @@ struct Binding {
 [[nodiscard]] std::vector<Binding> bind_ranks(const Machine& machine, const std::vector<RankResources>& ranks,
                                               const BindingOptions& options);
 
-/// A process's view of the GPUs, so that torch.cuda.set_device(LOCAL_RANK) selects the rank's own GPU. If the ranks of
-/// a node see the same GPUs, each rank sees its own GPU at the index LOCAL_RANK. A rank that sees no GPU of another
-/// rank is alone: its own GPU comes first and LOCAL_RANK is 0, as with one rank on the node. Also alone are ranks with
-/// --gpu-visibility one, ranks of a node on which ranks share GPUs (they have no index each), and ranks with an
-/// instance of a GPU (CUDA shows a process one instance at most).
+/// The GPUs that a rank's program sees. torch.cuda.set_device(LOCAL_RANK) must select the rank's own GPU. If the ranks
+/// of a node see the same GPUs, each rank sees its own GPU at the index LOCAL_RANK. For a rank that is alone, its own
+/// GPU has index 0 and LOCAL_RANK is 0, as with one rank on the node. A rank is alone if no other rank sees its GPUs,
+/// if --gpu-visibility is "one", if ranks of the node share GPUs (an index for each rank is missing), or if the rank
+/// sees an instance of a GPU (CUDA shows a process at most one instance).
 struct GpuView {
-  /// Value of CUDA_VISIBLE_DEVICES, for AMD of ROCR_VISIBLE_DEVICES; no value: it is right, and stays.
+  /// Value for CUDA_VISIBLE_DEVICES, or with AMD for ROCR_VISIBLE_DEVICES; no value: the variable stays unchanged.
   std::optional<std::string> visible_devices;
   int index = -1;         ///< index of the rank's GPU in its view; -1: no GPU
   bool is_alone = false;  ///< LOCAL_RANK is 0 of 1

@@ -11,7 +11,7 @@
 
 namespace mn::launcher {
 
-/// Sorted and small, as the root holds the sets of all ranks.
+/// A sorted vector: it needs little memory, and the root holds the sets of all ranks.
 using CpuSet = boost::container::flat_set<int>;
 
 /// "0-3,8" → {0, 1, 2, 3, 8}; no value if the list is malformed or names no CPU.
@@ -21,16 +21,16 @@ using CpuSet = boost::container::flat_set<int>;
 [[nodiscard]] std::string format_cpus(const CpuSet& cpus);
 [[nodiscard]] CpuSet intersection(const CpuSet& a, const CpuSet& b);
 
-/// The CPUs that this thread may run on; for any number of CPUs.
+/// The CPUs that this thread may run on. The machine may have any number of CPUs.
 [[nodiscard]] CpuSet affinity_of_this_thread();
 /// Throws UsageError if the kernel does not grant all of `cpus`.
 void set_affinity_of_this_thread(const CpuSet& cpus);
 
-/// Numbers of the NUMA nodes of the CPUs, from sysfs below `root`; empty if the kernel has no NUMA.
+/// Numbers of the NUMA nodes that contain any of `cpus`, read from sysfs below `root`; empty if the kernel has no NUMA.
 [[nodiscard]] std::vector<int> numa_nodes_of(const CpuSet& cpus, const std::filesystem::path& root = "/");
 
-/// From now on, also after exec, this thread's memory comes from these NUMA nodes alone (MPOL_BIND). Throws Error if
-/// the kernel rejects the policy.
+/// Makes the kernel take this thread's memory only from these NUMA nodes (MPOL_BIND), also after exec; does nothing if
+/// `nodes` is empty. Throws Error if the kernel rejects the policy.
 void bind_memory_of_this_thread(const std::vector<int>& nodes);
 
 }  // namespace mn::launcher

@@ -57,7 +57,8 @@ std::string bus_id_of(hwloc_obj_t pci) {
   return text;
 }
 
-/// Display controllers of NVIDIA and AMD, and accelerators; not the graphics chip of a server's console.
+/// Whether `pci` is a display controller or an accelerator of NVIDIA or AMD. The graphics chip of a server's console
+/// has a different vendor.
 bool is_gpu(hwloc_obj_t pci) {
   const auto& at = pci->attr->pcidev;
   const bool vendor = at.vendor_id == 0x10de || at.vendor_id == 0x1002;
@@ -70,7 +71,7 @@ int depth_of(hwloc_obj_t object) {
   return depth;
 }
 
-/// Number of common ancestors: the larger, the shorter the way between `a` and `b`.
+/// Number of common ancestors of `a` and `b`. The larger the number, the shorter is the path between the two.
 int shared_ancestors(hwloc_obj_t a, hwloc_obj_t b) {
   int depth_a = depth_of(a);
   int depth_b = depth_of(b);
@@ -88,7 +89,7 @@ int shared_ancestors(hwloc_obj_t a, hwloc_obj_t b) {
 
 std::vector<Core> read_cores(hwloc_topology_t topology) {
   std::vector<Core> cores;
-  // Machines that hide their cores (some virtual ones) show at least hardware threads.
+  // Some virtual machines hide their cores; then each hardware thread counts as a core.
   const int depth = hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE);
   for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_depth(topology, depth, core)) != nullptr;) {
     const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, core);
@@ -101,14 +102,15 @@ std::vector<hwloc_obj_t> nic_objects(hwloc_topology_t topology) {
   std::vector<hwloc_obj_t> fabric;
   std::vector<hwloc_obj_t> ethernet;
   for (hwloc_obj_t device = nullptr; (device = hwloc_get_next_osdev(topology, device)) != nullptr;) {
-    if (pci_of(device) == nullptr) continue;  // bridges, tunnels
+    if (pci_of(device) == nullptr) continue;  // software devices, such as bridges and tunnels
     if (device->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS) fabric.push_back(device);
     if (device->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK) ethernet.push_back(device);
   }
   return fabric.empty() ? ethernet : fabric;
 }
 
-/// GPUs by PCI device: hwloc may list a GPU under several names (cuda0, nvml0, card1).
+/// The GPUs' PCI devices by bus id. PCI devices are unique, but hwloc may list a GPU under several names (cuda0, nvml0,
+/// card1).
 std::map<std::string, hwloc_obj_t> gpu_objects(hwloc_topology_t topology) {
   std::map<std::string, hwloc_obj_t> gpus;
   for (hwloc_obj_t pci = nullptr; (pci = hwloc_get_next_pcidev(topology, pci)) != nullptr;) {
@@ -117,7 +119,8 @@ std::map<std::string, hwloc_obj_t> gpu_objects(hwloc_topology_t topology) {
   return gpus;
 }
 
-/// The nearest card to `gpu`; among equally near cards, the card with the fewest GPUs so far.
+/// Index of the network card that is nearest to `gpu`; among equally near cards, the card with the fewest GPUs in
+/// `served`.
 std::size_t nearest_nic(hwloc_obj_t gpu, const std::vector<hwloc_obj_t>& nics, const std::vector<int>& served) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < nics.size(); ++i) {

@@ -16,7 +16,7 @@ struct Core {
   friend bool operator==(const Core&, const Core&) = default;
 };
 
-/// A GPU by its address on the PCI bus; NVML describes the rest.
+/// Position of a GPU in the node; facts/gpu/ reads the GPU's other properties.
 struct GpuSlot {
   std::string bus_id;  ///< 0000:3b:00.0
   CpuSet near;         ///< CPUs of its NUMA node
@@ -33,15 +33,15 @@ struct Nic {
 struct Machine {
   std::vector<Core> cores;    ///< in the hardware's order: adjacent cores share caches
   std::vector<GpuSlot> gpus;  ///< by bus id
-  std::vector<Nic> nics;      ///< InfiniBand and the like; Ethernet only if there is nothing else
+  std::vector<Nic> nics;      ///< InfiniBand and similar fabrics; Ethernet only without them
   int numa_nodes = 1;
   friend bool operator==(const Machine&, const Machine&) = default;
 };
 
-/// The machine through hwloc: this node, or a recorded one in `xml_file`. Throws Error.
+/// Reads a machine with hwloc: the node recorded in `xml_file`, or this node if `xml_file` is empty. Throws Error.
 [[nodiscard]] Machine read_machine(const std::string& xml_file = "");
 
-/// "00000000:3B:00.0" → "0000:3b:00.0": a common spelling of PCI addresses for NVML and hwloc.
+/// "00000000:3B:00.0" → "0000:3b:00.0": gives PCI addresses of NVML and hwloc the same spelling.
 [[nodiscard]] std::string normal_bus_id(std::string bus_id);
 
 void to_json(nlohmann::json& json, const Machine& machine);

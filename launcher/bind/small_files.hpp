@@ -11,7 +11,7 @@
 
 namespace mn::launcher {
 
-/// The first line; no value if it cannot be read or is empty.
+/// The first line; no value if the file cannot be read or the line is empty.
 [[nodiscard]] inline std::optional<std::string> first_line(const std::filesystem::path& file) {
   std::ifstream lines(file);
   std::string line;
@@ -19,7 +19,8 @@ namespace mn::launcher {
   return line.empty() ? std::nullopt : std::optional(line);
 }
 
-/// The value behind `key`: "EPYC" behind "model name" in "model name : EPYC". No value without the key or a value.
+/// The value of `key`: "EPYC" for the key "model name" and the line "model name : EPYC". No value if the file lacks the
+/// key or the key lacks a value.
 [[nodiscard]] inline std::optional<std::string> value_of_key(const std::filesystem::path& file, std::string_view key) {
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {
@@ -30,7 +31,7 @@ namespace mn::launcher {
   return std::nullopt;
 }
 
-/// The number at the beginning of the text.
+/// The number at the beginning of `text`; no value if `text` has no value or does not begin with a number.
 [[nodiscard]] inline std::optional<std::int64_t> leading_number(const std::optional<std::string>& text) {
   std::int64_t number = 0;
   if (!text || std::from_chars(text->data(), text->data() + text->size(), number).ec != std::errc())

@@ -13,7 +13,7 @@
 namespace mn::launcher {
 namespace {
 
-/// The last value counts. Throws UsageError if it is empty.
+/// Returns the option's last value. Throws UsageError if that value is empty.
 std::string last_of(const OptionRow& row, const Words& values) {
   if (values.back().empty()) throw UsageError(std::string("--") + row.name + " is empty: give " + row.value);
   return values.back();
@@ -70,7 +70,8 @@ PortRange ports_of_option(const std::string& text) {
   return {*first, *last};
 }
 
-/// Sets the member: of a flag to true, of two choices to true for the second, of a text to the last value.
+/// Sets the member `kMember` of `options`. A flag makes it true. An option with two choices makes it true for the
+/// second choice. An option with a text sets it to the last value.
 template <auto kMember>
 void set(Options& options, const OptionRow& row, const Words& values) {
   if constexpr (std::is_same_v<std::remove_cvref_t<decltype(options.*kMember)>, bool>) {

@@ -26,7 +26,8 @@ bool is_option(const std::string& word) { return word != "--" && word.size() >= 
                    (near ? "; did you mean --" + *near + "?" : "; mnlaunch --help lists all"));
 }
 
-/// Number of words before PROGRAM: the program's own options follow its name. Throws UsageError for an unknown option.
+/// Number of words before PROGRAM. Options after PROGRAM are the program's own and are not counted. Throws UsageError
+/// for an unknown option.
 std::size_t count_options(const Words& words) {
   std::size_t count = 0;
   for (; count < words.size() && is_option(words[count]); ++count) {
@@ -35,7 +36,7 @@ std::size_t count_options(const Words& words) {
     const std::size_t equals = word.find('=');
     const OptionRow* row = word.starts_with("--") ? find_option(word.substr(2, equals - 2)) : nullptr;
     if (row == nullptr) unknown_option(word);
-    if (!row->is_flag() && equals == std::string::npos) ++count;  // its value
+    if (!row->is_flag() && equals == std::string::npos) ++count;  // the next word is the option's value
   }
   return std::min(count, words.size());
 }
@@ -75,7 +76,7 @@ class OptionValues {
   po::variables_map map_;
 };
 
-/// Throws UsageError that names the preset if a word is wrong.
+/// The words of `preset`. If a word is wrong, throws a UsageError that names the preset.
 Words words_of(const Preset& preset) {
   Words words;
   std::istringstream lines(preset.text);
@@ -95,7 +96,8 @@ Words words_of(const Preset& preset) {
   return words;
 }
 
-/// A preset serves starts of all kinds, so an option that has no effect is an error on the command line alone.
+/// Throws UsageError for an option on the command line that has no effect without a second option. A preset may have
+/// such an option, because it serves starts of all kinds.
 void require_companions(const OptionValues& on_line, const Options& options) {
   if (on_line.has("append") && options.output.empty()) throw UsageError("--append needs --output");
   for (const char* report : {"save", "against", "history"}) {

@@ -21,7 +21,7 @@ enum class CheckLevel { kOff, kWarn, kStrict };
 enum class Action { kLaunch, kHelp, kVersion };
 
 struct Options {
-  std::string error;  ///< why the options are wrong; all other members then have their defaults
+  std::string error;  ///< why the options are wrong; empty: they are right
   Action action = Action::kLaunch;
   CheckLevel check = CheckLevel::kWarn;
   std::vector<std::string> skip;  ///< names of checks to leave out
@@ -70,14 +70,14 @@ struct OptionRow {
 [[nodiscard]] const OptionRow* find_option(std::string_view name);
 
 /// Options from a file or a variable: words as on the command line, with blanks or line ends between them. A # begins a
-/// comment. The command line overrides them.
+/// comment. The command line overrides presets.
 struct Preset {
   std::string name;  ///< the file or variable, for messages
   std::string text;
 };
 
-/// Each preset overrides the presets before it. Throws UsageError that names the wrong word and, for an unknown option
-/// or check, the known names.
+/// Each preset overrides the presets before it. Throws a UsageError that names the wrong word and, for an unknown
+/// check, the known checks.
 [[nodiscard]] Options parse_options(int argc, const char* const* argv, const std::vector<Preset>& presets = {});
 
 /// Options that must be equal on all ranks of a job, as words; options with their default value are left out.
@@ -86,7 +86,7 @@ struct Preset {
 /// The presets of this system: the site's /etc/mn/mnlaunch.conf, then MN_LAUNCH_TIMEOUT and MNLAUNCH_OPTIONS.
 [[nodiscard]] std::vector<Preset> presets_of_system();
 
-/// Fits a screen of 80 columns and 34 lines.
+/// The text of --help, which fits a screen of 80 columns and 34 lines.
 [[nodiscard]] std::string help_text();
 
 /// mnlaunch(1), the manual page, in man(7) macros.

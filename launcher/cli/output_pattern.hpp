@@ -1,6 +1,6 @@
 /// The pattern of --output: names of files for a rank's standard output and error.
 ///
-/// A text without % names a folder for files rank-0000.out and .err. In a pattern stand for:
+/// A text without % names a folder for files rank-0000.out and .err. In a pattern, these fields are replaced:
 ///   %r   rank; %4r with four digits          %h   host
 ///   %j   number of the batch system's job    %t   out or err; without it both streams go to one file
 ///   %s   number of the job's step            %%   a percent sign
@@ -11,7 +11,7 @@
 
 namespace mn::launcher {
 
-/// What a pattern's letters stand for.
+/// The texts that replace the fields of a pattern.
 struct OutputNames {
   int rank = 0;
   std::string job;
@@ -26,7 +26,7 @@ void check_output_pattern(const std::string& pattern);
 [[nodiscard]] std::filesystem::path output_file(const std::string& pattern, const OutputNames& names,
                                                 const std::string& stream);
 
-/// Whether ranks write files of their own.
+/// Whether each rank writes its own files: true for a folder, and for a pattern with %r.
 [[nodiscard]] bool names_ranks(const std::string& pattern);
 
 }  // namespace mn::launcher

@@ -12,14 +12,14 @@
 namespace mn::launcher {
 namespace {
 
-// By variables alone.
+// Placement by variables alone.
 
 bool is_complete(const Variables& variables, const LauncherVariables& names) {
   return variables.has(names.rank) && variables.has(names.size) && variables.has(names.local_rank) &&
          variables.has(names.local_size);
 }
 
-/// The candidate with the most set variables, a rank among them; null if no rank is set.
+/// Returns the candidate with the most set variables. Its rank must be set; null if no candidate's rank is set.
 const LauncherVariables* find_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
   // A launcher may set another launcher's rank for compatibility (PALS sets PMI_RANK), but not all of its variables.
   const auto count = [&](const LauncherVariables& names) {
@@ -35,8 +35,8 @@ bool is_one_of_one(const Variables& variables, const LauncherVariables& names) {
          variables.get(names.local_size).value_or("1") == "1";
 }
 
-/// Two launchers with contradicting variables: the outer launcher's are stale, but nothing tells which launcher is
-/// inside.
+/// Throws UsageError if the variables of the launcher in `here` contradict Slurm's. One of these two launchers started
+/// the other, so its variables are stale, but no fact tells which launcher was first.
 void reject_contradiction(const Placement& here, const Signs& signs) {
   if (!signs.in_slurm_step) return;
   const int rank = signs.variables.needed("SLURM_PROCID", "Slurm");
@@ -49,7 +49,7 @@ void reject_contradiction(const Placement& here, const Signs& signs) {
                    "without the other's variables (unset them before sbatch or srun)");
 }
 
-/// For a launcher without a name for the job: a text unique among users and allocations.
+/// Names a job whose launcher gives no name. The name is unique among users and allocations.
 std::string name_of_job(const Variables& variables, const LauncherVariables& names) {
   std::string name = std::string("ranks by ") + names.launcher + " of user " + std::to_string(getuid());
   for (const char* batch : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID"}) {
@@ -58,8 +58,8 @@ std::string name_of_job(const Variables& variables, const LauncherVariables& nam
   return name;
 }
 
-/// The placement by the candidate with the most set variables. If the job has ranks beyond the node that the variables
-/// describe, inter_size is kNotKnown.
+/// The placement that the candidate with the most set variables gives. The variables describe this node only, so
+/// inter_size is kNotKnown if the job has ranks on other nodes.
 Placement place_by_names(const Variables& variables, std::span<const LauncherVariables> candidates) {
   const LauncherVariables* names = find_names(variables, candidates);
   if (names == nullptr) names = &kPmiVariables.front();
@@ -89,7 +89,7 @@ bool has_open_mpi_variables(const Signs& signs) { return signs.variables.has("OM
 
 bool has_hydra_variables(const Signs& signs) { return signs.is_hydra && signs.variables.has("PMI_PORT"); }
 
-/// Variables of any launcher with more than one rank.
+/// Whether variables of any launcher give more than one rank.
 bool has_other_variables(const Signs& signs) {
   const LauncherVariables* names = find_names(signs.variables, kLauncherVariables);
   return names != nullptr && !is_one_of_one(signs.variables, *names);
@@ -102,7 +102,7 @@ Placement place_by_variables(const Signs& signs, const std::optional<ServerJob>&
   return here;
 }
 
-// By a PMI-1 server.
+// Placement by a PMI-1 server.
 
 bool has_pmi_server(const Signs& signs) { return signs.has_live_pmi; }
 
@@ -123,11 +123,12 @@ Placement place_by_pmi(const Signs& signs, const std::optional<ServerJob>& serve
   return here;
 }
 
-// By a PMIx server.
+// Placement by a PMIx server.
 
 constexpr const char* kSlurmPmix = "slurm.pmix.";
 
-/// Whether the namespace belongs to the Slurm step of these variables, which then describe the namespace completely.
+/// Whether the PMIx namespace belongs to the Slurm step that Slurm's variables name. Then these variables describe all
+/// ranks of the namespace.
 bool is_own_step(const Signs& signs) {
   return signs.in_slurm_step &&
          signs.variables.get("PMIX_NAMESPACE") == std::optional(kSlurmPmix + step_name(signs.variables));
@@ -187,7 +188,7 @@ Placement place_by_pmix(const Signs& signs, const std::optional<ServerJob>& serv
   return here;
 }
 
-// Without a launcher.
+// Placement without a launcher.
 
 Placement place_alone(const Signs&, const std::optional<ServerJob>&) {
   Placement alone;
@@ -197,7 +198,7 @@ Placement place_alone(const Signs&, const std::optional<ServerJob>&) {
   return alone;
 }
 
-/// For a batch script or the shell of an allocation, without srun or mpiexec.
+/// Throws UsageError in an allocation of several tasks: the process is a batch script's child, without srun or mpiexec.
 void reject_one_of_many_tasks(const Variables& variables) {
   if (!variables.has("SLURM_JOB_ID")) return;
   // Without a number of tasks srun starts one task on each node.
@@ -209,7 +210,8 @@ void reject_one_of_many_tasks(const Variables& variables) {
                    "\"srun mnlaunch …\" (srun -n1 for one rank)");
 }
 
-/// A shell loop or Kubernetes sets RANK and WORLD_SIZE for torch.distributed; mnlaunch cannot find the ranks by them.
+/// Throws UsageError if RANK and WORLD_SIZE are set for several ranks, as by a shell loop or Kubernetes for
+/// torch.distributed: mnlaunch cannot find the other ranks by these variables.
 void reject_ranks_by_hand(const Variables& variables) {
   const auto rank = variables.get("RANK");
   const auto size = variables.get("WORLD_SIZE");
@@ -219,7 +221,8 @@ void reject_ranks_by_hand(const Variables& variables) {
                    "ranks with one srun or mpiexec, or unset RANK and WORLD_SIZE");
 }
 
-/// A launcher's process started this process or a script above it, but no variable names a rank any more (env -i).
+/// Throws UsageError if a launcher's process started this process, or a script above it, but no variable names a rank
+/// any more (env -i).
 void reject_lost_variables(const Variables& variables) {
   if (rank_text_of_launcher(variables.lookup()) || variables.get("SLURM_STEP_NUM_TASKS") == "1") return;
   const pid_t starter = process_of_launcher();
@@ -233,12 +236,12 @@ bool never(const Signs&) { return false; }
 bool always(const Signs&) { return true; }
 
 constexpr LauncherRow kLaunchers[] = {
-    // An MPI launcher closes all descriptors of its children but its own: an open PMI_FD belongs to the innermost
-    // launcher.
+    // An MPI launcher closes all descriptors in its children except its own PMI socket, so an open PMI_FD belongs to
+    // the innermost launcher.
     {Launcher::kSlurm, has_slurms_pmi_server, never, place_in_slurm_step},
     {Launcher::kPmi, has_pmi_server, needs_pmi_server, place_by_pmi},
     {Launcher::kPmix, has_pmix_server, needs_pmix_server, place_by_pmix},
-    // The rows below started this process without a server, or their server does not answer.
+    // The launchers below started this process without a server, or with a server that does not answer.
     {Launcher::kVariables, has_open_mpi_variables, never, place_by_variables},
     {Launcher::kVariables, has_hydra_variables, never, place_by_variables},
     {Launcher::kSlurm, in_step_of_slurm, never, place_in_slurm_step},

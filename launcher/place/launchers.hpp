@@ -18,12 +18,13 @@ namespace mn::launcher {
 /// How the ranks of one launcher find their placement.
 struct LauncherRow {
   Launcher launcher;
-  /// Whether the launcher started this process; asked only if no row above did.
+  /// Whether the launcher started this process. Called only if no launcher of the rows above started it.
   bool (*started)(const Signs&);
   /// Whether the launcher's variables leave open where ranks run: then its server must be asked.
   bool (*needs_server)(const Signs&);
   /// `server`: the server's description of the job; no value if the server was not asked or did not answer. Throws
-  /// UsageError if variables are incomplete or malformed, or contradict another launcher's and no server decides.
+  /// UsageError if variables are incomplete or malformed, or if they contradict a second launcher's variables and no
+  /// server decides between the two.
   Placement (*place)(const Signs&, const std::optional<ServerJob>& server);
 };
 
@@ -43,12 +44,12 @@ struct LauncherRow {
 /// Throws UsageError if torchrun started this process: all workers of torchrun would have one rank.
 void reject_torchrun(const Variables& variables);
 
-/// For a process without a launcher. Throws UsageError if the process must have siblings, and each would become a job
-/// of one rank: in an allocation of several tasks, under a launcher whose variables are gone, or with RANK and
-/// WORLD_SIZE from a shell loop or Kubernetes.
+/// Call this for a process without a launcher. Throws UsageError if there must be other ranks, because each rank would
+/// become a job of its own: in an allocation of several tasks, under a launcher whose variables are gone, or with RANK
+/// and WORLD_SIZE from a shell loop or Kubernetes.
 void reject_one_of_many(const Variables& variables);
 
-/// Whether the job is a step of srun --mpi=pmix, by its name.
+/// Whether `job` is the name of a step of srun --mpi=pmix.
 [[nodiscard]] bool is_slurm_pmix(const std::string& job);
 
 /// Whether srun started this rank, with or without PMIx.

@@ -1,5 +1,5 @@
 /// The rank and position of this process, the environment variables they come from, and the texts that a launcher's
-/// server keeps.
+/// server stores.
 #pragma once
 
 #include <functional>
@@ -49,8 +49,8 @@ struct Signs {
   bool is_flux = false;
   bool has_live_pmi = false;  ///< PMI_FD is an open socket: the innermost launcher has a PMI server
 };
-/// `is_socket(fd)` tells whether the descriptor is an open socket of this process: a live PMI_FD differs thereby from
-/// text that a dead launcher left. `variables` must outlive the result.
+/// `is_socket(fd)` returns whether the descriptor is an open socket of this process. If it is not, PMI_FD is left over
+/// from a launcher that has ended. `variables` must outlive the result.
 [[nodiscard]] Signs read_signs(const Variables& variables, const std::function<bool(int)>& is_socket);
 
 /// A PMIx or PMI server's description of the job.
@@ -71,7 +71,7 @@ inline constexpr int kNobody = -1;
 struct NodeNumbers {
   int intra_rank = 0;  ///< position among the ranks of this node, by rank
   int intra_size = 1;
-  int inter_rank = 0;  ///< number of this node: as the launcher counts, after the first round as ChainerMN does
+  int inter_rank = 0;  ///< number of this node: the launcher's; after round 1, ChainerMN's (Layout)
   int inter_size = 1;  ///< or kNotKnown
   MN_FIELDS(intra_rank, intra_size, inter_rank, inter_size);
 };
@@ -85,21 +85,21 @@ struct Placement : NodeNumbers {
   std::vector<std::string> hosts;  ///< [inter_size] names of the nodes; empty: not known
   /// Contradictions between the variables and the launcher that decided; each text names both values.
   std::vector<std::string> conflicts;
-  std::string error;  ///< why the numbers cannot be right: the ranks of the node are told so, and none starts
+  std::string error;  ///< why the numbers cannot be right; round 1 makes this the error of all ranks
 };
 
-/// Adds a conflict if the variable `name` differs from `value`, the number that `meaning` names.
+/// Adds a conflict if the variable `name` is set and differs from `value`. `meaning` describes `value`: "local rank".
 void note_conflict(Placement& here, const Variables& variables, const std::string& name, int value,
                    const std::string& meaning);
 
 /// Fills size, node, position and hosts from the layout and here.rank.
 void take_layout(Placement& here, const Layout& layout);
 
-/// The number in the variable. If there is none, returns kNobody and sets here.error.
+/// The number in the variable `name`. If the variable has no number, returns kNobody and sets here.error.
 [[nodiscard]] int number_or_error(Placement& here, const Variables& variables, const std::string& name);
 
-/// Sets here.error if a number is out of range. Throws UsageError if the node's number is: then no other rank can be
-/// told.
+/// Sets here.error if a number is out of range. Throws UsageError if the node's number is out of range, because this
+/// rank then cannot report an error to other ranks.
 void check_ranges(Placement& here);
 
 /// Where rank 0 can be reached. An empty address is unknown and not exported.
@@ -121,7 +121,7 @@ class FenceTimeout : public Error {
   std::vector<int> missing_;
 };
 
-/// Texts that a launcher's server keeps for the ranks of a job: there the ranks read how to reach each other.
+/// Texts that a launcher's server stores for the ranks of a job. The ranks read each other's addresses there.
 class Board {
  public:
   Board() = default;
@@ -129,11 +129,11 @@ class Board {
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
-  /// All ranks can read `text` after the next fence(). It has at most 1,000 printable characters and no blank.
+  /// All ranks can read `text` after the next fence(). `text` has at most 1,000 printable characters and no blank.
   virtual void put(const std::string& key, const std::string& text) = 0;
   /// Collective over all ranks of the job: texts put before the fence can be read after it. Throws FenceTimeout.
   virtual void fence() = 0;
-  /// The text that `rank` put; no value if it put none.
+  /// The text that `rank` put for `key`; no value if `rank` put no text.
   [[nodiscard]] virtual std::optional<std::string> get(int rank, const std::string& key) = 0;
 };
 

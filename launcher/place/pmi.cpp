@@ -38,20 +38,21 @@ constexpr int kMaxRanks = 10'000'000;
 constexpr int kMaxGenerations = 1000;
 constexpr std::size_t kMaxAnswerBytes = 1 << 16;  // PMI-1 allows lines of 1 KiB and a little more
 
-constexpr int kServer = 0;   // descriptors of the process that stays behind
-constexpr int kProgram = 1;  // far end of the socket pair that replaces the server's socket in the program
+constexpr int kServer = 0;   // the relay's descriptors (leave_pmi_finalizer); this one is the server's socket
+constexpr int kProgram = 1;  // socket pair; its far end replaces the server's socket in the program
 constexpr int kEnd = 2;      // readable once the program has ended
 constexpr int kHolder = 3;   // readable once the first holder of the connection has ended (first_holder)
 
 int descriptor_of(pid_t process) { return static_cast<int>(syscall(SYS_pidfd_open, process, 0)); }
 
-/// What a descriptor of a process leads to, as "socket:[7]"; empty if it can't be read.
+/// The target of a process's descriptor, such as "socket:[7]"; empty if it can't be read.
 std::string target_of(const std::string& process, int fd) {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/" + process + "/fd/" + std::to_string(fd), error).string();
 }
 
-/// This process, or its farthest ancestor with the connection: a script, whose next program may speak, too.
+/// Returns the farthest ancestor that holds the connection, or this process if no ancestor holds it. The ancestor may
+/// be a script that starts further programs on the connection.
 pid_t first_holder(int fd) {
   const std::string server = target_of("self", fd);
   pid_t holder = getpid();
@@ -74,7 +75,8 @@ bool send_all(int fd, const char* bytes, std::size_t size) {
   return true;
 }
 
-/// False at the end of the stream `from`, and if `to` does not take the bytes.
+/// Copies bytes from one socket to the other. Returns false at the end of the stream `from`, or if `to` does not take
+/// the bytes.
 bool pass_on(int from, int to) {
   char bytes[4096];
   const ssize_t size = recv(from, bytes, sizeof bytes, 0);
@@ -82,14 +84,14 @@ bool pass_on(int from, int to) {
   return size > 0 && send_all(to, bytes, static_cast<std::size_t>(size));
 }
 
-/// Relays between program and server. Returns true once the program and the first holder of the connection
-/// (first_holder) have ended without a message. Returns false once the server has ended, or a program that has sent a
-/// message, itself or through a second mnlaunch.
+/// Relays messages between program and server. Returns true when the program and the first holder of the connection
+/// (first_holder) have ended and no message was sent. Returns false when the server has ended, or when a program has
+/// ended after it, or a second mnlaunch before it, sent a message.
 bool program_was_silent() {
   pollfd server{kServer, POLLIN, 0}, program{kProgram, POLLIN, 0}, end{kEnd, POLLIN, 0};
   bool has_spoken = false;
   while (true) {
-    pollfd entries[] = {server, program, end};  // poll() passes over descriptors below 0
+    pollfd entries[] = {server, program, end};  // poll() ignores descriptors below 0
     if (poll(entries, 3, -1) < 0) {
       if (errno == EINTR) continue;
       return false;
@@ -98,12 +100,12 @@ bool program_was_silent() {
       const bool passed = pass_on(kProgram, kServer);
       has_spoken = has_spoken || passed;
       if (!passed && has_spoken) return false;
-      if (!passed) program.fd = server.fd = -1;  // the program has ended, or closed an unknown descriptor
+      if (!passed) program.fd = server.fd = -1;  // the program has ended, or has closed a descriptor unknown to it
     } else if (entries[0].revents != 0) {
       if (!pass_on(kServer, kProgram)) return false;
     } else if (entries[2].revents != 0) {
       if (!has_spoken && end.fd == kHolder) return true;
-      end.fd = has_spoken ? -1 : kHolder;  // unless the program spoke, also waits for the first holder
+      end.fd = has_spoken ? -1 : kHolder;  // after a silent program, wait for the first holder, too
     }
   }
 }
@@ -118,12 +120,13 @@ void finalize() {
 }
 
 [[noreturn]] void stay(const std::array<int, 4>& descriptors) {
-  // The launcher's signals to the rank's process group are for the program.
+  // The relay leaves the rank's process group, because the launcher's signals to the group are for the program.
   setsid();
   std::array<int, 4> copies{};  // above their final numbers
   for (std::size_t i = 0; i < 4; ++i) copies[i] = fcntl(descriptors[i], F_DUPFD, kHolder + 1);
   for (int i = kServer; i <= kHolder; ++i) dup2(copies[static_cast<std::size_t>(i)], i);
-  // Readers wait for the end of the program's output, and leave_pmi_finalizer() for the end of the pipe.
+  // The relay must not keep other descriptors open: readers of the program's output wait until all copies are closed,
+  // and leave_pmi_finalizer() waits until the pipe is closed.
   close_from(kHolder + 1);
   if (program_was_silent()) finalize();
   _exit(0);
@@ -134,10 +137,11 @@ void wait_for_end_of(int pipe) {
   while (read(pipe, &none, 1) < 0 && errno == EINTR) continue;
 }
 
-/// Whether leave_pmi_finalizer() works on this kernel: before Linux 5.3 no process can wait for one that is no child.
+/// Whether leave_pmi_finalizer() works on this kernel. Before Linux 5.3, a process can wait only for its own children.
 bool can_leave_pmi_finalizer() { return static_cast<bool>(Fd(descriptor_of(getpid()))); }
 
-/// Ends the relays of earlier processes of this rank at the connection `fd`: the next relay finalizes for all.
+/// Kills the relays that earlier processes of this rank left on the connection `fd`. The next relay sends "finalize"
+/// for all of these processes.
 void dismiss_pmi_finalizers(int fd) {
   const std::string server = target_of("self", fd);
   if (!server.starts_with("socket:")) return;
@@ -154,9 +158,9 @@ void dismiss_pmi_finalizers(int fd) {
   }
 }
 
-/// Forks a relay between the PMI server at `fd` and this process, later the program. If the program and the script
-/// above it end without a word, the relay finalizes for both. If the program spoke, it has finalized itself or crashed,
-/// and the server sees the end of the connection as without mnlaunch.
+/// Forks a relay between the PMI server at `fd` and this process, which later becomes the program. If the program and
+/// the script above it end and have sent no message, the relay sends "finalize" for both. If the program has sent a
+/// message, it must send "finalize" itself, and the server sees a crash as without mnlaunch.
 void leave_pmi_finalizer(int fd) {
   const Fd self(descriptor_of(getpid()));
   const Fd holder(descriptor_of(first_holder(fd)));
@@ -170,12 +174,12 @@ void leave_pmi_finalizer(int fd) {
   const Fd far(pair[1]);
   const pid_t child = fork();
   if (child == 0) {
-    if (fork() != 0) _exit(0);  // a grandchild: the program must not find an unknown child
+    if (fork() != 0) _exit(0);  // the relay is a grandchild, so the program has no unknown child
     stay({fd, near.get(), self.get(), holder.get()});
   }
   stays.reset();
   if (child < 0 || waitpid(child, nullptr, 0) != child) return;
-  wait_for_end_of(is_ready.get());  // the relay then has the server's socket, which closes here
+  wait_for_end_of(is_ready.get());  // now the relay holds the server's socket; dup2() closes it here
   dup2(far.get(), fd);
 }
 
@@ -197,7 +201,7 @@ std::optional<std::vector<int>> nodes_of_mapping(std::string_view mapping, int s
   if (!mapping.starts_with("(vector,") || blocks.empty()) return std::nullopt;
   if (size > kMaxRanks) return std::nullopt;
   std::vector<int> nodes;
-  // The blocks repeat until all ranks have a node: Hydra writes a cyclic layout so.
+  // The blocks repeat until all ranks have a node, because Hydra writes one period of a cyclic layout.
   for (std::size_t i = 0; static_cast<int>(nodes.size()) < size; i = (i + 1) % blocks.size()) {
     const Block& block = blocks[i];
     const std::int64_t ranks = std::int64_t{block.nodes} * block.ranks;
@@ -219,7 +223,7 @@ std::string PmiSession::ask(const std::string& command, std::chrono::millisecond
   while (!answer.ends_with('\n')) {
     if (answer.size() > kMaxAnswerBytes) return "";
     pollfd readable{fd_, POLLIN, 0};
-    char c = 0;  // byte by byte: text behind the line end is for the program
+    char c = 0;  // one byte at a time: bytes after the line end are for the program
     if (poll(&readable, 1, static_cast<int>(patience.count())) != 1 || recv(fd_, &c, 1, 0) != 1) return "";
     answer += c;
     has_spoken_ = true;  // a server that never answers needs no finalizer
@@ -237,14 +241,15 @@ std::string PmiSession::key_of(int rank, const std::string& key) const {
 }
 
 void PmiSession::begin_generation() {
-  // Values of an earlier process of this rank cannot be removed, so each process counts on to unused keys.
+  // Values of an earlier process of this rank cannot be removed, so each process counts up to a generation with unused
+  // keys.
   while (generation_ < kMaxGenerations && get_text(key_of(rank_, "came"))) ++generation_;
   put("came", "1");
 }
 
 std::optional<ServerJob> PmiSession::read_job(int rank, int size) {
   if (rank < 0 || rank >= size || !can_leave_pmi_finalizer()) return std::nullopt;
-  // The finalizer of an earlier mnlaunch on the socket would read answers meant for this process.
+  // The relay of an earlier mnlaunch on the socket would read answers meant for this process.
   dismiss_pmi_finalizers(fd_);
   if (value_of(ask("init pmi_version=1 pmi_subversion=1"), "rc") != "0") return std::nullopt;
   rank_ = rank;

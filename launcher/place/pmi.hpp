@@ -1,12 +1,13 @@
-/// A conversation in PMI-1, the line protocol of MPICH's and Intel MPI's mpiexec.hydra and of Flux.
+/// A client of the job's PMI server. PMI-1 is the line protocol of MPICH's and Intel MPI's mpiexec.hydra and of Flux.
 ///
 /// mnlaunch needs PMI-1 because these launchers offer nothing else: on several nodes (under Flux always) no variable
 /// tells which ranks share a node, and only the PMI-1 server carries addresses between nodes. For a job that variables
-/// describe completely (needs_pmi_server()), mnlaunch says nothing to the server and leaves no process behind.
+/// describe completely (needs_pmi_server()), mnlaunch sends no message to the server and leaves no process behind.
 ///
-/// The program can speak afterwards on the same socket, as MPI_Init does. Hydra counts a process that has spoken and
-/// ends without "finalize" as crashed, and ends the job: right for a program that called MPI_Init, wrong for a program
-/// without MPI. So ~PmiSession leaves a relay behind, which sends "finalize" for a program that never speaks.
+/// The program may use the same socket later, as MPI_Init does. If a process has sent a message and ends without
+/// "finalize", Hydra counts the process as crashed and ends the job. This is right for a program that called MPI_Init,
+/// but wrong for a program without MPI after mnlaunch has sent messages. So ~PmiSession leaves a relay process behind,
+/// which sends "finalize" for a program that has sent no message.
 #pragma once
 
 #include <chrono>
@@ -29,8 +30,8 @@ class PmiSession : public Board {
   PmiSession(int fd, std::chrono::milliseconds patience) : fd_(fd), patience_(patience) {}
   ~PmiSession() override;
 
-  /// The server's description of this job; no value if the server does not speak PMI-1. The server does not know the
-  /// names of other nodes: hosts then are "node-N".
+  /// The server's description of this job; no value if the server does not answer in PMI-1, or the kernel is older than
+  /// Linux 5.3. The server does not know the names of other nodes, so their names in `hosts` are "node-N".
   [[nodiscard]] std::optional<ServerJob> read_job(int rank, int size);
 
   void put(const std::string& key, const std::string& text) override;
@@ -38,7 +39,7 @@ class PmiSession : public Board {
   [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) override;
 
  private:
-  /// Sends "cmd=COMMAND" and returns the line of the answer; empty if there is none in time.
+  /// Sends "cmd=COMMAND" and returns the line of the answer; empty if no answer comes in time.
   [[nodiscard]] std::string ask(const std::string& command, std::chrono::milliseconds patience);
   [[nodiscard]] std::string ask(const std::string& command) { return ask(command, std::chrono::seconds(5)); }
   [[nodiscard]] std::optional<std::string> get_text(const std::string& key);
@@ -48,7 +49,7 @@ class PmiSession : public Board {
   int fd_;
   std::chrono::milliseconds patience_;
   int rank_ = 0;
-  int generation_ = 0;       ///< number of earlier processes of the rank: their values stay on the server
+  int generation_ = 0;       ///< number of earlier mnlaunch processes of this rank; their values stay on the server
   std::string space_;        ///< name of the job's space of keys, unique to the job
   bool has_spoken_ = false;  ///< the server has answered once, so the rank must finalize
 };

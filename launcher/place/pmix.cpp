@@ -22,8 +22,8 @@
 namespace mn::launcher {
 namespace {
 
-/// Waits for callbacks from libpmix's thread; shared with the callbacks, because they may come after the waiter gave
-/// up.
+/// Waits for callbacks from libpmix's thread. The callbacks share this object, because they may come after the waiting
+/// thread gave up.
 struct Callbacks {
   std::mutex mutex;
   std::condition_variable changed;
@@ -60,8 +60,8 @@ std::string fence_key(int number) { return "came." + std::to_string(number); }
 constexpr const char* kGeneration = "mn.generation";
 constexpr int kMaxFences = 3;  ///< tries of one fence
 
-/// The beginning of a file of locks; a mark for each lock follows. Source: openpmix,
-/// src/mca/gds/ds21/gds_ds21_lock_pthread.c.
+/// The header of a file of locks (see free_locks_of_store()). A mark for each lock follows: 0 means that the lock is
+/// free. Source: openpmix, src/mca/gds/ds21/gds_ds21_lock_pthread.c.
 struct LocksHeader {
   std::size_t bytes;
   std::uint32_t count;
@@ -74,14 +74,15 @@ bool free_locks(std::uintptr_t begin, std::size_t bytes) {
   const std::size_t end_of_marks = sizeof *header + header->count * sizeof(std::int32_t);
   if (header->bytes != bytes || end_of_marks > header->first_lock || header->first_lock >= bytes) return false;
   const std::span marks(reinterpret_cast<std::int32_t*>(begin + sizeof *header), header->count);
-  // A mark other than 0 and 1 means an unknown layout: nothing is written.
+  // A mark other than 0 and 1 means that the file has an unknown layout and must not be changed.
   if (!std::ranges::all_of(marks, [](std::int32_t mark) { return mark == 0 || mark == 1; })) return false;
   // Clients of the node may read the marks at any time.
   for (auto& mark : marks) __atomic_store_n(&mark, 0, __ATOMIC_SEQ_CST);
   return true;
 }
 
-/// Never destroyed: libraries shut sockets down at the end of the process, too.
+/// The sockets that shutdown() ignores. The set is never destroyed, because libraries call shutdown() at the end of the
+/// process, too.
 std::set<int>& kept() {
   static auto* const sockets = new std::set<int>;
   return *sockets;
@@ -98,7 +99,7 @@ std::set<int> connected_sockets() {
   return sockets;
 }
 
-/// Calls `connect` and keeps the sockets that it connects open until the process ends, exec included, even if the
+/// Calls `connect`. The connections that it makes stay open until the process ends, also after exec, even if the
 /// library shuts down and closes its sockets.
 void keep_connections_of(const std::function<void()>& connect) {
   const std::set<int> others = connected_sockets();
@@ -109,7 +110,7 @@ void keep_connections_of(const std::function<void()>& connect) {
   }
 }
 
-constexpr std::chrono::seconds kMargin{2};  ///< after its own time-out a fence looks for missing ranks
+constexpr std::chrono::seconds kMargin{2};  ///< a fence needs this time after its time-out to find the missing ranks
 
 /// Watches a call from construction to destruction: libpmix waits forever for a server that hangs.
 class WatchedCall {
@@ -196,8 +197,8 @@ void PmixSession::fence() {
   ++fences_;
   put(fence_key(fences_), "1");
   library_->check(library_->commit(), "committing to the PMIx server");
-  // A server may notice the end of an earlier program of a rank late, and then count the rank out of the current fence.
-  // The rank comes to the next fence, so all ranks come again.
+  // A server may notice the end of an earlier program of a rank late, and then end the current fence without the rank
+  // (kPartialSuccess). The next fence has the rank again, so all ranks repeat the fence.
   pmix::Status status = pmix::kPartialSuccess;
   for (int i = 0; i < kMaxFences && status == pmix::kPartialSuccess; ++i) status = fence_once();
   library_->check(status, "a PMIx fence over all ranks");
@@ -268,8 +269,8 @@ bool free_locks_of_store() {
 
 }  // namespace mn::launcher
 
-/// Libraries loaded after mnlaunch call this function instead of libc's: a duplicate keeps a socket from being closed,
-/// but not from being shut down.
+/// Libraries loaded after mnlaunch call this function instead of libc's. It ignores the sockets in kept(): their
+/// duplicates keep a connection up after close(), but not after shutdown().
 extern "C" int shutdown(int socket, int how) noexcept {
   if (mn::launcher::kept().contains(socket)) return 0;
   return static_cast<int>(syscall(SYS_shutdown, socket, how));

@@ -22,15 +22,15 @@ namespace mn::launcher {
 class PmixSession : public Board {
  public:
   /// Loads the first libpmix of `libraries` that loads, and connects. Throws PmixError if none loads or no server
-  /// answers. libpmix waits forever for a server that hangs: a call that takes longer than `patience` ends the process
-  /// with exit status 78 and a line.
+  /// answers. libpmix waits forever for a server that hangs, so a call that takes longer than `patience` prints a line
+  /// and ends the process with exit status 78.
   PmixSession(const std::vector<std::filesystem::path>& libraries, std::chrono::milliseconds patience);
   ~PmixSession() override;
 
   [[nodiscard]] const ServerJob& job() const noexcept { return job_; }
 
   void put(const std::string& key, const std::string& text) override;
-  /// Throws FenceTimeout after `patience`; the session can then only be abandoned.
+  /// Throws FenceTimeout after `patience`; then only destroy the session.
   void fence() override;
   [[nodiscard]] std::optional<std::string> get(int rank, const std::string& key) override;
 
@@ -55,8 +55,8 @@ class PmixSession : public Board {
 /// The shared-memory store of PMIx 3 and 4 servers ("ds21") has a lock for each rank of the node. A client takes a lock
 /// that is marked free, and never frees the lock. The program is its rank's second client: it would find no free lock,
 /// and fail ("getting local rank failed" in MPI_Init). This function marks all locks as free. That is safe while
-/// clients hold locks: two clients with one lock only wait for each other. False if a store's locks have an unexpected
-/// layout.
+/// clients hold locks: two clients with one lock only wait for each other. Returns false if a store's locks have an
+/// unexpected layout.
 [[nodiscard]] bool free_locks_of_store();
 
 }  // namespace mn::launcher
