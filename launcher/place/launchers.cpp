@@ -198,7 +198,8 @@ Placement place_alone(const Signs&, const std::optional<ServerJob>&) {
   return alone;
 }
 
-/// Throws UsageError in an allocation of several tasks: the process is a batch script's child, without srun or mpiexec.
+/// Throws UsageError if a batch script or the shell of an allocation started this process, and the allocation has
+/// several tasks.
 void reject_one_of_many_tasks(const Variables& variables) {
   if (!variables.has("SLURM_JOB_ID")) return;
   // Without a number of tasks srun starts one task on each node.

@@ -71,7 +71,8 @@ class PmixError : public Error {
   using Error::Error;
 };
 
-/// Paths to try for libpmix: beside the MPI of the mpiexec above, in `folders`, then by the dynamic loader.
+/// Paths to try for libpmix: first in the folders of the MPI whose mpiexec started this process, then in `folders`,
+/// then by the dynamic loader's search.
 [[nodiscard]] std::vector<std::filesystem::path> pmix_libraries(const Variables& variables,
                                                                 const std::vector<std::filesystem::path>& folders = {});
 
@@ -88,8 +89,8 @@ struct FreeValue {
 };
 using OwnedValue = std::unique_ptr<pmix::Value, FreeValue>;
 
-/// The functions of libpmix, and this process's name in the job. Never unloaded: a thread of libpmix may still be
-/// ending.
+/// The functions of libpmix, and this process's name in the job. The library is never unloaded, because a thread of
+/// libpmix may still be running.
 struct PmixLibrary {
   /// Loads the first of `libraries` that loads. Throws PmixError if none loads, or if a function is missing.
   explicit PmixLibrary(const std::vector<std::filesystem::path>& libraries);
@@ -97,7 +98,7 @@ struct PmixLibrary {
   /// Throws PmixError that names `operation`.
   void check(pmix::Status status, const std::string& operation) const;
   [[nodiscard]] pmix::Proc proc(std::uint32_t rank) const;
-  /// Null if there is no value.
+  /// The value that `rank` has put for `key`; null if there is no value.
   [[nodiscard]] OwnedValue read(std::uint32_t rank, const char* key, const pmix::Info* info, std::size_t count) const;
 
   void* const handle;

@@ -17,7 +17,7 @@ std::string read_of(pid_t process, const char* file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// The fields behind the name in the line "12 (name) S 7 …", from the third on. Empty if the line can't be read.
+/// The fields of /proc/PID/stat, "12 (name) S 7 …", from the third field on. Empty if the file can't be read.
 std::istringstream fields_after_name(pid_t process) {
   const std::string text = read_of(process, "stat");
   const std::size_t name_end = text.rfind(") ");

@@ -1,4 +1,4 @@
-/// The processes above this one, and closing descriptors in a process that stays behind.
+/// The ancestors of this process, and close_from() for processes that stay behind.
 #pragma once
 
 #include <chrono>
@@ -16,16 +16,17 @@ namespace mn::launcher {
 [[nodiscard]] pid_t parent_process(pid_t process);
 
 /// The process that started the ranks of this node: the nearest ancestor without `variable`, which every rank has in
-/// its environment. A subshell is taken for its parent. 0: not known.
+/// its environment. If that ancestor is a subshell, returns the shell that forked it. 0: not known.
 [[nodiscard]] pid_t starter_of_ranks(const std::string& variable);
 
-/// The nearest ancestor by which srun or an mpiexec starts the ranks of this node; 0: none.
+/// The nearest ancestor that is a launcher's process, such as slurmstepd or mpiexec; 0: none.
 [[nodiscard]] pid_t process_of_launcher();
 
 /// When the process began, to a hundredth of a second. No value if it can't be read.
 [[nodiscard]] std::optional<std::chrono::system_clock::time_point> begin_of(pid_t process);
 
-/// Closes the descriptor `first` and all above: a copy of a pipe that stays open would keep the pipe's reader waiting.
+/// Closes the descriptor `first` and all higher descriptors. A copy of a pipe that stays open would keep the pipe's
+/// reader waiting.
 void close_from(int first);
 
 }  // namespace mn::launcher

@@ -15,7 +15,8 @@
 namespace mn::launcher {
 namespace {
 
-/// `file` has a line for each slot. Under jsrun the first host is the launch node, on which no rank runs.
+/// The first host with ranks in LSF's host file, which has a line for each slot. Under jsrun, the first host of the
+/// file is the launch node, on which no rank runs.
 std::string first_host_of_lsf(const std::string& file, const Variables& variables) {
   std::ifstream lines(file);
   std::string first;
@@ -27,8 +28,8 @@ std::string first_host_of_lsf(const std::string& file, const Variables& variable
   return "";
 }
 
-/// The step's nodes as SLURM_NODEID counts them: by component if the job has several components. SLURM_STEP_NODELIST
-/// then names the nodes of all components of the step, but sorted.
+/// The step's nodes in the order of SLURM_NODEID. If the job has several components, this order is by component, but
+/// SLURM_STEP_NODELIST is sorted and mixes the components of the step.
 std::vector<std::string> nodes_by_component(const Variables& variables) {
   const auto whole = expand_host_list(variables.get("SLURM_STEP_NODELIST").value_or(""));
   const int components = variables.number("SLURM_HET_SIZE").value_or(1);
@@ -37,18 +38,19 @@ std::vector<std::string> nodes_by_component(const Variables& variables) {
   for (int component = 0; component < components; ++component) {
     const std::string number = std::to_string(component);
     auto list = variables.get("SLURM_JOB_NODELIST_HET_GROUP_" + number);
-    if (!list) list = variables.get("SLURM_JOB_NODELIST_PACK_GROUP_" + number);  // Slurm 22.05's name for it
+    if (!list) list = variables.get("SLURM_JOB_NODELIST_PACK_GROUP_" + number);  // the name in Slurm 22.05
     const auto more = expand_host_list(list.value_or(""));
     if (more == whole && static_cast<int>(whole.size()) == nodes_of_step(variables))
-      return whole;  // one component only
-    // The step may have some of the job's components alone (srun --het-group=0,2).
+      return whole;  // the step has one component
+    // The step may have only some of the job's components (srun --het-group=0,2).
     const auto is_of_step = [&](const std::string& node) { return std::ranges::find(whole, node) != whole.end(); };
     if (std::ranges::all_of(more, is_of_step)) nodes.insert(nodes.end(), more.begin(), more.end());
   }
   return nodes;
 }
 
-/// A rank with a wrong node number still reaches its node's ranks by the node's name, so that they learn of the error.
+/// If the node's number is wrong, notes the error in `here` and finds the number by the node's name. With the right
+/// number, the rank can report the error to the ranks of its node.
 void correct_node(Placement& here, const Variables& variables) {
   const auto told = variables.get("SLURMD_NODENAME");
   const std::string name = told.value_or(host_name());
@@ -90,12 +92,12 @@ Placement placement_of_step(const Variables& variables) {
   const auto tasks = tasks_on_node(variables);
   const auto local = static_cast<std::size_t>(std::max(here.intra_rank, 0));
   const int rank = number_or_error(here, variables, "SLURM_PROCID");
-  // A variable with one number is more easily left over from another step than a list.
+  // SLURM_PROCID is more easily left over from another step than the list SLURM_GTIDS, so the list is preferred.
   here.rank = here.intra_rank >= 0 && local < tasks.size() ? tasks[local] : rank;
   here.inter_size = nodes_of_step(variables);
   here.inter_rank = number_or_error(here, variables, "SLURM_NODEID");
   correct_node(here, variables);
-  // Without the list, a step on a single node has all its tasks here.
+  // Without SLURM_GTIDS, a step on a single node has all its tasks here.
   const bool is_whole = tasks.empty() && here.inter_size == 1;
   here.intra_size = is_whole ? here.size : std::max(static_cast<int>(tasks.size()), 1);
   return here;

@@ -9,13 +9,13 @@
 
 namespace mn::launcher {
 
-/// Whether Slurm's own PMI server is the innermost server (srun --mpi=pmi2): SLURM_* variables then tell who shares the
-/// node.
+/// Whether Slurm's own PMI server is the innermost server (srun --mpi=pmi2): SLURM_* variables then tell which ranks
+/// share the node.
 [[nodiscard]] bool has_slurms_pmi_server(const Signs& signs);
 [[nodiscard]] bool in_step_of_slurm(const Signs& signs);
 [[nodiscard]] Placement place_in_slurm_step(const Signs& signs, const std::optional<ServerJob>&);
 
-/// The placement of this task by the step's lists.
+/// The placement of this task, from Slurm's variables for the step.
 [[nodiscard]] Placement placement_of_step(const Variables& variables);
 
 /// JOB.STEP: "7.0".
@@ -23,7 +23,7 @@ namespace mn::launcher {
 
 [[nodiscard]] int step_size(const Variables& variables);
 
-/// Ranks of the step's tasks on this node, in the order of SLURM_LOCALID; empty if the list is not known.
+/// Ranks of the step's tasks on this node, in the order of SLURM_LOCALID; empty if SLURM_GTIDS is unset or malformed.
 [[nodiscard]] std::vector<int> tasks_on_node(const Variables& variables);
 
 /// The step's nodes, in the order of SLURM_NODEID; empty if the variables don't name each node once. Throws UsageError
@@ -33,7 +33,7 @@ namespace mn::launcher {
 /// The first node with ranks in a batch job of Slurm, PBS or LSF; empty if the variables name none.
 [[nodiscard]] std::string first_host_of_allocation(const Variables& variables);
 
-/// Where Slurm itself reaches a node (NodeAddr): an address, or a name of an address. Empty if Slurm does not say.
+/// The address, or a name of it, at which Slurm reaches the node (NodeAddr of scontrol). Empty if scontrol gives none.
 [[nodiscard]] std::string address_by_slurm(const std::string& node);
 
 /// Number of nodes of the whole step.

@@ -11,7 +11,8 @@ void set_if_unset(Variables& variables, const char* name, const std::string& val
   if (!variables.has(name)) variables.set(name, value);
 }
 
-/// ROCm takes names of GPUs. HIP, and programs with CUDA's variable, count the GPUs left by ROCm.
+/// Shows the program only the GPUs in `list`. ROCm takes names of GPUs. HIP, and programs that read CUDA's variable,
+/// take indices into the list of GPUs that ROCm shows.
 void show_amd_gpus(Variables& variables, const std::string& list) {
   std::string numbers = "0";
   for (int i = 1; i <= std::ranges::count(list, ','); ++i) numbers += "," + std::to_string(i);
@@ -20,7 +21,8 @@ void show_amd_gpus(Variables& variables, const std::string& list) {
   if (variables.has("CUDA_VISIBLE_DEVICES")) variables.set("CUDA_VISIBLE_DEVICES", numbers);
 }
 
-/// torch.distributed's numbers and mn's. Torch takes a rank with `alone` for a node of its own.
+/// Sets the variables with numbers of ranks and nodes, for torch.distributed and for mn. With `alone`, torch's numbers
+/// say that the rank is on a node of its own.
 void add_numbers(Variables& variables, const Placement& here, bool alone) {
   set_number(variables, "RANK", here.rank);
   set_number(variables, "WORLD_SIZE", here.size);
@@ -42,7 +44,7 @@ void add_numbers(Variables& variables, const Placement& here, bool alone) {
 
 void add_devices(Variables& variables, const Equipment& equipment) {
   variables.set("MN_DEVICE", equipment.device);
-  // By default CUDA counts the fastest GPU first.
+  // By default, CUDA gives the fastest GPU the index 0.
   if (equipment.device.starts_with("cuda")) set_if_unset(variables, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
   if (equipment.visible_devices && equipment.has_amd_gpu) {
     show_amd_gpus(variables, *equipment.visible_devices);

@@ -14,7 +14,7 @@ struct Equipment {
   std::string device = "cpu";                  ///< "cpu" or "cuda:K"
   std::optional<std::string> visible_devices;  ///< value of CUDA_ or ROCR_VISIBLE_DEVICES; no value: unchanged
   bool has_amd_gpu = false;
-  bool is_alone = false;  ///< no other rank's GPU is visible: for torch, the rank is a node of its own
+  bool is_alone = false;  ///< GpuView::is_alone: for torch, the rank is on a node of its own
   int threads = 1;
   bool bind_threads = false;
   std::string nic;       ///< nearest network card; empty: none
@@ -25,7 +25,7 @@ struct Equipment {
 /// Threads for a rank with `cores` cores, on a node with `ranks` ranks whose cgroups grant `quota` CPUs (cpu_quota()).
 [[nodiscard]] int threads_within(int cores, int ranks, double quota);
 
-/// Adds the exports to `variables`. Variables of OpenMP, UCX, NCCL and Gloo keep a value that is set.
+/// Adds the exports to `variables`. Variables of OpenMP, UCX, NCCL and Gloo that are already set keep their values.
 void add_exports(Variables& variables, const Placement& here, const Master& master, const Equipment& equipment);
 
 }  // namespace mn::launcher

@@ -22,8 +22,9 @@
 namespace mn::launcher {
 namespace {
 
-// Signals. A signal to all processes of the rank reaches the program anyway; a signal to this process alone must be
-// passed on. A witness, a child without work, tells them apart: it gets the signals to all processes.
+// Signals. A signal to all processes of the rank reaches the program directly; a signal to this process alone must be
+// passed on. This process forks a child, the witness, to tell the two cases apart: the witness gets only signals to all
+// processes.
 //
 //   this process's handler   notes the signal in a pipe
 //   the witness's handler    notes it in the pipe as witnessed
@@ -69,7 +70,7 @@ std::string notes_of_a_moment(int pipe) {
   if (getppid() != parent) _exit(0);
   dup2(pipe, STDIN_FILENO);
   dup2(static_cast<int>(notes), STDOUT_FILENO);
-  close_from(STDERR_FILENO);  // a reader must not wait for the end of this copy
+  close_from(STDERR_FILENO);  // a copy of a pipe here would keep the pipe's reader waiting
   notes = STDOUT_FILENO;
   mark = kWitnessed;
   handle_signals();
@@ -85,8 +86,8 @@ std::string notes_of_a_moment(int pipe) {
 
 /// From now on `program` gets each signal to this process once. A terminal, launcher or batch system may send the
 /// signal to this process alone, or to all processes of the rank within half a second. Forks the witness, which ends
-/// with this process. Call the function with all signals blocked: the witness blocks only `mask` from then on, and this
-/// process stays as it was. Throws Error if it cannot make a pipe. If the fork fails, `program` gets a signal to all
+/// with this process. Call the function with all signals blocked. The witness then blocks only `mask`; in this process
+/// all signals stay blocked. Throws Error if it cannot make a pipe. If the fork fails, `program` gets a signal to all
 /// processes of the rank twice.
 void pass_signals_on(pid_t program, const sigset_t& mask) {
   int ends[2];
@@ -107,7 +108,8 @@ void pass_no_signals() {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kMaxAfterEnd{2000};  ///< a limit: processes left by the program may write on
+constexpr std::chrono::milliseconds kMaxAfterEnd{
+    2000};  ///< a limit, because processes that outlive the program may write
 constexpr int kPollMs = 100;
 
 /// Writes the whole text and returns 0. After an error returns errno; the rest of the text is lost.
@@ -215,8 +217,8 @@ void copy_until_end(pid_t program, Streams& streams) {
   for (const auto begin = Clock::now(); copy_for(0, streams) && Clock::now() < begin + kMaxAfterEnd;) continue;
 }
 
-/// If processes left by the program still have its output open, forks a process that copies their output until they
-/// close it. They may write on, as without --label.
+/// If processes that outlive the program have its output open, forks a process that copies their output until they
+/// close it. So these processes can still write, as without --label.
 void leave_copier(Streams& streams) {
   if (!are_open(streams) || fork() != 0) return;
   pass_no_signals();
@@ -228,7 +230,7 @@ void leave_copier(Streams& streams) {
   int status = 0;
   while (waitpid(program, &status, 0) < 0 && errno == EINTR) continue;
   if (WIFSIGNALED(status)) {
-    const rlimit no_core{0, 0};  // the program has dumped its core: no second one
+    const rlimit no_core{0, 0};  // the program has dumped its core; this process must not
     setrlimit(RLIMIT_CORE, &no_core);
     std::signal(WTERMSIG(status), SIG_DFL);
     raise(WTERMSIG(status));

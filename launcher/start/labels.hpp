@@ -1,10 +1,10 @@
 /// --label: each line of output begins with the rank.
 ///
-/// mnlaunch stays as the program's parent and copies the program's output to the launcher's streams; a fork copies on
-/// for processes that outlive the program. Signals reach the program once. mnlaunch ends as the program does, by exit
-/// status or signal; if mnlaunch is killed, the program is killed, too. The parent copies and the child becomes the
-/// program, not the reverse: slurmstepd kills all processes when the last task ends, and would kill a child that still
-/// has to copy the last lines.
+/// mnlaunch stays as the program's parent and copies the program's output to the launcher's streams; a forked process
+/// copies the output of processes that outlive the program. Each signal reaches the program once. mnlaunch ends as the
+/// program does, by exit status or signal; if mnlaunch is killed, the program is killed, too. The parent copies and the
+/// child becomes the program, not the reverse: slurmstepd kills all processes when the last task ends, and would kill a
+/// child that still has to copy the last lines.
 #pragma once
 
 #include <string>

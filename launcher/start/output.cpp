@@ -34,16 +34,16 @@ Fd open_to_append(const fs::path& path) {
   return file;
 }
 
-/// The lock stays with the program. A file locked by another program is being written, so it is not emptied. On a file
-/// system without locks, each rank counts as the only writer.
+/// Locks the file, and returns whether no other process had locked it. The program inherits the lock: while a file is
+/// locked, a program may write it, so the file must not be emptied. On a file system without locks, returns true.
 bool is_only_writer(const Fd& file) {
   const bool is_only = flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
   flock(file.get(), LOCK_SH | LOCK_NB);
   return is_only;
 }
 
-/// A concurrent step may have written the file and ended before this step comes here. 2 s slack: 1 s for start order, 1
-/// s because mtime is compared in whole seconds.
+/// Whether the file was written since `begin`, for example by a concurrent step that has ended already. 2 s slack: 1 s
+/// for start order, 1 s because mtime is compared in whole seconds.
 bool has_changed_since(const Fd& file, TimePoint begin) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || status.st_size == 0) return false;

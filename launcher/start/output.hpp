@@ -25,7 +25,7 @@ namespace mn::launcher {
 /// Slurm's number of this step; "0" outside of a step.
 [[nodiscard]] std::string step_of_job(const Variables& variables);
 
-/// A rank's open files, not yet used.
+/// A rank's output files, opened before standard output and error go there.
 struct OutputFiles {
   Fd out;
   Fd err;

@@ -48,7 +48,7 @@ Equipment equipment_of(const ThisRank& rank, const Outcome& outcome) {
           .bind_threads = options.bind_threads,
           .nic = binding.nic,
           .nic_port = options.bind_nic ? port_of_nic(binding.nic, root) : "",
-          // Programs connect to rank 0 first, and round 2 has tried its address.
+          // Programs connect to rank 0 first, and round 2 has tried rank 0's address.
           .route = rank.here.inter_size > 1 ? interface_toward(outcome.master.address) : ""};
 }
 
@@ -62,15 +62,15 @@ std::string name_of(const Peer& peer, const Group& group, const Roster& roster) 
   return "the first rank on host " + group.hosts[static_cast<std::size_t>(node)];
 }
 
-/// Whether this rank reports the loss of `peer`. Every rank reports peers below it. A single rank reports the root: the
-/// leader of node 1, or the second rank of a job on one node.
+/// Whether this rank reports the loss of `peer`. Every rank reports lost peers below it in the exchange's tree. Only
+/// one rank reports the loss of the root: the leader of node 1, or in a job on one node the second rank.
 bool reports(const Peer& peer, const Group& group) {
   if (peer.kind != Peer::Kind::kUp) return true;
   return group.nodes > 1 ? group.is_leader() && group.node == 1 : group.intra_rank == 1;
 }
 
-/// Throws UsageError if the path is a device or a pipe: the self test writes the file at its end, would replace a
-/// device, and would wait for the reader of a pipe.
+/// Throws UsageError if the path is a device or a pipe. When the self test writes its report to the path, it would
+/// replace a device, and would wait for the reader of a pipe.
 void require_file(const std::string& option, const std::string& path) {
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);
@@ -78,7 +78,8 @@ void require_file(const std::string& option, const std::string& path) {
   throw UsageError(option + ": " + path + " is not a file");
 }
 
-/// The report of thousands of ranks is too long for a variable: the self test reads a descriptor.
+/// Returns the descriptor of a file in memory that contains `report`. The self test reads the descriptor, because the
+/// report of thousands of ranks is too long for a variable.
 int file_with(const std::string& report) {
   const int file = memfd_create("mn-doctor-report", 0);
   if (file < 0) throw Error(with_errno("--doctor: cannot keep the report of the checks in memory", errno));
@@ -86,7 +87,7 @@ int file_with(const std::string& report) {
   return file;
 }
 
-/// Leaves the connections open in the program, which is started with `variables`. The program may be a script that
+/// Keeps the connections open across exec, and names them in `variables` for mn::Job. The program may be a script that
 /// starts a program with mn::Job.
 void leave_links(const std::vector<KeptLink>& links, Variables& variables) {
   if (links.empty()) return;

@@ -16,8 +16,8 @@
 
 namespace mn::launcher {
 
-/// A connection of the exchange, kept for the program. If the connection ends before MPI is up, mn::Job knows: the rank
-/// at the far end has died (mn/job/start_watch.hpp).
+/// A connection of the exchange that stays open in the program. If the connection ends before MPI is initialized,
+/// mn::Job concludes that the rank at the far end has died (mn/job/start_watch.hpp).
 struct KeptLink {
   Fd socket;  ///< closed by exec, unless start() leaves it open
   StartLink link;
@@ -29,7 +29,8 @@ struct PreparedStart {
   std::vector<KeptLink> links;
 };
 
-/// Binds the process and opens output files: each step of a start that can fail on a single rank. Throws Error.
+/// Does the steps of a start that can fail on a single rank: binds the process and opens the output files. Throws
+/// Error.
 [[nodiscard]] PreparedStart prepare_start(const ThisRank& rank, const Outcome& outcome);
 
 /// Exports variables and becomes the program or, with --doctor, the self test. Throws Error.
@@ -44,8 +45,8 @@ struct PreparedStart {
 /// Throws UsageError unless MN_DOCTOR_TIMEOUT is unset or at least 1.
 void require_time_of_doctor(const Variables& variables);
 
-/// For rank 0, which reads and writes the files: --save and --history must name files, no devices or pipes, and
-/// --against a report. Throws UsageError.
+/// Rank 0 calls this, because it reads and writes the files. Throws UsageError unless --save and --history name files
+/// (not devices or pipes) and --against names a report.
 void require_files_of_doctor(const Options& options);
 
 }  // namespace mn::launcher
