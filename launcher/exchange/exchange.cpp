@@ -14,7 +14,7 @@ using Kind = Peer::Kind;
 // Kinds of messages. A number follows the kind: in kReport the sender (a node, or within a node a rank), in kLost the
 // lost node, in kAnswer and kHurry the round, in kAbandon 0.
 constexpr char kReport = 'R';   // up: a part or a report
-constexpr char kLost = 'L';     // up: a node has ended, or why it proved only the weak key
+constexpr char kLost = 'L';     // up: a node has ended, or proved only the weak key, and why
 constexpr char kAnswer = 'A';   // down: the answer of a round
 constexpr char kHurry = 'H';    // down: report now, without missing ranks
 constexpr char kAbandon = 'X';  // down: the sender is cut off from the root
@@ -27,10 +27,10 @@ constexpr milliseconds kMaxToSend{5000};
 constexpr milliseconds kSecondJobWait{500};
 constexpr milliseconds kMaxForWeakCallers{5000};
 
-/// Once a node is known to be missing, the remaining nodes are to report at once.
+/// How long the root waits once a node is known to be missing. The remaining nodes are to report at once.
 milliseconds patience_for_stragglers(milliseconds patience) { return std::min(patience / 2, kMaxForStragglers); }
 
-/// Covers the root's waiting for reports, and the steps of the root.
+/// How long a rank waits for an answer. Covers the root's wait for reports, and the steps of the root.
 milliseconds patience_for_answer(milliseconds patience) {
   return patience + patience / 4 + 2 * patience_for_stragglers(patience);
 }
@@ -66,7 +66,7 @@ void Exchange::send_to_children(char kind, int origin, std::string_view body) {
 }
 
 void Exchange::take(const Peer& from, std::string message) {
-  // (2): garbage, too short for its number. The sender then counts as absent.
+  // (2): a message too short for its number is garbage. The sender then counts as absent.
   if (message.size() < kHeadBytes) return;
   const char kind = message[0];
   const auto origin = static_cast<int>(number_in(std::string_view(message).substr(1)));
@@ -117,7 +117,7 @@ void Exchange::lose_node(int node, const std::string& why_weak) {
   for (int each = node; each < group_.nodes; ++each) {
     Inbox& source = nodes_[static_cast<std::size_t>(each)];
     if (!kNodeTree.is_below(each, node) || source.end) continue;
-    // Nodes below are cut off, too, but the line names the ended node alone.
+    // Nodes below are cut off, too, but the error message names only the ended node.
     source.end = each > node ? Part::Absence::kCutOff : why_weak.empty() ? Part::Absence::kEnded : Part::Absence::kWeak;
     if (each == node) source.why_weak = why_weak;
   }
@@ -144,10 +144,10 @@ Parts Exchange::collect_members(std::string own, Deadline deadline) {
   };
   const auto has_extra = [&] { return static_cast<int>(links_.member_count()) >= group_.intra_size; };
   links_.run_until([&] { return is_complete() || has_extra(); }, deadline);
-  // (5): after an uninvited rank the wait is short. The invited ranks are on their way, except the rank whose position
-  // was taken.
+  // (5): after an uninvited rank has come, the wait is short. The invited ranks will come soon, except the rank whose
+  // number was taken.
   links_.run_until(is_complete, std::min(deadline, Clock::now() + kMaxForStragglers));
-  // All ranks of a second job with this name may come within a moment. Then every rank gets an answer, and none waits
+  // Wait a moment for all ranks of a second job with this name. If all come, every rank gets an answer, and none waits
   // for a time-out.
   const auto is_twice = [&] { return is_complete() && static_cast<int>(members_.size()) >= 2 * group_.intra_size; };
   if (has_extra()) links_.run_until(is_twice, Clock::now() + kSecondJobWait);
@@ -166,7 +166,7 @@ Parts Exchange::collect_nodes(std::string own, Deadline deadline, Milliseconds f
   };
   links_.run_until(is_decided, deadline);
   if (!is_complete()) {
-    // A node is missing, so the answer is known: leaders that still wait for ranks report at once.
+    // A node is missing, so the job will not start. Leaders that still wait for ranks must report at once.
     send_to_children(kHurry, round_, "");
     links_.run_until(is_complete, Clock::now() + for_stragglers);
   }
@@ -199,8 +199,8 @@ void Exchange::give_up(const std::string& why, bool root_knows) {
 
 void Exchange::await_weak_callers() {
   if (!group_.is_leader() || !links_.has_weak_upper()) return;
-  // A node below may find this node's proof weak as well. Weak calls (caller.hpp) come later than proofs of other
-  // nodes, and must find a listener.
+  // Nodes below may also be able to prove only the weak key to this node. Their weak calls (caller.hpp) come late and
+  // must find a listener.
   const auto children = kNodeTree.children_of(group_.node, group_.nodes);
   const auto has_come = [&](int child) { return links_.has_come({Kind::kChild, child}); };
   links_.run_until([&] { return std::ranges::all_of(children, has_come); }, Clock::now() + kMaxForWeakCallers);
@@ -249,7 +249,7 @@ std::string Exchange::await_answer(Milliseconds patience) {
 }
 
 std::string Exchange::round(std::string part, const Steps& steps, Milliseconds patience) {
-  // (1): rounds are told apart by their number alone.
+  // (1): all ranks count the rounds, so the number identifies a round.
   ++round_;
   if (!group_.is_leader()) {
     send(kUp, kReport, group_.intra_rank, part);
@@ -285,7 +285,7 @@ void Exchange::leave() {
   try {
     static_cast<void>(round("", steps, std::min(group_.patience, kMaxForStragglers)));
   } catch (const CutOff&) {
-    // Nobody is left to wait for.
+    // No rank is left to wait for.
   }
 }
 

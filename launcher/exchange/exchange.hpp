@@ -1,4 +1,5 @@
-/// How the launchers of a job exchange facts and agree on an answer, before any program starts.
+/// How the mnlaunch processes of a job, one for each rank, exchange facts and agree on an answer before any program
+/// starts.
 ///
 /// A round goes up and down the tree of all ranks once:
 ///
@@ -8,14 +9,14 @@
 ///   each leader         gives each rank of its node its share of the answer
 ///
 /// 1. All ranks make the same rounds.
-/// 2. A rank that is late, dies or sends garbage is an absent part; a node with such a fault is an absent report. The
-///    root decides nevertheless, and the answer reaches all connected ranks.
-/// 3. A rank cut off from the root tells the ranks below. If the root misses the leader above the rank as well, the
-///    root prints the reason and the rank stays silent. If the root itself is gone, one rank prints the reason on the
-///    root's node and on each neighbor node.
-/// 4. Reports pass nodes on the way unchanged, and no report waits for another.
-/// 5. An uninvited rank has a number that is taken, or no number. Its part is added to the node's parts and completes
-///    the round: the error in it explains why a rank is missing.
+/// 2. If a rank is late, dies or sends garbage, its part is absent. If a node's leader does, the node's report is
+///    absent. The root decides without them, and the answer reaches all connected ranks.
+/// 3. A rank cut off from the root tells the ranks below. If the root has lost the leader above the rank, too, the root
+///    prints the reason and the rank prints nothing. If the root is gone, one rank of the root's node and one rank of
+///    each neighbor node print the reason.
+/// 4. Leaders between a node and the root pass the node's report on unchanged, and no report waits for another report.
+/// 5. An uninvited rank has no number, or the number of another rank. Its part follows the parts of the node's ranks
+///    and shortens the wait for missing ranks, because the error in the part explains why a rank is missing.
 ///
 /// Cost: with n nodes, 2 log16 n messages in sequence for each round. The root receives n reports over at most 16
 /// connections, and a part from each rank of its node.
@@ -68,25 +69,25 @@ using Parts = std::vector<Part>;
 class Exchange {
  public:
   struct Steps {
-    /// On leaders: the node's report from its ranks' parts, by intra_rank; parts of uninvited ranks (5) follow. May
-    /// take long.
+    /// On leaders: makes the node's report from its ranks' parts. The parts are sorted by intra_rank; parts of
+    /// uninvited ranks (5) follow. May take long.
     std::function<std::string(Parts)> combine;
-    /// On the root: the answer from the nodes' reports, by node.
+    /// On the root: makes the answer from the reports of all nodes, which are sorted by node number.
     std::function<std::string(Parts)> decide;
-    /// On leaders: the share of a rank of the node in the answer.
+    /// On leaders: returns the share of the answer for one rank of the node.
     std::function<std::string(const std::string& answer, int intra_rank)> split;
   };
 
-  /// Begins to listen and to call. Throws CommError.
+  /// Begins to listen, and to connect to other ranks. Throws CommError.
   explicit Exchange(Group group);
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Collective over all ranks of the group; returns this rank's share. Blocks for little longer than the group's
-  /// patience, plus the time of the steps. Throws CutOff, and errors of this rank's own steps.
+  /// Collective over all ranks of the group; returns this rank's share of the answer. Blocks at most a little longer
+  /// than the group's patience, plus the time of the steps. Throws CutOff, and errors of this rank's own steps.
   [[nodiscard]] std::string round(std::string part, const Steps& steps);
 
-  /// Collective: waits at most some seconds for all living ranks, so that they leave together.
+  /// Collective: waits at most a few seconds for all living ranks, so that all leave together.
   void leave();
 
   [[nodiscard]] const Group& group() const noexcept { return group_; }
@@ -98,7 +99,7 @@ class Exchange {
   }
   /// On leaders: why no rank of the node can connect; empty if ranks can.
   [[nodiscard]] const std::string& failure_to_listen() const noexcept { return links_.local_listener().failure; }
-  /// On leaders: why calls to the node above failed, if that node had to call; else empty.
+  /// On leaders: why calls to the node above failed; empty if no call failed.
   [[nodiscard]] const std::string& failure_of_calls() const { return links_.failure_of_calls(); }
 
  private:

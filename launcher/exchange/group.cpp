@@ -16,7 +16,7 @@
 namespace mn::launcher {
 namespace {
 
-constexpr int kCandidates = 8;  ///< names or ports to try: other processes may have some
+constexpr int kCandidates = 8;  ///< names or ports to try, because other processes may have some of them
 
 std::string text_of_candidate(const Group& group, int node, int candidate) {
   return group.job + " node " + std::to_string(node) + " candidate " + std::to_string(candidate);
@@ -67,7 +67,8 @@ std::vector<std::string> names_of(const Group& group) {
 std::vector<Endpoint> endpoints_of_node(const Group& group, int node) {
   std::vector<Endpoint> endpoints;
   const auto addresses = group.addresses(node);
-  // Ports outside, addresses inside: usually the first port answers, at one of the addresses.
+  // Each port is tried at all addresses before the next port, because usually the first port answers at one of the
+  // addresses.
   for (const auto port : ports_of(group, node)) {
     for (const auto& address : addresses) endpoints.push_back({address, port});
   }
@@ -151,7 +152,7 @@ NodeListener listen_for_ranks(Group& group) {
   if (!local.failure.empty()) return local;
   for (const auto& name : names_of(group)) {
     local.socket = listen_on_name(name);
-    // All ranks try the names in one order, so the first free name is their meeting point.
+    // All ranks try the names in the same order, so the ranks find this leader by the first free name.
     if (local.socket) return local;
     local.is_second = is_listening({"@" + name, 0});
     if (!local.is_second) continue;

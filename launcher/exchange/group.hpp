@@ -1,5 +1,5 @@
-/// The members of an exchange and their addresses, from the view of one rank's launcher, and the socket on which the
-/// ranks of a node call their leader.
+/// The members of an exchange and their addresses, as one rank sees them, and the socket on which the ranks of a node
+/// connect to their leader, the first rank of the node.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ inline constexpr Tree kNodeTree{16};
 
 struct Group {
   std::string job;     ///< unique to the job and equal on all its ranks
-  std::string secret;  ///< known to leaders alone, for the choice of their ports; may be empty
+  std::string secret;  ///< known only to leaders, who derive their ports from the text; may be empty
   int intra_rank = 0;
   int intra_size = 1;
   int node = 0;  ///< rank 0 of the job need not be on node 0
@@ -32,7 +32,7 @@ struct Group {
   std::vector<std::string> hosts = {""};  ///< [nodes] names of the nodes, for messages
   /// Addresses of a node for other nodes. Called for neighbors in the tree.
   std::function<std::vector<std::string>(int node)> addresses;
-  std::shared_ptr<Keys> keys;                 ///< prove membership between nodes
+  std::shared_ptr<Keys> keys;                 ///< prove to other nodes that this node is of the job
   std::chrono::milliseconds patience{60000};  ///< with ranks that do not come or do not answer
   /// Port ranges for leaders to listen in, tried in turn; equal on all ranks.
   std::vector<PortRange> ports{std::begin(kDefaultPorts), std::end(kDefaultPorts)};
@@ -51,19 +51,19 @@ struct Group {
 [[nodiscard]] std::vector<Endpoint> endpoints_of_node(const Group& group, int node);
 /// Endpoints of the first rank of this node, for the node's ranks.
 [[nodiscard]] std::vector<Endpoint> endpoints_of_leader(const Group& group);
-/// Whether this node has a first rank; waits up to a second for it.
+/// Whether the first rank of this node listens; waits up to a second until it does.
 [[nodiscard]] bool has_leader(const Group& group);
 
 /// True in the first process of this node that claims `text`; the claim ends with the process. Call it once.
 [[nodiscard]] bool claim_text(const std::string& text);
 
 /// Connects to all endpoints at once, waits for at most `patience`, and closes the connections. Returns a text for each
-/// endpoint: empty for an endpoint in reach, else the reason.
+/// endpoint: empty if the endpoint accepted the connection, else the reason.
 [[nodiscard]] std::vector<std::string> probe(const std::vector<Endpoint>& endpoints,
                                              std::chrono::milliseconds patience);
 
-/// While it lives, the soft limit of open files has room for two descriptors for each of `ranks`, a connection and its
-/// duplicate, if the hard limit allows. The destructor restores the limit: programs with select(2) need a low one.
+/// Raises the soft limit of open files, if the hard limit allows: each of `ranks` needs two descriptors, a connection
+/// and its duplicate. The destructor restores the limit, because programs with select(2) need a low limit.
 class FileLimit {
  public:
   explicit FileLimit(std::size_t ranks);
@@ -71,7 +71,7 @@ class FileLimit {
   FileLimit(const FileLimit&) = delete;
   FileLimit& operator=(const FileLimit&) = delete;
 
-  std::string failure;  ///< why there is no room; empty if there is
+  std::string failure;  ///< why the limit is too low; empty if it suffices
   /// The lowest number for a duplicate that stays open in the program: under a raised limit, lower numbers stay free
   /// for the program.
   int least_kept = 0;

@@ -1,4 +1,5 @@
-// Guests are incoming connections. A guest becomes a link (links.hpp) once its greeting has told the peer.
+// Guests are incoming connections. A guest becomes a link (links.hpp) once its greeting has named the peer and proved
+// the key.
 
 #include <cassert>
 #include <chrono>

@@ -28,7 +28,7 @@ Fd ended_connection() {
 }
 
 Call call_to(const Group& group, const Peer& peer) {
-  // Both ends compute this pair of numbers; by it the listening end finds the link (link_of).
+  // Both ends compute this pair of numbers. The listening end finds the link by the pair (link_of).
   const bool within_node = !group.is_leader();
   const int from = within_node ? group.intra_rank : group.node;
   const int to = within_node ? 0 : peer.kind == Kind::kUp ? kNodeTree.parent_of(group.node) : peer.id;
@@ -127,7 +127,7 @@ void Links::send(const Peer& to, std::string_view message) {
     link->channel->send(message);
     link->channel->flush();
   } else if (!link->channel) {
-    // (4): install() sends it. A channel without a link is still greeting.
+    // (4): install() sends the message after the greeting.
     link->waiting.emplace_back(message);
   }
 }
@@ -192,7 +192,8 @@ void Links::wait(Deadline until) {
     if (link.caller) std::ranges::for_each(link.caller->attempts(), add);
   }
   for (auto& guest : guests_) add(guest.channel.get());
-  // At the limit of guests, new callers wait in the listeners' queues: strangers cannot use up memory or descriptors.
+  // At the limit of guests, new callers wait in the listeners' queues, so strangers cannot use up memory or
+  // descriptors.
   const bool is_full = guests_.size() >= kMaxGuests;
   for (const Fd* listener : {&local_.socket, &listener_}) {
     if (*listener && !is_full) entries.push_back({listener->get(), POLLIN, 0});
@@ -211,7 +212,7 @@ bool Links::is_calling(const Link& link) const {
   if (!link.caller) return false;
   // (2): the lower end has answered its parent's call, and offers no second connection.
   if (link.peer.kind != Kind::kChild) return answered_parent_ == nullptr;
-  // The child calls already: its own connection counts.
+  // If the child is calling this end, the child's connection counts.
   return std::ranges::none_of(guests_, [&](const Guest& guest) {
     return !guest.is_local && guest.channel->call().from == static_cast<std::uint32_t>(link.peer.id);
   });

@@ -1,10 +1,10 @@
-/// All connections of a launcher. The ranks of a node are connected to its first rank, the leader; leaders are
-/// connected to each other in a tree (group.hpp).
+/// All connections of one rank's mnlaunch process. The ranks of a node are connected to its first rank, the leader;
+/// leaders are connected to each other in a tree (group.hpp).
 ///
-/// 1. Each rank calls the rank above and waits for the ranks below. A leader whose child has not come after a second
+/// 1. Each rank calls the rank above and waits for the ranks below. If a child has not come after a second, its parent
 ///    calls the child: a firewall may let connections pass in one direction only.
-/// 2. The lower end decides which of two connections counts, and never offers both: after answering a call of its
-///    parent it stops calling.
+/// 2. If both ends call, the lower end decides which connection counts: once it answers its parent's call, it stops its
+///    own call.
 /// 3. A peer whose connection ends is lost and does not come again.
 /// 4. Messages to a peer wait until the peer comes.
 /// 5. A child whose call proves only the weak key (greeting.hpp) counts as lost. The child keeps its end of the
@@ -55,7 +55,7 @@ class Links {
   void flush(Deadline deadline);
 
   [[nodiscard]] bool has_come(const Peer& peer) const;
-  /// Whether the rank above has proved the weak key alone (5).
+  /// Whether only the weak key was proved between this rank and the rank above (5).
   [[nodiscard]] bool has_weak_upper() const;
   /// Why calls to the rank above fail, or had failed before that rank called; empty if no call failed.
   [[nodiscard]] const std::string& failure_of_calls() const;
@@ -120,7 +120,7 @@ class Links {
   std::uint16_t port_ = 0;
   std::vector<Link> links_;
   std::vector<Guest> guests_;
-  const Channel* answered_parent_ = nullptr;  ///< guest whose call, the parent's, was answered; null: none
+  const Channel* answered_parent_ = nullptr;  ///< the guest with the parent's call, if it was answered; else null
   Deadline call_children_at_;
   std::string failure_;
 };

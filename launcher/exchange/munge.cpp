@@ -41,8 +41,8 @@ struct MungeLibrary {
 
 constexpr int kUidRestriction = 9;  // MUNGE_OPT_UID_RESTRICTION
 
-/// The credential is genuine, but the nodes' clocks differ, or it was decoded on this host before. Neither matters: the
-/// greeting proves that the peer is alive.
+/// Errors for a genuine credential: the nodes' clocks differ, or the credential was decoded on this host before. Both
+/// are accepted, because the greeting proves that the peer is alive.
 constexpr int kExpired = 15, kRewound = 16, kReplayed = 17;
 
 /// Null without libmunge.
@@ -51,7 +51,8 @@ const MungeLibrary* munge_library() {
   return library.handle == nullptr ? nullptr : &library;
 }
 
-/// A credential that only `reader`, or without `reader` every user, can decode. Empty if munge does not answer.
+/// Returns `text` as a munge credential that only the user `reader` can decode; without `reader`, every user can. Empty
+/// if munge does not answer.
 std::string seal(std::string_view text, std::optional<uid_t> reader) {
   const MungeLibrary* munge = munge_library();
   if (munge == nullptr) return "";
@@ -116,10 +117,10 @@ Key MungeKeys::accept(const std::string& sealed) {
     Key key;
     if (opened.text.size() != key.size()) throw CommError("its munge credential holds no key");
     std::ranges::copy(opened.text, key.begin());
-    // Two jobs of one user can open each other's seals; with the job's name in the key they still differ.
+    // Two jobs of one user can open each other's seals; with the job's name in the key, their keys differ.
     return derive_key(key, {job_});
   }
-  // An attacker must not be able to choose the weaker key by claiming that munge is missing there.
+  // An attacker must not be able to choose the weaker key by claiming that munge does not answer on its node.
   if (!offer().sealed.empty()) throw CommError("munge does not answer there, but does here");
   return fallback_;
 }

@@ -37,7 +37,7 @@ Decision decide(const Parts& reports, const Roster& roster, int size, std::chron
   }
   const Findings findings = missing.findings(size, patience);
   Decision decision{.verdict = {}, .speaker = roster.speaker(missing)};
-  // A reported failure comes before a missing rank, because it may be the reason.
+  // A reported failure is preferred to a missing rank, because the failure may be the reason.
   if (!failures.empty()) {
     decision.verdict = verdict_of(failures);
   } else if (!findings.empty()) {
@@ -58,7 +58,7 @@ std::optional<Failure> failure_of(const Placement& here, const std::function<voi
 }
 
 Verdict verdict_of(const std::vector<Failure>& failures, int ranks) {
-  // Independent of the order of reports, so every rank computes an equal verdict.
+  // The result does not depend on the order of `failures`.
   assert(!failures.empty());
   const Failure& first = *std::ranges::min_element(failures, {}, &Failure::rank);
   const bool is_alike = std::ranges::all_of(failures, [&](const Failure& each) { return each.text == first.text; });
@@ -81,7 +81,7 @@ std::string Announcement::announce(Decision decision, const std::vector<int>& ra
   Decision sent = decision;
   const bool is_for_this_node = std::ranges::find(ranks_here, decision.speaker) != ranks_here.end();
   if (is_for_this_node) sent.verdict = without_text(sent.verdict);
-  // The root keeps the text, and sends it to a speaker on a remote node only.
+  // The root keeps the text for its own node, and sends the text only to a speaker on a remote node.
   decision_ = std::move(decision);
   return to_message(sent);
 }

@@ -71,7 +71,7 @@ class ArrivalRound {
     NodeArrival node;
     node.host = here_.hosts.empty() ? host_name() : here_.hosts[static_cast<std::size_t>(here_.inter_rank)];
     for (const auto& part : parts) {
-      // Entries follow the launcher's numbers on the node; a missing rank keeps its entry.
+      // Entries are sorted by the launcher's numbers on the node. A missing rank has an entry, too.
       roster_.ranks_here.push_back(kNobody);
       const bool is_extra = roster_.ranks_here.size() > static_cast<std::size_t>(group_.intra_size);
       if (!part.bytes && !is_extra) {
@@ -88,8 +88,8 @@ class ArrivalRound {
       if (arrival.rank >= 0 && !arrival.failure && arrival.intra_size != here_.intra_size) {
         arrival.failure = miscounted(arrival);
       }
-      // A leader without a sound position of its own stands in for a late first rank. If the first rank comes after
-      // all, it is uninvited, but no duplicate.
+      // A leader whose own position is wrong stands in for a late first rank. If the first rank comes later, it is
+      // uninvited, but no duplicate.
       const bool stands_in = !here_.error.empty();
       if (!arrival.position && !arrival.failure && !stands_in) arrival.failure = doubled(arrival.rank);
     }
@@ -234,8 +234,8 @@ class ArrivalRound {
     }
   }
 
-  /// MASTER_ADDR for nodes that cannot exchange it but must agree: the address that the user exported, else the first
-  /// host of the allocation, where rank 0 usually runs. Empty if neither is known.
+  /// Chooses MASTER_ADDR for nodes that must agree on the address but cannot exchange it: the address that the user
+  /// exported, else the first host of the allocation, where rank 0 usually runs. Empty if neither is known.
   void guess_master() {
     ArrivalAnswer& start = roster_.start;
     const Variables& variables = rank_.surroundings.variables;
@@ -273,7 +273,7 @@ class ArrivalRound {
     return share;
   }
 
-  /// A second job on the node prints a line, too, through its lowest rank.
+  /// Whether the rank at position `local` prints the verdict for a second job on the node: the job's lowest rank does.
   [[nodiscard]] bool speaks_for_second_job(int local) const {
     if (!has_second_job_ || local < group_.intra_size) return false;
     const auto lowest = std::min_element(roster_.ranks_here.begin() + group_.intra_size, roster_.ranks_here.end());

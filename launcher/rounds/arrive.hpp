@@ -1,5 +1,6 @@
 /// Round 1 of a start lists ranks, nodes and numbers. The root compares the options of all ranks, numbers the nodes by
-/// their lowest rank, and picks the rank that speaks; the answer brings each rank its final numbers.
+/// their lowest rank, and picks the speaker, the rank that prints the verdict. The answer contains each rank's final
+/// numbers.
 #pragma once
 
 #include <functional>
@@ -10,8 +11,8 @@
 
 namespace mn::launcher {
 
-/// Collective. `is_whole`: the exchange connects all ranks of the job. `prepare` completes this rank's arrival. If
-/// `prepare` throws Error, the arrival carries the error to the root. Throws CutOff.
+/// Collective. `is_whole`: the exchange connects all ranks of the job. `prepare` completes this rank's message to the
+/// root. If `prepare` throws Error, the message contains the error. Throws CutOff.
 [[nodiscard]] Roster arrive(Exchange& exchange, const ThisRank& rank, bool is_whole,
                             const std::function<void(Arrival&)>& prepare);
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kConnectPatience{2000};
 
-/// What a leader collects: facts of its node and of the node's ranks, and their bindings.
+/// A leader's collection: facts of its node and of the node's ranks, and the ranks' bindings.
 struct NodeShare {
   NodeFacts node;
   std::vector<RankFacts> ranks;   ///< by rank of the node
@@ -46,7 +46,7 @@ class Comparison {
         sources_(sources) {}
 
   Outcome run() {
-    // (1): the first reading, before collecting facts, which may take seconds.
+    // (1): the first reading of the clock. It comes before facts are collected, because this may take seconds.
     const double time = unix_time();
     RankReport own;
     own.failure = failure_of(here_, [&] {
@@ -135,7 +135,7 @@ class Comparison {
     report.node = share_.node;
     report.ranks = share_.ranks;
     report.bindings = share_.bindings;
-    // (1): the second reading.
+    // (1): the second reading of the clock.
     report.sent_at = unix_time();
   }
 
@@ -167,7 +167,7 @@ class Comparison {
         continue;
       }
       auto report = from_message<NodeReport>(*reports[node].bytes, "the facts of " + host);
-      // Releases the bytes now: a thousand reports would double the memory.
+      // Releases the bytes now, because the bytes of a thousand reports would double the memory.
       reports[node].bytes.reset();
       missing_.note(host, report.absence);
       failures.insert(failures.end(), report.failures.begin(), report.failures.end());
@@ -175,14 +175,15 @@ class Comparison {
       report.node.time = time_without_latency(report, now);
       add(job, job.numbers.empty() ? roster_.start.inter_ranks[node] : 0, std::move(report));
     }
-    // A rank's own error comes first: it may explain missing ranks.
+    // A rank's own error is preferred, because the error may explain missing ranks.
     if (!failures.empty()) return verdict_of(failures);
     const Findings findings = missing_.findings(here_.size, group_.patience);
     if (!findings.empty()) return reject(findings, rank_.options);
     return launcher::decide(job, rank_.options, here_, rank_.program_exit);
   }
 
-  /// The node's clock at the moment when the root's clock showed `answered_at`, as near as the readings tell.
+  /// Estimates the time on the node's clock when the root's clock showed `answered_at`. The result is `answered_at`
+  /// unless the readings prove that the node's clock is behind or ahead.
   [[nodiscard]] double time_without_latency(const NodeReport& report, double now) const {
     const double begin = roster_.answered_at;
     // (1): a message arrives late, never early, so each reading bounds the error of the clock from one side.

@@ -29,7 +29,8 @@ constexpr const char* kKey = "key";
 constexpr const char* kKeyVariable = "MN_LAUNCH_KEY";
 constexpr std::chrono::milliseconds kMaxForANameServer{2000};
 
-/// Names that a PMIx server adds to the job's: a launcher on a single node may give several jobs one name.
+/// The addresses of the job's PMIx servers, which make the job's name unique: a launcher on a single node may give
+/// several jobs the same name.
 std::string names_of_server(const Variables& variables) {
   std::string names;
   for (const auto& [name, value] : variables.all()) {
@@ -38,8 +39,8 @@ std::string names_of_server(const Variables& variables) {
   return names;
 }
 
-/// For a job without a name in its variables: the process that started the ranks of this node. LSB_JOBID names a batch
-/// job, which may start several jobs at once.
+/// If the variables do not name the job, names it by the process that started the ranks of this node; else empty.
+/// LSB_JOBID is no name, because a batch job may start several jobs at once.
 std::string name_of_starter(const Placement& here, const Variables& variables) {
   const auto* names = std::ranges::find(kLauncherVariables, here.source, &LauncherVariables::launcher);
   if (names == std::end(kLauncherVariables)) return "";
@@ -87,7 +88,7 @@ std::vector<int> first_ranks_of_nodes(const ServerJob& job) {
   return first;
 }
 
-/// Throws CheckFailed. The lowest rank that has arrived gets the text; for all other ranks the text is empty.
+/// Throws CheckFailed. The error has a text only on the lowest rank that has arrived; other ranks print nothing.
 [[noreturn]] void reject_absence(const std::vector<int>& missing, const ServerJob& job,
                                  std::chrono::milliseconds patience) {
   std::vector<std::string> hosts;
@@ -124,7 +125,7 @@ Group group_of(const Placement& here, const Variables& variables, const Options&
   group.hosts = here.hosts;
   group.ports = options.ports;
   group.patience = std::chrono::seconds(options.timeout_s);
-  // A rank with an error waits at most 5 s for the ranks of its node to hear it; then it reports alone.
+  // A rank with an error waits at most 5 s to tell the other ranks of its node; then it reports alone.
   constexpr std::chrono::seconds kMaxToTellOthers{5};
   if (!here.error.empty()) group.patience = std::min<std::chrono::milliseconds>(group.patience, kMaxToTellOthers);
   return group;
@@ -133,7 +134,7 @@ Group group_of(const Placement& here, const Variables& variables, const Options&
 void name_job_by_variables(Group& group, Placement& here, const Variables& variables) {
   const std::string starter = name_of_starter(here, variables);
   group.job += starter;
-  if (here.inter_size == 1) here.job += starter;  // on several nodes MASTER_PORT follows from the job's name alone
+  if (here.inter_size == 1) here.job += starter;  // on several nodes, all derive MASTER_PORT from the job's name
   if (is_by_slurm(here)) {
     group.job += secret_of_step(variables);
   } else {
@@ -147,7 +148,7 @@ void meet_on_board(Group& group, const Placement& here, const ServerJob& job, Bo
     board.put(kAddresses, own_addresses());
     board.put(kHost, here.hosts[static_cast<std::size_t>(here.inter_rank)]);
   }
-  // Only processes of this job can read the board.
+  // The key stays secret, because only processes of this job can read the board.
   if (here.rank == 0) board.put(kKey, to_hex(random_key()));
   try {
     board.fence();

@@ -1,5 +1,5 @@
-/// The rendezvous of a job's launchers: makes a rank's group (exchange/group.hpp), with addresses and keys, from the
-/// rank's placement. Also the rendezvous of the programs, MASTER_ADDR and MASTER_PORT.
+/// How the mnlaunch processes of a job find each other: makes a rank's group (exchange/group.hpp), with addresses and
+/// keys, from the rank's placement. Also derives MASTER_ADDR and MASTER_PORT, by which the programs find each other.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace mn::launcher {
 
-/// The group of the rank `here`, as yet without a way to other nodes.
+/// The group of the rank `here`, without addresses of other nodes.
 [[nodiscard]] Group group_of(const Placement& here, const Variables& variables, const Options& options);
 
 /// For a job that variables alone describe: makes the job's name unique among jobs with equal variables, and hard to
@@ -35,11 +35,11 @@ void meet_on_board(Group& group, const Placement& here, const ServerJob& job, Bo
                                             const std::string& why_silent);
 
 /// If this rank has no sound position and its node has no first rank, this rank becomes the first. All ranks of the
-/// node call the first rank, and so learn of the error.
+/// node connect to the first rank, and so learn of the error.
 void lead_if_nobody_does(Group& group, const Placement& here);
 
-/// For rank 0's note about nodes without comparison: a warning if other nodes get a MASTER_ADDR other than rank 0's
-/// host, else an empty text. `variables`: rank 0's.
+/// Ends rank 0's note that nodes were not compared: a warning if other nodes get a MASTER_ADDR that is not rank 0's
+/// host, else an empty text. `variables`: rank 0's variables.
 [[nodiscard]] std::string master_elsewhere(const Variables& variables);
 
 /// A port of the first range, derived from `job`.

@@ -57,12 +57,12 @@ void MissingRanks::note(const std::string& host, const Part& missing, const std:
     is_late_by_nodes_ = true;
   }
   if (missing.absence == Part::Absence::kEnded) add(ended_, host, ranks);
-  // Ranks behind an ended node get no answer, but findings() names the ended node alone.
+  // Ranks cut off by an ended node get no answer, but findings() names only the ended node.
   if (missing.absence == Part::Absence::kCutOff) all_.insert(all_.end(), ranks.begin(), ranks.end());
 }
 
 Findings MissingRanks::findings(int size, std::chrono::milliseconds patience, const std::vector<int>& known) const {
-  // A leader stops waiting for late ranks soon after a rank has ended, so late ranks may be well.
+  // A leader stops waiting for late ranks soon after a rank has ended, so a late rank may have no fault.
   if (!ended_.hosts.empty()) {
     return {about(ended_.hosts, known.empty() ? ended_.ranks : known, size,
                   "ended before the start, or sent what no mnlaunch sends",

@@ -41,7 +41,8 @@ class MissingRanks {
   void note(const std::string& host, const Part& missing, const std::vector<int>& ranks);
   /// Whether `rank` misses the round. A missing rank gets no answer, so it cannot print the verdict.
   [[nodiscard]] bool has(int rank) const { return std::ranges::find(all_, rank) != all_.end(); }
-  /// Empty if no rank is missing. `known`: numbers of all missing ranks; preferred to the nodes' own lists.
+  /// Empty if no rank is missing. `known`: numbers of all missing ranks; if not empty, used in place of the lists from
+  /// the nodes.
   [[nodiscard]] Findings findings(int size, std::chrono::milliseconds patience,
                                   const std::vector<int>& known = {}) const;
 
@@ -55,7 +56,7 @@ class MissingRanks {
   Group late_;
   bool is_late_by_nodes_ = false;
   Group ended_;
-  std::vector<int> all_;  ///< with ranks cut off by an ended node, which findings() leaves out
+  std::vector<int> all_;  ///< also ranks cut off by an ended node, which findings() does not name
 };
 
 struct Roster {
@@ -94,7 +95,8 @@ struct ThisRank {
 
   [[nodiscard]] bool is_compared() const { return options.check != CheckLevel::kOff || options.doctor; }
   [[nodiscard]] BindingOptions binding_options() const {
-    // On a single machine without a scheduler nobody could ask for more GPUs: the ranks share GPUs, with a warning.
+    // On a single machine without a scheduler, a user cannot ask for more GPUs, so the ranks share GPUs, with a
+    // warning.
     const bool may_share = options.oversubscribe_gpu || (here.inter_size == 1 && !is_by_slurm(here));
     return {.bind_cores = options.bind, .oversubscribe_gpu = may_share, .cpu_map = options.cpu_map};
   }

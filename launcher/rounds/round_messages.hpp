@@ -42,16 +42,16 @@ struct Decision {
   MN_NEEDED_FIELDS(verdict, speaker);
 };
 
-// Round 1: who is here.
+// Round 1: which ranks have arrived.
 
 struct Arrival {
   int rank = kNobody;
-  int intra_size = 1;                ///< ranks on the node, by this rank's launcher
+  int intra_size = 1;                ///< number of ranks on the node that the launcher gave this rank
   std::optional<int> master_port;    ///< rank 0's MASTER_PORT
   std::string marker;                ///< name of a file in rank 0's output folder; empty: none
   std::vector<std::string> options;  ///< words_of_all_ranks()
   std::optional<Failure> failure;    ///< why the rank cannot go on
-  std::optional<int> position;       ///< position on the node, by its leader; no value for an uninvited rank
+  std::optional<int> position;       ///< position on the node, set by the leader; no value for an uninvited rank
   MN_FIELDS(rank, intra_size, master_port, marker, options, failure, position);
   MN_NEEDED_FIELDS(rank);
 };
@@ -70,7 +70,7 @@ struct NodeArrival {
 struct ArrivalAnswer {
   Verdict verdict;
   int speaker_node = 0;      ///< the launcher's number of the speaker's node
-  int speaker_position = 0;  ///< position there: several ranks may have the speaker's number, and only one may speak
+  int speaker_position = 0;  ///< position there, because several ranks may have the speaker's number
   int inter_size = 1;
   std::vector<int> inter_ranks;  ///< by the launcher's number of the node
   std::vector<int> ports;        ///< ports of the leaders' listeners, by node

@@ -39,7 +39,7 @@ nlohmann::json rows_of(const JobFacts& job, const Options& options, const Placem
   return rows;
 }
 
-/// The kind of GPU by which the self test judges; empty: unknown.
+/// The name of the GPU model, by which the self test sets its thresholds; empty: unknown.
 std::string first_gpu(const JobFacts& job) {
   for (const auto& node : job.nodes) {
     if (has_gpus(node)) return node.driver->gpus.front().name.value_or("");
@@ -141,7 +141,7 @@ Verdict decide(const JobFacts& job, const Options& options, const Placement& her
     verdict.report = json_text(document);
     // The self test prints the report, unless the findings keep it from starting as one job.
     verdict.exit_code = std::ranges::any_of(findings, keeps_from_starting) ? 1 : 0;
-    // The self test's report has the findings, too: printed here, they would come twice.
+    // The self test's report contains the findings, too, so they are not printed here.
     if (verdict.exit_code == 0) return verdict;
   }
   if (options.json && has_rank_zero && (options.show || !findings.empty())) {

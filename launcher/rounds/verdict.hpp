@@ -21,7 +21,7 @@ class CheckFailed : public Error {
 };
 
 struct Verdict {
-  int exit_code = 0;       ///< 0: go; 78: a failed check; 126 or 127: there is no program to run
+  int exit_code = 0;       ///< 0: start the program; 78: a failed check; 126 or 127: there is no program to run
   std::string output;      ///< for standard output: the table, or a JSON document
   std::string complaints;  ///< for standard error: a line for each finding
   std::string report;      ///< with --doctor: findings and placement as JSON, for the self test's report

@@ -108,8 +108,8 @@ void pass_no_signals() {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kMaxAfterEnd{
-    2000};  ///< a limit, because processes that outlive the program may write
+/// Limits copying after the program's end, because processes that outlive the program may write.
+constexpr std::chrono::milliseconds kMaxAfterEnd{2000};
 constexpr int kPollMs = 100;
 
 /// Writes the whole text and returns 0. After an error returns errno; the rest of the text is lost.
