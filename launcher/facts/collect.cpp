@@ -26,7 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The value as set: an empty CUDA_VISIBLE_DEVICES means the opposite of an unset variable.
+/// The value of the variable. An empty text is a value, because an empty CUDA_VISIBLE_DEVICES means the opposite of an
+/// unset variable.
 std::optional<std::string> as_set(const Variables& variables, const char* name) {
   const auto found = variables.all().find(name);
   return found == variables.all().end() ? std::nullopt : std::optional(found->second);
@@ -45,7 +46,7 @@ std::optional<int> wanted_threads(const Variables& variables) {
   return std::nullopt;
 }
 
-/// By file: the program, and torch's library of kernels.
+/// The CUDA code of the program and of torch's library of kernels, by file.
 std::map<std::string, GpuCode> collect_gpu_code(const ProgramFacts& program) {
   std::map<std::string, GpuCode> code;
   code["the program"] = read_gpu_code(program.program.path.value_or(""));
@@ -56,12 +57,12 @@ std::map<std::string, GpuCode> collect_gpu_code(const ProgramFacts& program) {
   return code;
 }
 
-/// `prefixes`: with blanks between them.
+/// `prefixes`: a list with blanks between the prefixes.
 bool starts_with_any(const std::string& text, std::string_view prefixes) {
   return std::ranges::any_of(split(prefixes, ' '), [&](std::string_view prefix) { return text.starts_with(prefix); });
 }
 
-/// Whether the variable should have one value on all nodes. kOwn: variables that launchers set for each process.
+/// Whether the variable should have equal values on all nodes. kOwn: variables that launchers set for each process.
 bool is_compared(const std::string& name) {
   constexpr const char* kExact[] = {"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "CUDA_DEVICE_ORDER",
                                     "MNLAUNCH_OPTIONS"};
@@ -81,7 +82,7 @@ std::string shortened(const std::string& value) {
   return value.substr(0, kMaxLength) + "... (" + std::to_string(hash64(value)) + ")";
 }
 
-/// Each folder of the list once, in the order of the search: Open MPI 5's daemons repeat folders in LD_LIBRARY_PATH.
+/// Each folder of `list` once, in the order of `list`, because Open MPI 5's daemons repeat folders in LD_LIBRARY_PATH.
 std::string folders_once(const std::string& list, std::span<const char* const> left_out = {}) {
   std::set<std::string> seen(left_out.begin(), left_out.end());
   std::string once;

@@ -16,7 +16,7 @@ namespace mn::launcher {
 
 [[nodiscard]] RankFacts collect_rank_facts(const Placement& here, const Surroundings& surroundings);
 
-/// The node's hardware. If nodes are `compared`, also all facts for the checks except the network's. Loads hwloc once.
+/// The node's hardware, read once by hwloc. If `compared`, also all facts for the checks except NetworkFacts.
 [[nodiscard]] NodeFacts collect_node_facts(const Placement& here, const Surroundings& surroundings, bool compared);
 
 /// Reads /proc and /sys, starts no process.

@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 /// A file or a part of it, to be read in pieces.
 class FilePart {
  public:
-  /// Without bytes unless the path is a regular file: reading a pipe might block, or consume another reader's bytes.
+  /// If the path is not a regular file, the part has no bytes: reading a pipe might block, or consume another reader's
+  /// bytes.
   explicit FilePart(const fs::path& path) {
     std::error_code error;
     if (!is_file(path)) return;
@@ -36,7 +37,7 @@ class FilePart {
     bytes_ = bytes;
     return std::move(*this);
   }
-  /// No value if the value would end behind the part.
+  /// Reads a Value at the offset `at`; no value if the Value would end behind the part.
   template <typename Value>
   [[nodiscard]] std::optional<Value> read(std::uint64_t at) {
     Value value;
@@ -87,7 +88,7 @@ std::optional<FilePart> open_section(const fs::path& path, const std::string& na
   return std::nullopt;
 }
 
-/// The descriptor of the GNU build-id note in a segment of notes.
+/// The build id in a segment of notes (the descriptor of the GNU build-id note); empty if there is none.
 std::string build_id_in(const std::string& notes, std::uint64_t alignment) {
   const auto aligned = [&](std::size_t n) { return alignment == 8 ? (n + 7) / 8 * 8 : (n + 3) / 4 * 4; };
   for (std::size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
@@ -104,7 +105,7 @@ std::string build_id_in(const std::string& notes, std::uint64_t alignment) {
   return "";
 }
 
-/// "  libm.so.6 => /lib/libm.so.6 (0x…)" or "  libx.so => not found".
+/// Reads a line of the loader: " libm.so.6 => /lib/libm.so.6 (0x…)" or " libx.so => not found".
 std::optional<Library> library_in(const std::string& line) {
   const std::size_t arrow = line.find(" => ");
   if (arrow == std::string::npos) return std::nullopt;
@@ -188,8 +189,8 @@ std::vector<Library> list_libraries(const std::string& interpreter, const fs::pa
                                     std::chrono::milliseconds patience) {
   std::vector<Library> libraries;
   std::vector<std::string> command = {interpreter, program.string()};
-  // Unlike glibc's --list, the variable makes the loader go on after a missing library; ldd uses it, too. musl's loader
-  // does not know the variable, and would run the program.
+  // With LD_TRACE_LOADED_OBJECTS, which ldd uses, too, glibc's loader continues after a missing library; with --list it
+  // stops. musl's loader does not know the variable, and would run the program.
   const bool is_musl = fs::path(interpreter).filename().native().starts_with("ld-musl");
   if (is_musl) command.insert(command.begin() + 1, "--list");
   std::istringstream lines(command_output(command, patience, is_musl ? "" : "LD_TRACE_LOADED_OBJECTS=1"));
@@ -201,7 +202,7 @@ std::vector<Library> list_libraries(const std::string& interpreter, const fs::pa
 
 GpuCode read_gpu_code(const fs::path& file) {
   constexpr int kMaxContainers = 64;
-  constexpr int kMaxEntries = 1024;  // per container: one for each target of each source
+  constexpr int kMaxEntries = 1024;  // per container, which has an entry for each target of each source
   GpuCode code;
   auto section = open_section(file, ".nv_fatbin");
   if (!section) return code;

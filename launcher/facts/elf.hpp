@@ -39,7 +39,7 @@ struct Library {
 [[nodiscard]] std::vector<Library> list_libraries(const std::string& interpreter, const std::filesystem::path& program,
                                                   std::chrono::milliseconds patience);
 
-/// Compute capabilities, 90 for 9.0.
+/// Compute capabilities for which CUDA code was compiled, 90 for 9.0.
 struct GpuCode {
   std::set<int> binary;  ///< machine code: also runs on later minor versions of the same major version
   std::set<int> ptx;     ///< the driver can compile the code for these and all later capabilities
@@ -49,8 +49,8 @@ struct GpuCode {
   friend bool operator==(const GpuCode&, const GpuCode&) = default;
 };
 
-/// Empty if `file` is not an ELF file or has no CUDA code. Reads headers only, of the first 64 containers: a large
-/// library has thousands, compiled for the same GPUs.
+/// Empty if `file` is not an ELF file or has no CUDA code. Reads only the headers of the first 64 containers of CUDA
+/// code: a large library has thousands of containers, compiled for the same GPUs.
 [[nodiscard]] GpuCode read_gpu_code(const std::filesystem::path& file);
 
 /// Whether a GPU with this capability can run the code.

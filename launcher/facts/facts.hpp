@@ -1,5 +1,5 @@
 /// Facts that each node and each rank reports to the root before the start. A fact that could not be read has no value,
-/// and equals no other fact. An empty text or list is a fact: the node has no mpiexec, no InfiniBand device.
+/// and equals no other fact. An empty text or list is a fact, too: for example, the node has no mpiexec.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ struct UserFacts {
   friend bool operator==(const UserFacts&, const UserFacts&) = default;
 };
 
-/// An absent folder has no space and cannot be written.
+/// A folder that does not exist has no free space and is not writable.
 struct FolderFacts {
   std::optional<std::string> path;
   std::optional<std::uint64_t> free_mib;
@@ -81,7 +81,7 @@ struct SystemFacts {
   friend bool operator==(const SystemFacts&, const SystemFacts&) = default;
 };
 
-/// A program or library. Two files with one id and size hold the same bytes.
+/// A program or library. Two files with equal id and size hold the same bytes.
 struct BuildFacts {
   std::optional<std::string> path;
   std::optional<std::string> id;  ///< the linker's build id, or a hash
@@ -118,7 +118,7 @@ struct FileFacts {
   friend bool operator==(const FileFacts&, const FileFacts&) = default;
 };
 
-/// Hashes of NCCL's configuration files, and its network plugin; empty if there is none.
+/// Hashes of NCCL's configuration files, and NCCL's network plugin. A text is empty if its file does not exist.
 struct NcclFacts {
   std::optional<std::string> system_file;
   std::optional<std::string> user_file;
@@ -140,9 +140,9 @@ struct NetworkFacts {
 };
 
 struct NodeFacts {
-  std::optional<std::string> host;  ///< the host's own name; the launcher may use another
+  std::optional<std::string> host;  ///< the host's own name; the launcher may use another name
   Machine machine;
-  std::optional<double> time;  ///< the node's clock at one moment for all nodes, in seconds since the epoch
+  std::optional<double> time;  ///< the node's clock when the root answered round 1, in seconds since the epoch
   bool slurm_pmix = false;     ///< started by srun --mpi=pmix
   bool has_pmi = false;        ///< variables of a PMI-1 or PMI-2 server are set
   bool has_pmix = false;       ///< variables of a PMIx server, or Open MPI's, are set
@@ -154,7 +154,7 @@ struct NodeFacts {
   std::optional<GpuDriver> driver;          ///< no value without a driver
   std::optional<NcclFacts> nccl;            ///< on nodes with a driver
   std::map<std::string, GpuCode> gpu_code;  ///< by file: the GPUs that CUDA code was compiled for
-  // Every rank of the node computes bindings from `machine`.
+  // A message without `machine` is an error, because bindings are computed from `machine`.
   MN_FIELDS(host, machine, time, slurm_pmix, has_pmi, has_pmix, network, system, program, environment, files, driver,
             nccl, gpu_code);
   MN_NEEDED_FIELDS(machine);

@@ -40,7 +40,7 @@ std::string interpreter_in(const std::string& line) {
   return line.substr(begin, line.find_first_of(" \t", begin) - begin);
 }
 
-/// Whether the administrator has registered more formats (binfmt_misc).
+/// Whether the administrator has registered more formats of programs (binfmt_misc).
 bool has_other_formats() {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/proc/sys/fs/binfmt_misc", error)) {
@@ -132,7 +132,7 @@ std::string cache_of(const fs::path& root) {
   }
 }
 
-/// The library folders named in the file, as LD_LIBRARY_PATH.
+/// The library folders that the file names (RPATH, RUNPATH), in the form of LD_LIBRARY_PATH.
 std::string run_path(const fs::path& file) {
   std::string list;
   for (const auto kind : {DT_RPATH, DT_RUNPATH}) {

@@ -28,7 +28,7 @@ class ProgramError : public Error {
                                                  const std::filesystem::path& beside, const std::string& search_path);
 
 /// `program` must be an executable file. Throws ProgramError (126) if execve(2) would refuse it: for a script without
-/// interpreter, a program without dynamic loader, and any file that is neither.
+/// interpreter, a program without dynamic loader, and a file that is neither script nor program.
 void check_runnable(const std::filesystem::path& program);
 
 /// Throws ProgramError (127) if `program` is an interpreter whose first argument names a missing script. bash also
@@ -36,9 +36,9 @@ void check_runnable(const std::filesystem::path& program);
 void check_script(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                   const std::filesystem::path& folder, const std::string& search_path);
 
-/// The file of library `name`, or no value: in the folders of `library_path` (as LD_LIBRARY_PATH), in the loader's
-/// cache, in its standard folders. Cache and standard folders are looked up below `root`. RUNPATH is not searched.
-/// Source: ld.so(8).
+/// The file of library `name`; no value if it is not found. Searches the folders of `library_path` (as
+/// LD_LIBRARY_PATH), then the loader's cache, then the loader's standard folders. Cache and standard folders are looked
+/// up below `root`. RUNPATH is not searched. Source: ld.so(8).
 [[nodiscard]] std::optional<std::filesystem::path> find_library(const std::string& name,
                                                                 const std::string& library_path,
                                                                 const std::filesystem::path& root);

@@ -1,5 +1,6 @@
-/// Structs to JSON objects and back, from the list of their fields (mn/core/fields.hpp). Fields nest: structs with a
-/// list, optionals, vectors, maps by name, and types that nlohmann::json converts. A CpuSet travels as Linux writes it.
+/// Structs to JSON objects and back, from the list of their fields (mn/core/fields.hpp). A field may be a struct with a
+/// list of fields, an optional, a vector, a map by name, or a type that nlohmann::json converts. A CpuSet is written as
+/// Linux writes it.
 #pragma once
 
 #include <concepts>
@@ -51,7 +52,7 @@ bool is_needed(const std::string& name) {
   return false;
 }
 
-/// Calls visit(name, field) for each field of `value`, in the order of the list.
+/// Calls visit(name, field) for each field of `value`, in the order of T::kFieldNames.
 template <typename T, typename Visit>
 void visit_fields(T& value, Visit visit) {
   std::string_view names = T::kFieldNames;
@@ -93,7 +94,8 @@ inline void expect(bool has_type, const std::string& where, const char* type, co
   if (!has_type) fail(where, std::string("is not ") + type + " but of type " + json.type_name());
 }
 
-/// `where`: path to `json`, as in system.limits.memlock; empty for the whole document.
+/// Reads `json` into `value`. `where`: path to `json` for errors, such as system.limits.memlock; empty for the whole
+/// document. Throws DataError.
 template <typename T>
 void read(const nlohmann::json& json, const std::string& where, T& value) {
   if constexpr (Listed<T>) {

@@ -22,7 +22,7 @@ std::vector<std::string> sorted_entries(const fs::path& folder) {
   return names;
 }
 
-/// No value if no file has a number.
+/// The sum of the numbers in the files; no value if no file has a number.
 std::optional<std::int64_t> sum_of(const fs::path& folder, std::initializer_list<const char*> names) {
   std::optional<std::int64_t> sum;
   for (const char* name : names) {
@@ -38,7 +38,7 @@ std::optional<std::string> state_of(const fs::path& port) {
   return text == std::string::npos ? std::nullopt : std::optional(line->substr(text));
 }
 
-/// InfiniBand's counters have 8 or 16 bits and stop at the end.
+/// Whether a counter is full. InfiniBand's counters have 8 or 16 bits and stop at their maximum.
 bool has_full_counter(const fs::path& counters) {
   constexpr std::int64_t kFull8 = 0xff;
   constexpr std::int64_t kFull16 = 0xffff;
@@ -98,7 +98,7 @@ std::optional<int> first_active_port(const std::string& device, const fs::path& 
   for (const auto& port : sorted_entries(folder)) {
     if (state_of(folder / port) == kActivePort) return std::atoi(port.c_str());
   }
-  // Without an active port the first port: it may be up when the program starts.
+  // Without an active port, take the first port, which may be active when the program starts.
   return 1;
 }
 

@@ -11,7 +11,7 @@
 
 namespace mn::launcher {
 
-/// Facts that the card does not tell have no value.
+/// A fact that the card does not report has no value.
 struct PortFacts {
   std::string name;                    ///< mlx5_0/1 for InfiniBand and RoCE, eth0 for Ethernet
   std::optional<std::string> state;    ///< ACTIVE, or the kernel's word: DOWN, INIT, down

@@ -20,7 +20,7 @@ BuildFacts collect_build_facts(const fs::path& file, const std::optional<ElfFile
   return {.path = file.string(), .id = file_id(file, elf), .size = error ? std::nullopt : std::optional(size)};
 }
 
-/// Libraries that can break jobs if nodes have different builds; of other libraries nothing is compared.
+/// Whether different builds of the library on the nodes can break a job. Other libraries are not compared.
 bool is_important(const std::string& name) {
   constexpr const char* kNames[] = {"libmpi.", "libmpich.",  "libpmix.",  "libnccl.", "libcudart.", "libcuda.",
                                     "libc.",   "libstdc++.", "libtorch_", "libc10",   "libhdf5",    "libucp."};
@@ -66,7 +66,7 @@ std::string script_of(const Surroundings& here) {
   return "";
 }
 
-/// Name and hash of the script.
+/// Name and hash of the script; empty without a script, no value if the script cannot be read.
 std::optional<std::string> id_of_script(const std::string& script, const fs::path& folder) {
   if (script.empty()) return "";
   const auto hash = file_id(folder / script, {});
@@ -81,7 +81,7 @@ std::string mpi_of_binary(const fs::path& program) {
   return "";
 }
 
-/// The MPI of a script, by its words: mpi4py, or the path of a program that needs an MPI.
+/// The MPI of a script, found by the words in the script: mpi4py, or the path of a program that needs an MPI.
 std::string mpi_of_script(const fs::path& script, const fs::path& folder) {
   if (!may_be_script(script) || read_elf(script)) return "";
   constexpr int kMaxWords = 1000;  // a script is short; a list of files is not

@@ -1,5 +1,5 @@
-/// Where a rank's facts come from. Also the folder for the program's results: rank 0 puts a marker into it, and nodes
-/// with the marker share rank 0's folder.
+/// Where a rank's facts come from. Also the folder for the program's results: rank 0 puts a marker file into the
+/// folder, and nodes that see the marker share rank 0's folder.
 #pragma once
 
 #include <chrono>
@@ -27,8 +27,8 @@ struct Surroundings {
   std::chrono::milliseconds loader_patience{20'000};
 };
 
-/// The folder below which /proc, /sys and /dev are read. Tests set MN_HARDWARE_ROOT (`moved`), ignored by an installed
-/// mnlaunch; else the folder is /.
+/// The folder below which /proc, /sys and /dev are read. `moved`: the value of MN_HARDWARE_ROOT, which tests set. An
+/// installed mnlaunch ignores `moved`, and the folder is /.
 [[nodiscard]] inline std::filesystem::path hardware_root(const std::optional<std::string>& moved) {
   const bool in_build_folder = moved && std::filesystem::exists(executable_path().parent_path() / "CMakeCache.txt");
   return in_build_folder ? *moved : "/";
@@ -38,9 +38,9 @@ struct Surroundings {
 /// exist, its nearest existing parent.
 [[nodiscard]] std::filesystem::path output_folder(const Surroundings& here);
 
-/// Keeps an empty file in a folder while the object lives: nodes with the file share the folder. Only one object may
-/// live at a time. A signal that ends the process removes the file, too. The next start in the folder removes markers
-/// of killed starts that are over an hour old.
+/// Keeps an empty file in a folder while the object lives: nodes that see the file share the folder. Only one object
+/// may live at a time. A signal that ends the process removes the file, too. The next start in the folder removes
+/// markers of killed starts that are over an hour old.
 class Marker {
  public:
   Marker(const std::filesystem::path& folder, const std::string& name);

@@ -49,7 +49,7 @@ std::optional<std::string> driver_version(const std::string& line) {
                                      : std::optional(line.substr(digits, line.find(' ', digits) - digits));
 }
 
-/// Reads /proc: umask() would have to change the mask while other threads may create files.
+/// Reads the mask from /proc: umask() would change the mask for a moment, while other threads may create files.
 std::optional<std::int64_t> file_mask(const fs::path& proc) {
   const auto text = value_of_key(proc / "self/status", "Umask");
   return text ? std::optional(std::strtol(text->c_str(), nullptr, 8)) : std::nullopt;
@@ -76,7 +76,7 @@ CpuFacts collect_cpu_facts(const fs::path& root) {
           .quota = std::isfinite(quota) ? std::optional(quota) : std::nullopt};
 }
 
-/// Numbers in NVIDIA's list of XIDs that mean broken hardware, not a program's mistake.
+/// Whether the error number (in NVIDIA's list of XIDs) means broken hardware, not a program's mistake.
 bool is_hardware(int xid) {
   constexpr int kHardware[] = {48, 62, 64, 74, 79, 92, 95, 119, 120, 140};
   return std::ranges::find(kHardware, xid) != std::end(kHardware);
@@ -102,9 +102,9 @@ std::optional<bool> can_read_kernel_log(const fs::path& root) {
   return static_cast<bool>(Fd(open((root / "dev/kmsg").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)));
 }
 
-/// "GPU 0000:3b:00 XID 79" for each hardware error of the last day, each once. Empty without NVIDIA's driver, and if
-/// only root may read the log. Of records such as "4,339,5140900,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, ..." the
-/// third number counts microseconds from the boot.
+/// The different hardware errors of the last day, as "GPU 0000:3b:00 XID 79". Empty without NVIDIA's driver, or if only
+/// root may read the log. In a record such as "4,339,5140900,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, ...", the
+/// third number is the time in microseconds since the boot.
 std::vector<std::string> recent_xids(const fs::path& root) {
   constexpr double kDay = 86400;
   const double now = std::strtod(first_line(root / "proc/uptime").value_or("0").c_str(), nullptr);

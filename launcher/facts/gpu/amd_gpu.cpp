@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kAmd = "0x1002";
 constexpr std::int64_t kBusyPercent = 10;  // an idle GPU shows a few percent now and then
 
-/// A control group forbids opening a device, not seeing it.
+/// Whether this process may open the GPU. A control group can forbid opening a device, but the device stays visible.
 bool may_open(const fs::path& device, const fs::path& root) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(device / "drm", error)) {
@@ -44,7 +44,7 @@ std::optional<Gpu> describe_amd(const fs::path& device, const fs::path& root) {
   return gpu;
 }
 
-/// Turns ids into names.
+/// Replaces the unique id in `uuid` by the name for ROCR_VISIBLE_DEVICES (amd_gpu.hpp).
 void name_gpus(std::vector<Gpu>& gpus) {
   std::map<std::string, int> count;
   for (const auto& gpu : gpus) ++count[gpu.uuid];

@@ -44,7 +44,7 @@ class Nvml {
     Value result{};
     return call(name, arguments..., &result) == kSuccess ? std::optional(result) : std::nullopt;
   }
-  /// The text that the function writes to a buffer, its last argument but the size.
+  /// The text that the function writes to a buffer. The buffer and its size are the function's last two arguments.
   template <typename... Arguments>
   [[nodiscard]] std::optional<std::string> text(const char* name, Arguments... arguments) const {
     char result[96] = {};
@@ -92,7 +92,7 @@ void read_links(const Nvml& nvml, Device device, GpuHealth& health) {
   }
 }
 
-/// No value without NVSwitch.
+/// Whether the GPU is a member of the NVSwitch fabric; no value without NVSwitch.
 std::optional<bool> is_in_fabric(const Nvml& nvml, Device device) {
   constexpr unsigned char kNotSupported = 0;
   constexpr unsigned char kCompleted = 3;
@@ -197,7 +197,7 @@ void describe(const Nvml& nvml, Device device, Gpu& gpu) {
   gpu.health = read_health(nvml, device);
 }
 
-/// The GPU, or the instances of a GPU in MIG mode, perhaps none.
+/// The GPU itself or, in MIG mode, all its instances; there may be none.
 std::vector<VisibleGpu> devices_of(const Gpu& gpu) {
   if (gpu.mig != true) return {{gpu.uuid, gpu.bus_id}};
   std::vector<VisibleGpu> instances;
@@ -211,7 +211,7 @@ std::vector<VisibleGpu> devices_by_index(const std::vector<Gpu>& gpus, const std
                                                      : std::vector<VisibleGpu>();
 }
 
-/// A shortened UUID that matches several GPUs names no GPU.
+/// The devices of the GPU or instance that `entry` names by a UUID or its beginning. Empty if several match.
 std::vector<VisibleGpu> devices_by_uuid(const std::vector<Gpu>& gpus, const std::string& entry) {
   std::vector<std::vector<VisibleGpu>> matching;
   for (const auto& gpu : gpus) {

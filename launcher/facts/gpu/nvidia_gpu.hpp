@@ -20,7 +20,7 @@ struct GpuHealth {
   std::optional<std::uint64_t> uncorrected;       ///< uncorrected memory errors since the driver was loaded
   std::optional<bool> retirement_pending;         ///< a broken memory page waits for a reset (before A100)
   std::optional<bool> remap_failed;               ///< no spare memory row is left (from A100 on)
-  std::optional<bool> persistent;                 ///< the driver keeps the GPU ready while nobody uses it
+  std::optional<bool> persistent;                 ///< the driver keeps the GPU ready while no process uses it
   std::optional<unsigned> application_clock_mhz;  ///< clock of the multiprocessors, set by nvidia-smi -ac
   MN_FIELDS(links, link_recoveries, in_fabric, uncorrected, retirement_pending, remap_failed, persistent,
             application_clock_mhz);
@@ -30,7 +30,7 @@ struct GpuHealth {
 /// Facts unknown to NVML have no value.
 struct Gpu {
   std::string uuid;    ///< GPU-…
-  std::string bus_id;  ///< spelled by normal_bus_id()
+  std::string bus_id;  ///< as normal_bus_id() writes it
   std::optional<std::string> name;
   std::optional<std::uint64_t> memory_mib;
   std::optional<int> capability;          ///< compute capability, 90 for 9.0
@@ -43,7 +43,7 @@ struct Gpu {
   std::optional<bool> throttled;          ///< slowed down by heat or power faults
   std::optional<int> processes;           ///< number of processes that compute on the GPU
   GpuHealth health;
-  // Without the instances: no other node needs their names.
+  // `slices` is not sent, because no other node needs the instances' names.
   MN_FIELDS(uuid, bus_id, name, memory_mib, capability, ecc, power_limit_w, compute_mode, mig, remap_pending, throttled,
             processes, health);
   friend bool operator==(const Gpu&, const Gpu&) = default;
@@ -59,17 +59,17 @@ struct GpuDriver {
 
 enum class GpuDetail {
   kIdentity,  ///< uuid, bus_id, mig and slices
-  kAll,       ///< takes some hundreds of requests to NVML
+  kAll,       ///< all members; takes hundreds of requests to NVML
 };
 inline constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
 /// Loads NVML at run time; no value without a driver.
 [[nodiscard]] std::optional<GpuDriver> read_gpus(const std::string& library = kNvmlLibrary,
                                                  GpuDetail detail = GpuDetail::kAll);
 
-/// The GPUs that a value of CUDA_VISIBLE_DEVICES grants (no value: unset). Entries are indices or GPU-/MIG- UUIDs,
-/// perhaps shortened, with blanks around. The first wrong or ambiguous entry ends the list; a repeated GPU empties it.
-/// A GPU in MIG mode stands for all its instances, though CUDA shows a process a single one: see view_gpus(). Source:
-/// CUDA C++ Programming Guide, environment variables; MIG User Guide, Device Enumeration.
+/// The GPUs that a value of CUDA_VISIBLE_DEVICES grants (no value: unset). Entries are indices or GPU-/MIG- UUIDs. A
+/// UUID may be shortened, and an entry may have blanks around it. The first wrong or ambiguous entry ends the list; a
+/// repeated GPU empties it. For a GPU in MIG mode, the result has all its instances, although CUDA shows a process only
+/// one (view_gpus()). Source: CUDA C++ Programming Guide, environment variables; MIG User Guide, Device Enumeration.
 [[nodiscard]] std::vector<VisibleGpu> visible_gpus(const std::vector<Gpu>& gpus,
                                                    const std::optional<std::string>& visible_devices);
 
