@@ -6,11 +6,11 @@ namespace mn::launcher {
 namespace {
 
 struct CheckRow {
-  const char* name;  ///< name of all its findings
+  const char* name;  ///< name of the check's findings
   Check* run;
 };
 
-// Causes before consequences: the first printed line should be the line to act on.
+// Checks for causes stand before checks for consequences, so that the first printed line is the one to act on.
 constexpr CheckRow kChecks[] = {
     {"sources", check_sources},
     {"tasks", check_task_count},

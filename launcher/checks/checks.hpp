@@ -22,7 +22,7 @@ using Check = Findings(const JobFacts& job);
 // placement.cpp: where the ranks run
 Check check_sources, check_task_count, check_distribution, check_arguments, check_folder;
 Check check_affinity, check_room, check_gpu_affinity, check_cpu_time;
-/// Not a row of the table, as it runs with --check off, too. `entries`: lists of CPUs in --cpu-map.
+/// Not in the table of checks, because it runs with --check off, too. `entries`: lists of CPUs in --cpu-map.
 [[nodiscard]] Findings check_cpu_map(const JobFacts& job, std::size_t entries);
 
 // software.cpp: the program, its libraries and files

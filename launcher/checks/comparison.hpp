@@ -26,7 +26,7 @@ template <typename Number>
 requires std::is_arithmetic_v<Number>
 [[nodiscard]] std::string text_of(Number value) { return std::to_string(value); }
 
-/// Calls fact(node) for each node; it returns a value or an optional value.
+/// Calls fact(node) for each node; `fact` returns a value or an optional value.
 template <typename Fact>
 [[nodiscard]] NodeValues values_of(const JobFacts& job, Fact fact) {
   NodeValues values;
@@ -41,7 +41,7 @@ template <typename Fact>
   return values;
 }
 
-/// Nodes with a common unusual value.
+/// Nodes with the same unusual value.
 struct OddNodes {
   std::vector<std::size_t> nodes;
   std::optional<std::string> value;  ///< no value: the fact is unknown on these nodes
@@ -55,9 +55,9 @@ enum class NoValue { kSkip, kReport };
 /// Whether nodes with GPUs for this job are compared with nodes without: the two kinds differ in many facts.
 enum class Among { kAllNodes, kEachKind };
 
-/// One finding for each odd value: "WHAT is X, but Y on other nodes"; `finding` has all but the text behind WHAT. With
-/// kReport nodes without a value are a finding, too, if some node has a value: "WHAT is not known, but Y on other
-/// nodes".
+/// One finding for each unusual value: "WHAT is X, but Y on other nodes". `finding` contains WHAT; the text after WHAT
+/// is added. With kReport, nodes without a value are a finding, too, if some node has a value: "WHAT is not known, but
+/// Y on other nodes".
 [[nodiscard]] Findings differences(const JobFacts& job, const Finding& finding, const NodeValues& values,
                                    NoValue no_value = NoValue::kSkip, Among among = Among::kAllNodes);
 template <typename Fact>
@@ -66,8 +66,8 @@ template <typename Fact>
   return differences(job, finding, values_of(job, fact), no_value, among);
 }
 
-/// Calls look(node, report) for each node, by its number; report(finding) adds a finding of the node. Equal findings of
-/// several nodes become one.
+/// Calls look(node, report) for the number of each node; report(finding) adds a finding about the node. Equal findings
+/// about several nodes become one.
 template <typename Look>
 [[nodiscard]] Findings on_each_node(const JobFacts& job, Look look) {
   Findings findings;
@@ -77,7 +77,7 @@ template <typename Look>
   return findings;
 }
 
-/// `finding` with all nodes for which is_bad(node) is true; empty if there are none.
+/// `finding` with the hosts of all nodes for which is_bad(node) is true; empty if there is no such node.
 template <typename Predicate>
 [[nodiscard]] Findings affected(const JobFacts& job, const Finding& finding, Predicate is_bad) {
   Finding found = finding;

@@ -36,7 +36,8 @@ std::optional<std::string> models_of(const NodeFacts& node) {
   return join(models);
 }
 
-/// Whether the node has a GPU but no driver. A node without GPUs needs no driver: jobs may mix both kinds of nodes.
+/// Whether the node has a GPU but no driver. A node without GPUs needs no driver, because jobs may mix nodes with and
+/// without GPUs.
 bool lacks_driver(const NodeFacts& node) { return !node.driver && !node.machine.gpus.empty(); }
 
 std::optional<unsigned> highest_power_limit(const NodeFacts& node) {

@@ -38,7 +38,7 @@ using Findings = std::vector<Finding>;
   return {check, false, {}, what, remedy, advice};
 }
 
-/// Adds a finding. If `all` has an equal finding of other nodes, adds the hosts to that finding instead.
+/// Adds a finding. If `all` has an equal finding about other nodes, adds the hosts to the finding in `all` instead.
 void add(Findings& all, Finding finding);
 void append(Findings& all, Findings more);
 
@@ -46,22 +46,22 @@ void append(Findings& all, Findings more);
 [[nodiscard]] std::string to_line(const Finding& finding);
 [[nodiscard]] nlohmann::json to_json(const Findings& findings);
 
-/// The facts of a whole job, or of a single node if the launcher connects a node's ranks only.
+/// The facts of a whole job, or of a single node if only the ranks of each node are connected.
 struct JobFacts {
   Launcher launcher = Launcher::kNone;
   Layout layout;
-  std::vector<int> numbers;  ///< for a part of a job: rank in the whole job by rank in the part; empty for a whole job
-  std::vector<NodeFacts> nodes;                ///< by node
-  std::vector<RankFacts> ranks;                ///< by rank
+  std::vector<int> numbers;      ///< numbers[i]: the job's number of rank i, if this is a part of the job; else empty
+  std::vector<NodeFacts> nodes;  ///< by node
+  std::vector<RankFacts> ranks;  ///< by rank
   std::vector<std::vector<Binding>> bindings;  ///< by node, then by rank of the node
   bool gpu_sharing_is_meant = false;           ///< --oversubscribe-gpu
-  std::vector<std::string> skip;               ///< checks to leave out, by the names of their findings
-  std::vector<std::string> warn;               ///< checks whose errors are warnings
+  std::vector<std::string> skip;               ///< names of checks to leave out
+  std::vector<std::string> warn;               ///< names of checks whose errors are warnings
 
   [[nodiscard]] const std::string& host(std::size_t node) const { return layout.hosts[node]; }
   [[nodiscard]] const RankFacts& rank(int rank) const { return ranks[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] bool is_part() const noexcept { return !numbers.empty(); }
-  /// Whether the check runs. A check leaves a fault to a better check only if the better check runs.
+  /// Whether the check runs. A check that leaves a fault to a more exact check asks this first.
   [[nodiscard]] bool runs(const char* check) const { return std::ranges::find(skip, check) == skip.end(); }
   /// The number in the whole job of rank `rank`.
   [[nodiscard]] int number(int rank) const { return is_part() ? numbers[static_cast<std::size_t>(rank)] : rank; }

@@ -10,7 +10,7 @@
 namespace mn::launcher {
 namespace {
 
-/// By name of the GPU, the highest number of NVLinks that are up on any GPU of the job.
+/// For each GPU model, the highest number of NVLinks that are up on one GPU of the job.
 using UsualLinks = std::map<std::string, int>;
 
 UsualLinks usual_links(const JobFacts& job) {
@@ -58,7 +58,7 @@ Ailment link_ailment(const Gpu& gpu, const UsualLinks& usual) {
                         : Ailment();
 }
 
-/// The gravest ailment: broken memory causes further signs.
+/// The gravest ailment. Broken memory comes first, because it causes the others.
 Ailment ailment_of(const Gpu& gpu, const UsualLinks& usual) {
   Ailment ailment = memory_ailment(gpu);
   if (ailment.what.empty()) ailment = link_ailment(gpu, usual);

@@ -15,12 +15,12 @@ bool has(const std::vector<std::string>& texts, const std::string& text) {
 
 bool has_card(const NodeFacts& node) { return node.network && !node.network->addresses.empty(); }
 
-/// The subnet of a node with a card.
+/// The subnet of a node; no value without a network card.
 std::optional<std::string> subnet_of_node(const NodeFacts& node) {
   return has_card(node) ? node.network->subnet : std::nullopt;
 }
 
-// A link with more losses a day has a bad cable or connector. Source: Azure's node health checks.
+// A link with more losses or errors than these limits has a bad cable or connector. Source: Azure's node health checks.
 constexpr double kDownsPerDay = 5;
 constexpr double kErrorsPerHour = 200;
 
@@ -45,7 +45,7 @@ std::size_t count_active(const NodeFacts& node, bool fabric) {
   }));
 }
 
-/// The number of active ports that at least half of the asked nodes have.
+/// The median number of active ports of the nodes for which `is_asked` is true.
 std::size_t usual_count(const JobFacts& job, bool fabric, const std::function<bool(const NodeFacts&)>& is_asked) {
   std::vector<std::size_t> counts;
   for (const auto& node : job.nodes) {
@@ -55,15 +55,16 @@ std::size_t usual_count(const JobFacts& job, bool fabric, const std::function<bo
   return counts.empty() ? 0 : counts[counts.size() / 2];
 }
 
-/// Compares nodes with GPUs, or nodes without. A port that few nodes use may be a spare port. A node with the usual
-/// number of active ports may name them differently.
+/// Compares the port's state among the nodes with GPUs, or among the nodes without. A port that few nodes use may be a
+/// spare port. A node with the usual number of active ports is no fault, because the node may name its ports
+/// differently.
 Findings compare_states(const JobFacts& job, const std::string& name, bool with_gpus) {
   const auto is_asked = [&](const NodeFacts& node) {
     return has_gpus(node) == with_gpus && !node.system.ports.empty();
   };
   const std::size_t usual = usual_count(job, is_fabric_port(name), is_asked);
   const auto is_up = [&](const NodeFacts& node) { return is_asked(node) && is_active(find_port(node, name)); };
-  // Less than half of the nodes use the port: the nodes without it are well.
+  // If less than half of the nodes use the port, nodes without the port have no fault.
   if (2 * std::ranges::count_if(job.nodes, is_up) < std::ranges::count_if(job.nodes, is_asked)) return {};
   return on_each_node(job, [&](std::size_t node, auto report) {
     const PortFacts* port = find_port(job.nodes[node], name);
@@ -80,7 +81,7 @@ Findings count_failures(const JobFacts& job) {
   constexpr double kHour = 3600;
   constexpr double kDay = 24 * kHour;
   return on_each_node(job, [&](std::size_t node, auto report) {
-    // Over less than a day a few losses, as from booting a node, would look like many.
+    // Count at least a day: soon after a boot, a few losses would look like many.
     const double uptime = std::max(job.nodes[node].system.uptime_s.value_or(0), kDay);
     for (const auto& port : job.nodes[node].system.ports) {
       const auto warn = [&](const std::string& what) {
@@ -107,18 +108,19 @@ Findings count_failures(const JobFacts& job) {
 Findings check_address(const JobFacts& job) {
   if (job.nodes.size() < 2) return {};
   const auto has_no_address = [](const NodeFacts& node) { return node.network && node.network->resolved.empty(); };
-  // As in clouds: the nodes have found each other by addresses, and programs get addresses, too.
+  // In a cloud, no host's name may resolve. The nodes have found each other by addresses, and programs get addresses,
+  // too.
   if (std::ranges::all_of(job.nodes, has_no_address)) return {};
   return on_each_node(job, [&](std::size_t node, auto report) {
     if (!job.nodes[node].network) return;
-    if (!has_card(job.nodes[node]) && job.runs("network")) return;  // without a card there is no address for the name
+    if (!has_card(job.nodes[node]) && job.runs("network")) return;  // check_subnet reports a missing card
     const auto& resolved = job.nodes[node].network->resolved;
     const auto& own = job.nodes[node].network->addresses;
     const std::string host = job.nodes[node].host.value_or(job.host(node));
     const bool loopback =
         std::ranges::any_of(resolved, [](const auto& a) { return a.starts_with("127.") || a == "::1"; });
     const bool is_own = std::ranges::any_of(resolved, [&](const auto& a) { return has(own, a); });
-    // A name of loopback works on its own node, but sends all further nodes to themselves.
+    // A name with a loopback address works on its own node, but leads each other node to itself.
     if (!loopback && is_own) return;
     const std::string what = resolved.empty() ? "does not resolve" : "resolves to " + resolved.front();
     report(error_of("address", "the host's own name " + host + " " + what + ", not to an address of its network card",
@@ -137,7 +139,7 @@ Findings check_subnet(const JobFacts& job) {
     for (const std::size_t node : odd.nodes) {
       const NetworkFacts& network = *job.nodes[node].network;
       const bool has_usual = has(network.subnets, odd.usual);
-      // Networks with routes between them, as between two racks, are in order.
+      // Different networks are no fault if routes connect them, as between two racks.
       if (!has_usual && network.failures.empty()) continue;
       const std::string what = "its address lies in " + *odd.value + ", those of the other nodes in " + odd.usual;
       Finding found = has_usual ? warning_of("network", what + ", where it has a card too",
@@ -154,7 +156,7 @@ Findings check_connections(const JobFacts& job) {
   Findings findings;
   const Findings causes = job.runs("network") ? check_subnet(job) : Findings();
   for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-    // A node in a wrong subnet fails all its connections: report the subnet only.
+    // A node in a wrong subnet fails all its connections, so only the subnet is reported.
     const auto explains = [&](const Finding& cause) { return cause.is_error && has(cause.hosts, job.host(node)); };
     if (!job.nodes[node].network || std::ranges::any_of(causes, explains)) continue;
     for (const auto& failure : job.nodes[node].network->failures) {

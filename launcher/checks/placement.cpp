@@ -58,7 +58,7 @@ Findings check_task_count(const JobFacts& job) {
   for (int rank = 0; rank < job.layout.size(); ++rank) {
     const int size = job.rank(rank).size.value_or(first);
     if (size == first) continue;
-    // Rank 0's count is compared with the other ranks': one line suffices.
+    // The first rank whose count differs from rank 0's is reported; further ranks would add nothing.
     return {error_of("tasks",
                      "rank " + std::to_string(job.number(rank)) + " counts " + std::to_string(size) + " ranks, rank " +
                          std::to_string(job.number(0)) + " " + std::to_string(first),

@@ -9,8 +9,8 @@
 namespace mn::launcher {
 namespace {
 
-constexpr const char* kAbsent = "absent";  // a file or a library
-constexpr const char* kUnset = "not set";  // an environment variable
+constexpr const char* kAbsent = "absent";  // text for a file or library
+constexpr const char* kUnset = "not set";  // text for an environment variable
 
 bool breaks_jobs(const std::string& library) {
   constexpr const char* kNames[] = {"libmpi.", "libmpich.", "libnccl.", "libcudart."};
@@ -29,12 +29,13 @@ std::optional<std::string> fact_of_library(const NodeFacts& node, const std::str
   return value ? std::optional(text_of(*value)) : std::nullopt;
 }
 
-/// Whether the loader was asked for the program's libraries, and did not answer.
+/// Whether the dynamic loader was asked for the program's libraries and did not answer.
 bool has_silent_loader(const NodeFacts& node) {
   return node.program.error.empty() && node.program.program.path && !node.program.libraries;
 }
 
-/// A node with many variables sends hashes alone; a hash becomes the text of any node that sent text.
+/// A node with many variables sends only hashes of the values. A hash is replaced by its text if another node sent the
+/// text.
 NodeValues values_of_variable(const JobFacts& job, const std::string& name) {
   std::map<std::string, std::string> text_of_hash;
   NodeValues values;
@@ -53,7 +54,7 @@ NodeValues values_of_variable(const JobFacts& job, const std::string& name) {
   return values;
 }
 
-/// An empty fact says that the thing is absent.
+/// Makes kAbsent of an empty fact, which means that the file does not exist.
 std::optional<std::string> or_absent(const std::optional<std::string>& fact) {
   return fact && fact->empty() ? kAbsent : fact;
 }
@@ -63,7 +64,7 @@ const FileFacts* existing_file(const NodeFacts& node, std::size_t i) {
   return i < node.files.size() && node.files[i].exists ? &node.files[i] : nullptr;
 }
 
-/// Only the first difference: a different size explains a different hash.
+/// Reports only the first difference, because a different size explains a different hash.
 Findings compare_file(const JobFacts& job, std::size_t i, const std::string& path) {
   const std::string remedy = "copy the right version to all nodes";
   auto findings = affected(job, error_of("files", path + " is not a regular file", "name the files to be compared"),
@@ -98,7 +99,7 @@ Findings check_program(const JobFacts& job) {
   compare(error_of, "the build of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.id; });
   compare(error_of, "the script", [](const NodeFacts& node) { return or_absent(node.program.script); });
   if (!findings.empty()) return findings;
-  // After stripping or cutting, a file keeps its build id.
+  // A stripped or truncated file keeps its build id, so sizes are compared, too.
   compare(error_of, "the size of the program", [](const NodeFacts& node) { return node.program.program.size; });
   compare(error_of, "the size of mnlaunch", [](const NodeFacts& node) { return node.program.mnlaunch.size; });
   if (!findings.empty()) return findings;
@@ -138,14 +139,14 @@ Findings check_libraries(const JobFacts& job) {
     return !found.empty();
   };
   for (const auto& name : names) {
-    // A file cut off in copying keeps its build id.
+    // A file that was truncated in copying keeps its build id.
     if (!compare(name, "the build of ", &BuildFacts::id)) compare(name, "the size of ", &BuildFacts::size);
   }
   return findings;
 }
 
 Findings check_mpi(const JobFacts& job) {
-  // A mismatched launcher and MPI start N jobs of one rank, or die in MPI_Init.
+  // If launcher and MPI do not match, N jobs of one rank start, or the ranks die in MPI_Init.
   const auto mismatch = [&](const NodeFacts& node) -> std::string {
     const std::string& mpi = node.program.mpi;
     if (job.launcher == Launcher::kPmix && !node.slurm_pmix && mpi == "MPICH")

@@ -9,7 +9,7 @@
 namespace mn::launcher {
 namespace {
 
-// Shared memory for the transports of MPI (4 MiB with Open MPI) and of NCCL.
+// Shared memory that a rank needs for the transports of MPI (4 MiB with Open MPI) and of NCCL.
 constexpr std::uint64_t kShmOfMpiRankMib = 8;
 constexpr std::uint64_t kShmOfNcclRankMib = 56;
 
@@ -51,7 +51,8 @@ Findings check_shm(const JobFacts& job) {
     const auto with_gpu = std::min(ranks, job.nodes[node].machine.gpus.size());
     const std::uint64_t needed = kShmOfMpiRankMib * ranks + kShmOfNcclRankMib * with_gpu;
     if (!free || *free >= needed) return;
-    const auto found = *free * ranks < needed ? error_of : warning_of;  // too little even for a single rank
+    const auto found =
+        *free * ranks < needed ? error_of : warning_of;  // the free memory is too little even for a single rank
     report(found("shm",
                  "/dev/shm has " + std::to_string(*free) + " MiB free for " + std::to_string(ranks) +
                      " ranks, which take up to " + std::to_string(needed) + " MiB",
@@ -124,8 +125,8 @@ Findings check_clock(const JobFacts& job) {
     if (node.time) times.push_back(*node.time);
   }
   if (times.size() < 2) return {};
-  // Compared with the median: a single wrong clock is the odd one, even rank 0's. Of two clocks, the first counts as
-  // right.
+  // Clocks are compared with the median, so a single wrong clock is found even if it is rank 0's. Of two clocks, the
+  // first counts as right.
   const double first = times.front();
   std::ranges::sort(times);
   const double usual = times.size() == 2 ? first : times[times.size() / 2];
@@ -175,7 +176,7 @@ Findings check_temporary_folder(const JobFacts& job) {
 }
 
 Findings check_output_folder(const JobFacts& job) {
-  // Rank 0 writes results and checkpoints, by default below the current folder; all ranks read them back.
+  // Rank 0 writes results and checkpoints, by default below the current folder, and all ranks read the checkpoints.
   const std::string folder = job.nodes.at(0).system.output.path.value_or("");
   Findings findings =
       affected(job,

@@ -1,4 +1,4 @@
-/// The self test's report while it grows: when a test hangs, the timer's thread prints the results so far.
+/// The self test's report, filled test by test. If a test hangs, the timer's thread prints the results so far.
 #pragma once
 
 #include <atomic>
@@ -26,16 +26,18 @@ class Report {
   explicit Report(SelfTestOptions options);
   void take(const nlohmann::json& part);
   void set(const std::string& test, const nlohmann::json& result);
-  /// Adds a finding in the form of mnlaunch's checks, unless --skip names it; --warn makes it a warning.
+  /// Adds a finding in the form of mnlaunch's checks, unless --skip names the check. If --warn names the check, the
+  /// finding is a warning.
   void add_finding(nlohmann::json finding);
   /// Records a failed test whose cause lies on `hosts`.
   void blame(const std::string& test, const std::vector<std::string>& hosts, std::string_view advice);
   /// Records a figure of one host.
   void set_figure(const std::string& host, const std::string& name, double figure);
   [[nodiscard]] nlohmann::json document() const;
-  /// Exit status of this process once the report is out; kNotOut before.
+  /// Exit status of this process after the report was printed; kNotOut before.
   std::atomic<int> status = kNotOut;
-  /// Prints and saves the report, and adds it to the history. True if all is well and the files were written.
+  /// Prints and saves the report, and appends its records to the history. Returns true if no check or test failed and
+  /// all files were written.
   bool print();
 
  private:

@@ -28,7 +28,7 @@ namespace {
 constexpr const char* kProbeOption = "--cuda-probe";
 constexpr int kNoGpuStatus = 3;
 
-/// The environment without launchers' variables: the child is an MPI job of its own.
+/// The environment without launchers' variables, so that the child is an MPI job of its own.
 std::vector<std::string> environment_of_singleton() {
   constexpr std::string_view kOwned[] = {"PMIX_", "OMPI_", "PMI_", "SLURM_", "PRTE_"};
   std::vector<std::string> kept;
@@ -42,7 +42,7 @@ std::vector<std::string> environment_of_singleton() {
   return kept;
 }
 
-/// The child's wait status. A child that takes too long is killed.
+/// Waits for the child and returns its wait status. A child that takes longer than 30 s is killed.
 int wait_for(pid_t child) {
   constexpr std::chrono::milliseconds kInterval{20};
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -73,7 +73,7 @@ int run_self(std::vector<std::string> options) {
   return failed == 0 ? wait_for(child) : -1;
 }
 
-/// The shortest time of several runs.
+/// The shortest time, in seconds, of several calls of `run`.
 template <typename Function>
 double least_seconds(Function run) {
   constexpr int kTimes = 5;
@@ -86,7 +86,7 @@ double least_seconds(Function run) {
   return least;
 }
 
-/// Memory of a GPU, by the CUDA driver's C interface (cuda.h).
+/// Memory of a GPU, allocated through the CUDA driver's C interface (cuda.h).
 class DeviceMemory {
  public:
   /// Throws CommError if the driver or the memory is not available.
@@ -112,7 +112,7 @@ class DeviceMemory {
   [[nodiscard]] void* data() const noexcept { return reinterpret_cast<void*>(address_); }
   void fill(std::uint32_t word, std::size_t count) { call("cuMemsetD32_v2", address_, word, count); }
   void read(void* host, std::size_t bytes) const { call("cuMemcpyDtoH_v2", host, address_, bytes); }
-  /// Copies from page-locked memory; the shortest time of several copies.
+  /// The shortest time of several copies from page-locked memory.
   [[nodiscard]] double seconds_of_copy_from_host(std::size_t bytes) const {
     void* host = nullptr;
     call("cuMemAllocHost_v2", &host, bytes);
@@ -129,7 +129,7 @@ class DeviceMemory {
     if (status != 0) throw CommError(std::string(name) + " returned " + std::to_string(status));
   }
 
-  void* const driver_ = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);  // never unloaded: it has threads
+  void* const driver_ = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);  // never unloaded, because it has threads
   unsigned long long address_ = 0;
 };
 
@@ -165,7 +165,7 @@ int run_cuda_probe(int argc, char** argv) {
     std::vector<std::uint32_t> words(kWords);
     to.read(words.data(), words.size() * sizeof(std::uint32_t));
     status = std::ranges::all_of(words, [](auto word) { return word == 7; }) ? 0 : 1;
-  } catch (const CommError&) {  // no working GPU: the status tells
+  } catch (const CommError&) {  // no working GPU: `status` stays kNoGpuStatus
   }
   MPI_Finalize();
   return status;
@@ -205,7 +205,7 @@ NcclResult test_nccl(const Communicator& comm) {
   if (!std::ranges::all_of(sums, [&](int sum) { return sum == expected; })) return {"FAILED: wrong sums", 0};
   const double seconds =
       least_seconds([&] { nccl->allreduce(BufferView(memory.data(), kLargeCount, DType::kInt32, comm.device())); });
-  // How often each byte passes a rank's links, whatever the algorithm: the bus bandwidth of nccl-tests.
+  // How often each byte must pass a rank's links, with any algorithm; gives the bus bandwidth of nccl-tests.
   const double passes = 2.0 * (comm.size() - 1) / comm.size();
   return {"passed", passes * static_cast<double>(kLargeCount * sizeof(std::int32_t)) / seconds / 1e9};
 }

@@ -10,27 +10,28 @@ namespace mn::selftest {
 
 /// The device of a rank.
 struct OwnDevice {
-  std::optional<Device> device;  ///< no value: the default device
-  std::string problem;           ///< why the device is not mnlaunch's choice; else empty
+  std::optional<Device> device;  ///< no value: the communicator's default device
+  std::string problem;           ///< why the rank cannot use the GPU of MN_DEVICE; else empty
 };
-/// The GPU of MN_DEVICE, if CUDA sees it; else the CPU.
+/// The device that MN_DEVICE names. If CUDA does not see that GPU, the CPU and the reason.
 [[nodiscard]] OwnDevice device_of_this_rank();
 
-/// The child process of probe_cuda_aware(): MPI_Sendrecv of device memory to itself. Returns the exit status.
+/// Runs in the child process of probe_cuda_aware(): sends device memory to itself with MPI_Sendrecv. Returns the exit
+/// status.
 [[nodiscard]] int run_cuda_probe(int argc, char** argv);
 
-/// Whether MPI takes device pointers: "yes", "no (…)" or "no GPU". Tried in a child process, because an MPI without
-/// that ability crashes.
+/// Whether MPI takes device pointers: "yes", "no (…)" or "no GPU". Tries in a child process, because an MPI that does
+/// not take them crashes.
 [[nodiscard]] std::string probe_cuda_aware(Device device);
 
-/// Bandwidth of copies from page-locked memory to the GPU. Throws CommError.
+/// Bandwidth, in GB/s, of copies from page-locked memory to the GPU. Throws CommError.
 [[nodiscard]] double host_gpu_gb_s(Device device);
 
 struct NcclResult {
   std::string result;         ///< "passed", "FAILED: …" or why there is nothing to test
   double allreduce_gb_s = 0;  ///< bus bandwidth; 0: not measured
 };
-/// Collective. May throw CommError on one rank alone.
+/// Collective: tests and times NCCL's allreduce. May throw CommError on a single rank.
 [[nodiscard]] NcclResult test_nccl(const Communicator& comm);
 
 }  // namespace mn::selftest

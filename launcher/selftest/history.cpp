@@ -21,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxRuns = 10;    ///< newest runs of a host; older runs do not count
-constexpr std::size_t kMinRepeats = 2;  ///< the report names a host with findings in at least so many runs
+constexpr std::size_t kMinRepeats = 2;  ///< the report names a host with findings in at least this number of runs
 
 bool names_host(const json& entry, const std::string& host) {
   const json& hosts = entry.at("hosts");
@@ -40,7 +40,7 @@ json figures_of_host(const json& report, const std::string& host) {
   return figures;
 }
 
-/// `hosts`: number of hosts in all.
+/// The record of `host`. `hosts`: number of all hosts.
 json record_of(const json& report, const std::string& host, std::size_t hosts, const std::string& time) {
   json record = {{"time", time}, {"host", host}, {"findings", json::array()}, {"failed", json::array()}};
   bool has_error = false;
@@ -63,8 +63,8 @@ json record_of(const json& report, const std::string& host, std::size_t hosts, c
   return record;
 }
 
-/// Findings that count against the host: errors that not all hosts have, broken hardware, failed tests. All else comes
-/// from how jobs are started.
+/// Names of findings that count against the host: errors that not all hosts have, broken hardware, and failed tests.
+/// Other findings come from the way a job was started.
 std::vector<std::string> found_in(const json& record) {
   std::set<std::string> found;
   for (const auto& finding : record.at("findings")) {
@@ -84,7 +84,7 @@ void note(History& history, const json& record) {
   if (runs.size() > kMaxRuns) runs.erase(runs.begin());
 }
 
-/// On a file system without locks a reader may see a half-written line.
+/// Opens and locks the file. On a file system without locks, a reader may see a half-written line.
 Fd open_locked(const std::string& file, int flags, int lock) {
   Fd opened(open(file.c_str(), flags | O_CLOEXEC, 0666));
   if (opened) flock(opened.get(), lock);

@@ -2,7 +2,7 @@
 ///
 /// 1. A run appends its lines with one write(2) to a file opened with O_APPEND, under a lock: on a local file system,
 ///    lines of concurrent runs do not mix. NFS does not promise that.
-/// 2. A line that is not a record, for example cut off by a full disk, is skipped and named.
+/// 2. A line that is not a record, for example cut off by a full disk, is skipped, and the report gives its number.
 #pragma once
 
 #include <chrono>
@@ -15,21 +15,22 @@
 namespace mn::selftest {
 
 struct History {
-  /// For each host, its newest runs in the order of the file. A run is a list of the names of findings against the
+  /// For each host, its newest runs in the order of the file. An entry lists the names of a run's findings against the
   /// host; the list may be empty.
   std::map<std::string, std::vector<std::vector<std::string>>> found;
   std::vector<std::size_t> damaged;  ///< numbers of damaged lines, from 1
 };
 
-/// A record for each host of the placement and each host that a test names: time (UTC), host, verdict (failed, warned,
-/// well), the host's findings and failed tests, advice, figures. Pure.
+/// A record for each host of the placement and each host that a test blames: time (UTC), host, verdict (failed, warned,
+/// well), the host's findings and failed tests, advice, figures. Pure function.
 [[nodiscard]] std::vector<nlohmann::json> records_of(const nlohmann::json& report,
                                                      std::chrono::system_clock::time_point now);
 
 /// Reads the history; empty if the file does not exist. Throws Error.
 [[nodiscard]] History read_history(const std::string& file);
 
-/// For the report: hosts that fail often, with this run's `records`, and numbers of damaged lines. Pure.
+/// The report's part about the history: hosts that fail often, including this run's `records`, and numbers of damaged
+/// lines. Pure function.
 [[nodiscard]] nlohmann::json history_with(History history, const std::vector<nlohmann::json>& records);
 
 /// Appends the records to the file. Throws Error.

@@ -22,7 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-/// The least bandwidth of a pair of nodes, for the job's kind of GPU and network; 0 if the table has no figure.
+/// The least bandwidth that a pair of nodes must reach, for the job's GPU model and network; 0 if the table has no
+/// figure.
 double least_bandwidth_mb_s(const json& report) {
   const GpuFigures* figures = figures_of(report.value("gpu", ""));
   const double rate = report.value("fabric_gbit_s", 0.0);
@@ -42,7 +43,8 @@ json document_of(const std::vector<Link>& links, const std::vector<std::string>&
   return pairs;
 }
 
-/// Collective. A token passes all ranks and sums their numbers on its way; rank 0 judges.
+/// Collective. A message goes from rank to rank, and each rank adds its number to the sum in the message. Rank 0 checks
+/// the sum.
 std::string test_ring(Communicator& comm) {
   std::vector<std::int64_t> token = {0};
   const int next = (comm.rank() + 1) % comm.size();
@@ -56,7 +58,7 @@ std::string test_ring(Communicator& comm) {
   return comm.rank() != 0 || token[0] == expected ? "passed" : "FAILED: the ring's sum is " + std::to_string(token[0]);
 }
 
-/// Collective. Tests sums of terms.
+/// Collective. Compares allreduced sums of term() with sum_of_terms().
 std::string test_allreduce(Communicator& comm) {
   std::int32_t wrong = 0;
   for (const std::size_t count : {1UL, 1027UL, 1UL << 18}) {
@@ -85,7 +87,7 @@ class SelfTest {
   }
 
   void run(const std::string& gpu_problem) {
-    // First: a GPU that CUDA does not see explains failures below.
+    // GPU problems are reported first, because a GPU that CUDA does not see explains failures below.
     report_gpu_problems(gpu_problem);
     timer_.begin("the ring of messages");
     report_.set("ring", test_ring(comm_));
@@ -99,7 +101,7 @@ class SelfTest {
     timer_.begin("the allreduce of NCCL");
     test_gpu_allreduce();
     timer_.begin("the report");
-    // Last: the counters then cover the traffic of all tests above.
+    // The counters are read last, so that they cover the traffic of all tests above.
     const bool counts = comm_.intra_rank() == 0;
     gather("ports", counts ? judge_ports(ports_before_, launcher::read_ports(hardware_)) : "", "watch");
   }
@@ -115,7 +117,7 @@ class SelfTest {
     report_.set("pairs", document_of(links, hosts));
     if (comm_.inter_size() == 1) return;
     std::vector<std::string> sentences;
-    // For a link two hosts are blamed, one of them wrongly: neither is isolated.
+    // For a faulty link both hosts are blamed, one of them wrongly, so neither is isolated.
     for (const auto& fault : judge_links(hosts, links, least)) {
       sentences.push_back(fault.text);
       if (!fault.hosts.empty()) report_.blame("links", fault.hosts, fault.hosts.size() == 1 ? "isolate" : "watch");
@@ -138,7 +140,7 @@ class SelfTest {
     } catch (const CommError& error) {
       result = std::string("FAILED: ") + error.what();
     }
-    gather("host_gpu", result, "reboot");  // a reboot sets up the link to the GPU again
+    gather("host_gpu", result, "reboot");  // a reboot initializes the link to the GPU again
     gather_least("host_gpu_gb_s", here);
   }
 
@@ -181,7 +183,7 @@ class SelfTest {
     for (const auto& [what, hosts] : hosts_of) report_.add_finding(finding_of_gpu_problem(what, hosts));
   }
 
-  /// Gathers the figures of all ranks; 0 means not measured.
+  /// Collective. Gathers the figures of all ranks, and reports the least figure of each host. 0 means not measured.
   void gather_least(const std::string& name, double here) {
     const auto values = comm_.gather_obj(json(here));
     std::map<std::string, double> least;
@@ -203,7 +205,7 @@ class SelfTest {
   std::chrono::milliseconds patience_;
   const std::filesystem::path hardware_ = launcher::hardware_root(environment("MN_HARDWARE_ROOT"));
   const std::vector<launcher::PortFacts> ports_before_ = launcher::read_ports(hardware_);
-  json kind_;                       ///< kind of hardware, from rank 0
+  json kind_;                       ///< rank 0's "gpu" and "fabric_gbit_s"
   std::vector<std::string> hosts_;  ///< by rank
 };
 

@@ -13,7 +13,7 @@
 namespace mn::selftest {
 
 /// Collective: runs all tests and fills rank 0's report. `gpu_problem`: why this rank cannot use its GPU; empty if it
-/// can, or has none.
+/// can, or has no GPU.
 void test_job(Communicator& comm, const std::string& gpu_problem, Report& report, Watchdog& timer,
               std::chrono::milliseconds patience);
 

@@ -23,18 +23,18 @@ constexpr int kSmallTimes = 50;
 constexpr std::size_t kLargeBytes = 32 << 20;
 constexpr int kLargeTimes = 5;
 
-/// A partner of the rank, with a deadline for answers.
+/// The rank with which this rank exchanges messages, and the deadline for its answers.
 class Partner {
  public:
   Partner(MPI_Comm comm, int rank, int tag, bool begins, Clock::time_point end)
       : comm_(comm), rank_(rank), tag_(tag), begins_(begins), end_(end) {}
 
-  /// Seconds of one way of a message: the fastest of `times` messages, because other work of a node must not count. No
-  /// value if the partner does not answer in time.
+  /// Time, in seconds, of a message in one direction. Returns the shortest of `times` measurements, because a node's
+  /// other work must not count. No value if the partner does not answer in time.
   std::optional<double> one_way(std::size_t bytes, int times) {
-    // After a time-out MPI may still write here, so the message is never freed then.
+    // After a time-out MPI may still write to the message, so it is then never freed.
     auto message = std::make_unique<std::vector<std::byte>>(bytes);
-    bool answers = ping_pong(*message);  // MPI connects at the first use
+    bool answers = ping_pong(*message);  // not measured, because MPI connects at the first message
     double fastest = std::numeric_limits<double>::infinity();
     for (int i = 0; i < times && answers; ++i) {
       const auto start = Clock::now();
@@ -71,7 +71,7 @@ class Partner {
 
   MPI_Comm comm_;
   int rank_;
-  int tag_;  ///< unique to each try: messages of an earlier try may still arrive
+  int tag_;  ///< unique to each try, because messages of an earlier try may still arrive
   bool begins_;
   Clock::time_point end_;
 };
@@ -109,7 +109,7 @@ class Links {
     gather();
   }
 
-  /// True if there was a pair to try.
+  /// Collective. Measures slow pairs again; returns true if there was such a pair.
   bool retry(double least_mb_s, bool is_first_time) {
     json pairs = json::array();
     if (comm_.rank() == 0) {
@@ -117,7 +117,7 @@ class Links {
         if (is_first_time || has_answered(pair)) pairs.push_back({pair.first, pair.second});
       }
     }
-    // Rank 0 alone has all figures, and all ranks must make the same tries.
+    // Only rank 0 has all figures, and all ranks must make the same tries.
     pairs = comm_.bcast_obj(pairs);
     for (const auto& pair : pairs) {
       begin("a second try");
@@ -148,9 +148,9 @@ class Links {
     if (!is_first && comm_.rank() != second) return;
     Partner partner(comm_.mpi_comm(), is_first ? second : first, tries_, is_first, Clock::now() + patience_);
     const auto latency = partner.one_way(kSmallBytes, kSmallTimes);
-    // A partner that did not answer eight bytes is not asked for 32 MiB.
+    // A partner that did not answer a message of 8 bytes is not sent 32 MiB.
     const auto seconds = latency ? partner.one_way(kLargeBytes, kLargeTimes) : std::nullopt;
-    // Without an answer the second rank reports, too: the first rank may be gone.
+    // Without an answer the second rank reports, too, because the first rank may have died.
     if (is_first || !seconds) {
       mine_.push_back({pair, seconds.has_value(), latency.value_or(0) * 1e6,
                        seconds ? static_cast<double>(kLargeBytes) / *seconds / 1e6 : 0, at_once});

@@ -12,8 +12,8 @@
 namespace mn::selftest {
 
 /// Collective over all ranks; the first rank of each node measures. All pairs of a round measure at once (pairs.hpp);
-/// then slow pairs measure again, one by one. A partner that does not answer in `patience` is given up. Rank 0 gets all
-/// links, with the better figures of each pair. `least_mb_s`: expected bandwidth of every pair, or 0.
+/// then slow pairs measure again, one by one. A pair gives up if the partner does not answer within `patience`. Rank 0
+/// gets all links, each with the pair's better figures. `least_mb_s`: expected bandwidth of every pair, or 0.
 ///
 /// Cost: ceil(log2 n) rounds of 0.1 to 1 s.
 [[nodiscard]] std::vector<Link> measure_links(Communicator& comm, double least_mb_s, std::chrono::milliseconds patience,

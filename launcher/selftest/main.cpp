@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-/// mnlaunch's report: findings, placement, kinds of hardware; empty if the self test was started alone.
+/// mnlaunch's report (findings, placement, hardware); empty if the self test was started without mnlaunch.
 json report_of_mnlaunch() {
   const auto file = environment_int("MN_DOCTOR_REPORT_FD");
   if (!file) return json::object();
@@ -62,13 +62,13 @@ int run(Report& report, Watchdog& timer, const SelfTestOptions& options, std::ch
     healthy = report.print();
   }
   const int status = std::stoi(comm->bcast_obj(std::string(healthy ? "0" : "1")));
-  report.status = status;  // if MPI_Finalize hangs, give_up() ends with this status
+  report.status = status;  // if MPI_Finalize hangs, give_up() exits with this status
   timer.begin("MPI_Finalize");
   return status;
 }
 
-/// Runs on the timer's thread. Rank 0 prints the results so far and ends, whereupon the launcher ends the other ranks.
-/// A rank that the launcher does not end waits for 5 s, then ends itself.
+/// Runs on the timer's thread. Rank 0 prints the results so far and exits, and the launcher then ends the other ranks.
+/// A rank that the launcher does not end exits after 5 s.
 void give_up(Report& report, int rank, const std::string& part) {
   if (report.status != Report::kNotOut) std::_Exit(report.status);
   if (rank == 0) {

@@ -25,7 +25,7 @@ double usual_bandwidth(const std::vector<Link>& links) {
   return sorted[std::min(sorted.size() * 3 / 4, sorted.size() - 1)];
 }
 
-/// Links, sorted into slow and fast ones.
+/// Sorts links into slow and fast links.
 class Speeds {
  public:
   Speeds(const std::vector<Link>& links, double least_mb_s)
@@ -38,7 +38,7 @@ class Speeds {
   [[nodiscard]] double usual() const noexcept { return usual_; }
   [[nodiscard]] const std::vector<Link>& slow() const noexcept { return slow_; }
   [[nodiscard]] const std::vector<Link>& fast() const noexcept { return fast_; }
-  /// Nodes that were fast with some node.
+  /// Nodes that were fast with at least one node.
   [[nodiscard]] const std::set<int>& good() const noexcept { return good_; }
 
  private:
@@ -97,7 +97,7 @@ std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, doub
   };
   auto slow = speeds.slow();
   const auto is_good = [&](int node) { return speeds.good().contains(node); };
-  // (2): first the pairs that were slow only beside others; a second try clears most of them.
+  // (2): first the pairs that were slow while other pairs sent, because most of them are fast when tried alone.
   std::ranges::stable_sort(slow, {}, [&](const Link& link) {
     return std::pair(!link.at_once, is_good(link.pair.first) && is_good(link.pair.second));
   });
@@ -105,7 +105,7 @@ std::vector<Pair> pairs_to_retry(int nodes, const std::vector<Link>& links, doub
     add(pair.first, pair.second);
     for (const int node : {pair.first, pair.second}) {
       if (is_good(node)) continue;
-      // The nearest good node behind the slow node, so partners differ.
+      // The next good node after the slow node, so that slow nodes get different partners.
       for (int i = 1; i < nodes; ++i) {
         const int other = (node + i) % nodes;
         if (!is_good(other) || other == pair.first || other == pair.second) continue;
@@ -123,7 +123,7 @@ std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const 
                                    double least_mb_s) {
   const Speeds speeds(links, least_mb_s);
   const auto host = [&](int node) { return hosts[static_cast<std::size_t>(node)]; };
-  // No pair is fast, so no node can be blamed: the fault is the network's, or MPI's use of it.
+  // If no pair is fast, no node can be blamed: the network is at fault, or MPI's use of the network.
   if (speeds.fast().empty() && links.size() > 1) {
     const auto best = std::ranges::max_element(links, {}, &Link::bandwidth_mb_s);
     return {{"no pair of nodes reaches " + in_mb_s(least_mb_s) + "; the fastest " + figure_of(*best, 0) +
@@ -133,7 +133,7 @@ std::vector<LinkFault> judge_links(const std::vector<std::string>& hosts, const 
   std::vector<LinkFault> faults;
   std::set<int> named;
   for (const auto& link : speeds.slow()) {
-    // (2): slow only beside other pairs.
+    // (2): the pair was slow only while other pairs sent.
     if (link.answered && link.at_once) continue;
     const auto& [first, second] = link.pair;
     const bool first_good = speeds.good().contains(first);

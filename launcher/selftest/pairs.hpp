@@ -1,4 +1,4 @@
-/// The pairs of nodes that measure each other, and the judgment of nodes and links by their figures. Pure.
+/// Which pairs of nodes measure their link, and which nodes and links are at fault by the figures. Pure functions.
 ///
 /// 1. In round k nodes i and i XOR 2^k are a pair: ceil(log2 n) rounds, in which a node has at most one partner. Every
 ///    node has a partner in at least one round, and most nodes have one in each round.
@@ -19,7 +19,7 @@ struct Pair {
   friend bool operator==(const Pair&, const Pair&) = default;
 };
 
-/// The figures of a pair.
+/// The figures of the link between a pair of nodes.
 struct Link {
   Pair pair;
   bool answered = false;
@@ -28,7 +28,7 @@ struct Link {
   bool at_once = false;  ///< other pairs sent at the same time
 };
 
-/// By round; the pairs of a round are disjoint.
+/// The pairs of each round; the pairs of a round are disjoint.
 [[nodiscard]] std::vector<std::vector<Pair>> rounds_of_pairs(int nodes);
 
 /// One link for each pair, with the better figures if the pair was measured several times. Link::at_once is true if the

@@ -15,8 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxPairs = 64;  ///< for a person to read
-constexpr int kSlowestPairs = 8;       ///< shown if there are more pairs
+constexpr std::size_t kMaxPairs = 64;  ///< a longer list is shortened for people
+constexpr int kSlowestPairs = 8;       ///< pairs shown of a longer list
 
 template <typename... Arguments>
 std::string formatted(const char* format, Arguments... arguments) {
@@ -122,7 +122,7 @@ std::vector<std::string> failed_hosts(const std::vector<std::string>& results, c
     all.insert(hosts[rank]);
     if (results[rank].starts_with(kFailed)) failed.insert(hosts[rank]);
   }
-  // A failure of all hosts speaks against none of them. A single host cannot be compared.
+  // If all of several hosts failed, no single host is at fault. A single host cannot be compared.
   if (all.size() > 1 && failed.size() == all.size()) return {};
   return {failed.begin(), failed.end()};
 }
@@ -136,7 +136,7 @@ std::vector<std::string> changes_since(const json& earlier, const json& report) 
   std::vector<std::string> sentences;
   for (const auto& [name, now] : bandwidths_of(report)) {
     const auto then = before.find(name);
-    // All these figures are bandwidths: less is worse.
+    // All figures are bandwidths, so a lower figure is worse.
     if (then == before.end() || now >= kChangedPart * then->second) continue;
     sentences.push_back(formatted("%s: %.0f, it was %.0f", name.c_str(), now, then->second));
   }
@@ -206,7 +206,7 @@ std::string text_of(const json& report) {
   text += unread_text(report.value("without_kernel_log", json::array())) + "\nself test:\n";
   const json& tests = report.at("self_test");
   for (const auto& [name, result] : tests.items()) {
-    // The list of pairs, neither text nor number, comes below.
+    // The list of pairs is neither text nor number, and is printed below.
     if (result.is_string()) text += formatted("  %-18s %s\n", name.c_str(), result.get<std::string>().c_str());
     if (result.is_number()) text += formatted("  %-18s %.1f\n", name.c_str(), result.get<double>());
   }

@@ -1,5 +1,5 @@
 /// The self test's report, a JSON document: combined results of the ranks, changes since an earlier report, and text.
-/// Pure.
+/// Pure functions.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@ namespace mn::selftest {
 /// The beginning of a bad result.
 inline constexpr const char* kFailed = "FAILED";
 
-/// One text for the results of all ranks: the common result, or each result with its hosts, bad results first. `hosts`:
-/// host of each rank. An empty result is left out.
+/// One text for the results of all ranks. If all results are equal, that result; else each result with its hosts, bad
+/// results first. `hosts`: host of each rank. Empty results are left out.
 [[nodiscard]] std::string combine(const std::vector<std::string>& results, const std::vector<std::string>& hosts);
 
 /// The launcher's name of each rank's host, from mnlaunch's `placement`. If these names do not match MPI's names,
@@ -25,7 +25,8 @@ inline constexpr const char* kFailed = "FAILED";
 [[nodiscard]] std::vector<std::string> launcher_names(const nlohmann::json& placement,
                                                       const std::vector<std::string>& hosts);
 
-/// The hosts whose ranks failed, each once. Empty if all of several hosts failed: then no single host is at fault.
+/// The hosts whose ranks failed, each once. Empty if all of several hosts failed, because then no single host is at
+/// fault.
 [[nodiscard]] std::vector<std::string> failed_hosts(const std::vector<std::string>& results,
                                                     const std::vector<std::string>& hosts);
 
@@ -46,12 +47,12 @@ inline constexpr const char* kNotThisBuild = "the driver opens them, but not to 
 /// Whether a check found an error, or a test failed.
 [[nodiscard]] bool has_errors(const nlohmann::json& report);
 
-/// By host, the gravest advice for broken hardware: isolate, reboot, reset or watch. From the checks' findings, GPU
-/// errors in kernel logs, and failed tests.
+/// For each host with broken hardware, the gravest advice: isolate, reboot, reset or watch. The advice comes from the
+/// checks' findings, GPU errors in kernel logs, and failed tests.
 [[nodiscard]] std::map<std::string, std::string> advice_of(const nlohmann::json& report);
 
-/// The report as text: placement, findings, results, the figures of all pairs of nodes or, of many pairs, the slowest;
-/// advice and history at the end.
+/// The report as text: placement, findings, results, figures of pairs of nodes (only the slowest if there are many
+/// pairs), advice, and history.
 [[nodiscard]] std::string text_of(const nlohmann::json& report);
 
 /// "passed", or FAILED with the ports that lost their link or counted errors between the two readings; empty without

@@ -1,4 +1,5 @@
-/// Figures of healthy hardware by kind: --doctor fails lower figures. The only place for such figures.
+/// Figures of healthy hardware by GPU model. --doctor fails if it measures lower figures. All thresholds are in this
+/// file.
 ///
 /// Source: the limits of Azure's node health checks for ND H100 v5, ND H200 v5 and NDm A100 v4 machines, 2025.
 #pragma once
@@ -8,7 +9,7 @@
 namespace mn::selftest {
 
 struct GpuFigures {
-  std::string_view name;  ///< NVML's name of the GPU: PCIe, NVL and Grace Hopper cards have other links
+  std::string_view name;  ///< NVML's name of the GPU; PCIe, NVL and Grace Hopper cards have different names
   double host_gpu_gb_s;   ///< copies from page-locked memory to the GPU
   double allreduce_gb_s;  ///< bus bandwidth of NCCL's allreduce over the eight GPUs of a node
   double fabric_gbit_s;   ///< rate of the network card that belongs to a GPU
@@ -21,8 +22,8 @@ inline constexpr GpuFigures kGpuFigures[] = {
 };
 
 /// Advice for a GPU error in the kernel log: isolate (leave the node out until it is repaired), reboot, reset (the
-/// GPU), or watch (whether the error comes again). Errors missing in the table: watch. NVIDIA's list says what is
-/// broken, the advice is mn's: isolate worn-out parts, reboot if a reset does not help.
+/// GPU), or watch (whether the error comes again). The advice for errors missing in the table is watch. NVIDIA's list
+/// of XIDs says what is broken. The advice is mn's: isolate worn-out parts, reboot if a reset does not help.
 struct XidAdvice {
   int xid;
   std::string_view advice;
@@ -48,11 +49,11 @@ inline constexpr XidAdvice kXidAdvice[] = {
   return "watch";
 }
 
-/// The part of a network card's rate that one MPI message at a time between host memories reaches.
+/// The fraction of a network card's rate that MPI reaches with one message at a time between host memories.
 inline constexpr double kOfFabricByMpi = 0.8;
-/// A pair of nodes is slow below this part of the bandwidth that a quarter of the pairs exceeds.
+/// A pair of nodes is slow below this fraction of the bandwidth that a quarter of the pairs exceeds.
 inline constexpr double kSlowPart = 0.5;
-/// A figure below this part of an earlier figure (--against) has changed.
+/// A figure is worse below this fraction of the earlier figure (--against).
 inline constexpr double kChangedPart = 0.8;
 
 /// Null for a GPU that is missing in the table.
