@@ -1,4 +1,4 @@
-/// The command that supervise starts, rewritten for a choice of hosts.
+/// The command that supervise starts, rewritten for the hosts that supervise chooses.
 ///
 /// The words before `mnlaunch` belong to the launcher: srun [-N -n -w -x …], or Open MPI's mpiexec [-n, -host …]. Hosts
 /// and numbers of ranks are replaced; all other words stay.
@@ -21,16 +21,18 @@ class StepCommand {
  public:
   using Lookup = std::function<std::optional<std::string>(const char* name)>;
 
-  /// Throws UsageError unless `words` are srun's or mpiexec's with mnlaunch in them, and hosts and ranks per host are
-  /// known: for srun from its options and the job's variables, for mpiexec from -host.
+  /// `words` must be a command of srun or mpiexec that contains mnlaunch. Hosts and ranks per host come from srun's
+  /// options and the job's variables, or from mpiexec's -host. Throws UsageError if `words` are no such command, or the
+  /// hosts are unknown.
   StepCommand(Words words, const Lookup& lookup);
 
   [[nodiscard]] bool is_srun() const noexcept { return is_srun_; }
-  /// All hosts that the command may use: the job's without --exclude's, in --nodelist's order, or -host's.
+  /// All hosts that the command may use. For srun: the job's hosts without those of --exclude, or the hosts of
+  /// --nodelist in its order. For mpiexec: the hosts of -host.
   [[nodiscard]] const Words& hosts() const noexcept { return hosts_; }
   /// Number of hosts that the command asks for; no value: all.
   [[nodiscard]] std::optional<std::size_t> wanted_hosts() const noexcept { return wanted_hosts_; }
-  /// False for one of mn's jobs without an option to resume.
+  /// False if the program is one of mn's jobs and has no option to resume.
   [[nodiscard]] bool resumes() const;
   [[nodiscard]] std::size_t ranks_per_host() const noexcept { return ranks_per_host_; }
   /// The command on `hosts`. `name`: name of the step, for squeue; `overlap`: the step may begin while an earlier step

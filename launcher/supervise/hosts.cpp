@@ -20,9 +20,9 @@ using namespace std::chrono_literals;
 
 constexpr auto kPatience = 4s;
 constexpr auto kLeastPatience = 2s;
-constexpr int kPatienceFactor = 4;  // times the slowest answer so far
+constexpr int kPatienceFactor = 4;  // patience = this factor * the slowest answer so far
 
-/// Starts the command in a process group of its own; -1 if it can't be started.
+/// Starts the command without input and output, in a process group of its own. Returns -1 if it can't be started.
 pid_t spawn_silently(const Words& command) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -42,14 +42,15 @@ pid_t spawn_silently(const Words& command) {
   return error == 0 ? process : -1;
 }
 
-/// --signal=KILL: srun would wait for a node that does not answer, even after supervise was killed.
+/// The command that tests whether `host` can start a process. timeout sends SIGKILL, because srun would wait for a node
+/// that does not answer, even after supervise was killed.
 Words probe_of(const std::string& host, bool by_srun) {
   Words probe = {"timeout", "--foreground", "--signal=KILL", std::to_string(kPatience.count())};
   Words how = {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", host, "true"};
   if (by_srun) {
     how = {"srun", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=" + host, "--mpi=none", "--quiet", "true"};
   } else if (is_own_host(host)) {
-    how = {"true"};  // mpiexec starts ranks of its own host without ssh
+    how = {"true"};  // mpiexec starts ranks on its own host without ssh
   }
   probe.insert(probe.end(), how.begin(), how.end());
   return probe;

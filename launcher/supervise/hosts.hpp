@@ -1,4 +1,4 @@
-/// Which hosts still take a step.
+/// Which hosts can still run a step (a run of srun or mpiexec).
 #pragma once
 
 #include <chrono>
@@ -11,19 +11,19 @@
 
 namespace mn::launcher {
 
-/// Tries all hosts at once, by srun or by ssh. A host has four seconds to answer. Once other hosts have answered, the
-/// limit is four times the slowest answer, within two to four seconds.
+/// Starts a process on all hosts at once, by srun or by ssh. A host has four seconds to answer. Once a host has
+/// answered, the limit is four times the slowest answer, but at least two and at most four seconds.
 class HostProbes {
  public:
-  /// Starts the tries.
+  /// Starts the processes.
   HostProbes(Words hosts, bool by_srun);
   ~HostProbes();
   HostProbes(const HostProbes&) = delete;
   HostProbes& operator=(const HostProbes&) = delete;
 
-  /// Notes the hosts that have answered by now. Call it now and then: the patience depends on the times of answers.
+  /// Notes the hosts that have answered. Call it often, because the limit depends on the times of answers.
   void look();
-  /// Waits for the tries, and returns the hosts that did not answer in time.
+  /// Waits for answers up to the limit, and returns the hosts that did not answer in time.
   [[nodiscard]] Words lost();
 
  private:
@@ -38,7 +38,7 @@ class HostProbes {
   [[nodiscard]] Clock::duration patience() const;
 
   Clock::time_point begin_ = Clock::now();
-  Clock::duration slowest_{};  // slowest answer; 0: none yet
+  Clock::duration slowest_{};  // time of the slowest answer; 0: no answer yet
   std::vector<Probe> probes_;
 };
 

@@ -37,7 +37,7 @@ std::string StatusFile::renew() {
   if (named_) path_ = *named_;
   remove();
   std::string path = named_.value_or((std::filesystem::current_path() / ".mn-supervise-XXXXXX").string());
-  // Both create the file or fail: no foreign link is followed, no foreign file is taken.
+  // Both calls create the file or fail, so they follow no foreign link and use no foreign file.
   const Fd file(named_ ? open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
                        : mkostemp(path.data(), O_CLOEXEC));
   if (!file) {

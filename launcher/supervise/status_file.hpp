@@ -20,8 +20,8 @@ struct RunProgress {
 /// No value if the file is missing or incomplete.
 [[nodiscard]] std::optional<RunProgress> read_progress(const std::filesystem::path& path);
 
-/// The file that MN_STATUS_FILE names. If the variable is unset: a private file in the current folder, which all hosts
-/// see, with a new random name for each attempt; the variable then names the file. Removed in the end.
+/// The file that MN_STATUS_FILE names. If the variable is unset, each attempt gets a private file with a random name in
+/// the current folder, which all hosts see, and the variable is set to the name. The destructor removes the file.
 class StatusFile {
  public:
   StatusFile();
@@ -29,10 +29,10 @@ class StatusFile {
   StatusFile(const StatusFile&) = delete;
   StatusFile& operator=(const StatusFile&) = delete;
 
-  /// Makes an empty file: an earlier attempt's progress must not count for this one. Returns an empty text, or why
-  /// there is no file; MN_STATUS_FILE is then unset.
+  /// Makes an empty file, because an earlier attempt's progress must not count for this attempt. Returns an empty text;
+  /// if there is no file, unsets MN_STATUS_FILE and returns the reason.
   [[nodiscard]] std::string renew();
-  /// False if the last renew() failed: then missing progress means nothing.
+  /// False if the last renew() failed. Then missing progress does not mean that training made none.
   [[nodiscard]] bool exists() const noexcept { return !path_.empty(); }
   /// No value before training.
   [[nodiscard]] std::optional<RunProgress> read() const;
@@ -48,8 +48,8 @@ class StatusFile {
 
 /// Times from a failure to the first step after it.
 struct Recovery {
-  double detect_s = 0;     ///< from the last progress to a rank's first line, or to the step's end
-  double tear_down_s = 0;  ///< from then until the next step could start
+  double detect_s = 0;     ///< from the last progress to a rank's line about the end, else to the step's end
+  double tear_down_s = 0;  ///< from the end of `detect_s` until the next step could start
   double start_s = 0;      ///< launcher, checks, MPI, model and data
   double load_s = 0;       ///< loading the checkpoint
   double first_step_s = 0;

@@ -34,7 +34,7 @@ constexpr std::int64_t kSameNotice_ms = 200;  // timeout(1), for example, sends 
 constexpr std::int64_t kFirstNotice_ms = 1000;
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
-// Handlers take no argument but the signal.
+// Global, because a handler gets no argument but the signal.
 std::atomic<int> first_signal = 0;
 std::atomic<std::int64_t> first_at_ms = 0;
 std::array<std::atomic<std::int64_t>, NSIG> last_at_ms = {};
@@ -46,8 +46,9 @@ std::int64_t now_ms() noexcept {
   return static_cast<std::int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000 + 1;
 }
 
-/// srun and Open MPI's mpiexec pass SIGUSR1 to their ranks, which save and end. At SIGHUP and SIGTERM both end the
-/// ranks at once, mpiexec at SIGINT, too; srun ignores a first SIGINT.
+/// Sends SIGUSR1 in place of early signals: srun and Open MPI's mpiexec pass SIGUSR1 to the ranks, which save and end.
+/// SIGHUP and SIGTERM make both launchers end the ranks at once. SIGINT does so with mpiexec; srun ignores a first
+/// SIGINT.
 void send_to_step(int signal) {
   const bool is_first = now_ms() - first_at_ms <= kFirstNotice_ms;
   if (const pid_t process = passed_to; process > 0) kill(process, is_first ? SIGUSR1 : signal);
@@ -64,8 +65,8 @@ void pass_on(int signal) {
   errno = saved_errno;
 }
 
-/// nohup ignores SIGHUP, and a shell ignores SIGINT in background processes. Both signals then stay ignored, for the
-/// step, too. A script that ignores further signals does so for itself alone.
+/// nohup ignores SIGHUP, and a shell ignores SIGINT in background processes. Both signals then stay ignored, in the
+/// step, too. If a script ignores other signals, supervise and the step do not.
 bool stays_ignored(int signal) {
   struct sigaction action = {};
   if (signal != SIGHUP && signal != SIGINT) return false;
@@ -81,25 +82,26 @@ void install_handlers() {
   }
 }
 
-/// A rank's last line, see mn::Speaker::line. srun --label and mnlaunch --label put the rank before it.
+/// Whether `line` is a rank's last line (mn::Speaker::line). srun --label and mnlaunch --label put the rank before the
+/// text.
 bool announces_end(std::string_view line) {
   return line.find("mn: rank ") != std::string_view::npos && line.ends_with("all ranks end");
 }
 
-/// Rank 0's line in Trainer::run().
+/// Whether `line` is rank 0's line that asks for a requeue, from Trainer::run().
 bool says_requeue(std::string_view line) { return line.ends_with(", requeue the job"); }
 
 /// The status in srun's line about failed ranks: "srun: error: vn1: tasks 2-3: Exited with exit code 3", "…: Killed".
 std::optional<int> status_of_ranks(std::string_view line) {
   constexpr std::string_view kSrun = "srun: error: ", kRanks = ": task", kExited = "Exited with exit code ";
-  // Not at the start if a rank has left its line without an end.
+  // srun's text is not at the start if a rank's line before it has no end.
   const std::size_t begin = line.find(kSrun);
   if (begin == std::string_view::npos) return std::nullopt;
   const std::size_t ranks = line.find(kRanks, begin);
   const std::size_t colon = ranks == std::string_view::npos ? ranks : line.find(": ", ranks + kRanks.size());
   if (colon == std::string_view::npos) return std::nullopt;
   const std::string_view how = line.substr(colon + 2);
-  int status = 1;  // any other end, as "Out Of Memory"
+  int status = 1;  // for any other reason, such as "Out Of Memory"
   if (how.starts_with(kExited)) {
     std::from_chars(how.data() + kExited.size(), how.data() + how.size(), status);
     return status;
@@ -113,8 +115,8 @@ std::optional<int> status_of_ranks(std::string_view line) {
 
 [[noreturn]] void execute(const Words& command, int stderr_end) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // SIGKILL to the group of supervise does not reach the step
-  // Outside of the terminal's foreground group, reading from the terminal would stop the launcher.
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // the step must end even if supervise is killed
+  // The launcher is outside of the terminal's foreground process group, so reading from the terminal would stop it.
   if (isatty(STDIN_FILENO) != 0) {
     if (const int none = open("/dev/null", O_RDONLY); none >= 0) dup2(none, STDIN_FILENO);
   }
@@ -146,7 +148,7 @@ Step::Step(const Words& command) {
   if (process_ < 0) throw Error(with_errno("supervise: cannot start a process", errno));
   if (process_ == 0) execute(command, write_end.get());
   passed_to = process_;
-  if (const int signal = first_signal; signal != 0) send_to_step(signal);  // it came before the step
+  if (const int signal = first_signal; signal != 0) send_to_step(signal);  // the signal came before the step
 }
 
 StepEnd Step::wait(const std::function<void()>& look, const std::function<void()>& on_failure,
@@ -156,9 +158,9 @@ StepEnd Step::wait(const std::function<void()>& look, const std::function<void()
   while (waitpid(process_, &status, WNOHANG) != process_) {
     pollfd readable{stderr_.get(), POLLIN, 0};
     poll(&readable, 1, kLookMs);
-    // After a step has closed its standard error, poll() would return at once, again and again.
+    // After a step has closed its standard error, the first poll() returns at once, so wait here.
     if ((readable.revents & POLLHUP) != 0 && (readable.revents & POLLIN) == 0) poll(nullptr, 0, kLookMs);
-    // The first line that announces the end is the reason; lines of other ranks follow from it.
+    // The first line that announces the end is the reason; later lines are consequences.
     const bool was_well = end.reason.empty();
     read_lines(end);
     if (was_well && !end.reason.empty()) on_failure();
@@ -176,7 +178,7 @@ void Step::read_lines(StepEnd& end) {
   std::array<char, 1 << 14> piece;
   for (ssize_t got = 0; (got = read(stderr_.get(), piece.data(), piece.size())) > 0;) {
     const std::string_view text(piece.data(), static_cast<std::size_t>(got));
-    // The step's text is passed on unchanged, as it comes.
+    // The step's text is passed on unchanged and at once.
     for (std::string_view left = text; !left.empty();) {
       const ssize_t written = write(STDERR_FILENO, left.data(), left.size());
       if (written <= 0 && errno != EINTR) break;

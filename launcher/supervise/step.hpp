@@ -1,4 +1,4 @@
-/// A step as a child process; supervise reads its stderr on the way.
+/// A step, one run of srun or mpiexec, as a child process. supervise copies the step's stderr and reads the lines.
 #pragma once
 
 #include <chrono>
@@ -16,9 +16,9 @@ namespace mn::launcher {
 
 /// How a step ended.
 struct StepEnd {
-  int status = 0;                                   ///< as a shell sees it: 128 + number of a signal
+  int status = 0;                                   ///< as in a shell: 128 + the number of the signal that ended it
   std::optional<int> first_failure;                 ///< status of the first failed rank, if srun tells it
-  bool asks_for_requeue = false;                    ///< rank 0 said that the ranks have saved after a signal
+  bool asks_for_requeue = false;                    ///< rank 0 printed that the ranks have saved after a signal
   std::string reason;                               ///< first line of a rank that announces the end; empty: none
   std::chrono::steady_clock::time_point failed_at;  ///< time of the line in `reason`, else of the process's end
 };
@@ -27,14 +27,14 @@ class Step {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Starts the step in a process group of its own: a terminal's signal to supervise's group would reach it twice.
-  /// Throws Error.
+  /// Starts the step in a process group of its own: otherwise a terminal's signal to supervise's group would reach the
+  /// step twice. Throws Error.
   explicit Step(const Words& command);
   /// Copies the step's stderr until the step has ended, and calls `look` ten times a second. Passes on schedulers'
   /// signals (SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2). A signal that repeats within 0.2 seconds is dropped. Signals
-  /// within a second from the first signal are passed on as SIGUSR1, later signals as they are. When a rank announces
-  /// the end, calls `on_failure`. A launcher that has not ended a second later gets SIGTERM; after another second,
-  /// `cancel` is called and the launcher gets SIGKILL.
+  /// within the first second after the first signal are passed on as SIGUSR1; later signals are passed on unchanged.
+  /// When a rank announces the end, calls `on_failure`. If the launcher (srun or mpiexec) has not ended a second later,
+  /// it gets SIGTERM. After another second, `cancel` is called and the launcher gets SIGKILL.
   [[nodiscard]] StepEnd wait(const std::function<void()>& look, const std::function<void()>& on_failure,
                              const std::function<void()>& cancel);
 
@@ -44,12 +44,12 @@ class Step {
 
   pid_t process_ = -1;
   Fd stderr_;
-  std::string rest_;  // a line without an end
-  int pressed_ = 0;   // steps taken against a launcher that does not end
+  std::string rest_;  // text after the last line end
+  int pressed_ = 0;   // 1: the launcher got SIGTERM; 2: also SIGKILL
 };
 
-/// The first scheduler's signal to supervise; the step gets it, too. 0: none. From the first call on, a scheduler's
-/// signal does not end this process.
+/// The first signal that a scheduler sent to supervise; 0: none. The step gets the signal, too. From the first call on,
+/// schedulers' signals do not end this process.
 [[nodiscard]] int scheduler_signal();
 
 }  // namespace mn::launcher

@@ -31,7 +31,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kWindow = std::chrono::hours(1);  // in which failures are counted
+constexpr auto kWindow = std::chrono::hours(1);  // failures within this time are counted
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -41,7 +41,7 @@ std::string counted(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-/// Statuses that a further start would not change.
+/// Whether another start would end with the same status.
 bool is_final(int status) {
   constexpr std::array kFinal = {0, kExitUsage, kExitRequeue, kExitCheckFailed, kExitCannotRun, kExitNotFound};
   return std::ranges::find(kFinal, status) != kFinal.end();
@@ -53,7 +53,7 @@ bool died_of_notice(const StepEnd& end) {
   return end.reason.empty() && std::ranges::find(kNotices, end.status) != kNotices.end();
 }
 
-/// Without munge, a step's launchers know each other by this key, which srun carries.
+/// Without munge, the mnlaunch processes of a step recognize each other by this key, which srun passes on.
 void set_key() {
   constexpr const char* kLaunchKey = "MN_LAUNCH_KEY";
   if (environment(kLaunchKey)) return;
@@ -81,12 +81,13 @@ class Supervisor {
     while (true) {
       StepEnd end = run_step();
       if (const int signal = scheduler_signal(); signal != 0) return end_after_signal(signal, end);
-      // With -K srun ends the remaining ranks by SIGTERM, and its own status is 143: the first failure tells more.
+      // (4): with -K, srun ends the remaining ranks by SIGTERM, and srun's status is 143. The first failure's status is
+      // more useful.
       if (command_.is_srun() && end.status > 128) end.status = end.first_failure.value_or(end.status);
       if (is_final(end.status)) return finish(end.status);
       if (died_of_notice(end)) return finish(kExitRequeue);
       if (const std::string why = why_not_again(end); !why.empty()) return give_up(why, end.status);
-      // The signal may have come while no step could answer it.
+      // A signal may have come while no step ran.
       if (const int signal = scheduler_signal(); signal != 0) {
         end.status = 128 + signal;
         return end_after_signal(signal, end);
@@ -121,7 +122,7 @@ class Supervisor {
 
   void probe() { probes_.emplace(active_, command_.is_srun()); }
 
-  /// Reports once for each start but the first, when its first iteration is complete.
+  /// Reports the times of each start except the first, once, when its first iteration is complete.
   void report_recovery() {
     if (reported_ || attempts_ == 1) return;
     const auto progress = status_.read();
@@ -138,12 +139,13 @@ class Supervisor {
         recovery_.text());
   }
 
-  /// Prepares the hosts for another start and returns an empty text, or returns why there is none.
+  /// Prepares the hosts for another start and returns an empty text; if there must be no other start, returns the
+  /// reason.
   std::string why_not_again(const StepEnd& end) {
     const auto progress = status_.read();
     const double silent_s = progress ? status_.silent_s() : 0;  // the file's last change was training's last progress
     if (progress && progress->saved > progress->began) saved_ = std::max(saved_.value_or(0), progress->saved);
-    // Usually probes have run since a rank announced the end, and hosts have answered already.
+    // Usually probes were started when a rank announced the end, and hosts have answered already.
     if (!probes_) probe();
     const Words lost = probes_->lost();
     recovery_ = {.detect_s = std::max(silent_s - seconds(Clock::now() - end.failed_at), 0.0),
@@ -155,7 +157,7 @@ class Supervisor {
     }
     const auto now = Clock::now();
     failures_.push_back(now);
-    // A job of weeks may fail now and then: only failures close together are a reason to give up.
+    // A job that runs for weeks may fail several times, so only failures within an hour are a reason to give up.
     while (now - failures_.front() > kWindow) failures_.pop_front();
     if (failures_.size() > options_.restarts) {
       return counted(failures_.size(), "failure") + " within an hour, and --restarts is " +
@@ -169,20 +171,21 @@ class Supervisor {
     return status_.exists() ? " before training" : "; how far it came is unknown";
   }
 
-  /// Rank 0 may end before completing, or writing down, the iteration after which a rank failed.
+  /// Whether the job failed twice at one iteration. Iterations may differ by one, because rank 0 may end before it has
+  /// completed, or written, the iteration after which a rank failed.
   bool is_repeated(const std::optional<RunProgress>& progress, bool hosts_are_well) {
     const std::optional<std::int64_t> here =
         progress && hosts_are_well ? std::optional(progress->iteration) : std::nullopt;
-    // A lost host explains the failure: then a repeated iteration says nothing about the job.
+    // A lost host explains the failure, so a failure with a lost host does not count.
     const auto before = std::exchange(failed_at_, here);
     return here && before && std::abs(*here - *before) <= 1;
   }
 
-  /// Replaces lost hosts by spares. Returns why not, if too few hosts are left.
+  /// Replaces lost hosts by spares, and returns an empty text. If too few hosts are left, returns the reason.
   std::string replace(const Words& lost) {
     lost_.insert(lost_.end(), lost.begin(), lost.end());
     std::erase_if(active_, [&](const std::string& host) { return std::ranges::find(lost, host) != lost.end(); });
-    // A spare for each lost host: the number of ranks stays while there are spares.
+    // A spare replaces each lost host, so the number of ranks stays the same while there are spares.
     for (std::size_t i = 0; i < lost.size() && !spares_.empty(); ++i) {
       active_.push_back(spares_.front());
       spares_.erase(spares_.begin());
@@ -200,7 +203,7 @@ class Supervisor {
 
   int end_after_signal(int signal, const StepEnd& end) {
     say("a signal (" + std::to_string(signal) + ") asked for the end");
-    // After an order to end its ranks, Open MPI's mpiexec has a status of its own, even if the ranks have saved.
+    // Open MPI's mpiexec returns a status of its own after it was told to end the ranks, even if the ranks have saved.
     if (end.asks_for_requeue) return finish(kExitRequeue);
     const bool died = end.status == 128 + signal || died_of_notice(end);
     if (!died) return finish(end.status);
@@ -231,8 +234,8 @@ class Supervisor {
   std::optional<HostProbes> probes_;
   std::size_t attempts_ = 0;
   std::deque<Clock::time_point> failures_;
-  std::optional<std::int64_t> failed_at_;  // iteration of the last failure that no host explains
-  std::optional<std::int64_t> saved_;      // newest iteration that an attempt has saved
+  std::optional<std::int64_t> failed_at_;  // iteration of the last failure, if no host was lost
+  std::optional<std::int64_t> saved_;      // newest iteration that an attempt has saved; no value: none
   Recovery recovery_;
   bool reported_ = false;
   double started_at_ = 0;
@@ -275,7 +278,7 @@ SuperviseOptions parse_supervise(const Words& words) {
 }
 
 int supervise(const SuperviseOptions& options) {
-  static_cast<void>(scheduler_signal());  // from here on signals are for the steps
+  static_cast<void>(scheduler_signal());  // from here on, signals go to the steps
   return Supervisor(options).run();
 }
 
