@@ -51,8 +51,7 @@ Findings check_shm(const JobFacts& job) {
     const auto with_gpu = std::min(ranks, job.nodes[node].machine.gpus.size());
     const std::uint64_t needed = kShmOfMpiRankMib * ranks + kShmOfNcclRankMib * with_gpu;
     if (!free || *free >= needed) return;
-    const auto found =
-        *free * ranks < needed ? error_of : warning_of;  // the free memory is too little even for a single rank
+    const auto found = *free * ranks < needed ? error_of : warning_of;  // too little even for a single rank
     report(found("shm",
                  "/dev/shm has " + std::to_string(*free) + " MiB free for " + std::to_string(ranks) +
                      " ranks, which take up to " + std::to_string(needed) + " MiB",

@@ -8,7 +8,7 @@ namespace mn {
 
 std::optional<EndExchange::Ends> EndExchange::run(MPI_Comm comm, int own,
                                                   std::optional<std::chrono::seconds> patience) {
-  if (!mpi_is_up()) return Ends{own, own};  // the program has finalized MPI itself: each rank ends for itself
+  if (!mpi_is_up()) return Ends{own, own};  // the program has finalized MPI, so each rank ends by itself
   ends_ = {own, -own};
   MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Iallreduce(MPI_IN_PLACE, ends_.data(), 2, MPI_INT, MPI_MAX, comm, &request) != MPI_SUCCESS) return {};

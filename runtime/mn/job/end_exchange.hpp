@@ -22,17 +22,17 @@ class EndExchange {
     int most = 0;
   };
 
-  /// Collective: exchanges the ranks' statuses; `own` is the calling rank's. Waits at most for `patience`, or without a
-  /// limit if `patience` has no value. Returns no value if some rank's program has not ended in time, or if MPI fails;
-  /// this object must then live until MPI is finalized. Programs call it after a return and after an exception alike,
-  /// because ranks with different ends must meet.
+  /// Collective: exchanges the ranks' statuses; `own` is the calling rank's status. Waits at most for `patience`, or
+  /// without a limit if `patience` has no value. Returns no value if some rank's program has not ended in time, or if
+  /// MPI fails; this object must then live until MPI is finalized. A rank calls it whether its program returned or
+  /// threw an exception, so that ranks with different ends meet in this call.
   [[nodiscard]] std::optional<Ends> run(MPI_Comm comm, int own, std::optional<std::chrono::seconds> patience);
 
  private:
   std::array<int, 2> ends_ = {};  // MPI may write here after run() has given up
 };
 
-/// Collective: returns the statuses of all ranks, by rank; `own` is the calling rank's.
+/// Collective: returns the statuses of all ranks, by rank; `own` is the calling rank's status.
 [[nodiscard]] std::vector<int> all_statuses(MPI_Comm comm, int own);
 
 }  // namespace mn

@@ -28,13 +28,13 @@ namespace {
 constexpr auto kFlushTime = std::chrono::milliseconds(500);
 constexpr auto kRootFirst = std::chrono::milliseconds(500);
 
-// A terminate handler takes no argument: its inputs lie here.
+// Inputs of the terminate handler, global because a terminate handler takes no argument.
 Speaker failing_speaker;
 FailureHooks failing_hooks;
 std::terminate_handler previous_terminate = nullptr;
 std::atomic_flag report_claimed;
 
-// An exit handler gets only the status: its inputs lie here.
+// Inputs of the exit handler, global because an exit handler gets only the status.
 std::function<void(int)> exit_function;
 std::atomic<pid_t> watched_process = 0;  // 0: none
 
@@ -58,7 +58,7 @@ Outcome outcome_of(const std::exception_ptr& error) {
   } catch (const Error& mine) {
     return {mine.what(), mine.exit_code(), mine.on_all_ranks()};
   } catch (const std::exception& other) {
-    const std::string what = other.what();  // libtorch's texts go on with a stack trace
+    const std::string what = other.what();  // libtorch appends a stack trace to its texts
     return {"uncaught " + boost::core::demangle(typeid(other).name()) + ": " + first_line(what)};
   } catch (const char* text) {
     return {"uncaught text: " + first_line(text == nullptr ? "" : text)};
@@ -98,7 +98,7 @@ void flush_output() {
     std::cout.flush();
     std::fflush(nullptr);
   };
-  // In a thread: a pipe without a reader, or a file system that hangs, would delay the end of the job.
+  // Flushes in a thread, because a pipe without a reader, or a file system that hangs, would delay the end of the job.
   std::packaged_task<void()> task(flush);
   const auto flushed = task.get_future();
   try {
@@ -136,9 +136,9 @@ std::jthread exit_soon(int exit_code) {
 void end_all_ranks(int exit_code) {
   ignore_exit();
   flush_output();
-  const auto bound = exit_soon(exit_code);  // the disk may hang as well as MPI
+  const auto bound = exit_soon(exit_code);  // ends the process if the disk or MPI hangs
   write_calls("this rank ends the job");
-  // Ends the ranks without a monitor. MPI_Abort may hang or return: hence `bound`, and _Exit.
+  // MPI_Abort ends ranks that have no peer monitor. It may hang or return, hence `bound` and _Exit.
   if (mpi_is_up()) MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
 }
@@ -148,7 +148,7 @@ void end_all_ranks(const Speaker& speaker, const std::string& message, const Fai
   // MPI and the launcher print pages about ended ranks; our line must be the last one.
   silence_stderr();
   if (hooks.announce_report) hooks.announce_report();
-  // (1): claimed late, because until the claim the handler of SIGTERM reports a loss.
+  // (1): the report is claimed late, because until then the handler of SIGTERM may report a lost peer.
   if (!claim_report()) {
     const auto bound = exit_soon(exit_code);
     while (true) pause();
@@ -171,7 +171,8 @@ void end_for_error(std::exception_ptr error) {
     if (failing_hooks.finish) failing_hooks.finish(outcome.exit_code);
     std::_Exit(outcome.exit_code);
   }
-  // If every rank throws, rank 0 is to report, but no rank can know about the others: give rank 0 a start.
+  // If every rank throws, rank 0 is to report. No rank can know whether all ranks throw, so all except rank 0 wait
+  // first.
   if (failing_speaker.rank != 0 && failing_hooks.may_report) std::this_thread::sleep_for(kRootFirst);
   // Only one rank may report; the reporter ends the ranks waiting here.
   while (failing_hooks.may_report && !failing_hooks.may_report()) pause();

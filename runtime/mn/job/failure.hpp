@@ -1,5 +1,5 @@
-/// A rank that fails reports the reason and ends the job. The terminate handler, the peer monitor's thread and Job's
-/// destructor do so.
+/// A rank that fails reports the reason and ends the job: in the terminate handler, on the peer monitor's thread, or in
+/// Job's destructor.
 ///
 /// 1. One rank of the job reports one line, the last line on stderr, because MPI's own text is silenced first. If
 ///    several threads and signal handlers of a process report an end, only the first one writes.
@@ -26,13 +26,13 @@ struct Speaker {
 
 /// Calls of a failing rank into its running job; each may be empty.
 struct FailureHooks {
-  /// Collective; true if every rank calls it within two seconds, because all ranks have the same error.
+  /// Collective: true if every rank calls it within two seconds. Then every rank has thrown.
   std::function<bool()> all_ranks_agree;
   /// Finalizes MPI; ends all ranks if MPI_Finalize cannot return.
   std::function<void(int exit_code)> finish;
   /// True if the calling rank is to report; false if another rank reports, and will end this process.
   std::function<bool()> may_report;
-  /// Announces the calling rank's report to the peers, and waits until all are silent.
+  /// Announces the calling rank's report to the peers, and waits until they have silenced their stderr.
   std::function<void()> announce_report;
 };
 

@@ -19,9 +19,9 @@ namespace {
 
 constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr int kTerminations[] = {SIGTERM, SIGINT};
-constexpr int kRequest = SIGUSR2;  // SIGUSR1 is a scheduler's notice: SignalFlag
+constexpr int kRequest = SIGUSR2;  // SIGUSR1 is a scheduler's notice (SignalFlag)
 
-/// A message formatted in advance: handlers must not allocate.
+/// A message formatted in advance, because handlers must not allocate.
 struct Line {
   char text[512];
   std::size_t length = 0;
@@ -31,12 +31,13 @@ struct Line {
 };
 
 struct HandlerLink : PeerMonitor::Link {
-  Line line;  // of the loss
+  Line line;  // the message if this peer is lost
 };
 
-// Handlers take no argument but the signal: their inputs lie here, written while no handler is installed.
+// Inputs of the handlers, global because a handler gets only the signal. They are written while no handler is
+// installed.
 std::array<Line, std::size(kFaults)> fault_lines;
-std::array<struct sigaction, std::size(kFaults)> earlier_faults;  // the remembered handlers, by kFaults
+std::array<struct sigaction, std::size(kFaults)> earlier_faults;  // the remembered handlers, in kFaults' order
 std::vector<HandlerLink> handler_links;
 
 void notify_peers(PeerByte byte) {
@@ -45,7 +46,8 @@ void notify_peers(PeerByte byte) {
   }
 }
 
-/// Waits until the peers are silent: once this process is gone, MPI's connections break.
+/// Waits until the peers have silenced their stderr. When this process has ended, MPI's connections break, and MPI
+/// prints text about them.
 void wait_for_answers() {
   constexpr timespec kPause{0, 1'000'000};
   const auto answered = [](const HandlerLink& link) { return has_answered(link.socket, *link.silent); };
@@ -84,13 +86,13 @@ void hand_on(int signal, const siginfo_t& info) {
     restore_stderr();
     sigaction(signal, &earlier_faults[i], nullptr);
   }
-  // Only the kernel can supply the address and registers of a fault, so the fault must happen again.
-  // SA_RESETHAND restored the default action, and SA_NODEFER lets the signal in.
+  // Only the kernel can pass the address and registers of a fault to a handler, so the fault must happen again.
+  // SA_RESETHAND restored the default action, and SA_NODEFER does not block the signal in this handler.
   if (!comes_again(signal, info)) raise(signal);
 }
 
 void handle_fault(int signal, siginfo_t* info, void* /*context*/) {
-  // MPI_Abort leaves through exit() while threads run; their faults are no news after the report.
+  // MPI_Abort calls exit() while threads run. A fault of such a thread after the report is not reported.
   const bool is_news = claim_report();
   if (is_news) silence_stderr();
   for (std::size_t i = 0; i < std::size(kFaults); ++i) {
@@ -173,7 +175,7 @@ void remove_signal_handlers() {
   for (const int signal : kTerminations) {
     if (action_of(signal).sa_handler == handle_termination) install(signal, SIG_DFL, 0);
   }
-  // Stays ignored: a late request must not end the process.
+  // SIGUSR2 stays ignored, because a late request must not end the process.
   if (action_of(kRequest).sa_handler == handle_request) install(kRequest, SIG_IGN, 0);
   handler_links.clear();
 }

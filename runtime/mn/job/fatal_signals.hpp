@@ -1,4 +1,4 @@
-/// Handlers of fatal signals: the peers and the user learn the reason before the process ends. Job installs the
+/// Handlers of fatal signals, which tell the peers and the user the reason before the process ends. Job installs the
 /// handlers once the peer monitor runs, and removes them before it stops the monitor.
 ///
 /// 1. A handler calls only async-signal-safe functions and allocates nothing: messages are formatted at installation.
@@ -6,8 +6,8 @@
 ///    the default action. So the exit status tells the signal, and a core is written. The faulting instruction runs
 ///    again, so the next handler sees the true address and registers.
 /// 3. A handler writes its message only if no thread of this process has reported the end (claim_report()).
-/// 4. On every thread the handler has its own stack (signal_stack.hpp), because a stack overflow leaves no room.
-///    Source: signal-safety(7).
+/// 4. On every thread the handler has its own stack (signal_stack.hpp), because a stack overflow leaves no room on the
+///    thread's stack. Source: signal-safety(7).
 #pragma once
 
 #include <vector>
@@ -23,8 +23,8 @@ void remember_signal_handlers();
 
 /// SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write one line and notify the peers. SIGTERM and SIGINT notify the
 /// peers, and report a lost peer if the launcher noticed the loss before the rank's own monitor. Then each signal takes
-/// the action that it had before. SIGUSR2 writes the last communicator calls (write_calls()), and the process goes on.
-/// The program's own actions of SIGTERM, SIGINT and SIGUSR2 stay. The links must stay open until
+/// the action that it had before. SIGUSR2 writes the last communicator calls (write_calls()), and the process
+/// continues. The program's own actions of SIGTERM, SIGINT and SIGUSR2 stay. The links must stay open until
 /// remove_signal_handlers().
 void install_signal_handlers(const Speaker& speaker, const std::vector<PeerMonitor::Link>& links);
 /// Restores the remembered handlers. A handler that the program has installed since then stays.

@@ -7,21 +7,22 @@
 ///
 /// Rules:
 /// 1. A rank that waits in a call for a rank that has left main waits forever, so the job is over at once.
-/// 2. A rank goes on by itself if it is in no call, has not answered, or waits in a call joined by all members (data
-///    still travels). If a call lacks only ranks that go on, its waiting ranks go on, too. All further ranks wait for
-///    each other forever: once a rank has waited for call_patience_s() (60 s), the job is over. Ranks in different
-///    calls with the same number lack each other. A message may still travel while its peer has been in a different
-///    call for less than kMessageTime_s, or, with an isend() or irecv() under way, for less than work_patience_s();
-///    until then the waiting rank goes on. A call whose members are unknown (creating a communicator over some ranks,
-///    or with ranks outside of MPI_COMM_WORLD) goes on for work_patience_s().
+/// 2. A rank "goes on" if it may still make progress: it is in no call, has not answered, or waits in a call that all
+///    members have joined (data still travels). If a call lacks only ranks that go on, the ranks waiting in the call go
+///    on, too. All other ranks wait for each other forever, and the job is over once one of them has waited for
+///    call_patience_s() (60 s). Ranks in different calls with the same number lack each other. A rank waiting for a
+///    message goes on while the message may still travel: until its peer has been in a different call for
+///    kMessageTime_s or, if the peer has an isend() or irecv() under way, for work_patience_s(). A call whose members
+///    are unknown (creating a communicator over some ranks, or with ranks outside of MPI_COMM_WORLD) goes on for
+///    work_patience_s().
 /// 3. A rank waiting for ranks that go on is not stuck, as long as the awaited ranks report progress. A rank without
-///    progress for work_patience_s() (600 s) is stuck, and the job is over. For an awaited rank without a scope the
-///    limit is unknown_patience_s() (1800 s).
+///    progress for work_patience_s() (600 s) is stuck, and the job is over. For an awaited rank outside of any
+///    ActivityScope the limit is unknown_patience_s() (1800 s).
 /// 4. A rank without an answer is the suspect, not the ranks waiting for its calls. The peer monitor judges the
 ///    suspect, by its own time-out (MN_PEER_TIMEOUT). The watch ends the job only if a rank has waited longer than the
 ///    time-out and work_patience_s(), and all answering ranks wait in calls. A rank cut off from the tree judges by its
 ///    own answer alone, and waits for unknown_patience_s().
-/// 5. Otherwise the job goes on, and one line tells of the wait.
+/// 5. Otherwise the job continues, and one line reports the wait.
 ///
 /// Cost: the square of the number of different states; ranks in equal states share a row.
 #pragma once

@@ -36,8 +36,8 @@ namespace mn {
 namespace {
 
 constexpr auto kAgreementTime = std::chrono::seconds(2);
-constexpr auto kReturnTime = std::chrono::seconds(5);  // for all ranks, once a rank has returned a nonzero status
-constexpr auto kExitTime = std::chrono::seconds(1);    // for all ranks, once a rank has called exit()
+constexpr auto kReturnTime = std::chrono::seconds(5);  // time for all ranks, once a rank has returned a nonzero status
+constexpr auto kExitTime = std::chrono::seconds(1);    // time for all ranks, once a rank has called exit()
 constexpr const char* kAlone = " on this rank, and not on every other";
 
 void start_log(const Speaker& speaker) {
@@ -153,7 +153,8 @@ class Job::Impl {
     const HangReport found = hang_report(text, job);
     if (found.message.empty()) return;
     const bool ends = found.is_over && (hang_action() == HangAction::kAbort || found.has_left);
-    if (!ends && std::exchange(last_hang_, found.message) == found.message) return;  // reported once
+    if (!ends && std::exchange(last_hang_, found.message) == found.message)
+      return;  // the same message is reported only once
     if (!ends) {
       write_stderr(found.table);
       return report(speaker_, found.message + "; the job goes on");
@@ -178,7 +179,7 @@ class Job::Impl {
       flush_output();
       end_all_ranks(speaker_, *message, failure_hooks(), 1);
     }
-    silence_stderr();  // another rank has reported; MPI's text on broken connections would follow
+    silence_stderr();  // another rank has reported; MPI's text on broken connections must not follow
     const auto bound = exit_soon(1);
     write_calls("another rank ends the job");
     // The reporting rank ends the job; under a launcher that does not end all ranks, each process ends itself.
@@ -196,14 +197,14 @@ class Job::Impl {
     if (monitor_) monitor_->leave();
   }
 
-  /// Ends the job after this rank's end, because the rest cannot join: some ranks go on, or MPI has failed.
+  /// Ends the job, because not all ranks have ended with this rank: some ranks still run, or MPI has failed.
   [[noreturn]] void end_alone(const std::string& why) {
     const FailureHooks hooks = failure_hooks();
     while (hooks.may_report && !hooks.may_report()) pause();  // the monitor ends this process
     end_all_ranks(speaker_, why + "; all ranks end", hooks, exit_code_ == 0 ? 1 : exit_code_);
   }
 
-  /// The program has called exit() while its Job lives; perhaps every rank has.
+  /// Runs when the program calls exit() while its Job lives. Every rank may do so.
   void end_by_exit(int status) {
     exit_code_ = status;
     const std::string how = "exit(" + std::to_string(status) + ") was called";
@@ -220,7 +221,8 @@ class Job::Impl {
     while (true) pause();
   }
 
-  /// All ranks are here with different statuses: the first status that is not 0, by rank, becomes the status of all.
+  /// Collective, if the ranks' statuses differ: returns the nonzero status of the lowest rank, which becomes the status
+  /// of all ranks.
   int first_status(int own) {
     const std::vector<int> all = all_statuses(comm_.get(), own);
     std::size_t first = 0;
@@ -276,8 +278,8 @@ int Job::size() const noexcept { return impl_->size(); }
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
   Job job(argc, argv);
   const int exit_code = body(job);  // not caught: the terminate handler reports an exception before the stack unwinds
-  // Each rank ends with this code by itself. A launcher that kills the slower ranks (srun --kill-on-bad-exit) would
-  // cause a report of their death instead.
+  // Every rank exits with this code. A launcher may kill the slower ranks (srun --kill-on-bad-exit), and its SIGTERM
+  // must not make them report a loss.
   if (exit_code == kExitRequeue) std::signal(SIGTERM, SIG_IGN);
   const std::string status = std::to_string(exit_code);
   return job.impl_->settle(exit_code, exit_code == 0 ? "left main (status 0)" : "run_job's body returned " + status);

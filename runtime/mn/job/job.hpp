@@ -13,12 +13,12 @@ namespace mn {
 /// While a Job lives, an uncaught exception, a fatal signal, or the silence of a rank ends every rank within seconds,
 /// under any launcher, with one message that tells rank, host and cause. A terminate handler and signal handlers catch
 /// the rank's own end. A peer monitor notices the end of other ranks: it is a thread with TCP connections to the rank's
-/// neighbors in a tree over the ranks. Ranks exchange addresses and a random key over MPI at the start; afterwards the
+/// neighbors in a tree over the ranks. Ranks exchange addresses and public keys over MPI at the start; afterwards the
 /// monitor makes no MPI call but MPI_Abort. MN_PEER_TIMEOUT sets the seconds of silence that count as a loss (default
 /// 60; 0: no monitor, for debuggers). Under mnlaunch, a process that ends before MPI is up also ends all ranks.
 ///
 /// When the job ends badly, each rank writes its last 256 communicator calls to the folder MN_CALLS, or to OUT/calls of
-/// a training job; on SIGUSR2 a rank writes them and goes on. `mnreport --calls` reads the files and prints the ranks
+/// a training job; on SIGUSR2 a rank writes them and continues. `mnreport --calls` reads the files and prints the ranks
 /// for which each rank waits.
 ///
 /// A watch, on a thread of its own, finds ranks waiting in communicator calls for ranks that never come. If the missing
@@ -60,11 +60,11 @@ class Job {
 /// 0;});`
 ///
 /// `body` must return the same exit status on every rank. If only some ranks return a nonzero status, all ranks end
-/// with one line; if the other ranks are still running, within seconds. exit() within `body` counts as its return.
+/// with one line. Ranks that are still running end within seconds. exit() within `body` counts as its return.
 ///
-/// If `body` throws, the line is written at the throw, and the stack does not unwind: a destructor on the way might
-/// wait forever, as cudaFree waits for a collective that other ranks never join. So callers of run_job() must not catch
-/// exceptions of `body`: if there is a handler, the stack unwinds before the line is written.
+/// If `body` throws, the line is written at the throw, and the stack does not unwind: a destructor might wait forever,
+/// as cudaFree waits for a collective that other ranks never join. So callers of run_job() must not catch exceptions of
+/// `body`: if there is a handler, the stack unwinds before the line is written.
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body);
 
 }  // namespace mn

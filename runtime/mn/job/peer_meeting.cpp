@@ -21,7 +21,7 @@ std::vector<Endpoint> endpoints_of(const PeerIntroduction& peer) {
   return endpoints;
 }
 
-/// If the peer sent no valid key half: a random key, so the greeting fails.
+/// The key of the connection. If the peer sent no valid public key, returns a random key, so that the greeting fails.
 Key key_with(const KeyPair& own, const PeerIntroduction& peer) {
   return common_key(own, peer.open).value_or(random_key());
 }
@@ -80,10 +80,11 @@ void PeerMeeting::wait(Deadline until) {
 }
 
 void PeerMeeting::accept() {
-  for (std::size_t taken = 0; taken < kMaxGuests; ++taken) {  // the limit keeps each new guest until its first look
+  for (std::size_t taken = 0; taken < kMaxGuests;
+       ++taken) {  // the limit lets each new guest stay until its first greet()
     Fd socket = accept_waiting(listener_);
     if (!socket) return;
-    if (guests_.size() == kMaxGuests) {  // (3): first a guest that has not called
+    if (guests_.size() == kMaxGuests) {  // (3): replaces a guest that has not called, if there is one
       const auto silent = std::ranges::find(guests_, false, &Guest::has_called);
       guests_.erase(silent == guests_.end() ? guests_.begin() : silent);
     }
@@ -104,7 +105,7 @@ PeerMeeting::Child* PeerMeeting::child_of(const Guest& guest) {
   return is_expected ? &*found : nullptr;
 }
 
-/// False if the connection ceases to be a guest.
+/// Continues the greeting. Returns false if the connection is no longer a guest, because it failed or is verified.
 bool PeerMeeting::greet(Guest& guest) {
   Channel& channel = guest.channel;
   channel.progress();

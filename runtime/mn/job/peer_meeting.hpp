@@ -78,7 +78,7 @@ class PeerMeeting {
   std::optional<int> parent_;  // no value once connected
   std::optional<SharedKey> parent_key_;
   std::optional<Caller> caller_;
-  Fd unconfirmed_;  // connection to the parent before (2)
+  Fd unconfirmed_;  // connection to the parent, until the parent confirms (2)
   std::vector<std::pair<int, Fd>> met_;
 };
 

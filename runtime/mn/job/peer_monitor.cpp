@@ -17,7 +17,7 @@ namespace {
 constexpr auto kFarewellTime = std::chrono::seconds(1);
 constexpr auto kAnswerTime = std::chrono::seconds(2);
 constexpr auto kPassingTime = std::chrono::milliseconds(300);  // less than kReportPatience, so the answer is in time
-constexpr auto kHushTime = std::chrono::milliseconds(50);      // for the other neighbors of a lost rank
+constexpr auto kHushTime = std::chrono::milliseconds(50);      // the lost rank's other neighbors silence stderr
 
 }  // namespace
 
@@ -111,7 +111,7 @@ void PeerMonitor::pass_report_on() {
   if (options_.silence) options_.silence();
   announce(kPassingTime);
   for (const Peer& peer : peers_) {
-    // (6): answer only after the ranks behind this rank have answered.
+    // (6): answer only after the ranks behind this rank in the tree have answered.
     if (peer.reported) send_byte(peer.socket, PeerByte::kSilent);
   }
 }
@@ -123,11 +123,11 @@ void PeerMonitor::run() {
       send_to_all(PeerByte::kHeartbeat);
       next_heartbeat = Clock::now() + options_.heartbeat;
     }
-    // A loss waits for its time: a nearer rank, or a rank with a better reason, may report first.
+    // A loss is reported at loss_->when. Before, a nearer rank, or a rank with a better reason, may report.
     Deadline until = loss_ ? std::min(loss_->when, next_heartbeat) : next_heartbeat;
     if (survey_) until = std::min(until, survey_->until);
     if (!wait_for_bytes(until)) {
-      // (4): the silence of the peers during the standstill tells nothing.
+      // (4): the silence of the peers during the standstill does not count.
       for (Peer& peer : peers_) peer.heard = Clock::now();
     }
     for (Peer& peer : peers_) {
@@ -156,7 +156,7 @@ bool PeerMonitor::wait_for_bytes(Deadline until) {
   poll(entries.data(), entries.size(), milliseconds_until(until));
   std::uint64_t wakes = 0;
   [[maybe_unused]] const auto drained = read(wake_.get(), &wakes, sizeof wakes);
-  // Late waking: the process itself stood still.
+  // If poll() returned too late, the process itself stood still.
   return Clock::now() < until + options_.timeout / 2;
 }
 
@@ -166,7 +166,8 @@ void PeerMonitor::read_from(Peer& peer) {
     const ssize_t got = recv(peer.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    // The end of the stream: a dying process closes it at once. The goodbye, if any, has been read before (2).
+    // The stream has ended: the kernel closes a dying process's connections at once. A goodbye has been read before
+    // (2).
     if (got <= 0) return lose(peer, peer.terminated ? "it was terminated by a signal" : "its process died");
     for (ssize_t i = 0; i < got; ++i) {
       peer.frame ? take_answer(peer, static_cast<char>(bytes[i])) : handle(peer, bytes[i]);
@@ -198,7 +199,7 @@ void PeerMonitor::hush() {
   send_to_all(PeerByte::kLost);
 }
 
-/// Rank 0 grants the first request; every rank on the way passes on only its first request.
+/// Rank 0 grants the first request. Every other rank passes only the first request on to its parent.
 void PeerMonitor::ask(int asker) {
   if (asker_) return;
   asker_ = asker;
@@ -246,7 +247,7 @@ void PeerMonitor::look_for_silence() {
 void PeerMonitor::lose(Peer& peer, const std::string& how) {
   peer.gone = true;
   if (peer.left || loss_) return;
-  // (3): a terminated peer is not a cause yet; launchers send SIGTERM to all ranks.
+  // (3): a terminated peer does not count as the cause yet, because launchers send SIGTERM to all ranks.
   const bool first = reports_loss_of(peer.rank) && !peer.terminated;
   hush();
   loss_ = Loss{loss_message(peer, how), Clock::now() + (first ? kHushTime : options_.patience)};

@@ -48,12 +48,12 @@ enum class PeerByte : char {
   kHeartbeat = 'h',
   kGoodbye = 'g',     ///< the sender leaves in good order: not a loss
   kTerminated = 't',  ///< the sender dies of SIGTERM or SIGINT, perhaps with all ranks
-  kReported = 'r',    ///< the sender reports the job's end to the user: end without a message
+  kReported = 'r',    ///< the sender reports the job's end; the receiver ends without a message
   kSilent = 's',      ///< answer to kReported: the sender, and the ranks behind it, write no more
-  kLost = 'l',        ///< the sender knows of a loss that some rank reports: write no more
+  kLost = 'l',        ///< some rank is lost, and a rank reports the loss; the receiver writes no more
   kAsking = 'a',      ///< to the parent: may this rank, or a rank below it, report the job's end?
   kGranted = 'y',     ///< answer to kAsking: yes
-  kSurvey = 'q',      ///< what does each rank do? Passed on to all ranks
+  kSurvey = 'q',      ///< asks each rank for its state; passed on to all ranks
   kLeft = 'e',        ///< a rank has left main, and waits at its Job's end. Passed on to all ranks
   kSurveyed = 'w',    ///< answer for the sender and the ranks behind it: 4 bytes of length, then a text
 };
@@ -96,7 +96,7 @@ class PeerMonitor {
     int socket;
     std::string loss;                                ///< the message if this neighbor is lost
     bool reports;                                    ///< this rank is the first to report the loss
-    std::shared_ptr<const std::atomic<bool>> spoke;  ///< true once the neighbor has announced its end: no loss
+    std::shared_ptr<const std::atomic<bool>> spoke;  ///< the neighbor has announced its end, which is no loss
     std::shared_ptr<std::atomic<bool>> silent;       ///< true once the neighbor has answered kReported, or is gone
   };
 
@@ -112,7 +112,7 @@ class PeerMonitor {
   [[nodiscard]] const std::string& host_of(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
   /// If the parent could not be reached: its name, and the addresses that were tried. Otherwise empty.
   [[nodiscard]] const std::string& unreachable() const noexcept { return unreachable_; }
-  /// Blocks until it is clear which rank reports the job's end. Returns true on one of the calling ranks, which must
+  /// Blocks until it is decided which rank reports the job's end. Returns true on one of the calling ranks, which must
   /// then report. Returns false on the other ranks, after the report and the call of `on_loss`. Also returns true if
   /// rank 0 does not answer for two seconds; after a loss the limit is longer by `patience`, because the lost rank's
   /// neighbors report first. May be called on any thread.

@@ -1,5 +1,5 @@
 // Connects the monitors of a job: each rank listens, tells its address to all ranks over MPI, and connects to its
-// neighbors. Each step has a deadline: a network that lets nothing through costs seconds and a warning, not the job.
+// neighbors. Each step has a deadline: a network that blocks all connections costs seconds and a warning, not the job.
 
 #include <mn/job/peer_monitor.hpp>
 
@@ -54,7 +54,7 @@ void PeerMonitor::meet_neighbors(const Exchange& exchange) {
   for (const int child : kTree.children_of(options_.rank, options_.size)) children.push_back(neighbor(child));
 
   PeerMeeting meeting(options_.rank, std::move(listener), keys, parent, children);
-  // A missing child reports itself.
+  // A child that is not connected warns by itself (unreachable_).
   for (auto& [rank, socket] : meeting.run_until(Clock::now() + kSetupTime)) {
     const auto r = static_cast<std::size_t>(rank);
     peers_.emplace_back(rank, hosts_[r], std::move(socket));

@@ -26,7 +26,7 @@ std::string mpi_version() {
   return version;
 }
 
-/// Every process is alone, rank 0 may be on another node or not exist: the first process of each node reports.
+/// Every process is alone. Rank 0 may be on another node or not exist, so the first process of each node reports.
 class LoneRankError : public UsageError {
  public:
   using UsageError::UsageError;
@@ -50,7 +50,8 @@ class LoneRankError : public UsageError {
   throw error;
 }
 
-/// Under srun or mpiexec, all workers of one torchrun would be the same rank of MPI.
+/// Throws UsageError if torchrun started this process as one of several workers. Under srun or mpiexec, all workers of
+/// one torchrun would be the same rank of MPI.
 void reject_torchrun() {
   if (!environment("TORCHELASTIC_RUN_ID")) return;
   const JobRank told{.rank = static_cast<int>(environment_int("RANK").value_or(0)),

@@ -5,7 +5,7 @@
 
 namespace mn {
 
-/// glibc's malloc keeps freed blocks of up to 32 MiB, unless the environment sets malloc's options.
+/// Makes glibc's malloc keep freed blocks of up to 32 MiB, unless the environment sets malloc's options.
 void keep_freed_memory();
 /// Call before MPI_Init. Throws UsageError under torchrun, and in a Slurm step without a PMIx server for MPI.
 void check_launcher();

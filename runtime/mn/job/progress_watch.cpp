@@ -51,7 +51,7 @@ void ProgressWatch::run(const std::stop_token& stop) {
   }
 }
 
-/// (4): two ranks both sending first wait forever, if their messages are too large for MPI to buffer.
+/// (4): two ranks that both send first wait forever if their messages are too large for MPI to buffer.
 void ProgressWatch::warn_of_sends() {
   for (const CallUnderWay& call : calls_under_way()) {
     if (call.operation != "send" || call.seconds < kSendPatience_s || call.record <= last_send_) continue;
@@ -69,7 +69,7 @@ void ProgressWatch::look() {
   const bool may_wait_for_left = left > 0 && !now.call.empty() && now.seconds >= kLeftPatience_s;
   if ((!now.stuck && !may_wait_for_left) || std::exchange(ranks_left_, left) != left) looks_while_due_ = 0;
   if (!now.stuck && !may_wait_for_left) return;
-  // The survey comes first; if no answer arrives within some looks, this rank reports by itself.
+  // The survey comes first. If this rank is still stuck after kLooksBeforeOwnReport looks, on_stuck() lets it report.
   const int looks = looks_while_due_++ % kLooksBetweenSurveys;
   const bool asks = looks == 0 || looks == kLooksBeforeSecondSurvey;
   if (asks && actions_.start_survey) return actions_.start_survey();

@@ -25,12 +25,12 @@ constexpr double kLong_s = 10;  // time without progress after which a rank show
 
 double seconds_of(std::chrono::steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-/// Equal for ranks that do the same.
+/// A text that is equal for ranks in equal states.
 std::string key_of(RankState state) {
   state.ranks.clear();
   state.hosts.clear();
   state.stack.clear();
-  // The rules for messages need a lower bound of the wait, so waits of different classes are not merged.
+  // The rules for messages compare the wait with two limits, so waits on different sides of a limit are not merged.
   const double seconds = std::exchange(state.seconds, 0);
   if (state.waits()) state.seconds = (seconds < kMessageTime_s ? 0 : 1) + (seconds < work_patience_s() ? 0 : 1);
   if (state.waits()) state.stuck = state.stuck_outside = false;  // ranks in one call are alike
@@ -42,7 +42,7 @@ void merge_into(RankState& all, const RankState& one) {
   std::set<std::string> hosts(all.hosts.begin(), all.hosts.end());
   hosts.insert(one.hosts.begin(), one.hosts.end());
   all.hosts.assign(hosts.begin(), hosts.end());
-  // Among ranks outside main the latest counts: its messages may still travel.
+  // Of ranks that have left main, the latest counts, because its messages may still travel.
   all.seconds = all.has_left() ? std::min(all.seconds, one.seconds) : std::max(all.seconds, one.seconds);
   all.stuck |= one.stuck;
   all.stuck_outside |= one.stuck_outside;
@@ -89,7 +89,8 @@ std::string merge_states(const std::vector<std::string>& texts, int ranks) {
   std::vector<RankState> list;
   std::size_t stacks = 0;
   for (auto& [key, state] : merged) {
-    if (!state.stack.empty() && ++stacks > kMaxStacks) state.stack.clear();  // an answer must not grow with the ranks
+    if (!state.stack.empty() && ++stacks > kMaxStacks)
+      state.stack.clear();  // an answer must not grow with the number of ranks
     list.push_back(std::move(state));
   }
   return text_of(list);
@@ -100,7 +101,7 @@ void OwnState::look() {
   const std::uint64_t record = call ? call->record : 0, begun = calls_begun();
   const std::lock_guard lock(mutex_);
   looked_ = Clock::now();
-  // While the main thread is in a call, new calls of further threads are no progress.
+  // While the main thread is in a call, new calls of other threads are no progress.
   if (!left_.empty() || (record == record_ && (call || begun == begun_))) return;
   record_ = record;
   begun_ = begun;
@@ -115,7 +116,7 @@ void OwnState::discount(std::chrono::duration<double> time) {
 void OwnState::leave(const std::string& how) {
   const std::lock_guard lock(mutex_);
   left_ = how;
-  record_ = 0;  // look() ends here, perhaps before it has seen the end of the last call
+  record_ = 0;  // look() notes nothing from now on, and may have missed the end of the last call
   since_ = Clock::now();
 }
 

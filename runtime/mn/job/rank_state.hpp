@@ -37,10 +37,10 @@ struct RankState {
   std::uint64_t number = 0;     ///< the call's number in its group; 0: a message
   int peer = -1;                ///< the other rank of a message, in MPI_COMM_WORLD; -1: any rank
   bool has_messages = false;    ///< an isend() or irecv() is under way, without a wait
-  double seconds = 0;           ///< in this call, outside of calls without progress, or since its end
+  double seconds = 0;           ///< time in the call, without progress outside of calls, or since it left main
   bool stuck = false;           ///< longer than allowed
-  bool stuck_outside = false;   ///< longer than allowed outside of calls
-  std::vector<std::array<std::int64_t, 3>> groups = {};  ///< leader, ordinal, and number of the last call
+  bool stuck_outside = false;   ///< `seconds` is more than allowed outside of calls
+  std::vector<std::array<std::int64_t, 3>> groups = {};  ///< each group's leader, ordinal and last call number
   std::string stack = {};                                ///< of the main thread, after a long wait
 
   [[nodiscard]] bool waits() const noexcept { return !call.empty() && blocks; }

@@ -15,8 +15,8 @@ namespace mn {
 /// Writes `line` to stderr, also after silence_stderr(); gives up if a pipe is full for a second.
 void write_stderr(std::string_view line) noexcept;
 
-/// Returns when srun has shown the output. After the last task's end, srun drops output of a killed job's ranks, and
-/// TCP may delay a line until the previous line is acknowledged (RFC 1122, 4.2.3.2: 200 ms in practice).
+/// Waits 250 ms, until srun has shown the output. After the last task's end, srun drops output of a killed job's ranks,
+/// and TCP may delay a line until the previous line is acknowledged (RFC 1122, 4.2.3.2: 200 ms in practice).
 void wait_until_shown() noexcept;
 
 /// Sends stderr to /dev/null in a process about to end: MPI prints pages about its abort and about lost connections,
