@@ -153,8 +153,7 @@ class Job::Impl {
     const HangReport found = hang_report(text, job);
     if (found.message.empty()) return;
     const bool ends = found.is_over && (hang_action() == HangAction::kAbort || found.has_left);
-    if (!ends && std::exchange(last_hang_, found.message) == found.message)
-      return;  // the same message is reported only once
+    if (!ends && std::exchange(last_hang_, found.message) == found.message) return;  // not reported twice
     if (!ends) {
       write_stderr(found.table);
       return report(speaker_, found.message + "; the job goes on");

@@ -80,8 +80,7 @@ void PeerMeeting::wait(Deadline until) {
 }
 
 void PeerMeeting::accept() {
-  for (std::size_t taken = 0; taken < kMaxGuests;
-       ++taken) {  // the limit lets each new guest stay until its first greet()
+  for (std::size_t taken = 0; taken < kMaxGuests; ++taken) {  // the limit keeps new guests until greet()
     Fd socket = accept_waiting(listener_);
     if (!socket) return;
     if (guests_.size() == kMaxGuests) {  // (3): replaces a guest that has not called, if there is one

@@ -89,8 +89,7 @@ std::string merge_states(const std::vector<std::string>& texts, int ranks) {
   std::vector<RankState> list;
   std::size_t stacks = 0;
   for (auto& [key, state] : merged) {
-    if (!state.stack.empty() && ++stacks > kMaxStacks)
-      state.stack.clear();  // an answer must not grow with the number of ranks
+    if (!state.stack.empty() && ++stacks > kMaxStacks) state.stack.clear();  // limits the size of an answer
     list.push_back(std::move(state));
   }
   return text_of(list);
