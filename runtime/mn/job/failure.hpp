@@ -30,7 +30,8 @@ struct FailureHooks {
   std::function<bool()> all_ranks_agree;
   /// Finalizes MPI; ends all ranks if MPI_Finalize cannot return.
   std::function<void(int exit_code)> finish;
-  /// True if the calling rank is to report; false if another rank reports, and will end this process.
+  /// True if the calling rank is to report; false if a different rank reports; the reporting rank will end this
+  /// process.
   std::function<bool()> may_report;
   /// Announces the calling rank's report to the peers, and waits until they have silenced their stderr.
   std::function<void()> announce_report;
@@ -61,8 +62,8 @@ void report(const Speaker& speaker, const std::string& message);
 /// Flushes std::cout and stdio. Gives up after half a second, because a full pipe or a held lock would block forever.
 void flush_output();
 
-/// Ends this process in four seconds, unless the returned thread object is destroyed earlier. It guards MPI calls that
-/// may never return.
+/// Ends this process in four seconds, unless the returned thread object is destroyed earlier. Guards MPI calls, because
+/// MPI may never return.
 [[nodiscard]] std::jthread exit_soon(int exit_code);
 
 /// Writes the last communicator calls (write_calls()), then ends all ranks by MPI_Abort if MPI is up. Ends this process

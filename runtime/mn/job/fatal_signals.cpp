@@ -46,8 +46,8 @@ void notify_peers(PeerByte byte) {
   }
 }
 
-/// Waits until the peers have silenced their stderr. When this process has ended, MPI's connections break, and MPI
-/// prints text about them.
+/// Waits until the peers have silenced their stderr. When this process has ended, MPI prints text about broken
+/// connections.
 void wait_for_answers() {
   constexpr timespec kPause{0, 1'000'000};
   const auto answered = [](const HandlerLink& link) { return has_answered(link.socket, *link.silent); };

@@ -166,7 +166,7 @@ class Verdict {
   bool hopeless_is_stuck_ = false;
 };
 
-/// A device's call that all ranks have joined has most likely ended, so its ranks count as outside of calls.
+/// If all ranks have joined a device's call, the call has most likely ended, and the ranks count as outside of calls.
 void take_out_of_enqueued(States& states, int ranks) {
   const WaitGraph graph(states, ranks);
   for (std::size_t i = 0; i < states.size(); ++i) {

@@ -277,8 +277,8 @@ int Job::size() const noexcept { return impl_->size(); }
 int run_job(int argc, char** argv, const std::function<int(Job&)>& body) {
   Job job(argc, argv);
   const int exit_code = body(job);  // not caught: the terminate handler reports an exception before the stack unwinds
-  // Every rank exits with this code. A launcher may kill the slower ranks (srun --kill-on-bad-exit), and its SIGTERM
-  // must not make them report a loss.
+  // Every rank exits with this code. A launcher may kill the slower ranks (srun --kill-on-bad-exit), and the SIGTERM
+  // must not cause a report of a loss.
   if (exit_code == kExitRequeue) std::signal(SIGTERM, SIG_IGN);
   const std::string status = std::to_string(exit_code);
   return job.impl_->settle(exit_code, exit_code == 0 ? "left main (status 0)" : "run_job's body returned " + status);

@@ -21,7 +21,7 @@ std::vector<Endpoint> endpoints_of(const PeerIntroduction& peer) {
   return endpoints;
 }
 
-/// The key of the connection. If the peer sent no valid public key, returns a random key, so that the greeting fails.
+/// The key of the connection. If the peer sent no valid public key, returns a random key, and the greeting fails.
 Key key_with(const KeyPair& own, const PeerIntroduction& peer) {
   return common_key(own, peer.open).value_or(random_key());
 }

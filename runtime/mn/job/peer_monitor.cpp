@@ -199,7 +199,7 @@ void PeerMonitor::hush() {
   send_to_all(PeerByte::kLost);
 }
 
-/// Rank 0 grants the first request. Every other rank passes only the first request on to its parent.
+/// Rank 0 grants the first request. Other ranks pass only the first request on to the parent.
 void PeerMonitor::ask(int asker) {
   if (asker_) return;
   asker_ = asker;

@@ -96,7 +96,7 @@ class PeerMonitor {
     int socket;
     std::string loss;                                ///< the message if this neighbor is lost
     bool reports;                                    ///< this rank is the first to report the loss
-    std::shared_ptr<const std::atomic<bool>> spoke;  ///< the neighbor has announced its end, which is no loss
+    std::shared_ptr<const std::atomic<bool>> spoke;  ///< the neighbor has announced its end: no loss
     std::shared_ptr<std::atomic<bool>> silent;       ///< true once the neighbor has answered kReported, or is gone
   };
 

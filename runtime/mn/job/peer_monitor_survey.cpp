@@ -39,7 +39,8 @@ void PeerMonitor::begin_survey(int asker) {
     if (peer.rank > options_.rank) ++survey_->awaited;
     if (peer.rank != asker) send(peer, PeerByte::kSurvey);
   }
-  survey_->texts.push_back(options_.survey.own());  // last, because it is slow, and no peer must wait for its request
+  survey_->texts.push_back(
+      options_.survey.own());  // last, because own() is slow and must not delay the requests to peers
 }
 
 void PeerMonitor::take_answer(Peer& peer, char byte) {

@@ -50,8 +50,8 @@ class LoneRankError : public UsageError {
   throw error;
 }
 
-/// Throws UsageError if torchrun started this process as one of several workers. Under srun or mpiexec, all workers of
-/// one torchrun would be the same rank of MPI.
+/// Throws UsageError if torchrun started this process as a worker of several. Under srun or mpiexec, all workers of one
+/// torchrun would be the same rank of MPI.
 void reject_torchrun() {
   if (!environment("TORCHELASTIC_RUN_ID")) return;
   const JobRank told{.rank = static_cast<int>(environment_int("RANK").value_or(0)),

@@ -19,8 +19,8 @@ void write_stderr(std::string_view line) noexcept;
 /// and TCP may delay a line until the previous line is acknowledged (RFC 1122, 4.2.3.2: 200 ms in practice).
 void wait_until_shown() noexcept;
 
-/// Sends stderr to /dev/null in a process about to end: MPI prints pages about its abort and about lost connections,
-/// which would hide the reason.
+/// Sends stderr to /dev/null in a process about to end: MPI's pages about the abort and about lost connections would
+/// hide the reason.
 void silence_stderr() noexcept;
 
 /// Undoes silence_stderr() for a later writer, such as a sanitizer with a report of the fault.

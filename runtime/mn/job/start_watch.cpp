@@ -105,7 +105,7 @@ void StartWatch::end(const Loss& loss) const {
            "lost " + loss.name + ": its process ended before MPI was up; look for its message; all ranks end");
     wait_until_shown();
   }
-  // The byte is sent after the line, because the neighbors end as soon as they read it.
+  // The byte is sent after the line, because the neighbors end as soon as they read the byte.
   send_to_all(kReported);
   std::_Exit(1);
 }

@@ -6,7 +6,7 @@
 ///
 /// 1. Once MPI is up on a rank, the rank tells its neighbors, then closes its connections. The end of such a connection
 ///    is not a loss.
-/// 2. The parent of a lost rank reports the loss; if the tree's root is lost, one of its children reports. The
+/// 2. The parent of a lost rank reports the loss; if the tree's root is lost, a child of the root reports. The
 ///    reporting rank first waits a second, because the launcher may end all ranks by itself. Other ranks cut off by the
 ///    loss end without a line.
 /// 3. A reporting rank tells all its neighbors; the neighbors pass the announcement on and end without a line.

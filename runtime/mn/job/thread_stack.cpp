@@ -60,7 +60,7 @@ std::string state_of(pid_t thread) {
   std::ifstream file(folder + "/stat");
   std::string line;
   std::getline(file, line);
-  // proc(5): "pid (name) state …". The name may hold parentheses, so the last one counts.
+  // proc(5): "pid (name) state …". The name may hold parentheses; the last parenthesis ends the name.
   const auto end = line.rfind(')');
   const std::string state = end == std::string::npos ? "?" : line.substr(end + 2, 1);
   const std::string in_kernel = word_of(folder + "/wchan");

@@ -1,4 +1,4 @@
-/// Takes the stack of another thread, which may hang, and detects a debugger.
+/// Takes the stack of a different thread, even if the thread hangs, and detects a debugger.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ void prepare_stacks();
 
 /// The thread's function names from the innermost out, one a line, at most `depth` frames. If the thread takes no
 /// signal within a second (stopped, or in an uninterruptible call), returns the thread's state and the waiting kernel
-/// function. Call it on another thread.
+/// function. Call stack_of() on a different thread.
 [[nodiscard]] std::string stack_of(const WatchedThread& watched, std::size_t depth = 24);
 
 /// True if a debugger is attached to `process`; such a process does not count as hanging. False if this process cannot
