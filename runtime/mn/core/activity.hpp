@@ -1,14 +1,13 @@
-/// The process's own account of its work outside of communicator calls. The watch over the process's progress reads the
-/// account (rules: mn/job/hang_report.hpp).
+/// Accounts for the work of the process outside of communicator calls. The progress watch (mn/job/progress_watch.hpp)
+/// reads the account; its rules are in mn/job/hang_report.hpp.
 ///
 /// The training thread opens and closes scopes and counts iterations; each of these events is progress. The watch runs
 /// on another thread and asks how long there has been no progress.
 ///
 /// Invariants:
 /// 1. No function waits long: a mutex is held for a few assignments.
-/// 2. Each state has a limit of its own: a training step that has never taken longer than 0.1 s says nothing about a
-///    validation.
-/// 3. Outside of every scope the limit is infinite, because programs with loops of their own open no scopes.
+/// 2. Each state has its own limit, because the times of training steps say nothing about the time of a validation.
+/// 3. Outside of every scope the limit is infinite, because a program with its own training loop opens no scopes.
 #pragma once
 
 #include <chrono>
@@ -56,9 +55,9 @@ struct Activity {
 [[nodiscard]] Activity activity_now();
 
 enum class HangAction {
-  kAbort,   ///< report it and end all ranks
-  kReport,  ///< report it
-  kOff,     ///< ignore it
+  kAbort,   ///< report the hang and end all ranks
+  kReport,  ///< report the hang
+  kOff,     ///< ignore the hang
 };
 /// Sets what happens if a process hangs; by default kAbort. Any thread may call the function.
 void set_hang_action(HangAction action) noexcept;

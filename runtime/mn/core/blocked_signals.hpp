@@ -1,4 +1,4 @@
-/// Threads that leave signals to the program.
+/// Blocks signals in mn's threads, so that the program's threads handle them.
 #pragma once
 
 #include <initializer_list>
@@ -8,8 +8,8 @@
 
 namespace mn {
 
-/// While an object lives, this thread takes no signals except faults such as SIGSEGV. Threads started meanwhile inherit
-/// the mask for life, so the program's signal handlers run in the program's own threads.
+/// While an object lives, this thread takes no signals except faults such as SIGSEGV. A thread started in this time
+/// inherits the mask and keeps it, so the program's signal handlers run in the program's threads.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {

@@ -33,10 +33,10 @@ enum class DType : std::uint8_t {
 [[nodiscard]] std::size_t size_of(DType dtype) noexcept;
 /// "float32", …
 [[nodiscard]] std::string_view name_of(DType dtype) noexcept;
-/// The dtype called `name`, as name_of() writes it; no value for other names.
+/// The dtype called `name`, as name_of() writes it; no value for an unknown name.
 [[nodiscard]] std::optional<DType> dtype_named(std::string_view name) noexcept;
 
-/// How a reduction combines elements. Integers wrap; they have no average.
+/// How a reduction combines elements. Integer overflow wraps around. Integers have no average.
 enum class ReduceOp : std::uint8_t { kSum, kProd, kMin, kMax, kAverage };
 /// "sum", …
 [[nodiscard]] std::string_view name_of(ReduceOp op) noexcept;
@@ -55,8 +55,8 @@ enum class DeviceType : std::uint8_t { kCpu, kCuda };
 
 struct Device;
 
-/// Specialize it for the device type of another library: from(Device) converts to that type. <mn/tensor/tensor.hpp>
-/// does so for c10::Device.
+/// Specialize DeviceTraits for another library's device type: from(Device) converts to that type.
+/// <mn/tensor/tensor.hpp> has the specialization for c10::Device.
 template <class T>
 struct DeviceTraits;
 
@@ -115,7 +115,7 @@ consteval DType dtype_of() {
 
 /// Whether elements are floats of any size.
 [[nodiscard]] constexpr bool is_float(DType dtype) {
-  return dtype >= DType::kFloat16 && dtype <= DType::kFloat64;  // one after another
+  return dtype >= DType::kFloat16 && dtype <= DType::kFloat64;  // the float types are neighbors in DType
 }
 /// Calls use(T()) with the element type T of a float dtype and returns the result. Returns a default value for other
 /// dtypes.
@@ -128,8 +128,8 @@ auto for_float_type(DType dtype, const Use& use) -> decltype(use(float())) {
   return {};
 }
 
-/// Specialize it for types that are not contiguous ranges: view() returns the data, count, dtype and device.
-/// <mn/tensor/tensor.hpp> does so for at::Tensor.
+/// Specialize BufferTraits for types that are not contiguous ranges: view() returns the data, count, dtype and device.
+/// <mn/tensor/tensor.hpp> has the specialization for at::Tensor.
 template <class T>
 struct BufferTraits;
 
@@ -149,7 +149,7 @@ template <class Void>
 struct BasicBufferView {
   static constexpr bool kIsConst = std::is_const_v<Void>;  ///< whether calls only read
 
-  Void* data = nullptr;         ///< on `device`; may be null where count is 0
+  Void* data = nullptr;         ///< on `device`; may be null if count is 0
   std::size_t count = 0;        ///< elements, not bytes
   DType dtype = DType::kUInt8;  ///< dtype of the elements
   Device device = {};           ///< where the memory lies

@@ -46,7 +46,7 @@ std::string command_output(const std::vector<std::string>& command, std::chrono:
   Fd input(ends[1]);
   pid_t process = -1;
   if (!spawn(command, setting, input.get(), process)) return "";
-  input.reset();  // else reading would find no end
+  input.reset();  // otherwise read() would never find the end
   std::string text;
   const auto end = Clock::now() + patience;
   for (ssize_t bytes = 1; bytes > 0;) {
@@ -66,7 +66,7 @@ std::string command_output(const std::vector<std::string>& command, std::chrono:
     else if (bytes > 0)
       text.append(piece.data(), static_cast<std::size_t>(bytes));
   }
-  // A program may close its output and run on.
+  // A program may close its output and continue to run.
   while (waitpid(process, nullptr, WNOHANG) == 0) {
     if (Clock::now() >= end) kill(process, SIGKILL);
     std::this_thread::sleep_for(milliseconds(1));

@@ -22,8 +22,8 @@ namespace mn {
 [[nodiscard]] std::size_t cpu_count();
 
 /// The folders of this process's cgroups, each with its parents: the cgroup of version 2, and the cgroup of version 1
-/// for `controller`. A returned folder may be missing: inside a container the path may be the host's, and only its root
-/// is visible. `root` is the folder of proc and sys.
+/// for `controller`. A returned folder may not exist: inside a container, the path may be the host's path, of which
+/// only the root is visible. `root` is the folder of proc and sys.
 [[nodiscard]] std::vector<std::filesystem::path> cgroups(const std::string& controller,
                                                          const std::filesystem::path& root = "/");
 

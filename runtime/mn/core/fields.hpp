@@ -5,11 +5,11 @@
 #include <string_view>
 #include <tuple>
 
-/// Put it behind the members of a struct, with the names of the members to write and read.
+/// Put MN_FIELDS after the members of a struct, with the names of the members to write and read.
 #define MN_FIELDS(...)                                                         \
   [[nodiscard]] auto fields() noexcept { return std::tie(__VA_ARGS__); }       \
   [[nodiscard]] auto fields() const noexcept { return std::tie(__VA_ARGS__); } \
   static constexpr std::string_view kFieldNames = #__VA_ARGS__
 
-/// Put it behind MN_FIELDS, with the names of the fields without which a document is rejected.
+/// Put MN_NEEDED_FIELDS after MN_FIELDS, with the names of fields that every document must have.
 #define MN_NEEDED_FIELDS(...) static constexpr std::string_view kNeededNames = #__VA_ARGS__

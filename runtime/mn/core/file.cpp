@@ -45,14 +45,14 @@ int flags_of(File::Mode mode) {
   return O_RDONLY;
 }
 
-/// Reads wait again: some network file systems return EAGAIN to readers with O_NONBLOCK.
+/// Turns O_NONBLOCK off, because some network file systems return EAGAIN to readers with O_NONBLOCK.
 void wait_in_reads(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags >= 0) ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
 constexpr std::string_view kTemporaryEnd = ".tmp";
-constexpr auto kAbandonedAfter = std::chrono::hours(1);  // without a write; for writers on other hosts
+constexpr auto kAbandonedAfter = std::chrono::hours(1);  // time without a write, for writers on other hosts
 
 /// Makes a different name for each writer, whatever its job, rank and thread. The name is random, so another user of a
 /// shared folder cannot place a link there in advance.
@@ -69,8 +69,8 @@ struct Writer {
   pid_t process;
 };
 
-/// Parses a name that temporary_beside() made. No value if the name does not have that form: then another program made
-/// the file.
+/// Parses a name that temporary_beside() made. No value if the name has a different form, because then a different
+/// program made the file.
 std::optional<Writer> writer_of(std::string_view name) {
   constexpr std::size_t kNumberDigits = 16;
   if (!name.starts_with('.') || !name.ends_with(kTemporaryEnd)) return std::nullopt;
@@ -86,7 +86,8 @@ std::optional<Writer> writer_of(std::string_view name) {
   const auto [end, error] = std::from_chars(process.data(), process.data() + process.size(), writer.process);
   const bool is_number =
       number.size() == kNumberDigits && number.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-  const bool has_names = name.size() > 1 && name.find('.', 1) != std::string_view::npos;  // a file's and a host's
+  const bool has_names =
+      name.size() > 1 && name.find('.', 1) != std::string_view::npos;  // the file's name and the host's name
   const bool is_whole = error == std::errc() && end == process.data() + process.size() && writer.process > 0;
   return is_number && has_names && is_whole ? std::optional(writer) : std::nullopt;
 }
@@ -170,7 +171,7 @@ void File::replace_end(std::uint64_t offset, std::string_view before, std::strin
   } catch (const FileError&) {
     try {
       put(before);
-    } catch (const FileError&) {  // the first error says more
+    } catch (const FileError&) {  // the first error is thrown, because it says more
     }
     throw;
   }
@@ -192,7 +193,7 @@ TemporaryFile::~TemporaryFile() {
 }
 
 void TemporaryFile::publish() {
-  assert(!temporary_.empty());  // once
+  assert(!temporary_.empty());  // publish() may be called once
   File(temporary_, File::Mode::kUpdate).sync();
   if (std::rename(temporary_.c_str(), final_.c_str()) != 0) fail("rename", temporary_);
   temporary_.clear();
@@ -200,7 +201,7 @@ void TemporaryFile::publish() {
 }
 
 void remove_abandoned_files(const std::filesystem::path& folder) {
-  std::error_code error;  // ignored: another job may remove the same files
+  std::error_code error;  // ignored, because another job may remove the same files
   for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
     std::error_code failed;
     if (is_abandoned(each->path())) std::filesystem::remove(each->path(), failed);
@@ -228,7 +229,8 @@ bool make_folders(const std::filesystem::path& folder) {
   make_folders(folder.parent_path());
   if (::mkdir(folder.c_str(), 0777) != 0) {
     const int error = errno;
-    if (std::filesystem::is_directory(folder, none)) return false;  // by another process, or the name ends with "/"
+    if (std::filesystem::is_directory(folder, none))
+      return false;  // another process has made it, or the name ends with "/"
     throw FileError(with_errno("cannot make the folder " + folder.string(), error), error);
   }
   sync_folder(folder.parent_path());

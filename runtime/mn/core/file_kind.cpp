@@ -48,7 +48,7 @@ constexpr Row kRows[] = {
     {"\xFE\xFF"sv, "text in UTF-16", "convert it with `iconv -f UTF-16 -t UTF-8`"},
 };
 
-/// Each of at least 4 letters; in small ones.
+/// Beginnings of text formats, in lower case.
 constexpr Row kTexts[] = {
     {"<!doctype html"sv, "HTML", "a download gave a web page in place of the file: fetch it again"},
     {"<html"sv, "HTML", "a download gave a web page in place of the file: fetch it again"},
@@ -78,7 +78,7 @@ std::optional<FileKind> kind_of_file(std::string_view begin) {
 }
 
 const char* wide_encoding(std::string_view begin) {
-  std::size_t zeros[4] = {};  // among the bytes 4 k + i
+  std::size_t zeros[4] = {};  // zeros[i] counts zeros among the bytes 4 k + i
   for (std::size_t i = 0; i < begin.size(); ++i) zeros[i % 4] += begin[i] == '\0' ? 1 : 0;
   const std::size_t characters = begin.size() / 4;
   // UTF-32 ends at U+10FFFF: the highest byte of each character is 0, the next nearly always.

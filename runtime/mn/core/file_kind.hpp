@@ -13,7 +13,7 @@ namespace mn {
 struct FileKind {
   std::string name;      ///< "a Git LFS pointer"
   std::string remedy;    ///< how to get the wanted file
-  bool is_text = false;  ///< letters, such as HTML
+  bool is_text = false;  ///< the file is text, such as HTML
 };
 
 /// Bytes at a file's beginning that kind_of_file() looks at: a tar file's header.
@@ -25,8 +25,8 @@ inline constexpr std::uint64_t kFileKindBytes = 512;
 /// " but KIND: REMEDY" for the end of an error; empty for an unknown kind.
 [[nodiscard]] std::string but_kind_of_file(std::string_view begin);
 
-/// The likeliest encoding of a text with zero bytes and no byte order mark, by where the zeros are, as iconv names it:
-/// UTF-16LE, UTF-16BE, UTF-32LE or UTF-32BE. Null without zero bytes.
+/// The likeliest encoding of a text with zero bytes and no byte order mark, found by the positions of the zeros.
+/// Returns iconv's name for the encoding: UTF-16LE, UTF-16BE, UTF-32LE or UTF-32BE. Null without zero bytes.
 [[nodiscard]] const char* wide_encoding(std::string_view begin);
 
 /// The first kFileKindBytes of a file. Throws as File does.

@@ -126,7 +126,8 @@ std::vector<std::string> expand_host_list(std::string_view list) {
 std::string compress_host_list(std::vector<std::string> names) {
   std::vector<SplitName> numbered;
   std::set<std::string> parts;
-  std::map<std::string, std::set<std::size_t>> widths;  // by prefix: widths of the numbers with a leading zero, and 1
+  std::map<std::string, std::set<std::size_t>>
+      widths;  // for each prefix, the widths of numbers with a leading zero, and 1
   for (const auto& name : names) {
     const SplitName split = split_number(name);
     if (split.digits.empty() || split.digits.size() > kMaxDigits) {
@@ -136,7 +137,8 @@ std::string compress_host_list(std::vector<std::string> names) {
     widths[split.prefix].insert(split.digits[0] == '0' ? split.digits.size() : 1);
     numbered.push_back(split);
   }
-  // A number without leading zeros joins any range that is not wider: vn9 and vn10, vn09 and vn10, vn09 and vn100.
+  // A number without leading zeros joins the widest range that is not wider than the number: vn10 joins vn9 or vn09,
+  // and vn100 joins vn09.
   std::map<Numbered, std::set<std::uint64_t>> groups;
   for (const auto& [prefix, digits] : numbered) {
     const std::size_t width = *std::prev(widths[prefix].upper_bound(digits.size()));

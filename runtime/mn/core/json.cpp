@@ -23,7 +23,8 @@ using nlohmann::json;
   fail(what, "more than " + std::to_string(kMaxJsonDepth) + " arrays and objects within each other", offset);
 }
 
-/// Counts brackets outside strings. Whether `text` is JSON, nlohmann decides.
+/// Throws DataError if brackets outside of strings nest too deep. nlohmann's parser checks later whether `text` is
+/// JSON.
 void check_json_depth(std::string_view text, std::string_view what) {
   int depth = 0;
   bool in_string = false;
@@ -42,8 +43,8 @@ void check_json_depth(std::string_view text, std::string_view what) {
   }
 }
 
-/// Walks over CBOR without recursion. nlohmann's reader recurses for each array and object, and, invisibly to
-/// callbacks, for each piece of an indefinite text (0x7f).
+/// Checks the depth of CBOR without recursion. nlohmann's reader recurses for each array and object. It also recurses,
+/// without a callback, for each piece of a text of indefinite length (0x7f).
 class CborWalk {
  public:
   CborWalk(std::string_view bytes, std::string_view what) : bytes_(bytes), what_(what) {}
@@ -70,7 +71,7 @@ class CborWalk {
     const std::size_t begin = at_;
     const auto first = static_cast<unsigned>(take_number(1));
     const unsigned major = first >> 5, info = first & 31;
-    constexpr unsigned kInOneByte = 24, kInEightBytes = 27;  // `info` is the number itself, or tells its size
+    constexpr unsigned kInOneByte = 24, kInEightBytes = 27;  // `info` is the number, or the code of the number's size
     if (info > kInEightBytes || major == kTag) fail(what_, "CBOR of an unknown kind", begin);
     const std::uint64_t number = info < kInOneByte ? info : take_number(std::size_t{1} << (info - kInOneByte));
     if (major < kBytes || major > kObject) return 0;
@@ -108,16 +109,17 @@ bool is_utf8(std::string_view text) {
   }
 }
 
-/// True if JSON text can hold `value`, its elements apart.
+/// True if JSON text can hold `value`. The elements of an array or object are not checked.
 bool has_text(const json& value) {
   if (value.is_number_float()) return std::isfinite(value.get_ref<const double&>());
   if (value.is_string()) return is_utf8(value.get_ref<const std::string&>());
   if (!value.is_object()) return !value.is_binary();
-  if (value.size() == 1 && value.contains(kCborKey)) return false;  // from_storable() would take it for CBOR
+  if (value.size() == 1 && value.contains(kCborKey)) return false;  // from_storable() would read the object as CBOR
   return std::ranges::all_of(value.items(), [](const auto& item) { return is_utf8(item.key()); });
 }
 
-/// Checks the elements too, since all of `value` may become CBOR.
+/// Throws DataError if `value` or an element of `value` cannot be stored. Elements are checked, too, because all of
+/// `value` may become CBOR.
 void check_storable(const json& value, int depth) {
   const bool has_cbor = !value.is_discarded() && !(value.is_binary() && value.get_binary().has_subtype());
   if (!has_cbor) throw DataError("holds a value that neither JSON nor CBOR can hold");

@@ -32,7 +32,7 @@ constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
 std::atomic<bool> is_set_up{false};
 std::vector<boost::shared_ptr<logging::sinks::sink>> own_sinks;  // made by the last init_log()
 
-/// The severity of one of our lines. The program's own Boost.Log records, without a mn::Severity, count as information.
+/// The severity of a line. The program's own Boost.Log records have no mn::Severity and count as information.
 Severity severity_of(const logging::attribute_value_set& values) {
   const auto severity = values["Severity"].extract<Severity>();
   return severity ? *severity : Severity::kInfo;

@@ -14,7 +14,7 @@ enum class Severity { kDebug, kInfo, kWarning, kError };
 
 /// The writer of the lines, and their destinations.
 struct LogOptions {
-  int rank = 0;                        ///< stands on every line; rank 0 prints from `console` up, others warnings
+  int rank = 0;                        ///< printed on every line; ranks other than 0 print only warnings and errors
   std::string host;                    ///< empty: gethostname()
   Severity console = Severity::kInfo;  ///< least severity on rank 0's console; MN_LOG_LEVEL overrides it
   std::string file_prefix;             ///< not empty: each rank writes PREFIX-0000.log, …; MN_LOG_FILE overrides it

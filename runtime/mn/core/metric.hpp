@@ -9,12 +9,12 @@ namespace mn {
 
 /// The direction in which a metric improves.
 enum class Better : std::uint8_t {
-  kLower,  ///< as of a loss
-  kHigher  ///< as of an accuracy
+  kLower,  ///< as for a loss
+  kHigher  ///< as for an accuracy
 };
 
 /// Decides by the words in the last part of the name. Lower is better for losses, errors, perplexities and the like
-/// (for "dice_loss", too); higher is better for accuracies, IoU, F1, BLEU and the like. No value for other names.
+/// (for "dice_loss", too); higher is better for accuracies, IoU, F1, BLEU and the like. No value if no word is known.
 [[nodiscard]] std::optional<Better> better_of(const std::string& name);
 
 }  // namespace mn

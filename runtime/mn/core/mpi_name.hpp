@@ -7,7 +7,7 @@
 
 namespace mn {
 
-/// "Open MPI 4.1.4".
+/// The MPI's name and version, such as "Open MPI 4.1.4".
 [[nodiscard]] inline std::string mpi_of_build() {
 #if defined(OMPI_MAJOR_VERSION)
   const std::string numbers[] = {std::to_string(OMPI_MAJOR_VERSION), std::to_string(OMPI_MINOR_VERSION),

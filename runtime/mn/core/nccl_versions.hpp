@@ -13,8 +13,8 @@ namespace mn {
 [[nodiscard]] std::string nccl_version_text(int version);
 
 /// Returns a warning such as "NCCL 2.28.7 can hang on large clusters: use NCCL 2.28.9 or newer". Empty if the version
-/// has no known faults, and for version 0. Only faults that a training can meet are known: faults of starting, of
-/// allreduce and of similar collectives.
+/// has no known faults, and for version 0. The list covers only faults that can affect a training: in starting NCCL, in
+/// allreduce and in similar collectives.
 [[nodiscard]] std::string nccl_faults(int version);
 
 }  // namespace mn

@@ -212,7 +212,7 @@ std::vector<Options::Setting> Options::read_command_line(int argc, const char* c
     }
     if (option.unregistered) known(option.string_key, "--" + option.string_key);
     const std::string value = option.value.empty() ? "" : option.value[0];
-    // Boost takes the next word for the value, even an option.
+    // Boost takes the next word as the value, even if the word is an option.
     if (option.original_tokens.size() > 1 && value.starts_with("--")) {
       throw UsageError("--" + option.string_key + " needs a value");
     }
@@ -236,7 +236,7 @@ std::vector<Options::Setting> Options::read_file(const std::filesystem::path& pa
     known(name, quoted(name) + " in " + position);
     settings.push_back({name, trimmed(line.substr(equals + 1)), position + ": " + name});
   }
-  // A folder opens like a file; only reading fails.
+  // Opening a folder succeeds; only reading fails.
   if (!file.eof()) throw UsageError("--config: cannot read " + path.string());
   return settings;
 }

@@ -87,7 +87,7 @@ class Options {
     std::string target;  // the option that this alias means; empty: not an alias
     std::function<void(const std::string& value)> set;
     std::function<std::string()> get;
-    std::function<std::vector<std::string>()> items = {};  // of a list: each item is a line of ini()
+    std::function<std::vector<std::string>()> items = {};  // for a list: each item is a line of ini()
     std::string initial = {};                              // value before parse()
   };
   struct Setting {

@@ -76,11 +76,11 @@ struct JobRank {
 /// True in a task of srun; false in batch scripts and interactive shells of an allocation.
 [[nodiscard]] bool in_slurm_step(const VariableLookup& lookup);
 
-/// Sleeps two seconds. A rank calls it before it exits with an error that rank 0 is to report: launchers end all ranks
-/// at the first bad exit, and rank 0 may be late.
+/// Sleeps two seconds. A rank calls this before it exits with an error that rank 0 is to report. Launchers end all
+/// ranks at the first bad exit, and rank 0 may come to the error later.
 void let_rank_zero_speak();
 
-/// Each rank's node number. Ranks with equal keys share a node; nodes are in the order of their lowest ranks.
+/// Each rank's node number. Ranks with equal keys share a node; nodes are numbered in the order of their lowest ranks.
 template <typename Key>
 [[nodiscard]] std::vector<int> number_nodes(std::span<const Key> key_of_rank) {
   std::map<Key, int> numbers;

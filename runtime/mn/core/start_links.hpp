@@ -14,7 +14,7 @@ inline constexpr const char* kStartLinksVariable = "MN_START_LINKS";
 /// A connection to a peer, a different rank. The connection closes when the peer's process ends.
 struct StartLink {
   int fd = -1;
-  std::uint64_t inode = 0;  ///< of the socket; tells whether `fd` now belongs to another file
+  std::uint64_t inode = 0;  ///< the socket's inode, to detect that `fd` was reused for another file
   bool reports = false;     ///< only this rank reports the loss of the peer
   std::string name;         ///< the other rank, for people
   friend bool operator==(const StartLink&, const StartLink&) = default;

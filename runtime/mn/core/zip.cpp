@@ -1,4 +1,4 @@
-// Only piece() reads the archive and only part() the bytes read: both check the bounds.
+// Only piece() reads the archive, and only part() takes bytes from what was read. Both check the bounds.
 #include <mn/core/zip.hpp>
 
 #include <algorithm>
@@ -71,7 +71,8 @@ class ZipDirectoryReader {
     throw DataError(source_.name + " is cut off, or is not what " + what + ": it has no ZIP directory");
   }
 
-  /// The directory of the ZIP64 end record if there is one: its locator ends where the end record begins.
+  /// Returns the directory that the ZIP64 end record describes, or `directory` if there is no ZIP64 end record. The
+  /// ZIP64 locator ends where the end record begins, at `end_at`.
   [[nodiscard]] Directory widened(const Directory& directory, std::uint64_t end_at) const {
     if (end_at < kZipLocatorBytes) return directory;
     const std::string locator = piece(end_at - kZipLocatorBytes, kZipLocatorBytes);
@@ -108,7 +109,8 @@ class ZipDirectoryReader {
     return method == 0 ? ZipMember::Method::kStored : ZipMember::Method::kDeflated;
   }
 
-  /// The ZIP64 field holds, in this order, only the numbers that are too large for the entry.
+  /// Replaces the numbers that are too large for the directory's entry. The ZIP64 field in `extra` holds only these
+  /// numbers, in the order of `numbers`.
   void widen(std::string_view extra, std::initializer_list<std::uint64_t*> numbers) const {
     std::string_view large;
     while (extra.size() >= 4) {

@@ -9,15 +9,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstPause{2};  ///< after a round over all targets; doubles
+constexpr milliseconds kFirstPause{2};  ///< pause after the first round over all targets; it doubles after each round
 constexpr milliseconds kLongestPause{50};
 constexpr milliseconds kHeadStart{150};  ///< time before the next target is tried beside an attempt under way
 constexpr milliseconds kMaxForOne{5000};
 constexpr milliseconds kBetweenLookUps{1000};
 constexpr milliseconds kBeforeWeakCalls{2000};
 
-/// The peer does not listen yet, or its queue of callers is full, or the port belongs to a different job's launcher,
-/// without a process of the called number.
+/// Whether the failure is usual for an early call: the peer does not listen yet, or its queue of callers is full, or a
+/// different job's mnlaunch listens on the port and has no process of the called number.
 bool is_early(const std::string& why) {
   return why == std::strerror(ECONNREFUSED) || why == std::strerror(EAGAIN) || why == std::strerror(ECONNRESET) ||
          why == kOtherEndClosed;
@@ -44,7 +44,7 @@ void Caller::step(Deadline now) {
   const bool is_in_pause = cursor_ == 0;
   if (was_under_way && attempts_.empty() && !is_in_pause) next_ = now;  // no attempt is left to deserve a head start
   if (now < next_) return;
-  // Looked up late, and once: a name server may be slow, and most peers call first.
+  // The addresses are looked up late and only once, because a name server may be slow, and most peers call first.
   if (targets_.empty()) targets_ = find_targets_();
   if (targets_.empty()) {
     failure_ = "its name leads to no address";

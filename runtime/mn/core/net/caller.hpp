@@ -55,7 +55,7 @@ class Caller {
   std::set<std::size_t> strangers_;  ///< targets of this node on which another user's process listens
   struct Rejection {
     Deadline weak_from;
-    bool was_weak = false;  ///< of the last call
+    bool was_weak = false;  ///< whether the last call was weak
   };
   std::map<std::size_t, Rejection> rejections_;  ///< by target
   std::size_t cursor_ = 0;

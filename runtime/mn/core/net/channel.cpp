@@ -38,7 +38,7 @@ short Channel::wanted_events() const noexcept {
 void Channel::progress() {
   if (state_ == State::kConnecting) {
     if (const int error = connection_error(socket_); error != 0) return close(std::strerror(error));
-    // The caller speaks first: a stranger on the port learns only two numbers and a nonce.
+    // The caller sends first, so a stranger on the port learns only two numbers and a nonce.
     state_ = State::kGreeting;
     queue(std::get<CallerGreeting>(greeting_).call());
   }
@@ -48,7 +48,7 @@ void Channel::progress() {
 
 void Channel::read_socket() {
   char piece[1 << 16];
-  // A peer that sends without end gets no more than its turn.
+  // Stop after kMaxPieces reads, even if the peer sends without end.
   constexpr int kMaxPieces = 64;
   for (int i = 0; i < kMaxPieces && state_ != State::kClosed; ++i) {
     const bool is_open = state_ == State::kOpen;
@@ -69,7 +69,7 @@ void Channel::read_socket() {
 
 void Channel::parse() {
   std::string_view rest = in_;
-  // In the states kCalled and kVerified the greeting waits for answer() or open(), and so do bytes behind it.
+  // In the states kCalled and kVerified, answer() or open() must come first; later bytes wait in `in_`.
   while ((state_ == State::kGreeting || state_ == State::kOpen) && rest.size() >= kNumberBytes) {
     const bool is_open = state_ == State::kOpen;
     const std::size_t length = number_in(rest);
@@ -192,7 +192,7 @@ bool Channel::flush() {
     const ssize_t sent = ::send(socket_.get(), out_.data() + done, out_.size() - done, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) break;
-    // The other end is gone. Drop the output; reading gets its last messages, then the reason.
+    // The other end has closed the connection. Drop the output; reading yields the last messages and then the reason.
     done = sent < 0 ? out_.size() : done + static_cast<std::size_t>(sent);
   }
   out_.erase(0, done);

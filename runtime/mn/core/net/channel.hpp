@@ -74,7 +74,7 @@ class Channel {
 
   State state_;
   Fd socket_;
-  Keys* keys_ = nullptr;  ///< the caller's
+  Keys* keys_ = nullptr;  ///< keys of the caller's end; null for a listener
   Call call_;
   bool is_called_ = false;
   std::variant<CallerGreeting, ListenerGreeting> greeting_;

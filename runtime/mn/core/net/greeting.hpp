@@ -9,7 +9,7 @@
 ///
 /// 1. Each code covers both nonces, so no code can be used again.
 /// 2. The session key is derived from the whole greeting: each connection has its own.
-/// 3. Before checking the peer's code, an end sends and believes nothing more.
+/// 3. Until an end has checked the peer's code, it sends nothing more and trusts no bytes of the peer.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace mn {
 struct Call {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
-  bool is_weak = false;  ///< with Keys::weak_key()
+  bool is_weak = false;  ///< the caller uses Keys::weak_key()
 };
 
 inline constexpr std::size_t kMaxGreetingBytes = 4096;

@@ -65,7 +65,7 @@ bool is_virtual_bridge(const std::string& name) {
   return std::ranges::any_of(kPrefixes, [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
-/// False for link-local addresses such as fe80::1, too: other hosts cannot use them.
+/// Whether the interface is up and has an address that other hosts can use: not loopback and not link-local (fe80::1).
 bool is_up_beyond_its_link(const ifaddrs& entry) {
   if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0 || (entry.ifa_flags & IFF_LOOPBACK) != 0)
     return false;
@@ -122,7 +122,7 @@ std::string own_address(const std::vector<Interface>& interfaces, const std::vec
 }
 
 std::string interface_toward(const std::string& address) {
-  constexpr std::uint16_t kAnyPort = 9;  // connect() needs one
+  constexpr std::uint16_t kAnyPort = 9;  // connect() needs a port
   const int family = is_ipv4(address) ? AF_INET : AF_INET6;
   sockaddr_in to4{};
   sockaddr_in6 to6{};

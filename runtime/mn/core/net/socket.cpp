@@ -45,14 +45,15 @@ std::vector<std::string> numeric_addresses(const std::string& host, int flags = 
 Fd new_socket(int family) { return Fd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
 bool bind_to(const Fd& listener, const sockaddr* address, socklen_t length, bool is_named) {
-  // Reuse a port whose last owner's connections are still closing. Not for port 0: two processes given the same free
-  // port by the kernel would notice only in listen().
+  // A given port may be reused while connections of its last owner are still closing. For port 0 this is off, because
+  // two processes to which the kernel gives the same free port would notice only in listen().
   const int reuse = is_named ? 1 : 0;
   return listener && setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse) == 0 &&
          bind(listener.get(), address, length) == 0;
 }
 
-/// Binds an IPv6 socket that accepts IPv4 too; an IPv4 socket on a host without IPv6, and for Reach::kThisHost.
+/// Binds an IPv6 socket, which accepts IPv4, too. On a host without IPv6, and for Reach::kThisHost, binds an IPv4
+/// socket.
 bool bind_to_port(Fd& listener, std::uint16_t port, Reach reach) {
   if (reach == Reach::kAllHosts) {
     const int off = 0;
@@ -156,7 +157,8 @@ Fd accept_waiting(const Fd& listener) {
   if (connection) {
     setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // no effect on a Unix socket
   } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-    // The connection keeps waiting: without a pause, poll(2) on the listener would return at once, again and again.
+    // The connection waits in the queue. Without a pause, poll(2) on the listener would return at once, again and
+    // again.
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return connection;
