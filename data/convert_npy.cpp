@@ -18,7 +18,7 @@ DType stored_dtype(const NpyArray& array) {
   const std::string name = array.header().dtype();
   if (const auto dtype = dtype_named(name)) return *dtype;
   throw DataError(array.name() + " holds " + name + ", which shards do not: convert it with numpy's astype, e.g. to " +
-                  (array.header().kind == 'f' ? "float32" : "uint8 or int32"));
+                  "float32");
 }
 
 template <class T>

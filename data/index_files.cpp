@@ -31,8 +31,9 @@ struct ElementType {
 };
 
 ElementType element_type_of(const H5& type, const std::string& name) {
-  for (const DType dtype : {DType::kUInt8, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64, DType::kUInt64,
-                            DType::kFloat16, DType::kFloat32, DType::kFloat64, DType::kBool}) {
+  for (const DType dtype :
+       {DType::kUInt8, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64, DType::kUInt16, DType::kUInt32,
+        DType::kUInt64, DType::kFloat16, DType::kFloat32, DType::kFloat64, DType::kBool}) {
     for (const bool is_swapped : {false, true}) {
       const H5 candidate = h5_element_type(dtype);
       if (is_swapped) {
@@ -42,9 +43,10 @@ ElementType element_type_of(const H5& type, const std::string& name) {
       if (H5Tequal(type.get(), candidate.get()) > 0) return {dtype, is_swapped && size_of(dtype) > 1};
     }
   }
-  throw DataError(name + " holds " + type_text(type.get()) +
-                  "; uint8, int8, int16, int32, int64, uint64, float16, float32, float64 and h5py's bool are taken: "
-                  "write it again as one of them");
+  throw DataError(
+      name + " holds " + type_text(type.get()) +
+      "; integers of 8 to 64 bits, float16, float32, float64 and h5py's bool are taken: write it again as one "
+      "of them");
 }
 
 std::vector<hsize_t> dims_of(hid_t dataset, const std::string& name) {

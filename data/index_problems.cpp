@@ -14,7 +14,10 @@ using Names = std::vector<std::string>;
 
 constexpr std::size_t kMaxNamed = 8;
 
-std::string bits_text(hid_t type) { return std::to_string(8 * H5Tget_size(type)); }
+std::string bits_text(hid_t type) {
+  const std::size_t bits = 8 * H5Tget_size(type), used = H5Tget_precision(type);
+  return std::to_string(bits) + (used == bits ? "" : " of " + std::to_string(used) + " bits");
+}
 
 std::string float_text(hid_t type) {
   constexpr std::size_t kBFloat16Mantissa = 7;

@@ -61,7 +61,7 @@ void read_tokens(const std::filesystem::path& path, std::size_t width, std::int6
 }
 
 DType token_dtype(std::int32_t vocabulary) {
-  return vocabulary <= 1 << 8 ? DType::kUInt8 : vocabulary <= 1 << 15 ? DType::kInt16 : DType::kInt32;
+  return vocabulary <= 1 << 8 ? DType::kUInt8 : vocabulary <= 1 << 16 ? DType::kUInt16 : DType::kInt32;
 }
 
 TokenSamples::TokenSamples(TokenScratch scratch, const Vocabulary& vocabulary, std::int64_t context, double first,

@@ -75,6 +75,8 @@ void for_each_type(const Body& body) {
   run.template operator()<std::uint8_t>();
   run.template operator()<std::int8_t>();
   run.template operator()<std::int16_t>();
+  run.template operator()<std::uint16_t>();
+  run.template operator()<std::uint32_t>();
   run.template operator()<std::int32_t>();
   run.template operator()<std::int64_t>();
   run.template operator()<std::uint64_t>();

@@ -88,7 +88,7 @@ check_tar("ustar", tarfile.USTAR_FORMAT)
 check_tar("gnu", tarfile.GNU_FORMAT)
 check_tar("pax", tarfile.PAX_FORMAT)
 values = numpy.arange(150 * 3 * 4) % 250
-for number, kind in enumerate(["u1", "<i4", ">i8", "<f4", ">f8"]):
+for number, kind in enumerate(["u1", "<i4", ">i8", "<f4", ">f8", ">u2", "<u4"]):
     for order in "CF":
         check_arrays(f"{kind[-2:]}-{order}", numpy.asarray(values.reshape(150, 3, 4), dtype=kind, order=order),
-                     (numpy.arange(150) % 9).astype(["u1", ">u2", "i4", "i8", "i1"][number]).reshape(-1, 1))
+                     (numpy.arange(150) % 9).astype(["u1", ">u2", "i4", "i8", "i1", "u4", "u8"][number]).reshape(-1, 1))

@@ -39,7 +39,8 @@ inline std::vector<Kind> all_kinds() {
          {.name = "y", .dtype = DType::kFloat64, .shape = {64, 128}}}}},
       {"scalars",
        {{scalar(DType::kFloat32), scalar(DType::kFloat64), scalar(DType::kBool), scalar(DType::kInt16),
-         scalar(DType::kInt8), scalar(DType::kUInt64), scalar(DType::kFloat16), scalar(DType::kBFloat16)}}},
+         scalar(DType::kInt8), scalar(DType::kUInt16), scalar(DType::kUInt32), scalar(DType::kUInt64),
+         scalar(DType::kFloat16), scalar(DType::kBFloat16)}}},
   };
 }
 
@@ -63,8 +64,10 @@ inline void append_element(std::vector<std::byte>& bytes, DType dtype, std::int6
     case DType::kBool:
       return append(static_cast<std::uint8_t>(small % 2));
     case DType::kInt16:
+    case DType::kUInt16:
       return append(static_cast<std::int16_t>(small));
     case DType::kInt32:
+    case DType::kUInt32:
       return append(static_cast<std::int32_t>(small));
     case DType::kInt64:
     case DType::kUInt64:

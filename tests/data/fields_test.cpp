@@ -216,7 +216,8 @@ TEST_F(Fields, NumbersThatAreNoClassesAreStoredInFull) {
 
 TEST_F(Fields, VerifyJudgesClassesAlone) {
   // Written as numbers, then described as classes.
-  for (const DType dtype : {DType::kUInt8, DType::kInt16, DType::kInt64, DType::kUInt64}) {
+  for (const DType dtype :
+       {DType::kUInt8, DType::kInt16, DType::kInt64, DType::kUInt16, DType::kUInt32, DType::kUInt64}) {
     SampleSpec spec = {{{.name = "x", .dtype = DType::kFloat64, .shape = {200}}, {.name = "y", .dtype = dtype}}};
     ShardWriter writer(folder_.path() / std::string(name_of(dtype)), spec);
     for (std::int64_t s = 0; s < 20; ++s) with_fields(spec, s, [&](const auto& fields) { writer.add(fields); });

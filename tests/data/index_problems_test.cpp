@@ -115,7 +115,9 @@ TEST_F(IndexProblems, VirtualDatasetsNameTheirFilesAndThoseThatAreMissing) {
 
 TEST_F(IndexProblems, TypesThatAreNotTakenAreNamed) {
   write(file_, [](hid_t file) {
-    add_dataset(file, "u16", H5T_STD_U16LE);
+    const H5 narrow(H5Tcopy(H5T_STD_U16LE), "narrow");
+    h5_check(H5Tset_precision(narrow.get(), 12), "precision");
+    add_dataset(file, "u12", narrow.get());
     const H5 text(H5Tcopy(H5T_C_S1), "text");
     add_dataset(file, "text", text.get());
     const H5 record(H5Tcreate(H5T_COMPOUND, 8), "record");
@@ -125,7 +127,7 @@ TEST_F(IndexProblems, TypesThatAreNotTakenAreNamed) {
     const H5 list(H5Tvlen_create(H5T_IEEE_F32LE), "list");
     add_dataset(file, "list", list.get());
   });
-  EXPECT_THAT(problem(file_, "/u16"), HasSubstr("/u16 holds uint16; uint8, int8"));
+  EXPECT_THAT(problem(file_, "/u12"), HasSubstr("/u12 holds uint16 of 12 bits; integers of 8 to 64 bits"));
   EXPECT_THAT(problem(file_, "/text"), HasSubstr("/text holds text;"));
   EXPECT_THAT(problem(file_, "/record"), HasSubstr("/record holds records of a, b;"));
   EXPECT_THAT(problem(file_, "/list"), HasSubstr("/list holds arrays of different lengths;"));

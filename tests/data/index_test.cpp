@@ -34,6 +34,8 @@ const Arrays& all_layouts() {
       {"f", {.dtype = DType::kInt16, .shape = {2}, .chunk = {8, 2}, .is_big_endian = true, .written = 11}},
       {"g", {.dtype = DType::kUInt8, .shape = {40000}}},
       {"h", {.dtype = DType::kInt32, .shape = {3}, .written = 0}},
+      {"i", {.dtype = DType::kUInt16, .shape = {9}, .chunk = {7, 9}, .is_packed = true, .is_big_endian = true}},
+      {"j", {.dtype = DType::kUInt32, .shape = {3}}},
   };
   return kArrays;
 }

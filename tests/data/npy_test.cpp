@@ -1,5 +1,6 @@
 // numpy's arrays as shards.
 #include <algorithm>
+#include <limits>
 
 #include <gmock/gmock.h>
 
@@ -24,7 +25,7 @@ constexpr std::int64_t kRows = 130, kHeight = 3, kWidth = 5;
 /// Element (row, i, j) is this number.
 template <class T>
 T element(std::int64_t row, std::int64_t i, std::int64_t j) {
-  return static_cast<T>((row * 31 + i * 7 + j) % 120);
+  return static_cast<T>(std::numeric_limits<T>::max() / T{128} * static_cast<T>((row * 31 + i * 7 + j) % 120));
 }
 
 /// The elements of {130, 3, 5} in C or Fortran order, perhaps with their bytes reversed.
@@ -59,7 +60,7 @@ class Npy : public testing::Test {
     return folder_.path() / name;
   }
   ConvertOptions options(const JobRank& me = {}) const {
-    return {.out = out_, .split = "train", .shard_bytes = 1, .threads = 2, .me = me};
+    return {.out = out_, .split = "train", .shard_bytes = 400, .threads = 2, .me = me};
   }
   ShardTable convert(const std::string& samples) {
     std::filesystem::remove_all(out_);
@@ -104,6 +105,8 @@ class Npy : public testing::Test {
 TEST_F(Npy, EveryTypeComesBackInEveryOrder) {
   expect_type<std::int32_t>("i4", DType::kInt32);
   expect_type<std::int64_t>("i8", DType::kInt64);
+  expect_type<std::uint16_t>("u2", DType::kUInt16);
+  expect_type<std::uint32_t>("u4", DType::kUInt32);
   expect_type<float>("f4", DType::kFloat32);
   expect_type<double>("f8", DType::kFloat64);
   expect_samples<std::uint8_t>(convert(npy("|u1", false, "(130, 3, 5)", elements<std::uint8_t>(false))), DType::kUInt8);
@@ -145,8 +148,6 @@ TEST_F(Npy, WhatIsNoArrayOfNumbersIsNamed) {
   EXPECT_THAT(error_of("no array"), AllOf(HasSubstr("x.npy"), HasSubstr("not an .npy file")));
   EXPECT_THAT(error_of(good.substr(0, 40)), HasSubstr("header is damaged"));
   EXPECT_THAT(error_of(good.substr(0, good.size() - 1)), HasSubstr("x.npy is truncated"));
-  EXPECT_THAT(error_of(npy("<u2", false, "(130, 3)", std::string(780, ' '))), HasSubstr("holds uint16"));
-  EXPECT_THAT(error_of(npy("<u4", false, "(130, 3)", std::string(1560, ' '))), HasSubstr("holds uint32"));
   EXPECT_THAT(error_of(npy("|O", false, "(130,)", std::string(1040, ' '))), HasSubstr("\"|O\""));
   EXPECT_THAT(error_of(npy("<U3", false, "(130,)", std::string(1560, ' '))), HasSubstr("\"<U3\""));
   EXPECT_THAT(error_of(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (130,), }", "")),

@@ -10,11 +10,13 @@
 
 namespace mn {
 
-/// Whether a device's collectives can take the buffers. NCCL has no int16; such buffers go through the host.
+/// Whether a device's collectives can take the buffers. NCCL has no integers of 16 bits: such buffers go through the
+/// host.
 template <class Buffers = std::initializer_list<ConstBufferView>>
 [[nodiscard]] bool takes_device(const Buffers& buffers) {
-  return std::ranges::all_of(
-      buffers, [](const ConstBufferView& each) { return lies_on_device(each) && each.dtype != DType::kInt16; });
+  return std::ranges::all_of(buffers, [](const ConstBufferView& each) {
+    return lies_on_device(each) && each.dtype != DType::kInt16 && each.dtype != DType::kUInt16;
+  });
 }
 
 template <class Buffers, class Call>

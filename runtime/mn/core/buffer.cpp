@@ -13,9 +13,9 @@ struct DTypeRow {
   std::size_t bytes;
 };
 /// The rows have the order of the enumeration DType.
-constexpr DTypeRow kDTypes[] = {{"uint8", 1},    {"int32", 4},   {"int64", 8},   {"float16", 2},
-                                {"bfloat16", 2}, {"float32", 4}, {"float64", 8}, {"bool", 1},
-                                {"int8", 1},     {"uint64", 8},  {"int16", 2}};
+constexpr DTypeRow kDTypes[] = {{"uint8", 1},   {"int32", 4},   {"int64", 8}, {"float16", 2}, {"bfloat16", 2},
+                                {"float32", 4}, {"float64", 8}, {"bool", 1},  {"int8", 1},    {"uint64", 8},
+                                {"int16", 2},   {"uint16", 2},  {"uint32", 4}};
 
 }  // namespace
 

@@ -26,7 +26,9 @@ enum class DType : std::uint8_t {
   kBool,
   kInt8,
   kUInt64,
-  kInt16
+  kInt16,
+  kUInt16,
+  kUInt32
 };
 
 /// Bytes of one element.
@@ -103,10 +105,12 @@ consteval DType dtype_of() {
     return DType::kInt8;
   else if constexpr (std::is_integral_v<U> && sizeof(U) == 8)
     return std::is_signed_v<U> ? DType::kInt64 : DType::kUInt64;
-  else if constexpr (std::is_integral_v<U> && sizeof(U) == 4 && std::is_signed_v<U>)
-    return DType::kInt32;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 4)
+    return std::is_signed_v<U> ? DType::kInt32 : DType::kUInt32;
   else if constexpr (std::is_same_v<U, std::int16_t>)
     return DType::kInt16;
+  else if constexpr (std::is_same_v<U, std::uint16_t>)
+    return DType::kUInt16;
   else if constexpr (sizeof(U) == 1)
     return DType::kUInt8;  // char and std::byte too
   else

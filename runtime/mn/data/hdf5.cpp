@@ -100,16 +100,17 @@ H5Lock::~H5Lock() { H5PLset_loading_state(plugins_); }
 
 hid_t h5_stored_type(DType dtype) {
   const std::pair<DType, hid_t> types[] = {
-      {DType::kUInt8, H5T_STD_U8LE},     {DType::kInt8, H5T_STD_I8LE},      {DType::kInt16, H5T_STD_I16LE},
-      {DType::kUInt64, H5T_STD_U64LE},   {DType::kInt32, H5T_STD_I32LE},    {DType::kInt64, H5T_STD_I64LE},
-      {DType::kFloat32, H5T_IEEE_F32LE}, {DType::kFloat64, H5T_IEEE_F64LE},
+      {DType::kUInt8, H5T_STD_U8LE},     {DType::kInt8, H5T_STD_I8LE},    {DType::kInt16, H5T_STD_I16LE},
+      {DType::kUInt16, H5T_STD_U16LE},   {DType::kUInt32, H5T_STD_U32LE}, {DType::kUInt64, H5T_STD_U64LE},
+      {DType::kInt32, H5T_STD_I32LE},    {DType::kInt64, H5T_STD_I64LE},  {DType::kFloat32, H5T_IEEE_F32LE},
+      {DType::kFloat64, H5T_IEEE_F64LE},
   };
   const auto found = std::ranges::find(types, dtype, &std::pair<DType, hid_t>::first);
   if (found != std::end(types)) return found->second;
   throw ArgumentError("HDF5 has no type of its own for " + std::string(name_of(dtype)));
 }
 
-H5 h5_element_type(DType dtype, bool is_unsigned) {
+H5 h5_element_type(DType dtype) {
   const std::string what = "cannot make a type for " + std::string(name_of(dtype));
   if (dtype == DType::kBool) {  // as h5py stores bool
     H5 type(H5Tenum_create(H5T_STD_I8LE), what);
@@ -125,9 +126,7 @@ H5 h5_element_type(DType dtype, bool is_unsigned) {
     return type;
   }
   if (dtype == DType::kBFloat16) return {H5Tcopy(H5T_STD_U16LE), what};
-  H5 type(H5Tcopy(h5_stored_type(dtype)), what);
-  if (is_unsigned) h5_check(H5Tset_sign(type.get(), H5T_SGN_NONE), what);
-  return type;
+  return {H5Tcopy(h5_stored_type(dtype)), what};
 }
 
 H5 h5_file_access(const std::string& what) {

@@ -59,8 +59,8 @@ class H5Lock {
 /// little-endian machines). Throws ArgumentError for all other dtypes.
 [[nodiscard]] hid_t h5_stored_type(DType dtype);
 /// A new HDF5 type for any dtype. float16 is stored as numpy reads it, bfloat16 as the uint16 of its bits, bool as h5py
-/// stores it. If `is_unsigned`, the type is the unsigned integer of equal size.
-[[nodiscard]] H5 h5_element_type(DType dtype, bool is_unsigned = false);
+/// stores it.
+[[nodiscard]] H5 h5_element_type(DType dtype);
 
 /// Settings to open a file without HDF5's file locks, which some network file systems lack. No lock is needed: mn's
 /// files have one writer each and appear by rename(2) when they are complete.

@@ -34,9 +34,10 @@ ClassRange range_as(std::span<const std::byte> bytes) {
 
 ClassRange range_of(DType dtype, std::span<const std::byte> bytes) {
   using Range = std::pair<DType, ClassRange (*)(std::span<const std::byte>)>;
-  constexpr Range kRanges[] = {{DType::kUInt8, range_as<std::uint8_t>}, {DType::kInt8, range_as<std::int8_t>},
-                               {DType::kInt16, range_as<std::int16_t>}, {DType::kInt32, range_as<std::int32_t>},
-                               {DType::kInt64, range_as<std::int64_t>}, {DType::kUInt64, range_as<std::uint64_t>}};
+  constexpr Range kRanges[] = {{DType::kUInt8, range_as<std::uint8_t>},   {DType::kInt8, range_as<std::int8_t>},
+                               {DType::kInt16, range_as<std::int16_t>},   {DType::kInt32, range_as<std::int32_t>},
+                               {DType::kInt64, range_as<std::int64_t>},   {DType::kUInt64, range_as<std::uint64_t>},
+                               {DType::kUInt16, range_as<std::uint16_t>}, {DType::kUInt32, range_as<std::uint32_t>}};
   const auto found = std::ranges::find(kRanges, dtype, &Range::first);
   if (found != std::end(kRanges)) return found->second(bytes);
   throw ArgumentError("classes of " + std::string(name_of(dtype)) + ", which are not integers");

@@ -56,7 +56,7 @@ std::string problem_of_shape(const FieldSpec& field) {
 
 bool is_integer(DType dtype) {
   return dtype == DType::kUInt8 || dtype == DType::kInt8 || dtype == DType::kInt16 || dtype == DType::kInt32 ||
-         dtype == DType::kInt64 || dtype == DType::kUInt64;
+         dtype == DType::kInt64 || dtype == DType::kUInt64 || dtype == DType::kUInt16 || dtype == DType::kUInt32;
 }
 
 std::string problem_of_classes(const FieldSpec& field) {

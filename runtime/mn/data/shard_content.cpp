@@ -12,7 +12,6 @@
 #include <mn/data/shard_content.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstdio>
 #include <cstring>
 
@@ -32,14 +31,11 @@ struct Part {
   std::vector<hsize_t> shape;
   std::span<const std::byte> bytes;
   DType dtype;
-  bool is_unsigned = false;  ///< the stored type is the unsigned integer of dtype's size
 };
 
 template <class Values>
-Part unsigned_part(const Values& values) {
-  constexpr DType kTypes[] = {DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64};
-  constexpr auto kSize = sizeof(values[0]);
-  return {{std::size(values)}, std::as_bytes(std::span(values)), kTypes[std::bit_width(kSize) - 1], true};
+Part part_of(const Values& values) {
+  return {{values.size()}, std::as_bytes(std::span(values)), dtype_of<typename Values::value_type>()};
 }
 
 /// The data of a shard that are computed from its samples.
@@ -141,17 +137,17 @@ std::vector<Part> contents_of(const ShardContent& content, const ShardHeader& he
     parts.push_back(values_of(content, f));
   }
   for (std::size_t f = 0; f < content.spec.fields.size(); ++f) {
-    if (!header.is_small(f)) parts.push_back(unsigned_part(derived.crcs[f]));
+    if (!header.is_small(f)) parts.push_back(part_of(derived.crcs[f]));
   }
   for (std::size_t f = 0; f < content.spec.fields.size(); ++f) {
-    if (content.spec[f].kind != FieldKind::kFixed) parts.push_back(unsigned_part(derived.offsets[f]));
+    if (content.spec[f].kind != FieldKind::kFixed) parts.push_back(part_of(derived.offsets[f]));
   }
-  if (header.block_begins.bytes > 0) parts.push_back(unsigned_part(derived.block_begins));
+  if (header.block_begins.bytes > 0) parts.push_back(part_of(derived.block_begins));
   if (!header.has_images) return parts;
-  parts.push_back(unsigned_part(content.hwc));
+  parts.push_back(part_of(content.hwc));
   parts.back().shape = {content.hwc.size() / 3, 3};
-  parts.push_back(unsigned_part(content.key_bytes));
-  parts.push_back(unsigned_part(content.key_offsets));
+  parts.push_back(part_of(content.key_bytes));
+  parts.push_back(part_of(content.key_offsets));
   return parts;
 }
 
@@ -171,7 +167,7 @@ std::uint64_t allocate(hid_t file, const std::string& name, const Part& part) {
   h5_check(H5Pset_layout(creation.get(), H5D_CONTIGUOUS), what);
   h5_check(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), what);
   h5_check(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), what);
-  const H5 type = h5_element_type(part.dtype, part.is_unsigned);
+  const H5 type = h5_element_type(part.dtype);
   const H5 space(H5Screate_simple(static_cast<int>(part.shape.size()), part.shape.data(), nullptr), what);
   const H5 dataset(H5Dcreate2(file, name.c_str(), type.get(), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
                    what);

@@ -12,9 +12,9 @@ namespace mn {
 namespace {
 
 at::ScalarType scalar_type(DType dtype) {
-  constexpr at::ScalarType kTypes[] = {
-      at::kByte,   at::kInt,  at::kLong, at::kHalf,   at::kBFloat16, at::kFloat,
-      at::kDouble, at::kBool, at::kChar, at::kUInt64, at::kShort};  // in the order of DType
+  constexpr at::ScalarType kTypes[] = {at::kByte,  at::kInt,    at::kLong,  at::kHalf, at::kBFloat16,
+                                       at::kFloat, at::kDouble, at::kBool,  at::kChar, at::kUInt64,
+                                       at::kShort, at::kUInt16, at::kUInt32};  // in the order of DType
   return kTypes[static_cast<std::size_t>(dtype)];
 }
 

@@ -38,6 +38,10 @@ DType element_type(const at::Tensor& tensor) {
       return DType::kInt64;
     case at::kUInt64:
       return DType::kUInt64;
+    case at::kUInt16:
+      return DType::kUInt16;
+    case at::kUInt32:
+      return DType::kUInt32;
     case at::kHalf:
       return DType::kFloat16;
     case at::kBFloat16:
@@ -48,7 +52,7 @@ DType element_type(const at::Tensor& tensor) {
       return DType::kFloat64;
     default:
       throw ArgumentError(std::string("a tensor of dtype ") + toString(tensor.scalar_type()) +
-                          " can't be sent: convert it to uint8, int8, int16, int32, int64 or a float type first");
+                          " can't be sent: convert it to bool, an integer or a float type first");
   }
 }
 

@@ -7,9 +7,9 @@
 namespace mn::testing {
 namespace {
 
-constexpr DType kTypes[] = {DType::kUInt8,   DType::kInt8,    DType::kInt16,   DType::kInt32,
-                            DType::kInt64,   DType::kUInt64,  DType::kFloat16, DType::kBFloat16,
-                            DType::kFloat32, DType::kFloat64, DType::kBool};
+constexpr DType kTypes[] = {DType::kUInt8,  DType::kInt8,    DType::kInt16,    DType::kInt32,   DType::kInt64,
+                            DType::kUInt64, DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64,
+                            DType::kUInt16, DType::kUInt32,  DType::kBool};
 constexpr Call kReductions[] = {Call::kAllreduce, Call::kAllreduceAllocated, Call::kReduceScatter,
                                 Call::kReduce,    Call::kIallreduce,         Call::kIreduceScatter};
 

@@ -185,6 +185,10 @@ void reduce_in_order(std::span<void* const> outputs, std::span<const void* const
       return reduce_as<std::int8_t>(outputs, inputs, count, reduction);
     case DType::kInt16:
       return reduce_as<std::int16_t>(outputs, inputs, count, reduction);
+    case DType::kUInt16:
+      return reduce_as<std::uint16_t>(outputs, inputs, count, reduction);
+    case DType::kUInt32:
+      return reduce_as<std::uint32_t>(outputs, inputs, count, reduction);
     case DType::kInt32:
       return reduce_as<std::int32_t>(outputs, inputs, count, reduction);
     case DType::kInt64:

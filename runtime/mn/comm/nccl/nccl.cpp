@@ -10,9 +10,13 @@ namespace {
 
 /// The table has the order of DType. NCCL has no booleans, so booleans travel as uint8.
 ncclDataType_t nccl_type(DType dtype) {
-  if (dtype == DType::kInt16) throw ArgumentError("NCCL has no int16: convert it to int32 first");
+  constexpr ncclDataType_t kNone = ncclNumTypes;
   constexpr ncclDataType_t kTypes[] = {ncclUint8,   ncclInt32,   ncclInt64, ncclFloat16, ncclBfloat16,
-                                       ncclFloat32, ncclFloat64, ncclUint8, ncclInt8,    ncclUint64};
+                                       ncclFloat32, ncclFloat64, ncclUint8, ncclInt8,    ncclUint64,
+                                       kNone,       kNone,       ncclUint32};
+  if (kTypes[static_cast<std::size_t>(dtype)] == kNone) {
+    throw ArgumentError("NCCL has no " + std::string(name_of(dtype)) + ": convert it to int32 first");
+  }
   return kTypes[static_cast<std::size_t>(dtype)];
 }
 
