@@ -39,7 +39,7 @@ struct TokenOptions {
   std::int64_t vocabulary_size = 8192;  ///< number of tokens of a "bpe" vocabulary
   std::string vocabulary_file;          ///< file of the vocabulary to use; empty: a vocabulary is made from the texts
   std::int64_t context = 256;           ///< tokens of a sample, without the one token that follows them
-  bool any_bytes = false;               ///< files with any bytes; false: a file must begin with UTF-8 text
+  bool any_bytes = false;               ///< files with any bytes; false: files must be UTF-8 text
   double val_part = 0.1;  ///< part of each file's tokens, at the end of the file, that goes into options.out/val
 };
 

@@ -53,7 +53,7 @@ json request_of(const Files& files, const TokenOptions& options) {
 using WordCounts = std::map<std::string, std::int64_t>;
 
 /// Counts the characters of a piece. Throws a DataError that names the first byte that is not UTF-8.
-WordCounts count_characters(const fs::path& file, const TextPiece& piece) {
+WordCounts count_characters(const fs::path& file, const TextPiece& piece, bool any_bytes) {
   WordCounts found;
   std::int64_t at = piece.begin;
   const auto take = [&](std::string_view text) {
@@ -76,12 +76,12 @@ WordCounts count_characters(const fs::path& file, const TextPiece& piece) {
     }
     return end;
   };
-  read_text(file, piece, complete, take);
+  read_text(file, piece, any_bytes, complete, take);
   return found;
 }
 
 /// Counts the words of a piece, cut as in a vocabulary of merges (first_word()).
-WordCounts count_words(const fs::path& file, const TextPiece& piece) {
+WordCounts count_words(const fs::path& file, const TextPiece& piece, bool any_bytes) {
   WordCounts words;
   const Vocabulary cutter = Vocabulary::of_merges({});
   const auto take = [&](std::string_view text) {
@@ -93,8 +93,8 @@ WordCounts count_words(const fs::path& file, const TextPiece& piece) {
     }
     for (const auto& [word, count] : found) words[std::string(word)] += count;
   };
-  read_text(
-      file, piece, [&](std::string_view text) { return cutter.complete(text); }, take);
+  const auto complete = [&](std::string_view text) { return cutter.complete(text); };
+  read_text(file, piece, any_bytes, complete, take);
   return words;
 }
 
@@ -212,7 +212,7 @@ class TokenConversion final : public FixedConversion {
 
   void count(const TokenScratch& tokens, std::size_t piece) const {
     const auto counts = options_.vocabulary == "characters" ? count_characters : count_words;
-    write_counts(tokens.words(piece), counts(file_of(tokens, piece), tokens.pieces[piece]));
+    write_counts(tokens.words(piece), counts(file_of(tokens, piece), tokens.pieces[piece], options_.any_bytes));
   }
 
   void write_vocabulary(const TokenScratch& tokens) const {
@@ -259,8 +259,9 @@ class TokenConversion final : public FixedConversion {
         throw DataError(file.string() + ": " + error.what(), true);
       }
     };
-    read_text(
-        file, tokens.pieces[piece], [&](std::string_view text) { return vocabulary.complete(text); }, take);
+    const auto complete = [&](std::string_view text) { return vocabulary.complete(text); };
+    // count() has checked the texts already.
+    read_text(file, tokens.pieces[piece], options_.any_bytes || makes_vocabulary(), complete, take);
     write_file(tokens.count(piece), std::to_string(out.finish()));
   }
 

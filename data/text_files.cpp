@@ -42,6 +42,50 @@ std::string next_text(GzipFile& file, std::int64_t bytes) {
   return text;
 }
 
+/// Checks the whole characters of `text`, which lies at offset `begin` of the file, and returns their bytes; a character
+/// that is cut off at the end is left out. Throws DataError at a byte that is not UTF-8 or is zero.
+std::size_t check_characters(const fs::path& file, std::string_view text, std::int64_t begin, std::string_view remedy) {
+  for (std::size_t at = 0; at < text.size();) {
+    const int length = first_character(text.substr(at));
+    if (length == -2) return at;
+    if (length == -1 || text[at] == '\0') {
+      const char* wide = wide_encoding(text);
+      const bool is_zero = text[at] == '\0';
+      const std::string zeros = std::string(is_zero ? "" : ", but has zero bytes") + ", as numbers or ";
+      throw DataError(file.string() + (is_zero ? " has a zero byte at byte " : " is not UTF-8 at byte ") +
+                          std::to_string(begin + static_cast<std::int64_t>(at)) +
+                          (wide == nullptr ? "" : zeros + wide + " have") +
+                          ": if it is text, convert it, e.g. with `iconv -f " + (wide == nullptr ? "LATIN1" : wide) +
+                          " -t UTF-8`" + std::string(remedy),
+                      true);
+    }
+    at += static_cast<std::size_t>(length);
+  }
+  return text.size();
+}
+
+/// Checks consecutive parts of a text with check_characters().
+class TextCheck {
+ public:
+  TextCheck(const fs::path& file, std::int64_t begin) : file_(file), at_(begin) {}
+
+  void take(std::string_view text) {
+    cut_off_ += text;
+    const std::size_t checked = check_characters(file_, cut_off_, at_, kForce);
+    cut_off_.erase(0, checked);
+    at_ += static_cast<std::int64_t>(checked);
+  }
+  /// Call it after the last part: throws DataError if the text ends within a character.
+  void finish() const {
+    if (!cut_off_.empty()) throw DataError(file_.string() + " ends within a character of UTF-8" + kForce, true);
+  }
+
+ private:
+  const fs::path& file_;
+  std::int64_t at_;      // offset of cut_off_ in the file
+  std::string cut_off_;  // bytes of a character whose rest is in the next part
+};
+
 }  // namespace
 
 void check_text(const fs::path& file, std::string_view head, std::string_view remedy) {
@@ -49,21 +93,7 @@ void check_text(const fs::path& file, std::string_view head, std::string_view re
     throw DataError(file.string() + " is not UTF-8 text but " + kind->name + ": " + kind->remedy + std::string(remedy),
                     true);
   }
-  for (std::size_t at = 0; at < head.size();) {
-    const int length = first_character(head.substr(at));
-    if (length == -2) return;  // `head` ends within this character: no error
-    if (length == -1 || head[at] == '\0') {
-      const char* wide = wide_encoding(head);
-      const bool is_zero = head[at] == '\0';
-      const std::string zeros = std::string(is_zero ? "" : ", but has zero bytes") + ", as numbers or ";
-      throw DataError(file.string() + (is_zero ? " has a zero byte at byte " : " is not UTF-8 at byte ") +
-                          std::to_string(at) + (wide == nullptr ? "" : zeros + wide + " have") +
-                          ": if it is text, convert it, e.g. with `iconv -f " + (wide == nullptr ? "LATIN1" : wide) +
-                          " -t UTF-8`" + std::string(remedy),
-                      true);
-    }
-    at += static_cast<std::size_t>(length);
-  }
+  (void)check_characters(file, head, 0, remedy);
 }
 
 void check_names(const fs::path& file, std::string_view head) {
@@ -95,11 +125,13 @@ std::vector<TextPiece> cut_texts(const std::vector<fs::path>& files, std::int64_
   return pieces;
 }
 
-void read_text(const fs::path& path, const TextPiece& piece,
+void read_text(const fs::path& path, const TextPiece& piece, bool any_bytes,
                const std::function<std::size_t(std::string_view)>& complete,
                const std::function<void(std::string_view)>& use) {
   std::string rest;
+  TextCheck check(path, piece.begin);
   const auto take = [&](std::string_view text) {
+    if (!any_bytes) check.take(text);
     rest += text;
     const std::size_t end = complete(rest);
     use(std::string_view(rest).substr(0, end));
@@ -114,6 +146,7 @@ void read_text(const fs::path& path, const TextPiece& piece,
       take(text_at(file, at, std::min(kReadBytes, piece.end - at)));
     }
   }
+  if (!any_bytes) check.finish();
   use(rest);
 }
 

@@ -20,7 +20,7 @@ struct TextPiece {
 /// Cuts the files into pieces of about `piece_bytes`, in order; a gzip file is one piece. A piece begins before a blank
 /// that follows another character, because there a word begins in any vocabulary. In a text without blanks it begins at
 /// a character. If a file is missing, throws a DataError that names it; so too, unless `any_bytes`, if the first 64 KiB
-/// of a file are not UTF-8.
+/// of a file are not UTF-8. read_text() checks the rest.
 [[nodiscard]] std::vector<TextPiece> cut_texts(const std::vector<std::filesystem::path>& files,
                                                std::int64_t piece_bytes, bool any_bytes);
 
@@ -34,8 +34,9 @@ inline constexpr std::int64_t kHeadBytes = 64 << 10;
 
 /// Reads a piece and calls use(text) for consecutive parts of the piece, of some MiB each. complete(text) must return
 /// the length of the beginning of `text` that can be encoded alone. Each part but the last ends there, so that no token
-/// crosses the end. If the file can't be read to the piece's end, throws a DataError that names the file.
-void read_text(const std::filesystem::path& file, const TextPiece& piece,
+/// crosses the end. Throws a DataError that names the file if it can't be read to the piece's end or, unless
+/// `any_bytes`, if the piece has zero bytes or bytes that are not UTF-8.
+void read_text(const std::filesystem::path& file, const TextPiece& piece, bool any_bytes,
                const std::function<std::size_t(std::string_view)>& complete,
                const std::function<void(std::string_view)>& use);
 
