@@ -17,7 +17,7 @@ const std::vector<Command>& all_commands() {
        run_idx},
       {"images",
        {{"SOURCE --out OUT",
-         "JPEGs, PNGs, WebPs and TIFFs, one folder for each class, or a file of lines \"path label\" → OUT"}},
+         "images of many formats, one folder for each class, or a list or CSV of paths and labels → OUT"}},
        1,
        1,
        run_images},

@@ -113,8 +113,7 @@ std::int64_t add_images(const fs::path& folder, std::int32_t label, std::set<fs:
 std::string empty_class_text(const ImageList& list) {
   if (list.passed_over == 0) return " is empty: remove its folder, or fill it";
   return " has no image: its files are of other kinds (" + std::to_string(list.passed_over) + ", such as " +
-         list.first_passed_over.filename().string() +
-         "): convert them to JPEG, PNG, WebP or TIFF, or remove its folder";
+         list.first_passed_over.filename().string() + "): convert them to JPEG or PNG, or remove its folder";
 }
 
 ImageList list_folder(const fs::path& source, int threads, ImagePlanWriter& plan) {

@@ -212,7 +212,7 @@ TEST_F(Images, OtherFormatsAreNamedWithTheFile) {
   add("c1/moving.png", "GIF89a.....");
   EXPECT_THAT(message_of<DataError>([&] { convert(); }),
               AllOf(HasSubstr((source_ / "c1/moving.png").string()),
-                    HasSubstr("not a JPEG, PNG, WebP or TIFF but GIF: convert it")));
+                    HasSubstr("not a JPEG, PNG, WebP, TIFF, BMP, PPM or PGM but GIF: convert it")));
 }
 
 TEST_F(Images, UnusableFilesAreNamedOrLeftOut) {

@@ -200,7 +200,8 @@ TEST_F(Tar, SamplesThatAreNoneAreNamedOrLeftOut) {
       {tar_file("bad.jpg", image) + tar_file("bad.cls", "2147483648"), "not a label"},
       {tar_file("bad.jpg", image) + tar_file("bad.png", image) + tar_file("bad.cls", "1"), "two images"},
       {tar_file("bad.jpg", image) + tar_file("bad.cls", "1") + tar_file("bad.cls", "2"), "two labels"},
-      {tar_file("bad.jpg", "GIF89a") + tar_file("bad.cls", "1"), "not a JPEG, PNG, WebP or TIFF but GIF"},
+      {tar_file("bad.jpg", "GIF89a") + tar_file("bad.cls", "1"),
+       "not a JPEG, PNG, WebP, TIFF, BMP, PPM or PGM but GIF"},
       {tar_file("bad.jpg", image.substr(0, 300)) + tar_file("bad.cls", "1"), "damaged JPEG"}};
   const std::string good = samples(0, 5);
   for (const auto& [member, what] : bad) {

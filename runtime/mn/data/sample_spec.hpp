@@ -16,7 +16,7 @@ namespace mn {
 /// How the bytes of a field are to be read.
 enum class FieldKind : std::uint8_t {
   kFixed,     ///< an array of one dtype and shape for all samples
-  kEncoded,   ///< the content of a file, such as a compressed image (JPEG, PNG, WebP or TIFF); lengths differ
+  kEncoded,   ///< the content of a file, such as a compressed image (JPEG or PNG, for example); lengths differ
   kVariable,  ///< an array whose first dimension varies from sample to sample
 };
 

@@ -32,6 +32,8 @@ class FormatDecoder {
 
 [[nodiscard]] std::unique_ptr<FormatDecoder> make_jpeg_decoder();
 [[nodiscard]] std::unique_ptr<FormatDecoder> make_png_decoder();
+[[nodiscard]] std::unique_ptr<FormatDecoder> make_bmp_decoder();
+[[nodiscard]] std::unique_ptr<FormatDecoder> make_pnm_decoder();
 /// In a build without libwebp or libtiff, the open() of that library's decoder throws an error that names the library.
 [[nodiscard]] std::unique_ptr<FormatDecoder> make_webp_decoder();
 [[nodiscard]] std::unique_ptr<FormatDecoder> make_tiff_decoder();

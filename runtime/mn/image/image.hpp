@@ -41,6 +41,8 @@ enum class ImageFormat : std::uint8_t {
   kPng,   ///< by libpng
   kWebp,  ///< by libwebp, in builds with libwebp
   kTiff,  ///< by libtiff, in builds with libtiff
+  kBmp,   ///< Windows bitmaps, uncompressed
+  kPnm,   ///< binary PPM (P6) and PGM (P5)
 };
 
 /// The header of an encoded image.
@@ -50,6 +52,7 @@ struct ImageHeader {
   int height = 0;                           ///< pixels
   int components = 0;   ///< as stored: 1 gray, 2 gray and alpha, 3 color or a palette, 4 CMYK, YCCK or color and alpha
   int orientation = 1;  ///< EXIF's value, 1 … 8
+  int bits = 8;         ///< of a value as stored, at least 8; 16 are decoded as their high 8
 };
 
 /// An RGB image with 8 bits per value. Reuse one object for many images, because it keeps its memory.

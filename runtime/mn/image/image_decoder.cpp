@@ -16,23 +16,34 @@ namespace {
 using namespace std::string_view_literals;
 
 /// First bytes of the formats; is_webp() recognizes WebP.
-constexpr std::pair<std::string_view, ImageFormat> kMagics[] = {
-    {"\xFF\xD8\xFF"sv, ImageFormat::kJpeg}, {"\x89PNG"sv, ImageFormat::kPng}, {"II*\0"sv, ImageFormat::kTiff},
-    {"MM\0*"sv, ImageFormat::kTiff},        {"II+\0"sv, ImageFormat::kTiff},  {"MM\0+"sv, ImageFormat::kTiff}};
+constexpr std::pair<std::string_view, ImageFormat> kMagics[] = {{"\xFF\xD8\xFF"sv, ImageFormat::kJpeg},
+                                                                {"\x89PNG"sv, ImageFormat::kPng},
+                                                                {"II*\0"sv, ImageFormat::kTiff},
+                                                                {"MM\0*"sv, ImageFormat::kTiff},
+                                                                {"II+\0"sv, ImageFormat::kTiff},
+                                                                {"MM\0+"sv, ImageFormat::kTiff},
+                                                                {"BM"sv, ImageFormat::kBmp},
+                                                                {"P5"sv, ImageFormat::kPnm},
+                                                                {"P6"sv, ImageFormat::kPnm}};
 
 bool is_webp(std::string_view bytes) { return bytes.starts_with("RIFF"sv) && bytes.substr(0, 12).ends_with("WEBP"sv); }
 
 std::string_view name_of(ImageFormat format) {
-  constexpr std::string_view kNames[] = {"JPEG", "PNG", "WebP", "TIFF"};
+  constexpr std::string_view kNames[] = {"JPEG", "PNG", "WebP", "TIFF", "BMP", "PPM or PGM"};
   return kNames[static_cast<std::size_t>(format)];
 }
 
 /// The name of an image format that mn cannot decode, found by the first bytes. Empty if the bytes are not a known
 /// image format.
 std::string_view name_other_image(std::string_view bytes) {
-  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
-      {"GIF8"sv, "GIF"sv}, {"BM"sv, "BMP"sv}, {"\0\0\0\x0CjP  "sv, "JPEG 2000"sv},
-      {"P5"sv, "PGM"sv},   {"P6"sv, "PPM"sv}, {"\xFF\x0A"sv, "JPEG XL"sv}};
+  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {{"GIF8"sv, "GIF"sv},
+                                                                       {"\0\0\0\x0CjP  "sv, "JPEG 2000"sv},
+                                                                       {"\xFF\x0A"sv, "JPEG XL"sv},
+                                                                       {"P1"sv, "PBM in letters"sv},
+                                                                       {"P2"sv, "PGM in letters"sv},
+                                                                       {"P3"sv, "PPM in letters"sv},
+                                                                       {"P4"sv, "PBM"sv},
+                                                                       {"P7"sv, "PAM"sv}};
   for (const auto& [magic, name] : kOthers) {
     if (bytes.starts_with(magic)) return name;
   }
@@ -43,7 +54,7 @@ std::string_view name_other_image(std::string_view bytes) {
 }
 
 [[noreturn]] void reject_format(std::string_view bytes) {
-  const std::string what = "not a JPEG, PNG, WebP or TIFF";
+  const std::string what = "not a JPEG, PNG, WebP, TIFF, BMP, PPM or PGM";
   std::string_view name = name_other_image(bytes);
   if (const std::string kind = but_kind_of_file(bytes); name.empty() && !kind.empty()) throw DataError(what + kind);
   if (name.empty()) name = bytes.empty() ? "an empty file" : "an unknown format";
@@ -59,14 +70,14 @@ ImageFormat format_of(std::span<const std::byte> bytes) {
   reject_format(text);
 }
 
-void check_size(const ImageHeader& header) {
+void check_size(const ImageHeader& header, std::int64_t max_pixels) {
   const std::string what = std::string(name_of(header.format)) + " of " + std::to_string(header.width) + " × " +
                            std::to_string(header.height) + " pixels; at most ";
   if (std::max(header.width, header.height) > kMaxImageSide) {
     throw DataError(what + std::to_string(kMaxImageSide) + " a side are decoded");
   }
-  if (std::int64_t{header.width} * header.height > kMaxImagePixels) {
-    throw DataError(what + std::to_string(kMaxImagePixels) + " are decoded");
+  if (std::int64_t{header.width} * header.height > max_pixels) {
+    throw DataError(what + std::to_string(max_pixels) + " are decoded");
   }
 }
 
@@ -115,14 +126,15 @@ void make_upright(const Image& stored, const Orientation& how, Image& out) {
 
 }  // namespace
 
-ImageDecoder::ImageDecoder()
-    : decoders_{make_jpeg_decoder(), make_png_decoder(), make_webp_decoder(), make_tiff_decoder()} {}
+ImageDecoder::ImageDecoder(std::int64_t max_pixels)
+    : max_pixels_(max_pixels), decoders_{make_jpeg_decoder(), make_png_decoder(), make_webp_decoder(),
+                                         make_tiff_decoder(), make_bmp_decoder(), make_pnm_decoder()} {}
 ImageDecoder::~ImageDecoder() = default;
 
 const ImageHeader& ImageDecoder::open(std::span<const std::byte> bytes) {
   opened_ = false;
   header_ = decoder_of(format_of(bytes)).open(bytes);
-  check_size(header_);
+  check_size(header_, max_pixels_);
   if (orientation_of(header_.orientation).transposed) std::swap(header_.width, header_.height);
   opened_ = true;
   return header_;

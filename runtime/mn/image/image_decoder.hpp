@@ -1,4 +1,4 @@
-/// The decoder for all images in shards: JPEG, PNG, WebP and TIFF, recognized by content, never by name.
+/// The decoder for all images in shards: JPEG, PNG, WebP, TIFF, BMP, PPM and PGM, recognized by content, never by name.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace mn::data {
 
 class FormatDecoder;
 
-/// Images with more pixels are rejected, because a header of a few bytes could otherwise ask for gigabytes.
+/// Images with more pixels are rejected by default, because a header of a few bytes could otherwise ask for gigabytes.
 inline constexpr std::int64_t kMaxImagePixels = std::int64_t{1} << 27;
 inline constexpr int kMaxImageSide = 65535;  ///< pixels: /data/hwc of a shard holds 16 bits
 
@@ -24,8 +24,8 @@ inline constexpr int kMaxImageSide = 65535;  ///< pixels: /data/hwc of a shard h
 /// the caller adds the name. After an error the decoder can be used for the next image.
 class ImageDecoder {
  public:
-  /// Makes a decoder that has opened no image.
-  ImageDecoder();
+  /// Makes a decoder that has opened no image. It rejects images of more than `max_pixels`.
+  explicit ImageDecoder(std::int64_t max_pixels = kMaxImagePixels);
   /// The destructor is not inline, because it needs the complete types of the decoders.
   ~ImageDecoder();
 
@@ -35,15 +35,16 @@ class ImageDecoder {
 
   /// Decodes `region` of the opened image, given in coordinates of the upright image. Call it once after each open().
   /// `out` may get more pixels than the region; returns the region's position in `out`. A JPEG is decoded in part, and
-  /// scaled down to 1/2, 1/4 or 1/8 as long as the region keeps min_width × min_height pixels. Images of all other
-  /// formats are decoded as a whole. Throws ArgumentError if the region lies outside of the image, or if open() has not
-  /// been called since the last decode().
+  /// scaled down to 1/2, 1/4 or 1/8 as long as the region keeps min_width × min_height pixels. PNGs, WebPs and TIFFs
+  /// are decoded as a whole. Throws ArgumentError if the region lies outside of the image, or if open() has not been
+  /// called since the last decode().
   Box decode(const Region& region, int min_width, int min_height, Image& out);
 
  private:
   FormatDecoder& decoder_of(ImageFormat format) { return *decoders_[static_cast<std::size_t>(format)]; }
 
-  std::array<std::unique_ptr<FormatDecoder>, 4> decoders_;  // [formats]
+  std::int64_t max_pixels_;
+  std::array<std::unique_ptr<FormatDecoder>, 6> decoders_;  // [formats]
   ImageHeader header_;
   bool opened_ = false;  // and not yet decoded
   Image turned_;         // as stored, before it is made upright

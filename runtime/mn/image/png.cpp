@@ -84,6 +84,7 @@ class PngDecoder final : public FormatDecoder {
     header_.width = static_cast<int>(png_get_image_width(png_, info_));
     header_.height = static_cast<int>(png_get_image_height(png_, info_));
     header_.components = components_of(png_, info_);
+    header_.bits = std::max<int>(png_get_bit_depth(png_, info_), 8);
     header_.orientation = read_orientation({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
     return header_;
   }

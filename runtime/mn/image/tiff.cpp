@@ -203,6 +203,7 @@ class TiffDecoder final : public FormatDecoder {
     }
     const bool palette = number<std::uint16_t>(TIFFTAG_PHOTOMETRIC) == PHOTOMETRIC_PALETTE;
     header_.components = palette ? 3 : number<std::uint16_t>(TIFFTAG_SAMPLESPERPIXEL);
+    header_.bits = std::max<int>(number<std::uint16_t>(TIFFTAG_BITSPERSAMPLE), 8);
     const auto orientation = number<std::uint16_t>(TIFFTAG_ORIENTATION);
     header_.orientation = orientation >= 1 && orientation <= 8 ? orientation : 1;
   }
