@@ -71,6 +71,7 @@ int print_result(const ConversionResult& result) {
 
 int print_result(const ImageConversion& result) {
   for (const std::string& error : result.errors) std::cerr << "left out: " << error << "\n";
+  if (!result.warning.empty()) std::cerr << "mnshard: warning: " + result.warning + "\n";
   if (result.left_out > 0) std::cout << result.left_out << " files were left out\n";
   if (const auto& empty = result.empty_classes; !empty.empty()) {
     std::cerr << "mnshard: warning: no sample is left of " << empty.size() << " of the "

@@ -63,6 +63,7 @@ struct ImageConversion {
   std::int64_t left_out = 0;        ///< if complete: number of files in no shard, of all processes and earlier runs
   std::vector<std::string> errors;  ///< a line for each file that this call left out
   std::vector<std::string> empty_classes;  ///< classes without a sample, because files were left out
+  std::string warning;                     ///< of DeepImages, for images that this call converted
 
   /// The table of the dataset, if it is complete.
   [[nodiscard]] const ShardTable& table() const { return conversion.tables.at(0); }

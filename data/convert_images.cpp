@@ -105,7 +105,7 @@ class ImagesConversion final : public Conversion {
                           {"converter", "mnshard images"},
                           {"source", fs::absolute(root_).string()},
                           {"shuffle_seed", division_.shuffle ? std::to_string(division_.seed) : "none"}};
-    ImageIntake intake(options_.images);
+    ImageIntake intake(options_.images, deep_);
     for (const ImageFile& file : plan_->images_of(unit)) {
       add(file, intake, content);
       part.advance(1);
@@ -125,6 +125,7 @@ class ImagesConversion final : public Conversion {
     return plan_ ? plan_->size() - table.num_samples() : 0;
   }
   [[nodiscard]] std::vector<std::string> errors() const { return left_out_.errors(); }
+  [[nodiscard]] std::string warning() const { return deep_.warning(); }
 
  private:
   void add(const ImageFile& file, ImageIntake& intake, ShardContent& content) {
@@ -148,6 +149,7 @@ class ImagesConversion final : public Conversion {
   ImageConvertOptions options_;
   ImageDivision division_;
   LeftOut left_out_;
+  DeepImages deep_;
   SampleSpec spec_;
   std::optional<ImagePlan> plan_;
 };
@@ -160,6 +162,7 @@ ImageConversion convert_images(const fs::path& source, const ImageConvertOptions
   result.conversion = run_conversion(conversion, options.output);
   if (result.conversion.complete) result.left_out = conversion.missing_in(result.conversion.tables[0]);
   result.errors = conversion.errors();
+  result.warning = conversion.warning();
   if (result.left_out > 0) result.empty_classes = empty_classes(result.table());
   return result;
 }

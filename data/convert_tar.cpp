@@ -111,7 +111,7 @@ class TarConversion final : public Conversion {
     const auto end = static_cast<std::size_t>(std::find(wanted.rbegin(), wanted.rend(), true).base() - wanted.begin());
 
     WebReader reader(tars_[unit]);
-    ImageIntake intake(options_.images);
+    ImageIntake intake(options_.images, deep_);
     WebSample sample;
     bool more = end > 0 && reader.next(sample);
     for (std::size_t i = 0; i < shards; ++i) {
@@ -149,6 +149,7 @@ class TarConversion final : public Conversion {
   [[nodiscard]] std::int64_t left_out() const { return sum_of_notes_; }
 
   [[nodiscard]] std::vector<std::string> errors() const { return left_out_.errors(); }
+  [[nodiscard]] std::string warning() const { return deep_.warning(); }
 
  private:
   static constexpr const char* kFillName = "fill";
@@ -220,6 +221,7 @@ class TarConversion final : public Conversion {
   fs::path scratch_;
   ImageConvertOptions options_;
   LeftOut left_out_;
+  DeepImages deep_;
   std::int64_t sum_of_notes_ = 0;
   std::vector<std::string> class_names_;
   std::vector<std::size_t> firsts_ = {0};  // [tars + 1] number of the first shard of each
@@ -233,6 +235,7 @@ ImageConversion convert_tar(const std::vector<std::string>& sources, const Image
   result.conversion = run_conversion(conversion, options.output);
   result.left_out = conversion.left_out();
   result.errors = conversion.errors();
+  result.warning = conversion.warning();
   if (result.left_out > 0 && result.conversion.complete) result.empty_classes = empty_classes(result.table());
   return result;
 }

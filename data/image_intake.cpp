@@ -90,16 +90,23 @@ class ImageIntake::JpegWriter {
   unsigned long size_ = 0;
 };
 
-ImageIntake::ImageIntake(const ImageOptions& options) : options_(options), writer_(std::make_unique<JpegWriter>()) {}
+ImageIntake::ImageIntake(const ImageOptions& options, DeepImages& deep)
+    : options_(options), deep_(deep), writer_(std::make_unique<JpegWriter>()) {}
 ImageIntake::~ImageIntake() = default;
 
 void ImageIntake::add(std::span<const std::byte> bytes, std::int32_t label, std::string_view key,
                       ShardContent& content) {
   const ImageHeader header = decoder_.open(bytes);
+  if (header.bits > 8) deep_.add(key);
   if (is_longer(header)) {
     const Image& image = resized(header);
     content.add_encoded(writer_->encode(image), label, hwc_of(image.height, image.width, kStoredComponents), key);
     return;
+  }
+  if (std::int64_t{header.width} * header.height > kMaxImagePixels) {
+    throw DataError("an image of " + std::to_string(header.width) + " × " + std::to_string(header.height) +
+                    " pixels; at most " + std::to_string(kMaxImagePixels) +
+                    " are stored: --resize N makes larger images smaller");
   }
   // The image is stored unchanged, but decoded once as a check: otherwise training would stop at an image that can't be
   // decoded.
@@ -141,6 +148,19 @@ std::vector<std::string> empty_classes(const ShardTable& table) {
     if (!seen[i]) names.push_back(field.class_names.empty() ? std::to_string(i) : field.class_names[i]);
   }
   return names;
+}
+
+void DeepImages::add(std::string_view key) {
+  const std::lock_guard lock(mutex_);
+  // Threads add images in any order; the least name makes the warning deterministic.
+  if (count_++ == 0 || key < first_) first_ = key;
+}
+
+std::string DeepImages::warning() const {
+  const std::lock_guard lock(mutex_);
+  if (count_ == 0) return {};
+  return "images of 16 bits a value: " + std::to_string(count_) + ", the first " + first_ +
+         "; training gets their high 8 bits (mnshard npy and index keep all bits)";
 }
 
 void LeftOut::add(const std::string& what) {

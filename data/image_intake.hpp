@@ -8,6 +8,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <mn/image/image_decoder.hpp>
@@ -25,11 +26,28 @@ struct ImageOptions {
   std::function<void(const std::string& warning)> warn = {};  ///< called on rank 0, before any shard is written
 };
 
+/// An image that is resized may have more pixels than a stored one. Its decoder holds up to 3 bytes a pixel.
+inline constexpr std::int64_t kMaxResizedPixels = std::int64_t{1} << 30;
+
+/// The images of this process with values of more than 8 bits, of which training gets the high 8. Thread-safe.
+class DeepImages {
+ public:
+  void add(std::string_view key);
+  /// A warning that names the number of these images and the first one by name; empty if there are none.
+  [[nodiscard]] std::string warning() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::int64_t count_ = 0;
+  std::string first_;
+};
+
 /// Checks images, and resizes large images if ImageOptions::resize is set. Reuses its memory from image to image. Only
 /// one thread at a time may use an object.
 class ImageIntake {
  public:
-  explicit ImageIntake(const ImageOptions& options);
+  /// Records in `deep` the images of more than 8 bits.
+  ImageIntake(const ImageOptions& options, DeepImages& deep);
   ~ImageIntake();
   ImageIntake(const ImageIntake&) = delete;
   ImageIntake& operator=(const ImageIntake&) = delete;
@@ -45,7 +63,8 @@ class ImageIntake {
   [[nodiscard]] const Image& resized(const ImageHeader& header);
 
   ImageOptions options_;
-  ImageDecoder decoder_;
+  DeepImages& deep_;
+  ImageDecoder decoder_{kMaxResizedPixels};
   Resizer resizer_;
   std::unique_ptr<JpegWriter> writer_;
   Image decoded_;
