@@ -107,6 +107,8 @@ const std::vector<OptionRow>& option_rows() {
        }},
       {{"images"},
        [](Options& options, Settings& settings, const std::string& whose) {
+         options.add("columns", settings.columns, "PATH,LABEL",
+                     whose + "names of two columns of a CSV that lists images, if it has more than two");
          options.add("seed", settings.seed, whose + "seed of the shuffle", 0);
          options.add_flag("shuffle", settings.shuffle, whose + "shuffle once, over all shards");
        }},

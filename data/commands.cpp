@@ -44,6 +44,7 @@ ImageConvertOptions image_options_of(const Settings& settings) {
                      .check_headers_only = settings.check == "header",
                      .resize = static_cast<int>(settings.resize),
                      .classes = settings.classes,
+                     .columns = settings.columns,
                      .warn = [](const std::string& text) { std::cerr << "mnshard: warning: " + text + "\n"; }},
           .seed = static_cast<std::uint64_t>(settings.seed),
           .shuffle = settings.shuffle};

@@ -20,6 +20,7 @@ struct Settings {
   std::string split = "train";
   std::int64_t shard_mb = 256;
   std::string classes;
+  std::string columns;
   std::int64_t resize = 0;
   std::string x = "x";
   std::string y = "y";

@@ -70,8 +70,8 @@ struct ImageConversion {
 };
 
 /// Converts image files. `source` is a folder with a subfolder for each class, which holds images and perhaps further
-/// subfolders; classes are numbered in the order of their names. Or `source` is a list file with lines "path label",
-/// where paths are relative to the list file's folder. The files are listed once, and a run that resumes the conversion
+/// subfolders; classes are numbered in the order of their names. Or `source` is a list (for_each_listed()), where paths
+/// are relative to the list's folder. The files are listed once, and a run that resumes the conversion
 /// uses the same list. Processes share the work as in run_conversion(). Labels, shards and bytes depend on the files,
 /// the seed, the shard size and resizing alone. Throws the errors of run_conversion(). Throws DataError if there is no
 /// image to convert, a class is empty or a file is unusable.

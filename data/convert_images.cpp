@@ -57,6 +57,7 @@ class ImagesConversion final : public Conversion {
     return {{"converter", "images"},
             {"source", is_folder(source_) ? json(fs::absolute(source_).string()) : source_facts(source_)},
             {"classes", options_.images.classes.empty() ? json() : source_facts(options_.images.classes)},
+            {"columns", options_.images.columns},
             {"split", outputs_[0].split},
             {"shard_bytes", division_.shard_bytes},
             {"shuffle_seed", division_.shuffle ? json(division_.seed) : json()},
@@ -65,7 +66,7 @@ class ImagesConversion final : public Conversion {
 
   void plan(const fs::path& scratch) override {
     ImagePlanWriter writer(scratch);
-    const ImageList list = list_images(source_, options_.images.classes, options_.output.threads, writer);
+    const ImageList list = list_images(source_, options_.images, options_.output.threads, writer);
     if (list.passed_over > 0 && options_.images.warn) {
       options_.images.warn("files left alone in " + source_.string() + ": " + std::to_string(list.passed_over) +
                            ", the first " + list.first_passed_over.string() +

@@ -14,6 +14,7 @@
 #include <mn/core/json.hpp>
 
 #include "data/image_list.hpp"
+#include "data/label_list.hpp"
 #include "data/webdataset.hpp"
 
 namespace mn::data {

@@ -23,6 +23,7 @@ struct ImageOptions {
   bool check_headers_only = false;  ///< only image headers are checked; false: every image is decoded once
   int resize = 0;  ///< pixels of the short side; larger images are resized and stored as JPEG; 0: never
   std::filesystem::path classes = {};                         ///< names of the classes, one a line, label 0 first
+  std::string columns = {};                                   ///< of a CSV that lists images: "PATH,LABEL"
   std::function<void(const std::string& warning)> warn = {};  ///< called on rank 0, before any shard is written
 };
 

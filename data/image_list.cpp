@@ -2,12 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <fstream>
 #include <iterator>
-#include <limits>
-#include <map>
 #include <set>
 
 #include <sys/stat.h>
@@ -16,8 +12,8 @@
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 
+#include "data/label_list.hpp"
 #include "data/run_tasks.hpp"
-#include "data/text_files.hpp"
 
 namespace mn::data {
 namespace {
@@ -26,12 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kNameBlock = 1 << 20;  // bytes; a name has a few hundred at most
 
-struct Candidate {
-  std::string key;
-  std::int32_t label;
-  std::int64_t line;  ///< line of a list; 0 in a folder
-};
-
 /// Looks sizes up by several threads, then adds to the plan, in order.
 class SizeLookup {
  public:
@@ -39,7 +29,7 @@ class SizeLookup {
   SizeLookup(const fs::path& root, const fs::path& source, int threads, ImagePlanWriter& plan)
       : root_(root), source_(source), threads_(threads), plan_(plan) {}
 
-  void add(Candidate candidate) {
+  void add(ListedImage candidate) {
     pending_.push_back(std::move(candidate));
     if (pending_.size() >= kAtOnce) flush();
   }
@@ -64,7 +54,7 @@ class SizeLookup {
     return S_ISREG(facts.st_mode) ? facts.st_size : 0;
   }
 
-  void add_to_plan(const Candidate& candidate, std::int64_t bytes) {
+  void add_to_plan(const ListedImage& candidate, std::int64_t bytes) {
     if (bytes < 0 && candidate.line > 0) {
       throw DataError(
           with_errno(source_.string() + ":" + std::to_string(candidate.line) + ": " + (root_ / candidate.key).string(),
@@ -77,7 +67,7 @@ class SizeLookup {
   const fs::path& source_;
   int threads_;
   ImagePlanWriter& plan_;
-  std::vector<Candidate> pending_;
+  std::vector<ListedImage> pending_;
 };
 
 /// The extensions of torchvision's ImageFolder.
@@ -144,42 +134,6 @@ ImageList list_folder(const fs::path& source, int threads, ImagePlanWriter& plan
   return list;
 }
 
-/// "path label", the path perhaps with spaces.
-Candidate parse_line(const std::string& line, std::int64_t number, const std::string& where) {
-  const std::size_t space = line.find_last_of(" \t");
-  if (space == std::string::npos || space == 0)
-    throw DataError(where + ": \"" + line + "\" is not of the form \"path label\"");
-  std::int64_t label = -1;
-  const char* end = line.data() + line.size();
-  const auto [stop, error] = std::from_chars(line.data() + space + 1, end, label);
-  if (error != std::errc() || stop != end || label < 0 || label > std::numeric_limits<std::int32_t>::max()) {
-    throw DataError(where + ": \"" + line.substr(space + 1) +
-                    "\" is not a label (a whole number from 0 to 2147483647)");
-  }
-  return {line.substr(0, line.find_last_not_of(" \t", space) + 1), static_cast<std::int32_t>(label), number};
-}
-
-/// Calls use(line, number, "FILE:NUMBER") for each line, without trailing blanks and without the byte order mark of
-/// some editors. Throws DataError if the file is not a list but of another kind, or in UTF-16 or UTF-32.
-template <class Use>
-void for_each_line(const fs::path& path, Use use) {
-  std::ifstream lines(path);
-  if (!lines) throw DataError("cannot open " + path.string());
-  if (fs::is_regular_file(path)) {  // not a pipe, which can be read only once
-    std::string head(static_cast<std::size_t>(kHeadBytes), '\0');
-    lines.read(head.data(), kHeadBytes);
-    check_names(path, std::string_view(head).substr(0, static_cast<std::size_t>(lines.gcount())));
-    lines.clear();
-    lines.seekg(0);
-  }
-  std::string line;
-  for (std::int64_t number = 1; std::getline(lines, line); ++number) {
-    if (number == 1 && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
-    line.erase(line.find_last_not_of(" \t\r") + 1);
-    use(line, number, path.string() + ":" + std::to_string(number));
-  }
-}
-
 void check_no_class_empty(const std::vector<bool>& seen, const fs::path& source) {
   const auto empty = std::find(seen.begin(), seen.end(), false);
   if (empty == seen.end()) return;
@@ -187,8 +141,7 @@ void check_no_class_empty(const std::vector<bool>& seen, const fs::path& source)
                   " classes in " + source.string() + " is empty: " + kNumberClasses);
 }
 
-void name_classes(const fs::path& names, const fs::path& source, ImageList& list) {
-  list.class_names = read_class_names(names);
+void count_named_classes(const fs::path& names, const fs::path& source, ImageList& list) {
   const auto count = static_cast<std::int64_t>(list.class_names.size());
   if (count < list.num_classes) {
     throw DataError(names.string() + " names " + std::to_string(count) + " classes, but " + source.string() +
@@ -197,26 +150,25 @@ void name_classes(const fs::path& names, const fs::path& source, ImageList& list
   list.num_classes = count;
 }
 
-ImageList list_file(const fs::path& source, const fs::path& class_names, int threads, ImagePlanWriter& plan) {
+ImageList list_file(const fs::path& source, const ImageOptions& options, int threads, ImagePlanWriter& plan) {
   ImageList list;
+  if (!options.classes.empty()) list.class_names = read_class_names(options.classes);
   list.root = source.has_parent_path() ? source.parent_path() : ".";
   SizeLookup images(list.root, source, threads, plan);
   std::vector<bool> seen;  // by label
-  for_each_line(source, [&](const std::string& line, std::int64_t number, const std::string& where) {
-    if (line.empty()) return;
-    Candidate candidate = parse_line(line, number, where);
-    const auto label = static_cast<std::size_t>(candidate.label);
+  for_each_listed(source, {list.class_names, options.columns}, [&](ListedImage image) {
+    const auto label = static_cast<std::size_t>(image.label);
     if (label >= seen.size()) seen.resize(label + 1);
     seen[label] = true;
-    images.add(std::move(candidate));
+    images.add(std::move(image));
   });
   images.flush();
   list.num_classes = static_cast<std::int64_t>(seen.size());
   if (plan.size() == 0) throw DataError(source.string() + " lists no images");
-  if (class_names.empty()) {
+  if (options.classes.empty()) {
     check_no_class_empty(seen, source);
   } else {
-    name_classes(class_names, source, list);
+    count_named_classes(options.classes, source, list);
   }
   return list;
 }
@@ -245,36 +197,14 @@ const char* FolderNames::keep(const char* name) {
   return static_cast<const char*>(std::memcpy(to, name, bytes));
 }
 
-std::vector<std::string> read_class_names(const fs::path& file) {
-  constexpr std::size_t kLongest = 255;  // bytes, as a folder's
-  std::vector<std::string> names;
-  std::map<std::string, std::string> seen;
-  std::string blank;
-  for_each_line(file, [&](const std::string& line, std::int64_t, const std::string& where) {
-    if (line.empty()) {
-      blank = where;
-      return;
-    }
-    if (!blank.empty()) throw DataError(blank + " is empty: line by line the names of labels 0, 1, … are expected");
-    const auto [other, is_new] = seen.emplace(line, where);
-    if (!is_new) throw DataError(where + ": class \"" + line + "\" was named at " + other->second + " already");
-    if (utf8_text(line) != line) {
-      throw DataError(where + ": " + json_quoted(line) +
-                      " is not UTF-8: convert the file, as by iconv -f latin1 -t utf8");
-    }
-    if (line.size() > kLongest) throw DataError(where + ": a name of more than " + std::to_string(kLongest) + " bytes");
-    names.push_back(line);
-  });
-  return names;
-}
-
-ImageList list_images(const fs::path& source, const fs::path& class_names, int threads, ImagePlanWriter& plan) {
+ImageList list_images(const fs::path& source, const ImageOptions& options, int threads, ImagePlanWriter& plan) {
   try {
     if (fs::is_directory(source)) {
-      if (!class_names.empty()) throw UsageError("--classes is for list files: folders are named as their classes");
+      if (!options.classes.empty()) throw UsageError("--classes is for list files: folders are named as their classes");
+      if (!options.columns.empty()) throw UsageError("--columns is for a list NAME.csv or NAME.tsv, not a folder");
       return list_folder(source, threads, plan);
     }
-    if (fs::is_regular_file(source)) return list_file(source, class_names, threads, plan);
+    if (fs::is_regular_file(source)) return list_file(source, options, threads, plan);
   } catch (const fs::filesystem_error& error) {
     throw DataError(std::string("cannot list the images of ") + source.string() + ": " + error.what());
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "data/image_intake.hpp"
 #include "data/image_plan.hpp"
 
 namespace mn::data {
@@ -48,16 +49,12 @@ struct ImageList {
 };
 
 /// Adds to `plan` the images of a folder with a subfolder for each class, which holds images and further subfolders, as
-/// torchvision's ImageFolder reads them; or the images of a list file with lines "path label". Ignores hidden files.
+/// torchvision's ImageFolder reads them; or the images of a list (for_each_listed()). Ignores hidden files.
 /// Looks up sizes on `threads` threads; the memory is the names in one folder. Throws DataError that names an empty
 /// class, a malformed line, a missing file, or a source without images.
-/// `class_names`, if not empty, is a file with names for the labels of a list, label 0 first: at least as many names as
-/// labels.
-[[nodiscard]] ImageList list_images(const std::filesystem::path& source, const std::filesystem::path& class_names,
-                                    int threads, ImagePlanWriter& plan);
-
-/// Names of classes, one a line, label 0 first. Throws DataError that names a line that is empty, too long, repeated or
-/// not UTF-8.
-[[nodiscard]] std::vector<std::string> read_class_names(const std::filesystem::path& file);
+/// options.classes, if not empty, is a file with names for the labels of a list, label 0 first: at least as many names
+/// as labels.
+[[nodiscard]] ImageList list_images(const std::filesystem::path& source, const ImageOptions& options, int threads,
+                                    ImagePlanWriter& plan);
 
 }  // namespace mn::data

@@ -3,7 +3,7 @@
 
 #include <mn/core/error.hpp>
 
-#include "data/image_list.hpp"
+#include "data/label_list.hpp"
 #include "images_fixture.hpp"
 #include "tests/image/png_samples.hpp"
 

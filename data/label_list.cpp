@@ -1,0 +1,182 @@
+#include "data/label_list.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/core/text.hpp>
+
+#include "data/csv.hpp"
+#include "data/text_files.hpp"
+
+namespace mn::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Cells = std::vector<std::string>;
+using ClassNumbers = std::map<std::string, std::int32_t, std::less<>>;
+
+constexpr std::string_view kBlanks = " \t\r";
+
+std::string_view trimmed(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+}
+
+/// A whole number from 0 to 2147483647; no value for any other text.
+std::optional<std::int32_t> number_in(std::string_view text) {
+  std::int32_t label = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && label >= 0 ? std::optional(label) : std::nullopt;
+}
+
+[[noreturn]] void no_label(const std::string& where, std::string_view text, const std::string& remedy = {}) {
+  throw DataError(where + ": \"" + std::string(text) + "\" is not a label (a whole number from 0 to 2147483647)" +
+                  remedy);
+}
+
+/// "path label", the path perhaps with spaces.
+ListedImage parse_line(const std::string& line, std::int64_t number, const std::string& where) {
+  const std::size_t space = line.find_last_of(" \t");
+  if (space == std::string::npos || space == 0)
+    throw DataError(where + ": \"" + line + "\" is not of the form \"path label\"");
+  const auto label = number_in(std::string_view(line).substr(space + 1));
+  if (!label) no_label(where, std::string_view(line).substr(space + 1));
+  return {line.substr(0, line.find_last_not_of(" \t", space) + 1), *label, number};
+}
+
+/// Calls use(line, number, "FILE:NUMBER") for each line, without trailing blanks and without the byte order mark of
+/// some editors. Throws DataError if the file is not a list but of another kind, or in UTF-16 or UTF-32.
+template <class Use>
+void for_each_line(const fs::path& path, Use use) {
+  std::ifstream lines(path);
+  if (!lines) throw DataError("cannot open " + path.string());
+  if (fs::is_regular_file(path)) {  // not a pipe, which can be read only once
+    std::string head(static_cast<std::size_t>(kHeadBytes), '\0');
+    lines.read(head.data(), kHeadBytes);
+    check_names(path, std::string_view(head).substr(0, static_cast<std::size_t>(lines.gcount())));
+    lines.clear();
+    lines.seekg(0);
+  }
+  std::string line;
+  for (std::int64_t number = 1; std::getline(lines, line); ++number) {
+    if (number == 1 && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    use(line, number, path.string() + ":" + std::to_string(number));
+  }
+}
+
+/// Position of column `name` in the header of a CSV.
+std::size_t column_in(const Cells& header, std::string_view name, const std::string& where) {
+  const auto found = std::ranges::find(header, trimmed(name), [](const std::string& cell) { return trimmed(cell); });
+  if (found != header.end()) return static_cast<std::size_t>(found - header.begin());
+  throw DataError(where + ": there is no column \"" + std::string(name) + "\", but " + join(header) +
+                  ": choose with --columns PATH,LABEL");
+}
+
+/// Reads the images of a CSV.
+class CsvList {
+ public:
+  CsvList(const fs::path& list, const ListOptions& options) : rows_(list), columns_(options.columns) {
+    for (const std::string& name : options.class_names) numbers_.emplace(name, static_cast<int>(numbers_.size()));
+    if (!columns_.empty() && std::ranges::count(columns_, ',') != 1) {
+      throw UsageError("--columns \"" + columns_ + "\" is not of the form PATH,LABEL");
+    }
+  }
+
+  void read(const std::function<void(ListedImage)>& use) {
+    Cells cells;
+    if (!rows_.next(cells)) return;
+    const std::size_t count = cells.size();
+    const bool has_header = read_header(cells);
+    for (bool more = !has_header || rows_.next(cells); more; more = rows_.next(cells)) {
+      if (cells.size() != count) {
+        throw DataError(rows_.where() + ": a row of " + std::to_string(cells.size()) +
+                        " cells, but the first row has " + std::to_string(count));
+      }
+      if (cells[path_].empty()) throw DataError(rows_.where() + ": the path is empty");
+      use({cells[path_], label_of(cells[label_]), rows_.line()});
+    }
+  }
+
+ private:
+  /// Finds the columns by the first row. Returns whether it is a header.
+  bool read_header(const Cells& first) {
+    if (!columns_.empty()) {
+      const std::size_t comma = columns_.find(',');
+      path_ = column_in(first, std::string_view(columns_).substr(0, comma), rows_.where());
+      label_ = column_in(first, std::string_view(columns_).substr(comma + 1), rows_.where());
+      return true;
+    }
+    if (first.size() != 2) {
+      throw DataError(rows_.where() + ": " + std::to_string(first.size()) + " columns (" + join(first) +
+                      "): choose path and label with --columns PATH,LABEL");
+    }
+    return !find_label(first[label_]);
+  }
+
+  [[nodiscard]] std::optional<std::int32_t> find_label(std::string_view cell) const {
+    if (const auto number = number_in(trimmed(cell))) return number;
+    const auto named = numbers_.find(trimmed(cell));
+    return named == numbers_.end() ? std::nullopt : std::optional(named->second);
+  }
+
+  [[nodiscard]] std::int32_t label_of(std::string_view cell) const {
+    const auto label = find_label(cell);
+    if (!label)
+      no_label(rows_.where(), cell, numbers_.empty() ? ": --classes FILE numbers names" : ", nor a class of --classes");
+    return *label;
+  }
+
+  CsvReader rows_;
+  std::string columns_;
+  ClassNumbers numbers_;
+  std::size_t path_ = 0;
+  std::size_t label_ = 1;
+};
+
+bool is_csv(const fs::path& list) {
+  const std::string extension = to_lower(list.extension().string());
+  return extension == ".csv" || extension == ".tsv";
+}
+
+}  // namespace
+
+void for_each_listed(const fs::path& list, const ListOptions& options, const std::function<void(ListedImage)>& use) {
+  if (is_csv(list)) return CsvList(list, options).read(use);
+  if (!options.columns.empty()) throw UsageError("--columns is for a list NAME.csv or NAME.tsv, not " + list.string());
+  for_each_line(list, [&](const std::string& line, std::int64_t number, const std::string& where) {
+    if (!line.empty()) use(parse_line(line, number, where));
+  });
+}
+
+std::vector<std::string> read_class_names(const fs::path& file) {
+  constexpr std::size_t kLongest = 255;  // bytes, as a folder's
+  std::vector<std::string> names;
+  std::map<std::string, std::string> seen;
+  std::string blank;
+  for_each_line(file, [&](const std::string& line, std::int64_t, const std::string& where) {
+    if (line.empty()) {
+      blank = where;
+      return;
+    }
+    if (!blank.empty()) throw DataError(blank + " is empty: line by line the names of labels 0, 1, … are expected");
+    const auto [other, is_new] = seen.emplace(line, where);
+    if (!is_new) throw DataError(where + ": class \"" + line + "\" was named at " + other->second + " already");
+    if (utf8_text(line) != line) {
+      throw DataError(where + ": " + json_quoted(line) +
+                      " is not UTF-8: convert the file, as by iconv -f latin1 -t utf8");
+    }
+    if (line.size() > kLongest) throw DataError(where + ": a name of more than " + std::to_string(kLongest) + " bytes");
+    names.push_back(line);
+  });
+  return names;
+}
+
+}  // namespace mn::data
