@@ -1,5 +1,5 @@
 # Imported targets for every third-party library that mn links. Read by the tree and by the installed package. Sets
-# MN_HAVE_TORCH, MN_HAVE_CUDA, MN_HAVE_NCCL, MN_HAVE_WEBP and MN_HAVE_TIFF.
+# MN_HAVE_TORCH, MN_HAVE_CUDA, MN_HAVE_NCCL, MN_HAVE_WEBP, MN_HAVE_TIFF and MN_HAVE_ZSTD.
 if(CMAKE_FIND_PACKAGE_NAME STREQUAL "mn")
   # In the package, find_package(mn) must report a missing library.
   include(CMakeFindDependencyMacro)
@@ -73,6 +73,7 @@ function(mn_find_decoder name header library version_header version_line)
 endfunction()
 mn_find_decoder(webp webp/decode.h webp webp/decode.h "WebPDecoderConfig")
 mn_find_decoder(tiff tiffio.h tiff tiffio.h "TIFFOpenOptionsSetMaxSingleMemAlloc")  # since 4.5
+mn_find_decoder(zstd zstd.h zstd zstd.h "ZSTD_d_windowLogMax")  # since 1.4
 
 include(${CMAKE_CURRENT_LIST_DIR}/MnTorch.cmake)
 
@@ -94,5 +95,5 @@ endif()
 include(${CMAKE_CURRENT_LIST_DIR}/MnNccl.cmake)
 
 if(NOT CMAKE_FIND_PACKAGE_NAME)
-  message(STATUS "mn: libtorch ${MN_HAVE_TORCH} (${MN_TORCH_DIR}), CUDA ${MN_HAVE_CUDA}, NCCL ${MN_NCCL_VERSION}, WebP ${MN_HAVE_WEBP}, TIFF ${MN_HAVE_TIFF}, MPI ${MPI_CXX_LIBRARIES}")
+  message(STATUS "mn: libtorch ${MN_HAVE_TORCH} (${MN_TORCH_DIR}), CUDA ${MN_HAVE_CUDA}, NCCL ${MN_NCCL_VERSION}, WebP ${MN_HAVE_WEBP}, TIFF ${MN_HAVE_TIFF}, zstd ${MN_HAVE_ZSTD}, MPI ${MPI_CXX_LIBRARIES}")
 endif()

@@ -22,8 +22,7 @@ const std::vector<Command>& all_commands() {
        1,
        run_images},
       {"tar",
-       {{"FILES --out OUT",
-         "WebDataset: tar files of NAME.jpg or NAME.png and NAME.cls, or folders of tar files → OUT"}},
+       {{"FILES --out OUT", "WebDataset: tar files, also of gzip or zstd, or folders of them → OUT"}},
        1,
        1 << 20,
        run_tar},
@@ -113,6 +112,14 @@ const std::vector<OptionRow>& option_rows() {
          options.add_flag("shuffle", settings.shuffle, whose + "shuffle once, over all shards");
        }},
       {{"images", "tar"}, add_image_options},
+      {{"tar"},
+       [](Options& options, Settings& settings, const std::string& whose) {
+         options.add(
+             "image-member", settings.image_member, "MEMBER",
+             whose + "the image, such as rgb.png: the member's name after the sample's (default: .jpg, .png, …)");
+         options.add("label-member", settings.label_member, "MEMBER[:KEY]",
+                     whose + "the label, as text, or under a key of JSON, such as json:label");
+       }},
       {{"npz"},
        [](Options& options, Settings& settings, const std::string& whose) {
          options.add("x", settings.x, "NAME", whose + "the array of samples; its first index counts samples");

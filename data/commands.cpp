@@ -47,7 +47,8 @@ ImageConvertOptions image_options_of(const Settings& settings) {
                      .columns = settings.columns,
                      .warn = [](const std::string& text) { std::cerr << "mnshard: warning: " + text + "\n"; }},
           .seed = static_cast<std::uint64_t>(settings.seed),
-          .shuffle = settings.shuffle};
+          .shuffle = settings.shuffle,
+          .members = WebMembers::parse(settings.image_member, settings.label_member)};
 }
 
 void print_summary(const ShardTable& table) {

@@ -35,6 +35,8 @@ struct Settings {
   bool shuffle = true;
   std::string on_error = "fail";
   std::string check = "decode";
+  std::string image_member;
+  std::string label_member = "cls";
 };
 
 /// The arguments after the command's name.

@@ -9,6 +9,7 @@
 
 #include "data/conversion.hpp"
 #include "data/image_intake.hpp"
+#include "data/webdataset.hpp"
 
 namespace mn::data {
 
@@ -56,6 +57,7 @@ struct ImageConvertOptions {
   ImageOptions images = {};
   std::uint64_t seed = 0;  ///< seed of the shuffle of all images
   bool shuffle = true;
+  WebMembers members = {};  ///< of convert_tar()
 };
 
 struct ImageConversion {
@@ -77,10 +79,10 @@ struct ImageConversion {
 /// image to convert, a class is empty or a file is unusable.
 ImageConversion convert_images(const std::filesystem::path& source, const ImageConvertOptions& options);
 
-/// Converts a WebDataset: tar files, or a folder with tar files. A sample is consecutive members NAME.jpg, .jpeg or
-/// .png, and NAME.cls, which holds the label as text; other members are ignored. Samples keep their order and NAME. No
-/// shard has samples of two tar files. Throws the errors of convert_images(), and a DataError that names a damaged tar
-/// file.
+/// Converts a WebDataset: tar files, or a folder with tar files. A sample is consecutive members NAME.MEMBER, of which
+/// options.members names image and label; other members are ignored. Samples keep their order and NAME. No shard has
+/// samples of two tar files. A file that gzip or zstd has packed is first unpacked into the output folder. Throws the
+/// errors of convert_images(), and a DataError that names a damaged tar file.
 ImageConversion convert_tar(const std::vector<std::string>& sources, const ImageConvertOptions& options);
 
 }  // namespace mn::data

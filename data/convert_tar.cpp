@@ -15,6 +15,7 @@
 
 #include "data/image_list.hpp"
 #include "data/label_list.hpp"
+#include "data/unpack.hpp"
 #include "data/webdataset.hpp"
 
 namespace mn::data {
@@ -34,7 +35,11 @@ std::vector<fs::path> list_tars(const std::vector<std::string>& sources) {
     }
     const auto first = static_cast<std::ptrdiff_t>(tars.size());
     for (const auto& entry : fs::directory_iterator(source)) {
-      if (entry.path().extension() == ".tar") tars.push_back(entry.path());
+      const std::string name = entry.path().filename().string();
+      constexpr const char* kEndings[] = {".tar", ".tar.gz", ".tgz", ".tar.zst"};
+      if (std::ranges::any_of(kEndings, [&](const char* ending) { return name.ends_with(ending); })) {
+        tars.push_back(entry.path());
+      }
     }
     std::sort(tars.begin() + first, tars.end());
     if (tars.size() == static_cast<std::size_t>(first)) throw DataError("there is no .tar file in " + source, true);
@@ -70,6 +75,7 @@ class TarConversion final : public Conversion {
             {"first", source_facts(tars_.front())},
             {"hash", hash},
             {"classes", options_.images.classes.empty() ? json() : source_facts(options_.images.classes)},
+            {"members", {options_.members.image, options_.members.label, options_.members.keys}},
             {"split", outputs_[0].split},
             {"shard_bytes", options_.output.shard_bytes},
             {"resize", options_.images.resize}};
@@ -79,15 +85,27 @@ class TarConversion final : public Conversion {
     for (const fs::path& tar : tars_) {
       if (!fs::exists(tar)) throw DataError("there is no tar file " + tar.string());
     }
-    write_file(scratch / kFillName, std::to_string(fill_of(tars_.front())));
     if (!options_.images.classes.empty()) (void)read_class_names(options_.images.classes);
+    if (std::ranges::any_of(tars_, is_packed)) {
+      write_file(scratch / kPackedName, "");
+    } else {
+      write_fill(scratch);
+    }
+  }
+
+  std::vector<PlanRound> plan_rounds(const fs::path& scratch) override {
+    if (!fs::exists(scratch / kPackedName)) return {};
+    const auto unpack_tar = [this, scratch](std::size_t tar) {
+      if (is_packed(tars_[tar])) unpack(tars_[tar], unpacked_in(scratch, tar));
+    };
+    return {{tars_.size(), unpack_tar}, {1, [this, scratch](std::size_t) { write_fill(scratch); }}};
   }
 
   void open(const fs::path& scratch) override {
     scratch_ = scratch;
     const std::int64_t permille = std::stoll(read_file(scratch / kFillName));
-    for (const fs::path& tar : tars_) {
-      const auto bytes = static_cast<std::int64_t>(fs::file_size(tar)) / kWhole * permille;
+    for (std::size_t tar = 0; tar < tars_.size(); ++tar) {
+      const auto bytes = static_cast<std::int64_t>(fs::file_size(readable(scratch, tar))) / kWhole * permille;
       firsts_.push_back(firsts_.back() + std::max<std::int64_t>(bytes - 1, 0) / options_.output.shard_bytes + 1);
     }
     outputs_[0].shards = firsts_.back();
@@ -111,7 +129,7 @@ class TarConversion final : public Conversion {
     for (std::size_t i = 0; i < shards; ++i) wanted[i] = part.wants(firsts_[unit] + i);
     const auto end = static_cast<std::size_t>(std::find(wanted.rbegin(), wanted.rend(), true).base() - wanted.begin());
 
-    WebReader reader(tars_[unit]);
+    WebReader reader(readable(scratch_, unit), options_.members, tars_[unit].string());
     ImageIntake intake(options_.images, deep_);
     WebSample sample;
     bool more = end > 0 && reader.next(sample);
@@ -154,13 +172,14 @@ class TarConversion final : public Conversion {
 
  private:
   static constexpr const char* kFillName = "fill";
+  static constexpr const char* kPackedName = "packed";  // present if a tar file is packed
   static constexpr std::int64_t kWhole = 1000;
 
-  /// The fraction of images in a tar file, in thousandths, from its first MiBs; at least a quarter: later images may be
-  /// larger, and their shard would need that much more memory.
-  static std::int64_t fill_of(const fs::path& tar) {
+  /// The fraction of images in the first tar file, in thousandths, from its first MiBs; at least a quarter: later
+  /// images may be larger, and their shard would need that much more memory.
+  [[nodiscard]] std::int64_t fill_of_first(const fs::path& scratch) const {
     constexpr std::uint64_t kLookedAt = 4 << 20;
-    WebReader reader(tar);
+    WebReader reader(readable(scratch, 0), options_.members, tars_.front().string());
     WebSample sample;
     std::uint64_t end = std::max<std::uint64_t>(reader.file_bytes(), 1);
     std::int64_t images = 0;
@@ -172,6 +191,19 @@ class TarConversion final : public Conversion {
       images += std::ssize(sample.image) + std::ssize(sample.key);
     }
     return std::clamp<std::int64_t>(images * kWhole / static_cast<std::int64_t>(end), kWhole / 4, kWhole);
+  }
+
+  void write_fill(const fs::path& scratch) const {
+    write_file(scratch / kFillName, std::to_string(fill_of_first(scratch)));
+  }
+
+  static fs::path unpacked_in(const fs::path& scratch, std::size_t tar) {
+    return scratch / ("unpacked-" + std::to_string(tar));
+  }
+  /// The tar file itself, or its unpacked copy.
+  [[nodiscard]] fs::path readable(const fs::path& scratch, std::size_t tar) const {
+    const fs::path unpacked = unpacked_in(scratch, tar);
+    return fs::exists(unpacked) ? unpacked : tars_[tar];
   }
 
   /// The number of the equal part of the file in which the sample begins.

@@ -126,20 +126,21 @@ struct TarReader::Extension {
   std::optional<std::uint64_t> size;
 };
 
-TarReader::TarReader(const std::filesystem::path& path) : file_(path, File::Mode::kRead), file_bytes_(file_.size()) {
+TarReader::TarReader(const std::filesystem::path& path, std::string name)
+    : file_(path, File::Mode::kRead), name_(name.empty() ? path.string() : std::move(name)), file_bytes_(file_.size()) {
   const auto begin = bytes_at(0, std::min<std::uint64_t>(file_bytes_, kTarBlock));
   if (begins_as_tar(begin)) return;
   const std::string kind = but_kind_of_file({reinterpret_cast<const char*>(begin.data()), begin.size()});
-  if (!kind.empty()) throw DataError(path.string() + " is not a tar file" + kind);
+  if (!kind.empty()) throw DataError(name_ + " is not a tar file" + kind);
 }
 
 void TarReader::reject_sparse(const std::string& name) const {
-  throw DataError(file_.path().string() + ": \"" + name +
+  throw DataError(name_ + ": \"" + name +
                   "\" is a sparse file, which is not read: write the tar file without --sparse");
 }
 
 void TarReader::damaged(const std::string& what) const {
-  throw DataError(file_.path().string() + " is damaged or no tar file: " + what + " at byte " + std::to_string(at_) +
+  throw DataError(name_ + " is damaged or no tar file: " + what + " at byte " + std::to_string(at_) +
                   "; copy it again or recreate it");
 }
 

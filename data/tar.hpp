@@ -29,7 +29,8 @@ struct TarHeader;
 /// a missing end, content after the end, a sparse file, or a file that is no tar file.
 class TarReader {
  public:
-  explicit TarReader(const std::filesystem::path& path);
+  /// Errors call the file `name`, or `path` if `name` is empty.
+  explicit TarReader(const std::filesystem::path& path, std::string name = {});
 
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return file_bytes_; }
   /// The next member; no value at the end.
@@ -52,6 +53,7 @@ class TarReader {
   void check_end();
 
   File file_;
+  std::string name_;
   std::uint64_t file_bytes_;
   std::uint64_t at_ = 0;  // offset of the next header in the file
   std::uint64_t window_at_ = 0;

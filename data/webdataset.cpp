@@ -5,13 +5,17 @@
 #include <limits>
 #include <string_view>
 
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn::data {
 namespace {
 
 constexpr std::uint64_t kMaxImageBytes = std::uint64_t{1} << 30;
-constexpr std::uint64_t kMaxLabelBytes = 64;
+constexpr std::uint64_t kMaxLabelBytes = std::uint64_t{16} << 20;  // of JSON
+
+using nlohmann::json;
 
 struct WebName {
   std::string key;
@@ -25,9 +29,26 @@ WebName split_name(const std::string& name) {
   return {name.substr(0, dot), to_lower(name.substr(dot + 1))};
 }
 
-bool is_image(const std::string& extension) {
-  constexpr std::string_view kExtensions[] = {"jpg", "jpeg", "png", "webp", "tif", "tiff"};
+bool is_any_image(const std::string& extension) {
+  constexpr std::string_view kExtensions[] = {"jpg", "jpeg", "png", "webp", "tif", "tiff", "bmp", "ppm", "pgm"};
   return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
+}
+
+/// The value at `keys` in a JSON document, as text. Throws DataError if it is not there.
+std::string json_label(const std::string& text, const std::vector<std::string>& keys) {
+  json value = parse_json(text, "the document");
+  for (const std::string& key : keys) {
+    if (!value.is_object() || !value.contains(key)) {
+      std::vector<std::string> names;
+      for (const auto& item : value.items()) {
+        if (value.is_object() && names.size() < 9) names.push_back(json_quoted(item.key()));
+      }
+      throw DataError("no key " + json_quoted(key) + (names.empty() ? "" : ", but " + join(names)) +
+                      ": give its key with --label-member");
+    }
+    value = json(value[key]);
+  }
+  return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
 /// Parses a whole number, which may have blanks around it; no value if the text is not a number.
@@ -41,6 +62,20 @@ std::optional<std::int64_t> parse_label(std::string_view text) {
 }
 
 }  // namespace
+
+WebMembers WebMembers::parse(const std::string& image, const std::string& label) {
+  const std::size_t colon = std::min(label.find(':'), label.size());
+  WebMembers members{.image = to_lower(image), .label = to_lower(label.substr(0, colon))};
+  if (colon < label.size()) {
+    for (const std::string_view key : split(std::string_view(label).substr(colon + 1), '.'))
+      members.keys.emplace_back(key);
+  }
+  if (members.label.empty() || std::ranges::find(members.keys, "") != members.keys.end()) {
+    throw UsageError("--label-member \"" + label + "\" is neither MEMBER nor MEMBER:KEY, such as cls or json:label");
+  }
+  if (members.image == members.label) throw UsageError("--image-member and --label-member name the same member");
+  return members;
+}
 
 bool WebReader::next(WebSample& sample) {
   if (!has_begun_) ahead_ = tar_.next();
@@ -63,18 +98,48 @@ bool WebReader::next(WebSample& sample) {
 
 std::string WebReader::lack(const WebSample& sample) const {
   if (has_image_ && has_label_) return {};
-  const std::string what = has_image_ ? "it has no .cls" : "it has no .jpg, .jpeg, .png, .webp, .tif or .tiff";
+  const std::string image = members_.image.empty() ? "jpg, .png or other image" : members_.image;
+  const std::string what = "it has no ." + (has_image_ ? members_.label : image);
   const std::size_t dot = sample.other.rfind('.');
   const std::string last = dot == std::string::npos ? "" : to_lower(sample.other.substr(dot + 1));
-  if (is_image(last) || last == "cls") {
-    return what + ", but " + sample.other + ": a sample's name ends at the first dot (WebDataset): rename it";
+  if (has_image_ && last == "json") {
+    return what + ", but " + sample.other + ": --label-member json:KEY takes the label from it";
+  }
+  if (is_any_image(last) || last == members_.label) {
+    return what + ", but " + sample.other +
+           ": a sample's name ends at the first dot (WebDataset): rename it, or choose members with --image-member and "
+           "--label-member";
   }
   return what + (sample.other.empty() ? "" : ", but " + sample.other) +
          " (members of a sample follow one another: `tar --sort=name` writes them so)";
 }
 
+bool WebReader::is_image(const std::string& extension) const {
+  return members_.image.empty() ? is_any_image(extension) : extension == members_.image;
+}
+
+void WebReader::add_label(const TarMember& member, WebSample& sample) {
+  if (has_label_) sample.error = "it has two labels";
+  has_label_ = true;
+  const auto bytes = tar_.read(member).first(std::min(member.bytes, kMaxLabelBytes));
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  try {
+    if (!members_.keys.empty()) text = json_label(text, members_.keys);
+  } catch (const DataError& error) {
+    sample.error = "its ." + members_.label + ": " + error.what();
+    return;
+  }
+  const auto label = parse_label(text);
+  if (label && *label >= 0 && *label <= std::numeric_limits<std::int32_t>::max()) {
+    sample.label = static_cast<std::int32_t>(*label);
+  } else {
+    const std::string found = text.size() <= 64 ? " " + json_quoted(utf8_text(text)) : "";
+    sample.error = "its ." + members_.label + found + " is not a label (a whole number from 0 to 2147483647)";
+  }
+}
+
 void WebReader::add(const TarMember& member, const std::string& extension, WebSample& sample) {
-  if (member.is_link && (is_image(extension) || extension == "cls")) {
+  if (member.is_link && (is_image(extension) || extension == members_.label)) {
     sample.error = "its ." + extension + " is a link: write the tar file with --dereference --hard-dereference";
   } else if (is_image(extension)) {
     if (has_image_) sample.error = "it has two images";
@@ -83,17 +148,8 @@ void WebReader::add(const TarMember& member, const std::string& extension, WebSa
     if (!sample.error.empty()) return;
     const auto bytes = tar_.read(member);
     sample.image.assign(bytes.begin(), bytes.end());
-  } else if (extension == "cls") {
-    if (has_label_) sample.error = "it has two labels";
-    has_label_ = true;
-    const auto bytes = tar_.read(member).first(std::min(member.bytes, kMaxLabelBytes));
-    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    const auto label = parse_label(text);
-    if (label && *label >= 0 && *label <= std::numeric_limits<std::int32_t>::max()) {
-      sample.label = static_cast<std::int32_t>(*label);
-    } else {
-      sample.error = "its .cls is not a label (a whole number from 0 to 2147483647)";
-    }
+  } else if (extension == members_.label) {
+    add_label(member, sample);
   } else {
     sample.other = member.name.substr(member.name.rfind('/') + 1);
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <gmock/gmock.h>
+#include <zlib.h>
 
 #include <mn/core/error.hpp>
 
@@ -19,6 +20,7 @@ using test::tar_end;
 using test::tar_file;
 using test::TarFormat;
 using testing::AllOf;
+using testing::AnyOf;
 using testing::HasSubstr;
 
 class Tar : public testing::Test {
@@ -158,6 +160,63 @@ TEST_F(Tar, PngsAndClassNamesAreTaken) {
               AllOf(HasSubstr("label 3"), HasSubstr("names 3 classes")));
 }
 
+TEST_F(Tar, MembersAreChosenByName) {
+  const std::string image = jpeg(9, 9), other = jpeg(12, 8);
+  const std::string json = R"({"target": {"class": 2, "name": "dog"}, "cls": "1", "far": [1]})";
+  const auto sample_of = [&](const std::string& image_member, const std::string& label_member) {
+    fs::remove_all(out_);
+    write("a.tar", tar_file("x.jpg", image) + tar_file("x.Depth.PNG", other) + tar_file("x.txt", "0") +
+                       tar_file("x.json", json) + tar_end());
+    auto chosen = options();
+    chosen.images.classes = folder_.path() / "names";
+    test::write_text(chosen.images.classes, "a\nb\nc\n");
+    chosen.members = WebMembers::parse(image_member, label_member);
+    return extract_sample(convert_tar({tars_.string()}, chosen).table(), 0);
+  };
+  const auto error_with = [&](const std::string& image_member, const std::string& label_member) {
+    return message_of<DataError>([&] { (void)sample_of(image_member, label_member); });
+  };
+  EXPECT_EQ(sample_of("", "json:target.class").label, 2);
+  EXPECT_EQ(sample_of("depth.png", "json:cls").label, 1);
+  EXPECT_EQ(sample_of("depth.png", "txt").bytes.size(), other.size());
+  EXPECT_EQ(sample_of("jpg", "TXT").bytes.size(), image.size());
+  EXPECT_THAT(error_with("", "cls"), HasSubstr("no .cls, but x.json: --label-member json:KEY takes the label from it"));
+  EXPECT_THAT(error_with("", "json:label"), HasSubstr("its .json: no key \"label\", but \"cls\", \"far\", \"target\""));
+  EXPECT_THAT(error_with("", "json:target.class.x"), HasSubstr("no key \"x\": give its key"));
+  EXPECT_THAT(error_with("", "json:target.name"), HasSubstr("its .json \"dog\" is not a label"));
+  EXPECT_THAT(error_with("", "json:far"), HasSubstr("is not a label"));
+  EXPECT_THAT(error_with("", "txt:a"), AllOf(HasSubstr("its .txt: "), HasSubstr("no key")));
+  EXPECT_THAT(error_with("tiff", "txt"), HasSubstr("it has no .tiff"));
+  for (const auto& [image_member, label_member] : {std::pair("", ""), {"", "json:"}, {"", ":a"}, {"", "json:a..b"}}) {
+    EXPECT_THAT(message_of<UsageError>([&] { (void)WebMembers::parse(image_member, label_member); }),
+                HasSubstr("is neither MEMBER nor MEMBER:KEY"));
+  }
+  EXPECT_THAT(message_of<UsageError>([&] { (void)WebMembers::parse("png", "PNG"); }), HasSubstr("the same member"));
+}
+
+TEST_F(Tar, PackedFilesAreUnpackedByAnyNumberOfRanks) {
+  for (int part = 0; part < 4; ++part) {
+    write("part-" + std::to_string(part) + ".tar", samples(part * 12, part * 12 + 12) + tar_end());
+  }
+  convert();
+  const auto expected = files_below(out_);
+  for (const int part : {0, 2}) {
+    const fs::path tar = tars_ / ("part-" + std::to_string(part) + ".tar");
+    const std::string content = read_file(tar);
+    const std::unique_ptr<gzFile_s, int (*)(gzFile)> packed(gzopen((tar.string() + ".gz").c_str(), "wb"), gzclose);
+    ASSERT_EQ(gzwrite(packed.get(), content.data(), static_cast<unsigned>(content.size())), std::ssize(content));
+    fs::remove(tar);
+  }
+  for (const int size : {1, 2, 3}) {
+    fs::remove_all(out_);
+    by_ranks(size, [&](const JobRank& me) { return convert_tar({tars_.string()}, options(me)).left_out; });
+    auto found = files_below(out_);
+    EXPECT_EQ(found.size(), expected.size());
+    expect_samples(read_manifest(out_), 48);
+    EXPECT_FALSE(fs::exists(out_ / ".conversion"));
+  }
+}
+
 TEST_F(Tar, DamagedFilesAreNamed) {
   const std::string good = samples(0, 30);
   EXPECT_THAT(error_of(good), AllOf(HasSubstr("a.tar"), HasSubstr("its end is missing")));
@@ -166,8 +225,11 @@ TEST_F(Tar, DamagedFilesAreNamed) {
   EXPECT_THAT(error_of(good.substr(0, good.size() - 512 * 3 + 100)), HasSubstr("a.tar"));
   EXPECT_THAT(error_of(good + tar_end() + good + tar_end()), HasSubstr("two tar files in one"));
   EXPECT_THAT(error_of(""), HasSubstr("its end is missing"));
-  EXPECT_THAT(error_of(std::string("\x1f\x8b\x08\x00", 4) + good),
-              HasSubstr("is not a tar file but packed by gzip: unpack it"));
+  EXPECT_THAT(error_of(std::string("\x1f\x8b\x08\x00", 4) + good), HasSubstr("a.tar is damaged or truncated ("));
+  EXPECT_THAT(error_of("\x28\xb5\x2f\xfd" + good),
+              AnyOf(HasSubstr("a.tar is damaged or truncated ("),
+                    HasSubstr("a.tar is packed by zstd, and mn was built without")));
+  EXPECT_THAT(error_of("BZh91AY&SY" + good), HasSubstr("is not a tar file but packed by bzip2: unpack it"));
   EXPECT_THAT(error_of("version https://git-lfs.github.com/spec/v1\n"), HasSubstr("but a Git LFS pointer: fetch"));
   EXPECT_THAT(error_of(std::string(1000, 'x')), HasSubstr("checksum of a header"));
   std::string flipped = good + tar_end();
