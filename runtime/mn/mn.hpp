@@ -66,6 +66,7 @@
 #include <mn/trainer/extensions/validation.hpp>
 #include <mn/trainer/extensions/weight_average.hpp>
 #include <mn/trainer/graphed_step.hpp>
+#include <mn/trainer/loop_checkpoints.hpp>
 #include <mn/trainer/optimizer.hpp>
 #include <mn/trainer/replica_sets.hpp>
 #include <mn/trainer/summary.hpp>

@@ -1,0 +1,68 @@
+/// Checkpoints of a training loop without a Trainer, in the format of a Trainer's checkpoints: each rank writes a part,
+/// and any number of ranks resumes.
+///
+///   mn::LoopCheckpoints checkpoints(comm, *optimizer, loader, *model, "result");
+///   checkpoints.resume("auto");  // goes on from the newest checkpoint in result/, if there is one
+///   std::int64_t step = checkpoints.step();
+///   while (loader.epoch() < 20) {
+///     while (auto batch = loader.next()) { …; optimizer->step(batch->samples); ++step; }
+///     checkpoints.save(step);
+///   }
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/loader/iterator.hpp>
+#include <mn/trainer/trainer_options.hpp>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace mn {
+
+/// Saves and restores parameters, buffers, optimizers with their learning rates, random numbers, the position in the
+/// data, and a value of the program's own. The constructor, resume() and save() are collective, and block.
+class LoopCheckpoints {
+ public:
+  /// Borrows all arguments, which must outlive the object. Rank 0 locks the folder `out`, and keeps the `keep` newest
+  /// checkpoints, OUT/ckpt/step-N. Throws the same UsageError on every rank if `out` is not writable or is in use by
+  /// another job, and unless keep ≥ 1.
+  LoopCheckpoints(std::shared_ptr<Communicator> comm, MultiNodeOptimizer& optimizer, Iterator& iterator,
+                  torch::nn::Module& model, const std::filesystem::path& out, std::size_t keep = 3);
+  /// For several optimizers, as above.
+  LoopCheckpoints(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers, Iterator& iterator,
+                  torch::nn::Module& model, const std::filesystem::path& out, std::size_t keep = 3);
+  ~LoopCheckpoints();
+  LoopCheckpoints(const LoopCheckpoints&) = delete;             ///< not copyable
+  LoopCheckpoints& operator=(const LoopCheckpoints&) = delete;  ///< not copyable
+
+  /// Restores a checkpoint as Trainer::resume() does: `from` is a path, or "auto" for the newest undamaged checkpoint
+  /// in `out`. Returns false if "auto" finds no checkpoint. Throws the errors of Trainer::resume().
+  bool resume(const std::string& from);
+  /// Local. Steps of the training when the last checkpoint was saved or restored; 0 before.
+  [[nodiscard]] std::int64_t step() const noexcept;
+  /// Local. The program's value in the restored checkpoint; null before resume().
+  [[nodiscard]] const nlohmann::json& own() const noexcept;
+
+  /// Writes a checkpoint of a training that has made `step` steps, between two steps, and removes old checkpoints. The
+  /// checkpoint is complete when the call returns. Applies delayed updates first (MultiNodeOptimizer::synchronize()).
+  /// Throws the errors of Checkpointer::save(), and ArgumentError if `step` is below step().
+  void save(std::int64_t step);
+  /// As above, with a value of the program's own, of which rank 0's is saved: a best loss, sums, a position.
+  void save(std::int64_t step, const nlohmann::json& own);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mn
