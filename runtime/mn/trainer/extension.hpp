@@ -40,7 +40,8 @@ class Interrupted final : public std::exception {
 };
 
 /// Base of all extensions. The Trainer calls every member except after_forward() and observe() on all ranks in equal
-/// order, so these members may make collective calls. By convention, only rank 0 writes and prints.
+/// order, so these members may make collective calls. By convention, only rank 0 writes and prints. A program that
+/// overrides state() includes <nlohmann/json.hpp>.
 ///
 /// Example (tests/train/header_examples_test.cpp):
 ///
