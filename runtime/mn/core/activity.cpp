@@ -47,15 +47,14 @@ void progress(Account& all) {
 }  // namespace
 
 double call_patience_s() {
-  static const double seconds =
-      [] {  // read once, because the program may change its environment while the watch's thread asks
-        constexpr std::int64_t kDefault_s = 60;
-        const std::int64_t given = environment_int("MN_HANG_SECONDS").value_or(kDefault_s);
-        if (given >= 0 && given <= kMaxHangSeconds)
-          return given == 0 ? std::numeric_limits<double>::infinity() : static_cast<double>(given);
-        throw UsageError("MN_HANG_SECONDS is " + std::to_string(given) + ": use 1 to " +
-                         std::to_string(kMaxHangSeconds) + " seconds, or 0 for no watch");
-      }();
+  static const double seconds = [] {  // read once, because a program may change its environment
+    constexpr std::int64_t kDefault_s = 60;
+    const std::int64_t given = environment_int("MN_HANG_SECONDS").value_or(kDefault_s);
+    if (given >= 0 && given <= kMaxHangSeconds)
+      return given == 0 ? std::numeric_limits<double>::infinity() : static_cast<double>(given);
+    throw UsageError("MN_HANG_SECONDS is " + std::to_string(given) + ": use 1 to " + std::to_string(kMaxHangSeconds) +
+                     " seconds, or 0 for no watch");
+  }();
   return seconds;
 }
 

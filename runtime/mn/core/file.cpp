@@ -86,8 +86,7 @@ std::optional<Writer> writer_of(std::string_view name) {
   const auto [end, error] = std::from_chars(process.data(), process.data() + process.size(), writer.process);
   const bool is_number =
       number.size() == kNumberDigits && number.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-  const bool has_names =
-      name.size() > 1 && name.find('.', 1) != std::string_view::npos;  // the file's name and the host's name
+  const bool has_names = name.size() > 1 && name.find('.', 1) != std::string_view::npos;  // of file and host
   const bool is_whole = error == std::errc() && end == process.data() + process.size() && writer.process > 0;
   return is_number && has_names && is_whole ? std::optional(writer) : std::nullopt;
 }
@@ -229,8 +228,7 @@ bool make_folders(const std::filesystem::path& folder) {
   make_folders(folder.parent_path());
   if (::mkdir(folder.c_str(), 0777) != 0) {
     const int error = errno;
-    if (std::filesystem::is_directory(folder, none))
-      return false;  // another process has made it, or the name ends with "/"
+    if (std::filesystem::is_directory(folder, none)) return false;  // just made by a process, or ends with "/"
     throw FileError(with_errno("cannot make the folder " + folder.string(), error), error);
   }
   sync_folder(folder.parent_path());

@@ -126,8 +126,7 @@ std::vector<std::string> expand_host_list(std::string_view list) {
 std::string compress_host_list(std::vector<std::string> names) {
   std::vector<SplitName> numbered;
   std::set<std::string> parts;
-  std::map<std::string, std::set<std::size_t>>
-      widths;  // for each prefix, the widths of numbers with a leading zero, and 1
+  std::map<std::string, std::set<std::size_t>> widths;  // widths of numbers with a leading zero, and 1
   for (const auto& name : names) {
     const SplitName split = split_number(name);
     if (split.digits.empty() || split.digits.size() > kMaxDigits) {

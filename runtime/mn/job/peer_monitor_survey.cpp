@@ -39,8 +39,7 @@ void PeerMonitor::begin_survey(int asker) {
     if (peer.rank > options_.rank) ++survey_->awaited;
     if (peer.rank != asker) send(peer, PeerByte::kSurvey);
   }
-  survey_->texts.push_back(
-      options_.survey.own());  // last, because own() is slow and must not delay the requests to peers
+  survey_->texts.push_back(options_.survey.own());  // last, because own() is slow and peers must not wait
 }
 
 void PeerMonitor::take_answer(Peer& peer, char byte) {
