@@ -40,7 +40,7 @@ bool is_socket(int fd) {
 /// A launcher's server that was asked about the job.
 struct JobServer {
   std::unique_ptr<Board> board;  ///< null: no server was asked, or it does not answer
-  std::optional<ServerJob> job;  ///< no value where `board` is null
+  std::optional<ServerJob> job;  ///< no value if `board` is null
   std::string why_silent;        ///< why a PMIx server does not answer; else empty
 };
 
@@ -163,7 +163,7 @@ void describe_rank(Arrival& arrival, std::optional<Marker>& marker, const ThisRa
   arrival.marker = marker->name();
 }
 
-/// Runs rounds 1 and 2. The answer of round 1 contains the final number of the rank's node.
+/// Runs rounds 1 and 2. The answer of round 1 contains the rank's final NodeNumbers.
 Outcome compare_with_others(Exchange& exchange, ThisRank& rank, bool is_whole, Roster& roster) {
   std::optional<Marker> marker;  // the marker's file exists until all nodes have looked for it
   try {
@@ -216,7 +216,7 @@ std::optional<int> decide_with_others(const Connection& connection, ThisRank& ra
   outcome = compare_with_others(exchange, rank, connection.not_compared.empty(), roster);
   const auto unwritten = print(outcome.verdict, rank.here);
   const bool goes_on = outcome.verdict.exit_code == 0;
-  const bool is_fatal = goes_on && rank.options.dry_run;  // the table is all that --dry-run is for
+  const bool is_fatal = goes_on && rank.options.dry_run;  // --dry-run has no result but the table
   if (unwritten && !is_fatal) std::cerr << "mnlaunch: " + unwritten->text + "\n";
   if (!goes_on) return leave(exchange, outcome.verdict.exit_code, rank.here.rank);
   print_notes(connection, rank);

@@ -1,13 +1,13 @@
 /// One start of a program by mnlaunch, after the options are read. launch() runs these steps from top to bottom:
 ///
 ///   place     place/              finds the rank, its job, and the way to the other ranks
-///   round 1   rounds/arrive.hpp   lists the ranks; the numbers of the nodes come down
+///   round 1   rounds/arrive.hpp   lists the ranks; each rank's node number comes down
 ///   round 2   rounds/compare.hpp  facts go up, the root runs the checks; the verdict and each rank's binding come down
 ///   round 3   rounds/agree.hpp    each rank binds itself and opens its output; go, or the first failure, comes down
 ///   start     start/start.hpp     exports variables and becomes the program
 ///
 /// In each round facts go up to the root and a verdict comes down once (exchange/exchange.hpp). A rank with an error
-/// reports it in its next part, and the root makes the error the verdict of all ranks.
+/// reports the error in its next message, and the root makes the error the verdict of all ranks.
 #pragma once
 
 #include <chrono>

@@ -120,7 +120,7 @@ void assign_gpus(const Machine& machine, const std::vector<RankResources>& ranks
   for (auto& binding : bindings) binding.gpus_are_shared = are_shared;
 }
 
-/// The cores that have CPUs in `mask`, each without its CPUs outside the mask.
+/// The cores with CPUs in `mask`. Their CPUs outside of the mask are left out.
 std::vector<Core> cores_within(const Machine& machine, const CpuSet& mask) {
   std::vector<Core> cores;
   for (const auto& core : machine.cores) {

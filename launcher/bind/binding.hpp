@@ -32,8 +32,8 @@ void from_json(const nlohmann::json& json, VisibleGpu& gpu);
 /// Resources that the launcher gave a rank.
 struct RankResources {
   CpuSet mask;                   ///< CPUs that the rank may run on
-  std::vector<VisibleGpu> gpus;  ///< in CUDA's order for the rank
-  // A message without one of them is an error, because bindings are computed from both.
+  std::vector<VisibleGpu> gpus;  ///< in the order in which CUDA shows them to the rank
+  // A message without `mask` or `gpus` is an error, because bindings are computed from both.
   MN_FIELDS(mask, gpus);
   MN_NEEDED_FIELDS(mask, gpus);
   friend bool operator==(const RankResources&, const RankResources&) = default;
@@ -72,7 +72,7 @@ struct GpuView {
   /// Value for CUDA_VISIBLE_DEVICES, or with AMD for ROCR_VISIBLE_DEVICES; no value: the variable stays unchanged.
   std::optional<std::string> visible_devices;
   int index = -1;         ///< index of the rank's GPU in its view; -1: no GPU
-  bool is_alone = false;  ///< LOCAL_RANK is 0 of 1
+  bool is_alone = false;  ///< the program gets LOCAL_RANK 0 and LOCAL_WORLD_SIZE 1
   bool is_amd = false;
 
   /// "cuda:0"; "hip:0" for AMD; "cpu" without a GPU.

@@ -20,7 +20,7 @@ struct Core {
 struct GpuSlot {
   std::string bus_id;  ///< 0000:3b:00.0
   CpuSet near;         ///< CPUs of its NUMA node
-  std::string nic;     ///< network card with the shortest way to the GPU; empty: none
+  std::string nic;     ///< network card with the shortest path to the GPU; empty: none
   friend bool operator==(const GpuSlot&, const GpuSlot&) = default;
 };
 
@@ -33,7 +33,7 @@ struct Nic {
 struct Machine {
   std::vector<Core> cores;    ///< in the hardware's order: adjacent cores share caches
   std::vector<GpuSlot> gpus;  ///< by bus id
-  std::vector<Nic> nics;      ///< InfiniBand and similar fabrics; Ethernet only without them
+  std::vector<Nic> nics;      ///< InfiniBand and similar cards; Ethernet cards only if there are none
   int numa_nodes = 1;
   friend bool operator==(const Machine&, const Machine&) = default;
 };

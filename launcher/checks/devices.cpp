@@ -185,7 +185,7 @@ Findings check_gpu_modes(const JobFacts& job) {
       differences(job, warning_of("gpu-mode", "persistence mode of the GPUs", "start nvidia-persistenced on all nodes"),
                   all_persistent));
   append(findings, on_each_node(job, [&](std::size_t node, auto report) {
-           const auto is_exclusive = [](const Gpu& gpu) { return gpu.compute_mode == 3; };  // as nvidia-smi -c counts
+           const auto is_exclusive = [](const Gpu& gpu) { return gpu.compute_mode == 3; };  // EXCLUSIVE_PROCESS
            if (node >= job.bindings.size() || std::ranges::none_of(gpus_of(job.nodes[node]), is_exclusive)) return;
            if (std::ranges::none_of(job.bindings[node], &Binding::shares_gpu)) return;
            report(error_of("gpu-mode", "ranks share a GPU that is in exclusive mode",

@@ -61,7 +61,7 @@ struct JobFacts {
   [[nodiscard]] const std::string& host(std::size_t node) const { return layout.hosts[node]; }
   [[nodiscard]] const RankFacts& rank(int rank) const { return ranks[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] bool is_part() const noexcept { return !numbers.empty(); }
-  /// Whether the check runs. A check that leaves a fault to a more exact check asks this first.
+  /// Whether the check runs. A check leaves a fault to a more exact check only if the more exact check runs.
   [[nodiscard]] bool runs(const char* check) const { return std::ranges::find(skip, check) == skip.end(); }
   /// The number in the whole job of rank `rank`.
   [[nodiscard]] int number(int rank) const { return is_part() ? numbers[static_cast<std::size_t>(rank)] : rank; }

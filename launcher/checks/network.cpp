@@ -56,7 +56,7 @@ std::size_t usual_count(const JobFacts& job, bool fabric, const std::function<bo
 }
 
 /// Compares the port's state among the nodes with GPUs, or among the nodes without. A port that few nodes use may be a
-/// spare port. A node with the usual number of active ports is no fault, because the node may name its ports
+/// spare port. A node with the usual number of active ports has no fault, because the node may name its ports
 /// differently.
 Findings compare_states(const JobFacts& job, const std::string& name, bool with_gpus) {
   const auto is_asked = [&](const NodeFacts& node) {
@@ -108,8 +108,8 @@ Findings count_failures(const JobFacts& job) {
 Findings check_address(const JobFacts& job) {
   if (job.nodes.size() < 2) return {};
   const auto has_no_address = [](const NodeFacts& node) { return node.network && node.network->resolved.empty(); };
-  // In a cloud, no host's name may resolve. The nodes have found each other by addresses, and programs get addresses,
-  // too.
+  // In a cloud, the name service may lack all hosts' names. The nodes have found each other by addresses, and programs
+  // get addresses, too.
   if (std::ranges::all_of(job.nodes, has_no_address)) return {};
   return on_each_node(job, [&](std::size_t node, auto report) {
     if (!job.nodes[node].network) return;
@@ -120,7 +120,8 @@ Findings check_address(const JobFacts& job) {
     const bool loopback =
         std::ranges::any_of(resolved, [](const auto& a) { return a.starts_with("127.") || a == "::1"; });
     const bool is_own = std::ranges::any_of(resolved, [&](const auto& a) { return has(own, a); });
-    // A name with a loopback address works on its own node, but leads each other node to itself.
+    // If a host's name resolves to a loopback address, the name works on the host, but other nodes connect to
+    // themselves.
     if (!loopback && is_own) return;
     const std::string what = resolved.empty() ? "does not resolve" : "resolves to " + resolved.front();
     report(error_of("address", "the host's own name " + host + " " + what + ", not to an address of its network card",

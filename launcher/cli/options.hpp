@@ -31,8 +31,8 @@ struct Options {
   std::string save;     ///< file for the report of --doctor; empty: none
   std::string against;  ///< earlier report to compare with; empty: none
   std::string history;  ///< file with a line for each host and run of --doctor; empty: none
-  int timeout_s = 60;   ///< patience with other ranks
-  /// Ports on which the launchers and rank 0's MASTER_PORT listen.
+  int timeout_s = 60;   ///< seconds to wait for other ranks
+  /// TCP ports for mnlaunch's listeners and for MASTER_PORT.
   std::vector<PortRange> ports{std::begin(kDefaultPorts), std::end(kDefaultPorts)};
   bool bind = true;
   std::vector<CpuSet> cpu_map;  ///< CPUs of each node's first rank, second, …; empty: mnlaunch decides

@@ -9,8 +9,8 @@
 ///   each leader         gives each rank of its node its share of the answer
 ///
 /// 1. All ranks make the same rounds.
-/// 2. If a rank is late, dies or sends garbage, its part is absent. If a node's leader does, the node's report is
-///    absent. The root decides without them, and the answer reaches all connected ranks.
+/// 2. If a rank is late, dies or sends garbage, its part is absent. If a node's leader has such a fault, the node's
+///    report is absent. The root decides without them, and the answer reaches all connected ranks.
 /// 3. A rank cut off from the root tells the ranks below. If the root has lost the leader above the rank, too, the root
 ///    prints the reason and the rank prints nothing. If the root is gone, one rank of the root's node and one rank of
 ///    each neighbor node print the reason.
@@ -116,7 +116,7 @@ class Exchange {
     [[nodiscard]] Part take();
   };
 
-  /// `group`: after listen_for_ranks(), which may have changed it.
+  /// Call listen_for_ranks(group) first, because it may change the group.
   Exchange(NodeListener listener, const Group& group);
   [[nodiscard]] std::string round(std::string part, const Steps& steps, Milliseconds patience);
   [[nodiscard]] Parts collect_members(std::string own, Deadline deadline);

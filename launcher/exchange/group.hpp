@@ -27,13 +27,13 @@ struct Group {
   std::string secret;  ///< known only to leaders, who derive their ports from the text; may be empty
   int intra_rank = 0;
   int intra_size = 1;
-  int node = 0;  ///< rank 0 of the job need not be on node 0
+  int node = 0;  ///< number of this node; rank 0 of the job need not be on node 0
   int nodes = 1;
   std::vector<std::string> hosts = {""};  ///< [nodes] names of the nodes, for messages
-  /// Addresses of a node for other nodes. Called for neighbors in the tree.
+  /// Returns the addresses at which other nodes reach `node`. Called for neighbors in the tree.
   std::function<std::vector<std::string>(int node)> addresses;
   std::shared_ptr<Keys> keys;                 ///< prove to other nodes that this node is of the job
-  std::chrono::milliseconds patience{60000};  ///< with ranks that do not come or do not answer
+  std::chrono::milliseconds patience{60000};  ///< time to wait for ranks that do not come or do not answer
   /// Port ranges for leaders to listen in, tried in turn; equal on all ranks.
   std::vector<PortRange> ports{std::begin(kDefaultPorts), std::end(kDefaultPorts)};
 

@@ -41,7 +41,7 @@ std::vector<VisibleGpu> amd_gpus_of_rank(const std::vector<Gpu>& gpus, const Var
 
 std::optional<int> wanted_threads(const Variables& variables) {
   for (const char* name : {"OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"}) {
-    if (const auto text = variables.get(name)) return std::atoi(text->c_str());  // the first number of "4,2" (nested)
+    if (const auto text = variables.get(name)) return std::atoi(text->c_str());  // the first of "4,2"
   }
   return std::nullopt;
 }

@@ -105,7 +105,7 @@ std::string build_id_in(const std::string& notes, std::uint64_t alignment) {
   return "";
 }
 
-/// Reads a line of the loader: " libm.so.6 => /lib/libm.so.6 (0x…)" or " libx.so => not found".
+/// Reads a line of the loader: "  libm.so.6 => /lib/libm.so.6 (0x…)" or "  libx.so => not found".
 std::optional<Library> library_in(const std::string& line) {
   const std::size_t arrow = line.find(" => ");
   if (arrow == std::string::npos) return std::nullopt;

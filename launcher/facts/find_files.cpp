@@ -199,7 +199,7 @@ void check_script(const fs::path& program, const std::vector<std::string>& argum
   std::error_code error;
   const auto is_there = [&](const fs::path& path) { return fs::exists(path, error); };
   if (is_there(folder / *script)) return;
-  const bool looks_in_path = fs::canonical(program, error).filename() == "bash";  // whatever name it was called by
+  const bool looks_in_path = fs::canonical(program, error).filename() == "bash";  // even if called sh
   if (looks_in_path && std::ranges::any_of(paths_of(*script, folder, search_path), is_there)) return;
   throw ProgramError("script \"" + *script + "\" was not found" +
                          (fs::path(*script).is_absolute() ? "" : " in " + folder.string()) + "; give its path",

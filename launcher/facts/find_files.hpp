@@ -21,9 +21,9 @@ class ProgramError : public Error {
   int exit_code_;
 };
 
-/// The executable regular file `name`: relative to `folder` if the name has a slash (jobs/mnist, ./train), else in the
-/// folders of `search_path` (as PATH); in both cases last in `beside`. A name without a slash is not looked for in the
-/// current folder. Folders called `name` are ignored. Throws ProgramError.
+/// Finds the executable regular file `name`. A name with a slash (jobs/mnist, ./train) is relative to `folder`. Other
+/// names are looked for in the folders of `search_path` (as PATH), not in the current folder. The folder `beside` is
+/// tried last. Folders called `name` are ignored. Throws ProgramError.
 [[nodiscard]] std::filesystem::path find_program(const std::string& name, const std::filesystem::path& folder,
                                                  const std::filesystem::path& beside, const std::string& search_path);
 

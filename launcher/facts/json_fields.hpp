@@ -1,6 +1,6 @@
-/// Structs to JSON objects and back, from the list of their fields (mn/core/fields.hpp). A field may be a struct with a
-/// list of fields, an optional, a vector, a map by name, or a type that nlohmann::json converts. A CpuSet is written as
-/// Linux writes it.
+/// Converts structs to JSON objects and back, by the list of a struct's fields (mn/core/fields.hpp). A field may be a
+/// struct with a list of fields, an optional, a vector, a map by name, or a type that nlohmann::json converts. A CpuSet
+/// is written as Linux writes it.
 #pragma once
 
 #include <concepts>

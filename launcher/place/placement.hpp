@@ -64,12 +64,12 @@ struct ServerJob {
 /// Value of inter_size for a job of several nodes whose number the launcher does not tell; inter_rank is unknown, too.
 inline constexpr int kNotKnown = 0;
 
-/// Number or position of a rank for which no sound value is known.
+/// Number or position of a rank for which no valid value is known.
 inline constexpr int kNobody = -1;
 
 /// The position of a rank on its node, and the node's number in the job.
 struct NodeNumbers {
-  int intra_rank = 0;  ///< position among the ranks of this node, by rank
+  int intra_rank = 0;  ///< position among the node's ranks, which are sorted by rank
   int intra_size = 1;
   int inter_rank = 0;  ///< number of this node: the launcher's; after round 1, ChainerMN's (Layout)
   int inter_size = 1;  ///< or kNotKnown
@@ -83,7 +83,7 @@ struct Placement : NodeNumbers {
   std::string source;              ///< for people: "PMIx slurm.pmix.7.0", "Hydra", …
   std::string job;                 ///< unique to the job and equal on all its ranks: seeds MASTER_PORT
   std::vector<std::string> hosts;  ///< [inter_size] names of the nodes; empty: not known
-  /// Contradictions between the variables and the launcher that decided; each text names both values.
+  /// Contradictions between variables and the launcher that gave the placement; each text names both values.
   std::vector<std::string> conflicts;
   std::string error;  ///< why the numbers cannot be right; round 1 makes this the error of all ranks
 };

@@ -38,7 +38,8 @@ constexpr int kMaxRanks = 10'000'000;
 constexpr int kMaxGenerations = 1000;
 constexpr std::size_t kMaxAnswerBytes = 1 << 16;  // PMI-1 allows lines of 1 KiB and a little more
 
-constexpr int kServer = 0;   // the relay's descriptors (leave_pmi_finalizer); this one is the server's socket
+// Descriptors of the relay that leave_pmi_finalizer() leaves behind.
+constexpr int kServer = 0;   // the server's socket
 constexpr int kProgram = 1;  // socket pair; its far end replaces the server's socket in the program
 constexpr int kEnd = 2;      // readable once the program has ended
 constexpr int kHolder = 3;   // readable once the first holder of the connection has ended (first_holder)
@@ -85,8 +86,8 @@ bool pass_on(int from, int to) {
 }
 
 /// Relays messages between program and server. Returns true when the program and the first holder of the connection
-/// (first_holder) have ended and no message was sent. Returns false when the server has ended, or when a program has
-/// ended after it, or a second mnlaunch before it, sent a message.
+/// (first_holder) have ended and no message was sent. Returns false when the server has ended, or when the program has
+/// ended and a message was sent, by the program or by a second mnlaunch.
 bool program_was_silent() {
   pollfd server{kServer, POLLIN, 0}, program{kProgram, POLLIN, 0}, end{kEnd, POLLIN, 0};
   bool has_spoken = false;
@@ -122,7 +123,7 @@ void finalize() {
 [[noreturn]] void stay(const std::array<int, 4>& descriptors) {
   // The relay leaves the rank's process group, because the launcher's signals to the group are for the program.
   setsid();
-  std::array<int, 4> copies{};  // above their final numbers
+  std::array<int, 4> copies{};  // copies, with numbers above the final numbers
   for (std::size_t i = 0; i < 4; ++i) copies[i] = fcntl(descriptors[i], F_DUPFD, kHolder + 1);
   for (int i = kServer; i <= kHolder; ++i) dup2(copies[static_cast<std::size_t>(i)], i);
   // The relay must not keep other descriptors open: readers of the program's output wait until all copies are closed,

@@ -50,7 +50,7 @@ class PmiSession : public Board {
   std::chrono::milliseconds patience_;
   int rank_ = 0;
   int generation_ = 0;       ///< number of earlier mnlaunch processes of this rank; their values stay on the server
-  std::string space_;        ///< name of the job's space of keys, unique to the job
+  std::string space_;        ///< name of the job's key-value space, unique to the job
   bool has_spoken_ = false;  ///< the server has answered once, so the rank must finalize
 };
 

@@ -1,8 +1,8 @@
 /// A client's connection to the job's PMIx server, through a libpmix that is loaded at run time.
 ///
 /// If a client's connection ends, the server no longer counts the rank in fences, and MPI_Init of the program would
-/// hang. This happens with PMIx 3 always, with later versions if the server sees the end before the client's message
-/// that it has finalized. PmixSession therefore keeps the connection open, unused, until the program ends.
+/// hang. PMIx 3 always does so. Later versions do so if the server sees the end of the connection before the client's
+/// message that it has finalized. PmixSession therefore keeps the connection open, unused, until the program ends.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-/// Round 3 of a start, and how the failure of a rank becomes the verdict of all: every rank leaves with the verdict's
-/// exit code, and a single rank, the speaker, prints its text.
+/// Round 3 of a start, and how the failure of a rank becomes the verdict of all: every rank exits with the verdict's
+/// exit code, and a single rank, the speaker, prints the verdict's text.
 #pragma once
 
 #include <functional>

@@ -58,8 +58,8 @@ std::string key_of_user(const Variables& variables) {
 /// step's srun.
 std::string secret_of_step(const Variables& variables) {
   std::string text = key_of_user(variables);
-  // Each component of a heterogeneous step has its own port. SLURM_SRUN_COMM_PORT differs between ranks beyond 48
-  // nodes.
+  // A heterogeneous step has no common port, because each component has its own. SLURM_SRUN_COMM_PORT cannot be used,
+  // because it differs between ranks on more than 48 nodes.
   if (!variables.has("SLURM_HET_SIZE")) text += " " + variables.get("SLURM_STEP_LAUNCHER_PORT").value_or("");
   return text;
 }

@@ -46,7 +46,7 @@ struct Decision {
 
 struct Arrival {
   int rank = kNobody;
-  int intra_size = 1;                ///< number of ranks on the node that the launcher gave this rank
+  int intra_size = 1;                ///< number of ranks on the node, as the launcher told this rank
   std::optional<int> master_port;    ///< rank 0's MASTER_PORT
   std::string marker;                ///< name of a file in rank 0's output folder; empty: none
   std::vector<std::string> options;  ///< words_of_all_ranks()
@@ -70,7 +70,7 @@ struct NodeArrival {
 struct ArrivalAnswer {
   Verdict verdict;
   int speaker_node = 0;      ///< the launcher's number of the speaker's node
-  int speaker_position = 0;  ///< position there, because several ranks may have the speaker's number
+  int speaker_position = 0;  ///< the speaker's position on its node: several ranks may have its number
   int inter_size = 1;
   std::vector<int> inter_ranks;  ///< by the launcher's number of the node
   std::vector<int> ports;        ///< ports of the leaders' listeners, by node

@@ -5,7 +5,8 @@
 /// 2. A slow pair is tried again alone. A node of the pair that was fast with no partner is also tried with a node that
 ///    was fast. A pair that was slow only while other pairs sent is not at fault: many fabrics carry less than all
 ///    nodes can send at once.
-/// 3. If only one node of a slow pair was fast with any other node, the other node is at fault; if both were, the link.
+/// 3. If only one node of a slow pair was fast with any other node, the other node is at fault; if both were, the link
+///    is.
 #pragma once
 
 #include <string>

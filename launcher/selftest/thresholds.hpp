@@ -9,7 +9,7 @@
 namespace mn::selftest {
 
 struct GpuFigures {
-  std::string_view name;  ///< NVML's name of the GPU; PCIe, NVL and Grace Hopper cards have different names
+  std::string_view name;  ///< NVML's name of the GPU; PCIe, NVL and Grace Hopper cards have other links and names
   double host_gpu_gb_s;   ///< copies from page-locked memory to the GPU
   double allreduce_gb_s;  ///< bus bandwidth of NCCL's allreduce over the eight GPUs of a node
   double fabric_gbit_s;   ///< rate of the network card that belongs to a GPU
@@ -53,7 +53,7 @@ inline constexpr XidAdvice kXidAdvice[] = {
 inline constexpr double kOfFabricByMpi = 0.8;
 /// A pair of nodes is slow below this fraction of the bandwidth that a quarter of the pairs exceeds.
 inline constexpr double kSlowPart = 0.5;
-/// A figure is worse below this fraction of the earlier figure (--against).
+/// A figure counts as worse if it is below this fraction of the earlier figure (--against).
 inline constexpr double kChangedPart = 0.8;
 
 /// Null for a GPU that is missing in the table.

@@ -26,9 +26,9 @@ namespace {
 // passed on. This process forks a child, the witness, to tell the two cases apart: the witness gets only signals to all
 // processes.
 //
-//   this process's handler   notes the signal in a pipe
-//   the witness's handler    notes it in the pipe as witnessed
-//   the witness              reads the pipe, waits a moment for more notes, and passes on signals without a witness
+//   this process's handler   writes the signal to a pipe
+//   the witness's handler    writes the signal to the pipe, with a mark
+//   the witness              reads the pipe, waits a moment, and passes on the signals that came without a marked note
 
 constexpr std::array kPassedOn = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 constexpr std::chrono::milliseconds kMoment{500};

@@ -32,7 +32,7 @@ class StatusFile {
   /// Makes an empty file, because an earlier attempt's progress must not count for this attempt. Returns an empty text;
   /// if there is no file, unsets MN_STATUS_FILE and returns the reason.
   [[nodiscard]] std::string renew();
-  /// False if the last renew() failed. Then missing progress does not mean that training made none.
+  /// False if the last renew() failed. Then missing progress does not mean that training made no progress.
   [[nodiscard]] bool exists() const noexcept { return !path_.empty(); }
   /// No value before training.
   [[nodiscard]] std::optional<RunProgress> read() const;

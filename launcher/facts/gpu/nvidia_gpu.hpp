@@ -1,4 +1,4 @@
-/// The GPUs of the node by NVML, and the subset visible in CUDA.
+/// The GPUs of the node as NVML describes them, and the GPUs that CUDA shows to a process.
 #pragma once
 
 #include <cstdint>
