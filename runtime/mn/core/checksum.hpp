@@ -1,5 +1,5 @@
 /// Checksums and hashes: CRC-32C for data that mn stores, CRC-32 for data in other programs' formats, XXH3 for
-/// comparing.
+/// comparisons.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace mn {
 /// CRC-32 of gzip (RFC 1952), ZIP and PNG; `seed` continues an earlier result. crc32_gzip("123456789") is 0xCBF43926.
 [[nodiscard]] std::uint32_t crc32_gzip(std::span<const std::byte> bytes, std::uint32_t seed = 0);
 
-/// XXH3, 64 bits, to compare data between ranks. Do not store it.
+/// XXH3, 64 bits, to compare data between ranks. Do not store the hash.
 [[nodiscard]] std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 [[nodiscard]] std::uint64_t hash64(std::string_view text, std::uint64_t seed = 0);
 

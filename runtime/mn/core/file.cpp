@@ -228,7 +228,8 @@ bool make_folders(const std::filesystem::path& folder) {
   make_folders(folder.parent_path());
   if (::mkdir(folder.c_str(), 0777) != 0) {
     const int error = errno;
-    if (std::filesystem::is_directory(folder, none)) return false;  // just made by a process, or ends with "/"
+    // A different process may just have made the folder, or the folder's name ends with "/".
+    if (std::filesystem::is_directory(folder, none)) return false;
     throw FileError(with_errno("cannot make the folder " + folder.string(), error), error);
   }
   sync_folder(folder.parent_path());

@@ -126,7 +126,8 @@ std::vector<std::string> expand_host_list(std::string_view list) {
 std::string compress_host_list(std::vector<std::string> names) {
   std::vector<SplitName> numbered;
   std::set<std::string> parts;
-  std::map<std::string, std::set<std::size_t>> widths;  // widths of numbers with a leading zero, and 1
+  // For each prefix, the widths of the numbers with a leading zero, and 1 for all numbers without.
+  std::map<std::string, std::set<std::size_t>> widths;
   for (const auto& name : names) {
     const SplitName split = split_number(name);
     if (split.digits.empty() || split.digits.size() > kMaxDigits) {

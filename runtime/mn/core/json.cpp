@@ -66,7 +66,7 @@ class CborWalk {
  private:
   enum Major : unsigned { kBytes = 2, kText = 3, kArray = 4, kObject = 5, kTag = 6 };
 
-  /// Returns how many items the item at at_ contains.
+  /// Moves at_ past the item's head, and past its bytes or text. Returns the number of items that the item contains.
   std::uint64_t take_item() {
     const std::size_t begin = at_;
     const auto first = static_cast<unsigned>(take_number(1));

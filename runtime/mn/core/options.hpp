@@ -108,7 +108,7 @@ class Options {
   std::vector<Option> options_;
   std::vector<std::function<void()>> checks_;
   std::vector<Condition> conditions_;
-  std::vector<std::string> given_;  // on the command line
+  std::vector<std::string> given_;  // names of the options on the command line
   bool is_parsed_ = false;
 };
 

@@ -2,7 +2,8 @@
 ///
 /// The state is a counter; each number is the counter after a bijection in which every input bit changes every output
 /// bit. Any 64-bit value is a good state, and so are neighboring values. Cost: five shifts and multiplications for each
-/// number, no memory. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+/// number, no memory.
+/// Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 #pragma once
 
 #include <cstdint>

@@ -37,9 +37,9 @@ struct FailureHooks {
   std::function<void()> announce_report;
 };
 
-/// If the program calls exit(status), `on_exit(status)` will be called: at most once, on the thread that calls exit(),
-/// and not in a fork()ed child. Replaces the function of an earlier watch_exit(). Source: on_exit(3) of the GNU C
-/// library; atexit() tells no status.
+/// If the program calls exit(status), `on_exit(status)` is called on the thread that calls exit(), at most once, and
+/// not in a fork()ed child. Replaces the function of an earlier watch_exit(). Source: on_exit(3) of the GNU C library;
+/// atexit() tells no status.
 void watch_exit(std::function<void(int status)> on_exit);
 /// Cancels watch_exit(). Call before MPI_Abort, because MPI_Abort calls exit() too.
 void ignore_exit() noexcept;

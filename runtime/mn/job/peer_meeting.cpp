@@ -13,7 +13,7 @@
 namespace mn {
 namespace {
 
-constexpr auto kLongestWait = std::chrono::milliseconds(50);  // between two looks at due work
+constexpr auto kLongestWait = std::chrono::milliseconds(50);  // longest time between two rounds of run_until()
 
 std::vector<Endpoint> endpoints_of(const PeerIntroduction& peer) {
   std::vector<Endpoint> endpoints;

@@ -7,8 +7,8 @@
 ///
 /// Invariants:
 /// 1. The monitor's thread makes no MPI call: a hang in MPI cannot stop it.
-/// 2. A rank leaving in good order says goodbye, and reads on until its peers leave too: a TCP reset never overtakes
-///    the goodbye. The end of a connection after a goodbye is not a loss.
+/// 2. A rank that ends normally says goodbye, and reads until its peers leave, too. Therefore a TCP reset never
+///    overtakes the goodbye. The end of a connection after a goodbye is not a loss.
 /// 3. A rank that SIGTERM or SIGINT ends tells its neighbors. Launchers send these signals to all ranks, so the
 ///    neighbors wait for `patience` before they report this end as the cause.
 /// 4. If a process itself stood still (stopped, swapped out), it does not count the time as silence of its peers.
@@ -17,8 +17,8 @@
 ///    broken connections must not follow the report. A rank answers the announcement of a report after all ranks behind
 ///    it in the tree have answered. Ranks cut off by a lost rank silence themselves and their neighbors. A signal
 ///    handler reports before it announces, because its process might not reach a second step.
-/// 7. A survey asks every rank for its state. The answers come up the tree, and are merged on the way; late answers are
-///    dropped.
+/// 7. A survey asks every rank for its state. The answers come up the tree: each rank merges its children's answers
+///    with its own. Late answers are dropped.
 /// 8. A peer on this host under a debugger never counts as lost, however long the silence.
 /// 9. Each end of a connection proves to be the expected rank (peer_meeting.hpp).
 ///
@@ -46,7 +46,7 @@ namespace mn {
 /// The meanings of bytes on a connection. Signal handlers write such bytes, too.
 enum class PeerByte : char {
   kHeartbeat = 'h',
-  kGoodbye = 'g',     ///< the sender leaves in good order: not a loss
+  kGoodbye = 'g',     ///< the sender ends normally: no loss
   kTerminated = 't',  ///< the sender dies of SIGTERM or SIGINT, perhaps with all ranks
   kReported = 'r',    ///< the sender reports the job's end; the receiver ends without a message
   kSilent = 's',      ///< answer to kReported: the sender, and the ranks behind it, write no more

@@ -1,4 +1,5 @@
-// A survey over the monitor's tree: every rank passes the request on; answers are merged on their way up.
+// A survey over the monitor's tree: every rank passes the request on, merges its children's answers with its own, and
+// sends the result to its parent.
 #include <mn/job/peer_monitor.hpp>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace mn {
 namespace {
 
-constexpr auto kSurveyTime = std::chrono::milliseconds(4000);   // at rank 0
+constexpr auto kSurveyTime = std::chrono::milliseconds(4000);   // deadline at rank 0
 constexpr auto kTimePerLevel = std::chrono::milliseconds(500);  // earlier deadline for each level below
 constexpr std::size_t kMaxAnswer = 4 << 20;
 

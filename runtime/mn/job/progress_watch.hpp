@@ -25,7 +25,7 @@ class ProgressWatch {
  public:
   struct Actions {
     std::function<void()> start_survey;  ///< may be empty
-    std::function<void()> on_stuck;      ///< if no survey is possible, or none completed in time
+    std::function<void()> on_stuck;      ///< called if no survey is possible, or none completed in time
     std::function<int()> ranks_left;     ///< number of other ranks that have left main; may be empty
   };
   /// Calls the actions on the watch's thread. `own` must outlive the watch.

@@ -1,4 +1,4 @@
-/// The state of a rank, as it answers in a survey.
+/// The state of a rank, as the rank reports it in a survey.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ struct RankState {
   int peer = -1;                ///< the other rank of a message, in MPI_COMM_WORLD; -1: any rank
   bool has_messages = false;    ///< an isend() or irecv() is under way, without a wait
   double seconds = 0;           ///< time in the call, without progress outside of calls, or since it left main
-  bool stuck = false;           ///< longer than allowed
+  bool stuck = false;           ///< `seconds` is more than allowed
   bool stuck_outside = false;   ///< `seconds` is more than allowed outside of calls
   std::vector<std::array<std::int64_t, 3>> groups = {};  ///< each group's leader, ordinal and last call number
   std::string stack = {};                                ///< of the main thread, after a long wait
