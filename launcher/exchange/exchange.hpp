@@ -58,7 +58,7 @@ struct Part {
     kLate,    ///< the rank or node did not come in time
     kEnded,   ///< the rank or node came, and ended or sent garbage
     kWeak,    ///< the node came, but proved only the weak key (munge.hpp)
-    kCutOff,  ///< a node on the way to the root has ended
+    kCutOff,  ///< a node between this node and the root has ended
   };
   std::optional<std::string> bytes;
   Absence absence = Absence::kLate;  ///< why `bytes` has no value

@@ -37,7 +37,7 @@ bool is_listening(const Endpoint& name) {
   return connection && is_own_users(connection);
 }
 
-constexpr std::size_t kOthers = 32;  // connections to other nodes, and files of this process
+constexpr std::size_t kOthers = 32;  // descriptors for connections to other nodes, and for files
 
 std::size_t open_files() {
   std::error_code error;

@@ -162,7 +162,8 @@ void Links::step(Deadline now) {
 void Links::call_late_children() {
   call_children_at_ = Deadline::max();
   for (auto& link : links_) {
-    // (1): once only. If the child calls meanwhile, its call wins: is_calling() then stops this end's call (2).
+    // (1): a child is called once. If the child calls in the meantime, its call counts, and is_calling() stops this
+    // end's call (2).
     if (link.peer.kind != Kind::kChild || link.channel) continue;
     link.caller = caller_of(link.peer);
   }

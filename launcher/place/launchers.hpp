@@ -28,7 +28,7 @@ struct LauncherRow {
   Placement (*place)(const Signs&, const std::optional<ServerJob>& server);
 };
 
-/// Innermost first. The last row, a process without a launcher, matches every process.
+/// All rows, the innermost launcher first. The last row, for a process without a launcher, matches every process.
 [[nodiscard]] std::span<const LauncherRow> launchers();
 
 /// The innermost live launcher.

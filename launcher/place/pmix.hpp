@@ -45,8 +45,8 @@ class PmixSession : public Board {
   std::unique_ptr<PmixLibrary> library_;
   Watchdog watchdog_;
   ServerJob job_;
-  /// Begins all keys of this process: values of an earlier process of this rank stay in the servers' and clients'
-  /// stores.
+  /// Prefix of all keys of this process. Values of an earlier process of this rank stay in the servers' and clients'
+  /// stores, under a different prefix.
   std::string prefix_;
   int fences_ = 0;
   bool abandoned_ = false;

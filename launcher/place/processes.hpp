@@ -12,7 +12,7 @@ namespace mn::launcher {
 /// The first word of the process's command line, without folders; empty if it can't be read.
 [[nodiscard]] std::string program_of_process(pid_t process);
 
-/// The parent's id; 0 if it can't be read, or is outside of this namespace.
+/// The parent's id; 0 if the id can't be read, or the parent is outside of this PID namespace.
 [[nodiscard]] pid_t parent_process(pid_t process);
 
 /// The process that started the ranks of this node: the nearest ancestor without `variable`, which every rank has in

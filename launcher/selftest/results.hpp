@@ -56,7 +56,7 @@ inline constexpr const char* kNotThisBuild = "the driver opens them, but not to 
 [[nodiscard]] std::string text_of(const nlohmann::json& report);
 
 /// "passed", or FAILED with the ports that lost their link or counted errors between the two readings; empty without
-/// ports. Pure.
+/// ports.
 [[nodiscard]] std::string judge_ports(const std::vector<launcher::PortFacts>& before,
                                       const std::vector<launcher::PortFacts>& after);
 

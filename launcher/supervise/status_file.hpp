@@ -13,9 +13,9 @@ struct RunProgress {
   std::int64_t began = 0;
   std::int64_t iteration = 0;
   std::int64_t saved = 0;
-  double up = 0;       ///< the trainer was made
-  double loaded = 0;   ///< training began
-  double stepped = 0;  ///< the first iteration was complete; 0: not yet
+  double up = 0;       ///< when the trainer was made
+  double loaded = 0;   ///< when training began
+  double stepped = 0;  ///< when the first iteration was complete; 0: not yet
 };
 /// No value if the file is missing or incomplete.
 [[nodiscard]] std::optional<RunProgress> read_progress(const std::filesystem::path& path);

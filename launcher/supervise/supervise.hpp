@@ -7,8 +7,8 @@
 ///    the next start has fewer ranks.
 /// 2. The step is not started again if it would fail again: after wrong options, failed checks, a second failure at the
 ///    same iteration, or too many failures within an hour.
-/// 3. A scheduler's signal goes to the step once, as SIGUSR1, which lets ranks save, and the step is not started again.
-///    If the step dies of the signal before it can save, supervise returns kExitRequeue.
+/// 3. A scheduler's first signal goes to the step once, as SIGUSR1, on which the ranks save. The step is not started
+///    again. If the step dies of the signal before it can save, supervise returns kExitRequeue.
 /// 4. If srun ends the remaining ranks after a failure (-K), the failed rank's status counts, because srun's own status
 ///    is that of SIGTERM.
 #pragma once

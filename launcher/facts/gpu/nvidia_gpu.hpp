@@ -68,8 +68,9 @@ inline constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
 
 /// The GPUs that a value of CUDA_VISIBLE_DEVICES grants (no value: unset). Entries are indices or GPU-/MIG- UUIDs. A
 /// UUID may be shortened, and an entry may have blanks around it. The first wrong or ambiguous entry ends the list; a
-/// repeated GPU empties it. For a GPU in MIG mode, the result has all its instances, although CUDA shows a process only
-/// one (view_gpus()). Source: CUDA C++ Programming Guide, environment variables; MIG User Guide, Device Enumeration.
+/// repeated GPU makes the result empty. For a GPU in MIG mode, the result has all its instances, although CUDA shows a
+/// process only one (view_gpus()). Source: CUDA C++ Programming Guide, environment variables; MIG User Guide, Device
+/// Enumeration.
 [[nodiscard]] std::vector<VisibleGpu> visible_gpus(const std::vector<Gpu>& gpus,
                                                    const std::optional<std::string>& visible_devices);
 
