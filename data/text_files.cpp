@@ -42,8 +42,8 @@ std::string next_text(GzipFile& file, std::int64_t bytes) {
   return text;
 }
 
-/// Checks the whole characters of `text`, which lies at offset `begin` of the file, and returns their bytes; a character
-/// that is cut off at the end is left out. Throws DataError at a byte that is not UTF-8 or is zero.
+/// Checks the whole characters of `text`, which lies at offset `begin` of the file. Returns their number of bytes: a
+/// character that is cut off at the end is left out. Throws DataError at a byte that is not UTF-8 or is zero.
 std::size_t check_characters(const fs::path& file, std::string_view text, std::int64_t begin, std::string_view remedy) {
   for (std::size_t at = 0; at < text.size();) {
     const int length = first_character(text.substr(at));
