@@ -74,7 +74,7 @@ struct Part {
 
 Part load_part(const std::string& option, const std::string& name, bool for_training, std::optional<int> workers,
                const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm) {
-  const auto part = app::scatter_samples("--" + option, open_dataset(name), for_training, common, comm);
+  const auto part = app::scatter_samples("--" + option, app::open_samples(name), for_training, common, comm);
   const FieldSpec& image = part->spec()[0];
   const bool array = image.kind == FieldKind::kFixed && image.dtype == DType::kUInt8 &&
                      image.shape == std::vector<std::int64_t>{3, kSide, kSide};

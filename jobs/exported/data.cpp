@@ -148,7 +148,7 @@ std::shared_ptr<DataLoader> open_samples(const std::string& option, const Export
                                          const ExportedModule& model, const std::shared_ptr<Communicator>& comm) {
   const bool is_training = option == "train";
   const std::string& path = is_training ? options.train : options.validation;
-  const auto part = app::scatter_samples("--" + option, open_dataset(path), is_training, options, comm);
+  const auto part = app::scatter_samples("--" + option, app::open_samples(path), is_training, options, comm);
   const SampleSpec& spec = part->spec();
   const Fields fields = match_fields(option, spec, model.inputs(), options);
   const Transform transform = all_inputs(option, options, spec, fields, model.inputs());

@@ -14,7 +14,7 @@ std::string name_of_train(const std::string& given) { return given.empty() ? "gp
 
 std::shared_ptr<SubDataset> open_part(const std::string& option, const std::string& name, bool for_training,
                                       const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm) {
-  auto part = app::scatter_samples(option, open_dataset(name), for_training, common, comm);
+  auto part = app::scatter_samples(option, app::open_samples(name), for_training, common, comm);
   const FieldSpec& tokens = part->spec()[0];
   if (tokens.kind != FieldKind::kFixed || tokens.shape.size() != 1 || tokens.shape[0] < 2 || tokens.num_classes < 1) {
     throw DataError(option + ": " + name + " holds no tokens; `mnshard tokens` makes such shards", true);
@@ -27,7 +27,10 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
 Vocabulary open_vocabulary(const std::string& train, const std::string& vocabulary, Communicator& comm) {
   nlohmann::json document;
   const auto load = [&] {
-    const auto usual = [&] { return data::find_dataset(name_of_train(train)).parent_path() / "vocabulary.json"; };
+    const auto usual = [&] {
+      const std::string first = app::dataset_names(name_of_train(train)).front();
+      return data::find_dataset(first).parent_path() / "vocabulary.json";
+    };
     document = Vocabulary::load(vocabulary.empty() ? usual() : std::filesystem::path(vocabulary)).to_json();
   };
   on_root<DataError>(comm, load, true);

@@ -27,7 +27,7 @@ using data::CropMode;
 
 std::shared_ptr<SubDataset> open_part(const std::string& option, const std::string& path,
                                       const ImagenetOptions& options, const std::shared_ptr<Communicator>& comm) {
-  const auto dataset = open_dataset(path.empty() ? "imagenet/" + option : path);
+  const auto dataset = app::open_samples(path.empty() ? "imagenet/" + option : path);
   auto part = app::scatter_samples("--" + option, dataset, option == "train", options, comm);
   const SampleSpec& spec = part->spec();
   if (spec[0].kind != FieldKind::kEncoded || spec.num_classes() < 1) {
@@ -121,9 +121,13 @@ ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr
   const auto val = open_part("val", options.val, options, comm);
   check_same_classes(train->spec(), val->spec());
   const Views views = make_views(options, read_mean(options.mean, *comm), comm->device());
+  const auto draws_of = [&](const std::shared_ptr<SubDataset>& part) {
+    return part == train ? app::draws_of(*part, options, *comm) : std::nullopt;
+  };
   const auto loader = [&](const std::shared_ptr<SubDataset>& part, std::int64_t batchsize,
                           const ImagePipeline& images) {
     return std::make_shared<DataLoader>(part, LoaderOptions{.batchsize = batchsize,
+                                                            .draws = draws_of(part),
                                                             .by_part = part == val,
                                                             .workers = app::loader_workers(options.loaderjob),
                                                             .transform = images.transform,

@@ -14,12 +14,15 @@
 #include <mn/core/log.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/data/dataset.hpp>
+#include <mn/data/draws.hpp>
 #include <mn/data/function_dataset.hpp>
+#include <mn/data/joined_dataset.hpp>
 #include <mn/data/memory_dataset.hpp>
 #include <mn/data/shard_writer.hpp>
 #include <mn/data/vocabulary.hpp>
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>
+#include <mn/loader/class_values.hpp>
 #include <mn/loader/function_iterator.hpp>
 #include <mn/loader/image_transform.hpp>
 #include <mn/loader/loader.hpp>

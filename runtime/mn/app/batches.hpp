@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <mn/app/setup.hpp>
 #include <mn/comm/communicator.hpp>
@@ -26,9 +27,9 @@ namespace mn::app {
                                                            const std::shared_ptr<Communicator>& comm,
                                                            TensorLoaderOptions how = {});
 
-/// Minibatches for training from shards. `name` is the folder of the shards, or the name of a dataset, which
-/// open_dataset() looks up: "flowers/train" in $MN_DATA, then in data. Throws the same DataError or UsageError on every
-/// rank if there are no shards, or fewer samples than ranks.
+/// Minibatches for training from shards. open_samples() opens `name`; --balance and the shares of a mixture give each
+/// sample its weight. Throws the same DataError or UsageError on every rank if there are no shards, or fewer samples
+/// than ranks.
 [[nodiscard]] std::shared_ptr<DataLoader> train_batches(const std::string& name, const CommonOptions& common,
                                                         const std::shared_ptr<Communicator>& comm,
                                                         LoaderOptions how = {});
@@ -49,11 +50,22 @@ namespace mn::app {
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});
 
-/// Minibatches of this rank's part of a scattered dataset. They are shuffled if the dataset was scattered for training;
-/// otherwise each rank reads its own part in order.
+/// Minibatches of this rank's part of a scattered dataset. If the dataset was scattered for training, they are shuffled,
+/// or drawn by draws_of(); otherwise each rank reads its own part in order.
 [[nodiscard]] std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part,
-                                                     const CommonOptions& common, const Communicator& comm,
+                                                     const CommonOptions& common, Communicator& comm,
                                                      LoaderOptions how = {});
+
+/// A dataset by the value of an option. NAME is the folder of shards, or a name that open_dataset() looks up
+/// ("flowers/train" in $MN_DATA, then in data). "NAME,NAME,…" joins datasets. "NAME:0.7,NAME:0.3" is a mixture, whose
+/// training samples are drawn in these shares. Throws UsageError if only some names have a share.
+[[nodiscard]] std::shared_ptr<Dataset> open_samples(const std::string& names);
+/// The names in the value of such an option, without shares.
+[[nodiscard]] std::vector<std::string> dataset_names(const std::string& names);
+/// Collective: how training draws samples by weight, with --balance or from a mixture; no value for a shuffle. Throws
+/// the same error on every rank if the samples have no classes, or both ways are asked for.
+[[nodiscard]] std::optional<DrawOptions> draws_of(const SubDataset& part, const CommonOptions& common,
+                                                  Communicator& comm);
 
 /// Declares --loaderjob, the number of worker threads; the value in `loaderjob` is its default.
 void add_loaderjob(Options& options, std::int64_t& loaderjob);

@@ -182,6 +182,8 @@ void add_common_options(Options& options, CommonOptions& common) {
   options.add("resume", common.resume, "PATH|auto",
               "resume from a checkpoint; auto: the newest in DIR, if there is one");
   options.set_bare("resume", "auto");
+  options.add_flag("balance", common.balance,
+                   "draw training samples so that each class comes equally often, some samples several times an epoch");
   options.add("seed", common.seed, "seed of parameters and order of samples", 0);
   options.add("precision", common.precision, "NAME", "fp32, tf32, bf16 or fp16", {"fp32", "tf32", "bf16", "fp16"});
   options.add(

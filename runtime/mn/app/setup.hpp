@@ -37,6 +37,7 @@ struct CommonOptions : UpdateOptions {
   std::int64_t stage_budget = 0;        ///< GiB of copies of a dataset; 0: all but a tenth of the disk
   std::string out = "result";           ///< folder for all output
   std::string resume;                   ///< a checkpoint or "auto"; empty: start from the beginning
+  bool balance = false;                 ///< draw each class equally often
   std::int64_t seed = 0;                ///< seed of the parameters and of the order of samples
   std::string precision = "fp32";       ///< tf32, bf16, fp16
   bool cuda_graph = false;              ///< TrainerOptions::cuda_graph

@@ -28,14 +28,30 @@ class EmptyDataset final : public Dataset {
 
 }  // namespace
 
-void Dataset::read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged) const {
+void Dataset::check(std::span<const std::int64_t> indices) const {
   const std::int64_t n = size();
   for (const std::int64_t index : indices) {
     if (index < 0 || index >= n) {
       throw ArgumentError("sample " + std::to_string(index) + " of a dataset of " + std::to_string(n));
     }
   }
+}
+
+void Dataset::read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged) const {
+  check(indices);
   do_read(indices, out, damaged);
+}
+
+RawColumn Dataset::read_field(std::span<const std::int64_t> indices, std::size_t field) const {
+  check(indices);
+  (void)spec()[field];  // throws if there is no such field
+  return do_read_field(indices, field);
+}
+
+RawColumn Dataset::do_read_field(std::span<const std::int64_t> indices, std::size_t field) const {
+  RawSamples samples;
+  do_read(indices, samples, nullptr);
+  return std::move(samples.columns[field]);
 }
 
 std::uint64_t Dataset::do_fingerprint() const {

@@ -81,6 +81,9 @@ class Dataset {
   /// damaged fields empty (fixed fields: zeros).
   void read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged = nullptr) const;
 
+  /// The values of one field of samples `indices`; datasets in files read nothing else. Throws as read() does.
+  [[nodiscard]] RawColumn read_field(std::span<const std::int64_t> indices, std::size_t field) const;
+
   /// All metadata of a dataset that every rank can open, so that only one rank has to read the metadata. Empty if the
   /// samples are in this process alone.
   [[nodiscard]] std::string table() const { return do_table(); }
@@ -113,10 +116,13 @@ class Dataset {
   Dataset() = default;
 
  private:
+  /// Throws ArgumentError for an index out of range.
+  void check(std::span<const std::int64_t> indices) const;
   [[nodiscard]] virtual std::int64_t do_size() const = 0;
   [[nodiscard]] virtual const SampleSpec& do_spec() const = 0;
   virtual void do_read(std::span<const std::int64_t> indices, RawSamples& out,
                        std::vector<SampleError>* damaged) const = 0;
+  [[nodiscard]] virtual RawColumn do_read_field(std::span<const std::int64_t> indices, std::size_t field) const;
   [[nodiscard]] virtual std::string do_table() const { return {}; }
   [[nodiscard]] virtual std::string do_format() const { return {}; }
   [[nodiscard]] virtual std::uint64_t do_fingerprint() const;

@@ -1,37 +1,13 @@
 #include <mn/data/memory_dataset.hpp>
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include <mn/core/checksum.hpp>
 #include <mn/core/json.hpp>
 
 namespace mn {
-
 namespace {
-
-/// Sample k of `out` is locate(k): pointer to some samples, and the number there.
-template <class Locate>
-void gather(const SampleSpec& spec, std::int64_t n, const Locate& locate, RawSamples& out) {
-  out.reset(spec, n);
-  for (std::size_t f = 0; f < out.columns.size(); ++f) {
-    RawColumn& column = out.columns[f];
-    const auto source = [&](std::int64_t k) {
-      const std::pair<const RawSamples*, std::int64_t> at = locate(k);
-      return at.first->columns[f].sample(at.second);
-    };
-    const bool varies = !column.offsets.empty();
-    for (std::int64_t k = 0; varies && k < n; ++k) {
-      column.offsets.push_back(column.offsets.back() + static_cast<std::int64_t>(source(k).size()));
-    }
-    if (varies) column.bytes.resize(column.offsets.back());
-    for (std::int64_t k = 0; k < n; ++k) {
-      const auto from = source(k);
-      std::byte* to = column.bytes.data() + (varies ? column.offsets[k] : k * column.sample_bytes);
-      if (!from.empty()) std::memcpy(to, from.data(), from.size());
-    }
-  }
-}
 
 std::vector<RawSamples> one_piece(RawSamples samples) {
   std::vector<RawSamples> pieces;
@@ -63,14 +39,16 @@ std::uint64_t MemoryDataset::do_fingerprint() const {
   return hash;
 }
 
-std::pair<const RawSamples*, std::int64_t> MemoryDataset::locate(std::int64_t index) const {
+SamplePlace MemoryDataset::locate(std::int64_t index) const {
   const auto piece = std::upper_bound(firsts_.begin(), firsts_.end(), index) - firsts_.begin() - 1;
   return {&pieces_[piece], index - firsts_[piece]};
 }
 
 void MemoryDataset::do_read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>*) const {
-  gather(
-      spec_, std::ssize(indices), [&](std::int64_t k) { return locate(indices[k]); }, out);
+  std::vector<SamplePlace> places;
+  places.reserve(indices.size());
+  for (const std::int64_t index : indices) places.push_back(locate(index));
+  copy_samples(spec_, places, out);
 }
 
 StorageLayout MemoryDataset::do_layout() const {

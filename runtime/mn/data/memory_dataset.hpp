@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <mn/data/dataset.hpp>
@@ -28,8 +27,7 @@ class MemoryDataset final : public Dataset {
                std::vector<SampleError>* damaged) const override;
   std::uint64_t do_fingerprint() const override;
   StorageLayout do_layout() const override;
-  /// The piece that holds a sample, and the sample's number in the piece.
-  [[nodiscard]] std::pair<const RawSamples*, std::int64_t> locate(std::int64_t index) const;
+  [[nodiscard]] SamplePlace locate(std::int64_t index) const;
 
   SampleSpec spec_;
   std::vector<RawSamples> pieces_;

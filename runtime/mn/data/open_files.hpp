@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -160,8 +161,9 @@ class OpenFiles {
   std::unique_ptr<FileStage> stage_;  // null: no copies
 };
 
-/// Dataset::read() for the samples of `files`. Thread-safe.
+/// Dataset::read() for the samples of `files`; with `only`, reads a single field and leaves the others undefined.
+/// Thread-safe.
 void read_samples(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out,
-                  std::vector<SampleError>* damaged);
+                  std::vector<SampleError>* damaged, std::optional<std::size_t> only = {});
 
 }  // namespace mn::data

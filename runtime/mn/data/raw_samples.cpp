@@ -151,6 +151,25 @@ RawSamples labeled_samples(ByteBuffer data, std::span<const std::int64_t> labels
   return samples;
 }
 
+void copy_samples(const SampleSpec& spec, std::span<const SamplePlace> places, RawSamples& out) {
+  const std::int64_t n = std::ssize(places);
+  out.reset(spec, n);
+  for (std::size_t f = 0; f < out.columns.size(); ++f) {
+    RawColumn& column = out.columns[f];
+    const bool varies = !column.offsets.empty();
+    const auto source = [&](std::int64_t k) { return places[k].samples->columns[f].sample(places[k].number); };
+    for (std::int64_t k = 0; varies && k < n; ++k) {
+      column.offsets.push_back(column.offsets.back() + static_cast<std::int64_t>(source(k).size()));
+    }
+    if (varies) column.bytes.resize(column.offsets.back());
+    for (std::int64_t k = 0; k < n; ++k) {
+      const auto from = source(k);
+      std::byte* to = column.bytes.data() + (varies ? column.offsets[k] : k * column.sample_bytes);
+      if (!from.empty()) std::memcpy(to, from.data(), from.size());
+    }
+  }
+}
+
 void check_samples(const RawSamples& samples, SampleSpec& spec) {
   if (const std::string problem = problem_of(spec); !problem.empty())
     throw ArgumentError("a dataset's samples: " + problem);

@@ -68,6 +68,15 @@ struct RawSamples {
 [[nodiscard]] RawSamples labeled_samples(ByteBuffer data, std::span<const std::int64_t> labels,
                                          std::vector<std::int64_t> offsets = {});
 
+/// One sample among others in memory.
+struct SamplePlace {
+  const RawSamples* samples;  ///< not null
+  std::int64_t number;        ///< of the sample in `samples`
+};
+
+/// Makes `out` of copies of the samples in `places`, all of `spec`.
+void copy_samples(const SampleSpec& spec, std::span<const SamplePlace> places, RawSamples& out);
+
 /// Throws ArgumentError unless `samples` has the columns of `spec`: lengths match, and values of class fields are
 /// classes. Sets the number of classes in `spec` if it is kCountClasses.
 void check_samples(const RawSamples& samples, SampleSpec& spec);

@@ -1,10 +1,12 @@
 // Which samples a rank takes in a step.
 //
 // (1) In every step the counts of two ranks differ by at most one, and all ranks have an equal number of steps.
-// (2) Over all ranks an epoch has each sample exactly once; drop_last may leave out samples at the end.
-// (3) GlobalSampler: with equal batchsize × ranks, step k has equal samples for any number of ranks. A state in
-//     mid-epoch resumes with any ranks and batch size, as (seed, epoch, consumed) is a position in one order.
-// (4) GlobalSampler: the number of ranks affects only which rank takes which sample of a step.
+// (2) Over all ranks an epoch has each sample (DrawSampler: each draw) exactly once; drop_last may leave out samples at
+//     the end.
+// (3) PositionSampler: with equal batchsize × ranks, step k has equal samples for any number of ranks. A state in
+//     mid-epoch resumes with any ranks and batch size, as (seed, epoch, consumed) is a position in one order. Draws
+//     resume in mid-epoch with equal weights only.
+// (4) PositionSampler: the number of ranks affects only which rank takes which sample of a step.
 // (5) PartSampler: each rank has an order of its own part, so a resume in mid-epoch needs equal ranks and batch size.
 // (6) A state of another dataset (by fingerprint and size) is rejected.
 //
@@ -19,6 +21,7 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/core/random.hpp>
 #include <mn/core/text.hpp>
 
 namespace mn {
@@ -43,6 +46,9 @@ const SamplerOptions& checked(std::int64_t size, const SamplerOptions& options) 
   }
   return options;
 }
+
+/// Sampler::do_draws() of a state; empty in states of mn without draws.
+std::string draws_of(const nlohmann::json& state) { return state.value("draws", std::string()); }
 
 }  // namespace
 
@@ -79,7 +85,8 @@ nlohmann::json Sampler::state(const EpochPosition& position) const {
           {"adjacent", order.adjacent},
           {"windows", order.windows},
           {"mixed", order.mixed},
-          {"aligned", order.aligned}};
+          {"aligned", order.aligned},
+          {"draws", do_draws()}};
 }
 
 data::OrderOptions Sampler::order_from(const nlohmann::json& state) const {
@@ -97,19 +104,29 @@ data::OrderOptions Sampler::order_from(const nlohmann::json& state) const {
   return order;
 }
 
+void Sampler::check_origin(const nlohmann::json& state, bool is_mid_epoch) const {
+  const auto dataset = state.at("dataset").get<std::string>();
+  const auto draws = draws_of(state);
+  if (dataset != to_hex(fingerprint_) || (draws == do_draws() && state.at("samples") != size_)) {
+    throw DataError("the state to resume from was taken with another dataset (" + state.at("samples").dump() +
+                    " samples, " + dataset + "; here " + std::to_string(size_) + ", " + to_hex(fingerprint_) +
+                    "): give the same data, or start from the beginning");
+  }
+  if (is_mid_epoch && draws != do_draws()) {
+    throw DataError(
+        "the state to resume from was taken in mid-epoch with samples that were drawn by other weights: give the same "
+        "weights, or resume from the end of an epoch");
+  }
+}
+
 void Sampler::load_state(const nlohmann::json& state) {
   try {
-    const auto dataset = state.at("dataset").get<std::string>();
-    if (dataset != to_hex(fingerprint_) || state.at("samples") != size_) {
-      throw DataError("the state to resume from was taken with another dataset (" + state.at("samples").dump() +
-                      " samples, " + dataset + "; here " + std::to_string(size_) + ", " + to_hex(fingerprint_) +
-                      "): give the same data, or start from the beginning");
-    }
     const auto epoch = whole_number<std::int64_t>(state.at("epoch"));
     const auto consumed = whole_number<std::int64_t>(state.at("consumed"));
+    check_origin(state, consumed > 0);
     if (epoch < 0 || consumed < 0 || consumed > size_) throw DataError("the sampler's state is damaged");
     if (consumed > 0) do_check_mid_epoch(state);
-    options_.order = order_from(state);
+    if (draws_of(state) == do_draws()) options_.order = order_from(state);
     options_.seed = whole_number<decltype(options_.seed)>(state.at("seed"));
     set_epoch(epoch);
     position_.consumed = consumed;
@@ -118,19 +135,12 @@ void Sampler::load_state(const nlohmann::json& state) {
   }
 }
 
-GlobalSampler::GlobalSampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options)
-    : Sampler(size, fingerprint, options) {
-  do_reorder();
-}
-
-std::int64_t GlobalSampler::do_steps_per_epoch() const {
+std::int64_t PositionSampler::do_steps_per_epoch() const {
   const std::int64_t step = options().batchsize * options().ranks;
   return options().drop_last ? size() / step : (size() + step - 1) / step;
 }
 
-void GlobalSampler::do_reorder() { division_.emplace(data::EpochOrder(size(), options().order, seed(), epoch())); }
-
-std::optional<SamplerStep> GlobalSampler::do_next() {
+std::optional<SamplerStep> PositionSampler::do_next() {
   const std::int64_t first = consumed();
   const std::int64_t whole = options().batchsize * options().ranks;
   const std::int64_t left = size() - first;
@@ -139,13 +149,51 @@ std::optional<SamplerStep> GlobalSampler::do_next() {
   if (first == last || (options().drop_last && last - first < whole)) return std::nullopt;
   SamplerStep step;
   step.epoch = epoch();
-  step.seed = seed();
+  step.seed = do_step_seed(first);
   step.consumed = last;
   step.ends_epoch = last == size() || (options().drop_last && size() - last < whole);
-  step.indices = division_->samples(first, last, options().rank, options().ranks);
+  step.indices = do_samples(first, last);
   assert(std::abs(std::ssize(step.indices) * options().ranks - (last - first)) < options().ranks);  // (1)
   return step;
 }
+
+GlobalSampler::GlobalSampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options)
+    : PositionSampler(size, fingerprint, options) {
+  do_reorder();
+}
+
+void GlobalSampler::do_reorder() { division_.emplace(data::EpochOrder(size(), options().order, seed(), epoch())); }
+
+std::vector<std::int64_t> GlobalSampler::do_samples(std::int64_t first, std::int64_t last) {
+  return division_->samples(first, last, options().rank, options().ranks);
+}
+
+DrawSampler::DrawSampler(std::int64_t samples, std::uint64_t fingerprint, const DrawOptions& draws,
+                         const SamplerOptions& options)
+    : DrawSampler(data::Draws(draws, samples), fingerprint, options) {}
+
+DrawSampler::DrawSampler(data::Draws draws, std::uint64_t fingerprint, const SamplerOptions& options)
+    : PositionSampler(draws.size(), fingerprint, options), draws_(std::move(draws)) {
+  do_reorder();
+}
+
+void DrawSampler::do_reorder() { draws_.begin(seed(), epoch()); }
+
+std::vector<std::int64_t> DrawSampler::do_samples(std::int64_t first, std::int64_t last) {
+  const std::int64_t draws = last - first;
+  const std::int64_t begin = first + draws * options().rank / options().ranks;
+  const std::int64_t end = first + draws * (options().rank + 1) / options().ranks;
+  std::vector<std::int64_t> samples;
+  for (std::int64_t position = begin; position < end; ++position) samples.push_back(draws_(position));
+  std::ranges::sort(samples);  // neighbors are read together
+  return samples;
+}
+
+std::uint64_t DrawSampler::do_step_seed(std::int64_t first) const {
+  return mix_bits(seed() + mix_bits(static_cast<std::uint64_t>(first) + 1));
+}
+
+std::string DrawSampler::do_draws() const { return to_hex(draws_.fingerprint()); }
 
 PartSampler::PartSampler(std::vector<std::int64_t> part_sizes, std::uint64_t fingerprint, const SamplerOptions& options)
     : Sampler(std::accumulate(part_sizes.begin(), part_sizes.end(), std::int64_t{0}), fingerprint, options),

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <mn/data/draws.hpp>
 #include <mn/data/order.hpp>
 #include <mn/data/step_division.hpp>
 
@@ -49,7 +51,7 @@ struct EpochPosition {
 };
 
 /// The samples of this rank, step after step. Every rank has an equal number of steps, and an epoch has each sample
-/// exactly once. A sampler touches no data.
+/// exactly once, unless it draws them by weight. A sampler touches no data.
 class Sampler {
  public:
   virtual ~Sampler() = default;
@@ -60,6 +62,7 @@ class Sampler {
   [[nodiscard]] std::optional<SamplerStep> next();
   void set_epoch(std::int64_t epoch);
 
+  /// Samples of an epoch, over all ranks.
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
   [[nodiscard]] std::uint64_t seed() const noexcept { return options_.seed; }
   [[nodiscard]] std::int64_t epoch() const noexcept { return position_.epoch; }
@@ -87,6 +90,10 @@ class Sampler {
   virtual void do_reorder() = 0;
   /// Throws unless a state with other ranks or batch size can resume here in mid-epoch.
   virtual void do_check_mid_epoch(const nlohmann::json& state) const = 0;
+  /// Names the weights of draws; empty for samplers that don't draw.
+  [[nodiscard]] virtual std::string do_draws() const { return {}; }
+  /// Throws unless `state` is of this dataset, and of these draws if it was taken in mid-epoch.
+  void check_origin(const nlohmann::json& state, bool is_mid_epoch) const;
   [[nodiscard]] data::OrderOptions order_from(const nlohmann::json& state) const;
 
   std::int64_t size_;
@@ -96,20 +103,50 @@ class Sampler {
 };
 
 /// For data that every rank can read. Step k of an epoch (but for the last two steps) takes positions [k·G, (k + 1)·G)
-/// of the order, G = batchsize × ranks. StepDivision gives ranks equal counts (± 1) and few places to read from. The
-/// order is a function of (seed, epoch) alone: with equal G, a step has equal samples for any number of ranks, and a
-/// state in mid-epoch resumes with any number of ranks and any batch size.
-class GlobalSampler final : public Sampler {
+/// of the epoch, G = batchsize × ranks. Which sample has a position is a function of (seed, epoch) alone: with equal G,
+/// a step has equal samples for any number of ranks, and a state in mid-epoch resumes with any number of ranks and any
+/// batch size.
+class PositionSampler : public Sampler {
+ protected:
+  using Sampler::Sampler;
+
+ private:
+  std::optional<SamplerStep> do_next() final;
+  std::int64_t do_steps_per_epoch() const final;
+  void do_check_mid_epoch(const nlohmann::json&) const final {}
+  /// This rank's samples of positions [first, last).
+  [[nodiscard]] virtual std::vector<std::int64_t> do_samples(std::int64_t first, std::int64_t last) = 0;
+  /// Seed of the augmentation of the step that begins at position `first`.
+  [[nodiscard]] virtual std::uint64_t do_step_seed(std::int64_t first) const = 0;
+};
+
+/// Each sample once in an epoch. StepDivision gives ranks equal counts (± 1) and few places to read from.
+class GlobalSampler final : public PositionSampler {
  public:
   GlobalSampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options);
 
  private:
-  std::optional<SamplerStep> do_next() override;
-  std::int64_t do_steps_per_epoch() const override;
   void do_reorder() override;
-  void do_check_mid_epoch(const nlohmann::json&) const override {}
+  std::vector<std::int64_t> do_samples(std::int64_t first, std::int64_t last) override;
+  std::uint64_t do_step_seed(std::int64_t) const override { return seed(); }
 
   std::optional<data::StepDivision> division_;
+};
+
+/// Samples drawn by weight. A sample that comes again in a later step of an epoch is augmented in another way.
+class DrawSampler final : public PositionSampler {
+ public:
+  /// `samples`: number of samples in the dataset. Throws UsageError as data::Draws and Sampler do.
+  DrawSampler(std::int64_t samples, std::uint64_t fingerprint, const DrawOptions& draws, const SamplerOptions& options);
+
+ private:
+  DrawSampler(data::Draws draws, std::uint64_t fingerprint, const SamplerOptions& options);
+  void do_reorder() override;
+  std::vector<std::int64_t> do_samples(std::int64_t first, std::int64_t last) override;
+  std::uint64_t do_step_seed(std::int64_t first) const override;
+  std::string do_draws() const override;
+
+  data::Draws draws_;
 };
 
 /// For ranks that each walk their own part. Step k (but for the last two steps) takes samples [k·b, (k + 1)·b) of an

@@ -5,6 +5,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/text.hpp>
 #include <mn/data/hdf5_table.hpp>
+#include <mn/data/joined_dataset.hpp>
 #include <mn/data/manifest.hpp>
 
 namespace mn {
@@ -80,6 +81,7 @@ std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path, const std
 }
 
 std::shared_ptr<Dataset> open_table(const std::string& table) {
+  if (data::is_joined_table(table)) return data::open_joined_table(table);
   if (data::Hdf5Table::is_table(table)) {
     return std::make_shared<data::StoredDataset>(
         std::make_shared<const data::Hdf5Table>(data::Hdf5Table::parse(table)));

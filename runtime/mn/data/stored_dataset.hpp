@@ -30,6 +30,11 @@ class StoredDataset final : public Dataset {
                std::vector<SampleError>* damaged) const override {
     read_samples(opened(), indices, out, damaged);
   }
+  RawColumn do_read_field(std::span<const std::int64_t> indices, std::size_t field) const override {
+    RawSamples samples;
+    read_samples(opened(), indices, samples, nullptr, field);
+    return std::move(samples.columns[field]);
+  }
   std::string do_format() const override { return kShardsFormat; }
   std::string do_table() const override { return stored_table().serialize(); }
   std::uint64_t do_fingerprint() const override { return stored_table().hash(); }

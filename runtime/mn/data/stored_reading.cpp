@@ -47,11 +47,13 @@ struct FieldRead {
 /// The state of a call of read_samples(). Several threads load the runs (ReadRun) of a field at once.
 class Reading {
  public:
-  Reading(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged)
+  Reading(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged,
+          std::optional<std::size_t> only)
       : files_(files),
         table_(files.table()),
         out_(out),
         damaged_(damaged),
+        only_(only),
         plan_(table_.spec().fields.size(), indices.size()),
         attempts_(files) {
     for (std::size_t k = 0; k < indices.size(); ++k) {
@@ -65,7 +67,7 @@ class Reading {
     open_many();
     for (std::size_t k = 0; k < plan_.size(); ++k) locate_fields(k);
     for (std::size_t f = 0; f < out_.columns.size(); ++f) {
-      if (!table_.is_small(f)) read_field(f);
+      if (!table_.is_small(f) && only_.value_or(f) == f) read_field(f);
     }
   }
 
@@ -205,6 +207,7 @@ class Reading {
   const StoredTable& table_;
   RawSamples& out_;
   std::vector<SampleError>* damaged_;
+  std::optional<std::size_t> only_;  // a field: the others are not read
   ReadPlan plan_;
   ReadAttempts attempts_;
   std::set<std::size_t> reported_;  // (3): the samples that were reported, for any field
@@ -213,8 +216,8 @@ class Reading {
 }  // namespace
 
 void read_samples(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out,
-                  std::vector<SampleError>* damaged) {
-  Reading(files, indices, out, damaged).run();
+                  std::vector<SampleError>* damaged, std::optional<std::size_t> only) {
+  Reading(files, indices, out, damaged, only).run();
 }
 
 }  // namespace mn::data

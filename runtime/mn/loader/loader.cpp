@@ -67,7 +67,7 @@ class DataLoader::Impl {
         source_(dataset_->shared() && !options.by_part ? dataset_->shared() : dataset_),
         options_(std::move(options)),
         sampler_(make_sampler(*dataset_, options_)),
-        is_endless_(options_.shuffle.value_or(dataset_->options().shuffle)),
+        is_endless_(options_.draws || options_.shuffle.value_or(dataset_->options().shuffle)),
         workers_count_(options_.workers.value_or(default_workers())),
         prefetch_(options_.prefetch.value_or(default_prefetch(workers_count_))),
         maker_(source_, options_, std::max(workers_count_, 1)),
@@ -273,7 +273,7 @@ std::optional<Batch> DataLoader::next() { return impl_->next(); }
 std::int64_t DataLoader::dataset_size() const noexcept { return impl_->dataset().global_size(); }
 std::int64_t DataLoader::steps_per_epoch() const { return impl_->sampler().steps_per_epoch(); }
 std::int64_t DataLoader::epoch() const { return impl_->position().epoch; }
-double DataLoader::epoch_detail() const { return impl_->position().detail(dataset_size()); }
+double DataLoader::epoch_detail() const { return impl_->position().detail(impl_->sampler().size()); }
 double DataLoader::data_wait_s() const { return impl_->data_wait_s(); }
 LoaderStats DataLoader::stats() const { return impl_->stats(); }
 int DataLoader::ranks() const { return impl_->dataset().ranks(); }

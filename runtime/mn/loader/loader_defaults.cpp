@@ -35,6 +35,14 @@ std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOpt
   if (options.by_part && shuffle) {
     throw UsageError("a loader reads either by part, which is for evaluation, or shuffled: set shuffle to false");
   }
+  if (options.draws) {
+    if (options.by_part || !dataset.shared()) {
+      throw UsageError(
+          "drawing by weight needs a dataset from which each rank can read each sample (shards, or a dataset that "
+          "every rank has), and does not read by part");
+    }
+    return std::make_unique<DrawSampler>(dataset.global_size(), dataset.fingerprint(), *options.draws, sampling);
+  }
   if (dataset.shared() && !options.by_part) {
     sampling.order = data::default_order(dataset.global_size(), dataset.shared()->layout(), shuffle, dataset.ranks());
     sampling.order.sticky = options.sticky;

@@ -12,6 +12,7 @@
 #include <c10/core/TensorOptions.h>
 
 #include <mn/core/buffer.hpp>
+#include <mn/data/draws.hpp>
 #include <mn/data/sub_dataset.hpp>
 #include <mn/loader/batch.hpp>
 
@@ -88,6 +89,8 @@ struct LoaderOptions {
   /// batch of an epoch before next() asks for the epoch's first batch.
   std::optional<bool> shuffle = {};
   std::optional<std::uint64_t> seed = {};  ///< seed of the order and of augmentation; default: ScatterOptions::seed
+  /// Draws samples by weight instead of a shuffle. Can't be combined with `by_part`, or with samples that rank 0 sent.
+  std::optional<DrawOptions> draws = {};
   bool drop_last = false;                  ///< leaves a last, short step out
   /// Without drop_last: the last two steps share the remaining samples evenly; false: the last step is short.
   bool even_last = true;

@@ -1,7 +1,7 @@
 // Makes batches from tensors in memory, by index_select with the indices of the sampler's steps.
 //
 // (1) All ranks have equal samples. Either the ranks compare the samples' fingerprints, or rank 0 sends the samples.
-// (2) GlobalSampler makes the steps, so the samples of a step do not depend on the number of ranks.
+// (2) A PositionSampler makes the steps, so the samples of a step do not depend on the number of ranks.
 //
 // Cost: at the start a hash of the samples and one allreduce, or one broadcast of the samples; no messages later.
 #include <mn/loader/tensor_dataset.hpp>
@@ -90,7 +90,7 @@ std::uint64_t TensorDataset::fingerprint() const {
 
 struct TensorLoader::Impl {
   TensorDataset dataset;
-  GlobalSampler sampler;
+  std::unique_ptr<Sampler> sampler;
   c10::Device device;
   int ranks;
   EpochPosition position = {};
@@ -119,13 +119,19 @@ TensorLoader::TensorLoader(TensorDataset dataset, const std::shared_ptr<Communic
                                 .order = {.shuffle = options.shuffle}};
   const std::int64_t size = samples.size();
   const std::uint64_t fingerprint = samples.fingerprint();
-  impl_.reset(new Impl{std::move(samples), {size, fingerprint, sampling}, comm->device(), comm->size()});
+  std::unique_ptr<Sampler> sampler;
+  if (options.draws) {
+    sampler = std::make_unique<DrawSampler>(size, fingerprint, *options.draws, sampling);
+  } else {
+    sampler = std::make_unique<GlobalSampler>(size, fingerprint, sampling);
+  }
+  impl_.reset(new Impl{std::move(samples), std::move(sampler), comm->device(), comm->size()});
 }
 
 TensorLoader::~TensorLoader() = default;
 
 std::optional<Batch> TensorLoader::next() {
-  const auto step = impl_->sampler.next();
+  const auto step = impl_->sampler->next();
   if (!step) return std::nullopt;
   impl_->position.pass(*step);
   Batch batch;
@@ -142,12 +148,12 @@ std::optional<Batch> TensorLoader::next() {
 }
 
 std::int64_t TensorLoader::epoch() const { return impl_->position.epoch; }
-double TensorLoader::epoch_detail() const { return impl_->position.detail(impl_->sampler.size()); }
-std::int64_t TensorLoader::steps_per_epoch() const { return impl_->sampler.steps_per_epoch(); }
-nlohmann::json TensorLoader::state() const { return impl_->sampler.state(impl_->position); }
+double TensorLoader::epoch_detail() const { return impl_->position.detail(impl_->sampler->size()); }
+std::int64_t TensorLoader::steps_per_epoch() const { return impl_->sampler->steps_per_epoch(); }
+nlohmann::json TensorLoader::state() const { return impl_->sampler->state(impl_->position); }
 void TensorLoader::load_state(const nlohmann::json& state) {
-  impl_->sampler.load_state(state);
-  impl_->position = impl_->sampler.position();
+  impl_->sampler->load_state(state);
+  impl_->position = impl_->sampler->position();
 }
 int TensorLoader::ranks() const { return impl_->ranks; }
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/data/draws.hpp>
 #include <mn/loader/iterator.hpp>
 
 namespace mn {
@@ -45,11 +46,12 @@ class TensorDataset {
 
 /// How a TensorLoader makes steps of its samples.
 struct TensorLoaderOptions {
-  std::int64_t batchsize = 1;  ///< samples of a minibatch on each rank
-  bool shuffle = false;        ///< a new order each epoch
-  std::uint64_t seed = 0;      ///< seed of the order
-  bool drop_last = false;      ///< leaves a last, short step out
-  bool even_last = true;       ///< the last two steps share the remaining samples evenly; false: the last step is short
+  std::int64_t batchsize = 1;             ///< samples of a minibatch on each rank
+  bool shuffle = false;                   ///< a new order each epoch
+  std::uint64_t seed = 0;                 ///< seed of the order
+  std::optional<DrawOptions> draws = {};  ///< draws samples by weight in place of `shuffle`; equal on every rank
+  bool drop_last = false;                 ///< leaves a last, short step out
+  bool even_last = true;  ///< the last two steps share the remaining samples evenly; false: the last step is short
 };
 
 /// Minibatches of a TensorDataset, epoch after epoch. Each sample comes exactly once in an epoch. Step k has the same

@@ -1,0 +1,254 @@
+#include <mn/data/joined_dataset.hpp>
+
+#include <algorithm>
+
+#include <mn/core/checksum.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+
+namespace mn {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kMagic = "mn joined dataset\n";
+
+json binary(const std::string& bytes) { return json::binary({bytes.begin(), bytes.end()}); }
+
+std::string text_of(const json& bytes) { return {bytes.get_binary().begin(), bytes.get_binary().end()}; }
+
+std::string serialize(const json& document) {
+  const auto bytes = json::to_cbor(document);
+  return std::string(kMagic) + std::string(bytes.begin(), bytes.end());
+}
+
+/// Some samples of a dataset.
+class Subset final : public Dataset {
+ public:
+  Subset(std::shared_ptr<Dataset> base, std::vector<std::int64_t> indices)
+      : base_(std::move(base)), indices_(std::move(indices)) {
+    if (base_ == nullptr) throw ArgumentError("subset() got no dataset");
+  }
+
+ private:
+  std::int64_t do_size() const override { return std::ssize(indices_); }
+  const SampleSpec& do_spec() const override { return base_->spec(); }
+  void do_read(std::span<const std::int64_t> indices, RawSamples& out,
+               std::vector<SampleError>* damaged) const override {
+    base_->read(in_base(indices), out, damaged);
+  }
+  RawColumn do_read_field(std::span<const std::int64_t> indices, std::size_t field) const override {
+    return base_->read_field(in_base(indices), field);
+  }
+  std::string do_table() const override {
+    const std::string table = base_->format() == kShardsFormat ? base_->table() : std::string();
+    if (table.empty()) return {};
+    return serialize({{"tables", json::array({binary(table)})}, {"indices", indices_}});
+  }
+  std::string do_format() const override { return base_->format() == kShardsFormat ? kShardsFormat : ""; }
+  std::uint64_t do_fingerprint() const override {
+    return hash64(std::as_bytes(std::span(indices_)), base_->fingerprint());
+  }
+  IoStats do_io() const override { return base_->io(); }
+  std::string do_where(std::int64_t index) const override { return base_->where(indices_[index]); }
+  StorageLayout do_layout() const override {
+    StorageLayout layout = base_->layout();
+    const double part = static_cast<double>(size()) / static_cast<double>(std::max<std::int64_t>(base_->size(), 1));
+    layout.bytes = static_cast<std::int64_t>(static_cast<double>(layout.bytes) * part);
+    return layout;
+  }
+  void do_share(int ranks) override { base_->share(ranks); }
+  void do_hold_at_most(std::int64_t bytes) const override { base_->hold_at_most(bytes); }
+  void do_stage(const StageOptions& options, std::shared_ptr<const data::StageNode> node) override {
+    base_->stage(options, std::move(node));
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> in_base(std::span<const std::int64_t> indices) const {
+    std::vector<std::int64_t> found;
+    for (const std::int64_t index : indices) found.push_back(indices_[index]);
+    return found;
+  }
+
+  std::shared_ptr<Dataset> base_;
+  std::vector<std::int64_t> indices_;
+};
+
+}  // namespace
+
+JoinedDataset::JoinedDataset(std::vector<std::shared_ptr<Dataset>> parts, std::vector<double> shares)
+    : parts_(std::move(parts)), shares_(std::move(shares)) {
+  if (parts_.empty() || std::ranges::count(parts_, nullptr) > 0) {
+    throw ArgumentError("a JoinedDataset needs datasets to join: there is none, or one of them is null");
+  }
+  if (!shares_.empty() && shares_.size() != parts_.size()) {
+    throw ArgumentError("a JoinedDataset of " + std::to_string(parts_.size()) + " parts got " +
+                        std::to_string(shares_.size()) + " shares");
+  }
+}
+
+const std::vector<std::int64_t>& JoinedDataset::firsts() const {
+  std::call_once(opened_, [this] {
+    std::vector<std::int64_t> firsts = {0};
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      if (parts_[i]->spec() != parts_.front()->spec()) {
+        throw UsageError("datasets to join must have equal fields, classes and class names; part " +
+                         std::to_string(i + 1) + " has " + to_json(parts_[i]->spec()).dump() + ", the first part has " +
+                         to_json(parts_.front()->spec()).dump());
+      }
+      firsts.push_back(firsts.back() + parts_[i]->size());
+    }
+    firsts_ = std::move(firsts);
+  });
+  return firsts_;
+}
+
+std::vector<double> JoinedDataset::weights() const {
+  std::vector<double> weights;
+  for (std::size_t i = 0; i < shares_.size(); ++i) {
+    const std::int64_t samples = firsts()[i + 1] - firsts()[i];
+    if (samples == 0 && shares_[i] > 0) {
+      throw UsageError("part " + std::to_string(i + 1) + " of a mixture of datasets has a share but no samples");
+    }
+    weights.insert(weights.end(), samples, shares_[i] / static_cast<double>(samples));
+  }
+  return weights;
+}
+
+const SampleSpec& JoinedDataset::do_spec() const {
+  (void)firsts();
+  return parts_.front()->spec();
+}
+
+std::pair<std::size_t, std::int64_t> JoinedDataset::locate(std::int64_t index) const {
+  const auto part = static_cast<std::size_t>(std::ranges::upper_bound(firsts(), index) - firsts().begin()) - 1;
+  return {part, index - firsts()[part]};
+}
+
+std::vector<JoinedDataset::Wanted> JoinedDataset::wanted(std::span<const std::int64_t> indices) const {
+  std::vector<Wanted> parts(parts_.size());
+  for (std::size_t k = 0; k < indices.size(); ++k) {
+    const auto [part, number] = locate(indices[k]);
+    parts[part].numbers.push_back(number);
+    parts[part].positions.push_back(static_cast<std::int64_t>(k));
+  }
+  return parts;
+}
+
+void JoinedDataset::do_read(std::span<const std::int64_t> indices, RawSamples& out,
+                            std::vector<SampleError>* damaged) const {
+  const auto wanted = this->wanted(indices);
+  std::vector<RawSamples> read(parts_.size());
+  std::vector<SamplePlace> places(indices.size());
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    const auto& [numbers, positions] = wanted[part];
+    if (numbers.empty()) continue;
+    std::vector<SampleError> errors;
+    parts_[part]->read(numbers, read[part], damaged != nullptr ? &errors : nullptr);
+    for (SampleError& error : errors) damaged->push_back({positions[error.position], std::move(error.what)});
+    for (std::int64_t i = 0; i < std::ssize(positions); ++i) places[positions[i]] = {&read[part], i};
+  }
+  copy_samples(do_spec(), places, out);
+}
+
+RawColumn JoinedDataset::do_read_field(std::span<const std::int64_t> indices, std::size_t field) const {
+  const auto wanted = this->wanted(indices);
+  const SampleSpec only{.fields = {do_spec()[field]}};
+  std::vector<RawSamples> read(parts_.size());
+  std::vector<SamplePlace> places(indices.size());
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    const auto& [numbers, positions] = wanted[part];
+    if (numbers.empty()) continue;
+    read[part].columns.push_back(parts_[part]->read_field(numbers, field));
+    for (std::int64_t i = 0; i < std::ssize(positions); ++i) places[positions[i]] = {&read[part], i};
+  }
+  RawSamples out;
+  copy_samples(only, places, out);
+  return std::move(out.columns.front());
+}
+
+std::string JoinedDataset::do_format() const {
+  const bool are_shards = std::ranges::all_of(parts_, [](const auto& part) { return part->format() == kShardsFormat; });
+  return are_shards ? kShardsFormat : "";
+}
+
+std::string JoinedDataset::do_table() const {
+  if (do_format().empty()) return {};
+  (void)firsts();  // specs are compared before ranks open the parts
+  json tables = json::array();
+  for (const auto& part : parts_) tables.push_back(binary(part->table()));
+  return serialize({{"tables", std::move(tables)}, {"shares", shares_}});
+}
+
+std::uint64_t JoinedDataset::do_fingerprint() const {
+  std::uint64_t hash = parts_.size();
+  for (const auto& part : parts_) {
+    const std::uint64_t own = part->fingerprint();
+    hash = hash64(std::as_bytes(std::span(&own, 1)), hash);
+  }
+  return hash;
+}
+
+IoStats JoinedDataset::do_io() const {
+  IoStats all;
+  for (const auto& part : parts_) {
+    const IoStats own = part->io();
+    all.opens += own.opens;
+    all.bytes += own.bytes;
+    all.held += own.held;
+  }
+  return all;
+}
+
+std::string JoinedDataset::do_where(std::int64_t index) const {
+  const auto [part, number] = locate(index);
+  return parts_[part]->where(number);
+}
+
+StorageLayout JoinedDataset::do_layout() const {
+  StorageLayout all = parts_.front()->layout();
+  for (std::size_t i = 1; i < parts_.size(); ++i) {
+    const StorageLayout own = parts_[i]->layout();
+    all.bytes += own.bytes;
+    all.files += own.files;
+    all.block_samples = std::max(all.block_samples, own.block_samples);
+    all.index_bytes += own.index_bytes;
+    all.is_packed = all.is_packed || own.is_packed;
+    all.live_bytes = std::max(all.live_bytes, own.live_bytes);
+  }
+  return all;
+}
+
+void JoinedDataset::do_share(int ranks) {
+  for (const auto& part : parts_) part->share(ranks);
+}
+
+void JoinedDataset::do_hold_at_most(std::int64_t bytes) const {
+  for (const auto& part : parts_) part->hold_at_most(bytes / std::ssize(parts_));
+}
+
+void JoinedDataset::do_stage(const StageOptions& options, std::shared_ptr<const data::StageNode> node) {
+  for (const auto& part : parts_) part->stage(options, node);
+}
+
+std::shared_ptr<Dataset> subset(std::shared_ptr<Dataset> dataset, std::vector<std::int64_t> indices) {
+  return std::make_shared<Subset>(std::move(dataset), std::move(indices));
+}
+
+namespace data {
+
+bool is_joined_table(std::string_view table) { return table.starts_with(kMagic); }
+
+std::shared_ptr<Dataset> open_joined_table(const std::string& table) {
+  const json document = parse_cbor(std::string_view(table).substr(kMagic.size()), "the table of a joined dataset");
+  return read_json("the table of a joined dataset", [&]() -> std::shared_ptr<Dataset> {
+    std::vector<std::shared_ptr<Dataset>> parts;
+    for (const json& part : document.at("tables")) parts.push_back(open_table(text_of(part)));
+    if (document.contains("indices")) {
+      return subset(parts.at(0), whole_numbers<std::int64_t>(document.at("indices")));
+    }
+    return std::make_shared<JoinedDataset>(std::move(parts), document.at("shares").get<std::vector<double>>());
+  });
+}
+
+}  // namespace data
+}  // namespace mn

@@ -1,0 +1,74 @@
+/// Datasets made of others: several joined, or some samples of one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <mn/data/dataset.hpp>
+
+namespace mn {
+
+/// The samples of several datasets, one dataset after another (torch's ConcatDataset). If every part is made of shards,
+/// scatter_dataset() sends tables only.
+class JoinedDataset final : public Dataset {
+ public:
+  /// Reads nothing. The first use opens the parts, and throws UsageError unless their specs are equal (class names too).
+  /// `shares` may be empty, or has the share of each part in a mixture, for weights(). Throws ArgumentError if there is
+  /// no part, or a part is null, or if a number of shares differs from the number of parts.
+  explicit JoinedDataset(std::vector<std::shared_ptr<Dataset>> parts, std::vector<double> shares = {});
+
+  /// [size()] Weights of draws (DrawOptions) that give the parts their shares, equally within a part. Empty without
+  /// shares. Throws UsageError if a part with a share has no samples.
+  [[nodiscard]] std::vector<double> weights() const;
+
+ private:
+  std::int64_t do_size() const override { return firsts().back(); }
+  const SampleSpec& do_spec() const override;
+  void do_read(std::span<const std::int64_t> indices, RawSamples& out,
+               std::vector<SampleError>* damaged) const override;
+  RawColumn do_read_field(std::span<const std::int64_t> indices, std::size_t field) const override;
+  std::string do_table() const override;
+  std::string do_format() const override;
+  std::uint64_t do_fingerprint() const override;
+  IoStats do_io() const override;
+  std::string do_where(std::int64_t index) const override;
+  StorageLayout do_layout() const override;
+  void do_share(int ranks) override;
+  void do_hold_at_most(std::int64_t bytes) const override;
+  void do_stage(const StageOptions& options, std::shared_ptr<const data::StageNode> node) override;
+
+  [[nodiscard]] const std::vector<std::int64_t>& firsts() const;
+  /// The part of a sample, and the sample's number in the part.
+  [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t index) const;
+  /// Of each part the samples among `indices`.
+  struct Wanted {
+    std::vector<std::int64_t> numbers;    ///< in the part
+    std::vector<std::int64_t> positions;  ///< in `indices`
+  };
+  [[nodiscard]] std::vector<Wanted> wanted(std::span<const std::int64_t> indices) const;
+
+  std::vector<std::shared_ptr<Dataset>> parts_;
+  std::vector<double> shares_;
+  mutable std::once_flag opened_;
+  mutable std::vector<std::int64_t> firsts_;  // [parts + 1]; empty before the first use
+};
+
+/// Samples `indices` of a dataset, in this order (torch's Subset). To read a sample whose index is out of range throws
+/// ArgumentError.
+[[nodiscard]] std::shared_ptr<Dataset> subset(std::shared_ptr<Dataset> dataset, std::vector<std::int64_t> indices);
+
+namespace data {
+
+/// Whether open_joined_table() reads `table`.
+[[nodiscard]] bool is_joined_table(std::string_view table);
+/// open_table() for the tables of this header's datasets.
+[[nodiscard]] std::shared_ptr<Dataset> open_joined_table(const std::string& table);
+
+}  // namespace data
+}  // namespace mn

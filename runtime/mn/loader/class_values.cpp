@@ -1,0 +1,73 @@
+#include <mn/loader/class_values.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+
+namespace mn {
+namespace {
+
+constexpr std::int64_t kSamplesOfARead = 4096;
+
+std::size_t class_field(const SampleSpec& spec) {
+  const auto found = std::ranges::find_if(spec.fields, [](const FieldSpec& field) { return field.num_classes > 0; });
+  if (found == spec.fields.end()) throw UsageError("no field of the samples has classes, so they can't be balanced");
+  return static_cast<std::size_t>(found - spec.fields.begin());
+}
+
+template <class T>
+void convert(const RawColumn& column, std::int64_t* out) {
+  std::ranges::transform(column.values<T>(), out, [](T value) { return static_cast<std::int64_t>(value); });
+}
+
+void convert(DType dtype, const RawColumn& column, std::int64_t* out) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return convert<std::uint8_t>(column, out);
+    case DType::kInt8:
+      return convert<std::int8_t>(column, out);
+    case DType::kInt16:
+      return convert<std::int16_t>(column, out);
+    case DType::kInt32:
+      return convert<std::int32_t>(column, out);
+    case DType::kUInt64:
+      return convert<std::uint64_t>(column, out);
+    default:
+      return convert<std::int64_t>(column, out);
+  }
+}
+
+/// Fills in classes [first, last).
+void read_part(const Dataset& dataset, std::int64_t first, std::int64_t last, std::vector<std::int64_t>& classes) {
+  const std::size_t field = class_field(dataset.spec());
+  for (; first < last; first += kSamplesOfARead) {
+    std::vector<std::int64_t> indices(std::min(kSamplesOfARead, last - first));
+    std::iota(indices.begin(), indices.end(), first);
+    convert(dataset.spec()[field].dtype, dataset.read_field(indices, field), &classes[first]);
+  }
+}
+
+}  // namespace
+
+std::vector<std::int64_t> read_classes(const SubDataset& dataset, Communicator& comm) {
+  if (!dataset.shared()) throw UsageError("classes are balanced in datasets of which each rank can read each sample");
+  (void)class_field(dataset.spec());
+  const std::int64_t n = dataset.global_size();
+  std::vector<std::int64_t> classes(n);
+  std::string error;
+  try {
+    read_part(*dataset.shared(), n * comm.rank() / comm.size(), n * (comm.rank() + 1) / comm.size(), classes);
+  } catch (const DataError& thrown) {
+    error = thrown.what();
+  }
+  for (const std::string& theirs : comm.allgather_obj(error)) {
+    if (!theirs.empty()) throw DataError(theirs, true);
+  }
+  comm.allreduce(classes);
+  return classes;
+}
+
+}  // namespace mn

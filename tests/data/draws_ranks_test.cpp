@@ -1,0 +1,98 @@
+// Draws by weight through the loaders, over ranks: classes of a scattered dataset, and steps of tensors.
+#include <numeric>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
+#include <mn/data/memory_dataset.hpp>
+#include <mn/data/sampler.hpp>
+#include <mn/loader/class_values.hpp>
+#include <mn/loader/loader.hpp>
+#include <mn/loader/scatter.hpp>
+#include <mn/loader/tensor_dataset.hpp>
+
+namespace mn {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr std::int64_t kDrawn = 1003;
+constexpr std::int64_t kStep = 24;
+
+std::shared_ptr<Communicator> all_ranks() {
+  static const auto comm = create_communicator("flat", MPI_COMM_WORLD, {.device = Device{}});
+  return comm;
+}
+
+std::vector<std::int64_t> rare_classes() {
+  std::vector<std::int64_t> classes(kDrawn);
+  for (std::int64_t i = 0; i < kDrawn; ++i) classes[i] = i % 20 == 3 ? 1 : 0;
+  return classes;
+}
+
+std::shared_ptr<MemoryDataset> rare_dataset() {
+  return std::make_shared<MemoryDataset>(labeled({}, 2),
+                                         labeled_samples(ByteBuffer(kDrawn, std::byte{1}), rare_classes()));
+}
+
+/// The targets of an epoch over all ranks, step after step; each step sorted.
+std::vector<std::int64_t> targets_of(Iterator& loader) {
+  std::vector<std::int64_t> all;
+  while (const auto batch = loader.next()) {
+    const auto mine = batch->target.contiguous();
+    std::vector<std::int64_t> step;
+    const std::vector<std::int64_t> own(mine.const_data_ptr<std::int64_t>(),
+                                        mine.const_data_ptr<std::int64_t>() + mine.numel());
+    for (const auto& theirs : all_ranks()->allgather_obj(nlohmann::json(own))) {
+      step.insert(step.end(), theirs.begin(), theirs.end());
+    }
+    std::ranges::sort(step);
+    all.insert(all.end(), step.begin(), step.end());
+  }
+  return all;
+}
+
+TEST(DrawsRanksTest, EveryRankHasTheClassesOfAllSamples) {
+  const auto part = share_dataset(rare_dataset(), all_ranks(), {.shuffle = true, .seed = 3});
+  EXPECT_EQ(read_classes(*part, *all_ranks()), rare_classes());
+}
+
+TEST(DrawsRanksTest, LoadersDrawEqualStepsForAnyNumberOfRanks) {
+  const DrawOptions draws = {.weights = balanced_weights(rare_classes())};
+  const auto part = share_dataset(rare_dataset(), all_ranks(), {.shuffle = true, .seed = 3});
+  DataLoader loader(part, {.batchsize = kStep / all_ranks()->size(), .draws = draws});
+  const std::vector<std::int64_t> numbers = rare_classes();
+  TensorLoader tensors(TensorDataset(torch::arange(kDrawn), torch::tensor(numbers)), all_ranks(),
+                       {.batchsize = kStep / all_ranks()->size(), .seed = 3, .draws = draws});
+  const auto drawn = targets_of(loader);
+  EXPECT_EQ(std::ssize(drawn), kDrawn);
+  EXPECT_NEAR(std::accumulate(drawn.begin(), drawn.end(), 0.0) / kDrawn, 0.5, 0.06);
+  EXPECT_EQ(targets_of(tensors), drawn);
+  EXPECT_EQ(loader.epoch(), 1);
+
+  DrawSampler alone(kDrawn, 0, draws, {.batchsize = kStep, .seed = 3, .order = {}});
+  std::vector<std::int64_t> expected;
+  while (const auto step = alone.next()) {
+    std::vector<std::int64_t> classes;
+    for (const std::int64_t sample : step->indices) classes.push_back(numbers[sample]);
+    std::ranges::sort(classes);
+    expected.insert(expected.end(), classes.begin(), classes.end());
+  }
+  EXPECT_EQ(drawn, expected);
+}
+
+TEST(DrawsRanksTest, SamplesThatTheRootSentAreRefused) {
+  const auto part = scatter_dataset(rare_dataset(), all_ranks(), {.shuffle = true});
+  EXPECT_THAT([&] { DataLoader(part, {.draws = DrawOptions{.weights = std::vector<double>(kDrawn, 1)}}); },
+              ThrowsMessage<UsageError>(HasSubstr("each rank can read each sample")));
+  EXPECT_THROW((void)read_classes(*part, *all_ranks()), UsageError);
+}
+
+}  // namespace
+}  // namespace mn

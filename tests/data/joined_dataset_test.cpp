@@ -1,0 +1,103 @@
+// Datasets joined, and subsets: the same samples by read(), by one field, and through a table.
+#include <algorithm>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/core/error.hpp>
+#include <mn/data/function_dataset.hpp>
+#include <mn/data/joined_dataset.hpp>
+
+#include "tests/data/shards_fixture.hpp"
+
+namespace mn::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// The labels that read() and read_field() return, which must agree.
+std::vector<std::int64_t> labels_at(const Dataset& dataset, const std::vector<std::int64_t>& indices) {
+  RawSamples samples;
+  dataset.read(indices, samples);
+  const RawColumn labels = dataset.read_field(indices, 1);
+  EXPECT_TRUE(std::ranges::equal(labels.bytes, samples.columns[1].bytes));
+  return labels_of(samples);
+}
+
+class JoinedDatasetTest : public Shards {
+ protected:
+  JoinedDatasetTest() {
+    (void)make_fixed_shards(folder_.path() / "a", 23);
+    (void)make_fixed_shards(folder_.path() / "b", 9);
+  }
+  std::shared_ptr<Dataset> open(const std::string& name) const {
+    return open_dataset((folder_.path() / name).string());
+  }
+};
+
+TEST_F(JoinedDatasetTest, HasTheSamplesOfItsPartsInOrder) {
+  const JoinedDataset joined({open("a"), open("b")});
+  EXPECT_EQ(joined.size(), 32);
+  EXPECT_THAT(labels_at(joined, {31, 0, 22, 23, 4, 24}), ElementsAre(8 % 5, 0, 22 % 5, 0, 4, 1));
+  joined.read(std::vector<std::int64_t>{25, 3}, out_);
+  EXPECT_EQ(out_.sample(0, 0)[1], value_of(2, 1));
+  EXPECT_EQ(out_.sample(0, 1)[1], value_of(3, 1));
+  EXPECT_THAT(joined.where(25), HasSubstr("/b/"));
+  EXPECT_THROW(labels_at(joined, {32}), ArgumentError);
+}
+
+TEST_F(JoinedDatasetTest, ATableOpensTheSameSamplesOnAnotherRank) {
+  const JoinedDataset joined({open("a"), open("b")}, {0.75, 0.25});
+  ASSERT_EQ(joined.format(), kShardsFormat);
+  const auto other = open_table(joined.table());
+  EXPECT_EQ(other->fingerprint(), joined.fingerprint());
+  EXPECT_THAT(labels_at(*other, {31, 22}), ElementsAre(3, 2));
+  const auto weights = dynamic_cast<const JoinedDataset&>(*other).weights();
+  ASSERT_EQ(weights.size(), 32U);
+  EXPECT_DOUBLE_EQ(weights[0], 0.75 / 23);
+  EXPECT_DOUBLE_EQ(weights[31], 0.25 / 9);
+
+  const auto part = subset(open("a"), {20, 3, 3});
+  const auto its_table = open_table(part->table());
+  EXPECT_EQ(its_table->fingerprint(), part->fingerprint());
+  EXPECT_NE(part->fingerprint(), subset(open("a"), {20, 3, 4})->fingerprint());
+  EXPECT_THAT(labels_at(*its_table, {2, 0}), ElementsAre(3, 0));
+}
+
+TEST_F(JoinedDatasetTest, PartsInMemoryHaveNoTable) {
+  const JoinedDataset joined({open("a"), make_fixed(4)});
+  EXPECT_EQ(joined.format(), "");
+  EXPECT_EQ(joined.table(), "");
+  EXPECT_THAT(labels_at(joined, {26, 0}), ElementsAre(3, 0));
+  EXPECT_EQ(subset(make_fixed(4), {1})->table(), "");
+}
+
+TEST_F(JoinedDatasetTest, DamagedSamplesKeepTheirPlaces) {
+  const auto broken =
+      make_dataset(9, open("a")->spec(), [](std::int64_t, SampleWriter&) { throw DataError("broken"); });
+  const JoinedDataset joined({open("a"), broken});
+  std::vector<SampleError> damaged;
+  joined.read(std::vector<std::int64_t>{0, 24, 1}, out_, &damaged);
+  ASSERT_EQ(damaged.size(), 1U);
+  EXPECT_EQ(damaged[0].position, 1);
+  EXPECT_EQ(out_.sample(0, 2)[1], value_of(1, 1));
+  EXPECT_THROW(joined.read(std::vector<std::int64_t>{0, 24, 1}, out_), DataError);
+}
+
+TEST_F(JoinedDatasetTest, RefusesOtherFieldsAndBadShares) {
+  const JoinedDataset joined({make_fixed(3, 15), make_fixed(3, 20)});
+  EXPECT_THAT([&] { (void)joined.size(); }, ThrowsMessage<UsageError>(HasSubstr("equal fields")));
+  EXPECT_THROW((void)JoinedDataset(std::vector<std::shared_ptr<Dataset>>()), ArgumentError);
+  EXPECT_THROW((void)JoinedDataset({make_fixed(3)}, {0.5, 0.5}), ArgumentError);
+  EXPECT_THAT(
+      [] {
+        (void)JoinedDataset({make_fixed(3), make_fixed(0)}, {0.5, 0.5}).weights();
+      },
+      ThrowsMessage<UsageError>(HasSubstr("no samples")));
+}
+
+}  // namespace
+}  // namespace mn::data
