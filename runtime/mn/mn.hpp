@@ -19,6 +19,7 @@
 #include <mn/data/joined_dataset.hpp>
 #include <mn/data/memory_dataset.hpp>
 #include <mn/data/shard_writer.hpp>
+#include <mn/data/subset.hpp>
 #include <mn/data/vocabulary.hpp>
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>

@@ -41,15 +41,15 @@ std::shared_ptr<MemoryDataset> rare_dataset() {
                                          labeled_samples(ByteBuffer(kDrawn, std::byte{1}), rare_classes()));
 }
 
-/// The targets of an epoch over all ranks, step after step; each step sorted.
-std::vector<std::int64_t> targets_of(Iterator& loader) {
+/// The targets of an epoch over the ranks of `comm`, step after step; each step sorted.
+std::vector<std::int64_t> targets_of(Iterator& loader, Communicator& comm = *all_ranks()) {
   std::vector<std::int64_t> all;
   while (const auto batch = loader.next()) {
     const auto mine = batch->target.contiguous();
     std::vector<std::int64_t> step;
     const std::vector<std::int64_t> own(mine.const_data_ptr<std::int64_t>(),
                                         mine.const_data_ptr<std::int64_t>() + mine.numel());
-    for (const auto& theirs : all_ranks()->allgather_obj(nlohmann::json(own))) {
+    for (const auto& theirs : comm.allgather_obj(nlohmann::json(own))) {
       step.insert(step.end(), theirs.begin(), theirs.end());
     }
     std::ranges::sort(step);
@@ -85,6 +85,24 @@ TEST(DrawsRanksTest, LoadersDrawEqualStepsForAnyNumberOfRanks) {
     expected.insert(expected.end(), classes.begin(), classes.end());
   }
   EXPECT_EQ(drawn, expected);
+}
+
+TEST(DrawsRanksTest, AResumeOnOtherRanksDrawsTheSameSamples) {
+  const DrawOptions draws = {.weights = balanced_weights(rare_classes())};
+  const auto loader_of = [&](const std::shared_ptr<Communicator>& comm) {
+    return TensorLoader(TensorDataset(torch::zeros({kDrawn}), torch::arange(kDrawn)), comm,
+                        {.batchsize = kStep / comm->size(), .seed = 3, .draws = draws});
+  };
+  TensorLoader together = loader_of(all_ranks());
+  for (int step = 0; step < 7; ++step) (void)together.next();
+  const auto one_rank = create_communicator("flat", MPI_COMM_SELF, {.device = Device{}});
+  TensorLoader alone = loader_of(one_rank);
+  alone.load_state(together.state());
+  for (int epoch = 0; epoch < 2; ++epoch) {  // the rest of the first epoch, and the second one
+    const auto drawn = targets_of(together);
+    EXPECT_EQ(std::ssize(drawn), epoch == 0 ? kDrawn - 7 * kStep : kDrawn);
+    EXPECT_EQ(targets_of(alone, *one_rank), drawn);
+  }
 }
 
 TEST(DrawsRanksTest, SamplesThatTheRootSentAreRefused) {

@@ -1,6 +1,8 @@
 // The examples in the headers of Dataset and DataLoader compile and run. docs_test compares them with the headers.
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -8,6 +10,7 @@
 #include <mn/comm/communicator.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/data/shard_writer.hpp>
+#include <mn/data/subset.hpp>
 #include <mn/loader/loader.hpp>
 #include <mn/loader/scatter.hpp>
 
@@ -46,6 +49,20 @@ TEST_F(HeaderExamples, OfDataset_on_1_rank) {
   digits->read(indices, samples);  // a column for each field: images and labels
   const auto labels = samples.columns[1].values<std::int64_t>();
   EXPECT_EQ(std::vector(labels.begin(), labels.end()), (std::vector<std::int64_t>{0, 1, 2}));
+}
+
+TEST_F(HeaderExamples, OfSubset) {
+  if (comm_->rank() > 0) return;
+  const auto threes = mn::choose_subset(mn::open_dataset("mnist/train"), [](const mn::Dataset& digits) {
+    std::vector<std::int64_t> all(digits.size()), chosen;
+    std::iota(all.begin(), all.end(), 0);
+    const mn::RawColumn labels = digits.read_field(all, 1);
+    for (const std::int64_t i : all) {
+      if (labels.values<std::int64_t>()[i] == 3) chosen.push_back(i);
+    }
+    return chosen;
+  });
+  EXPECT_EQ(threes->size(), kSamples / 10);
 }
 
 TEST_F(HeaderExamples, OfDataLoader) {

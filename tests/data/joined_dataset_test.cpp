@@ -1,5 +1,6 @@
 // Datasets joined, and subsets: the same samples by read(), by one field, and through a table.
 #include <algorithm>
+#include <fstream>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -8,6 +9,8 @@
 #include <mn/core/error.hpp>
 #include <mn/data/function_dataset.hpp>
 #include <mn/data/joined_dataset.hpp>
+#include <mn/data/sampler.hpp>
+#include <mn/data/subset.hpp>
 
 #include "tests/data/shards_fixture.hpp"
 
@@ -55,7 +58,7 @@ TEST_F(JoinedDatasetTest, ATableOpensTheSameSamplesOnAnotherRank) {
   const auto other = open_table(joined.table());
   EXPECT_EQ(other->fingerprint(), joined.fingerprint());
   EXPECT_THAT(labels_at(*other, {31, 22}), ElementsAre(3, 2));
-  const auto weights = dynamic_cast<const JoinedDataset&>(*other).weights();
+  const auto weights = other->weights();
   ASSERT_EQ(weights.size(), 32U);
   EXPECT_DOUBLE_EQ(weights[0], 0.75 / 23);
   EXPECT_DOUBLE_EQ(weights[31], 0.25 / 9);
@@ -65,6 +68,55 @@ TEST_F(JoinedDatasetTest, ATableOpensTheSameSamplesOnAnotherRank) {
   EXPECT_EQ(its_table->fingerprint(), part->fingerprint());
   EXPECT_NE(part->fingerprint(), subset(open("a"), {20, 3, 4})->fingerprint());
   EXPECT_THAT(labels_at(*its_table, {2, 0}), ElementsAre(3, 0));
+}
+
+TEST_F(JoinedDatasetTest, AMixtureDrawsItsShares) {
+  const JoinedDataset joined({open("a"), open("b"), subset(open("a"), {5, 6})}, {0.6, 0.3, 0.1});
+  DrawSampler sampler(joined.size(), 0, {.weights = joined.weights(), .samples = 5000},
+                      {.batchsize = 100, .order = {}});
+  double counts[3] = {};
+  for (int epoch = 0; epoch < 10; ++epoch) {
+    while (const auto step = sampler.next()) {
+      for (const std::int64_t sample : step->indices) counts[sample < 23 ? 0 : sample < 32 ? 1 : 2] += 1.0 / 50000;
+    }
+  }
+  EXPECT_NEAR(counts[0], 0.6, 0.01);
+  EXPECT_NEAR(counts[1], 0.3, 0.01);
+  EXPECT_NEAR(counts[2], 0.1, 0.01);
+}
+
+TEST_F(JoinedDatasetTest, ASubsetIsChosenOnceAtFirstUse) {
+  int calls = 0;
+  const auto odd = choose_subset(open("a"), [&](const Dataset& all) {
+    ++calls;
+    std::vector<std::int64_t> indices;
+    for (std::int64_t i = 1; i < all.size(); i += 2) indices.push_back(i);
+    return indices;
+  });
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(odd->size(), 11);
+  EXPECT_THAT(labels_at(*odd, {10, 0}), ElementsAre(21 % 5, 1));
+  EXPECT_EQ(calls, 1);
+  EXPECT_THAT(odd->where(1), HasSubstr("sample 3"));
+  const auto both = std::make_shared<JoinedDataset>(std::vector{open("a"), open("b")}, std::vector{0.75, 0.25});
+  EXPECT_THAT(subset(both, {31, 0})->weights(), ElementsAre(0.25 / 9, 0.75 / 23));
+  EXPECT_THAT(
+      [&] {
+        (void)subset(open("a"), {3, 23})->size();
+      },
+      ThrowsMessage<ArgumentError>(HasSubstr("sample 23 of a dataset of 23")));
+  EXPECT_THROW((void)choose_subset(open("a"), {}), ArgumentError);
+}
+
+TEST_F(JoinedDatasetTest, NumbersOfASubsetAreReadFromAFile) {
+  const auto file = folder_.path() / "few.txt";
+  std::ofstream(file) << "20\n3\n 3\r\n";
+  EXPECT_THAT(read_indices(file), ElementsAre(20, 3, 3));
+  for (const char* const bad : {"x", "-1", "2.0", "99999999999999999999"}) {
+    std::ofstream(file) << "1\n" << bad << '\n';
+    EXPECT_THAT([&] { (void)read_indices(file); }, ThrowsMessage<DataError>(HasSubstr("\"" + std::string(bad))));
+  }
+  EXPECT_THROW((void)read_indices(folder_.path() / "none.txt"), DataError);
 }
 
 TEST_F(JoinedDatasetTest, PartsInMemoryHaveNoTable) {

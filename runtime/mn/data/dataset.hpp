@@ -96,6 +96,8 @@ class Dataset {
   [[nodiscard]] IoStats io() const { return do_io(); }
   /// "sample 5", with the file's name if there are files; for messages.
   [[nodiscard]] std::string where(std::int64_t index) const { return do_where(index); }
+  /// [size()] Weights with which a training draws the samples (DrawOptions); empty: it takes each sample once an epoch.
+  [[nodiscard]] std::vector<double> weights() const { return do_weights(); }
   /// How the samples lie in storage.
   [[nodiscard]] StorageLayout layout() const { return do_layout(); }
   /// Announces that `ranks` ranks each read about as many samples, so each rank may keep fewer blocks in memory. Call
@@ -128,6 +130,7 @@ class Dataset {
   [[nodiscard]] virtual std::uint64_t do_fingerprint() const;
   [[nodiscard]] virtual IoStats do_io() const { return {}; }
   [[nodiscard]] virtual std::string do_where(std::int64_t index) const { return "sample " + std::to_string(index); }
+  [[nodiscard]] virtual std::vector<double> do_weights() const { return {}; }
   [[nodiscard]] virtual StorageLayout do_layout() const { return {.bytes = size() * spec().sample_bytes()}; }
   virtual void do_share(int) {}
   virtual void do_hold_at_most(std::int64_t) const {}

@@ -5,76 +5,9 @@
 #include <mn/core/checksum.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/data/nested_table.hpp>
 
 namespace mn {
-namespace {
-
-using nlohmann::json;
-
-constexpr std::string_view kMagic = "mn joined dataset\n";
-
-json binary(const std::string& bytes) { return json::binary({bytes.begin(), bytes.end()}); }
-
-std::string text_of(const json& bytes) { return {bytes.get_binary().begin(), bytes.get_binary().end()}; }
-
-std::string serialize(const json& document) {
-  const auto bytes = json::to_cbor(document);
-  return std::string(kMagic) + std::string(bytes.begin(), bytes.end());
-}
-
-/// Some samples of a dataset.
-class Subset final : public Dataset {
- public:
-  Subset(std::shared_ptr<Dataset> base, std::vector<std::int64_t> indices)
-      : base_(std::move(base)), indices_(std::move(indices)) {
-    if (base_ == nullptr) throw ArgumentError("subset() got no dataset");
-  }
-
- private:
-  std::int64_t do_size() const override { return std::ssize(indices_); }
-  const SampleSpec& do_spec() const override { return base_->spec(); }
-  void do_read(std::span<const std::int64_t> indices, RawSamples& out,
-               std::vector<SampleError>* damaged) const override {
-    base_->read(in_base(indices), out, damaged);
-  }
-  RawColumn do_read_field(std::span<const std::int64_t> indices, std::size_t field) const override {
-    return base_->read_field(in_base(indices), field);
-  }
-  std::string do_table() const override {
-    const std::string table = base_->format() == kShardsFormat ? base_->table() : std::string();
-    if (table.empty()) return {};
-    return serialize({{"tables", json::array({binary(table)})}, {"indices", indices_}});
-  }
-  std::string do_format() const override { return base_->format() == kShardsFormat ? kShardsFormat : ""; }
-  std::uint64_t do_fingerprint() const override {
-    return hash64(std::as_bytes(std::span(indices_)), base_->fingerprint());
-  }
-  IoStats do_io() const override { return base_->io(); }
-  std::string do_where(std::int64_t index) const override { return base_->where(indices_[index]); }
-  StorageLayout do_layout() const override {
-    StorageLayout layout = base_->layout();
-    const double part = static_cast<double>(size()) / static_cast<double>(std::max<std::int64_t>(base_->size(), 1));
-    layout.bytes = static_cast<std::int64_t>(static_cast<double>(layout.bytes) * part);
-    return layout;
-  }
-  void do_share(int ranks) override { base_->share(ranks); }
-  void do_hold_at_most(std::int64_t bytes) const override { base_->hold_at_most(bytes); }
-  void do_stage(const StageOptions& options, std::shared_ptr<const data::StageNode> node) override {
-    base_->stage(options, std::move(node));
-  }
-
-  [[nodiscard]] std::vector<std::int64_t> in_base(std::span<const std::int64_t> indices) const {
-    std::vector<std::int64_t> found;
-    for (const std::int64_t index : indices) found.push_back(indices_[index]);
-    return found;
-  }
-
-  std::shared_ptr<Dataset> base_;
-  std::vector<std::int64_t> indices_;
-};
-
-}  // namespace
-
 JoinedDataset::JoinedDataset(std::vector<std::shared_ptr<Dataset>> parts, std::vector<double> shares)
     : parts_(std::move(parts)), shares_(std::move(shares)) {
   if (parts_.empty() || std::ranges::count(parts_, nullptr) > 0) {
@@ -102,7 +35,7 @@ const std::vector<std::int64_t>& JoinedDataset::firsts() const {
   return firsts_;
 }
 
-std::vector<double> JoinedDataset::weights() const {
+std::vector<double> JoinedDataset::do_weights() const {
   std::vector<double> weights;
   for (std::size_t i = 0; i < shares_.size(); ++i) {
     const std::int64_t samples = firsts()[i + 1] - firsts()[i];
@@ -174,9 +107,9 @@ std::string JoinedDataset::do_format() const {
 std::string JoinedDataset::do_table() const {
   if (do_format().empty()) return {};
   (void)firsts();  // specs are compared before ranks open the parts
-  json tables = json::array();
-  for (const auto& part : parts_) tables.push_back(binary(part->table()));
-  return serialize({{"tables", std::move(tables)}, {"shares", shares_}});
+  std::vector<std::string> tables;
+  for (const auto& part : parts_) tables.push_back(part->table());
+  return data::serialize({std::move(tables), {{"shares", shares_}}});
 }
 
 std::uint64_t JoinedDataset::do_fingerprint() const {
@@ -230,25 +163,4 @@ void JoinedDataset::do_stage(const StageOptions& options, std::shared_ptr<const 
   for (const auto& part : parts_) part->stage(options, node);
 }
 
-std::shared_ptr<Dataset> subset(std::shared_ptr<Dataset> dataset, std::vector<std::int64_t> indices) {
-  return std::make_shared<Subset>(std::move(dataset), std::move(indices));
-}
-
-namespace data {
-
-bool is_joined_table(std::string_view table) { return table.starts_with(kMagic); }
-
-std::shared_ptr<Dataset> open_joined_table(const std::string& table) {
-  const json document = parse_cbor(std::string_view(table).substr(kMagic.size()), "the table of a joined dataset");
-  return read_json("the table of a joined dataset", [&]() -> std::shared_ptr<Dataset> {
-    std::vector<std::shared_ptr<Dataset>> parts;
-    for (const json& part : document.at("tables")) parts.push_back(open_table(text_of(part)));
-    if (document.contains("indices")) {
-      return subset(parts.at(0), whole_numbers<std::int64_t>(document.at("indices")));
-    }
-    return std::make_shared<JoinedDataset>(std::move(parts), document.at("shares").get<std::vector<double>>());
-  });
-}
-
-}  // namespace data
 }  // namespace mn

@@ -1,4 +1,4 @@
-/// Datasets made of others: several joined, or some samples of one.
+/// Several datasets joined to one.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,6 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,14 +17,11 @@ namespace mn {
 /// scatter_dataset() sends tables only.
 class JoinedDataset final : public Dataset {
  public:
-  /// Reads nothing. The first use opens the parts, and throws UsageError unless their specs are equal (class names too).
-  /// `shares` may be empty, or has the share of each part in a mixture, for weights(). Throws ArgumentError if there is
-  /// no part, or a part is null, or if a number of shares differs from the number of parts.
+  /// Reads nothing. The first use opens the parts, and throws UsageError unless their specs are equal, class names too.
+  /// `shares` may be empty, or has the share of each part in a mixture: weights() then gives the parts their shares,
+  /// and the samples of a part equal weights; it throws UsageError if a part with a share has no samples. Throws
+  /// ArgumentError if there is no part, if a part is null, or if the numbers of shares and parts differ.
   explicit JoinedDataset(std::vector<std::shared_ptr<Dataset>> parts, std::vector<double> shares = {});
-
-  /// [size()] Weights of draws (DrawOptions) that give the parts their shares, equally within a part. Empty without
-  /// shares. Throws UsageError if a part with a share has no samples.
-  [[nodiscard]] std::vector<double> weights() const;
 
  private:
   std::int64_t do_size() const override { return firsts().back(); }
@@ -38,6 +34,7 @@ class JoinedDataset final : public Dataset {
   std::uint64_t do_fingerprint() const override;
   IoStats do_io() const override;
   std::string do_where(std::int64_t index) const override;
+  std::vector<double> do_weights() const override;
   StorageLayout do_layout() const override;
   void do_share(int ranks) override;
   void do_hold_at_most(std::int64_t bytes) const override;
@@ -59,16 +56,4 @@ class JoinedDataset final : public Dataset {
   mutable std::vector<std::int64_t> firsts_;  // [parts + 1]; empty before the first use
 };
 
-/// Samples `indices` of a dataset, in this order (torch's Subset). To read a sample whose index is out of range throws
-/// ArgumentError.
-[[nodiscard]] std::shared_ptr<Dataset> subset(std::shared_ptr<Dataset> dataset, std::vector<std::int64_t> indices);
-
-namespace data {
-
-/// Whether open_joined_table() reads `table`.
-[[nodiscard]] bool is_joined_table(std::string_view table);
-/// open_table() for the tables of this header's datasets.
-[[nodiscard]] std::shared_ptr<Dataset> open_joined_table(const std::string& table);
-
-}  // namespace data
 }  // namespace mn

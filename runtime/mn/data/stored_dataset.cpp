@@ -3,10 +3,13 @@
 
 #include <mn/core/environment.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 #include <mn/data/hdf5_table.hpp>
 #include <mn/data/joined_dataset.hpp>
 #include <mn/data/manifest.hpp>
+#include <mn/data/nested_table.hpp>
+#include <mn/data/subset.hpp>
 
 namespace mn {
 namespace data {
@@ -76,12 +79,28 @@ std::string StoredDataset::do_where(std::int64_t index) const {
 
 }  // namespace data
 
+namespace {
+
+/// The joined dataset, or the subset, that a table describes.
+std::shared_ptr<Dataset> open_nested(const data::NestedTable& nested) {
+  std::vector<std::shared_ptr<Dataset>> parts;
+  for (const std::string& table : nested.tables) parts.push_back(open_table(table));
+  return read_json("the table of a joined dataset or subset", [&]() -> std::shared_ptr<Dataset> {
+    if (nested.how.contains("indices")) {
+      return subset(parts.at(0), whole_numbers<std::int64_t>(nested.how.at("indices")));
+    }
+    return std::make_shared<JoinedDataset>(parts, nested.how.at("shares").get<std::vector<double>>());
+  });
+}
+
+}  // namespace
+
 std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path, const std::filesystem::path& installed) {
   return std::make_shared<data::StoredDataset>(name_or_path, data::StoredDatasetOptions{.installed = installed});
 }
 
 std::shared_ptr<Dataset> open_table(const std::string& table) {
-  if (data::is_joined_table(table)) return data::open_joined_table(table);
+  if (data::is_nested_table(table)) return open_nested(data::parse_nested_table(table));
   if (data::Hdf5Table::is_table(table)) {
     return std::make_shared<data::StoredDataset>(
         std::make_shared<const data::Hdf5Table>(data::Hdf5Table::parse(table)));

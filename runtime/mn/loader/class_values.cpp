@@ -13,8 +13,13 @@ namespace {
 constexpr std::int64_t kSamplesOfARead = 4096;
 
 std::size_t class_field(const SampleSpec& spec) {
-  const auto found = std::ranges::find_if(spec.fields, [](const FieldSpec& field) { return field.num_classes > 0; });
-  if (found == spec.fields.end()) throw UsageError("no field of the samples has classes, so they can't be balanced");
+  const auto is_class = [](const FieldSpec& field) {
+    return field.num_classes > 0 && field.kind == FieldKind::kFixed && field.shape.empty();
+  };
+  const auto found = std::ranges::find_if(spec.fields, is_class);
+  if (found == spec.fields.end()) {
+    throw UsageError("no field of the samples is a class, one integer for each sample, so they can't be balanced");
+  }
   return static_cast<std::size_t>(found - spec.fields.begin());
 }
 

@@ -91,7 +91,7 @@ struct LoaderOptions {
   std::optional<std::uint64_t> seed = {};  ///< seed of the order and of augmentation; default: ScatterOptions::seed
   /// Draws samples by weight instead of a shuffle. Can't be combined with `by_part`, or with samples that rank 0 sent.
   std::optional<DrawOptions> draws = {};
-  bool drop_last = false;                  ///< leaves a last, short step out
+  bool drop_last = false;  ///< leaves a last, short step out
   /// Without drop_last: the last two steps share the remaining samples evenly; false: the last step is short.
   bool even_last = true;
   bool sticky = false;  ///< a rank reads about the same shards in every epoch, from its node's page cache
