@@ -49,7 +49,8 @@ int main(int argc, char** argv) {
     mn::save_model("transfer/first.safetensors", *first, *comm);
 
     auto second = std::make_shared<Classifier>(5);
-    mn::load_model("transfer/first.safetensors", *second, *comm, {"head"});
+    const mn::LoadReport report = mn::load_matching("transfer/first.safetensors", *second, *comm);  // all but the head
+    if (comm->rank() == 0) std::cout << to_string(report) << std::endl;
     for (auto& parameter : second->trunk->parameters()) parameter.requires_grad_(false);
     second->trunk->eval();  // stays so while the rest trains
     const double after = train(second, 5, comm);

@@ -16,6 +16,7 @@ namespace mn {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 using toy::TestFolder;
 using toy::ToyNet;
@@ -104,10 +105,10 @@ TEST(SafetensorsTest, HeadersThatLieAreFound) {
 
 TEST(SafetensorsTest, OtherFilesOfWeightsAreNamed) {
   EXPECT_THAT(complaint("PK\x03\x04..........."),
-              HasSubstr("FILE is a file of PyTorch's (.pt, .pth), which mn does not"));
+              AllOf(HasSubstr("FILE is a file of PyTorch's (.pt, .pth)"), HasSubstr("torch.load('FILE'")));
   EXPECT_THAT(complaint("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j"), HasSubstr("FILE is a file of PyTorch's"));
   EXPECT_THAT(complaint(R"({"metadata": {"total_size": 9}, "weight_map": {"a": "model-00001-of-00002.safetensors"}})"),
-              HasSubstr("FILE is the index of weights in several files: join these"));
+              HasSubstr("FILE is the index of weights in several files: its name must end in .json"));
   EXPECT_THAT(complaint("version https://git-lfs.github.com/spec/v1\noid sha256:1\n"),
               HasSubstr("FILE is not a safetensors file but a Git LFS pointer: fetch"));
   // Lengths of headers that look like a pickle's and a gzip file's first bytes.

@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <mn/core/log.hpp>
+#include <mn/core/text.hpp>
 
 namespace mn {
 namespace {
@@ -37,22 +38,56 @@ std::vector<std::string> plain_names(std::string name) {
   return names;
 }
 
-}  // namespace
+using Tensors = std::map<std::string, at::Tensor>;
 
-NamedTensors adapt_weights(NamedTensors tensors, const torch::nn::Module& module, const std::string& source) {
-  const NamedTensors list = named_tensors(module);
-  const std::map<std::string, at::Tensor> own(list.begin(), list.end());
-  std::set<std::string> names;
-  for (const auto& [name, tensor] : tensors) names.insert(name);
-  std::size_t renamed = 0, cast = 0;
-  std::string from, to;  // an example of dtypes
+/// Removes wrappers' parts from names if the module has only the plain name; returns how many names have changed.
+std::size_t remove_wrappers(NamedTensors& tensors, const Tensors& own, std::set<std::string>& names) {
+  std::size_t renamed = 0;
   for (auto& [name, tensor] : tensors) {
+    if (own.contains(name)) continue;
     const std::vector<std::string> plain = plain_names(name);
     const auto fitting = std::ranges::find_if(plain, [&](const std::string& each) { return own.contains(each); });
-    if (!own.contains(name) && fitting != plain.end() && names.insert(*fitting).second) {
-      name = *fitting;
-      ++renamed;
+    if (fitting == plain.end() || !names.insert(*fitting).second) continue;
+    name = *fitting;
+    ++renamed;
+  }
+  return renamed;
+}
+
+/// The prefix ("backbone.") behind which more of the module's names stand in the file than without a prefix; empty if
+/// there is none, or if another prefix ("teacher.") has as many.
+std::string common_prefix(const std::set<std::string>& names, const Tensors& own) {
+  std::map<std::string, std::size_t> found = {{"", 0}};
+  for (const std::string& name : names) {
+    if (own.contains(name)) ++found[""];
+    for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+      if (own.contains(name.substr(dot + 1))) ++found[name.substr(0, dot + 1)];
     }
+  }
+  const auto most = std::ranges::max_element(found, {}, [](const auto& each) { return each.second; });
+  const auto ties = std::ranges::count(found, most->second, [](const auto& each) { return each.second; });
+  return ties == 1 ? most->first : "";
+}
+
+/// Removes `prefix` from names that the module has without it; returns how many names have changed.
+std::size_t remove_prefix(NamedTensors& tensors, const std::string& prefix, const Tensors& own,
+                          std::set<std::string>& names) {
+  std::size_t renamed = 0;
+  for (auto& [name, tensor] : tensors) {
+    if (!name.starts_with(prefix) || own.contains(name)) continue;
+    const std::string plain = name.substr(prefix.size());
+    if (!own.contains(plain) || !names.insert(plain).second) continue;
+    name = plain;
+    ++renamed;
+  }
+  return renamed;
+}
+
+/// Casts floating-point tensors to the module's dtypes; returns "N tensors cast, FROM to TO", or an empty text.
+std::string cast_floats(NamedTensors& tensors, const Tensors& own) {
+  std::size_t cast = 0;
+  std::string from, to;  // an example
+  for (auto& [name, tensor] : tensors) {
     const auto found = own.find(name);
     if (found == own.end() || found->second.scalar_type() == tensor.scalar_type()) continue;
     if (!found->second.is_floating_point() || !tensor.is_floating_point()) continue;
@@ -61,11 +96,26 @@ NamedTensors adapt_weights(NamedTensors tensors, const torch::nn::Module& module
     tensor = tensor.to(found->second.scalar_type());
     ++cast;
   }
-  std::string text;
-  if (cast > 0) text = ": " + std::to_string(cast) + " tensors cast, " + from + " to " + to;
-  if (renamed > 0)
-    text += (cast > 0 ? "; " : ": ") + std::to_string(renamed) + " names without \"module.\" or \"_orig_mod.\"";
-  if (!text.empty()) log_info(source + text);
+  return cast == 0 ? "" : std::to_string(cast) + " tensors cast, " + from + " to " + to;
+}
+
+}  // namespace
+
+NamedTensors adapt_weights(NamedTensors tensors, const torch::nn::Module& module, const std::string& source) {
+  const NamedTensors list = named_tensors(module);
+  const Tensors own(list.begin(), list.end());
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.insert(name);
+  std::vector<std::string> changes;
+  if (const std::size_t renamed = remove_wrappers(tensors, own, names); renamed > 0) {
+    changes.push_back(std::to_string(renamed) + " names without \"module.\" or \"_orig_mod.\"");
+  }
+  const std::string prefix = common_prefix(names, own);
+  if (const std::size_t renamed = prefix.empty() ? 0 : remove_prefix(tensors, prefix, own, names); renamed > 0) {
+    changes.push_back(std::to_string(renamed) + " names without \"" + prefix + "\"");
+  }
+  if (std::string cast = cast_floats(tensors, own); !cast.empty()) changes.push_back(std::move(cast));
+  if (!changes.empty()) log_info(source + ": " + join(changes, "; "));
   return tensors;
 }
 

@@ -1,10 +1,16 @@
 #include <mn/checkpoint/dtypes.hpp>
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 
+#include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/core/error.hpp>
+#include <mn/core/json.hpp>
 
 namespace mn {
 namespace {
@@ -39,11 +45,25 @@ at::Tensor as_pairs(const at::Tensor& tensor) {
   return tensor.is_complex() ? at::view_as_real(tensor.detach().resolve_conj()) : tensor;
 }
 
+bool has_torch_dtype(const std::string& name) noexcept {
+  return std::ranges::any_of(kDtypes, [&](const auto& known) { return name == known.second; });
+}
+
 at::ScalarType torch_dtype(const std::string& name) {
   for (const auto& [type, text] : kDtypes) {
     if (name == text) return type;
   }
   throw DataError("safetensors of dtype " + name + " can't be loaded");
+}
+
+at::Tensor to_tensor(const SafetensorsEntry& entry, const std::string& source) {
+  if (!has_torch_dtype(entry.dtype)) {
+    throw DataError(source + " holds tensor " + json_quoted(entry.name) + " of an unknown dtype " +
+                    json_quoted(entry.dtype));
+  }
+  at::Tensor tensor = at::empty(entry.shape, torch_dtype(entry.dtype));
+  if (!entry.bytes.empty()) std::memcpy(tensor.mutable_data_ptr(), entry.bytes.data(), entry.bytes.size());
+  return entry.is_complex ? at::view_as_complex(tensor) : tensor;
 }
 
 }  // namespace mn

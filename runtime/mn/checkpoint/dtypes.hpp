@@ -7,6 +7,8 @@
 
 namespace mn {
 
+struct SafetensorsEntry;
+
 /// The name of a dtype in safetensors: "F32" for at::kFloat. Throws ArgumentError that names the tensor if the format
 /// lacks the dtype.
 [[nodiscard]] std::string safetensors_dtype(const std::string& tensor, at::ScalarType type);
@@ -15,7 +17,12 @@ namespace mn {
 /// name.
 [[nodiscard]] at::Tensor as_pairs(const at::Tensor& tensor);
 
+/// True if libtorch has the dtype that safetensors calls `name`.
+[[nodiscard]] bool has_torch_dtype(const std::string& name) noexcept;
 /// The dtype that safetensors_dtype() calls `name`. Throws DataError for an unknown name.
 [[nodiscard]] at::ScalarType torch_dtype(const std::string& name);
+
+/// A copy of a tensor of a file, on the CPU. Throws DataError that begins with `source` if libtorch lacks the dtype.
+[[nodiscard]] at::Tensor to_tensor(const SafetensorsEntry& entry, const std::string& source);
 
 }  // namespace mn

@@ -1,18 +1,17 @@
 #include <mn/checkpoint/safetensors.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <tuple>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/view_as_complex.h>
 
 #include <mn/checkpoint/adapt_weights.hpp>
 #include <mn/checkpoint/dtypes.hpp>
 #include <mn/checkpoint/format/safetensors_header.hpp>
 #include <mn/checkpoint/format/saved_checkpoint.hpp>
+#include <mn/checkpoint/weights_files.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/comm/on_root.hpp>
 #include <mn/core/error.hpp>
@@ -69,10 +68,8 @@ std::string to_safetensors(const NamedTensors& tensors, const std::map<std::stri
 
 NamedTensors from_safetensors(std::string_view bytes, const std::string& source) {
   NamedTensors tensors;
-  for (SafetensorsEntry& entry : parse_safetensors_header(bytes, source)) {
-    at::Tensor tensor = at::empty(entry.shape, torch_dtype(entry.dtype));
-    if (!entry.bytes.empty()) std::memcpy(tensor.data_ptr(), entry.bytes.data(), entry.bytes.size());
-    tensors.emplace_back(std::move(entry.name), entry.is_complex ? at::view_as_complex(tensor) : std::move(tensor));
+  for (const SafetensorsEntry& entry : parse_safetensors_header(bytes, source)) {
+    tensors.emplace_back(entry.name, to_tensor(entry, source));
   }
   return tensors;
 }
@@ -212,10 +209,10 @@ Metadata metadata_of(const json& document, const char* name) {
 }
 
 Metadata read_metadata(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) {
+  if (std::filesystem::is_directory(path) && !has_weights_files(path)) {
     return metadata_of(SavedCheckpoint(path).manifest().about.value("extensions", json()), kModelMetadata);
   }
-  return metadata_of(read_safetensors_header(path), "__metadata__");
+  return metadata_of(read_safetensors_header(weights_file(path)), "__metadata__");
 }
 
 /// Collective: rank 0 reads the tensors and calls copy(tensors, source); then all ranks take rank 0's weights.
@@ -225,7 +222,7 @@ void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, 
   const std::string source = path.string();
   const auto take = [&](NamedTensors tensors) { copy(adapt_weights(std::move(tensors), module, source), source); };
   const auto load = [&] {
-    if (!std::filesystem::is_directory(path)) return take(load_safetensors(path));
+    if (!std::filesystem::is_directory(path) || has_weights_files(path)) return take(read_weights(path));
     SavedCheckpoint checkpoint(path);
     take(read_all(checkpoint, "model/"));
     use_averages(module, read_all(checkpoint, "extensions/"), skip);

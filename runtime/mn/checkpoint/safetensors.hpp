@@ -69,11 +69,12 @@ void save_model(const std::filesystem::path& path, const torch::nn::Module& modu
 /// Collective: the metadata of a safetensors file or of a checkpoint; empty without metadata. Throws the same DataError
 /// on every rank if the file can't be read.
 [[nodiscard]] Metadata load_metadata(const std::filesystem::path& path, Communicator& comm);
-/// Collective: rank 0 reads the weights and broadcasts them. `path` is a file of save_model(), or a checkpoint, from
+/// Collective: rank 0 reads the weights and broadcasts them. `path` is a safetensors file; a folder with
+/// model.safetensors, or with model.safetensors.index.json and the files that this index names; or a checkpoint, from
 /// which averaged weights are preferred. `skip` names layers ("fc") and tensors ("fc.bias") that keep rank 0's weights,
 /// such as the head of a network for new classes. Floating-point tensors are cast to the module's dtype, and names lose
-/// the "module." and "_orig_mod." of PyTorch's wrappers; rank 0 logs both. Throws the same DataError on every rank,
-/// also if the model has no layer or tensor of a name in `skip`.
+/// the "module." and "_orig_mod." of PyTorch's wrappers, and a common prefix; rank 0 logs these changes. Throws the
+/// same DataError on every rank, also if the model has no layer or tensor of a name in `skip`.
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
                 const std::vector<std::string>& skip = {});
 
@@ -90,6 +91,9 @@ struct LoadReport {
 /// Collective: loads as load_model() does, but only tensors whose name, shape and dtype match the module's; all other
 /// tensors keep rank 0's weights. Meant for weights of a model with a different number of classes. Returns the same
 /// report on every rank. Throws the same DataError on every rank if no tensor matches.
+///
+///   const mn::LoadReport report = mn::load_matching("pretrained.safetensors", *model, *comm);
+///   if (comm->rank() == 0) std::cout << to_string(report) << std::endl;
 LoadReport load_matching(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm);
 
 }  // namespace mn

@@ -52,13 +52,16 @@ class Parser {
     if (!kind) return;
     if (file_.starts_with("PK") || file_.starts_with('\x80')) {
       fail(
-          "is a file of PyTorch's (.pt, .pth), which mn does not read: save the state_dict in Python with "
-          "safetensors.torch.save_file");
+          "is a file of PyTorch's (.pt, .pth), which may run code when it is read. Convert it once: python3 -c "
+          "\"import "
+          "torch, safetensors.torch as s; w = torch.load('" +
+          source_ +
+          "', map_location='cpu', weights_only=True); w = next((w[k] for k in ('state_dict', 'model_state_dict', "
+          "'model') if k in w), w); s.save_file({k: v.clone().contiguous() for k, v in w.items() if "
+          "torch.is_tensor(v)}, 'model.safetensors')\"");
     }
     if (file_.find("\"weight_map\"") != std::string_view::npos) {
-      fail(
-          "is the index of weights in several files: join these in Python, each by safetensors.torch.load_file, with "
-          "save_file");
+      fail("is the index of weights in several files: its name must end in .json, and the files must lie beside it");
     }
     fail("is not a safetensors file but " + kind->name + ": " + kind->remedy);
   }
@@ -106,7 +109,8 @@ class Parser {
     const auto end = whole_number<std::uint64_t>(entry.at("data_offsets").at(1));
     const auto shape = whole_numbers<std::int64_t>(entry.at("shape"));
     const auto dtype = entry.at("dtype").get<std::string>();
-    const std::uint64_t bytes = safetensors_bytes(name, dtype, shape, source_);
+    const bool is_known = safetensors_element_bytes(dtype) > 0;  // other formats come, such as F4: see `bytes`
+    const std::uint64_t bytes = is_known ? safetensors_bytes(name, dtype, shape, source_) : end - begin;
     if (begin > end || end > data_.size()) fail("is cut off: tensor " + json_quoted(name) + " lies beyond its end");
     if (bytes != end - begin) {
       fail("gives tensor " + json_quoted(name) + " " + std::to_string(end - begin) + " bytes, which is not " + dtype +

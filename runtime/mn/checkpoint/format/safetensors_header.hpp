@@ -16,7 +16,7 @@ struct SafetensorsEntry {
   std::string name;
   std::string dtype;  ///< the name in the format: "F32", …
   std::vector<std::int64_t> shape;
-  std::string_view bytes;   ///< the tensor's bytes in the file; the size follows from shape and dtype
+  std::string_view bytes;   ///< the tensor's bytes in the file; for a known dtype, their number fits the shape
   bool is_complex = false;  ///< complex numbers, as pairs of real numbers along the last dimension
 };
 

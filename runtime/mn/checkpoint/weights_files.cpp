@@ -1,0 +1,96 @@
+#include <mn/checkpoint/weights_files.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include <ATen/ops/empty.h>
+
+#include <mn/checkpoint/dtypes.hpp>
+#include <mn/checkpoint/format/safetensors_header.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
+#include <mn/core/log.hpp>
+
+namespace mn {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFile = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+/// Appends the tensors of a file to `tensors`.
+void read_one(const fs::path& path, NamedTensors& tensors) {
+  const std::string bytes = read_file(path);
+  const std::string source = path.string();
+  std::size_t unknown = 0;
+  std::string example;
+  for (SafetensorsEntry& entry : parse_safetensors_header(bytes, source)) {
+    if (has_torch_dtype(entry.dtype)) {
+      tensors.emplace_back(entry.name, to_tensor(entry, source));
+      continue;
+    }
+    at::Tensor raw = at::empty({static_cast<std::int64_t>(entry.bytes.size())}, at::kByte);
+    if (!entry.bytes.empty()) std::memcpy(raw.mutable_data_ptr(), entry.bytes.data(), entry.bytes.size());
+    if (unknown++ == 0) example = json_quoted(entry.name) + " of " + entry.dtype;
+    tensors.emplace_back(std::move(entry.name), std::move(raw));
+  }
+  if (unknown > 0) {
+    log_info(source + ": " + std::to_string(unknown) +
+             " tensors of dtypes that libtorch lacks are not used: " + example + (unknown > 1 ? ", …" : ""));
+  }
+}
+
+/// The files of an index: file → names of the tensors in the file. Files lie beside the index.
+std::map<std::string, std::set<std::string>> files_of_index(const fs::path& index) {
+  const std::string what = index.string() + " is not an index of weights: it";
+  std::map<std::string, std::set<std::string>> files;
+  read_json(what, [&] {
+    const nlohmann::json document = parse_json(read_file(index), what);
+    for (const auto& [name, file] : document.at("weight_map").items()) {
+      files[file.get<std::string>()].insert(name);
+    }
+    return 0;
+  });
+  for (const auto& [file, names] : files) {
+    if (fs::path(file).filename() != file) throw DataError(index.string() + " names a file elsewhere: " + file);
+  }
+  return files;
+}
+
+NamedTensors read_index(const fs::path& index) {
+  NamedTensors tensors;
+  for (auto& [file, names] : files_of_index(index)) {
+    const fs::path path = index.parent_path() / file;
+    const std::size_t first = tensors.size();
+    read_one(path, tensors);
+    for (std::size_t i = first; i < tensors.size(); ++i) names.erase(tensors[i].first);
+    if (!names.empty())
+      throw DataError(path.string() + " lacks \"" + *names.begin() + "\", which " + kIndex + " names");
+  }
+  return tensors;
+}
+
+}  // namespace
+
+bool has_weights_files(const fs::path& folder) { return fs::exists(folder / kIndex) || fs::exists(folder / kFile); }
+
+fs::path weights_file(const fs::path& path) {
+  if (!fs::is_directory(path)) return path;
+  return path / (fs::exists(path / kIndex) ? kIndex : kFile);
+}
+
+NamedTensors read_weights(const fs::path& path) {
+  const fs::path file = weights_file(path);
+  if (file.extension() == ".json") return read_index(file);
+  NamedTensors tensors;
+  read_one(file, tensors);
+  return tensors;
+}
+
+}  // namespace mn

@@ -1,0 +1,164 @@
+// Weights from elsewhere: names with a prefix, folders with an index, and tensors of other dtypes.
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/checkpoint/safetensors.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/core/json.hpp>
+
+#include "tests/train/toy.hpp"
+
+namespace mn {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using toy::TestFolder;
+using toy::ToyNet;
+using toy::world;
+
+class WeightsFilesTest : public testing::Test {
+ protected:
+  WeightsFilesTest() {
+    torch::manual_seed(3);
+    net_ = std::make_unique<ToyNet>(false);
+  }
+  /// The network's tensors, with `prefix` before each name.
+  [[nodiscard]] NamedTensors tensors(const std::string& prefix = "") const {
+    NamedTensors named;
+    for (const auto& item : net_->named_parameters()) named.emplace_back(prefix + item.key(), item.value().detach());
+    return named;
+  }
+  /// Collective: rank 0 writes a file of the folder.
+  void write(const std::string& name, const std::string& bytes) const {
+    if (world()->rank() == 0) write_file(folder_.path() / name, bytes);
+    world()->barrier();
+  }
+  /// Collective: loads into a network with other weights, and compares.
+  void expect_loads(const std::string& name) const {
+    torch::manual_seed(10 + world()->rank());
+    ToyNet loaded(false), matching(false);
+    load_model(folder_.path() / name, loaded, *world());
+    EXPECT_EQ(load_matching(folder_.path() / name, matching, *world()).loaded.size(), 4U);
+    for (const auto& item : net_->named_parameters()) {
+      EXPECT_TRUE(loaded.named_parameters()[item.key()].equal(item.value())) << name << ": " << item.key();
+      EXPECT_TRUE(matching.named_parameters()[item.key()].equal(item.value())) << name << ": " << item.key();
+    }
+    world()->barrier();
+  }
+  [[nodiscard]] std::string error_of(const std::string& name) const {
+    try {
+      ToyNet loaded(false);
+      load_model(folder_.path() / name, loaded, *world());
+    } catch (const DataError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  TestFolder folder_ = TestFolder(world());
+  std::unique_ptr<ToyNet> net_;
+};
+
+TEST_F(WeightsFilesTest, ACommonPrefixIsRemoved) {
+  for (const std::string prefix : {"backbone.", "model.net.", "module.encoder._orig_mod."}) {
+    write("prefixed", to_safetensors(tensors(prefix)));
+    expect_loads("prefixed");
+  }
+  // A name without the prefix is better than one behind it.
+  NamedTensors both = tensors();
+  for (const auto& [name, tensor] : tensors("old.")) both.emplace_back(name, tensor + 1);
+  write("both", to_safetensors(both));
+  ToyNet loaded(false);
+  EXPECT_THAT(load_matching(folder_.path() / "both", loaded, *world()).extra, testing::SizeIs(4));
+  EXPECT_TRUE(loaded.first->weight.equal(net_->first->weight));
+  NamedTensors two = tensors("student.");
+  for (const auto& [name, tensor] : tensors("teacher.")) two.emplace_back(name, tensor);
+  write("two", to_safetensors(two));
+  EXPECT_THAT(error_of("two"), HasSubstr("it lacks \"first.weight\"")) << "which network is wanted is not known";
+  NamedTensors more = tensors("backbone.");
+  more.emplace_back("head.weight", torch::zeros({2}));
+  write("more", to_safetensors(more));
+  EXPECT_THAT(error_of("more"), HasSubstr("it holds \"head.weight\", which this one lacks"));
+}
+
+TEST_F(WeightsFilesTest, FoldersAreRead) {
+  const NamedTensors all = tensors();
+  const auto index_of = [&](const std::string& second) {
+    nlohmann::json map;
+    for (std::size_t i = 0; i < all.size(); ++i) map[all[i].first] = i < 3 ? "model-1.safetensors" : second;
+    return nlohmann::json{{"metadata", {{"total_size", 9}}}, {"weight_map", map}}.dump();
+  };
+  write("model-1.safetensors", to_safetensors({all.begin(), all.begin() + 3}));
+  write("model-2.safetensors", to_safetensors({all.begin() + 3, all.end()}));
+  write("model.safetensors.index.json", index_of("model-2.safetensors"));
+  expect_loads("");
+  expect_loads("model.safetensors.index.json");
+  EXPECT_TRUE(load_metadata(folder_.path(), *world()).empty());
+
+  write("model.safetensors.index.json", index_of("model-1.safetensors"));
+  EXPECT_THAT(error_of(""), AllOf(HasSubstr("model-1.safetensors lacks"), HasSubstr("which model.safetensors.index")));
+  write("model.safetensors.index.json", index_of("model-3.safetensors"));
+  EXPECT_THAT(error_of(""), HasSubstr("model-3.safetensors"));
+  write("model.safetensors.index.json", index_of("../model-1.safetensors"));
+  EXPECT_THAT(error_of(""), HasSubstr("names a file elsewhere"));
+  write("model.safetensors.index.json", "[]");
+  EXPECT_THAT(error_of(""), HasSubstr("is not an index of weights"));
+}
+
+TEST_F(WeightsFilesTest, AFolderMayHoldOneFile) {
+  write("model.safetensors", to_safetensors(tensors(), {{"width", "5"}}));
+  expect_loads("");
+  EXPECT_EQ(load_metadata(folder_.path(), *world()).at("width"), "5");
+}
+
+/// The bytes of a file with one more tensor, of dtype `dtype` and 8 bytes.
+std::string with_tensor(const std::string& file, const std::string& dtype, const std::string& name = "extra") {
+  std::uint64_t bytes = 0;
+  std::memcpy(&bytes, file.data(), sizeof bytes);
+  auto header = nlohmann::json::parse(file.substr(sizeof bytes, bytes));
+  const std::string data = file.substr(sizeof bytes + bytes);
+  header[name] = {{"dtype", dtype}, {"shape", {2}}, {"data_offsets", {data.size(), data.size() + 8}}};
+  const std::string text = header.dump();
+  bytes = text.size();
+  return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + text + data + "12345678";
+}
+
+TEST_F(WeightsFilesTest, TensorsOfOtherDtypesDoNotStopOthers) {
+  NamedTensors known = tensors();
+  for (const auto type : {torch::kUInt16, torch::kUInt32, torch::kUInt64, torch::kFloat8_e4m3fn, torch::kFloat8_e5m2,
+                          torch::kComplexFloat}) {
+    known.emplace_back(toString(type), torch::zeros({3}).to(type));
+  }
+  const std::string file = with_tensor(with_tensor(to_safetensors(known), "F4", "a"), "C128", "b");
+  write("kinds", file);
+  torch::manual_seed(10 + world()->rank());
+  ToyNet loaded(false);
+  const LoadReport report = load_matching(folder_.path() / "kinds", loaded, *world());
+  EXPECT_EQ(report.loaded.size(), 4U);
+  EXPECT_EQ(report.extra.size(), 8U);
+  EXPECT_TRUE(loaded.second->weight.equal(net_->second->weight));
+
+  // A tensor of the model in such a dtype does not fit.
+  NamedTensors some = tensors();
+  some.erase(some.begin() + 1);  // first.bias
+  write("unfit", with_tensor(to_safetensors(some), "F4", "first.bias"));
+  EXPECT_THAT(load_matching(folder_.path() / "unfit", loaded, *world()).other_form, ElementsAre("first.bias"));
+  EXPECT_THAT(error_of("unfit"), HasSubstr("\"first.bias\" is Byte [8] there and Float [5] in this one"));
+  // Weights of 8 bits are cast, too.
+  NamedTensors narrow;
+  for (const auto& [name, tensor] : tensors()) narrow.emplace_back(name, tensor.to(torch::kFloat8_e4m3fn));
+  write("narrow", to_safetensors(narrow));
+  load_model(folder_.path() / "narrow", loaded, *world());
+  EXPECT_TRUE(loaded.first->bias.equal(net_->first->bias.to(torch::kFloat8_e4m3fn).to(torch::kFloat)));
+}
+
+}  // namespace
+}  // namespace mn
