@@ -100,13 +100,16 @@ Part load_part(const std::string& option, const std::string& name, bool for_trai
 CifarData open_cifar(const std::string& train, const std::string& val, std::optional<int> workers,
                      const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm) {
   const Part train_part = load_part("train", train.empty() ? "cifar/train" : train, true, workers, common, comm);
-  const Part val_part = load_part("val", val.empty() ? "cifar/val" : val, false, workers, common, comm);
-  if (val_part.num_classes > train_part.num_classes) {
-    throw DataError("--train and --val have different classes: " + std::to_string(train_part.num_classes) + " and " +
-                        std::to_string(val_part.num_classes),
-                    true);
-  }
-  return {train_part.batches, val_part.batches, train_part.num_classes};
+  const auto open_val = [&](const std::string& names) {
+    const Part part = load_part("val", names, false, workers, common, comm);
+    if (part.num_classes > train_part.num_classes) {
+      throw DataError("--train and --val have different classes: " + std::to_string(train_part.num_classes) + " and " +
+                          std::to_string(part.num_classes),
+                      true);
+    }
+    return part.batches;
+  };
+  return {train_part.batches, app::validation_sets(val.empty() ? "cifar/val" : val, open_val), train_part.num_classes};
 }
 
 }  // namespace mn::jobs

@@ -4,14 +4,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <mn/app/app.hpp>
 
 namespace mn::jobs {
 
 struct CifarData {
-  std::shared_ptr<DataLoader> train;  ///< float32 (N, 3, 32, 32): shifted by up to 4 pixels, half of them mirrored
-  std::shared_ptr<DataLoader> val;    ///< float32 (N, 3, 32, 32), not shifted or mirrored
+  std::shared_ptr<DataLoader> train;    ///< float32 (N, 3, 32, 32): shifted by up to 4 pixels, half of them mirrored
+  std::vector<app::ValidationSet> val;  ///< float32 (N, 3, 32, 32), not shifted or mirrored
   std::int64_t num_classes;
 };
 

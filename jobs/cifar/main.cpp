@@ -32,7 +32,7 @@ mn::app::Training make_training(const Settings& given, const std::shared_ptr<mn:
   return {
       .model = model,
       .train = data.train,
-      .validation = data.val,
+      .validations = data.val,
       .loss =
           [model](const mn::Batch& batch, mn::Summary& report) {
             const auto logits = model->forward(batch.data).to(torch::kFloat);
@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
   options.add("arch", given.arch, "NAME", "the network: resnet18 or vgg16, with batch normalization",
               {"resnet18", "vgg16"});
   options.add("train", given.train, "DIR", "shards to train on, made by mnshard cifar or images; default: cifar/train");
-  options.add("val", given.val, "DIR", "shards to validate on; default: cifar/val");
+  options.add("val", given.val, "DIR", "shards to validate on; SET=DIR,SET=DIR: several sets; default: cifar/val");
   mn::app::add_loaderjob(options, given.loaderjob);
   return mn::app::run_training(argc, argv, options, given, [&](const std::shared_ptr<mn::Communicator>& comm) {
     return make_training(given, comm);

@@ -144,11 +144,11 @@ std::size_t find_output(const ExportedModule& model, const ExportedOptions& opti
   throw UsageError("--output is missing: --model returns " + names + "; name the output for the loss");
 }
 
-std::shared_ptr<DataLoader> open_samples(const std::string& option, const ExportedOptions& options,
-                                         const ExportedModule& model, const std::shared_ptr<Communicator>& comm) {
+std::shared_ptr<DataLoader> open_samples(const std::string& option, const std::string& names,
+                                         const ExportedOptions& options, const ExportedModule& model,
+                                         const std::shared_ptr<Communicator>& comm) {
   const bool is_training = option == "train";
-  const std::string& path = is_training ? options.train : options.validation;
-  const auto part = app::scatter_samples("--" + option, app::open_samples(path), is_training, options, comm);
+  const auto part = app::scatter_samples("--" + option, app::open_samples(names), is_training, options, comm);
   const SampleSpec& spec = part->spec();
   const Fields fields = match_fields(option, spec, model.inputs(), options);
   const Transform transform = all_inputs(option, options, spec, fields, model.inputs());

@@ -76,9 +76,14 @@ mn::app::Training make_training(const ExportedOptions& options, const std::share
   load_operators(options.operators);
   const auto model = read_model(options, *comm);
   const std::string output = model->outputs()[mn::jobs::find_output(*model, options)].name;
-  const auto samples = [&](const std::string& option) { return mn::jobs::open_samples(option, options, *model, comm); };
-  mn::app::Training training{.model = model, .train = samples("train"), .banner = {"Model: " + options.model}};
-  if (!options.validation.empty()) training.validation = samples("validation");
+  mn::app::Training training{.model = model,
+                             .train = mn::jobs::open_samples("train", options.train, options, *model, comm),
+                             .banner = {"Model: " + options.model}};
+  if (!options.validation.empty()) {
+    training.validations = mn::app::validation_sets(options.validation, [&](const std::string& names) {
+      return mn::jobs::open_samples("validation", names, options, *model, comm);
+    });
+  }
   training.loss = [&options, model, output](const mn::Batch& batch, mn::Summary& report) {
     return loss_of(*model, output, options, batch, report);
   };

@@ -31,7 +31,8 @@ void declare_options(Options& options, ExportedOptions& given) {
               "the same model exported in evaluation mode; default: --model with dropout and batch norm switched");
   options.add_list("operators", given.operators, "LIB", "a library with operators of the model, such as torchvision's");
   options.add("train", given.train, "DIR", "shards to train on, made by mnshard");
-  options.add("validation", given.validation, "DIR", "shards to validate on after each epoch; default: none");
+  options.add("validation", given.validation, "DIR",
+              "shards to validate on after each epoch; SET=DIR,SET=DIR: several sets; default: none");
   options.add_list("input", given.inputs, "INPUT=FIELD",
                    "which field of the samples an input of the model takes; default: the one of its name");
   options.add("output", given.output, "NAME", "which output of the model counts, where it returns several");

@@ -22,6 +22,20 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
   return part;
 }
 
+/// Throws DataError unless training data, validation data and vocabulary match.
+void check_tokens(const FieldSpec& train, const FieldSpec& val, const Vocabulary& vocabulary) {
+  if (val.num_classes != train.num_classes || vocabulary.size() != train.num_classes) {
+    throw DataError("--train, --val and the vocabulary have " + std::to_string(train.num_classes) + ", " +
+                        std::to_string(val.num_classes) + " and " + std::to_string(vocabulary.size()) +
+                        " tokens: they must come from one call of `mnshard tokens`, or from one --vocabulary-file",
+                    true);
+  }
+  if (val.shape != train.shape) {
+    throw DataError("--train and --val have samples of different length: give `mnshard tokens` the same --context",
+                    true);
+  }
+}
+
 }  // namespace
 
 Vocabulary open_vocabulary(const std::string& train, const std::string& vocabulary, Communicator& comm) {
@@ -40,21 +54,15 @@ Vocabulary open_vocabulary(const std::string& train, const std::string& vocabula
 GptData open_gpt(const std::string& train, const std::string& val, const std::string& vocabulary,
                  const app::CommonOptions& common, const std::shared_ptr<Communicator>& comm) {
   const auto train_part = open_part("--train", name_of_train(train), true, common, comm);
-  const auto val_part = open_part("--val", val.empty() ? "gpt/val" : val, false, common, comm);
   Vocabulary opened = open_vocabulary(train, vocabulary, *comm);
   const FieldSpec& tokens = train_part->spec()[0];
-  if (val_part->spec()[0].num_classes != tokens.num_classes || opened.size() != tokens.num_classes) {
-    throw DataError("--train, --val and the vocabulary have " + std::to_string(tokens.num_classes) + ", " +
-                        std::to_string(val_part->spec()[0].num_classes) + " and " + std::to_string(opened.size()) +
-                        " tokens: they must come from one call of `mnshard tokens`, or from one --vocabulary-file",
-                    true);
-  }
-  if (val_part->spec()[0].shape != tokens.shape) {
-    throw DataError("--train and --val have samples of different length: give `mnshard tokens` the same --context",
-                    true);
-  }
-  return {app::batches_of(train_part, common, *comm), app::batches_of(val_part, common, *comm), std::move(opened),
-          tokens.shape[0] - 1};
+  const auto open_val = [&](const std::string& names) {
+    const auto part = open_part("--val", names, false, common, comm);
+    check_tokens(tokens, part->spec()[0], opened);
+    return app::batches_of(part, common, *comm);
+  };
+  return {app::batches_of(train_part, common, *comm), app::validation_sets(val.empty() ? "gpt/val" : val, open_val),
+          std::move(opened), tokens.shape[0] - 1};
 }
 
 }  // namespace mn::jobs

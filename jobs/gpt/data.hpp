@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <mn/app/app.hpp>
 #include <mn/data/vocabulary.hpp>
@@ -11,7 +12,7 @@ namespace mn::jobs {
 
 struct GptData {
   std::shared_ptr<DataLoader> train;
-  std::shared_ptr<DataLoader> val;
+  std::vector<app::ValidationSet> val;
   Vocabulary vocabulary;
   std::int64_t context;  ///< tokens of a sample, not counting the last target
 };

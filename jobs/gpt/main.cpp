@@ -70,7 +70,7 @@ mn::app::Training make_training(GptSettings& given, const mn::Options& options,
   return {
       .model = model,
       .train = data->train,
-      .validation = data->val,
+      .validations = data->val,
       .loss = [=, recompute = given.recompute](
                   const mn::Batch& batch,
                   mn::Summary& report) { return mn::jobs::loss_of(*model, batch, bytes_of, recompute, report); },

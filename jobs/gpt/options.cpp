@@ -8,7 +8,7 @@ namespace mn::jobs {
 
 void declare_options(Options& options, GptSettings& given) {
   options.add("train", given.train, "DIR", "tokens to train on, made by mnshard tokens; default: gpt/train");
-  options.add("val", given.val, "DIR", "tokens to validate on; default: gpt/val");
+  options.add("val", given.val, "DIR", "tokens to validate on; SET=DIR,SET=DIR: several sets; default: gpt/val");
   options.add("vocabulary", given.vocabulary, "FILE",
               "vocabulary of mnshard tokens; default: vocabulary.json beside the folder of --train");
   options.add("layers", given.network.layers, "layers of attention and perceptron", 1, 1000);

@@ -118,8 +118,6 @@ MeanImage parse_mean_image(std::string_view bytes, const std::string& source) {
 
 ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr<Communicator>& comm) {
   const auto train = open_part("train", options.train, options, comm);
-  const auto val = open_part("val", options.val, options, comm);
-  check_same_classes(train->spec(), val->spec());
   const Views views = make_views(options, read_mean(options.mean, *comm), comm->device());
   const auto draws_of = [&](const std::shared_ptr<SubDataset>& part) {
     return part == train ? app::draws_of(*part, options, *comm) : std::nullopt;
@@ -128,7 +126,7 @@ ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr
                           const ImagePipeline& images) {
     return std::make_shared<DataLoader>(part, LoaderOptions{.batchsize = batchsize,
                                                             .draws = draws_of(part),
-                                                            .by_part = part == val,
+                                                            .by_part = part != train,
                                                             .workers = app::loader_workers(options.loaderjob),
                                                             .transform = images.transform,
                                                             .on_device = images.on_device,
@@ -142,7 +140,15 @@ ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr
   if (mix.mixup > 0 || mix.cutmix > 0) {
     train_batches = std::make_shared<MixedBatches>(train_loader, mix, num_classes, train->options().seed);
   }
-  return {train_loader, train_batches, loader(val, options.val_batchsize, views.val), num_classes};
+  std::int64_t val_samples = 0;
+  const auto open_val = [&](const std::string& names) {
+    const auto val = open_part("val", names, options, comm);
+    check_same_classes(train->spec(), val->spec());
+    val_samples += val->global_size();
+    return loader(val, options.val_batchsize, views.val);
+  };
+  auto validations = app::validation_sets(options.val.empty() ? "imagenet/val" : options.val, open_val);
+  return {train_loader, train_batches, std::move(validations), val_samples, num_classes};
 }
 
 }  // namespace mn::jobs

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <mn/app/batches.hpp>
 #include <mn/comm/communicator.hpp>
 #include <mn/loader/loader.hpp>
 
@@ -17,7 +18,8 @@ namespace mn::jobs {
 struct ImagenetData {
   std::shared_ptr<DataLoader> train;
   std::shared_ptr<Iterator> train_batches;  ///< minibatches of `train`, with --mixup and --cutmix
-  std::shared_ptr<DataLoader> val;
+  std::vector<app::ValidationSet> val;
+  std::int64_t val_samples = 0;  ///< number of samples of all validation sets
   std::int64_t num_classes = 0;
 };
 

@@ -73,13 +73,13 @@ mn::app::Training make_training(const ImagenetOptions& options, const std::share
   mn::app::Training training{
       .model = model,
       .train = data.train_batches,
-      .validation = data.val,
+      .validations = data.val,
       .evaluate = [model](const mn::Batch& batch, mn::Summary& report) { evaluate(*model, batch, report); },
       .rate = mn::jobs::base_rate(options),
       .report_every = report_period(options),
       .banner = {"Using " + options.arch + " arch", "Num classes: " + std::to_string(data.num_classes),
                  "Num training samples: " + std::to_string(data.train->dataset_size()),
-                 "Num validation samples: " + std::to_string(data.val->dataset_size())},
+                 "Num validation samples: " + std::to_string(data.val_samples)},
   };
   const mn::Interval period = training.report_every;
   auto& accuracy = training.extend(std::make_unique<mn::jobs::TrainAccuracy>(period));

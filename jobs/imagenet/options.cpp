@@ -16,7 +16,7 @@ namespace {
 
 void declare_data(Options& options, ImagenetOptions& given) {
   options.add("train", given.train, "DIR", "shards to train on, made by mnshard images; default: imagenet/train");
-  options.add("val", given.val, "DIR", "shards to validate on; default: imagenet/val");
+  options.add("val", given.val, "DIR", "shards to validate on; SET=DIR,SET=DIR: several sets; default: imagenet/val");
   options.add("val_batchsize", given.val_batchsize, "samples of a validation minibatch on each rank", 1,
               app::kMaxSamples);
   app::add_loaderjob(options, given.loaderjob);

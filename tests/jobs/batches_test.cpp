@@ -2,6 +2,8 @@
 // number of ranks.
 #include <algorithm>
 #include <numeric>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -10,6 +12,7 @@
 
 #include <mn/app/batches.hpp>
 #include <mn/comm/communicator.hpp>
+#include <mn/core/error.hpp>
 #include <mn/data/function_dataset.hpp>
 
 namespace mn::app {
@@ -68,6 +71,33 @@ class BatchesTest : public testing::Test {
     return all;
   }();
 };
+
+TEST(ValidationSetsTest, NamesStandBeforeDatasets) {
+  using Sets = std::vector<std::pair<std::string, std::string>>;
+  const auto sets_of = [](const std::string& value) {
+    Sets found;
+    std::vector<std::string> opened;
+    const auto open = [&](const std::string& names) {
+      opened.push_back(names);
+      return std::shared_ptr<Iterator>();
+    };
+    for (const ValidationSet& set : validation_sets(value, open)) found.emplace_back(set.name, opened[found.size()]);
+    return found;
+  };
+  EXPECT_EQ(sets_of("a"), (Sets{{"", "a"}}));
+  EXPECT_EQ(sets_of("a,b"), (Sets{{"", "a,b"}}));
+  EXPECT_EQ(sets_of("x=a,y=b=1"), (Sets{{"x", "a"}, {"y", "b=1"}}));
+  EXPECT_EQ(sets_of("x=a,b,c@f.txt"), (Sets{{"", "b,c@f.txt"}, {"x", "a"}}));
+  EXPECT_EQ(sets_of("runs/lr=0.1"), (Sets{{"", "runs/lr=0.1"}})) << "no name has a slash";
+  EXPECT_THROW((void)sets_of("x=a,x=b"), UsageError);
+}
+
+TEST(ValidationSetsTest, NamesOfDatasetsStandBeforeFilesAndShares) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(dataset_names("a@f.txt:0.5,b:0.5"), (Names{"a", "b"}));
+  EXPECT_EQ(dataset_names("/home/user@site/a"), (Names{"/home/user@site/a"}));
+  EXPECT_EQ(dataset_names("c:1"), (Names{"c:1"})) << "a mixture has several datasets";
+}
 
 TEST_F(BatchesTest, OfTensors) {
   const TensorDataset samples(torch::arange(kSamples, torch::kFloat), torch::zeros({kSamples}));

@@ -1,5 +1,7 @@
 #include <mn/app/batches.hpp>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <span>
@@ -10,6 +12,7 @@
 #include <mn/core/json.hpp>
 #include <mn/core/text.hpp>
 #include <mn/data/joined_dataset.hpp>
+#include <mn/data/subset.hpp>
 #include <mn/loader/class_values.hpp>
 
 namespace mn::app {
@@ -29,23 +32,46 @@ DrawOptions balanced_draws(const TensorDataset& samples, Communicator& comm) {
   return {.weights = balanced_weights(whole_numbers<std::int64_t>(comm.bcast_obj(classes)))};
 }
 
-/// NAME or NAME:SHARE.
-std::pair<std::string, std::optional<double>> split_share(const std::string& text) {
+/// A dataset in the value of an option: NAME, NAME@FILE.txt, and either one with :SHARE.
+struct NamedDataset {
+  std::string name;
+  std::string subset = {};           ///< file with the numbers of samples; empty: all samples
+  std::optional<double> share = {};  ///< in a mixture
+};
+
+NamedDataset named_dataset(std::string text) {
+  NamedDataset named;
   const std::size_t colon = text.rfind(':');
   const char* end = text.data() + text.size();
   double share = 0;
-  if (colon == std::string::npos) return {text, {}};
-  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, share);
-  if (error != std::errc() || stop != end || !(share >= 0) || std::isinf(share)) return {text, {}};
-  return {text.substr(0, colon), share};
+  if (colon != std::string::npos) {
+    const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, share);
+    if (error == std::errc() && stop == end && share >= 0 && std::isfinite(share)) {
+      named.share = share;
+      text.resize(colon);
+    }
+  }
+  const std::size_t at = text.rfind('@');
+  // Names of folders may have an "@", too, such as /home/user@site/data.
+  if (at != std::string::npos && text.ends_with(".txt")) {
+    named.subset = text.substr(at + 1);
+    text.resize(at);
+  }
+  named.name = std::move(text);
+  return named;
 }
 
-/// A list of names may have shares; a name alone has none.
-std::vector<std::pair<std::string, std::optional<double>>> named_shares(const std::string& names) {
-  if (names.find(',') == std::string::npos) return {{names, {}}};
-  std::vector<std::pair<std::string, std::optional<double>>> parts;
-  for (const std::string_view each : split(names, ',')) parts.push_back(split_share(std::string(each)));
-  return parts;
+std::vector<NamedDataset> named_datasets(const std::string& names) {
+  std::vector<NamedDataset> all;
+  for (const std::string_view each : split(names, ',')) all.push_back(named_dataset(std::string(each)));
+  if (all.size() == 1 && all.front().share) return {{.name = names}};  // a name with a colon in it
+  return all;
+}
+
+std::shared_ptr<Dataset> open_named(const NamedDataset& named) {
+  auto dataset = open_dataset(named.name);
+  if (named.subset.empty()) return dataset;
+  return choose_subset(std::move(dataset), [file = named.subset](const Dataset&) { return read_indices(file); });
 }
 
 std::shared_ptr<Iterator> load_tensors(TensorDataset samples, bool for_training, const CommonOptions& common,
@@ -110,33 +136,57 @@ std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part, 
 
 std::vector<std::string> dataset_names(const std::string& names) {
   std::vector<std::string> found;
-  for (auto& [name, share] : named_shares(names)) found.push_back(std::move(name));
+  for (const NamedDataset& each : named_datasets(names)) found.push_back(each.name);
   return found;
 }
 
 std::shared_ptr<Dataset> open_samples(const std::string& names) {
-  const auto parts = named_shares(names);
-  if (parts.size() == 1) return open_dataset(parts.front().first);
+  const std::vector<NamedDataset> named = named_datasets(names);
+  if (named.size() == 1) return open_named(named.front());
   std::vector<std::shared_ptr<Dataset>> datasets;
   std::vector<double> shares;
-  for (const auto& [name, share] : parts) {
-    datasets.push_back(open_dataset(name));
-    if (share) shares.push_back(*share);
+  for (const NamedDataset& each : named) {
+    datasets.push_back(open_named(each));
+    if (each.share) shares.push_back(*each.share);
   }
-  if (!shares.empty() && shares.size() != parts.size()) {
+  if (!shares.empty() && shares.size() != named.size()) {
     throw UsageError(names + ": give each dataset of a mixture a share (NAME:SHARE), or none of them");
   }
   return std::make_shared<JoinedDataset>(std::move(datasets), std::move(shares));
 }
 
 std::optional<DrawOptions> draws_of(const SubDataset& part, const CommonOptions& common, Communicator& comm) {
-  const auto* joined = dynamic_cast<const JoinedDataset*>(part.shared().get());
   DrawOptions draws;
-  if (joined != nullptr) draws.weights = joined->weights();
-  if (!common.balance) return draws.weights.empty() ? std::nullopt : std::optional(draws);
-  if (!draws.weights.empty()) throw UsageError("--balance and a mixture both say how samples are drawn: choose one");
+  if (part.shared()) draws.weights = part.shared()->weights();
+  if (!common.balance) return draws.weights.empty() ? std::nullopt : std::optional(std::move(draws));
+  if (!draws.weights.empty()) {
+    throw UsageError("--balance and the weights of the dataset (a mixture) both say how samples are drawn: choose one");
+  }
   draws.weights = balanced_weights(read_classes(part, comm));
   return draws;
+}
+
+std::vector<ValidationSet> validation_sets(
+    const std::string& value, const std::function<std::shared_ptr<Iterator>(const std::string& names)>& open) {
+  std::vector<std::pair<std::string, std::string>> named = {{"", ""}};  // set, names of its datasets
+  for (const std::string_view each : split(value, ',')) {
+    const std::string_view set = each.substr(0, each.find('='));
+    const bool is_named = !set.empty() && set.size() < each.size() && std::ranges::all_of(set, [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+    });
+    if (!is_named) {
+      named.front().second += (named.front().second.empty() ? "" : ",") + std::string(each);
+      continue;
+    }
+    if (std::ranges::any_of(named, [&](const auto& other) { return other.first == set; })) {
+      throw UsageError(value + ": two validation sets have the name " + std::string(set));
+    }
+    named.emplace_back(set, each.substr(set.size() + 1));
+  }
+  if (named.front().second.empty()) named.erase(named.begin());
+  std::vector<ValidationSet> sets;
+  for (const auto& [set, names] : named) sets.push_back({set, open(names)});
+  return sets;
 }
 
 void add_loaderjob(Options& options, std::int64_t& loaderjob) {

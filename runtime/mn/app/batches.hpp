@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,22 +51,35 @@ namespace mn::app {
                                                              const std::shared_ptr<Communicator>& comm,
                                                              LoaderOptions how = {});
 
-/// Minibatches of this rank's part of a scattered dataset. If the dataset was scattered for training, they are shuffled,
-/// or drawn by draws_of(); otherwise each rank reads its own part in order.
+/// Minibatches of this rank's part of a scattered dataset. If the dataset was scattered for training, they are
+/// shuffled, or drawn by draws_of(); otherwise each rank reads its own part in order.
 [[nodiscard]] std::shared_ptr<DataLoader> batches_of(const std::shared_ptr<SubDataset>& part,
                                                      const CommonOptions& common, Communicator& comm,
                                                      LoaderOptions how = {});
 
-/// A dataset by the value of an option. NAME is the folder of shards, or a name that open_dataset() looks up
-/// ("flowers/train" in $MN_DATA, then in data). "NAME,NAME,…" joins datasets. "NAME:0.7,NAME:0.3" is a mixture, whose
-/// training samples are drawn in these shares. Throws UsageError if only some names have a share.
+/// The dataset that the value of an option names. NAME is a folder of shards, or a name that open_dataset() looks up
+/// ("flowers/train" in $MN_DATA, then in data). NAME@FILE.txt takes the samples whose numbers are in FILE.txt
+/// (read_indices()). "NAME,NAME,…" joins datasets. "NAME:0.7,NAME:0.3" is a mixture, whose training samples are drawn
+/// in these shares. Throws UsageError if only some names have a share.
 [[nodiscard]] std::shared_ptr<Dataset> open_samples(const std::string& names);
-/// The names in the value of such an option, without shares.
+/// The names in such a value, without files and shares.
 [[nodiscard]] std::vector<std::string> dataset_names(const std::string& names);
-/// Collective: how training draws samples by weight, with --balance or from a mixture; no value for a shuffle. Throws
-/// the same error on every rank if the samples have no classes, or both ways are asked for.
+/// Collective: how training draws samples by weight, because of --balance or Dataset::weights(); no value for a
+/// shuffle. Throws the same error on every rank if --balance is given and the samples have no classes, or have weights.
 [[nodiscard]] std::optional<DrawOptions> draws_of(const SubDataset& part, const CommonOptions& common,
                                                   Communicator& comm);
+
+/// A set of samples for validation. Its values in the log begin with "validation/NAME/main/", or with
+/// "validation/main/" if it has no name.
+struct ValidationSet {
+  std::string name = {};                   ///< letters, digits, '_', '-' and '.', or empty
+  std::shared_ptr<Iterator> batches = {};  ///< not null
+};
+/// Makes the sets that the value of an option names. Each "SET=NAME" is a set named SET; all other names, joined, are
+/// the set without a name, which then is the first. `open` makes the minibatches of names for open_samples(). Throws
+/// UsageError if two sets have one name.
+[[nodiscard]] std::vector<ValidationSet> validation_sets(
+    const std::string& value, const std::function<std::shared_ptr<Iterator>(const std::string& names)>& open);
 
 /// Declares --loaderjob, the number of worker threads; the value in `loaderjob` is its default.
 void add_loaderjob(Options& options, std::int64_t& loaderjob);

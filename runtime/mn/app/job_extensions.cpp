@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 6> kOfThisRun = {"out",          "resume"
                                                         "stage-budget", "stage-rate", "device"};
 
 constexpr const char* kTraining = "main/";
-constexpr const char* kValidation = "validation/main/";
+constexpr const char* kValidation = "validation/";
 
 /// Throws UsageError if `monitor` seems to be a misspelling of a name in `names`. Any other missing name may still
 /// come, because a minibatch may lack a metric.
@@ -89,17 +89,18 @@ void MetadataRecord::load_state(const nlohmann::json& state) {
   }
 }
 
-void check_validated_value(const CommonOptions& common, Evaluator& evaluator, Iterator& iterator, Communicator& comm) {
+void check_validated_value(const CommonOptions& common, const std::string& name, Evaluator& evaluator,
+                           Iterator& iterator, Communicator& comm) {
   const nlohmann::json state = iterator.state();
   const NamedTensors random = random_state(comm.device());
   nlohmann::json own = nlohmann::json::array();
-  for (const auto& [name, value] : evaluator.evaluate_local().mean()) own.push_back(kValidation + name);
+  for (const auto& [metric, value] : evaluator.evaluate_local().mean()) own.push_back(name + "/main/" + metric);
   // Undo the evaluation: a training must see the same samples and random numbers with and without --monitor.
   iterator.load_state(state);
   set_random_state(random, comm.device());
   std::set<std::string> names;
   for (const nlohmann::json& theirs : comm.allgather_obj(own)) {
-    for (const nlohmann::json& name : theirs) names.insert(name.get<std::string>());
+    for (const nlohmann::json& value : theirs) names.insert(value.get<std::string>());
   }
   check_known(common.monitor, {names.begin(), names.end()});
 }
@@ -110,7 +111,7 @@ void MonitoredValue::run(Trainer& trainer) {
   for (const std::string& name : trainer.observed_names()) {
     if (!name.starts_with(kTraining)) continue;
     names.push_back(name);
-    if (validates_) names.push_back("validation/" + name);
+    for (const std::string& validation : validations_) names.push_back(validation + "/" + name);
   }
   check_known(monitor_, names);
 }

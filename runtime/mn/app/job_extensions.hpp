@@ -4,6 +4,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -55,18 +56,20 @@ class MetadataRecord final : public Extension {
   Metadata metadata_;
 };
 
-/// Collective. Throws the same UsageError on every rank if `evaluator`, which evaluates one minibatch of this rank,
-/// does not report the value of --monitor. Afterwards restores `iterator`, which is the evaluator's iterator, and the
-/// random numbers.
-void check_validated_value(const CommonOptions& common, Evaluator& evaluator, Iterator& iterator, Communicator& comm);
+/// Collective. Throws the same UsageError on every rank if `evaluator`, which evaluates one minibatch of this rank and
+/// reports as `name`, does not report the value of --monitor. Afterwards restores `iterator`, which is the evaluator's
+/// iterator, and the random numbers.
+void check_validated_value(const CommonOptions& common, const std::string& name, Evaluator& evaluator,
+                           Iterator& iterator, Communicator& comm);
 
 /// Throws the same UsageError on every rank after the first iteration if the loss function does not report the value of
 /// --monitor.
 class MonitoredValue final : public Extension {
  public:
-  /// `monitor` is --monitor; `validates`: the loss function also validates, so that each reported "main/NAME" has a
-  /// "validation/main/NAME".
-  MonitoredValue(std::string monitor, bool validates) : monitor_(std::move(monitor)), validates_(validates) {}
+  /// `monitor` is --monitor; `validations` are the names of validations by the loss function, so that each reported
+  /// "main/VALUE" has a "NAME/main/VALUE" for each of them.
+  MonitoredValue(std::string monitor, std::vector<std::string> validations)
+      : monitor_(std::move(monitor)), validations_(std::move(validations)) {}
 
   [[nodiscard]] std::string name() const override { return "MonitoredValue"; }
   [[nodiscard]] int priority() const override { return kPriorityWriter + 2; }  // before the log takes the values
@@ -74,7 +77,7 @@ class MonitoredValue final : public Extension {
 
  private:
   std::string monitor_;
-  bool validates_;
+  std::vector<std::string> validations_;
   bool done_ = false;
 };
 

@@ -65,6 +65,28 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
   }
 }
 
+/// Values of the log, for the table and the plot.
+struct ShownValues {
+  std::vector<std::string> columns = {"epoch"};
+  std::vector<ext::PlotPanel> panels;
+};
+
+/// Loss and `metric` of training and of each evaluator.
+ShownValues shown_values(const std::string& metric, const std::vector<NamedEvaluator>& evaluators) {
+  std::vector<std::string> validations;
+  for (const NamedEvaluator& each : evaluators) validations.push_back(each.name);
+  if (validations.empty()) validations.emplace_back("validation");  // a blank column
+  ShownValues shown;
+  for (const std::string& value : {std::string("loss"), metric}) {
+    std::vector<std::string> names = {"main/" + value};
+    for (const std::string& validation : validations) names.push_back(validation + "/main/" + value);
+    shown.columns.insert(shown.columns.end(), names.begin(), names.end());
+    shown.panels.push_back({value, std::move(names)});
+  }
+  shown.columns.emplace_back("elapsed_time");
+  return shown;
+}
+
 /// OUT/config.ini, on rank 0.
 std::string options_as_markdown(const Trainer& trainer) {
   std::string text;
@@ -83,19 +105,21 @@ Interval validation_period(const CommonOptions& options, Interval report) {
   return options.val_every.empty() || options.one_batch ? report : Interval::parse(options.val_every);
 }
 
-ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, std::unique_ptr<Evaluator> evaluator,
+ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, std::vector<NamedEvaluator> evaluators,
                                 Interval period, const std::string& metric) {
-  const std::string here = "main/" + metric, there = "validation/main/" + metric;
+  const ShownValues shown = shown_values(metric, evaluators);
   ext::WeightAverage* average = nullptr;
   if (options.ema > 0) {
     average = &trainer.extend(std::make_unique<ext::WeightAverage>(options.ema));
-    if (evaluator) evaluator = ext::create_averaged_evaluator(std::move(evaluator), *average);
+    for (auto& [name, evaluator] : evaluators) {
+      evaluator = ext::create_averaged_evaluator(std::move(evaluator), *average);
+    }
   }
   trainer.extend(std::make_unique<ext::DumpGraph>());
   const Interval validation = validation_period(options, period);
-  const ext::Validation* validated = nullptr;
-  if (evaluator) {
-    validated = &trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator)), {.trigger = validation});
+  const ext::Validation* validated = nullptr;  // the last: when it has run, all have
+  for (auto& [name, evaluator] : evaluators) {
+    validated = &trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator), name), {.trigger = validation});
   }
   // The extensions below read the log and hold it by reference; the trainer owns all of them.
   auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = period});
@@ -106,11 +130,9 @@ ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, 
                      if (std::exchange(seen, validated->runs()) != validated->runs()) log.run(each);
                    });
   }
-  const std::vector<std::string> columns = {"epoch", "main/loss", "validation/main/loss", here, there, "elapsed_time"};
-  trainer.extend(std::make_unique<ext::PrintReport>(log, columns), {.trigger = always});
+  trainer.extend(std::make_unique<ext::PrintReport>(log, shown.columns), {.trigger = always});
   trainer.extend(std::make_unique<ext::FailOnNonNumber>(log));
-  const std::vector<ext::PlotPanel> panels = {{"loss", {"main/loss", "validation/main/loss"}}, {metric, {here, there}}};
-  trainer.extend(std::make_unique<ext::PlotReport>(log, panels));
+  trainer.extend(std::make_unique<ext::PlotReport>(log, shown.panels));
   trainer.extend(std::make_unique<ext::RunRecord>(log));
   if (options.tensorboard) {
     trainer.extend(std::make_unique<ext::TensorBoard>(log, options_as_markdown(trainer)), {.trigger = always});

@@ -24,15 +24,21 @@ namespace mn::app {
 /// Period of a job's validations: --val-every, or by default `report`, the period of reports.
 [[nodiscard]] Interval validation_period(const CommonOptions& options, Interval report);
 
+/// An evaluator, and the name under which its values are reported: "NAME/main/loss".
+struct NamedEvaluator {
+  std::string name;                      ///< "validation", or "validation/SET" for one set of several
+  std::unique_ptr<Evaluator> evaluator;  ///< not null
+};
+
 /// Adds the extensions of every job: the learning rate over time, averaged weights, graph, evaluation, log, table,
 /// plot, run record, progress bar, profile, early stop and checkpoints. Returns the averaged weights, or null without
 /// --ema; the trainer owns them.
 ///
-/// The log runs at `period`, and so does `evaluator`, which may be null. If --val-every is given, the evaluator runs at
-/// the period of --val-every, with a report after each validation. The schedule changes the rate with which the
-/// optimizer was made. Table and plot show `metric` beside the loss.
+/// The log runs at `period`, and so do the evaluators. If --val-every is given, the evaluators run at the period of
+/// --val-every, with a report after each validation. The schedule changes the rate with which the optimizer was made.
+/// Table and plot show `metric` beside the loss.
 extensions::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options,
-                                       std::unique_ptr<Evaluator> evaluator, Interval period,
+                                       std::vector<NamedEvaluator> evaluators, Interval period,
                                        const std::string& metric = "accuracy");
 
 /// Rank 0 writes OUT/report.html, as mnreport does. A failed write is a warning.

@@ -39,6 +39,25 @@ void print_banner(const CommonOptions& common, const Training& training, const C
             << rule << std::endl;
 }
 
+/// All validation sets; the first one is the main set.
+std::vector<ValidationSet> sets_of(const Training& training) {
+  std::vector<ValidationSet> sets;
+  if (training.validation) sets.push_back({"", training.validation});
+  sets.insert(sets.end(), training.validations.begin(), training.validations.end());
+  return sets;
+}
+
+/// The name under which the values of a set are reported.
+std::string name_of(const ValidationSet& set) { return set.name.empty() ? "validation" : "validation/" + set.name; }
+
+/// Lets --monitor validation/main/… mean the main set, if that has a name.
+void resolve_monitor(CommonOptions& common, const Training& training) {
+  const std::vector<ValidationSet> sets = sets_of(training);
+  constexpr std::string_view kMain = "validation/main/";
+  if (sets.empty() || !common.monitor.starts_with(kMain)) return;
+  common.monitor = name_of(sets.front()) + "/main/" + common.monitor.substr(kMain.size());
+}
+
 void check_training(const CommonOptions& common, const Training& training) {
   if (!training.model) throw ArgumentError("a training needs a model");
   if (training.instead) return;
@@ -49,7 +68,7 @@ void check_training(const CommonOptions& common, const Training& training) {
                                         : "all parameters of the model are frozen (requires_grad is false): there is "
                                           "nothing to train");
   }
-  if (training.validation) return;
+  if (!sets_of(training).empty()) return;
   if (!common.val_every.empty()) throw UsageError("--val-every: there is nothing to validate on");
   if (!common.evaluate.empty()) throw UsageError("--evaluate: there is nothing to validate on");
   if (common.monitor.starts_with("validation/") && uses_monitor(common)) {
@@ -57,35 +76,46 @@ void check_training(const CommonOptions& common, const Training& training) {
   }
 }
 
-/// Evaluates this rank's minibatches, at most `most` if `most` is not 0.
+/// Evaluates this rank's minibatches of a set, at most `most` if `most` is not 0.
 std::unique_ptr<Evaluator> make_local_evaluator(const CommonOptions& common, const Training& training,
-                                                const Communicator& comm, std::int64_t most) {
+                                                const ValidationSet& set, const Communicator& comm, std::int64_t most) {
   auto evaluate_batch = [&common, &training, device = comm.device()](const Batch& batch, Summary& report) {
     const AutocastScope autocast(autocast_type(common.precision), device);
     if (training.evaluate) return training.evaluate(batch, report);
     const Loss loss = training.loss(batch, report);
     report.add("loss", loss.value, loss.weight_in(batch));
   };
-  return create_evaluator(training.validation, training.model, std::move(evaluate_batch), most);
+  return create_evaluator(set.batches, training.model, std::move(evaluate_batch), most);
 }
 
-std::unique_ptr<Evaluator> make_evaluator(const CommonOptions& common, const Training& training,
-                                          const std::shared_ptr<Communicator>& comm) {
-  if (!training.validation) return nullptr;
-  return create_multi_node_evaluator(make_local_evaluator(common, training, *comm, validation_minibatches(common)),
-                                     comm);
+std::vector<NamedEvaluator> make_evaluators(const CommonOptions& common, const Training& training,
+                                            const std::shared_ptr<Communicator>& comm) {
+  std::vector<NamedEvaluator> evaluators;
+  for (const ValidationSet& set : sets_of(training)) {
+    auto local = make_local_evaluator(common, training, set, *comm, validation_minibatches(common));
+    evaluators.push_back({name_of(set), create_multi_node_evaluator(std::move(local), comm)});
+  }
+  return evaluators;
 }
 
 /// Checks --monitor, unless an extension of the job may report the value: the names of its values are not known before
 /// its report.
 void check_monitor(Trainer& trainer, const CommonOptions& common, const Training& training) {
   if (!uses_monitor(common)) return;
+  const std::vector<ValidationSet> sets = sets_of(training);
   const bool validated = common.monitor.starts_with("validation/");
   if (validated && training.evaluate) {
-    const auto first = make_local_evaluator(common, training, trainer.communicator(), 1);
-    check_validated_value(common, *first, *training.validation, trainer.communicator());
+    const auto monitored = std::ranges::find_if(
+        sets, [&](const ValidationSet& set) { return common.monitor.starts_with(name_of(set) + "/main/"); });
+    const ValidationSet& set = monitored == sets.end() ? sets.front() : *monitored;
+    const auto first = make_local_evaluator(common, training, set, trainer.communicator(), 1);
+    check_validated_value(common, name_of(set), *first, *set.batches, trainer.communicator());
   } else if (validated || common.monitor.starts_with("main/")) {
-    trainer.extend(std::make_unique<MonitoredValue>(common.monitor, training.validation && !training.evaluate));
+    std::vector<std::string> validations;
+    for (const ValidationSet& set : sets) {
+      if (!training.evaluate) validations.push_back(name_of(set));
+    }
+    trainer.extend(std::make_unique<MonitoredValue>(common.monitor, std::move(validations)));
   }
 }
 
@@ -116,12 +146,15 @@ void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Me
 }
 
 /// Collective: loads the weights of --evaluate, and prints their metrics on rank 0.
-int evaluate_only(const CommonOptions& options, torch::nn::Module& model, Evaluator& evaluator, Communicator& comm) {
+int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const std::vector<NamedEvaluator>& evaluators,
+                  Communicator& comm) {
   load_model(options.evaluate, model, comm);
-  for (const auto& [name, value] : evaluator.evaluate()) {
-    OutText line;
-    line << "validation/main/" << name << ' ' << value << '\n';
-    if (comm.rank() == 0) std::fputs(line.str().c_str(), stdout);
+  for (const auto& [name, evaluator] : evaluators) {
+    for (const auto& [metric, value] : evaluator->evaluate()) {
+      OutText line;
+      line << name << "/main/" << metric << ' ' << value << '\n';
+      if (comm.rank() == 0) std::fputs(line.str().c_str(), stdout);
+    }
   }
   std::fflush(stdout);
   return 0;
@@ -151,7 +184,7 @@ int train(Trainer& trainer, const Training& training, extensions::WeightAverage*
 }
 
 int run_trainer(const Options& options, const CommonOptions& common, Training& training,
-                std::unique_ptr<Evaluator> evaluator, const std::shared_ptr<Communicator>& comm) {
+                std::vector<NamedEvaluator> evaluators, const std::shared_ptr<Communicator>& comm) {
   const OptimizerOptions how = optimizer_options(common);
   const double given = common.lr > 0 ? common.lr : default_rate(common.optimizer);
   const auto optimizer =
@@ -170,7 +203,7 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   if (!training.metadata.empty()) trainer.extend(std::make_unique<MetadataRecord>(training.metadata));
   for (ExtensionToAdd& each : training.extensions) trainer.extend(std::move(each.extension), std::move(each.options));
   check_monitor(trainer, common, training);
-  extensions::WeightAverage* average = add_reports(trainer, common, std::move(evaluator), period, training.metric);
+  extensions::WeightAverage* average = add_reports(trainer, common, std::move(evaluators), period, training.metric);
   // After all extensions are added, because resume() loads their states.
   if (!common.resume.empty() && !common.one_batch) trainer.resume(common.resume);
 
@@ -186,13 +219,14 @@ int run_training(int argc, char** argv, Options& options, CommonOptions& common,
     if (!parse_options(options, argc, argv, job.rank())) return 0;
     const auto comm = set_up(common);
     Training training = build(comm);
+    resolve_monitor(common, training);
     check_training(common, training);
     load_initial_weights(common, *training.model, *comm);
     training.model->to(comm->device());
     if (training.instead) return training.instead();
-    auto evaluator = make_evaluator(common, training, comm);
-    if (!common.evaluate.empty()) return evaluate_only(common, *training.model, *evaluator, *comm);
-    return run_trainer(options, common, training, std::move(evaluator), comm);
+    auto evaluators = make_evaluators(common, training, comm);
+    if (!common.evaluate.empty()) return evaluate_only(common, *training.model, evaluators, *comm);
+    return run_trainer(options, common, training, std::move(evaluators), comm);
   });
 }
 

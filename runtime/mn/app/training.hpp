@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <mn/app/batches.hpp>
 #include <mn/app/setup.hpp>
 #include <mn/checkpoint/safetensors.hpp>
 #include <mn/comm/communicator.hpp>
@@ -26,9 +27,12 @@ struct ExtensionToAdd {
 
 /// Model, minibatches and loss of a job; all other members are optional.
 struct Training {
-  std::shared_ptr<torch::nn::Module> model;           ///< on the CPU; run_training() moves it to --device
-  std::shared_ptr<Iterator> train = {};               ///< minibatches, as train_batches() makes them
-  std::shared_ptr<Iterator> validation = {};          ///< null: no validation
+  std::shared_ptr<torch::nn::Module> model;   ///< on the CPU; run_training() moves it to --device
+  std::shared_ptr<Iterator> train = {};       ///< minibatches, as train_batches() makes them
+  std::shared_ptr<Iterator> validation = {};  ///< null: no validation, unless there are `validations`
+  /// Several validation sets, each with values of its own in the log, as validation_sets() makes them. The table, the
+  /// plot and --monitor validation/main/… mean `validation`, or else the first of these.
+  std::vector<ValidationSet> validations = {};
   ComputeLoss loss = {};                              ///< runs with the autocast of --precision
   EvaluateBatch evaluate = {};                        ///< runs with the same autocast; empty: `loss` and its metrics
   double rate = 0;                                    ///< learning rate; 0: --lr, or default_rate()
