@@ -10,7 +10,7 @@
 namespace mn {
 
 bool same_on_all_ranks(std::uint64_t value, Communicator& comm) {
-  // The least value, and the complement of the greatest.
+  // One minimum gives both extremes: the least value, and the complement of the greatest value.
   const auto number = static_cast<std::int64_t>(value);
   std::int64_t extremes[] = {number, ~number};
   comm.allreduce(extremes, ReduceOp::kMin);

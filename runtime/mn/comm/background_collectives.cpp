@@ -1,24 +1,24 @@
-// The communicator's nonblocking collective calls, and abort(), which ends them too.
+// The communicator's nonblocking collective calls, and Communicator::abort(), which ends them.
 //
 // Invariants:
-// 1. A background thread of each rank makes the calls that need the host, in the order in which they were started, on a
-//    second communicator with equal ranks and backend. The results have the bits of the blocking forms.
+// 1. On each rank a background thread makes the calls that need the host, in the order in which they were started, on a
+//    second communicator with the same ranks and backend. The results have the bits of the blocking forms.
 // 2. Blocking and nonblocking calls on a device are enqueued on a single stream, so NCCL gets the calls in program
 //    order.
 // 3. When a call starts on a device, its place on the stream is marked (DeviceMark), so wait() does not wait for later
 //    calls.
-// 4. After an error the ranks may be out of step, so all later calls end, and their wait() throws the error. An error
-//    found by debug mode is thrown on every rank, and ends only the call with the error.
-// 5. A start waits for no other rank. The thread makes its communicator with its first call, whose time-out covers the
-//    wait for the threads of other ranks. The MPI communicators for it exist already: Open MPI makes one communicator
-//    at a time in a process, and another one of the program may wait for ranks that wait for the call.
-// 6. If a rank gives the program's communicator up, waits for calls with a time-out end, and with them the thread's
-//    communicator. Creation of the thread's communicator cannot be ended: until then, the call's time-out limits the
-//    wait.
-// 7. A nonblocking call that gives up also gives up the program's communicator, because later calls would be out of
-//    step.
+// 4. After an error some ranks may have made more calls than others. So all later calls end, and their wait() throws
+//    the error. An error found by debug mode is thrown on every rank, and ends only the call with the error.
+// 5. The start of a call waits for no other rank. The thread makes its communicator in its first call, and the first
+//    call's time-out covers the wait for the threads of other ranks. The MPI communicators that the thread needs were
+//    made with the program's communicator. Made now, they could deadlock: Open MPI makes one communicator at a time in
+//    a process, and the program may be making a different one together with ranks that wait for the first call.
+// 6. If a rank gives up the program's communicator, waits for calls with a time-out end, and the thread's communicator
+//    is given up, too. While the thread's communicator is being made, it cannot be given up: only the call's time-out
+//    ends the wait.
+// 7. A nonblocking call that gives up also gives up the program's communicator: ranks may differ in their later calls.
 //
-// Cost of a call: on the host, two switches between threads; on the device, a mark on the stream.
+// Cost of a call: two thread switches if the background thread makes the call, or one mark on the stream on a device.
 #include <chrono>
 #include <functional>
 #include <future>
@@ -60,7 +60,7 @@ void make_call(CallLimits& program, Communicator& comm, const std::function<void
   }
 }
 
-/// Waits until the threads of other ranks arrive, or `program` is given up.
+/// Waits until the threads of all other ranks arrive. Throws CommError after the time-out, or if `program` is given up.
 void meet_other_threads(CallLimits& limits, const CallName& call, const CallLimits& program, MPI_Comm comm) {
   LimitedCall first(limits, call);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -79,7 +79,7 @@ class BackgroundCall final : public Request::Impl {
   BackgroundCall(std::shared_ptr<CommunicationThread> thread, CommunicationThread::Task call,
                  std::shared_ptr<CallCheck> calls, std::chrono::milliseconds timeout)
       : thread_(std::move(thread)), calls_(std::move(calls)), name_(calls_->last()), timeout_(timeout) {
-    // Shared, because a std::function is copied. The promise breaks if the task is dropped.
+    // A shared_ptr, because a std::function must be copyable. If the task is dropped, done_.get() throws future_error.
     auto done = std::make_shared<std::promise<bool>>();
     done_ = done->get_future();
     thread_->submit([done = std::move(done), call = std::move(call)](Communicator& comm) {
@@ -88,7 +88,7 @@ class BackgroundCall final : public Request::Impl {
         done->set_value(true);
       } catch (const ArgumentError& error) {
         if (!error.on_all_ranks()) throw;
-        done->set_exception(std::current_exception());  // (4): thrown on every rank, so later calls go on
+        done->set_exception(std::current_exception());  // (4): later calls still run
       }
     });
   }
@@ -110,9 +110,9 @@ class BackgroundCall final : public Request::Impl {
   [[nodiscard]] bool has_ended(std::chrono::milliseconds patience) const {
     return done_.wait_for(patience) == std::future_status::ready;
   }
-  /// Whether the call may end by a time-out; false once the communicator is closed.
+  /// Whether a time-out may end the call; false once the communicator is closed.
   [[nodiscard]] bool may_be_given_up() const { return timeout_.count() > 0 && calls_->is_open(); }
-  /// Waits for the end of the call, or until the program's communicator is given up (6).
+  /// Waits for the end of the call. Throws CommError if the program's communicator is given up (6).
   void watch() {
     try {
       {
@@ -171,7 +171,7 @@ Request Communicator::start(std::string_view operation, const ConstBufferView& w
 }
 
 std::shared_ptr<CommunicationThread> Communicator::make_background() {
-  // The thread needs no second NCCL communicator: it gets no call that a device's collectives can make.
+  // The thread gets only calls that NCCL cannot make, so on GPUs its backend is flat, without an NCCL communicator.
   const bool on_gpus = device_.type == DeviceType::kCuda;
   const auto setup = std::make_shared<CommunicatorSetup>(
       CommunicatorSetup{on_gpus ? "flat" : name_, std::move(background_comm_), topology(), device_, count_limit_,

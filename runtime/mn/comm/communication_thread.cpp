@@ -11,7 +11,7 @@
 namespace mn {
 
 CommunicationThread::Register& CommunicationThread::running_threads() {
-  static auto& all = *new Register;  // threads left behind may outlive main()
+  static auto& all = *new Register;  // detached threads may outlive main()
   return all;
 }
 
@@ -83,7 +83,7 @@ void CommunicationThread::abort(const std::string& reason) {
 void CommunicationThread::submit(Task task) {
   {
     const std::lock_guard lock(shared_->mutex);
-    // After an error ranks may be out of step: no later task begins. wait() throws the error.
+    // After an error some ranks may have made more calls than others, so no later task begins. wait() throws the error.
     if (shared_->error) return;
     shared_->tasks.push_back(std::move(task));
   }
@@ -121,7 +121,7 @@ void CommunicationThread::run(Shared& shared) {
 }
 
 void CommunicationThread::make_communicator(Shared& shared) {
-  // Without the lock: creation is collective, and other ranks may come late.
+  // The lock is not held, because creation is collective, and other ranks may come late.
   auto comm = std::exchange(shared.make, nullptr)();
   const std::lock_guard lock(shared.mutex);
   shared.comm = std::move(comm);
@@ -141,7 +141,7 @@ void CommunicationThread::run_task(Shared& shared, std::unique_lock<std::mutex>&
   } catch (...) {
     error = std::current_exception();
   }
-  // Before the lock: memory of the task may be on a GPU, and freeing it waits.
+  // The task is destroyed before the lock is taken, because freeing memory of a GPU waits for the GPU.
   task = nullptr;
   lock.lock();
   shared.busy = false;

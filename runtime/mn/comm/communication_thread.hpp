@@ -1,17 +1,18 @@
 /// A thread that makes collective calls while the program computes. All ranks create their threads together, and submit
-/// equal collectives in equal order.
+/// the same collective calls in the same order.
 ///
 /// Invariants:
 /// 1. One thread at a time uses the communicator: this thread while it has tasks, otherwise the thread that owns the
 ///    CommunicationThread object.
 /// 2. The first error ends all work: later tasks are dropped, and every wait() throws the error.
 /// 3. While an exception unwinds, the destructor waits for no rank, because some ranks may never join the running
-///    collective. The thread, its tasks and its communicator are then left behind for the life of the process.
+///    collective. The destructor detaches the thread, and the thread, its tasks and its communicator may last as long
+///    as the process.
 /// 4. MPI_Finalize must not run while a thread is in an MPI call, so mn::Job calls wait_for_all() first.
 /// 5. wait() throws without holding the mutex: if nobody catches the exception, mn::Job handles it before the stack
-///    unwinds, so the mutex would stay locked.
+///    unwinds, and a held mutex would stay locked.
 ///
-/// Cost: one MPI communicator and one thread; two thread switches for each task.
+/// Cost: one MPI communicator, one thread, and two thread switches for each task.
 #pragma once
 
 #include <chrono>
@@ -39,16 +40,16 @@ class CommunicationThread {
   [[nodiscard]] static bool is_possible();
   /// Collective. Throws UsageError unless is_possible().
   explicit CommunicationThread(const Communicator& comm);
-  /// The constructor is not collective: it only starts the thread, which calls `make` before its first task. `make` is
-  /// collective over these threads of all ranks. Throws UsageError unless is_possible().
+  /// Only starts the thread, so the constructor is not collective. The thread calls `make` before its first task;
+  /// `make` is collective over the threads of all ranks. Throws UsageError unless is_possible().
   explicit CommunicationThread(std::function<std::shared_ptr<Communicator>()> make);
-  /// Waits for the tasks, and logs an error that no wait() has thrown. While an exception unwinds, does not wait: the
-  /// tasks own the memory that they use, and are left behind.
+  /// Waits for the tasks, and logs an error that no wait() has thrown. While an exception unwinds the stack, does not
+  /// wait: the thread goes on with its tasks, which own the memory that they use.
   ~CommunicationThread();
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
 
-  /// For allocations and other collective set-up, while no task is submitted.
+  /// The thread's communicator, for allocations and other collective set-up while no task is submitted.
   [[nodiscard]] Communicator& communicator() noexcept { return *shared_->comm; }
   /// Whether the thread's communicator was made. May be called on any thread.
   [[nodiscard]] bool has_communicator() const;
@@ -57,8 +58,8 @@ class CommunicationThread {
   void submit(Task task);
   /// Returns when all tasks have run and are destroyed. After an error of a task, every wait() throws the first error.
   void wait();
-  /// Waits, at most for `patience`, until all CommunicationThreads of the process, including those left behind, have
-  /// run their tasks. Returns false if a thread still waits for other ranks: MPI cannot be finalized then.
+  /// Waits, at most for `patience`, until all CommunicationThreads of the process, including detached threads, have run
+  /// their tasks. Returns false if a thread still waits for other ranks: MPI cannot be finalized then.
   [[nodiscard]] static bool wait_for_all(std::chrono::milliseconds patience);
 
  private:

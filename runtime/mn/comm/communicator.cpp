@@ -39,7 +39,7 @@ Communicator::Communicator(CommunicatorSetup setup)
     : PlacedRank(std::move(setup.topology)),
       name_(std::move(setup.name)),
       comm_(setup.in_background ? Mpi() : std::move(setup.comm)),
-      // A thread makes no communicator of MPI, and sends no messages of the program.
+      // A communicator for a background thread duplicates no MPI communicator, and needs none for send() and recv().
       internal_comm_(setup.in_background ? std::move(setup.comm) : Mpi::duplicate(comm_.get())),
       background_comm_(setup.in_background || !mpi_takes_threads() ? Mpi() : Mpi::duplicate(comm_.get())),
       device_(setup.device),
@@ -50,7 +50,7 @@ Communicator::Communicator(CommunicatorSetup setup)
       host_copies_(std::make_unique<CallHostCopies>(device_.index)) {}
 
 Communicator::~Communicator() {
-  // Requests may outlive MPI's communicator: their waits must not ask for missing ranks, and must start nothing.
+  // A Request may outlive the MPI communicators. Its wait() must then send no questions for missing ranks.
   calls_->limits().set_timeout(std::chrono::milliseconds(0));
   calls_->close();
 }
@@ -66,10 +66,10 @@ bool Communicator::debug() const noexcept { return calls_->debug(); }
 
 void Communicator::finalize() {
   if (!internal_comm_) return;
-  static_cast<void>(has_given_up());  // a notice that has arrived ends finalize(): MPI may still use the communicators
+  static_cast<void>(has_given_up());  // takes arrived notices: finalize() then throws if a rank has given up
   {
     const auto call = calls_->collective("finalize");
-    // First the members whose threads call MPI or NCCL.
+    // Members that call MPI or NCCL are destroyed first.
     background_.reset();
     recorded_.reset();
     do_finalize();
@@ -109,9 +109,9 @@ std::shared_ptr<Nccl> Communicator::do_split(int /*color*/, int /*key*/) const {
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes) {
   const auto call = calls_->collective("allocate", of_bytes(bytes), nothing,
                                        [&] { return " of " + std::to_string(bytes) + " bytes"; });
-  // Compared here: only ranks of a node meet below.
+  // The ranks compare the size here, because do_allocate() meets only ranks of the same node.
   calls_->match("allocate", of_bytes(bytes));
-  // The backend decides alike on all ranks of a node; ordinary memory is local.
+  // Either all ranks of a node get shared memory here, or none does.
   if (auto memory = do_allocate(bytes)) return memory;
   return device_.type == DeviceType::kCuda ? zeroed_pinned(bytes, device_.index) : zeroed(bytes);
 }

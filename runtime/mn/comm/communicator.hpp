@@ -1,4 +1,4 @@
-/// A communicator, as in ChainerMN: a fixed group of ranks that make the same collective calls in equal order.
+/// A communicator, as in ChainerMN: a fixed group of ranks that make the same collective calls in the same order.
 #pragma once
 
 #include <chrono>
@@ -42,37 +42,38 @@ struct Reduction;
 ///     compute(weights);                             // while the sum is under way
 ///     mean.wait();
 ///
-/// Buffers are spans, vectors, arrays or tensors, on the host or on the communicator's device; counts are elements and
-/// may exceed INT_MAX. If one rank passes a device buffer, all must. NCCL moves device buffers if the backend has NCCL,
-/// otherwise MPI does: directly if MPI takes device memory, else through host copies. A call begins after the work on
+/// Buffers are spans, vectors, arrays or tensors, on the host or on the communicator's device. Counts are elements and
+/// may exceed INT_MAX. If one rank passes a device buffer, all must. NCCL moves device buffers if the backend has NCCL.
+/// Otherwise MPI does: directly if MPI takes device memory, else through host copies. A call begins after the work on
 /// its buffers' streams (tensors: torch's current stream; views: BufferView::stream), and blocks until any stream may
-/// use the result and the buffers may be freed. Only device_collectives() return at once.
+/// use the result and the buffers may be freed. Calls of device_collectives() only enqueue the work.
 ///
 /// All ranks must make a collective call with equal count, dtype, op and root. Creation and destruction are collective.
 /// One thread at a time may call. A wrong argument throws ArgumentError before anything is sent. If MPI, CUDA or NCCL
 /// fails, calls throw CommError, and the communicator can only be destroyed. If ranks pass different arguments, no rank
-/// writes out of bounds; ranks that notice throw CommError, with a time-out all ranks. NCCL compares nothing.
+/// writes out of bounds; ranks that notice throw CommError; with a time-out all ranks throw. NCCL compares no
+/// arguments.
 ///
 /// Debug mode (MN_DEBUG=1 or CommunicatorOptions::debug): before each collective call the ranks compare operation,
 /// count, dtype, op and root, and search gradients for values that are not finite. A mismatch, or an argument that one
 /// rank rejects, throws an equal ArgumentError on every rank.
 ///
 /// Time-outs (CommunicatorOptions::timeout, set_timeout()) are at least 50 ms. When a call's time is over, every
-/// waiting rank throws a CommError with the missing ranks, and a late rank throws in this or the next call. MPI may
-/// still write to the call's buffers: they must live as long as the process. Creation, split() and finalize() have no
-/// time-out; work of device_collectives() has MN_NCCL_TIMEOUT.
+/// waiting rank throws a CommError that names the missing ranks, and a late rank throws in this or the next call. MPI
+/// may still write to the call's buffers: they must live as long as the process. Creation, split() and finalize() have
+/// no time-out; the time-out of device_collectives() is MN_NCCL_TIMEOUT.
 class Communicator : public PlacedRank {
  public:
-  /// Collective, unless an exception unwinds or MPI is finalized.
+  /// Collective, unless an exception is unwinding the stack or MPI is finalized.
   virtual ~Communicator();
   Communicator(const Communicator&) = delete;             ///< not copyable
   Communicator& operator=(const Communicator&) = delete;  ///< not copyable
 
-  /// Name of the backend: "hierarchical".
+  /// Name of the backend, such as "hierarchical".
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   /// Where the rank computes, and where device buffers must lie.
   [[nodiscard]] Device device() const noexcept { return device_; }
-  /// Collectives enqueued on a GPU's stream; null after finalize(), and on backends whose collectives need the host.
+  /// Returns collectives that are enqueued on a GPU's stream; null after finalize(), or if the backend's need the host.
   [[nodiscard]] DeviceCollectives* device_collectives();
   /// Whether debug mode is on.
   [[nodiscard]] bool debug() const noexcept;
@@ -91,14 +92,14 @@ class Communicator : public PlacedRank {
   void set_timeout(std::chrono::milliseconds timeout);
   /// Time-out of the next call; 0 means none.
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept;
-  /// Whether a call has given up; then the communicator can only be destroyed, and leaks memory that MPI may still use.
+  /// Whether a call has given up. The communicator can then only be destroyed, and leaks memory that MPI may still use.
   [[nodiscard]] bool has_given_up() const noexcept;
-  /// Ends the communicator on all ranks: calls with a time-out that wait, now or later, and the rank's own later calls
-  /// throw CommError with the first 200 bytes of `reason`. Any rank may call, on any thread that is in no call.
+  /// Ends the communicator on all ranks: calls that have a time-out and wait, now or later, and all later calls of this
+  /// rank throw CommError with the first 200 bytes of `reason`. Any rank may call, on any thread that is in no call.
   void abort(const std::string& reason);
 
   static constexpr int kMaxTag = 32766;        ///< tags are 0 to kMaxTag
-  static constexpr int kAnyTag = MPI_ANY_TAG;  ///< recv() then takes the source's next message, whatever its tag
+  static constexpr int kAnyTag = MPI_ANY_TAG;  ///< recv() then takes the next message of any tag
   static constexpr int kAnySource = INT_MIN;   ///< recv(), recv_obj(), recv_json() then take any rank's next message
   /// Sends to another rank, which must receive an equal count and dtype. May wait for the receiver: of two ranks that
   /// send to each other, one must call recv() first, or both must call sendrecv(). In debug mode a send always waits
@@ -122,7 +123,7 @@ class Communicator : public PlacedRank {
   void gather(ConstBufferView send, BufferView recv, int root = 0);
   /// On every rank, recv gets size() × send.count elements, in rank order.
   void allgather(ConstBufferView send, BufferView recv);
-  /// Part i of send goes to rank i; part j of recv is from rank j. Counts: equal multiples of size(). recv may be send.
+  /// Part i of send goes to rank i; part j of recv is from rank j. Both have n × size() elements. recv may be send.
   void alltoall(ConstBufferView send, BufferView recv);
   /// Part i of root's send (size() × recv.count elements) goes to rank i.
   void scatter(ConstBufferView send, BufferView recv, int root = 0);
@@ -130,21 +131,21 @@ class Communicator : public PlacedRank {
   /// each node first, then in the order of nodes. All ranks get equal bits, whatever the count. The minimum and maximum
   /// of a NaN and any number are NaN. Here and below, kAverage takes only float dtypes.
   void allreduce(BufferView buffer, ReduceOp op = ReduceOp::kSum);
-  /// On `root`, recv gets the reduction, with the bits of flat's allreduce(), and may be `send`; on other ranks recv is
-  /// ignored. On the root send and recv must both lie on the host, or both on the device.
+  /// On `root`, recv gets the reduction, with the bits that allreduce() has on the backend flat, and may be `send`. On
+  /// other ranks recv is ignored. On the root send and recv must both lie on the host, or both on the device.
   void reduce(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum, int root = 0);
   /// recv gets part rank() of the reduction of send (size() × recv.count elements).
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
   /// Returns when every rank has called it.
   void barrier();
-  /// barrier() with a `timeout` > 0; after this time throws a CommError with the ranks that have not called it.
+  /// barrier() with a `timeout` > 0. After this time throws a CommError that names the ranks that have not called it.
   void monitored_barrier(std::chrono::milliseconds timeout);
 
-  // Nonblocking forms: Request::wait() returns when the call is done. Several may be under way, beside blocking calls,
-  // and be waited for in any order. All ranks must start the group's collective calls in one order. With NCCL, calls on
-  // device buffers are enqueued behind the work on the buffers' streams. Otherwise a background thread makes the call
-  // on a second communicator, with the bits of the blocking form; without MPI_THREAD_MULTIPLE such calls throw
-  // UsageError. In debug mode wait() throws the errors.
+  // Nonblocking forms: Request::wait() returns when the call is done. Several may be under way at once, blocking calls
+  // may follow before wait(), and the waits may come in any order. All ranks must start all collective calls in one
+  // order. With NCCL, calls on device buffers are enqueued behind the work on the buffers' streams. Otherwise a
+  // background thread makes the call on a second communicator, with the bits of the blocking form; without
+  // MPI_THREAD_MULTIPLE the start throws UsageError. In debug mode wait() throws the background call's errors.
 
   /// Nonblocking bcast(), allgather(), allreduce(), reduce_scatter().
   /// @{
@@ -156,8 +157,8 @@ class Communicator : public PlacedRank {
 
   // The next calls move parts of different lengths. Parts lie in rank order, without gaps; a part may be empty.
   // gatherv, scatterv and allgatherv take one count for each rank's part, equal on every rank. send and recv must not
-  // overlap. An empty buffer must lie where all ranks' buffers do. On a root both lie on the host, or both on the
-  // device.
+  // overlap. An empty buffer must lie on the device if the other ranks' buffers do. A root's buffers both lie on the
+  // host or both on the device.
 
   /// On `root`, recv gets all parts; on other ranks recv is ignored. send has counts[rank()] elements.
   void gatherv(ConstBufferView send, BufferView recv, std::span<const std::size_t> counts, int root = 0);
@@ -195,7 +196,7 @@ class Communicator : public PlacedRank {
   [[nodiscard]] std::vector<nlohmann::json> gather_obj(const nlohmann::json& object, int root = 0);
   /// The documents by rank, on every rank.
   [[nodiscard]] std::vector<nlohmann::json> allgather_obj(const nlohmann::json& object);
-  /// Sums numbers; arrays and objects element by element (ChainerMN joins lists); other values must be equal. Throws
+  /// Sums numbers, also those inside arrays and objects (ChainerMN joins lists); other values must be equal. Throws
   /// ArgumentError on every rank if documents differ in form, or if a sum of integers needs more than 64 bits.
   [[nodiscard]] nlohmann::json allreduce_obj(const nlohmann::json& object);
   /// Overloads that take a literal as a string, not as a JSON document.
@@ -209,16 +210,16 @@ class Communicator : public PlacedRank {
   /// @}
 
   /// Collective. Allocates the host memory that the backend handles fastest: shared within a node if possible,
-  /// page-locked if the device is a GPU, zeroed, 64-byte aligned. Release is local, on any thread, also after
-  /// finalize().
+  /// page-locked if the device is a GPU, zeroed, 64-byte aligned. Releasing it is not collective, and may happen on any
+  /// thread and after finalize().
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
   /// Collective. A reducer that reduces finished `buffers` while ranks still write to later ones; null unless all ranks
-  /// share memory. The buffers must lie in one block of allocate(), alike on every rank, and outlive the reducer.
+  /// share memory. All must lie in one block of allocate(), at equal offsets on every rank, and outlive the reducer.
   [[nodiscard]] std::unique_ptr<SharedReducer> share(std::span<const BufferView> buffers);
 
   /// Each buffer becomes the sum over ranks times `scale`, in place. allreduce_grad() passes 1 / size(). Views of one
-  /// flat buffer are reduced without a copy. Debug mode's messages use `names`, one for each gradient or none.
+  /// flat buffer are reduced without a copy. Debug mode's messages use `names`: empty, or one name for each gradient.
   void sum_gradients(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
   /// Makes the checks of sum_gradients() without the reduction; collective in debug mode.
   void check_grad(std::span<const BufferView> gradients, double scale, std::span<const std::string> names = {});
@@ -246,11 +247,11 @@ class Communicator : public PlacedRank {
   [[nodiscard]] MessageReducer& reducer() noexcept { return *reducer_; }
   /// Most elements of one MPI message.
   [[nodiscard]] std::size_t count_limit() const noexcept { return count_limit_; }
-  /// Dtype in which gradients travel; no value: each in its own dtype.
+  /// Dtype in which gradients are sent; no value: each gradient in its own dtype.
   [[nodiscard]] std::optional<DType> allreduce_grad_dtype() const noexcept { return allreduce_grad_dtype_; }
 
  private:
-  /// Null unless the backend has collectives for device buffers.
+  /// Returns null unless the backend has collectives for device buffers.
   virtual DeviceCollectives* do_device_collectives() noexcept;
   // Backends override the functions below: arguments are checked, buffers lie on the host, counts may exceed INT_MAX.
   virtual void do_allreduce(BufferView buffer, const Reduction& reduction) = 0;
@@ -259,10 +260,10 @@ class Communicator : public PlacedRank {
   virtual bool do_sum_gradients_on_device(std::span<const BufferView> gradients, double scale);
   virtual std::shared_ptr<std::byte> do_allocate(std::size_t bytes) = 0;
   virtual std::unique_ptr<SharedReducer> do_share(std::span<const BufferView> buffers) = 0;
-  /// Local. Moves the MPI communicators that the backend made for the background thread into that thread's setup.
+  /// Moves the MPI communicators that the backend made for the background thread into `background`. Not collective.
   virtual void do_prepare_background(CommunicatorSetup& background) = 0;
   virtual void do_finalize() = 0;
-  /// Collective: splits the backend's NCCL communicator; null if it has none, or if `color` is negative.
+  /// Collective: splits the backend's NCCL communicator; null if the backend has none, or if `color` is negative.
   [[nodiscard]] virtual std::shared_ptr<Nccl> do_split(int color, int key) const;
 
   /// If all buffers lie on the device, makes `call` with its collectives and returns true; otherwise returns false.
@@ -275,7 +276,7 @@ class Communicator : public PlacedRank {
   [[nodiscard]] Request start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                               std::initializer_list<ConstBufferView> buffers, Call call);
   [[nodiscard]] std::shared_ptr<CommunicationThread> make_background();
-  /// Exchanges parts: by the device's collectives if all ranks' buffers lie there, else by messages after `match`.
+  /// Exchanges parts: by the device's collectives if all buffers lie on the device, else by messages after `match`.
   template <class Cut, class Match>
   void exchange_parts(std::initializer_list<ConstBufferView> on_all_ranks, ConstBufferView send, BufferView recv,
                       const Cut& cut, const Match& match);
@@ -286,7 +287,7 @@ class Communicator : public PlacedRank {
   std::string name_;
   Mpi comm_;
   Mpi internal_comm_;
-  Mpi background_comm_;  // for background_, which calls MPI on its own thread; empty if MPI takes one thread only
+  Mpi background_comm_;  // for the thread of background_; empty if MPI takes one thread only
   Device device_;
   std::size_t count_limit_;
   std::optional<DType> allreduce_grad_dtype_;

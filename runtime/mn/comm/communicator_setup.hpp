@@ -26,15 +26,15 @@ struct CommunicatorSetup {
   std::size_t count_limit = INT_MAX;     ///< most elements of one MPI message
   bool debug = false;                    ///< the rank asks for debug mode
   std::chrono::milliseconds timeout{0};  ///< requested time-out; 0: none
-  bool in_background = false;            ///< for the thread of another communicator, without a thread of its own
-  std::optional<DType> allreduce_grad_dtype = {};  ///< dtype in which gradients travel; no value: their own
+  bool in_background = false;            ///< for another communicator's background thread; makes no thread
+  std::optional<DType> allreduce_grad_dtype = {};  ///< dtype in which gradients are sent; no value: their own dtype
   std::shared_ptr<Nccl> nccl = {};                 ///< made by split(); null: the backend makes it
   NodeComms node_comms = {};                       ///< for a background thread; empty: the backend makes them
 };
 
-/// Collective: makes a communicator of the backend `setup.name`; if every rank has a GPU, in the backend's form for
-/// GPUs. Throws a UsageError that lists all names if the name is unknown. A communicator that has given up a call is
-/// never destroyed.
+/// Collective: makes a communicator of the backend `setup.name`. If every rank has a GPU, the backend's version for
+/// GPUs is made. Throws a UsageError that lists all names if the name is unknown. A communicator that has given up a
+/// call is never destroyed.
 [[nodiscard]] std::shared_ptr<Communicator> make_backend(CommunicatorSetup setup);
 
 }  // namespace mn

@@ -33,9 +33,9 @@ struct CommunicatorOptions {
   std::optional<DType> allreduce_grad_dtype = {};
 };
 
-/// Collective over `comm`, which the caller still owns and must free. `name` is one of communicator_names(), or "auto",
-/// which chooses a backend; rank 0 logs its name and the reason. Throws a UsageError that lists all names if `name` is
-/// unknown.
+/// Collective over `comm`, which this call duplicates; the caller must free `comm`. `name` is one of
+/// communicator_names(), or "auto", which chooses a backend. Then rank 0 logs the backend's name and the reason for the
+/// choice. Throws a UsageError that lists all names if `name` is unknown.
 [[nodiscard]] std::shared_ptr<Communicator> create_communicator(std::string_view name = "auto",
                                                                 MPI_Comm comm = MPI_COMM_WORLD,
                                                                 const CommunicatorOptions& options = {});
@@ -47,9 +47,9 @@ struct CommunicatorOptions {
 /// Number of collective calls that the calling thread has made, on all communicators.
 [[nodiscard]] std::uint64_t collective_calls() noexcept;
 
-/// Collective: throws an equal UsageError on every rank unless all ranks passed an equal object (or null). Its text is
-/// "the ranks differ in WHAT", followed by rank 0's first key whose value differs on another rank. If the objects are
-/// equal, the cost is one same_on_all_ranks().
+/// Collective: throws an equal UsageError on every rank unless all ranks passed an equal object (or null). The error's
+/// text is "the ranks differ in WHAT", followed by the first key whose value on rank 0 differs from the value on the
+/// first differing rank. If the objects are equal, the cost is one same_on_all_ranks().
 void prove_equal(const nlohmann::json& object, std::string_view what, Communicator& comm);
 
 /// While a CallTimeout lives, the calling rank's calls on `comm` have the given time-out; the destructor restores the
