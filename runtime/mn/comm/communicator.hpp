@@ -209,9 +209,8 @@ class Communicator : public PlacedRank {
   [[nodiscard]] std::vector<std::string> allgather_obj(const char* text) { return allgather_obj(std::string(text)); }
   /// @}
 
-  /// Collective. Allocates the host memory that the backend handles fastest: shared within a node if possible,
-  /// page-locked if the device is a GPU, zeroed, 64-byte aligned. Releasing it is not collective, and may happen on any
-  /// thread and after finalize().
+  /// Collective. Allocates zeroed, 64-byte aligned host memory: shared within a node if possible, page-locked if the
+  /// device is a GPU. Its release is not collective, and may happen on any thread, also after finalize().
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
   /// Collective. A reducer that reduces finished `buffers` while ranks still write to later ones; null unless all ranks

@@ -1,4 +1,4 @@
-// The communicator's calls for gradients: checks, and host copies, before a backend reduces.
+// The communicator's calls for gradients. They check the gradients and make host copies; then a backend reduces.
 #include <mn/comm/calls/call_check.hpp>
 #include <mn/comm/calls/call_host_copies.hpp>
 #include <mn/comm/communicator.hpp>
@@ -13,7 +13,7 @@ std::string gradient_name(std::size_t index, std::span<const std::string> names)
   return names.empty() ? "gradient " + std::to_string(index) : names[index] + "'s gradient";
 }
 
-/// The record of a call: the sum of all elements, and the first dtype.
+/// What a call's record shows of the gradients: the number of elements of all together, and the first one's dtype.
 ConstBufferView counted(std::span<const BufferView> gradients) {
   if (gradients.empty()) return {};
   std::size_t count = 0;
@@ -75,11 +75,12 @@ void Communicator::sum_gradients(std::span<const BufferView> gradients, double s
     calls_->give_up_on_mismatch([&] { do_sum_gradients(on_host, scale); });
   };
   if (on_devices == 0) return reduce(gradients);
-  // On the device, or all through the host: ranks must not differ in their calls.
+  // If one gradient lies on the host, all are reduced on the host, because a call for a part could differ between
+  // ranks.
   if (on_devices == gradients.size() && do_sum_gradients_on_device(gradients, scale)) return;
   HostCopies& copies = host_copies_->of_blocking_calls();
   copies.after(gradients);
-  // One block, one wait for all copies in, one for all copies out.
+  // All copies share one block of memory, one wait after they are filled, and one wait after they are copied back.
   copies.reserve(bytes, gradients.size());
   std::vector<BufferView> host_gradients;
   for (const BufferView& gradient : gradients) host_gradients.push_back(copies.copy_in(gradient));

@@ -1,5 +1,5 @@
-/// Communicators that reduce on CPUs, each element in a fixed order. Each of ChainerMN's backend names is a row of one
-/// table.
+/// Communicators that reduce on CPUs, each element in a fixed order. The table host_backends() has a row for each of
+/// ChainerMN's backend names.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,16 @@ class NodeReducer;
 
 /// Which ranks exchange data in a reduction.
 enum class HostExchange {
-  kNone,     ///< gradients stay on their rank, to measure all other costs; other calls work as with kRanks
+  kNone,     ///< gradients are not reduced, to measure all other costs; other calls work as with kRanks
   kRanks,    ///< all ranks, by messages, in rank order
   kLeaders,  ///< ranks of a node through shared memory, then the first rank of each node by messages
-  kSlices,   ///< ranks of a node through shared memory, then each rank one slice with ranks of other nodes
+  kSlices,   ///< ranks of a node through shared memory; then each rank its slice with other nodes, by messages
 };
 
 struct HostBackend {
   std::string_view name;
   HostExchange exchange = HostExchange::kRanks;
-  bool packs = true;      ///< all gradients of a dtype are reduced at once; false: each by itself
+  bool packs = true;      ///< reduces all gradients of a dtype at once; false: each gradient by itself
   bool one_node = false;  ///< UsageError unless all ranks are on one node
 };
 
@@ -33,16 +33,16 @@ struct HostBackend {
 
 [[nodiscard]] std::shared_ptr<Communicator> make_host_backend(CommunicatorSetup setup, const HostBackend& backend);
 
-/// Throws UsageError that recommends the communicators `instead`, unless all ranks are on one node.
+/// Unless all ranks are on one node, throws a UsageError that recommends the communicators named in `instead`.
 void require_single_node(const Topology& topology, std::string_view instead);
 
-/// The communicator of one row of host_backends(). Backends for GPUs derive from this class; they reduce gradients that
-/// lie on the host as the backend flat does.
+/// The communicator of one row of host_backends(). Backends for GPUs derive from this class. They reduce gradients on
+/// the host as the backend flat does.
 class HostCommunicator : public Communicator {
  public:
   /// Makes a communicator with the row "flat".
   explicit HostCommunicator(CommunicatorSetup setup);
-  /// Uses `comms`, from setup.node_comms, or makes them if they are empty.
+  /// Uses `comms`, moved from setup.node_comms. If `comms` is empty, makes the MPI communicators.
   HostCommunicator(CommunicatorSetup setup, const HostBackend& backend, NodeComms comms);
   ~HostCommunicator() override;
   HostCommunicator(const HostCommunicator&) = delete;
@@ -59,8 +59,8 @@ class HostCommunicator : public Communicator {
   HostExchange exchange_;
   bool packs_;
   GradientPacker packer_;
-  std::unique_ptr<NodeReducer> node_;  // null unless ranks of a node share memory
-  NodeComms background_;               // for the communicator of the background thread
+  std::unique_ptr<NodeReducer> node_;  // only with kLeaders and kSlices, else null
+  NodeComms background_;               // for the background thread's communicator
 };
 
 }  // namespace mn

@@ -1,17 +1,19 @@
 // ChainerMN's backends on GPUs, and their table.
 //
-// pure_nccl: one NCCL allreduce over all ranks for gradients, and NCCL for every other call with buffers on the GPU.
-// single_node: pure_nccl for ranks of one node. hierarchical, non_cuda_aware and two_dimensional: NCCL within the node,
-// MPI between nodes (GpuNodeSum); non_cuda_aware always by host copies. Each rank of a node exchanges its slice with
-// other nodes; if nodes differ in ranks, each node's first rank sums and exchanges everything.
+// pure_nccl reduces gradients by one NCCL allreduce over all ranks, and makes every other call with buffers on the GPU
+// by NCCL, too. single_node is pure_nccl for ranks of one node. hierarchical, non_cuda_aware and two_dimensional sum
+// gradients by NCCL within a node, and by MPI between nodes (GpuNodeSum); non_cuda_aware always uses host copies. Each
+// rank of a node exchanges its slice of the sum with other nodes. If nodes have different numbers of ranks, the first
+// rank of each node exchanges the whole sum.
 //
 // Invariants:
-// 1. Streams, packed gradients and page-locked memory of an NCCL communicator's calls are destroyed after the
-//    communicator: freeing memory waits for the whole device, and so for a collective that other ranks may never join,
-//    until the communicator is aborted.
+// 1. Streams, packed gradients and page-locked memory are destroyed after the NCCL communicator whose calls use them.
+//    Freeing memory waits for the whole device, also for a collective that other ranks may never join; only the
+//    communicator's abort ends this collective.
 // 2. All work of a communicator is enqueued on one stream, which orders packing, reduction and unpacking.
-// 3. A rank waits for a stream only through Nccl::wait(), which notices errors of NCCL. Work that join() hands to
-//    another stream is watched, because the program may wait for that stream by itself.
+// 3. A rank waits for a stream only through Nccl::wait(), which notices errors of NCCL. join() makes another stream
+//    wait for the work. Then Nccl::watch() watches the work, because the program may wait for the other stream without
+//    Nccl::wait().
 //
 // Cost for gradients of B bytes: pure_nccl, one NCCL allreduce of B; for the other backends see GpuNodeSum. Source: T.
 // Akiba, K. Fukuda, S. Suzuki, "ChainerMN: Scalable Distributed Deep Learning Framework", 2017, arXiv:1710.11351.
@@ -90,8 +92,8 @@ class NcclCollectives final : public DeviceCollectives {
   void recv(BufferView buffer, int source) override { nccl_->recv(buffer, source, stream_); }
 
  private:
-  /// A stream behind the enqueued work. Streams of destroyed marks are used again. A mark may outlive its owner,
-  /// because a request with a mark may outlive the communicator.
+  /// A stream that waits for the work enqueued so far. New marks use the streams of destroyed marks. A mark may outlive
+  /// its NcclCollectives, because a Request that holds a mark may outlive the communicator.
   class Mark final : public DeviceMark {
    public:
     explicit Mark(NcclCollectives& owner) : owner_(owner.self_) {
@@ -117,7 +119,7 @@ class NcclCollectives final : public DeviceCollectives {
     std::unique_ptr<CudaStream> stream_;
   };
 
-  // *self_ is null after destruction
+  // // For marks: points to this object, and to null after its destruction.
   std::shared_ptr<NcclCollectives*> self_ = std::make_shared<NcclCollectives*>(this);
   int device_;
   CudaStream stream_;
@@ -126,7 +128,7 @@ class NcclCollectives final : public DeviceCollectives {
   DevicePacker packer_;
   NcclReductions reductions_;
   DeviceScratch scratch_;
-  std::shared_ptr<Nccl> nccl_;  // the one owner; last: invariant 1
+  std::shared_ptr<Nccl> nccl_;  // declared last, so it is destroyed first (1)
 };
 
 class PureNccl final : public HostCommunicator {
@@ -166,8 +168,8 @@ class NodeNccl final : public HostCommunicator {
 };
 
 std::shared_ptr<Communicator> make_node_nccl(CommunicatorSetup setup, GpuNodeSum::Route route) {
-  // ChainerMN reduces to the node's first GPU, and broadcasts from there. With slices all GPUs of a node exchange at
-  // once, and NCCL's reduce_scatter and allgather move no more bytes than its reduce and broadcast.
+  // ChainerMN reduces to the node's first GPU, and broadcasts from there. With slices, all GPUs of a node exchange data
+  // with other nodes at once, and NCCL's reduce_scatter and allgather move no more bytes than its reduce and broadcast.
   const auto form = setup.topology.uniform() ? GpuNodeSum::Form::kSlices : GpuNodeSum::Form::kLeaders;
   return std::make_shared<NodeNccl>(std::move(setup), form, route);
 }

@@ -1,4 +1,4 @@
-// The build without NCCL: names of backends that exist only with NCCL are known, and rejected with the reason.
+// The build without NCCL knows the names of backends that need NCCL, and rejects these names with the reason.
 #include <mn/comm/registry.hpp>
 
 namespace mn {

@@ -1,8 +1,8 @@
 // The communicator's calls for strings and JSON documents, whose lengths only the sender knows (text_messages.hpp).
 // Documents travel as CBOR (RFC 8949), because JSON's own text has no NaN and no infinity.
 //
-// Cost for n ranks and objects of B bytes: gather_obj and scatter_obj, 2 (n - 1) messages at the root; allgather_obj,
-// gather_obj, MPI_Bcast of 8 and of n B bytes, and an MPI_Allgather of 8.
+// Cost for n ranks and objects of B bytes: gather_obj and scatter_obj take 2 (n - 1) messages at the root.
+// allgather_obj takes a gather_obj, an MPI_Bcast of 8 bytes and one of n B bytes, and an MPI_Allgather of 8 bytes.
 #include <algorithm>
 #include <cstdint>
 
@@ -33,10 +33,11 @@ std::vector<json> unpacked(const std::vector<std::string>& objects) {
   return documents;
 }
 
-// The sum of documents for allreduce_obj. Pure: all ranks compute an equal sum, or throw an equal ArgumentError.
+// The sum of documents for allreduce_obj. It depends only on the documents, so all ranks compute an equal sum, or throw
+// an equal ArgumentError.
 
 __extension__ typedef __int128 WideInteger;  // holds the sum of one 64-bit integer of each rank
-using Documents = std::vector<const json*>;  // by rank
+using Documents = std::vector<const json*>;  // [rank]
 
 [[noreturn]] void not_alike(const json& a, const json& b) {
   throw ArgumentError("allreduce_obj: ranks gave documents of different form: " + json_text(a) + " and " + json_text(b),

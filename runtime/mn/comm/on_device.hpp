@@ -10,8 +10,8 @@
 
 namespace mn {
 
-/// Whether a device's collectives can take the buffers. NCCL has no integers of 16 bits: such buffers go through the
-/// host.
+/// Whether a device's collectives can take the buffers. NCCL has no 16-bit integers, so buffers of 16-bit integers go
+/// through the host.
 template <class Buffers = std::initializer_list<ConstBufferView>>
 [[nodiscard]] bool takes_device(const Buffers& buffers) {
   return std::ranges::all_of(buffers, [](const ConstBufferView& each) {
@@ -21,7 +21,7 @@ template <class Buffers = std::initializer_list<ConstBufferView>>
 
 template <class Buffers, class Call>
 bool Communicator::enqueue_on_device(const Buffers& buffers, const Call& call) {
-  DeviceCollectives* const device = do_device_collectives();  // without records: the call is recorded already
+  DeviceCollectives* const device = do_device_collectives();  // not recorded_: the call is recorded already
   if (device == nullptr || !takes_device(buffers)) return false;
   for_each_stream(buffers, [&](void* stream) { device->after(stream); });
   call(*device);

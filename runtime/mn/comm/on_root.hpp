@@ -1,4 +1,4 @@
-/// Work of rank 0 for all ranks, for instance reading a file. Its failure is thrown on every rank.
+/// Runs work on rank 0 for all ranks, for instance reading a file. If the work fails on rank 0, every rank throws.
 #pragma once
 
 #include <exception>

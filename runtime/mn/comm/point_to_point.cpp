@@ -1,13 +1,14 @@
 // The communicator's calls between two ranks: send, recv, isend, irecv (PendingMessage), sendrecv.
 //
 // Invariants:
-// 1. A message is two messages of MPI with one tag: a header, directly followed by the elements. If a receiver accepts
-//    any rank or any tag, the elements come from the rank and with the tag of the arrived header.
+// 1. A message is two messages of MPI with the same tag: a header, directly followed by the elements. If a receiver
+//    accepts any rank or any tag, the elements come from the rank and with the tag of the arrived header.
 // 2. recv() compares the header with its own buffer, and throws before it receives elements if they differ.
 // 3. Counts above INT_MAX travel as one element of a derived type (MpiCount).
-// 4. In debug mode a send completes only after its receiver has come, whatever the size.
+// 4. In debug mode a send of any size completes only after the receiver has begun to receive.
 //
-// Cost: 16 bytes more for a message. A device buffer goes through a host copy if MPI does not take device memory.
+// Cost: the header of 16 bytes for each message. A device buffer goes through a host copy if MPI does not take device
+// memory.
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -26,7 +27,7 @@ namespace {
 
 int mpi_source(int source) { return source == Communicator::kAnySource ? MPI_ANY_SOURCE : source; }
 
-/// If the wait is given up, MPI does not write to the header any more.
+/// If the wait ends early with an exception, the receive is cancelled, and MPI does not write to the header any more.
 void receive_header(MessageHeader& header, int source, int tag, MPI_Comm comm, MPI_Status& status) {
   const std::string what = describe_recv(source);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -100,7 +101,7 @@ int Communicator::recv(BufferView buffer, int source, int tag) {
 Request Communicator::isend(ConstBufferView buffer, int dest, int tag) {
   const CallScope call = begin_send(*this, *calls_, "isend", buffer, dest, tag);
   const BufferView view(const_cast<void*>(buffer.data), buffer.count, buffer.dtype, buffer.device,
-                        buffer.stream);  // only read
+                        buffer.stream);  // isend() only reads
   auto message =
       std::make_unique<PendingMessage>(describe_send(buffer, dest), calls_, host_copies_->for_request(buffer), view);
   message->send(dest, tag, {mpi_comm(), count_limit_});
@@ -121,7 +122,7 @@ Request Communicator::irecv(BufferView buffer, int source, int tag) {
 void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag) {
   calls_->require_open("sendrecv");
   const bool to_itself = dest == rank() && source == dest;
-  if (source != kAnySource && !to_itself) check_peer("sendrecv", "source", source, rank(), size());  // before it sends
+  if (source != kAnySource && !to_itself) check_peer("sendrecv", "source", source, rank(), size());  // before isend()
   check_buffer("sendrecv", "recv", recv, device_);
   if (to_itself) {  // as in a ring of one rank
     check_buffer("sendrecv", "send", send, device_);
@@ -131,7 +132,7 @@ void Communicator::sendrecv(ConstBufferView send, int dest, BufferView recv, int
       if (in.count > 0) std::memmove(out.data, in.data, in.bytes());
     });
   }
-  // Not two blocking calls: in a ring every rank would send first, and none would receive.
+  // isend(), because with a blocking send every rank of a ring would wait in its send, and no rank would receive.
   Request sent = isend(send, dest, tag);
   this->recv(recv, source, tag);
   sent.wait();

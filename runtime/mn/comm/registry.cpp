@@ -40,10 +40,10 @@ void check_name(std::string_view name) {
 struct Choice {
   std::string name;
   std::string reason;
-  bool is_slow = false;  ///< the user can provide something quicker
+  bool is_slow = false;  ///< logged as a warning, because the user can set up something quicker
 };
 
-/// Collective: the backend for "auto", and the reason.
+/// Collective: chooses the backend for the name "auto".
 Choice choose(const CommunicatorSetup& setup) {
   if (!holds_on_all_ranks(setup.comm.get(), setup.device.type == DeviceType::kCpu)) {
     const std::string conflict = find_device_conflict(setup.comm.get(), setup.device);
@@ -79,7 +79,7 @@ Device choose_device(const Topology& topology) {
   return {};
 }
 
-/// A pointer whose last owner does not destroy a communicator that has given up a call: MPI may still work on it.
+/// A pointer like `comm`, whose last owner destroys the communicator unless a call has given up: MPI may still use it.
 std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator> comm) {
   Communicator* const same = comm.get();
   return {same, [comm = std::move(comm)](Communicator*) mutable {
@@ -87,8 +87,8 @@ std::shared_ptr<Communicator> left_behind_if_failed(std::shared_ptr<Communicator
           }};
 }
 
-/// Records the creation of a communicator over `comm`. Creations over all ranks are numbered, as calls of the group
-/// with ordinal 0.
+/// Records the creation of a communicator over `comm`. Creations over all ranks of the job are numbered, and count as
+/// calls of the group with ordinal 0.
 RecordedCall record_creation(MPI_Comm comm) {
   const GroupName group{.rank = rank_in(comm), .size = size_of(comm)};
   const bool is_world = group.size == size_of(MPI_COMM_WORLD);
@@ -146,7 +146,7 @@ std::shared_ptr<Communicator> create_communicator(std::string_view name, MPI_Com
   if (name == "auto") {
     const Choice choice = choose(setup);
     setup.name = choice.name;
-    static std::once_flag said;  // once per process: programs make several communicators
+    static std::once_flag said;  // logged once per process, because programs make several communicators
     if (setup.topology.rank == 0) {
       std::call_once(said, [&] {
         log(choice.is_slow ? Severity::kWarning : Severity::kInfo,

@@ -16,8 +16,8 @@ struct NcclBackend {
   std::shared_ptr<Communicator> (*make)(CommunicatorSetup);
 };
 
-/// Backends with NCCL. Of these, pure_nccl and non_cuda_aware have no form for CPUs. In a build without NCCL the table
-/// has these two rows alone, with a null `make`.
+/// The table of backends with NCCL. Of the backends, pure_nccl and non_cuda_aware have no version for CPUs. In a build
+/// without NCCL the table has only the rows pure_nccl and non_cuda_aware, with a null `make`.
 [[nodiscard]] std::span<const NcclBackend> nccl_backends() noexcept;
 
 }  // namespace mn

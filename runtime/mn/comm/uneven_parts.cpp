@@ -2,9 +2,9 @@
 //
 // Each call is an exchange of parts, some of them empty. The device's own collectives exchange the parts if the buffers
 // lie on the device; otherwise messages do, with host copies of device buffers. Sender and receiver know each part's
-// length. Between two ranks there is at most one message in each direction, so one tag is enough.
+// length. Between two ranks there is at most one message in each direction, so all messages have the same tag.
 //
-// Cost: a message for each part to another rank, and a copy of the rank's own part.
+// Cost: one message for each part that goes to another rank, and one copy of the part that a rank sends to itself.
 #include <cassert>
 #include <cstring>
 #include <limits>
@@ -50,7 +50,7 @@ void check_own_part(std::string_view operation, std::string_view role, const Con
                               " elements, this rank's count is " + std::to_string(count));
 }
 
-/// MPI does not compare the part that a rank copies to itself.
+/// The part that a rank sends to itself is copied without MPI, which would compare the two counts.
 void check_own_counts(std::string_view operation, std::size_t sent, std::size_t received) {
   if (sent == received) return;
   reject_parts(operation, "this rank's send count for itself is " + std::to_string(sent) + ", its receive count " +
@@ -76,7 +76,7 @@ void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
            all->data(), static_cast<int>(row), MPI_UINT64_T, comm);
   for (std::size_t from = 0; from < ranks; ++from) {
     for (std::size_t to = 0; to < ranks; ++to) {
-      // A row has the rank's send counts, then its receive counts.
+      // `all` has a row for each rank: the rank's send counts, then the rank's receive counts.
       const std::uint64_t sent = (*all)[from * row + to];
       const std::uint64_t expected = (*all)[to * row + ranks + from];
       if (sent == expected) continue;
@@ -87,13 +87,13 @@ void compare_counts(MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   }
 }
 
-/// The arguments that must be equal on all ranks.
+/// What the ranks must have in common, as match() compares it: the sum of the counts, and the dtype.
 ConstBufferView total_of(Counts counts, const ConstBufferView& part) {
   return {nullptr, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), part.dtype};
 }
 
-/// Collective: throws CallMismatch unless the rank's receive counts equal the send counts of all senders. Without the
-/// check, Open MPI may write a longer message beyond the end of the buffer.
+/// Collective: throws CallMismatch unless each of this rank's receive counts equals the sender's send count. Without
+/// the check, Open MPI may write a longer message beyond the end of the buffer.
 void exchange_counts(const PlacedRank& own, MPI_Comm comm, Counts send_counts, Counts recv_counts) {
   const KeptForMpi sent(std::vector<std::uint64_t>(send_counts.begin(), send_counts.end()));
   const KeptForMpi coming(std::vector<std::uint64_t>(send_counts.size()));
@@ -113,7 +113,7 @@ std::string listed(const ConstBufferView& buffer, Counts counts) {
   return text;
 }
 
-/// Checks of gatherv and scatterv: the root's buffer holds the parts of all ranks.
+/// Checks the arguments of gatherv and scatterv. `whole` is the root's buffer for the parts of all ranks.
 void check_rooted(std::string_view operation, const Communicator& comm, const ConstBufferView& send,
                   const ConstBufferView& recv, Counts counts, int root) {
   const bool gathers = operation == "gatherv";
@@ -158,9 +158,11 @@ struct Parts {
   std::vector<BufferView> received;
 };
 
-/// Collective; host memory only. Above `count_limit` bytes a message counts one element of a derived type.
+/// Collective. All parts lie on the host. A message of more than `count_limit` bytes travels as one element of a
+/// derived type.
 void exchange_by_messages(MPI_Comm comm, int rank, const Parts& parts, std::size_t count_limit) {
-  // No rank knows all lengths: the number of messages in flight is chosen as for long ones.
+  // The number of messages in flight must be equal on all ranks, and no rank knows all lengths. So the number for long
+  // messages is chosen.
   constexpr std::size_t kAnyLength = std::numeric_limits<std::size_t>::max();
   const auto step = [&](std::size_t source, std::size_t dest) -> MessageSteps::Step {
     const BufferView& in = parts.received[source];

@@ -67,7 +67,7 @@ struct AgreedModes {
   std::int64_t ordinal;  // -1 on ranks other than rank 0
 };
 
-std::atomic<int> groups_made{0};  // groups whose first rank is the process
+std::atomic<int> groups_made{0};  // number of groups whose first rank is this process
 
 }  // namespace
 
@@ -76,10 +76,10 @@ CallCheck::CallCheck(MPI_Comm comm, const Modes& modes) : comm_(comm) {
   group_.size = size_of(comm);
   world_ranks_ = ranks_in(MPI_COMM_WORLD, comm);
   const bool leads = group_.rank == 0;
-  // Only rank 0 knows the group's name. The maximum tells all ranks, in the message for the modes.
+  // Only rank 0 knows the group's name. The other ranks pass -1, so the maximum is rank 0's name.
   AgreedModes agreed{modes.debug ? 1 : 0, modes.timeout.count(), leads ? world_ranks_[0] : -1,
                      leads ? ++groups_made : -1};
-  // One rank is enough to switch debug mode on; of the time-outs the longest counts.
+  // One rank is enough to switch debug mode on, and the longest time-out counts.
   mpi_check(MPI_Allreduce(MPI_IN_PLACE, &agreed, 4, MPI_INT64_T, MPI_MAX, comm), "agreeing on a communicator's modes");
   debug_ = agreed.debug != 0;
   const bool is_of_one_world = std::ranges::find(world_ranks_, -1) == world_ranks_.end();
@@ -94,7 +94,7 @@ std::uint64_t CallCheck::calls_of_thread() noexcept { return thread_calls; }
 void CallCheck::count_call() noexcept { ++thread_calls; }
 
 void CallCheck::require_open(std::string_view operation) const {
-  // The call would wait forever for ranks that skip it.
+  // This call would wait forever for the ranks that do not make it.
   if (ForbiddenCalls::any()) throw ForbiddenCall(std::string(operation) + ": another rank does not make this call");
   if (!open_) throw ArgumentError(std::string(operation) + ": this communicator was finalized; make another one");
   if (const std::string failure = limits_->failure(); !failure.empty()) {
@@ -107,25 +107,26 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
   const std::string number = "debug mode: call " + std::to_string(call.name.number) + ": ";
   const std::string text = operation + details;
   log_debug(number + text.substr(0, text.find('\n')));
-  // A time-out cannot end allgather_texts(): with a time-out the ranks wait for each other here.
+  // A time-out cannot end allgather_texts(), so a call with a time-out first waits for all ranks in this barrier.
   if (limited_call() != nullptr) call_mpi(MPI_Barrier, MPI_Ibarrier, "comparing calls", 0, comm_);
-  // (2): a rejection travels in place of a call, and reaches ranks with correct arguments.
-  const bool begins = rejection.starts_with(call.operation);  // as "bcast: ", which may stand for ibcast
+  // (2): each rank sends its call, after its rejection if the arguments are wrong. So all ranks learn of all
+  // rejections.
+  const bool begins = rejection.starts_with(call.operation);  // as in "bcast: ..." for an ibcast
   const auto ranks = allgather_texts(
       comm_, (begins ? operation + rejection.substr(call.operation.size()) : rejection) + kSeparator + text);
   const auto hosts = [&] { return allgather_texts(comm_, host_name()); };  // all ranks call it, or no rank does
   const auto name = [](std::size_t rank, const std::vector<std::string>& at) {
     return "rank " + std::to_string(rank) + " on " + at[rank];
   };
-  // Rejections come before differences: a rejected argument is also the cause of a difference.
+  // Rejections are reported before differences, because a rejected argument also causes a difference.
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const std::size_t end = ranks[r].find(kSeparator);
     if (end > 0) throw ArgumentError(number + name(r, hosts()) + ": " + ranks[r].substr(0, end), true);
   }
-  // (1): all ranks now hold equal texts. The first rank with a text unlike rank 0's is named.
+  // (1): all ranks hold equal texts, so all name the same rank: the first rank whose text differs from rank 0's.
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (ranks[r] == ranks[0]) continue;
-    const auto at = hosts();  // (1): all ranks come here, with equal r
+    const auto at = hosts();  // all ranks call it, with equal r (1)
     const auto [first, other] = difference(ranks[0].substr(1), ranks[r].substr(1));
     throw ArgumentError(number + "the ranks differ in " + operation + ": " + name(0, at) + " has \"" + first + "\", " +
                             name(r, at) + " has \"" + other + "\"",
@@ -134,11 +135,11 @@ void CallCheck::compare(const ComparedCall& call, const std::string& details, co
 }
 
 void CallCheck::match(std::string_view operation, const ConstBufferView& what, int root, ReduceOp op) {
-  if (debug_ || group_.size == 1) return;  // compared already
+  if (debug_ || group_.size == 1) return;  // debug mode has compared the call
   give_up_on_mismatch([&] {
     const CallSignature own(operation, CallShape(what.count, {what.dtype, op}), root);
     if (limited_call() == nullptr) return NeighborCheck(comm_, own).finish();
-    // MPI may still write to the memory of a given-up call.
+    // Kept, because MPI may still write to this memory after the call has given up.
     const KeptForMpi all(std::vector<CallSignature>(static_cast<std::size_t>(group_.size), own));
     call_mpi(MPI_Allgather, MPI_Iallgather, "comparing calls", 0, MPI_IN_PLACE, 0, MPI_BYTE, all->data(),
              static_cast<int>(sizeof own), MPI_BYTE, comm_);

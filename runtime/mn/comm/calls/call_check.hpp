@@ -4,11 +4,13 @@
 /// Invariants of debug mode:
 /// 1. Either all ranks throw an equal ArgumentError or none does, because each rank decides by the texts of all ranks.
 /// 2. Before the comparison no rank sends anything else, so even ranks in different calls meet in the comparison.
-///    Invariant of all modes:
-/// 3. A collective call has the same number on all ranks: a rank counts a call only after checking its arguments.
+///    Invariant with and without debug mode:
+/// 3. A collective call has the same number on all ranks, because a rank counts a call only after checking its
+///    arguments.
 ///
 /// Cost: a record (flight_recorder.hpp). Debug mode: two small MPI_Allgather for each collective call, two more before
-/// an error. match() is a message to the next rank (call_match.hpp), or with a time-out an MPI_Iallgather of 48 bytes.
+/// an error. match() costs a message to the next rank (call_match.hpp), or an MPI_Iallgather of 48 bytes if the call
+/// has a time-out.
 #pragma once
 
 #include <chrono>
@@ -53,7 +55,7 @@ class CallScope {
 /// make it, and throw equal errors if calls differ, if a rank rejects an argument, or if gradients are not finite.
 class CallCheck {
  public:
-  /// What one rank asks for. The ranks of a new group agree on common modes.
+  /// The modes that one rank asks for. The ranks of a new group agree on common modes.
   struct Modes {
     bool debug = false;                    ///< on for the group if any rank asks for it
     std::chrono::milliseconds timeout{0};  ///< the group gets the longest of all ranks; 0: none
@@ -89,8 +91,8 @@ class CallCheck {
     return collective(
         operation, {}, [] {}, [] { return std::string(); });
   }
-  /// Begins a nonblocking collective call. `by_thread`: a background thread makes the call, and in debug mode compares
-  /// it there.
+  /// Begins a nonblocking collective call. `by_thread`: a background thread makes the call and, in debug mode, checks
+  /// and compares it.
   template <class Checks>
   [[nodiscard]] CallScope start(std::string_view operation, const ConstBufferView& what, const Checks& checks,
                                 bool by_thread) {
@@ -99,13 +101,14 @@ class CallCheck {
     count_call();
     return {*limits_, group_, next_call(operation, what)};
   }
-  /// Begins a reduction of the gradients that Communicator::share() got and checked.
+  /// Begins a reduction of the buffers that were passed to Communicator::share(), which has compared them.
   [[nodiscard]] CallScope shared_reduction(const ConstBufferView& what) {
     require_open("allreduce_grad");
     return {*limits_, group_, next_call("allreduce_grad", what)};
   }
-  /// Collective, for calls whose ranks meet nowhere else before they send: throws CallMismatch unless the ranks make
-  /// the call with equal count, dtype, root (-1: none) and op. With a time-out, all ranks are in the call on return.
+  /// Collective, for calls that have no other exchange between ranks before they send data. Throws CallMismatch unless
+  /// the ranks make the call with equal count, dtype, root (-1: none) and op. With a time-out, all ranks have reached
+  /// this call when it returns.
   void match(std::string_view operation, const ConstBufferView& what, int root = -1, ReduceOp op = ReduceOp::kSum);
   /// Makes `call()`. If it throws CallMismatch, the communicator is given up.
   template <class Call>
@@ -121,8 +124,8 @@ class CallCheck {
   [[nodiscard]] CallScope message(std::string_view operation, const ConstBufferView& what, int peer) {
     return {*limits_, group_, message_name(operation, what, peer)};
   }
-  // The next three only record work that DeviceCollectives enqueues, and waits for that work. They make no checks and
-  // have no time-outs.
+  // The next three record work that DeviceCollectives enqueues, and waits for the work. They check nothing, and have no
+  // time-outs.
 
   /// Records a collective call. The record ends when the call's work is enqueued.
   [[nodiscard]] RecordedCall enqueued(std::string_view operation, const ConstBufferView& what) {
@@ -191,11 +194,11 @@ void check_rank(std::string_view operation, std::string_view role, int rank, int
 /// `peer` must be a rank of the communicator, but not the calling rank.
 void check_peer(std::string_view operation, std::string_view role, int peer, int rank, int size);
 void check_tag(std::string_view operation, int tag, int max_tag);
-/// Booleans have no sum, integers no average.
+/// Rejects booleans, which cannot be reduced, and averages of integers.
 void check_reducible(std::string_view operation, const ConstBufferView& buffer, ReduceOp op);
-/// Both must lie on the host, or both on the device.
+/// `send` and `recv` must both lie on the host, or both on the device.
 void check_same_memory(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv);
-/// A buffer with elements needs memory, on the host or on `device`.
+/// A buffer with elements must have memory, on the host or on `device`.
 void check_buffer(std::string_view operation, std::string_view role, const ConstBufferView& buffer, Device device);
 void check_same_dtype(std::string_view operation, const ConstBufferView& send, const ConstBufferView& recv);
 /// `whole` must hold parts × part.count elements.

@@ -11,13 +11,14 @@ namespace mn {
 
 class CallHostCopies {
  public:
-  /// Allocates nothing yet. `device`: the GPU's index; ignored if the communicator computes on the CPU.
+  /// The constructor allocates nothing. `device` is the GPU's index; it is ignored if the communicator computes on the
+  /// CPU.
   explicit CallHostCopies(int device);
 
   /// The host copies of calls that block.
   [[nodiscard]] HostCopies& of_blocking_calls();
-  /// Host copies for buffers `first` and `second`, which begin after the work on the buffers' streams; null if neither
-  /// lies on the device.
+  /// Returns the host copies for the buffers `first` and `second`. Copies begin after the work on the buffers' streams.
+  /// Null if neither buffer lies on the device.
   [[nodiscard]] HostCopies* after(const ConstBufferView& first, const ConstBufferView& second = {});
   /// Like after(first, second). If MPI takes device memory and the call has no time-out, waits instead for the work on
   /// the buffers' streams, and returns null.

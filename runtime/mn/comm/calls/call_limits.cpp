@@ -12,7 +12,7 @@ using Clock = LimitedCall::Clock;
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
 constexpr auto kAnswerTime = std::chrono::milliseconds(50);  // least time for answers to a question
-constexpr auto kSpinTime = std::chrono::milliseconds(20);    // afterwards a wait for MPI sleeps between looks
+constexpr auto kSpinTime = std::chrono::milliseconds(20);    // then a wait for MPI sleeps between looks
 constexpr auto kPause = std::chrono::microseconds(50);
 
 thread_local LimitedCall* current = nullptr;
@@ -64,7 +64,7 @@ void CallLimits::fail(const std::string& reason) {
 }
 
 bool CallLimits::has_failed() {
-  // Questions stay for the next call in which the rank waits.
+  // Other notices, such as questions, stay until the rank waits in a call.
   for (Notice notice; notices_.take(notice, Notice::Kind::kGaveUp);) fail(notice.text);
   return failed_;
 }
@@ -110,14 +110,15 @@ void LimitedCall::look(Clock::time_point now) {
   for (Notice notice; limits_.notices_.take(notice);) take(notice);
   end_if_failed();
   if (end_ == End::kFailure) return;
-  // In milliseconds: in nanoseconds a long time-out would overflow.
+  // Compared in milliseconds, because a long time-out would overflow in nanoseconds.
   const auto waited = std::chrono::floor<std::chrono::milliseconds>(now - begin_);
   if (question_ == 0 && call_.number != 0 && waited >= timeout_ / 2) {
     question_ = ++limits_.questions_;
     asked_ = now;
     limits_.notices_.send_all({Notice::Kind::kQuestion, limits_.group_.rank, question_, call_, {}});
   }
-  // Last, after all notices: an answer in time proves the presence of a rank.
+  // Checked last, after all notices were taken, because an answer that has come in time proves that its rank is not
+  // missing.
   if (waited >= timeout_ && (question_ == 0 || now - asked_ >= kAnswerTime)) give_up();
 }
 
@@ -200,7 +201,7 @@ void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::
   if (current == nullptr) {
     return mpi_check(MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);
   }
-  // MPI_Waitall would return only at its end.
+  // MPI_Waitall would not return at the time-out, so the requests are polled.
   const Pauses pause;
   for (int done = 0; true; pause()) {
     mpi_check(MPI_Testall(count, requests.data(), &done, MPI_STATUSES_IGNORE), operation.text, bytes, operation.where);

@@ -1,21 +1,21 @@
 /// How a call ends before it completes: by its time-out, or because another rank has given up.
 ///
 /// CallCheck makes a CallLimits for a communicator, and a LimitedCall for each call with a time-out. A wait within the
-/// call looks at its condition again and again; with each look it calls check_limits(). Ranks ask each other by notices
-/// (notices.hpp), small messages, which ranks are missing.
+/// call polls its condition; each time (a look) it calls check_limits(). To find out which ranks are missing, ranks
+/// send each other small messages, called notices (notices.hpp).
 ///
 /// Invariants:
 /// 1. In a collective call, a rank asks all other ranks after half of its time-out; waiting ranks answer with the call
 ///    in which they wait. When the time-out is over, and answers have had time to arrive, the rank tells all other
 ///    ranks that it gives up, and why. Waiting ranks then throw that reason at once.
-/// 2. A rank that does not answer counts as missing: it is not in a call with a time-out. An answer carries the number
-///    of its question; answers to questions of earlier calls are ignored.
+/// 2. A rank that does not answer counts as missing, because it is in no call with a time-out. Questions are numbered.
+///    An answer carries the number of its question, and a rank ignores answers to questions of earlier calls.
 /// 3. After a rank has given up, MPI may still work on the call. Every later call of the communicator throws, the
 ///    communicator is never destroyed (registry.cpp), and memory of the call stays (KeptForMpi).
 ///
-/// Cost without a time-out: a look reads a null thread-local pointer. With a time-out, collective calls of MPI are
-/// nonblocking; a look reads the clock, and once per millisecond probes for notices. If n ranks give up, they send 3 n
-/// (n - 1) notices of 328 bytes.
+/// Cost without a time-out: each look reads a thread-local pointer, which is null. With a time-out, MPI's nonblocking
+/// collectives are used, and each look reads the clock and, at most once per millisecond, probes for notices. If n
+/// ranks give up, they send 3 n (n - 1) notices of 328 bytes.
 #pragma once
 
 #include <atomic>
@@ -52,12 +52,12 @@ class CallLimits {
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return timeout_; }
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
   [[nodiscard]] bool failed() const noexcept { return failed_; }
-  /// failed(), after a look for notices of other ranks.
+  /// Takes the notices that have arrived from other ranks, then returns failed().
   [[nodiscard]] bool has_failed();
   /// Why the communicator cannot be used any more; empty if it can be used. May be called on any thread.
   [[nodiscard]] std::string failure() const;
-  /// Ends the calling rank's call with a time-out, and tells all ranks that the calling rank gives up. May be called on
-  /// any thread.
+  /// Gives up the communicator: all ranks are told, and the calling rank's call that has a time-out ends. May be called
+  /// on any thread.
   void abort(const std::string& reason);
 
  private:
@@ -73,19 +73,19 @@ class CallLimits {
   std::uint64_t questions_ = 0;  // number of questions asked by the rank
 };
 
-/// A call with a time-out, from construction to destruction, on the calling thread. Every wait on this thread in the
-/// meantime checks this call's limit.
+/// A call with a time-out, from construction to destruction, on the thread that makes it. Until destruction every wait
+/// on this thread checks this call's limit.
 class LimitedCall {
  public:
   using Clock = std::chrono::steady_clock;
   /// Why a call gives up before it completes.
   enum class End {
     kTimeout,  ///< its time-out is over, or another rank gives up
-    kFailure,  ///< another rank gives up; another thread's call has the time-out
+    kFailure,  ///< another rank gives up; the time-out is left to another thread's call
   };
 
   LimitedCall(CallLimits& limits, const CallName& call, End end = End::kTimeout);
-  /// With `timeout` instead of the communicator's time-out.
+  /// Uses `timeout` instead of the communicator's time-out.
   LimitedCall(CallLimits& limits, const CallName& call, std::chrono::milliseconds timeout);
   ~LimitedCall();
   LimitedCall(const LimitedCall&) = delete;
@@ -93,7 +93,7 @@ class LimitedCall {
 
   /// Throws CommError if the time is over, or if another rank has given up.
   void check();
-  /// Whether a rank has given up. For functions that look at a call without waiting, such as Request::is_done().
+  /// Whether a rank has given up. Functions that check a call without waiting, such as Request::is_done(), call it.
   [[nodiscard]] static bool is_given_up(CallLimits& limits, const CallName& call);
 
  private:
@@ -119,7 +119,7 @@ class LimitedCall {
 /// The calling thread's call that has a time-out; null if there is none.
 [[nodiscard]] LimitedCall* limited_call() noexcept;
 
-/// A long wait calls it each time it looks at its condition. Throws CommError as LimitedCall::check() does.
+/// Long waits call check_limits() each time they poll their condition. Throws CommError as LimitedCall::check() does.
 inline void check_limits() {
   if (LimitedCall* const call = limited_call(); call != nullptr) call->check();
 }
@@ -130,7 +130,7 @@ class KeptForMpi {
  public:
   explicit KeptForMpi(T value) : value_(std::make_unique<T>(std::move(value))) {}
   ~KeptForMpi() {
-    // (3): MPI may still write for a call that was given up.
+    // (3): MPI may still write to the memory of a call that was given up.
     if (std::uncaught_exceptions() > exceptions_) static_cast<void>(value_.release());
   }
   KeptForMpi(const KeptForMpi&) = delete;
@@ -140,7 +140,7 @@ class KeptForMpi {
 
  private:
   std::unique_ptr<T> value_;
-  int exceptions_ = std::uncaught_exceptions();  // exceptions that unwind already
+  int exceptions_ = std::uncaught_exceptions();  // number of exceptions that were unwinding the stack at construction
 };
 
 /// Text and source line of a call of MPI, for messages.
@@ -152,8 +152,8 @@ struct Operation {
   std::source_location where;
 };
 
-/// Returns when the requests are done; they are null then. In a call with a time-out it polls the requests; otherwise
-/// it blocks in MPI.
+/// Returns when the requests are done; all requests are null then. Polls the requests in a call with a time-out;
+/// otherwise blocks in MPI.
 void mpi_wait(std::span<MPI_Request> requests, const Operation& operation, std::size_t bytes = 0);
 /// mpi_wait() for one request; `status` gets MPI's status.
 void mpi_wait(MPI_Request& request, MPI_Status* status, const Operation& operation, std::size_t bytes = 0);

@@ -14,7 +14,8 @@ int rank_in_job(MPI_Comm comm, int rank) {
   return found < 0 ? rank : found;
 }
 
-/// Text of `call` for an error: names op and scale only if they differ from `other`, elements only if there are any.
+/// Text of `call` for an error. Names op and scale only if they differ from those of `other`, and elements only if
+/// `call` has any.
 std::string described(const CallSignature& call, const CallSignature& other) {
   const CallShape& own = call.shape;
   const CallShape& theirs = other.shape;

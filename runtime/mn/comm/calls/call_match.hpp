@@ -1,16 +1,16 @@
 /// Checks, outside debug mode, whether the ranks of a group make equal collective calls. With unequal counts, ranks
-/// would read beyond their memory or compute nonsense. Reducers compare a call's shape (CallShape) where ranks meet in
-/// any case: the shape travels with small messages, or lies in shared memory beside the data.
+/// would read beyond their memory or compute nonsense. A reducer compares the call's shape (CallShape) without a
+/// message of its own: small messages carry the shape, or it lies in shared memory beside the data.
 ///
 /// Invariants:
 /// 1. A rank that differs from the rank before it sends nothing to any rank: Open MPI may write a message that is
 ///    longer than expected beyond the receiver's buffer. If several neighboring ranks make the same wrong call, only
-///    the first of these notices; the wrong length of later messages is an error (MessageSteps, mpi_check()) if MPI
-///    notices it.
+///    the first of them notices. To the others, a later message of wrong length is an error (MessageSteps, mpi_check())
+///    if MPI notices the length.
 /// 2. If one rank makes a different call, that rank and the next rank throw. With a time-out or shared memory every
 ///    rank throws; without them, other ranks may wait until the job ends.
 ///
-/// Cost: NeighborCheck is a message of 48 bytes to the next rank, whatever the number of ranks.
+/// Cost: NeighborCheck sends one message of 48 bytes to the next rank, whatever the number of ranks.
 #pragma once
 
 #include <array>
@@ -60,11 +60,13 @@ struct CallSignature {
 /// Throws CallMismatch unless rank `other` of `comm` makes the calling rank's call.
 void require_same(MPI_Comm comm, int other, const CallSignature& theirs, const CallSignature& own);
 
-/// Collective: compares the call with the call of the rank before. The constructor sends the messages.
+/// Collective: compares the calling rank's call with the call of the rank before it. The constructor sends the
+/// messages.
 class NeighborCheck {
  public:
   NeighborCheck(MPI_Comm comm, const CallSignature& own);
-  /// Call once, before sending anything else. Throws CallMismatch.
+  /// Waits for the call of the rank before. Call it once, before sending anything else. Throws CallMismatch if the
+  /// calls differ.
   void finish();
 
  private:

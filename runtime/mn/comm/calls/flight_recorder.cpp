@@ -35,11 +35,12 @@ constexpr std::size_t kCalls = 256;
 constexpr std::uint64_t kStates = 4;
 enum State : std::uint64_t { kReturned, kThrown, kWriting, kRunning };
 
-// Static, because a signal handler takes no argument. A zeroed slot is a call that has returned.
+// Static, because a signal handler takes no argument. A zeroed slot counts as a call that has returned.
 constinit std::array<Slot, kCalls> ring;
 constinit std::atomic<std::uint64_t> last_record{0};
 
-/// Text for write_calls(), prepared in advance. Two copies: a handler may read the first while set() writes the second.
+/// Text for write_calls(), prepared in advance. Has two copies, because a handler may read one while set() writes the
+/// other.
 template <std::size_t Bytes>
 class Text {
  public:
@@ -124,7 +125,7 @@ void add_call(Lines& lines, const Slot& slot) {
   if (entry % kStates != kRunning) lines.add_field(",\"ended_us\":", get(slot.ended_ns) / 1000);
   lines.add("}");
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (slot.entry.load(std::memory_order_relaxed) == entry) return lines.end();  // (3): read whole
+  if (slot.entry.load(std::memory_order_relaxed) == entry) return lines.end();  // (3): the slot did not change
   lines.drop();
 }
 
@@ -152,7 +153,7 @@ std::optional<CallUnderWay> read_call(const Slot& slot, State state) {
                     .seconds = static_cast<double>(now_ns() - get(slot.started_ns)) * 1e-9,
                     .on_main_thread = get(slot.thread) == static_cast<std::uint32_t>(getpid())};
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (slot.entry.load(std::memory_order_relaxed) != entry) return {};  // (3): not whole
+  if (slot.entry.load(std::memory_order_relaxed) != entry) return {};  // (3): the slot has changed
   return call;
 }
 
@@ -217,7 +218,7 @@ RecordedCall::RecordedCall(const GroupName& group, const CallName& call) noexcep
 
 RecordedCall::~RecordedCall() {
   if (slot_ == nullptr) return;
-  // (3): the new state is stored last: a reader of the new state sees the end time.
+  // (3): the new state is stored last, so a reader that sees the new state also sees the end time.
   slot_->ended_ns.store(now_ns(), std::memory_order_relaxed);
   const std::uint64_t record = slot_->entry.load(std::memory_order_relaxed) / kStates;
   const State state = std::uncaught_exceptions() > exceptions_ ? kThrown : kReturned;

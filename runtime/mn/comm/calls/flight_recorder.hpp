@@ -1,11 +1,11 @@
-/// The last calls of the process's communicators, written when a job hangs or ends badly.
+/// Records the last calls of the process's communicators, to be written to a file when a job hangs or fails.
 ///
 /// CallCheck records each call. mn::Job, or a signal handler, writes the records: one JSON document per line, first the
 /// process, then its calls. `mnreport --calls` reads the files of all ranks.
 ///
 /// Invariants:
-/// 1. Recording takes no lock. The records lie in a ring of 256 slots: one atomic addition picks a slot, one exchange
-///    takes the slot.
+/// 1. Recording takes no lock. The records lie in a ring of 256 slots: one atomic addition picks a slot, and one atomic
+///    compare-and-exchange takes the slot.
 /// 2. A call that has not ended keeps its slot: the ring holds every call under way, and the last calls that have
 ///    ended.
 /// 3. A writer changes a slot's `entry` before and after it changes the slot's other fields. If a reader finds the same
@@ -39,7 +39,7 @@ struct GroupName {
 
 /// A call, in the form in which ranks compare it.
 struct CallName {
-  std::string_view operation;  ///< must be a literal: the pointer is kept
+  std::string_view operation;  ///< must be a literal, because only its address is stored
   std::uint64_t number = 0;    ///< number of the collective call in the group, from 1; 0: a message between two ranks
   std::uint64_t count = 0;     ///< elements
   DType dtype = DType::kUInt8;
@@ -57,8 +57,8 @@ class RecordedCall {
   RecordedCall& operator=(const RecordedCall&) = delete;
 
  private:
-  struct Slot* slot_;  // null: 256 calls are under way
-  int exceptions_;     // exceptions that unwind already
+  struct Slot* slot_;  // null if 256 calls were under way, so the call has no record
+  int exceptions_;     // number of exceptions that were unwinding the stack at construction
 };
 
 /// While a BackgroundWait lives, the main thread waits for a call that another thread makes.
@@ -82,16 +82,17 @@ struct CallUnderWay {
 };
 /// All calls under way in the process. May be called on any thread.
 [[nodiscard]] std::vector<CallUnderWay> calls_under_way();
-/// The main thread's call under way, otherwise the oldest call under way of another thread. If no call is under way:
-/// the last call that the main thread has enqueued on the device, if no call has followed. May be called on any thread.
+/// Returns the main thread's call under way, or else the oldest call under way of another thread. If no call is under
+/// way, returns the last call that the main thread has enqueued on the device, provided that no call has followed. May
+/// be called on any thread.
 [[nodiscard]] std::optional<CallUnderWay> call_under_way();
 /// Number of calls that the process has begun. May be called on any thread.
 [[nodiscard]] std::uint64_t calls_begun() noexcept;
 
 /// Names the process, for the first line of write_calls(). set_calls_folder() may be called before or after.
 void name_calls_writer(int rank, int size, const std::string& host);
-/// Makes write_calls() write to FOLDER/rank-0003.jsonl (on rank 3). If `folder` is "stderr", it writes to stderr; if
-/// empty, nothing.
+/// Makes write_calls() write to FOLDER/rank-0003.jsonl (on rank 3), or to stderr if `folder` is "stderr". If `folder`
+/// is empty, write_calls() writes nothing.
 void set_calls_folder(const std::string& folder);
 /// Replaces the content of the file named by set_calls_folder() with `reason` and the recorded calls. Any thread and
 /// any signal handler may call it; errors are ignored.

@@ -1,4 +1,4 @@
-/// Finds collective calls in code that only some ranks run: they would wait forever for the remaining ranks.
+/// Finds collective calls in code that only some ranks run. Such calls would wait forever for the remaining ranks.
 #pragma once
 
 #include <mn/core/error.hpp>
@@ -11,8 +11,8 @@ class ForbiddenCall : public Error {
   using Error::Error;
 };
 
-/// While a ForbiddenCalls lives, calls of communicators on the thread that made it throw ForbiddenCall before they
-/// send. Objects may nest.
+/// While a ForbiddenCalls lives, communicator calls on the thread that constructed the object throw ForbiddenCall
+/// before they send. Objects may nest.
 class ForbiddenCalls {
  public:
   ForbiddenCalls() noexcept { ++scopes_; }

@@ -1,5 +1,5 @@
-/// Number of collective calls of the process in each group. Ranks compare the numbers to find the rank that lacks a
-/// call. CallCheck counts; mn::Job's survey reads all counts (job/hang_report.hpp).
+/// Counts the collective calls of the process in each group. CallCheck counts each call, and mn::Job's survey reads all
+/// counts (job/hang_report.hpp) and compares them between ranks, to find the rank that has not made a call.
 ///
 /// Invariants:
 /// 1. All ranks give a group the same name and its calls the same numbers (flight_recorder.hpp), so a rank whose count
@@ -36,7 +36,7 @@ class GroupCount {
 /// Counts one more creation of a communicator over all ranks, and returns its number.
 [[nodiscard]] std::uint64_t count_creation() noexcept;
 
-/// The counts of all groups; the count of creations comes first. May be called on any thread.
+/// Returns the counts of all groups; the count of creations comes first. May be called on any thread.
 [[nodiscard]] std::vector<GroupCalls> group_calls();
 
 }  // namespace mn

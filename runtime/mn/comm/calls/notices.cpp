@@ -35,7 +35,8 @@ class NoticeChannel {
         if (relation == MPI_CONGRUENT) return *each;
       }
     }
-    // Without the lock: a rank may come here only after some thread of another rank has found a channel.
+    // The lock is not held during the duplication, which is collective: another rank may come only after a second
+    // thread of this process has taken the lock.
     auto made = std::make_unique<NoticeChannel>(Mpi::duplicate(comm));
     const std::lock_guard lock(mutex);
     return *channels.emplace_back(std::move(made));
@@ -60,7 +61,7 @@ class NoticeChannel {
     if (!mpi_is_up()) return;
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Isend(&kept, sizeof kept, MPI_BYTE, rank, kTag, comm_.get(), &request) != MPI_SUCCESS) return;
-    static_cast<void>(MPI_Request_free(&request));  // without a wait: the receiver may be gone
+    static_cast<void>(MPI_Request_free(&request));  // does not wait, because the receiver may be gone
   }
   bool take(Notices& group, Notice& notice, std::optional<Notice::Kind> kind) {
     const std::lock_guard lock(mutex_);
@@ -93,7 +94,7 @@ class NoticeChannel {
   Mpi comm_;
   std::mutex mutex_;
   std::map<std::int64_t, Notices*> groups_;  // by ordinal
-  std::int64_t newest_ = 0;                  // ordinals grow, because one rank is first in all groups
+  std::int64_t newest_ = 0;                  // ordinals grow, because all these groups have the same first rank
   std::vector<Notice> early_;                // for groups that the rank has not made yet
 };
 

@@ -6,12 +6,12 @@
 ///    communicator. It is never freed, because MPI would give its number to the next communicator, which would then
 ///    receive late notices.
 /// 2. A rank may receive a notice while it is in a call of another group. It keeps the notice for the group named in
-///    the notice, even if the rank has yet to make that group. Notices of ended groups are dropped.
-/// 3. A sent notice is kept for the life of the process: a send to a dead rank never completes, and cannot be
-///    cancelled.
+///    the notice, even if the rank has not made the group yet. Notices of ended groups are dropped.
+/// 3. A sent notice is kept for the life of the process: a send to a dead rank never completes and cannot be cancelled,
+///    so its memory cannot be freed.
 ///
-/// Cost: one communicator of MPI for each set of ranks, made with its first group. A look for notices is a lock and a
-/// probe.
+/// Cost: one communicator of MPI for each set of ranks, made with its first group. Looking for notices takes a lock and
+/// one MPI probe.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct Notice {
   Kind kind;
   std::int32_t rank;
   std::int64_t group;      // ordinal of the group
-  std::uint64_t question;  // number of the question among those of the asking rank
+  std::uint64_t question;  // number of the question, counted by the rank that asked
   std::uint64_t number;
   std::uint64_t count;
   DType dtype;
@@ -54,11 +54,12 @@ class Notices {
   Notices(const Notices&) = delete;
   Notices& operator=(const Notices&) = delete;
 
-  // The next functions do not wait, and ignore errors, because the rank already has an error to report.
+  // The next functions do not wait for other ranks. They ignore errors, because the rank already has an error to
+  // report.
 
   void send(int rank, const Notice& notice);
   void send_all(const Notice& notice);
-  /// Takes the next notice; if `kind` is given, the next of that kind. Returns false if none has arrived.
+  /// Takes the next notice, or the next notice of the given kind. Returns false if no such notice has arrived.
   [[nodiscard]] bool take(Notice& notice, std::optional<Notice::Kind> kind = {});
 
  private:

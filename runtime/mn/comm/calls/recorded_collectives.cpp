@@ -47,7 +47,7 @@ class RecordedCollectives final : public DeviceCollectives {
     device_.alltoall(send, recv);
   }
   void exchange(std::span<const ConstBufferView> sent, std::span<const BufferView> received) override {
-    // Counts differ between ranks, and would tell a reader nothing.
+    // The record has no count, because the counts of alltoallv differ from rank to rank.
     const RecordedCall call = calls_->enqueued("alltoallv", {});
     device_.exchange(sent, received);
   }
@@ -65,7 +65,7 @@ class RecordedCollectives final : public DeviceCollectives {
   }
   void sum_gradients(std::span<const BufferView> gradients, double scale) override {
     ConstBufferView what;
-    // One call for all gradients: the record has the sum of their elements, and the dtype of the last.
+    // The record describes one call for all gradients: the number of their elements, and the last gradient's dtype.
     for (const BufferView& each : gradients) what = {nullptr, what.count + each.count, each.dtype};
     const RecordedCall call = calls_->enqueued("allreduce_grad", what);
     device_.sum_gradients(gradients, scale);

@@ -1,10 +1,10 @@
-/// Collectives of a device with records for the flight recorder; Communicator::device_collectives() returns them. The
-/// communicator's own calls use the device's collectives directly, because they are recorded already.
+/// Wraps a device's collectives so that the flight recorder records them. Communicator::device_collectives() returns
+/// the wrapper. The communicator's own calls use the device's collectives directly, because they are recorded already.
 ///
 /// Invariants:
 /// 1. Enqueued calls count among the group's collective calls: their numbers are equal on all ranks.
 /// 2. The record of a call ends once the call is enqueued. The record of a wait has the number of the last enqueued
-///    call, so it shows for which call a rank waits, and a rank with a smaller count has not enqueued that call.
+///    call. So it shows the call for which a rank waits, and a rank with a smaller count has not enqueued this call.
 ///
 /// Cost: a record for each enqueued call and each wait. Calls that a CUDA graph repeats are not recorded.
 #pragma once
