@@ -44,7 +44,7 @@ class CommunicationThread {
   /// `make` is collective over the threads of all ranks. Throws UsageError unless is_possible().
   explicit CommunicationThread(std::function<std::shared_ptr<Communicator>()> make);
   /// Waits for the tasks, and logs an error that no wait() has thrown. While an exception unwinds the stack, does not
-  /// wait: the thread goes on with its tasks, which own the memory that they use.
+  /// wait: the detached thread finishes its tasks, and the tasks own the memory that they use.
   ~CommunicationThread();
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;

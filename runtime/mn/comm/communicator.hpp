@@ -138,7 +138,7 @@ class Communicator : public PlacedRank {
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op = ReduceOp::kSum);
   /// Returns when every rank has called it.
   void barrier();
-  /// barrier() with a `timeout` > 0. After this time throws a CommError that names the ranks that have not called it.
+  /// barrier() with a `timeout` > 0. After this time throws a CommError that names the missing ranks.
   void monitored_barrier(std::chrono::milliseconds timeout);
 
   // Nonblocking forms: Request::wait() returns when the call is done. Several may be under way at once, blocking calls

@@ -19,14 +19,14 @@ class Nccl;
 
 /// Made by create_communicator() and Communicator::split(), equal on all ranks except for `device`.
 struct CommunicatorSetup {
-  std::string name;                      ///< name of the backend
-  Mpi comm;                              ///< MPI communicator of the ranks
-  Topology topology;                     ///< topology of `comm`
-  Device device;                         ///< device of the rank
-  std::size_t count_limit = INT_MAX;     ///< most elements of one MPI message
-  bool debug = false;                    ///< the rank asks for debug mode
-  std::chrono::milliseconds timeout{0};  ///< requested time-out; 0: none
-  bool in_background = false;            ///< for another communicator's background thread; makes no thread
+  std::string name;                                ///< name of the backend
+  Mpi comm;                                        ///< MPI communicator of the ranks
+  Topology topology;                               ///< topology of `comm`
+  Device device;                                   ///< device of the rank
+  std::size_t count_limit = INT_MAX;               ///< most elements of one MPI message
+  bool debug = false;                              ///< the rank asks for debug mode
+  std::chrono::milliseconds timeout{0};            ///< requested time-out; 0: none
+  bool in_background = false;                      ///< for another communicator's background thread; makes no thread
   std::optional<DType> allreduce_grad_dtype = {};  ///< dtype in which gradients are sent; no value: their own dtype
   std::shared_ptr<Nccl> nccl = {};                 ///< made by split(); null: the backend makes it
   NodeComms node_comms = {};                       ///< for a background thread; empty: the backend makes them

@@ -21,15 +21,15 @@ void cuda_set_device(int index);
 struct HostPinnedDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Page-locked host memory. The destructor waits until the device is idle, unless an exception unwinds.
+/// Page-locked host memory. The destructor waits until the device is idle, unless an exception unwinds the stack.
 using HostPinned = std::unique_ptr<std::byte, HostPinnedDeleter>;
 [[nodiscard]] HostPinned cuda_allocate_pinned(std::size_t bytes);
 
 struct CudaMemoryDeleter {
   void operator()(std::byte* memory) const noexcept;
 };
-/// Device memory. Like HostPinned's, its destructor waits until the device is idle, unless an exception unwinds.
-/// cuda_allocate() takes it from the calling thread's device; it is 256-byte aligned and not initialized.
+/// Device memory, 256-byte aligned and not initialized. The destructor waits as HostPinned's does. cuda_allocate()
+/// allocates on the calling thread's device.
 using CudaMemory = std::unique_ptr<std::byte, CudaMemoryDeleter>;
 [[nodiscard]] CudaMemory cuda_allocate(std::size_t bytes);
 
@@ -37,12 +37,12 @@ struct CudaEventDeleter {
   void operator()(void* event) const noexcept;
 };
 using CudaEvent = std::unique_ptr<void, CudaEventDeleter>;
-/// Makes an event of the calling thread's device that takes no times (cudaEventDisableTiming).
+/// Makes an event of the calling thread's device. The event measures no times (cudaEventDisableTiming).
 [[nodiscard]] CudaEvent cuda_create_event();
 
-/// A stream of one device, of the highest priority. Its work runs beside the work of all other streams, including the
-/// legacy default stream, unless wait_for() or go_before() orders the two. In these functions `other` is a cudaStream_t
-/// as void*.
+/// A stream of one device, of the highest priority. Its work runs concurrently with the work of all other streams,
+/// including the legacy default stream, unless wait_for() or go_before() orders two streams. In these functions `other`
+/// is a cudaStream_t as void*.
 class CudaStream {
  public:
   explicit CudaStream(int device);

@@ -1,4 +1,4 @@
-/// The check of results of the CUDA runtime, for files that only builds for CUDA compile.
+/// The check of results of the CUDA runtime. Only builds for CUDA compile files that include this header.
 #pragma once
 
 #include <cstddef>

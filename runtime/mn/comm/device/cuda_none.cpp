@@ -1,4 +1,5 @@
-// The build without CUDA: there is no GPU, and functions that need one throw.
+// The functions of cuda.hpp in a build without CUDA: they report that there is no GPU, or throw UsageError if they need
+// a GPU.
 #include <mn/comm/device/cuda.hpp>
 #include <mn/core/error.hpp>
 

@@ -15,7 +15,7 @@ class DeviceMark {
   DeviceMark(const DeviceMark&) = delete;             ///< not copyable
   DeviceMark& operator=(const DeviceMark&) = delete;  ///< not copyable
 
-  /// DeviceCollectives::wait(), but only for work before the mark.
+  /// As DeviceCollectives::wait(), but waits only for work before the mark.
   virtual void wait() = 0;
   /// Whether wait() would return at once.
   [[nodiscard]] virtual bool is_done() = 0;
@@ -25,19 +25,19 @@ class DeviceMark {
 };
 
 /// Calls of a Communicator whose buffers all lie on its device. Their work is enqueued on the communicator's own
-/// stream, and the host goes on at once. after() and join() order their work with the work of another stream. Between
-/// the two, that stream may be capturing a CUDA graph; every rank must then capture, and must have made the same calls
-/// once before with equal buffers. The caller checks arguments. Only one thread at a time may call. Streams are
-/// cudaStream_t's as void*; null is the legacy default stream.
+/// stream, and the host goes on at once. after() and join() order this work with the work of a stream of the program.
+/// Between after() and join(), the program's stream may be capturing a CUDA graph; every rank must then capture, and
+/// must have made the same calls once before with equal buffers. The caller must check the arguments. Only one thread
+/// at a time may call. Streams are cudaStream_t's as void*; null is the legacy default stream.
 class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
   DeviceCollectives(const DeviceCollectives&) = delete;             ///< not copyable
   DeviceCollectives& operator=(const DeviceCollectives&) = delete;  ///< not copyable
 
-  /// Later work begins after the present work of `stream`.
+  /// Work enqueued here from now on begins after the present work of `stream`.
   virtual void after(void* stream) = 0;
-  /// Later work of `stream` begins after the work enqueued so far.
+  /// Work enqueued on `stream` from now on begins after the work enqueued here so far.
   virtual void join(void* stream) = 0;
   /// Blocks until the enqueued work is done, and watches for errors: on an error the communicator is aborted, and
   /// wait() throws CommError.
@@ -65,8 +65,8 @@ class DeviceCollectives {
   /// Each buffer becomes the sum over ranks times `scale`, in place.
   virtual void sum_gradients(std::span<const BufferView> gradients, double scale) = 0;
 
-  // Messages. Only sender and receiver enqueue a message, in line with all other work: work enqueued later waits until
-  // the other rank has reached the message too. Two ranks that send to each other must use exchange().
+  // Messages. Only sender and receiver enqueue a message. Work enqueued after a message waits until the other rank has
+  // reached the message, too. Two ranks that send to each other must use exchange().
 
   /// Sends the buffer to rank `dest`, which must receive an equal count and dtype.
   virtual void send(ConstBufferView buffer, int dest) = 0;

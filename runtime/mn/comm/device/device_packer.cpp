@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kPieceAlignment = 16;  // for the wide loads of the kernel
 
-/// Elements from the begin of one gradient to the begin of the next: invariants 1 and 2.
+/// Number of elements from the beginning of one packed gradient to the beginning of the next (1, 2).
 std::size_t stride(const BufferView& gradient, DType wire) {
   const std::size_t step = gradient.dtype == wire ? 1 : kPieceAlignment / size_of(wire);
   return (gradient.count + step - 1) / step * step;

@@ -1,14 +1,14 @@
 /// Packs gradients on a GPU into one buffer for a single reduction. Only the reduction within apply() is collective.
 ///
 /// Invariants:
-/// 1. Groups are ordered by the first appearance of their dtypes, and packing changes no count (GradientPacker).
-///    Gradients that travel in their own dtype are packed without gaps, because other ranks may reduce the same
-///    gradients unpacked if they lie contiguous there.
+/// 1. Gradients are grouped by dtype. Groups are ordered by the first appearance of their dtypes, and packing changes
+///    no count (GradientPacker). Gradients that are sent in their own dtype are packed without gaps, because a rank on
+///    which they lie contiguous reduces the same gradients unpacked.
 /// 2. Gradients that are converted to another dtype are packed on every rank, each at a multiple of 16 bytes, so the
 ///    kernel can use 16-byte loads.
-/// 3. Whether a rank packs changes neither the dtype on the wire nor the scaling.
+/// 3. Packed and unpacked gradients are sent in the same dtype, with the same scaling.
 ///
-/// Cost: nothing for contiguous float32 and float64 gradients that travel in their own dtype; one scaling kernel for
+/// Cost: nothing for contiguous float32 and float64 gradients that are sent in their own dtype; one scaling kernel for
 /// contiguous 16-bit floats. Otherwise two kernels for each 120 gradients, and device memory of the largest group.
 #pragma once
 
@@ -24,13 +24,13 @@ namespace mn {
 
 class DevicePacker {
  public:
-  /// `wire` is the dtype in which gradients travel. Without a value each gradient travels in its own dtype, except
-  /// float16, which travels as float32.
+  /// `wire` is the dtype in which gradients are sent. Without a value each gradient is sent in its own dtype, except
+  /// float16, which is sent as float32.
   explicit DevicePacker(std::optional<DType> wire) : wire_(wire) {}
 
   /// Calls `reduce(whole, factor)` once for the gradients of each dtype. `reduce` must enqueue on `stream` the sum of
-  /// `whole` over ranks times `factor`. Gradients that do not lie contiguous, or that travel in another dtype, are
-  /// packed before and unpacked afterwards.
+  /// `whole` over ranks times `factor`. Gradients that do not lie contiguous, or that are sent in a different dtype,
+  /// are packed before and unpacked afterwards.
   template <class Reduce>
   void apply(std::span<const BufferView> gradients, double scale, const CudaStream& stream, const Reduce& reduce) {
     for (const auto& group : GradientPacker::group_by_dtype(gradients)) {

@@ -22,7 +22,7 @@ class DeviceScratch {
         throw CommError("a CUDA graph is being captured, and " + std::to_string(bytes) +
                         " bytes have no device memory to be packed into: make the same call once before the capture");
       }
-      // Keeps the last block: a captured graph, or work on the stream, may still use it.
+      // Older blocks are not freed, because a captured graph, or work on the stream, may still use them.
       blocks_.push_back(cuda_allocate(bytes));
       capacity_ = bytes;
     }

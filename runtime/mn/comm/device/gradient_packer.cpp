@@ -9,7 +9,7 @@ namespace mn {
 std::vector<GradientPacker::Group> GradientPacker::group_by_dtype(std::span<const BufferView> gradients) {
   std::vector<Group> groups;
   for (const BufferView& gradient : gradients) {
-    // A null address would not follow the gradient before.
+    // An empty gradient may have a null address, and would break up contiguous gradients.
     if (gradient.count == 0) continue;
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const Group& each) { return each.front().dtype == gradient.dtype; });
@@ -35,7 +35,7 @@ BufferView GradientPacker::joined(const Group& group) {
 
 BufferView GradientPacker::pack(const Group& group) {
   BufferView whole = joined(group);
-  // Grows and stays: every step packs equal gradients. Doubles, to align every dtype.
+  // The memory stays allocated, because every step packs the same gradients. Elements of type double align every dtype.
   scratch_.resize(std::max(scratch_.size(), (whole.bytes() + sizeof(double) - 1) / sizeof(double)));
   whole.data = scratch_.data();
   auto* to = reinterpret_cast<std::byte*>(scratch_.data());

@@ -1,8 +1,9 @@
 /// Packs gradients on the host into one buffer for a single reduction. Only the reduction within apply() is collective.
 ///
-/// 1. Groups are ordered by the first appearance of their dtypes: all ranks reduce equal groups in one order.
-/// 2. Each rank decides alone whether to copy a group, because the reduction gets an equal count either way. Cost:
-///    nothing for contiguous gradients; otherwise two copies, and scratch memory of the largest group.
+/// 1. Gradients are grouped by dtype. Groups are ordered by the first appearance of their dtypes, so all ranks reduce
+///    the groups in one order.
+/// 2. Each rank decides alone whether to copy a group, because the reduction gets the same count with and without a
+///    copy. Cost: nothing for contiguous gradients; otherwise two copies, and scratch memory of the largest group.
 #pragma once
 
 #include <span>
@@ -28,7 +29,7 @@ class GradientPacker {
     }
   }
 
-  /// Groups the gradients by dtype, without empty gradients.
+  /// Groups the gradients by dtype. Leaves out empty gradients.
   [[nodiscard]] static std::vector<Group> group_by_dtype(std::span<const BufferView> gradients);
   [[nodiscard]] static bool is_contiguous(const Group& group);
   /// Contiguous gradients as one buffer.
@@ -38,7 +39,7 @@ class GradientPacker {
   [[nodiscard]] BufferView pack(const Group& group);
   void unpack(const Group& group) const;
 
-  std::vector<double> scratch_;  // of doubles, for alignment
+  std::vector<double> scratch_;  // doubles, for the alignment of every dtype
 };
 
 }  // namespace mn

@@ -8,7 +8,7 @@ void HostCopies::reserve(std::size_t bytes, std::size_t buffers) {
   used_ = 0;
   bytes += (buffers - 1) * sizeof(double);  // each buffer but the first may need padding
   if (bytes <= capacity_) return;
-  // At least double: blocks are kept, and should be few.
+  // The size at least doubles, so that there are few blocks: old blocks are not freed.
   bytes = std::max(bytes, 2 * capacity_);
   blocks_.push_back(cuda_allocate_pinned(bytes));
   capacity_ = bytes;
@@ -44,7 +44,8 @@ HostCopyPool::Borrowed HostCopyPool::borrow(std::size_t bytes) {
   const auto holds = [&](const auto& each) { return each->capacity() >= bytes; };
   std::ranges::sort(free_, {}, [](const auto& each) { return each->capacity(); });
   auto picked = std::ranges::find_if(free_, holds);
-  // If none is large enough, the largest grows: a small one would become a second large block.
+  // If no free object is large enough, the largest one is picked, and grows; otherwise a small one would become a
+  // second large one.
   if (picked == free_.end() && !free_.empty()) --picked;
   if (picked == free_.end()) {
     // PutBack is called by destructors: its push_back must not allocate.

@@ -26,8 +26,8 @@ void for_each_stream(const Buffers& buffers, const Wait& wait) {
   }
 }
 
-/// Page-locked memory for the buffers of one call, and a stream on which the copies run without queuing behind the
-/// program's kernels. Each call begins with after(); one call at a time uses the object.
+/// Page-locked memory for the host copies of one call's buffers, and a stream for the copies, which therefore do not
+/// queue behind the program's kernels. Each call begins with after(). One call at a time may use the object.
 class HostCopies {
  public:
   explicit HostCopies(int device) : stream_(device) {}
@@ -40,30 +40,31 @@ class HostCopies {
   }
   /// Largest number of bytes for which reserve() allocates no memory.
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
-  /// Reserves `bytes` bytes for `buffers` buffers, at least one. Earlier copies are no longer valid.
+  /// Reserves `bytes` bytes for the copies of `buffers` buffers; `buffers` is at least 1. Earlier copies become
+  /// invalid.
   void reserve(std::size_t bytes, std::size_t buffers);
-  /// Takes host memory for a buffer like `buffer` from the reserved memory. If `buffer` lies on the host, returns
-  /// `buffer` itself.
+  /// Returns host memory with the size and dtype of `buffer`, taken from the reserved memory. If `buffer` lies on the
+  /// host, returns `buffer` itself.
   [[nodiscard]] BufferView room_for(BufferView buffer);
   /// Takes room_for(buffer), and enqueues the copy of the buffer's elements to that memory.
   [[nodiscard]] ConstBufferView copy_in(ConstBufferView buffer);
   [[nodiscard]] BufferView copy_in(BufferView buffer);
   /// Enqueues the copy of `host` back to `buffer`; does nothing if `buffer` lies on the host.
   void copy_out(BufferView buffer, BufferView host);
-  /// Blocks until the copies, and the work that after() named, are done.
+  /// Blocks until the copies are done, and the work for which after() made the copies wait.
   void wait() { stream_.synchronize(); }
 
  private:
   CudaStream stream_;
-  // The last block is in use. Earlier blocks are kept, because freeing them would wait for the device, and perhaps for
+  // The last block is in use. Earlier blocks are not freed, because freeing would wait for the device, and perhaps for
   // late ranks. Sizes double, so few blocks are made.
   std::vector<HostPinned> blocks_;
   std::size_t capacity_ = 0;  // bytes of the last block
   std::size_t used_ = 0;
 };
 
-/// The HostCopies objects of a communicator's requests, one for each request under way. Requests hold the pool, so it
-/// is freed after the last request.
+/// The HostCopies objects of a communicator's requests, one for each request under way. Requests own the pool together,
+/// so it is freed after the last request.
 class HostCopyPool : public std::enable_shared_from_this<HostCopyPool> {
  public:
   struct PutBack {

@@ -5,7 +5,7 @@
 ///    the same bits as reduce_in_order()'s.
 /// 2. A GPU thread's work is a plain constexpr function, as in pack.hpp, so tests can run the same code on the host.
 ///
-/// Cost: one kernel; every element is read once, every sum written once.
+/// Cost: one kernel, which reads every element once and writes every sum once.
 #pragma once
 
 #include <cstddef>

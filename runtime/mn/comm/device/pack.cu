@@ -12,7 +12,8 @@
 namespace mn {
 namespace {
 
-// Leaves the table in the launch's argument. GPUs before Volta have no such memory: each thread may copy the table.
+// With __grid_constant__ all threads read the table from the kernel's argument. GPUs before Volta lack it, and each
+// thread may copy the table.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 700
 #define MN_GRID_CONSTANT
 #else
@@ -56,7 +57,7 @@ void launch_sum(const OrderedSum& sum, cudaStream_t stream) {
 
 using Launch = void (*)(const PackTable&, double, cudaStream_t);
 
-/// Null unless both are floats.
+/// Returns null unless `from` and `to` are float dtypes.
 Launch find_launch(DType from, DType to) {
   return for_float_type(from, [&](auto source) {
     return for_float_type(to, [](auto target) -> Launch { return launch<decltype(source), decltype(target)>; });

@@ -56,8 +56,8 @@ void values_of_keys_on_device(const PackPiece& piece, DType dtype, double sign, 
 
 // The work of each thread of the kernel.
 
-/// Maps the bits of a float to its key, and a key back to the bits. Negative floats need the map because their order is
-/// the reverse of the order of their bits.
+/// Maps the bits of a float to its key, and a key back to the bits. Negative floats must be mapped, because their order
+/// is the reverse of the order of their bits.
 template <class Bits>
 constexpr Bits reorder(Bits bits) {
   return bits < 0 ? bits ^ std::numeric_limits<Bits>::max() : bits;
@@ -77,7 +77,7 @@ inline constexpr std::size_t kPackChunk = 4096;
 /// Widest load and store of a thread.
 inline constexpr std::size_t kPackVectorBytes = 16;
 
-/// The kernel's argument: pieces cut into numbered chunks. At most 4 KiB, CUDA's limit.
+/// The kernel's argument: pieces cut into numbered chunks. Its size is at most 4 KiB, CUDA's limit for arguments.
 struct PackTable {
   PackPiece pieces[kPackPieces];
   std::uint32_t first_chunk[kPackPieces + 1];  // [piece] its first chunk; the entry at `count` is the number of chunks
@@ -133,7 +133,7 @@ constexpr To pack_element(From value, PackMath<From, To> scale) {
     return static_cast<To>(wide * scale);
 }
 
-/// Elements per load or store: the narrower of the two types fills a vector.
+/// Elements per load or store, so that elements of the narrower type fill a vector of 16 bytes.
 template <class From, class To>
 inline constexpr std::size_t kPackWidth = kPackVectorBytes / (sizeof(From) < sizeof(To) ? sizeof(From) : sizeof(To));
 

@@ -17,9 +17,9 @@ std::string elements_text(std::uint64_t count, DType dtype) {
   return std::to_string(count) + " " + std::string(name_of(dtype));
 }
 
-constexpr auto kSendPatience = std::chrono::seconds(3);           // then debug mode reports the send
-constexpr auto kBetweenTests = std::chrono::microseconds(50);     // while a send waits
-constexpr auto kTestWithoutSleep = std::chrono::milliseconds(1);  // without sleep
+constexpr auto kSendPatience = std::chrono::seconds(3);           // a send in debug mode logs a line after this time
+constexpr auto kBetweenTests = std::chrono::microseconds(50);     // between two tests of a waiting send
+constexpr auto kTestWithoutSleep = std::chrono::milliseconds(1);  // at first a waiting send does not sleep
 
 void report_waiting_send(MPI_Comm comm, const std::string& what, int dest, int tag) {
   int waiting = 0;
@@ -67,7 +67,7 @@ std::string describe_recv(int source) {
 void send_in_debug_mode(const ConstBufferView& buffer, const MpiCount& n, int dest, int tag, MPI_Comm comm,
                         const std::string& what) {
   MPI_Request request = MPI_REQUEST_NULL;
-  // Synchronous: MPI_Send would buffer a small message.
+  // A synchronous send, because MPI_Send would buffer a small message and return.
   mpi_check(MPI_Issend(buffer.data, n.count(), n.type(), dest, tag, comm, &request), what, buffer.bytes());
   const auto begin = std::chrono::steady_clock::now();
   bool reported = false;

@@ -1,4 +1,4 @@
-/// The header that a message between two ranks sends before its elements: 16 bytes, in the byte order of the machine.
+/// The header of a message between two ranks, sent before the elements: 16 bytes, in the byte order of the machine.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ struct MessageHeader {
   std::uint64_t count = 0;
 
   [[nodiscard]] static MessageHeader of(const ConstBufferView& buffer);
-  /// Whether this is a whole header that send() made. `bytes` is the size of the received message.
+  /// Whether the header was received whole and comes from MessageHeader::of(). `bytes` is the size of the received
+  /// message.
   [[nodiscard]] bool is_whole(int bytes) const noexcept;
   /// Whether the sender has sent elements, or is about to.
   [[nodiscard]] bool announces_elements(int bytes) const noexcept { return is_whole(bytes) && count > 0; }

@@ -12,7 +12,8 @@
 namespace mn {
 namespace {
 
-/// Most bytes to gather, in all, and of each rank if ranks are very many: a rank reduces so many in a moment.
+/// A rank gathers at most kGatherBytes in all or, with very many ranks, kGatherBytesOfRank of each rank. A CPU reduces
+/// this in little time.
 constexpr std::size_t kGatherBytes = 16 * 1024;
 constexpr std::size_t kGatherBytesOfRank = 512;
 constexpr std::align_val_t kAlignment{64};
@@ -62,7 +63,7 @@ bool MessageReducer::may_gather(std::size_t count, std::size_t element_bytes) co
 
 ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_bytes) {
   const std::size_t bytes = count * element_bytes;
-  // Costs are measured on all ranks together; measure only if there is a choice.
+  // All ranks measure the costs together. The measurement takes time, and is made only if there is a choice.
   if (size_ < 3 || count > count_limit_ || bytes > kScratchBytes / 2) return ExchangeKind::kPairwise;
   if (!costs_) costs_ = NetworkCosts::find(comm_, comm_);
   return quicker_exchange(*costs_, size_, bytes);
@@ -71,11 +72,12 @@ ExchangeKind MessageReducer::kind_for(std::size_t count, std::size_t element_byt
 void MessageReducer::allreduce(void* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   if (count == 0) return;
-  // By the count, which is equal on all ranks, like every choice in the reducer.
+  // All ranks must choose alike, and the count is equal on all ranks.
   const bool gathers = may_gather(count, element_bytes);
-  // Without a limit, MPI reports a mismatch as an error; in a nonblocking collective a mismatch ends the process.
+  // Without a time-out, MPI_Allgather reports a mismatch as an error. With a time-out, MPI_Iallgather would end the
+  // process, and the calls are compared first.
   if (gathers && limited_call() == nullptr) return allreduce_gathered(data, count, reduction);
-  NeighborCheck(comm_, {"allreduce", {count, reduction}}).finish();  // (5): before slices go
+  NeighborCheck(comm_, {"allreduce", {count, reduction}}).finish();  // (5): before any slice is sent
   if (gathers) return allreduce_gathered(data, count, reduction);
   auto* const bytes = static_cast<std::byte*>(data);
   const bool straight = kind_for(count, element_bytes) == ExchangeKind::kPairwise;
@@ -86,7 +88,7 @@ void MessageReducer::allreduce_pairwise(std::byte* data, std::size_t count, cons
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t most = std::min(slice_elements(element_bytes), (count + ranks - 1) / ranks) * ranks;
-  // Three: with three actions, in_pipeline() has three pieces between first and last action.
+  // in_pipeline() with three actions has three pieces under way.
   std::array<Piece, 3> under_way;
   in_pipeline(
       (count + most - 1) / most,
@@ -132,7 +134,7 @@ void MessageReducer::reduce_scatter(const void* send, void* recv, std::size_t pa
   const auto begin = [&](std::size_t k) {
     const std::size_t first = k * slice;
     const std::size_t length = std::min(slice, part_count - first);
-    // Two sets: the slices of one piece are exchanged while the previous piece is reduced.
+    // There are two sets of slices, because the slices of one piece are exchanged while the previous piece is reduced.
     slices[k % 2].clear();
     for (std::size_t i = 0; i < ranks; ++i) slices[k % 2].push_back({i * part_count + first, length});
     exchanging[k % 2] = exchange(bytes, slices[k % 2], received[k % 2], element_bytes);
@@ -151,7 +153,7 @@ void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Red
   // (5): each rank's elements follow its CallShape, whose size keeps them aligned.
   const std::size_t block = sizeof(CallShape) + bytes;
   const CallShape own(count, reduction, ++gathered_);
-  // (5): a rank with a larger count sends more, and Open MPI may write it all.
+  // (5): Open MPI may write the longer message of a rank with a larger count, so there is room for the longest message.
   std::byte* const all = scratch(2 * (std::max(kGatherBytes, kGatherBytesOfRank * ranks) + sizeof(CallShape) * ranks));
   const auto block_of = [&](int rank) { return all + static_cast<std::size_t>(rank) * block; };
   std::memcpy(block_of(rank_), &own, sizeof own);
@@ -169,16 +171,16 @@ void MessageReducer::allreduce_gathered(void* data, std::size_t count, const Red
   reduce_in_order({&data, 1}, inputs, count, reduction);
 }
 
-/// J. Bruck's exchange, in which the slice for rank r + i takes one hop for each binary digit of i; then a reduction in
-/// rank order, then MPI_Allgather.
+/// J. Bruck's exchange: the slice that rank r sends to rank r + i takes one hop for each binary digit 1 of i. A
+/// reduction in rank order follows, and an MPI_Allgather of the results.
 void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element_bytes = size_of(reduction.dtype);
   const auto ranks = static_cast<std::size_t>(size_);
   const auto rank = static_cast<std::size_t>(rank_);
   // Blocks are equally long, as J. Bruck's exchange requires; the last slices are shorter.
   const Slices slices = slices_of_piece(0, count);
-  const std::size_t block = slices.front().length * element_bytes;  // of the longest slice
-  std::byte* const blocks = scratch(2 * ranks * block);             // [i] is for rank + i
+  const std::size_t block = slices.front().length * element_bytes;  // bytes of the longest slice
+  std::byte* const blocks = scratch(2 * ranks * block);             // [i] is the block for rank + i
   std::byte* const packed = blocks + ranks * block;
   for (std::size_t i = 0; i < ranks; ++i) {
     const Slice& slice = slices[(rank + i) % ranks];
@@ -190,7 +192,7 @@ void MessageReducer::allreduce_logarithmic(std::byte* data, std::size_t count, c
   for (std::size_t i = 0; i < ranks; ++i) inputs[i] = blocks + (rank + ranks - i) % ranks * block;
   void* const out = packed + rank * block;
   reduce_in_order({&out, 1}, inputs, slices[rank].length, reduction);
-  // MPI_IN_PLACE expects the rank's own part there.
+  // The rank's own result already lies in its place in `packed`, as MPI_IN_PLACE requires.
   call_mpi(MPI_Allgather, MPI_Iallgather, "allreduce: gathering results", block, MPI_IN_PLACE, 0, MPI_BYTE, packed,
            static_cast<int>(block), MPI_BYTE, comm_);
   for (std::size_t i = 0; i < ranks; ++i) {
@@ -207,7 +209,7 @@ void MessageReducer::forward(std::byte* blocks, std::byte* packed, std::size_t b
   for (std::size_t k = 0; k < moved.size(); ++k) std::memcpy(packed + k * block, blocks + moved[k] * block, block);
   const std::size_t bytes = moved.size() * block;
   const int step = static_cast<int>(hop);
-  std::byte* const came = packed + bytes;  // at most half of the blocks move
+  std::byte* const came = packed + bytes;  // there is room, because about half of the blocks move
   std::array<MPI_Request, 2> requests;
   mpi_check(MPI_Irecv(came, static_cast<int>(bytes), MPI_BYTE, (rank_ + size_ - step) % size_, kInternalTag, comm_,
                       &requests[0]),

@@ -1,11 +1,12 @@
-/// Reductions over MPI messages, every element in rank order. Communicator uses them, also for the backends naive and
-/// flat; NodeReducer and GpuNodeSum use them between nodes.
+/// Reductions over MPI messages, every element in rank order. Communicator uses these reductions, also for the backends
+/// naive and flat; NodeReducer and GpuNodeSum use them between nodes.
 ///
-/// Small buffers: every rank gathers the buffers of all ranks, and reduces them. Larger buffers are cut into a slice
-/// for each rank: a rank receives its slice of all other ranks, reduces it, and sends the result to all. If
-/// NetworkCosts say so, slices travel by way of other ranks. Otherwise they travel directly, and a large buffer is cut
-/// into pieces, which are cut into slices in turn. Three pieces are under way at a time: the first spreads results, the
-/// second is reduced, the third exchanges slices.
+/// If buffers are small, every rank gathers the buffers of all ranks, and reduces them. A larger buffer is cut into
+/// slices, one for each rank. A rank receives its slice of every other rank's buffer, reduces these slices, and sends
+/// the result to all ranks. If the network's costs (NetworkCosts) make a logarithmic exchange quicker, slices travel by
+/// way of other ranks. Otherwise slices travel directly, and a large buffer is first cut into pieces; each piece is
+/// then cut into slices. Three pieces are under way at a time: the first spreads results, the second is reduced, the
+/// third exchanges slices.
 ///
 /// Invariants:
 /// 1. Element i of a result is the reduction of the ranks' elements i in rank order. The bits are equal on all ranks,
@@ -14,15 +15,16 @@
 ///    time (MessageSteps), to hide latency on large networks.
 /// 3. All ranks post their messages in equal order with the same tag, so each message matches the right receive.
 /// 4. A piece is received into scratch memory that the previous piece does not use.
-/// 5. If ranks pass different counts, dtypes, operations or scales to allreduce, they find out before they send slices,
-///    or before they use gathered elements (call_match.hpp).
+/// 5. If ranks pass different counts, dtypes, operations or scales to allreduce, they find the difference before they
+///    send slices, or before they use gathered elements (call_match.hpp).
 ///
-/// Cost for B bytes on n ranks. Gathered, at most max(16 KiB, 512 n) bytes in all: one MPI_Allgather. By way of other
-/// ranks: log n messages of B / 2 each, and an MPI_Allgather of B. Directly: each rank sends and receives 2 B (n - 1) /
-/// n bytes, in 2 (n - 1) messages for each piece of at most 256 KiB n; reduce and reduce_scatter about half. Scratch
-/// memory: at most 2 kScratchBytes. Host memory only, except pieces with a DeviceSum. Source: R. Thakur, R.
-/// Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", 2005; J. Bruck et al.,
-/// "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997.
+/// Cost for B bytes on n ranks. Gathered buffers, if n B is at most max(16 KiB, 512 n): one MPI_Allgather. Slices by
+/// way of other ranks: log n messages of B / 2 each, and an MPI_Allgather of B. Slices sent directly: each rank sends
+/// and receives 2 B (n - 1) / n bytes, in 2 (n - 1) messages for each piece of at most 256 KiB n; reduce and
+/// reduce_scatter take about half. Scratch memory: at most 2 kScratchBytes. Buffers lie in host memory, except with a
+/// DeviceSum. Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in
+/// MPICH", 2005; J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing
+/// systems", 1997.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +45,7 @@
 namespace mn {
 
 /// Calls every action for pieces 0 to pieces - 1, in rounds. Round t calls the first action for piece t, the second
-/// action for piece t - 1, and so on, so work begun for one piece overlaps the work on its neighbors.
+/// action for piece t - 1, and so on, and work begun for one piece overlaps the work on its neighbors.
 template <class... Actions>
 void in_pipeline(std::size_t pieces, const Actions&... actions) {
   for (std::size_t t = 0; t + 1 < pieces + sizeof...(actions); ++t) {
@@ -56,26 +58,26 @@ void in_pipeline(std::size_t pieces, const Actions&... actions) {
   }
 }
 
-/// How a reducer sums if its buffers and messages lie in device memory.
+/// The functions of a reducer whose buffers and messages lie in device memory.
 struct DeviceSum {
   /// Returns device memory of at least `bytes`, valid until the next call.
   std::function<std::byte*(std::size_t bytes)> reserve;
-  /// Returns when the sum is in `operands.out`.
+  /// Blocks until the sum is in `operands.out`.
   std::function<void(const OrderedSum& operands, DType dtype)> sum;
 };
 
 class MessageReducer {
  public:
-  /// Slices of this size hide a message's latency, and a few of them fit the cache.
+  /// Size of slices: large enough to hide a message's latency, and small enough for a few slices to fit the cache.
   static constexpr std::size_t kSliceBytes = 256 * 1024;
   /// Most bytes of the slices of all ranks together; with very many ranks slices are smaller.
   static constexpr std::size_t kScratchBytes = 16 * 1024 * 1024;
 
   /// `comm` is borrowed. Slices hold at most `count_limit` elements. Without `costs`, the first reduction that has to
-  /// choose an algorithm measures them.
+  /// choose an algorithm measures the network's costs.
   MessageReducer(MPI_Comm comm, std::size_t count_limit, std::optional<NetworkCosts> costs = {});
-  /// For buffers in device memory, which MPI must take. Only begin(), reduce(Piece&) and finish() may be called; the
-  /// scale is not applied.
+  /// For buffers in device memory; MPI must take device memory. Only begin(), reduce(Piece&) and finish() may be
+  /// called, and no scale is applied.
   MessageReducer(MPI_Comm comm, std::size_t count_limit, DeviceSum device);
 
   /// Collective, in place.
@@ -90,7 +92,7 @@ class MessageReducer {
     std::size_t offset;
     std::size_t length;
   };
-  using Slices = std::vector<Slice>;  ///< [rank] the slice that the rank reduces
+  using Slices = std::vector<Slice>;  ///< [rank] the slice that rank `rank` reduces
 
   /// A piece of an allreduce whose messages are under way. in_pipeline() keeps three pieces under way.
   struct Piece {
@@ -136,10 +138,10 @@ class MessageReducer {
   MPI_Comm comm_;
   std::size_t count_limit_;
   std::optional<NetworkCosts> costs_;
-  std::optional<DeviceSum> device_;  // no value: on the host
+  std::optional<DeviceSum> device_;  // no value: buffers lie on the host
   int rank_ = 0;
   int size_ = 1;
-  std::uint16_t gathered_ = 0;  // number of gathered calls
+  std::uint16_t gathered_ = 0;  // number of calls of allreduce_gathered()
   std::unique_ptr<std::byte, Free> scratch_;
   std::size_t scratch_bytes_ = 0;
 };

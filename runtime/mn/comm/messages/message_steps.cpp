@@ -11,8 +11,8 @@
 namespace mn {
 namespace {
 
-/// Number of steps in flight: 1 MiB fills a network of 400 Gbit/s whose messages take microseconds. 8 to 64 messages:
-/// enough to hide latency, few enough not to flood the receiver (incast).
+/// Number of steps in flight. Messages of 1 MiB in all fill a network of 400 Gbit/s whose messages take microseconds. 8
+/// to 64 messages are enough to hide latency, and few enough not to flood the receiver (incast).
 std::size_t steps_in_flight(std::size_t bytes) {
   constexpr std::size_t kBytes = 1024 * 1024;
   return std::clamp<std::size_t>(kBytes / std::max<std::size_t>(bytes, 1), 8, 64);
@@ -21,7 +21,7 @@ std::size_t steps_in_flight(std::size_t bytes) {
 void require_length(const MPI_Status& received, std::size_t expected, std::string_view what) {
   int bytes = 0;
   mpi_check(MPI_Get_count(&received, MPI_BYTE, &bytes), "MPI_Get_count");
-  // MPI cannot count more than INT_MAX bytes.
+  // MPI_UNDEFINED stands for more than INT_MAX bytes, which MPI cannot count.
   if (bytes == MPI_UNDEFINED || static_cast<std::size_t>(bytes) == expected) return;
   throw CallMismatch(std::string(what) + ": rank " + std::to_string(received.MPI_SOURCE) + " of the group sends " +
                      std::to_string(bytes) + " bytes where this rank expects " + std::to_string(expected) + ": " +

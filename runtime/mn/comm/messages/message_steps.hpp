@@ -4,8 +4,9 @@
 /// and receives from rank r - s: no two ranks send to one rank in a step.
 ///
 /// Invariants:
-/// 1. The number of steps in flight depends only on the common message size, and only the constructor and finish() post
-///    steps. All ranks therefore post the messages of several objects in one order, and MPI matches them by order.
+/// 1. The number of steps in flight depends only on `bytes`, which is equal on all ranks, and only the constructor and
+///    finish() post steps. All ranks therefore post the messages of several objects in the same order, in which MPI
+///    matches them.
 /// 2. A message of unexpected length, shorter or longer, is an error: CallMismatch.
 #pragma once
 
@@ -21,7 +22,7 @@
 
 namespace mn {
 
-/// Steps 1 … size - 1, each a receive and a send.
+/// The steps 1 to size - 1. Each step is a receive and a send.
 class MessageSteps {
  public:
   /// The two messages of a step. An empty message is not sent, and its receiver does not wait for it.
@@ -33,14 +34,15 @@ class MessageSteps {
   using Find = std::function<Step(std::size_t source, std::size_t dest)>;
 
   MessageSteps() = default;
-  /// Messages have at most `bytes` each, and travel as elements of a derived type above `count_limit` bytes.
+  /// Each message has at most `bytes` bytes. A message of more than `count_limit` bytes travels as one element of a
+  /// derived type.
   MessageSteps(MPI_Comm comm, std::size_t bytes, std::string_view what, Find find, std::size_t count_limit = INT_MAX);
   void finish();
 
  private:
   struct Flight {
     std::array<MPI_Request, 2> requests;  // a receive, and a send
-    std::size_t expected;                 // bytes to receive
+    std::size_t expected;                 // number of bytes to receive
   };
   [[nodiscard]] Flight& at(int step) { return in_flight_[static_cast<std::size_t>(step) % in_flight_.size()]; }
   void post_next();

@@ -22,7 +22,7 @@ namespace {
 constexpr int kTrials = 3;
 constexpr int kTextBytes = 128;  // room for MN_NETWORK
 constexpr std::size_t kShortBytes = 8;
-constexpr std::size_t kTrialBytes = 64 * 1024;  // to all other ranks together, as kLongBytes
+constexpr std::size_t kTrialBytes = 64 * 1024;  // sent to all other ranks together, as are kLongBytes
 constexpr std::size_t kLongBytes = 1024 * 1024;
 constexpr double kLong_s = 8e-3;
 
@@ -46,7 +46,8 @@ struct Peers {
     };
     MessageSteps(comm, bytes, "measuring the network", step).finish();
   }
-  /// Seconds of an exchange on the slowest rank. All ranks choose their message size by it.
+  /// Seconds that the slowest rank takes for an exchange: equal on all ranks, which choose their message size by this
+  /// time.
   [[nodiscard]] double slowest_trial(std::size_t bytes, std::span<std::byte> memory) const {
     const double begin = MPI_Wtime();
     exchange_all(bytes, memory);
@@ -68,7 +69,7 @@ NetworkCosts measure(MPI_Comm comm) {
   const auto of_each = [&](std::size_t bytes) { return std::max(bytes / size, 2 * kShortBytes); };
   const KeptForMpi kept(std::vector<std::byte>(of_each(kLongBytes) * size));
   std::vector<std::byte>& memory = *kept;
-  peers.exchange_all(kShortBytes, memory);  // makes connections
+  peers.exchange_all(kShortBytes, memory);  // lets MPI make its connections
   NetworkCosts costs;
   costs.latency_s = shortest([&] {
     std::array<MPI_Request, 2> requests;
@@ -86,7 +87,7 @@ NetworkCosts measure(MPI_Comm comm) {
   return costs;
 }
 
-/// Collective over `comm`: the costs of the slowest rank that has messages.
+/// Collective over `comm`: returns the greatest costs of all ranks whose `counts` is true.
 NetworkCosts agree(MPI_Comm comm, bool counts, const NetworkCosts& mine) {
   const KeptForMpi<std::array<double, 3>> most({});
   if (counts) *most = {mine.latency_s, mine.message_s, 1 / mine.bytes_per_s};
@@ -118,7 +119,7 @@ NetworkCosts NetworkCosts::find(MPI_Comm comm, MPI_Comm peers) {
   environment("MN_NETWORK").value_or("").copy(given->data(), given->size() - 1);
   call_mpi(MPI_Bcast, MPI_Ibcast, "comparing the network's costs", given->size(), given->data(), kTextBytes, MPI_CHAR,
            0, comm);
-  if (given->front() != '\0') return parse(given->data());  // (1): the first rank's variable counts
+  if (given->front() != '\0') return parse(given->data());  // (1): rank 0's variable holds for all ranks
   const bool counts = peers != MPI_COMM_NULL;
   return agree(comm, counts, counts ? measure(peers) : NetworkCosts{});
 }
@@ -139,7 +140,8 @@ ExchangeKind quicker_exchange(const NetworkCosts& costs, int ranks, std::size_t 
 }
 
 std::size_t best_pieces(const NetworkCosts& costs, int ranks, std::size_t bytes) {
-  // k pieces cost k × messages_s more than one; work of transfer_s / k on the first and last piece is exposed.
+  // k pieces take k × messages_s for their messages, and transfer_s / k for work on the first and the last piece that
+  // overlaps no exchange. The sum is least at k = sqrt(transfer_s / messages_s).
   const double n = ranks;
   const double messages_s = 2 * (n - 1) * costs.message_s;
   const double transfer_s = 2 * (n - 1) / n * static_cast<double>(bytes) / costs.bytes_per_s;

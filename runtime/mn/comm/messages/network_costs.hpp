@@ -1,17 +1,17 @@
 /// Costs of messages between ranks. They decide how a reduction exchanges its data, and in how many pieces.
-/// SliceExchange measures them when a communicator over several nodes is made, MessageReducer in its first reduction of
-/// more than a few bytes.
+/// SliceExchange measures the costs when a communicator over several nodes is made. MessageReducer measures them in its
+/// first reduction of more than a few bytes.
 ///
 /// Invariants:
 /// 1. All ranks hold equal numbers, and so make equal choices.
 /// 2. A choice changes only how long a reduction takes, not its result: every algorithm reduces each element in rank
 ///    order.
 ///
-/// Cost, beside MPI's connections: 6 ms at 1 GB/s, less than 50 ms down to 100 Mbit/s. The ranks send three messages of
-/// a byte. Then all ranks that exchange slices make four exchanges of 8 bytes, an exchange of 64 KiB, from which they
-/// compute the size (at most 1 MiB) that takes 8 ms, and three exchanges of that size. Two MPI_Allreduce make the
-/// numbers equal. Source: A. Alexandrov, M. Ionescu, K. Schauser, C. Scheiman, "LogGP: incorporating long messages into
-/// the LogP model", 1995.
+/// Cost of the measurement, besides MPI's connections: 6 ms at 1 GB/s, and less than 50 ms on any network of at least
+/// 100 Mbit/s. The ranks send three messages of a byte. Then all ranks that exchange slices make four exchanges of 8
+/// bytes, an exchange of 64 KiB, from which they compute the size (at most 1 MiB) that takes 8 ms, and three exchanges
+/// of that size. Two MPI_Allreduce make the numbers equal. Source: A. Alexandrov, M. Ionescu, K. Schauser, C. Scheiman,
+/// "LogGP: incorporating long messages into the LogP model", 1995.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,15 @@
 
 namespace mn {
 
-/// Constants of the model. Defaults: a network of 50 Gbit/s.
+/// Constants of the model. The defaults describe a network of 50 Gbit/s.
 struct NetworkCosts {
   double latency_s = 5e-6;   ///< time until a single message has arrived
   double message_s = 1e-6;   ///< time that each of many messages in flight adds
-  double bytes_per_s = 5e9;  ///< bytes per second that a rank sends while it receives as many
+  double bytes_per_s = 5e9;  ///< bytes per second that a rank sends while it receives at the same rate
 
-  /// Collective over `comm`. Reads the costs from MN_NETWORK, "LATENCY_US,MESSAGE_US,GB_PER_S", or measures them if it
-  /// is not set. Ranks that exchange slices pass their communicator as `peers`; all other ranks pass MPI_COMM_NULL.
-  /// Throws UsageError on every rank if MN_NETWORK is malformed.
+  /// Collective over `comm`. Reads the costs from rank 0's variable MN_NETWORK, "LATENCY_US,MESSAGE_US,GB_PER_S". If
+  /// MN_NETWORK is not set, measures the costs. Ranks that exchange slices pass their communicator as `peers`; all
+  /// other ranks pass MPI_COMM_NULL. Throws UsageError on every rank if MN_NETWORK is malformed.
   [[nodiscard]] static NetworkCosts find(MPI_Comm comm, MPI_Comm peers);
 };
 
@@ -45,9 +45,10 @@ enum class ExchangeKind {
 /// The quicker kind of exchange if each of `ranks` ranks has a buffer of `bytes`.
 [[nodiscard]] ExchangeKind quicker_exchange(const NetworkCosts& costs, int ranks, std::size_t bytes);
 
-/// Best number of pieces if each of `ranks` ranks has a buffer of `bytes`. It assumes that the other work on a piece
-/// takes as long as the piece's exchange, and overlaps the exchanges of its neighbors. Few pieces make large messages;
-/// many pieces shorten the work on the first and the last piece, which nothing overlaps.
+/// Best number of pieces if each of `ranks` ranks has a buffer of `bytes`. The model assumes that the work on a piece
+/// before and after its exchange takes as long as the exchange, and overlaps the exchanges of the neighboring pieces.
+/// Few pieces make large messages. Many pieces shorten the work on the first and the last piece, which overlaps no
+/// exchange.
 [[nodiscard]] std::size_t best_pieces(const NetworkCosts& costs, int ranks, std::size_t bytes);
 
 }  // namespace mn

@@ -21,7 +21,8 @@ void PendingMessage::send(int dest, int tag, const MpiChannel& channel) {
     host_ = copies_->copy_in(buffer_);
     copies_->wait();
   }
-  // (1): no other message to `dest` with the tag may come between the two.
+  // (1): header and elements are sent one directly after the other. No other message to `dest` with this tag may come
+  // between.
   header_ = MessageHeader::of(host_);
   mpi_check(MPI_Isend(&header_, sizeof header_, MPI_BYTE, dest, tag, channel.comm, &requests_[0]), what_);
   if (host_.count == 0) return;
@@ -34,7 +35,7 @@ void PendingMessage::receive(int source, int tag, const MpiChannel& channel) {
   if (copies_) host_ = copies_->room_for(buffer_);
   peer_ = source;
   mpi_check(MPI_Irecv(&header_, sizeof header_, MPI_BYTE, source, tag, channel.comm, &requests_[0]), what_);
-  // (3): at once, even if the header will announce other elements. (1): the receive cannot match another message.
+  // (3): posted at once, even though the header may announce other elements. (1): the receive matches no other message.
   if (host_.count == 0) return;
   const MpiCount n(host_.count, host_.dtype, channel.count_limit);
   mpi_check(MPI_Irecv(host_.data, n.count(), n.type(), source, tag, channel.comm, &requests_[1]), what_, host_.bytes());
@@ -52,7 +53,7 @@ void PendingMessage::wait() {
 void PendingMessage::wait_for_elements() {
   bool elements_follow = false;
   try {
-    // Waits for the header alone: elements of a wrong count would be an error of MPI without our text.
+    // Waits for the header first, because elements of a wrong count would be an error of MPI, without mn's text.
     if (requests_[0] != MPI_REQUEST_NULL) {
       MPI_Status status;
       mpi_wait(requests_[0], &status, what_);
@@ -62,8 +63,8 @@ void PendingMessage::wait_for_elements() {
     if (receives_) header_.check(header_bytes_, host_, what_);
     mpi_wait(requests_[1], MPI_STATUS_IGNORE, what_, host_.bytes());
   } catch (const CommError&) {
-    if (is_in_use()) throw;  // given up: the rest would never arrive
-    // (2): the caller may free its buffer. Elements that travel already are received, because a cancelled receive would
+    if (is_in_use()) throw;  // given up: the elements may never arrive
+    // (2): the caller may free its buffer. If elements follow, they are received, because a cancelled receive would
     // leave their sender waiting forever.
     if (!elements_follow) abandon();
     if (receives_) static_cast<void>(MPI_Wait(&requests_[1], MPI_STATUS_IGNORE));
@@ -80,7 +81,7 @@ bool PendingMessage::is_done() {
   mpi_check(MPI_Request_get_status(requests_[0], &done, &status), what_);
   if (done == 0) return false;
   if (receives_ && requests_[0] != MPI_REQUEST_NULL) header_bytes_ = received_bytes(status);
-  // Elements that the header does not announce never arrive: wait() throws.
+  // If the header announces no elements, none arrive, and wait() throws.
   if (receives_ && !header_.announces_elements(header_bytes_)) return true;
   mpi_check(MPI_Request_get_status(requests_[1], &done, MPI_STATUS_IGNORE), what_);
   return done != 0;

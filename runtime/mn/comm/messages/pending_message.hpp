@@ -1,12 +1,12 @@
 /// A message between two ranks that is under way: isend() and irecv() put it into their Request.
 ///
 /// Invariants:
-/// 1. A message is two messages of MPI with the same tag: a header, directly followed by the elements. MPI keeps their
-///    order, so the receive that takes a header also takes its elements.
+/// 1. A message is two messages of MPI with the same tag: a header, directly followed by the elements. MPI keeps the
+///    order of the two, so the irecv() that takes a header also takes the header's elements.
 /// 2. If the header differs from the receiver's buffer, the receiver throws, and MPI does not write to the buffer any
 ///    more.
-/// 3. irecv() posts both receives at once. From then on the sender can finish, whatever call of MPI the receiver waits
-///    in. Waits that do not call MPI let MPI progress from time to time (progress.hpp).
+/// 3. irecv() posts both receives at once. From then on the sender can finish while the receiver waits in any call of
+///    MPI. Waits that do not call MPI let MPI progress from time to time (progress.hpp).
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@
 
 namespace mn {
 
-/// The header and the elements of a message, each a request of MPI.
+/// A message under way. Its header and its elements are a request of MPI each.
 class PendingMessage final : public Request::Impl {
  public:
   /// The text of errors begins with `what`. `pool` is null if the buffer needs no host copy.
@@ -39,7 +39,7 @@ class PendingMessage final : public Request::Impl {
 
   void wait() override;
   bool is_done() override;
-  /// Waits for no other rank: cancels receives that no message has matched yet, and leaves all other requests to MPI.
+  /// Cancels receives that no message has matched yet, and leaves all other requests to MPI. Waits for no other rank.
   void abandon() noexcept override;
   [[nodiscard]] bool is_in_use() const noexcept override { return calls_->limits().failed(); }
 
@@ -54,7 +54,7 @@ class PendingMessage final : public Request::Impl {
   PendingRequest pending_;
   std::optional<MessageInBackground> in_background_{std::in_place};  // until wait()
   MessageHeader header_;
-  int header_bytes_ = 0;  // received bytes of the header
+  int header_bytes_ = 0;  // number of received bytes of the header
   std::array<MPI_Request, 2> requests_ = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   bool receives_ = false;
   int peer_ = -1;

@@ -1,4 +1,4 @@
-/// A message between two ranks, or a collective call, that is under way while the program computes.
+/// A message between two ranks, or a collective call, under way while the program computes.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@ class [[nodiscard]] Request {
  public:
   /// A request with nothing under way.
   Request() noexcept;
-  /// Calls wait(), and logs its error. While an exception unwinds, does not wait: the call is left to MPI, or to the
-  /// background thread that makes it.
+  /// Calls wait(), and logs an error of wait(). While an exception unwinds the stack, does not wait: MPI or the
+  /// background thread continues the call.
   ~Request();
   /// `other` has nothing under way afterwards.
   Request(Request&& other) noexcept;
-  /// Waits for its own call first; `other` has nothing under way afterwards.
+  /// First waits for the call that this request holds. `other` has nothing under way afterwards.
   Request& operator=(Request&& other) noexcept;
 
   /// Blocks until the message or the result has arrived, or until a send's buffer may be used again. Throws CommError
@@ -47,7 +47,7 @@ class Request::Impl {
   virtual bool is_done() = 0;
   /// Whether MPI may still use the object after wait() has thrown. Then the object is never destroyed.
   [[nodiscard]] virtual bool is_in_use() const noexcept { return false; }
-  /// Called while an exception unwinds, before the object is left behind for good.
+  /// Called while an exception unwinds the stack. Afterwards the object is never destroyed.
   virtual void abandon() noexcept {}
 };
 

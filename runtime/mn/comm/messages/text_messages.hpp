@@ -2,7 +2,7 @@
 /// these functions.
 ///
 /// 1. A text is two messages with the same tag: its length, directly followed by its bytes. If a receiver accepts any
-///    rank or any tag, it takes the bytes from the rank and with the tag of the length that has arrived.
+///    rank or any tag, it takes the bytes from the rank and with the tag that sent the length.
 /// 2. More than INT_MAX bytes travel as one element of a derived type (MpiCount).
 ///
 /// Cost for n ranks: send_text, 2 messages; bcast_text, 2 MPI_Bcast; gather_texts, 2 (n - 1) messages at the root.
@@ -17,16 +17,16 @@ namespace mn {
 
 /// When a send may return.
 enum class SendMode {
-  kBuffered,  ///< once MPI has taken the text, even before the receiver has it
-  kDebug,     ///< debug mode: once the receiver is there
+  kBuffered,  ///< once MPI has taken the text, even if the receiver does not have it yet
+  kDebug,     ///< debug mode: once the receiver has begun to receive
 };
 
 void send_text(const MpiChannel& channel, const std::string& text, int dest, int tag, SendMode mode);
 /// `source` may be MPI_ANY_SOURCE, `tag` MPI_ANY_TAG. `sender`, unless null, gets the rank that sent the text.
 [[nodiscard]] std::string recv_text(const MpiChannel& channel, int source, int tag, int* sender = nullptr);
-/// Collective: root's text, on every rank.
+/// Collective: returns root's text on every rank.
 [[nodiscard]] std::string bcast_text(const MpiChannel& channel, const std::string& own, int root);
-/// Collective: the texts by rank on `root`; empty on other ranks.
+/// Collective: on `root`, returns the texts in rank order; on other ranks returns an empty vector.
 [[nodiscard]] std::vector<std::string> gather_texts(const MpiChannel& channel, const std::string& own, int root);
 
 }  // namespace mn

@@ -37,7 +37,7 @@ MPI_Datatype contiguous(std::size_t count, MPI_Datatype base) {
   return type;
 }
 
-/// One element of `count` elements' extent: `count / limit` pieces of `limit` elements, then the rest.
+/// A type whose one element spans `count` elements: `count / limit` pieces of `limit` elements, then the rest.
 MPI_Datatype spanning_type(std::size_t count, DType dtype, std::size_t limit) {
   const MPI_Datatype base = mpi_type(dtype);
   const std::size_t full = count / limit;
@@ -45,21 +45,20 @@ MPI_Datatype spanning_type(std::size_t count, DType dtype, std::size_t limit) {
   const MpiType pieces(contiguous(full, piece.get()));
   const int lengths[] = {1, static_cast<int>(count % limit)};
   const MPI_Aint offsets[] = {0, static_cast<MPI_Aint>(full * limit * size_of(dtype))};
-  // Each level has a count that fits an int: `limit` elements in a piece, `full` pieces, fewer than `limit` in the
-  // rest.
+  // Each count fits an int: `limit` elements in a piece, `full` pieces, and fewer than `limit` elements in the rest.
   const MPI_Datatype types[] = {pieces.get(), base};
   MPI_Datatype whole = MPI_DATATYPE_NULL;
   mpi_check(MPI_Type_create_struct(2, lengths, offsets, types, &whole), "MPI_Type_create_struct");
   const MpiType unsized(whole);
   MPI_Datatype sized = MPI_DATATYPE_NULL;
-  // In a gather the extent places the next rank's part, and alignment must not change the extent.
+  // In a gather the type's extent decides where the next rank's part begins, and must have no padding for alignment.
   mpi_check(MPI_Type_create_resized(whole, 0, static_cast<MPI_Aint>(count * size_of(dtype)), &sized),
             "MPI_Type_create_resized");
   mpi_check(MPI_Type_commit(&sized), "MPI_Type_commit");
   return sized;
 }
 
-/// Gathers all texts in one message: offsets in it are ints.
+/// Gathers all texts by one MPI_Allgatherv, which takes offsets as int.
 std::vector<std::string> gather_short_texts(MPI_Comm comm, const std::string& text,
                                             const std::vector<std::uint64_t>& lengths) {
   const std::vector<int> counts(lengths.begin(), lengths.end());
@@ -94,7 +93,7 @@ void mpi_check(int code, std::string_view operation, std::size_t bytes, std::sou
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
-  // Unchecked: an error is being reported already.
+  // The result is not checked, because an error is being reported already.
   MPI_Error_string(code, text, &length);
   std::string message(operation.empty() ? std::string_view(where.function_name()) : operation);
   if (bytes > 0) message += " of " + std::to_string(bytes) + " bytes";

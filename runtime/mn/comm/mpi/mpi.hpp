@@ -22,7 +22,7 @@ class CallMismatch : public CommError {
  public:
   using CommError::CommError;
 };
-/// Part of what(): the rule that was broken, and the beginning of the advice, which goes on after it.
+/// Part of CallMismatch::what(): the broken rule, and the beginning of the advice. The end of the advice follows.
 inline constexpr const char* kSameCalls =
     "all ranks must make the same calls with the same count, dtype, op and root; MN_DEBUG=1";
 
@@ -42,8 +42,8 @@ void mpi_check(int code, std::string_view operation = {}, std::size_t bytes = 0,
 /// Whether several threads may call MPI at once: the program started MPI with MPI_THREAD_MULTIPLE.
 [[nodiscard]] bool mpi_takes_threads();
 
-/// Owns a communicator, always a duplicate or a split of another communicator. Its errors are returned to the caller
-/// (MPI_ERRORS_RETURN): otherwise MPI's own handler would end the process before mpi_check().
+/// Owns a communicator, always a duplicate or a split of another communicator. MPI's calls on this communicator return
+/// their errors (MPI_ERRORS_RETURN); otherwise MPI would end the process before mpi_check() sees an error.
 class Mpi {
  public:
   /// Owns no communicator.
@@ -61,7 +61,7 @@ class Mpi {
     return *this;
   }
 
-  /// Collective over `comm`: makes a duplicate.
+  /// Collective over `comm`: makes a duplicate of `comm`.
   [[nodiscard]] static Mpi duplicate(MPI_Comm comm);
   /// Collective over `comm`: the ranks of equal color, ordered by key. A negative color gives an empty owner.
   [[nodiscard]] static Mpi split(MPI_Comm comm, int color, int key);
@@ -74,7 +74,8 @@ class Mpi {
   [[nodiscard]] int rank() const { return rank_in(comm_); }
   /// Number of ranks.
   [[nodiscard]] int size() const { return size_of(comm_); }
-  /// Frees the communicator, unless MPI is finalized or an exception unwinds: MPI_Comm_free is collective.
+  /// Frees the communicator, unless MPI is finalized or an exception unwinds the stack, because MPI_Comm_free is
+  /// collective.
   void reset() noexcept;
 
  private:
@@ -83,26 +84,25 @@ class Mpi {
 };
 
 /// The MPI communicators over which the ranks of several nodes reduce. HostCommunicator makes two of these sets: one
-/// for itself, and one for the communicator of its background thread, because that thread must not create communicators
-/// of MPI.
+/// for itself, and one for its background thread, which must not create communicators of MPI.
 struct NodeComms {
   Mpi node;   ///< ranks of the rank's own node
-  Mpi peers;  ///< ranks of other nodes with an equal slice, if any
+  Mpi peers;  ///< this rank, and the ranks of other nodes with the same slice; empty if there are none
 };
 
 /// Tag of the messages of reductions and of collective calls on objects. These messages never share a communicator of
 /// MPI with the program's messages.
 inline constexpr int kInternalTag = 32767;
 
-/// Collective: the texts of all ranks, in rank order. Makes one MPI_Allgatherv, or, if all texts together have more
-/// than `limit` bytes, one MPI_Bcast for each rank.
+/// Collective: the texts of all ranks, in rank order. Makes one MPI_Allgatherv. If all texts together have more than
+/// `limit` bytes, makes one MPI_Bcast for each rank instead.
 [[nodiscard]] std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text,
                                                        std::size_t limit = INT_MAX);
 
-/// Local. Returns, for each rank of `part`, the process's rank in `group`; -1 if the process is not in `group`, for
-/// instance because MPI_Comm_spawn() started it.
+/// Not collective. Returns, for each rank of `part`, the number in `group` of the same process; -1 if the process is
+/// not in `group`, for instance because MPI_Comm_spawn() started it.
 [[nodiscard]] std::vector<int> ranks_in(MPI_Comm group, MPI_Comm part);
-/// Local. Whether every rank of `part`, to which the calling rank belongs, is a rank of `group`.
+/// Not collective. Whether every process of `part` belongs to `group`. The calling process must belong to `part`.
 [[nodiscard]] bool includes(MPI_Comm group, MPI_Comm part);
 
 /// Collective: whether `mine` is true on all ranks.
@@ -111,8 +111,9 @@ inline constexpr int kInternalTag = 32767;
 /// MPI's type for one element. 16-bit floats travel as two bytes; MPI never reduces them.
 [[nodiscard]] MPI_Datatype mpi_type(DType dtype) noexcept;
 
-/// `count` elements in the form in which MPI counts them, an int: up to `limit` the count itself, above `limit` a count
-/// of 1 of a derived type that spans all elements. Owns the derived type.
+/// The arguments for `count` elements in a call of MPI, which takes counts as int. If `count` is at most `limit`, MPI
+/// counts the elements. Otherwise MPI counts one element of a derived type that spans all elements. Owns the derived
+/// type.
 class MpiCount {
  public:
   /// Commits a derived type if count > limit.
@@ -133,10 +134,10 @@ class MpiCount {
   bool derived_ = false;
 };
 
-/// The communicator of MPI on which messages travel, and how many elements one message of MPI may have.
+/// The communicator of MPI for messages, and how many elements one message of MPI may have.
 struct MpiChannel {
   MPI_Comm comm;            ///< the communicator of the messages
-  std::size_t count_limit;  ///< elements of one message at most
+  std::size_t count_limit;  ///< most elements of one message
 };
 
 /// Whether MPI takes device pointers, according to MPIX_Query_cuda_support of the loaded library; false if the library

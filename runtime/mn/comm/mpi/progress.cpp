@@ -7,7 +7,7 @@ namespace mn {
 void progress_mpi() noexcept {
   if (!mpi_is_up()) return;
   int found = 0;
-  // Any call of MPI moves messages. No rank sends on MPI_COMM_SELF, so the probe takes no message from anyone.
+  // Any call of MPI moves messages of all communicators. No rank sends on MPI_COMM_SELF, so the probe finds no message.
   static_cast<void>(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE));
 }
 

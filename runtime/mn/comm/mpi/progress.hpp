@@ -1,19 +1,19 @@
-/// Progress of MPI during waits that do not call MPI. MPI moves messages only inside its calls. While a rank waits in
-/// shared memory or for a GPU, the ranks with which its pending requests communicate would wait too, and so might
-/// further ranks that wait for these. Blocking calls of MPI need no help. Cost: one relaxed load while no request is
-/// pending.
+/// Progress of MPI during waits that do not call MPI. MPI moves messages only inside its calls. Suppose that a rank
+/// waits in shared memory or for a GPU, and calls no MPI: then ranks that exchange messages with its pending requests
+/// would wait too, and so might the ranks that wait for them. Blocking calls of MPI need no help. Cost: one relaxed
+/// load while no request is pending.
 #pragma once
 
 #include <atomic>
 
 namespace mn {
 
-/// Counts the process's living objects with the same `Tag`. Any thread.
+/// Counts the objects with the same `Tag` that live in the process. Any thread may make and destroy objects.
 template <class Tag>
 class LiveCount {
  public:
-  // Here and below, relaxed order is enough: the count orders no other memory, and a wait that misses a change looks
-  // again.
+  // Here and below, relaxed order is enough, because the count orders no accesses to other memory, and a wait that
+  // misses a change reads the count again.
   LiveCount() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
   ~LiveCount() { count_.fetch_sub(1, std::memory_order_relaxed); }
   LiveCount(const LiveCount&) = delete;
@@ -25,14 +25,14 @@ class LiveCount {
   static inline std::atomic<int> count_{0};
 };
 
-/// Counts a request of MPI as pending while it lives.
+/// While a PendingRequest lives, a request of MPI counts as pending.
 using PendingRequest = LiveCount<struct PendingRequestTag>;
 
 /// Lets MPI move the messages of all communicators. Long waits call it even if no request of mn is pending, because the
 /// program may have requests of its own.
 void progress_mpi() noexcept;
 
-/// Calls progress_mpi() if requests are pending. A wait calls it each time it looks at its condition.
+/// Calls progress_mpi() if requests are pending. Waits call it each time they poll their condition.
 inline void progress_pending_requests() noexcept {
   if (PendingRequest::any()) progress_mpi();
 }

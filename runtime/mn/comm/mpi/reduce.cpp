@@ -8,8 +8,8 @@
 #include <mn/core/half.hpp>
 #include <mn/core/half_conversion.hpp>
 
-// One binary serves every x86-64: the loader picks the widest version that the CPU has. CMake defines the macro if the
-// compiler can build several versions.
+// One binary serves every x86-64: the compiler makes several versions of a function, and the dynamic linker picks the
+// widest that the CPU supports. CMake defines MN_TARGET_CLONES if the compiler can make several versions.
 #ifdef MN_TARGET_CLONES
 #define MN_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -19,10 +19,10 @@
 namespace mn {
 namespace {
 
-/// Elements per block: the accumulator stays in the first-level cache.
+/// Elements per block, small enough for the accumulator to stay in the first-level cache.
 constexpr std::size_t kBlock = 1024;
 
-/// Integers wrap; signed overflow would be undefined.
+/// Integers are computed as unsigned, and therefore wrap; signed overflow would be undefined.
 template <class T, bool = std::is_integral_v<T>>
 struct Arithmetic {
   using Type = std::make_unsigned_t<T>;
@@ -53,7 +53,7 @@ bool is_nan(T value) {
   else
     return false;
 }
-// Comparisons with a NaN are false: a NaN in `a` stays, and is_nan() takes a NaN in `b`.
+// Comparisons with a NaN are false, so a NaN in `a` is returned. A NaN in `b` is found by is_nan(), and returned.
 struct Min {
   template <class T>
   static T apply(T a, T b) {
@@ -148,8 +148,8 @@ void reduce(std::span<void* const> outputs, std::span<const void* const> inputs,
     if constexpr (std::is_floating_point_v<A>) {
       if (scale != 1.0) multiply(acc.values, static_cast<A>(scale), length);
     }
-    // Ordinary stores: outputs are inputs, whose cache lines are loaded. Stores past the cache made sums of 1 to 64 MiB
-    // 1.3 to 1.5 times as slow.
+    // Ordinary stores, because outputs are often inputs, and their cache lines are loaded already. Stores that bypass
+    // the cache made sums of 1 to 64 MiB 1.3 to 1.5 times as slow.
     for (void* output : outputs) acc.store(static_cast<T*>(output) + first, length);
   }
 }
@@ -167,7 +167,7 @@ void reduce_as(std::span<void* const> outputs, std::span<const void* const> inpu
     case ReduceOp::kMax:
       return reduce<T, Max>(outputs, inputs, count, reduction.scale);
     case ReduceOp::kAverage:
-      return;  // Reduction::of() makes averages sums
+      return;  // never called: an average is reduced as a sum with a scale
   }
 }
 

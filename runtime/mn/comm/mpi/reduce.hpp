@@ -2,8 +2,8 @@
 ///
 /// Invariants:
 /// 1. Inputs are combined in their order, ((in[0] op in[1]) op in[2]) …, so every bit of the result is defined.
-/// 2. Every CPU computes equal bits: no fused multiply-add, and no operation across elements, whatever the vector
-///    width.
+/// 2. Every CPU computes equal bits, whatever its vector width: no fused multiply-add is used, and no operation
+///    combines different elements.
 /// 3. A block of outputs is written after all inputs of the block were read, so an output may be an input.
 ///
 /// Cost: reads every input once and writes every output once, in blocks that stay in the first-level cache.
@@ -16,8 +16,8 @@
 
 namespace mn {
 
-/// An operation with its dtype; `scale` multiplies the result; only float dtypes have a scale. An average is a sum with
-/// the scale 1 / ranks.
+/// An operation and its dtype. `scale` multiplies results of float dtypes, and is ignored for integers. An average is a
+/// sum with the scale 1 / ranks.
 struct Reduction {
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
@@ -30,7 +30,7 @@ struct Reduction {
 };
 
 /// out[i] = (in[0][i] op in[1][i] op …) × scale for i < count, written to each of `outputs`. An output may be an input,
-/// but must not overlap an input partly. 16-bit floats are accumulated in float32 and rounded once, to nearest even.
+/// but must not overlap a part of an input. 16-bit floats are accumulated in float32 and rounded once, to nearest even.
 /// Integers wrap. The minimum and maximum of a NaN and any number are NaN.
 void reduce_in_order(std::span<void* const> outputs, std::span<const void* const> inputs, std::size_t count,
                      const Reduction& reduction);

@@ -55,13 +55,12 @@ class PlacedRank {
   Topology topology_;
 };
 
-/// Local: computes the topology that `rank` sees, if node_keys[i] identifies rank i's node. It does not depend on the
-/// launcher.
+/// Not collective: computes the topology that `rank` sees if node_keys[i] identifies rank i's node.
 [[nodiscard]] Topology make_topology(int rank, std::span<const std::string> node_keys,
                                      std::span<const std::string> hosts);
 
-/// Collective over `comm`. Two ranks share a node if host name, kernel and /dev/shm are equal. If MN_NODE_NAME is set
-/// on every rank, it alone decides (virtual nodes for tests and simulations).
+/// Collective over `comm`. Two ranks share a node if host name, kernel and /dev/shm are equal, whatever the launcher
+/// says. If MN_NODE_NAME is set on every rank, this name alone decides (virtual nodes for tests and simulations).
 [[nodiscard]] Topology find_topology(MPI_Comm comm);
 
 }  // namespace mn

@@ -9,15 +9,15 @@
 namespace mn {
 namespace {
 
-/// Color for MPI_Comm_split of ranks that sum a slice with ranks of other nodes: ranks with the same slice have equal
-/// colors. -1 for ranks without a slice.
+/// This rank's color for MPI_Comm_split: equal for the ranks of different nodes that have the same slice; -1 for a rank
+/// without a slice.
 int peer_group(const Topology& topology, GpuNodeSum::Form form) {
   return form == GpuNodeSum::Form::kSlices || topology.intra_rank == 0 ? topology.intra_rank : -1;
 }
 
 }  // namespace
 
-/// The pieces of one buffer. Each is cut into equal slices; the node's last rank also takes the rest.
+/// The pieces of one buffer. Each piece is cut into equal slices; the node's last rank also takes the remainder.
 class GpuNodeSum::Pieces final : public HostPieces::Device {
  public:
   Pieces(GpuNodeSum& node, BufferView all, std::size_t step, double scale)
@@ -38,7 +38,7 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
     CudaStream& copies = node_.from_device_[k % 2];
     copies.wait_for(node_.stream_.handle());
     if (is_direct()) return;
-    copies.copy_to_host(host(k), mine.data, mine.bytes());  // (2): after the copy back from there
+    copies.copy_to_host(host(k), mine.data, mine.bytes());  // (2): waits for the earlier copy from host(k)
   }
   std::size_t part_elements(std::size_t k) override { return own(k).count; }
   std::byte* part(std::size_t k) override {
@@ -66,7 +66,7 @@ class GpuNodeSum::Pieces final : public HostPieces::Device {
   [[nodiscard]] BufferView piece(std::size_t k) const {
     return all_.slice(k * step_, std::min(step_, all_.count - k * step_));
   }
-  /// The part that the node's ranks share evenly.
+  /// The elements of a piece without the remainder: the node's ranks share them evenly.
   [[nodiscard]] BufferView even_part(const BufferView& whole) const {
     return whole.slice(0, whole.count / node_.slices() * node_.slices());
   }
@@ -134,8 +134,8 @@ void GpuNodeSum::allreduce(BufferView all, double scale) {
   const std::size_t element_bytes = size_of(all.dtype);
   const std::size_t most = std::min(HostPieces::kBytes / element_bytes,
                                     MessageReducer::most_elements(topology_.inter_size, element_bytes, count_limit_));
-  // The last piece may not divide evenly. The node's last rank then takes the remainder too, which is less than
-  // slices() elements: `part` leaves room for them within `most`.
+  // The last piece may not divide evenly. The node's last rank then also takes the remainder, fewer than slices()
+  // elements. `part` leaves room for the remainder within `most`.
   const std::size_t part = most > slices() ? most - slices() : 1;
   const std::size_t step = part * slices();
   Pieces pieces(*this, all, step, scale);

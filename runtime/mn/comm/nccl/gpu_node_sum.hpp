@@ -1,20 +1,21 @@
 /// Sums gradients on GPUs for the backends hierarchical, non_cuda_aware and two_dimensional. Within a node NCCL sums.
-/// Between nodes MPI moves device memory if it takes device memory, otherwise host copies.
+/// Between nodes MPI moves device memory if MPI takes device memory, otherwise host copies.
 ///
 /// Invariants:
-/// 1. Packing, all of NCCL's work and unpacking are enqueued on one stream, so all ranks run them in equal order. Only
-///    copies to and from the host have streams of their own.
+/// 1. Packing, all of NCCL's work and unpacking are enqueued on one stream, so all ranks run them in equal order.
+///    Copies to and from the host, and sums of received slices, have separate streams.
 /// 2. A later piece of a buffer reuses the host memory of an earlier piece. The later piece is copied to the host only
-///    after NCCL has worked on it, and on the one stream this work comes after the copy of the earlier piece back to
-///    the device.
+///    after NCCL has summed it, and on the one stream this sum comes after the copy of the earlier piece back to the
+///    device.
 /// 3. The host waits for a stream only through Nccl::wait(), which notices errors of NCCL.
 /// 4. MPI knows no streams. The host therefore passes device memory to MPI only after the work on that memory is done,
 ///    and enqueues later work only after the messages are done.
 ///
-/// Cost for B bytes on n ranks, m nodes. One node: an NCCL allreduce. Form::kLeaders: NCCL reduce and bcast of B, and
-/// on the first rank of each node the exchange of B between m ranks. Form::kSlices: NCCL reduce_scatter and allgather
-/// of B, and on each rank the exchange of B m / n. Host copies: a copy each way, and 16 MiB of page-locked memory on
-/// each exchanging rank. Device memory: a kernel for each piece, and at most 16 MiB.
+/// Cost for B bytes on n ranks and m nodes. One node: an NCCL allreduce. Form::kLeaders: NCCL reduce and bcast of B,
+/// and on the first rank of each node the exchange of B between m ranks. Form::kSlices: NCCL reduce_scatter and
+/// allgather of B, and on each rank the exchange of B m / n. With Route::kHost, each exchanging rank makes a copy each
+/// way, and has 16 MiB of page-locked memory. With Route::kDevice, it runs a kernel for each piece, and has at most 16
+/// MiB of device memory.
 #pragma once
 
 #include <array>
@@ -67,10 +68,11 @@ class GpuNodeSum {
   std::array<HostPinned, HostPieces::kUnderWay> host_;
   CudaStream stream_;
   CudaStream sum_stream_;
-  std::array<CudaStream, 2> from_device_;  // two, so the wait for a piece does not include the copy of the next
+  std::array<CudaStream, 2> from_device_;  // for pieces in turn: a wait for one copy does not wait for the next
   CudaStream to_device_;
   DevicePacker packer_;
-  // Last, so destroyed first: while its work runs, freeing the memory above waits for the device, perhaps forever.
+  // Declared last, so it is destroyed first: while its work runs, freeing the memory above would wait for the device,
+  // perhaps forever.
   Nccl nccl_;
 };
 

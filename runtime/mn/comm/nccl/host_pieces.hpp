@@ -1,5 +1,5 @@
 /// The schedule by which GPUs of several nodes sum a large buffer: NCCL within a node, messages between nodes.
-/// GpuNodeSum runs it on all ranks at once; simulations of clusters run it with times instead of GPUs.
+/// GpuNodeSum runs the schedule on all ranks at once; simulations of clusters run it with times instead of GPUs.
 ///
 /// 1. All ranks cut a buffer into the same pieces, and call collect() and spread(), which enqueue NCCL's calls, in
 ///    equal order.
@@ -17,14 +17,14 @@ namespace mn {
 class HostPieces {
  public:
   static constexpr std::size_t kUnderWay = 4;
-  static constexpr std::size_t kBytes = std::size_t{4} << 20;  ///< bytes of a rank's part: enough for full speed
+  static constexpr std::size_t kBytes = std::size_t{4} << 20;  ///< bytes of a rank's part: enough for MPI's full speed
 
-  /// The work of one rank's GPU on piece k. A rank's part of a piece is what it exchanges with other nodes. Only part()
-  /// waits for the GPU.
+  /// The work of one rank's GPU on piece k. A rank exchanges its part of the piece with other nodes. Only part() waits
+  /// for the GPU.
   class Device {
    public:
     virtual ~Device() = default;
-    /// Enqueues the sum over the node, and the copy of the rank's part to memory for MPI.
+    /// Enqueues the sum over the node's ranks, and the copy of the rank's part to the memory that MPI reads.
     virtual void collect(std::size_t k) = 0;
     /// Number of elements of the rank's part; 0 if only other ranks exchange the piece.
     [[nodiscard]] virtual std::size_t part_elements(std::size_t k) = 0;
@@ -34,11 +34,11 @@ class HostPieces {
     virtual void spread(std::size_t k) = 0;
   };
 
-  /// Collective. `between_nodes` sums the calling rank's parts with other nodes; null if the calling rank has no parts.
-  /// A part has at most `most` elements.
+  /// Collective. `between_nodes` sums the calling rank's parts with other nodes; it is null if the calling rank has no
+  /// parts. A part has at most `most` elements.
   static void allreduce(std::size_t pieces, std::size_t most, DType dtype, MessageReducer* between_nodes,
                         Device& device) {
-    const PendingRequest messages;  // waits for the GPU let MPI move the messages
+    const PendingRequest messages;  // while it lives, waits for the GPU let MPI move messages
     std::array<MessageReducer::Piece, kUnderWay> exchanged;
     const auto has_part = [&](std::size_t k) { return between_nodes != nullptr && device.part_elements(k) > 0; };
     in_pipeline(

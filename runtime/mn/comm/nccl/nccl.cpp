@@ -32,7 +32,7 @@ class ScaledSum {
  public:
   explicit ScaledSum(ncclComm_t comm) : comm_(comm) {}
   ~ScaledSum() {
-    // NCCL releases the operator when the last call with it has returned, before the work is done.
+    // NCCL allows the release after the last call with the operator has returned, even before the work is done.
     if (op_ != ncclSum) static_cast<void>(ncclRedOpDestroy(op_, comm_));
   }
   ScaledSum(const ScaledSum&) = delete;
@@ -59,7 +59,7 @@ template <class Call>
 void Nccl::enqueue(std::string_view operation, std::size_t bytes, const Call& call, std::source_location where) {
   const std::lock_guard lock(mutex_);
   check_usable();
-  // For the text of an asynchronous error: NCCL does not name the operation.
+  // Stored for the text of an asynchronous error, because NCCL does not name the operation.
   operation_ = operation;
   bytes_ = bytes;
   // (1): the first error aborts the communicator, before any wait for work that was not enqueued.
@@ -79,7 +79,7 @@ void Nccl::enqueue_reduction(std::string_view operation, std::size_t bytes, Cons
       return ncclSuccess;
     }
     ScaledSum sum(comm_);
-    // An error of the operator is an error of the call: it aborts as well.
+    // If the operator cannot be made, the call fails, and the communicator is aborted.
     const ncclResult_t created = sum.create(scale, send.dtype);
     return created == ncclSuccess ? call(sum.get()) : created;
   };
@@ -163,23 +163,24 @@ void Nccl::exchange(std::span<const ConstBufferView> sent, std::span<const Buffe
 void Nccl::group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
                  std::span<const BufferView> received, const CudaStream& stream) {
   assert(sent.size() == static_cast<std::size_t>(size_) && received.size() == sent.size());
-  // If one message of the group needs a new connection, aside() runs the whole group, because the group waits for the
+  // If one message of the group makes a new connection, aside() runs the whole group, because the group waits for the
   // new peer.
   bool connects = false;
   for (std::size_t peer = 0; peer < sent.size(); ++peer) {
     if (sent[peer].count > 0) connects |= must_connect(sends_to_, peer);
     if (received[peer].count > 0) connects |= must_connect(receives_from_, peer);
   }
-  // A copy: `comm_` becomes null if the communicator is aborted while the call runs aside.
+  // `comm` is a copy, because `comm_` becomes null if the communicator is aborted while the call runs on aside()'s
+  // thread.
   const auto call = [&, comm = comm_] {
     ncclResult_t first_error = ncclGroupStart();
-    // Keep the first error, the cause; later errors follow from it.
+    // Keeps the first error, which is the cause of later errors.
     const auto go_on = [&](ncclResult_t code) { first_error = first_error != ncclSuccess ? first_error : code; };
     for (std::size_t peer = 0; peer < sent.size() && first_error == ncclSuccess; ++peer) {
       const ConstBufferView& out = sent[peer];
       const BufferView& in = received[peer];
       const int rank = static_cast<int>(peer);
-      // Both ends skip empty parts, because their counts are equal.
+      // Sender and receiver both skip an empty part, because their counts are equal.
       if (out.count > 0) go_on(ncclSend(out.data, out.count, nccl_type(out.dtype), rank, comm, stream_of(stream)));
       if (in.count > 0) go_on(ncclRecv(in.data, in.count, nccl_type(in.dtype), rank, comm, stream_of(stream)));
     }

@@ -1,31 +1,33 @@
-/// Owner and checks for NCCL communicators, for files that only builds with NCCL compile.
+/// Owner and checks for NCCL communicators. Only builds with NCCL compile files that include this header.
 ///
 /// Invariants:
 /// 1. Every result of NCCL is checked. The first error aborts the communicator: every later call throws CommError, and
 ///    destruction waits for no other rank.
-/// 2. While an exception unwinds, destruction aborts, because other ranks may never come to ncclCommDestroy.
-/// 3. ncclCommAbort runs on a thread of its own, because it returns only when no CUDA graph holds an operation of the
-///    communicator. If it takes too long, the thread is left behind; the operations have ended by then, because they
-///    end at the beginning of the abort.
-/// 4. An error is thrown before the abort begins: other ranks see an abort as an error too, and their error says less.
-/// 5. A group of calls is closed even after an error; an open group would swallow the next calls.
+/// 2. While an exception unwinds the stack, destruction aborts the communicator, because other ranks may never call
+///    ncclCommDestroy.
+/// 3. ncclCommAbort runs on a separate thread, because it returns only when no CUDA graph holds an operation of the
+///    communicator. If ncclCommAbort takes too long, destruction no longer waits for its thread. By then the operations
+///    have ended, because the abort ends them first.
+/// 4. An error is thrown before the abort begins. Other ranks notice the abort as an error, whose text says less; this
+///    rank should report first.
+/// 5. A group of calls is closed even after an error, because NCCL would add the next calls to an open group.
 /// 6. If two ranks share a GPU, all ranks throw the same error before NCCL is called. NCCL 2.30.3 and newer allow
 ///    sharing (NCCL_MULTI_RANK_GPU_ENABLE=1, unless the program sets the variable).
 /// 7. Collectives never wait in the host for other ranks, because the constructor makes all their connections
 ///    (NCCL_RUNTIME_CONNECT=0, unless the program sets the variable). The first message between two ranks makes their
 ///    connection on a separate thread, which waits for the other rank; meanwhile MPI progresses, and time-outs apply.
-/// 8. From watch() on, a thread watches the enqueued work for errors. Without it, a program that waits for the device
-///    by other means would wait forever after an error. On an error the thread aborts the communicator, and the next
-///    call throws.
+/// 8. From watch() on, a thread watches the enqueued work for errors. Without this thread, a program that waits for the
+///    device without wait() would wait forever after an error. On an error the thread aborts the communicator, and the
+///    next call throws.
 /// 9. An abort frees memory, and therefore waits for the whole device, even for a collective of another communicator.
 ///    If the abort does not return in time, and no graph is the reason (3), the other communicators are aborted too.
-/// 10. A communicator made by split() shares only NCCL's bootstrap with the original. If they shared resources, NCCL
-///     would put the work of all these communicators into one order, and the abort of one would silently end the work
-///     of the others.
+/// 10. A communicator made by split() shares only NCCL's bootstrap with the original. With shared resources, NCCL would
+///     put the work of all these communicators into one order, and the abort of one communicator would silently end the
+///     work of the rest.
 ///
 /// Cost: each call enqueues one NCCL operation and returns. wait() polls the stream and NCCL's asynchronous errors.
 /// Constructor: one MPI_Bcast of NCCL's id, and find_device_conflict(). Destructor: up to 0.5 s after the end of
-/// watched work (8), because NCCL's own threads look for the end only so often. Source: NCCL User Guide, "Error
+/// watched work (8), because NCCL's own threads check for the end only now and then. Source: NCCL User Guide, "Error
 /// handling and communicator abort" and "Using NCCL with CUDA Graphs".
 #pragma once
 
@@ -75,14 +77,14 @@ class Nccl {
   /// Collective: whether the NCCL of every rank can split communicators.
   [[nodiscard]] static bool can_split(MPI_Comm comm);
   /// Collective: makes a communicator of the ranks with equal `color`, ordered by key; null if `color` is negative.
-  /// First waits for `stream`, on which all work of this communicator must lie, because NCCL cannot split while work is
-  /// under way (10).
+  /// First waits for `stream`, because NCCL cannot split while work is under way (10). All work of this communicator
+  /// must be on `stream`.
   [[nodiscard]] std::shared_ptr<Nccl> split(int color, int key, const CudaStream& stream);
 
-  // In the next calls `scale` multiplies each rank's elements before the sum; it must be 1 unless they are float32 or
-  // float64.
+  // In the next calls `scale` multiplies each rank's elements before the sum. Unless the elements are float32 or
+  // float64, it must be 1.
   void allreduce(BufferView buffer, ReduceOp op, double scale, const CudaStream& stream);
-  /// Only root's `recv` is written; it may be `send`.
+  /// Writes only root's `recv`, which may be `send`.
   void reduce(ConstBufferView send, BufferView recv, ReduceOp op, double scale, int root, const CudaStream& stream);
   void reduce_scatter(ConstBufferView send, BufferView recv, ReduceOp op, double scale, const CudaStream& stream);
   void bcast(BufferView buffer, int root, const CudaStream& stream);
@@ -94,10 +96,10 @@ class Nccl {
   /// `recv` must not be `send`.
   void alltoall(ConstBufferView send, BufferView recv, const CudaStream& stream);
 
-  /// Blocks until `stream` is done. Throws CommError after an asynchronous error of NCCL, after MN_NCCL_TIMEOUT
-  /// (default 1800, 0: never), or if the call's own time-out ends it (call_limits.hpp).
+  /// Blocks until `stream` is done. Throws CommError after an asynchronous error of NCCL, after MN_NCCL_TIMEOUT seconds
+  /// (default 1800, 0: never), or when the time-out of the communicator's call is over (call_limits.hpp).
   void wait(const CudaStream& stream);
-  /// Makes the thread (8) watch the present work on `stream`, for work on which the program may never call wait().
+  /// Makes the thread (8) watch the present work on `stream`, because the program may never call wait() for this work.
   /// `stream` belongs to the calling thread's device.
   void watch(const CudaStream& stream);
 
@@ -119,10 +121,10 @@ class Nccl {
                          std::source_location where = std::source_location::current());
   /// Runs call() on a separate thread (7) and waits for it. If the wait ends early, because of an error or a time-out,
   /// aborts the communicator, and throws after call() has returned. ncclCommInitRank cannot be aborted, so its thread
-  /// is left behind; that thread owns the memory that it uses.
+  /// is detached; the thread owns the memory that it uses.
   [[nodiscard]] ncclResult_t aside(std::function<ncclResult_t()> call);
-  /// Whether the next message to or from `peer` is the first, which makes the connection. Later calls for `peer` return
-  /// false.
+  /// Whether the next message to or from `peer` is the first, which makes the connection. Marks `peer` as connected, so
+  /// later calls return false.
   [[nodiscard]] bool must_connect(std::vector<bool>& connected, std::size_t peer);
   /// Enqueues sends and receives as a single NCCL group: all of them progress together.
   void group(std::string_view operation, std::size_t bytes, std::span<const ConstBufferView> sent,
@@ -139,8 +141,8 @@ class Nccl {
   [[nodiscard]] bool is_watched_work_done();
 
   std::mutex mutex_;                    // guards the following members, except numbers; held by all calls of NCCL
-  ncclComm_t comm_ = nullptr;           // null once it is to be aborted
-  std::string failure_;                 // error found by the watch
+  ncclComm_t comm_ = nullptr;           // null once its abort is decided
+  std::string failure_;                 // error that the watching thread has found
   std::future<ncclResult_t> aborting_;  // valid once comm_ is null
   int rank_ = 0;
   int size_ = 1;
@@ -152,10 +154,10 @@ class Nccl {
   std::size_t bytes_ = 0;
 
   int device_;
-  std::condition_variable_any watched_;  // signals work, or the end
+  std::condition_variable_any watched_;  // signals new work to watch, or the thread's end
   CudaEvent watched_work_;               // null: no work was watched yet
-  bool was_captured_ = false;            // by a CUDA graph
-  bool is_watching_ = false;             // the event is recorded, and not known to be done
+  bool was_captured_ = false;            // the watched stream was being captured by a CUDA graph
+  bool is_watching_ = false;             // watched_work_ is recorded, and not known to be done
   Clock::time_point watching_since_;
   std::jthread watch_;  // last: the thread uses the other members
 };

@@ -23,7 +23,7 @@ constexpr int kFirstThatSplits = 21800;  // 2.18.0
 constexpr auto kAbortTime = std::chrono::seconds(5);
 constexpr auto kBetweenLooksAside = std::chrono::microseconds(50);
 
-/// (6), (7): NCCL reads variables at its first call, and so decides for all later communicators.
+/// (6), (7): NCCL reads these variables only at its first call, so they hold for all communicators of the process.
 void set_variables() {
   static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0));
   if (nccl_shares_gpus()) static_cast<void>(setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0));
@@ -72,7 +72,7 @@ void nccl_check(ncclResult_t code, std::string_view operation, std::size_t bytes
 }
 
 Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(device.index) {
-  // (6): NCCL would fail on some ranks, and leave the other ranks in ncclCommInitRank.
+  // (6): otherwise NCCL would fail on some ranks, and the remaining ranks would wait forever in ncclCommInitRank.
   const std::string conflict = find_device_conflict(comm, device);
   if (!conflict.empty() && !nccl_shares_gpus(comm, device)) {
     throw UsageError("NCCL needs a GPU of its own for every rank, but " + conflict +
@@ -88,7 +88,7 @@ Nccl::Nccl(MPI_Comm comm, Device device) : patience_(nccl_timeout()), device_(de
   mpi_check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm), "sharing NCCL's id", sizeof id);
   cuda_set_device(device.index);
   operation_ = "ncclCommInitRank";
-  const auto made = std::make_shared<ncclComm_t>();  // shared with a call that is left behind
+  const auto made = std::make_shared<ncclComm_t>();  // shared, because a detached thread may still use it
   nccl_check(aside([=, size = size_, rank = rank_] { return ncclCommInitRank(made.get(), size, id, rank); }),
              "ncclCommInitRank on " + who_);
   adopt(*made);
@@ -137,9 +137,9 @@ Nccl::~Nccl() {
     const std::lock_guard lock(all_nccl().mutex);
     std::erase(all_nccl().all, this);
   }
-  watch_ = {};  // after watched work or its time-out: ncclCommDestroy would wait for the work forever
+  watch_ = {};  // joins the watch: ncclCommDestroy could wait forever for work that it watches
   if (!failure_.empty()) log_warning(failure_);  // no call has thrown it
-  // (2): other ranks may never come to ncclCommDestroy.
+  // (2): other ranks may never call ncclCommDestroy.
   if (std::uncaught_exceptions() > 0) abort(std::chrono::milliseconds(0));
   if (comm_ != nullptr && ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed on " + who_);
   if (!aborting_.valid()) return;
@@ -191,7 +191,8 @@ void Nccl::fail(ncclResult_t code, std::source_location where) {
 ncclResult_t Nccl::aside(std::function<ncclResult_t()> call) {
   const auto begin = Clock::now();
   std::packaged_task<ncclResult_t()> task([call = std::move(call), device = device_] {
-    // Relaxed: in other modes allocations would end the capture of a graph on another thread.
+    // In any mode but the relaxed one, this thread's allocations would end the capture of a graph on a different
+    // thread.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
     static_cast<void>(cudaSetDevice(device));
@@ -201,7 +202,7 @@ ncclResult_t Nccl::aside(std::function<ncclResult_t()> call) {
   std::thread thread(std::move(task));
   try {
     while (done.wait_for(kBetweenLooksAside) != std::future_status::ready) {
-      progress_pending_requests();  // a peer may come only after a message of the rank
+      progress_pending_requests();  // a peer may make its call only after it has received this rank's messages
       if (comm_ == nullptr) {
         check_patience(begin);
         continue;
@@ -211,7 +212,7 @@ ncclResult_t Nccl::aside(std::function<ncclResult_t()> call) {
     }
   } catch (...) {
     if (comm_ == nullptr) {
-      thread.detach();  // without a communicator there is nothing to abort
+      thread.detach();  // ncclCommInitRank: no communicator exists that could be aborted
       throw;
     }
     abort(kReportTime);  // ends the call

@@ -1,10 +1,10 @@
 /// Reductions on a GPU with mn's semantics. NCCL's minima and maxima drop NaNs, and NCCL would average 16-bit floats in
-/// 16 bits. For minima and maxima, floats are mapped to integers (keys) with the same order, NaNs to the largest, and
-/// NCCL takes the maximum of the keys; a minimum is the negative of the maximum of the negatives. For averages, 16-bit
-/// floats are converted to float32.
+/// 16 bits. For minima and maxima, floats are mapped to integers (keys) with the same order, and NaNs to the largest
+/// integers. NCCL takes the maximum of the keys; a minimum is computed as the negative of the maximum of the negatives.
+/// For averages, 16-bit floats are converted to float32.
 ///
 /// Cost of a conversion: two kernels, which read and write every element once, and device memory of 4 bytes for each
-/// element (8 for float64). So many bytes also travel for each element.
+/// element (8 for float64). NCCL sends these 4 or 8 bytes for each element.
 #pragma once
 
 #include <mn/comm/device/device_scratch.hpp>

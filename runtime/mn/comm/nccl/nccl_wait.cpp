@@ -10,13 +10,14 @@
 namespace mn {
 namespace {
 
-constexpr int kLooksWithoutPause = 2000;  // a small collective ends within so many looks
+constexpr int kLooksWithoutPause = 2000;  // a small collective ends within this number of looks
 constexpr auto kBetweenStreamLooks = std::chrono::microseconds(50);
 constexpr auto kBetweenWatchLooks = std::chrono::milliseconds(100);
 
 }  // namespace
 
-/// If the communicator was aborted, throws CommError; the first time with the error that the watching thread has found.
+/// If the communicator was aborted, throws CommError. The first time the text is the error that the watching thread has
+/// found.
 void Nccl::check_usable() {
   if (comm_ != nullptr) return;
   const std::string found = std::exchange(failure_, {});
@@ -33,7 +34,7 @@ void Nccl::check_progress(Clock::time_point begin) {
   check_patience(begin);
 }
 
-/// NCCL itself waits forever for a missing rank.
+/// Throws CommError after MN_NCCL_TIMEOUT, because NCCL itself waits forever for a missing rank.
 void Nccl::check_patience(Clock::time_point begin) const {
   if (patience_.count() == 0 || Clock::now() - begin < patience_) return;
   const std::string bytes = bytes_ > 0 ? " of " + std::to_string(bytes_) + " bytes" : "";
@@ -51,7 +52,7 @@ void Nccl::wait(const CudaStream& stream) {
         check_progress(begin);
       }
       check_limits();
-      progress_pending_requests();  // a peer may join only after a message of the rank
+      progress_pending_requests();  // a peer may make its call only after it has received this rank's messages
       if (looks < kLooksWithoutPause)
         std::this_thread::yield();
       else
@@ -75,7 +76,7 @@ void Nccl::watch(const CudaStream& stream) {
     watched_work_ = cuda_create_event();
     watch_ = std::jthread([this](const std::stop_token& stop) { run_watch(stop); });
   }
-  // The event moves on to the newest work, which is done after all earlier work.
+  // The event is recorded again, after the newest work, which ends after all earlier work.
   cuda_check(cudaEventRecord(static_cast<cudaEvent_t>(watched_work_.get()), static_cast<cudaStream_t>(stream.handle())),
              "cudaEventRecord");
   watching_since_ = Clock::now();
@@ -89,7 +90,7 @@ bool Nccl::is_watched_work_done() {
 }
 
 void Nccl::run_watch(const std::stop_token& stop) {
-  // Relaxed: in other modes a query would end the capture of a graph on another thread.
+  // In any mode but the relaxed one, this thread's query would end the capture of a graph on a different thread.
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
   static_cast<void>(cudaSetDevice(device_));

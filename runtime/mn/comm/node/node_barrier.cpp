@@ -22,14 +22,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Children of a rank in the tree: two levels below the top hold 73 ranks. If ranks share CPUs, each level costs a
-/// round of the scheduler.
+/// Each rank has up to 8 children, and a tree of three levels holds 73 ranks. Few levels matter if ranks share CPUs:
+/// then each level costs a round of the scheduler.
 constexpr Tree kTree{8};
 constexpr int kSpins = 300;
-/// On a busy machine the missing rank may need the CPU of the waiting rank: yielding is quicker than sleeping.
+/// Number of yields before a wait sleeps. On a busy machine the missing rank may need the CPU of the waiting rank, and
+/// a yield is quicker than a sleep.
 constexpr int kYields = 200;
-/// Covers the usual distance between ranks in a training step. A sleeping CPU wakes slowly, above all in a virtual
-/// machine, whose host gives the CPU to other guests.
+/// How long a rank with its own CPU yields before it sleeps: the usual delay between ranks in a training step. A
+/// sleeping CPU wakes slowly, above all in a virtual machine, whose host gives the CPU to other guests.
 constexpr std::chrono::milliseconds kPatience{20};
 
 void pause_briefly() {
@@ -42,8 +43,9 @@ void pause_briefly() {
 
 std::uint32_t* word_of(std::atomic<std::uint32_t>& value) { return reinterpret_cast<std::uint32_t*>(&value); }
 
-/// Sleeps until `value` differs from `seen`, or until MPI should progress: rarely if mn has no pending request and no
-/// limit, because the program may have requests of its own. std::atomic::wait works within one process only.
+/// Sleeps until `value` differs from `seen`, or until it is time for progress_mpi(): after 50 µs if mn has a pending
+/// request or the call a time-out, else after 20 ms, because the program may have requests of its own. A futex, because
+/// std::atomic::wait works within one process only.
 void sleep_while(std::atomic<std::uint32_t>& value, std::uint32_t seen) {
   constexpr long kBetweenLooks_ns = 50'000;
   constexpr long kWithoutRequests_ns = 20'000'000;
@@ -82,7 +84,7 @@ NodeBarrier::NodeBarrier(const std::vector<SharedCounter*>& arrivals, int rank, 
 
 void SharedCounter::set(std::uint32_t now) {
   assert(static_cast<std::int32_t>(now - value.load(std::memory_order_relaxed)) >= 0);  // (1)
-  value.store(now);  // (2), and (3): before the count is read
+  value.store(now);  // (2); (3): stored before `sleepers` is read
   if (sleepers.load() > 0) wake_all(value);
 }
 
@@ -102,7 +104,7 @@ void SharedCounter::wait_for(std::uint32_t least, bool may_spin) {
   while (!reached(value.load(std::memory_order_acquire))) {
     progress_mpi();
     check_limits();
-    sleepers.fetch_add(1);  // (3): before the value is read again
+    sleepers.fetch_add(1);  // (3): incremented before the value is read again
     const std::uint32_t seen = value.load();
     if (!reached(seen)) sleep_while(value, seen);
     sleepers.fetch_sub(1);

@@ -1,20 +1,20 @@
-/// How ranks of a node wait for each other: a counter in shared memory, and a barrier of counters, which takes a
-/// microsecond; MPI's takes several.
+/// How ranks of a node wait for each other: counters in shared memory, and a barrier made of these counters. The
+/// barrier takes a microsecond; MPI's barrier takes several.
 ///
 /// Invariants:
 /// 1. Each counter has one owner, and only the owner sets the counter; the value never falls. Values may wrap: they are
 ///    compared by the sign of their difference.
 /// 2. Memory that the owner wrote before set() is visible to the ranks whose wait ends.
-/// 3. No wake-up gets lost. A sleeper first adds itself to `sleepers`, then reads the value again; the owner first
-///    writes the value, then reads `sleepers`. All four operations are sequentially consistent, so at least one of the
-///    two sees the other's write.
+/// 3. No wake-up gets lost. A thread about to sleep first increments `sleepers`, then reads the value again; the owner
+///    first writes the value, then reads `sleepers`. All four operations are sequentially consistent: the thread sees
+///    the new value, or the owner sees the sleeper.
 ///
 /// Cost: set() writes one cache line, and enters the kernel only if a rank sleeps. A wait spins for some microseconds,
-/// then yields the CPU for up to 20 ms, then sleeps. Ranks without CPUs of their own hardly spin or yield. Barrier of n
-/// ranks: up to 16 ranks, one set() and n waits for each rank; above, a tree with 2 n transfers, log n of them in a
-/// row. Source: D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988 (all-to-all
-/// flags); J. Mellor-Crummey, M. Scott, "Algorithms for scalable synchronization on shared-memory multiprocessors",
-/// 1991 (tree); U. Drepper, "Futexes are tricky", 2011.
+/// then yields the CPU for up to 20 ms, then sleeps. Ranks that share CPUs hardly spin or yield. A barrier of n ranks
+/// takes one set() and n waits for each rank, if n is at most 16. For more ranks it is a tree with 2 n transfers, log n
+/// of them in a row. Source: D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988
+/// (all-to-all flags); J. Mellor-Crummey, M. Scott, "Algorithms for scalable synchronization on shared-memory
+/// multiprocessors", 1991 (tree); U. Drepper, "Futexes are tricky", 2011.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@
 
 namespace mn {
 
-/// A number that its owner raises while waiting ranks read the number. Zero the memory before use.
+/// A number that one rank, the owner, raises, and for which other ranks wait. Zero the memory before use.
 struct alignas(64) SharedCounter {
   std::atomic<std::uint32_t> value;     ///< set by the owner alone
   std::atomic<std::uint32_t> sleepers;  ///< threads that sleep until the value changes
@@ -43,14 +43,15 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 /// cgroups. All ranks get the same answer.
 [[nodiscard]] bool has_cpu_for_each_rank(MPI_Comm node);
 
-/// A barrier of counters. Up to kMaxDirect ranks, each rank raises its counter and waits for every counter. With more,
-/// a rank waits for its children in a tree, raises its counter, and waits for the counter of rank 0, the top.
+/// A barrier of counters. Up to kMaxDirect ranks, each rank raises its counter and waits for every counter. With more
+/// ranks, a rank waits for its children in a tree, raises its counter, and waits for the counter of rank 0, the root of
+/// the tree.
 class NodeBarrier {
  public:
   /// Largest number of ranks that wait for each other directly.
   static constexpr std::size_t kMaxDirect = 16;
 
-  /// `arrivals[r]` is rank r's counter as the process sees it; the barrier alone uses it.
+  /// `arrivals[r]` is the address, in this process, of rank r's counter. Only the barrier may use these counters.
   NodeBarrier(const std::vector<SharedCounter*>& arrivals, int rank, bool may_spin);
 
   /// Returns when every rank has called it; memory that ranks wrote before their call is then visible.
@@ -63,8 +64,8 @@ class NodeBarrier {
 
  private:
   SharedCounter* own_;
-  std::vector<SharedCounter*> below_;  // children of the rank, which arrive first
-  std::vector<SharedCounter*> all_;    // every rank has arrived when these counters are raised
+  std::vector<SharedCounter*> below_;  // counters of the rank's children in the tree
+  std::vector<SharedCounter*> all_;    // when all these counters are raised, every rank has arrived
   bool may_spin_;
   std::uint32_t epoch_ = 0;
 };

@@ -1,7 +1,8 @@
 /// Three ways in which the ranks of a node reduce a piece of their buffers: in place, through shared scratch memory, or
-/// by messages. NodeReducer picks the way; the invariants of node_reducer.hpp hold here too. Cost for each piece: in
-/// place, only the barrier that ends the reduction; through scratch memory, two copies, and 2 to 4 barriers for each
-/// round; by messages, one MessageReducer::allreduce, and with several nodes one MPI_Bcast for each slice.
+/// by messages. NodeReducer picks the way; the invariants of node_reducer.hpp hold here too. Cost for each piece. In
+/// place: nothing but the barrier that ends the whole reduction. Through scratch memory: two copies, and 2 to 4
+/// barriers for each round. By messages: one MessageReducer::allreduce and, with several nodes, one MPI_Bcast for each
+/// slice.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,7 @@ struct NodeRanks {
   MPI_Comm comm;
   int rank;  ///< rank of the process within the node
   int ranks;
-  bool many_nodes;  ///< the node's results go to other nodes, and are spread within the node afterwards
+  bool many_nodes;  ///< other nodes reduce the node's results further; then they are spread within the node
   std::size_t count_limit;
   const SliceExchange& exchange;
   MessageReducer& messages;
@@ -69,8 +70,8 @@ class SharedPieces final : public SliceExchange::Node {
   std::size_t element_bytes_;
 };
 
-/// Private buffers, reduced through shared scratch memory. A piece takes several rounds; each round moves as much of
-/// every slice as fits into the scratch memory (a chunk).
+/// Private buffers, reduced through shared scratch memory. A piece is reduced in rounds. In each round scratch memory
+/// holds a chunk of every slice: as many elements as fit.
 class CopiedPieces final : public SliceExchange::Node {
  public:
   /// Pieces have at most `most` elements.
@@ -125,7 +126,7 @@ class CopiedPieces final : public SliceExchange::Node {
   /// Whether reduce() already writes the results to the scratch memory from which other ranks copy them.
   [[nodiscard]] bool is_spread_at_once() const { return is_whole_ && !node_.many_nodes; }
   [[nodiscard]] std::byte* at(Range range) const { return data_ + range.first * element_bytes_; }
-  /// Start of a slice's chunk in a rank's scratch memory: invariant 2, aligned by invariant 3.
+  /// Start of a slice's chunk in a rank's scratch memory. It depends on the slice alone (2), and is aligned (3).
   [[nodiscard]] std::byte* scratch_at(int rank, int slice) const {
     return node_.scratch->segment(rank) + static_cast<std::size_t>(slice) * chunk_ * element_bytes_;
   }
@@ -159,8 +160,8 @@ class CopiedPieces final : public SliceExchange::Node {
   std::size_t slices_;
   std::size_t chunk_;  // elements of a slice in scratch memory
   bool is_whole_;      // one round moves a whole slice
-  // Whether some rank may still read parts, or results, in scratch memory. Equal on all ranks. There are two flags
-  // because a rank that overwrites parts need not wait for readers of results, nor the reverse.
+  // Whether some rank may still read parts, and whether some rank may still read results, in scratch memory. Both are
+  // equal on all ranks. A rank that overwrites parts need not wait for readers of results, nor the reverse.
   bool parts_are_read_ = false;
   bool results_are_read_ = false;
 };

@@ -14,13 +14,14 @@
 namespace mn {
 namespace {
 
-/// Up to this size every rank reads all buffers and reduces them itself: one barrier instead of two.
+/// Up to this size every rank reads and reduces all buffers by itself, which takes one barrier instead of two.
 constexpr std::size_t kSmallBytes = 8 * 1024;
-constexpr std::size_t kSlotBytes = kSmallBytes + 64;  // the call's CallShape first, in a cache line of its own
+constexpr std::size_t kSlotBytes = kSmallBytes + 64;  // begins with a cache line for the CallShape
 static_assert(sizeof(CallShape) <= 64);
 /// Size of pieces of private buffers on a single node: small enough for the cache.
 constexpr std::size_t kNodePieceBytes = 1024 * 1024;
-/// Pieces between nodes may be larger; scratch memory holds this much of a piece at a time.
+/// Pieces that are exchanged between nodes may be larger. Scratch memory holds at most so many bytes of a piece at a
+/// time.
 constexpr std::size_t kSharedScratchBytes = 4 * 1024 * 1024;
 /// With less scratch memory, messages are quicker.
 constexpr std::size_t kMinScratchBytes = 64 * 1024;
@@ -37,7 +38,7 @@ double power_above_ranks(const Topology& topology) {
 /// The rank's live allocations, by number. Any thread may release memory at any time.
 class NodeReducer::Allocations {
  public:
-  /// All ranks of the node add in the same order: an allocation has one number on all ranks.
+  /// All ranks of the node call add() in the same order, so an allocation has one number on all ranks.
   std::int64_t add(const SharedMemory& memory) {
     const std::lock_guard lock(mutex_);
     alive_[next_] = &memory;
@@ -47,8 +48,8 @@ class NodeReducer::Allocations {
     const std::lock_guard lock(mutex_);
     alive_.erase(number);
   }
-  /// The location of `data`, and the allocation around `data`; kPrivate and null if `data` lies in no segment of
-  /// `rank`.
+  /// Returns the location of `data`, and the allocation that contains `data`. If `data` lies in no segment of `rank`,
+  /// returns kPrivate and null.
   [[nodiscard]] std::pair<Location, const SharedMemory*> find(const std::byte* data, int rank) {
     const std::lock_guard lock(mutex_);
     for (const auto& [number, memory] : alive_) {
@@ -117,7 +118,7 @@ std::byte* NodeReducer::slot(int rank, std::size_t turn) const {
 }
 
 void NodeReducer::announce(std::size_t count, const Reduction& reduction) {
-  small_turn_ ^= 1;  // (4): slow ranks still read the other slot
+  small_turn_ ^= 1;  // (4): slow ranks may still read the slot of the previous call
   call_ = CallShape(count, reduction, static_cast<std::uint16_t>(call_.call + 1));
   std::memcpy(slot(rank_, small_turn_), &call_, sizeof call_);
 }
@@ -145,11 +146,11 @@ bool NodeReducer::reserve_scratch(std::size_t bytes) {
       kMinScratchBytes, static_cast<std::size_t>(exchange_.slices()) * SliceExchange::kLineElements * sizeof(double));
   const std::size_t had = scratch_ ? scratch_->bytes() : 0;
   std::size_t wanted = std::max(std::bit_ceil(bytes), least);
-  // Equal on all ranks of the node: `bytes` is equal, and all ranks agree on a shortage.
+  // All ranks of the node decide alike, because `bytes` is equal, and NoSharedMemory is thrown on all ranks.
   if (had >= wanted || shm_is_short_) return had > 0;
   scratch_.reset();
   for (; wanted >= least; wanted /= 2) {
-    // All ranks must free their pages first.
+    // The barrier: all ranks must have freed their old pages before new pages are reserved.
     call_mpi(MPI_Barrier, MPI_Ibarrier, "releasing shared scratch memory", 0, node_.get());
     try {
       scratch_.emplace(node_.get(), wanted);
@@ -165,7 +166,7 @@ bool NodeReducer::reserve_scratch(std::size_t bytes) {
 Reduction NodeReducer::within(const Reduction& reduction) const {
   if (!many_nodes_) return reduction;
   const bool may_overflow = reduction.dtype == DType::kFloat16 && reduction.op == ReduceOp::kSum;
-  return {reduction.dtype, reduction.op, may_overflow ? 1 / divisor_ : 1};  // (1): no overflow between the two sums
+  return {reduction.dtype, reduction.op, may_overflow ? 1 / divisor_ : 1};  // (1): no overflow within the node
 }
 
 Reduction NodeReducer::between(const Reduction& reduction) const {
@@ -180,7 +181,7 @@ void NodeReducer::allreduce(void* data, std::size_t count, const Reduction& redu
     return segments_ ? reduce_small(bytes, count, reduction) : reduce_small_by_messages(bytes, count, reduction);
   }
   auto buffers = shared_buffers(bytes);
-  if (segments_) require_same_calls();  // (7): behind the barrier of shared_buffers()
+  if (segments_) require_same_calls();  // (7): after the barrier in shared_buffers()
   if (!buffers.empty()) return reduce_shared(std::move(buffers), count, reduction);
   reduce_copied(bytes, count, reduction);
 }
@@ -195,7 +196,7 @@ void NodeReducer::reduce_small(std::byte* data, std::size_t count, const Reducti
   if (!many_nodes_ || rank_ == 0) reduce_in_order({&out, 1}, inputs, count, within(reduction));
   if (!many_nodes_) return;
   if (rank_ == 0) exchange_.between_nodes(out, count, between(reduction));
-  barrier_->arrive_and_wait();  // until the first rank's slot holds the result
+  barrier_->arrive_and_wait();  // waits until the first rank's slot holds the result
   std::memcpy(data, out, bytes);
 }
 
@@ -221,7 +222,7 @@ void NodeReducer::reduce_shared(std::vector<std::byte*> buffers, std::size_t cou
   SharedPieces pieces(ranks(), std::move(buffers), within(reduction));
   // (6): another node may use scratch memory, and all nodes must cut the exchange into equal pieces.
   exchange_.allreduce(data, count, many_nodes_ ? piece_elements(count, reduction) : count, between(reduction), pieces);
-  barrier_->arrive_and_wait();  // until all ranks have written their slices to the rank's buffer
+  barrier_->arrive_and_wait();  // waits until all ranks have written their slices to this rank's buffer
 }
 
 void NodeReducer::reduce_copied(std::byte* data, std::size_t count, const Reduction& reduction) {

@@ -13,8 +13,8 @@
 namespace mn {
 namespace {
 
-constexpr std::size_t kSliceBytes = 64 * 1024;  // slices of a few ranks stay in a core's own cache
-constexpr std::size_t kLineElements = 64;       // two ranks never write to one cache line
+constexpr std::size_t kSliceBytes = 64 * 1024;  // slices of a few ranks fit a core's own cache
+constexpr std::size_t kLineElements = 64;       // slices begin on multiples: two ranks never write to one cache line
 
 /// NUMA domain of a CPU; -1 if the kernel names none.
 int domain_of_cpu(int cpu) {
@@ -62,7 +62,7 @@ class DomainRank {
   };
 
   [[nodiscard]] bool is_last() const { return domain_ + 1 == domains_; }
-  /// The rank's share of a piece among the ranks of its domain.
+  /// The slice of a piece that this rank adds and copies; the ranks of its domain share the piece.
   [[nodiscard]] Slice slice_of(std::size_t piece) const {
     const std::size_t begin = piece * piece_;
     const std::size_t length = std::min(piece_, count_ - begin);
@@ -71,11 +71,11 @@ class DomainRank {
     const std::size_t first = std::min((rank_ - borders_[domain_]) * each, length);
     return {(begin + first) * size_of(reduction_.dtype), std::min(each, length - first)};
   }
-  /// Adds the domain's ranks to the sum of the domains before: (1). The last domain then has the result.
+  /// Adds the buffers of the domain's ranks to the sum of the previous domain (1). The last domain's sum is the result.
   void add(std::size_t piece) const {
     const Slice slice = slice_of(piece);
     std::vector<const void*> inputs;
-    // the only read from another domain
+    // // the one read from a different domain
     if (domain_ > 0) inputs.push_back(buffers_[borders_[domain_ - 1]] + slice.first_byte);
     for (std::size_t r = borders_[domain_]; r < borders_[domain_ + 1]; ++r) {
       inputs.push_back(buffers_[r] + slice.first_byte);
@@ -87,7 +87,8 @@ class DomainRank {
     reduce_in_order(outputs, inputs, slice.length,
                     {reduction_.dtype, reduction_.op, is_last() ? reduction_.scale : 1.0});
   }
-  /// Copies the result from the last domain once, then within the rank's domain.
+  /// Copies the result from the last domain to the first rank of this domain, and from there to the domain's other
+  /// ranks.
   void copy(std::size_t piece) const {
     const Slice slice = slice_of(piece);
     const std::size_t bytes = slice.length * size_of(reduction_.dtype);

@@ -1,18 +1,19 @@
-/// Reductions between the ranks of a node with several NUMA domains. Links between domains are slower than memory, and
-/// every element crosses a link once in each direction. The ranks of the first domain sum a piece of their buffers,
-/// each rank one slice of it. The next domain adds the buffers of its ranks to this sum, and so on. Then every domain
-/// copies the sum of the last domain. At any time each domain works on a different piece.
+/// Reductions between the ranks of a node with several NUMA domains. Links between domains are slower than memory. Here
+/// every element crosses a link only once in each direction. The ranks of the first domain sum a piece of their
+/// buffers, each rank one slice of it. The next domain adds the buffers of its ranks to this sum, and so on. Then every
+/// domain copies the sum of the last domain. At any time each domain works on a different piece.
 ///
 /// Invariants:
-/// 1. Domains are blocks of neighboring ranks, and add in their order: additions happen in rank order, and bits do not
+/// 1. Domains are blocks of neighboring ranks, and add their buffers in the order of ranks. So the bits of a sum do not
 ///    depend on the placement of ranks. 16-bit floats, whose sums are rounded once, are not reduced by domains.
-/// 2. A domain's partial sum lies in the buffer of its first rank. In step t, domain j works on piece t - j, and copies
-///    piece t - d, with d domains; a barrier ends each step. No rank reads memory that another rank writes in the same
-///    step.
+/// 2. A domain's partial sum lies in the buffer of its first rank. In step t, domain j adds to piece t - j, and copies
+///    piece t - d, where d is the number of domains. A barrier ends each step. No rank reads memory that another rank
+///    writes in the same step.
 ///
-/// Cost for B bytes on n ranks: every rank reads and writes B / n for each rank of its domain. One barrier for each
-/// piece of 64 KiB per rank of the largest domain. B bytes cross each link each way, not the buffers of all ranks.
-/// Source: S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory collective communication for MPI", HPDC 2013.
+/// Cost for B bytes on n ranks: every rank reads and writes B / n bytes for each rank of its domain. Each piece takes
+/// one barrier; a piece has 64 KiB for each rank of the largest domain. B bytes, instead of the buffers of all ranks,
+/// cross each link in each direction. Source: S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory collective
+/// communication for MPI", HPDC 2013.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,8 @@ namespace mn {
 /// neighbors, a single domain holds all ranks.
 [[nodiscard]] std::vector<std::size_t> domain_borders(std::span<const int> domain_of);
 
-/// Collective over `node`: domain_borders() of its ranks. The ranks' CPU masks tell their domains; in tests
-/// MN_NUMA_DOMAIN does.
+/// Collective over `node`: domain_borders() of the node's ranks. A rank's domain is found by its CPU mask, or given by
+/// MN_NUMA_DOMAIN (in tests).
 [[nodiscard]] std::vector<std::size_t> find_domain_borders(MPI_Comm node);
 
 /// Whether reducing domain by domain gives the same bits as reduce_in_order().

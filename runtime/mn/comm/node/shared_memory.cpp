@@ -34,7 +34,7 @@ constexpr int kCollapse = 25;                                  // MADV_COLLAPSE 
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-/// Bytes of files in /dev/shm that still lack pages. mn's own files have all their pages.
+/// Number of bytes in /dev/shm for which files still have no pages. mn's own files have all their pages.
 std::size_t bytes_to_come() {
   std::size_t bytes = 0;
   std::error_code error;
@@ -53,27 +53,28 @@ std::size_t bytes_to_come() {
 bool leaves_room(int descriptor, int ranks) {
   struct statvfs room = {};
   if (fstatvfs(descriptor, &room) != 0) return true;
-  // A limit, because other programs' files may be long and stay empty.
+  // At most 8 MiB for each rank, because files of other programs may be long and stay empty.
   const std::size_t least = std::min(static_cast<std::size_t>(ranks) * kMpiBytesOfRank, bytes_to_come());
   return room.f_bavail * room.f_frsize >= least;
 }
 
-/// Reserves pages for one of `ranks`; returns errno, 0 on success.
+/// Reserves pages for the segment of one of `ranks` ranks. Returns errno, or 0 on success.
 int reserve(int descriptor, std::size_t offset, std::size_t bytes, int ranks) {
   rlimit most = {};
-  // posix_fallocate would raise SIGXFSZ.
+  // Beyond this limit posix_fallocate would raise SIGXFSZ.
   if (getrlimit(RLIMIT_FSIZE, &most) == 0 && offset + bytes > most.rlim_cur) return EFBIG;
   int error = 0;
   do {
     error = posix_fallocate(descriptor, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   } while (error == EINTR);
-  // Asked last: the last rank to reserve sees the pages of all ranks.
+  // Checked after the reservation, so the last rank to reserve takes the pages of all ranks into account.
   return error == 0 && !leaves_room(descriptor, ranks) ? ENOSPC : error;
 }
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-/// Addresses for `bytes` at a multiple of 2 MiB, without access; MAP_FAILED and errno on failure.
+/// Returns a range of `bytes` unused addresses, without access, at a multiple of 2 MiB. On failure returns MAP_FAILED
+/// and sets errno.
 void* address_for(std::size_t bytes) {
   const std::size_t most = round_up(bytes, page_bytes()) + kHugePageBytes;
   void* const all = mmap(nullptr, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -91,7 +92,7 @@ void* address_for(std::size_t bytes) {
 void make_huge(std::byte* segment, std::size_t bytes) {
   const std::size_t whole = bytes / kHugePageBytes * kHugePageBytes;
   if (whole == 0) return;
-  int tries = 3;  // EAGAIN: a page was in use for a moment
+  int tries = 3;  // EAGAIN means that a page was in use for a moment
   while (madvise(segment, whole, kCollapse) != 0) {
     if (errno == EAGAIN && --tries > 0) continue;
     return log_debug(with_errno("shared memory of " + std::to_string(whole) + " bytes has no huge pages", errno));
@@ -105,15 +106,16 @@ bool is_own_name(const std::string& name) {
          name.find_first_not_of("0123456789abcdef", begin.size()) == std::string::npos;
 }
 
-/// Locks the object (5). The lock ends with the process, whatever the container, and whoever gets the process id later.
-/// Waits while another process looks at the object; returns false if that process has removed the object.
+/// Locks the object (5). The lock ends with the process. (A process id would not do: containers and later processes may
+/// use the same number.) Waits while another process holds the lock to look at the object. Returns false if the other
+/// process has removed the object's name.
 bool hold(int descriptor) {
   while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) continue;
   struct stat found = {};
   return fstat(descriptor, &found) != 0 || found.st_nlink > 0;
 }
 
-/// Collective: the greatest error of all ranks, with the lowest rank that has it.
+/// The greatest error of all ranks, and the lowest rank with this error; agree() finds them and is collective.
 struct Verdict {
   int error;
   int rank;
@@ -128,10 +130,11 @@ Verdict agree(MPI_Comm node, const Verdict& mine) {
 
 }  // namespace
 
-/// The object as its maker, the node's first rank, offers it. The destructor removes the name.
+/// The shared-memory object while its name exists. The node's first rank makes the object; the destructor removes the
+/// name.
 class SharedMemory::Draft {
  public:
-  /// What ranks exchange: each rank the size of its segment, the first rank also the object's name.
+  /// What each rank sends to all ranks: the size of its segment and, from the first rank, the object's name.
   struct Offer {
     char name[kNameBytes] = {};
     std::uint64_t bytes = 0;
@@ -198,8 +201,9 @@ int SharedMemory::map(int descriptor, std::size_t total, std::size_t own_offset)
     return error;
   }
   mapping_ = Mapping(data, total);
-  madvise(data, total, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; failure costs speed only
-  // (4): the rank's own segment only. Other segments may have no pages yet, and would get pages near the rank's CPU.
+  madvise(data, total, MADV_HUGEPAGE);  // for kernels without MADV_COLLAPSE; a failure only costs speed
+  // (4): a rank touches only its own segment. Other segments may have no pages yet, and would get pages near this
+  // rank's CPU.
   auto* const own = static_cast<volatile std::byte*>(data) + own_offset;
   for (std::size_t at = 0; at < bytes_; at += page_bytes()) own[at] = std::byte{0};
   make_huge(mapping_.data() + own_offset, bytes_);

@@ -1,19 +1,19 @@
-/// POSIX shared memory of the ranks of a node. (All ranks would have to release an MPI window together.) The first rank
-/// of the node makes a shared-memory object under a random name. Each rank reserves the pages of its own segment, maps
-/// the whole object, and reports success or failure; then the name is removed.
+/// POSIX shared memory of the ranks of a node. (An MPI window could only be released by all ranks together.) The first
+/// rank of the node makes a shared-memory object under a random name. Each rank reserves the pages of its own part
+/// (segment) of the object, maps the whole object, and reports success or failure. Then the name is removed.
 ///
 /// Invariants:
 /// 1. Either every rank of the node has the memory, or every rank throws the same NoSharedMemory and keeps nothing.
-/// 2. Release is local: a rank unmaps without a call of MPI, in any order, also after MPI_Finalize or while an
-///    exception unwinds.
+/// 2. A rank releases the memory alone, without a call of MPI: ranks may do so in any order, also after MPI_Finalize or
+///    while an exception unwinds the stack.
 /// 3. Each process has its own mapping. After a rank has released its mapping, peers still read and write all segments.
 ///    The pages are freed with the last mapping.
 /// 4. Each rank reserves the pages of its segment at once: a full /dev/shm is an error in the constructor, not a SIGBUS
-///    later, and memory lies near the owner's CPU.
+///    later, and the segment's memory lies near the rank's CPU.
 /// 5. The name exists only during the constructor, and its maker holds a lock (flock) meanwhile. A killed process
-///    leaves a name without a lock; the user's next process on the node removes the name. If a process looks at a name
-///    before the maker has locked it, the maker takes another name.
-/// 6. Segments of 2 MiB and more begin at multiples of 2 MiB, in the object and in every mapping: the kernel can make
+///    leaves a name without a lock; the user's next process on the node removes the name. If the other process removes
+///    the name before the maker has locked it, the maker takes a new name.
+/// 6. Segments of 2 MiB and more begin at multiples of 2 MiB, in the object and in every mapping, so the kernel can use
 ///    huge pages.
 ///
 /// Cost for n ranks: one MPI_Allgather of 64 bytes, one MPI_Allreduce of 8, one mapping in each process. Source:
@@ -46,7 +46,7 @@ class SharedMemory {
   /// Collective over `node`, whose ranks run on one machine. `bytes`: size of the rank's own segment.
   SharedMemory(MPI_Comm node, std::size_t bytes);
 
-  /// Address in the calling process of the segment of a rank of the node.
+  /// Address, in the calling process, of the segment of rank `rank` of the node.
   [[nodiscard]] std::byte* segment(int rank) const {
     return mapping_.data() + offsets_[static_cast<std::size_t>(rank)];
   }

@@ -10,7 +10,7 @@
 namespace mn {
 namespace {
 
-/// Small enough to give work to many ranks, and to keep the piece of a few ranks in a core's own cache.
+/// Small enough to give work to many ranks, and for the piece's elements of a few ranks to fit a core's own cache.
 constexpr std::size_t kPieceBytes = 64 * 1024;
 
 std::vector<SharedCounter*> arrivals_of(const std::vector<SharedReducer::Control*>& controls) {
@@ -43,11 +43,11 @@ SharedReducer::SharedReducer(std::span<const BufferView> buffers, std::vector<st
 }
 
 void SharedReducer::publish(std::size_t count) {
-  assert(count <= buffers_);  // SharedCounter asserts the rest of (2)
+  assert(count <= buffers_);  // SharedCounter::set() asserts that `published` does not fall (2)
   controls_[rank_]->published.set(first_buffer_ + static_cast<std::uint32_t>(count));
 }
 
-// (1): one atomic addition.
+// Takes a piece by one atomic addition (1).
 std::uint32_t SharedReducer::take() { return controls_.front()->taken.fetch_add(1) - first_piece_; }
 
 void SharedReducer::reduce(double scale) {
@@ -70,12 +70,12 @@ void SharedReducer::reduce_pieces(double scale) {
 }
 
 void SharedReducer::reduce_piece(const Piece& piece, double scale) {
-  for (Control* control : controls_) {  // (2): no buffer before its rank has published it
+  for (Control* control : controls_) {  // (2): waits until every rank has published the buffer
     control->published.wait_for(first_buffer_ + static_cast<std::uint32_t>(piece.buffer) + 1, may_spin_);
   }
   auto* const own = static_cast<std::byte*>(piece.own.data);
   for (std::size_t r = 0; r < offsets_.size(); ++r) inputs_[r] = outputs_[r] = own + offsets_[r];
-  // (5): in rank order on whichever rank.
+  // (5): in rank order, whichever rank reduces the piece.
   reduce_in_order(outputs_, inputs_, piece.own.count, {piece.own.dtype, ReduceOp::kSum, scale});
 }
 

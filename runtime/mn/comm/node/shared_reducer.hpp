@@ -1,20 +1,20 @@
-/// Reduces the gradients of one node's ranks in place, piece by piece; any rank that has time takes the next piece.
-/// During backward each rank publishes its final gradients by itself; later all ranks call reduce(). A rank that enters
-/// reduce() early reduces pieces that all ranks have published, and so saves work of the slower ranks.
+/// Reduces the gradients of one node's ranks in place, piece by piece. During backward each rank alone publishes its
+/// final gradients; later all ranks call reduce(). In reduce() each rank takes the next piece, again and again. A rank
+/// that enters reduce() early reduces pieces that all ranks have published, and slower ranks have less work.
 ///
 /// Invariants:
 /// 1. One atomic addition takes a piece: exactly one rank reduces it.
-/// 2. No rank writes to another rank's buffer before the owner has published the buffer. `published` never falls in a
-///    step.
+/// 2. No rank writes to another rank's buffer before the owner has published the buffer. Within a step `published`
+///    never falls.
 /// 3. After the barrier at the end of reduce() every buffer holds its result, and no rank touches another rank's buffer
 ///    until the next publish().
 /// 4. Counters are never reset. Each rank takes one index beyond the last piece; a step therefore raises the base of
 ///    `taken` by the number of pieces plus the number of ranks.
-/// 5. Elements are reduced in rank order: the bits do not depend on the rank that reduces a piece.
+/// 5. Elements are reduced in rank order, and the bits do not depend on the rank that reduces a piece.
 ///
 /// Cost for B bytes on n ranks: no copy, no message; one atomic addition for each 64 KiB, and one barrier. All ranks
-/// together read n B bytes and write n B. Source: self-scheduling of loops by a shared counter (P. Tang, P.-C. Yew,
-/// "Processor self-scheduling for multiple-nested parallel loops", 1986).
+/// together read n B bytes and write n B bytes. Source: self-scheduling of loops by a shared counter (P. Tang, P.-C.
+/// Yew, "Processor self-scheduling for multiple-nested parallel loops", 1986).
 #pragma once
 
 #include <atomic>
@@ -41,15 +41,16 @@ class SharedReducer {
     alignas(64) std::atomic<std::uint32_t> taken;  ///< number of taken pieces; only rank 0's counts
   };
 
-  /// `buffers` are the calling rank's own. In this process rank r's buffers lie `offsets[r]` bytes behind them, and
-  /// have equal counts and dtypes. `owner` keeps the memory of the controls alive. `may_spin`: each rank has a CPU.
-  /// Construction and destruction are local.
+  /// `buffers` are the calling rank's own. In this process rank r's buffers lie `offsets[r]` bytes after them, with
+  /// equal counts and dtypes. `owner` keeps the memory of `controls` alive. `may_spin` means that each rank has a CPU
+  /// of its own. Construction and destruction are not collective.
   SharedReducer(std::span<const BufferView> buffers, std::vector<std::ptrdiff_t> offsets,
                 std::vector<Control*> controls, int rank, bool may_spin, std::shared_ptr<void> owner);
 
   /// From now on reduce() is recorded as a call in `calls`, and has the time-out of these calls.
   void record_in(std::shared_ptr<CallCheck> calls) { calls_ = std::move(calls); }
-  /// Between steps, with equal `buffers` on every rank: reduce() skips buffers whose entry is false.
+  /// From now on reduce() skips buffers whose entry in `buffers` is false. Call it between steps, with equal `buffers`
+  /// on every rank.
   void reduce_only(std::vector<bool> buffers) { is_reduced_ = std::move(buffers); }
   /// Declares the first `count` buffers final: other ranks may write to them from now on. In a step `count` must not
   /// fall.
@@ -77,8 +78,8 @@ class SharedReducer {
   bool may_spin_;
   std::shared_ptr<void> owner_;
   NodeBarrier barrier_;
-  std::uint32_t first_buffer_ = 0;  // base of `published` in the step
-  std::uint32_t first_piece_ = 0;   // base of `taken` in the step
+  std::uint32_t first_buffer_ = 0;  // value of `published` at the beginning of the step
+  std::uint32_t first_piece_ = 0;   // value of `taken` at the beginning of the step
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
 };

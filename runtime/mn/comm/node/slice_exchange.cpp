@@ -41,9 +41,9 @@ SliceExchange::SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNod
 }
 
 Range SliceExchange::slice_of(int rank, std::size_t most, std::size_t count) const {
-  if (rank >= slices_) return {count, 0};  // another node has fewer ranks: the remaining ranks have no peers
+  if (rank >= slices_) return {count, 0};  // another node has fewer ranks, so this rank has no peers
   const auto slices = static_cast<std::size_t>(slices_);
-  // (1): computed from the largest piece, also for the last piece, which is smaller.
+  // (1): computed from the largest piece, even for the last piece, which may be smaller.
   const std::size_t length = ((most + slices - 1) / slices + kLineElements - 1) / kLineElements * kLineElements;
   assert(length % kLineElements == 0);  // (1)
   const std::size_t first = std::min(static_cast<std::size_t>(rank) * length, count);
@@ -72,7 +72,7 @@ std::pair<Range, Range> SliceExchange::piece_at(std::size_t k, std::size_t most,
 
 void SliceExchange::allreduce(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
                               Node& node) {
-  // A single piece takes the quickest of all ways between nodes.
+  // For a single piece, between_nodes() chooses the quickest exchange; the pipeline always exchanges slices directly.
   if (nodes_ == 1 || count <= most) return allreduce_in_turn(data, count, most, reduction, node);
   allreduce_pipelined(data, count, most, reduction, node);
 }
@@ -90,7 +90,7 @@ void SliceExchange::allreduce_in_turn(std::byte* data, std::size_t count, std::s
 void SliceExchange::allreduce_pipelined(std::byte* data, std::size_t count, std::size_t most,
                                         const Reduction& reduction, Node& node) {
   // (3): the node reduces piece k while piece k - 1 travels between nodes; piece k - 2 is spread afterwards.
-  const PendingRequest messages;  // waits within the node let MPI move the messages
+  const PendingRequest messages;  // while it lives, waits within the node let MPI move messages
   const std::size_t most_own = slice_of(0, most, most).length;
   std::array<MessageReducer::Piece, 3> under_way;
   std::optional<NeighborCheck> check;

@@ -6,11 +6,12 @@
 /// Invariants:
 /// 1. A slice begins at the same offset in every piece of a buffer, on a multiple of 64 elements.
 /// 2. All nodes cut a buffer into equal pieces and slices.
-/// 3. A piece passes Node::reduce, then the exchange between nodes, then Node::spread. Each of the three takes pieces
-///    in order, and all ranks of a node call reduce of a piece, then spread of the piece two before.
+/// 3. A piece passes Node::reduce, then the exchange between nodes, then Node::spread. Each of the three takes the
+///    pieces in ascending order. If there are several pieces and nodes, all ranks of a node call Node::reduce for piece
+///    k, then Node::spread for piece k - 2.
 ///
-/// Cost for B bytes on m nodes: time = max(node(B), network(B)) + one piece of the faster part (pipeline fill). Each
-/// piece is the exchange of a slice between m ranks.
+/// Cost for B bytes on m nodes: time = max(node(B), network(B)) + the faster one's time for one piece (pipeline fill).
+/// For each piece, groups of m ranks exchange a slice each.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ namespace mn {
 /// Which ranks exchange a node's sums with other nodes.
 enum class BetweenNodes {
   kLeaders,  ///< the first rank of a node exchanges all sums
-  kSlices,   ///< as many ranks as the smallest node has exchange, each its slice, all at once
+  kSlices,   ///< on each node, as many ranks as the smallest node has, each its slice, all at once
 };
 
 struct Range {
@@ -37,7 +38,7 @@ struct Range {
 
 class SliceExchange {
  public:
-  /// Slices begin on multiples of this number of elements, which are cache lines for every dtype.
+  /// Slices begin on multiples of this number of elements: a whole number of cache lines for every dtype.
   static constexpr std::size_t kLineElements = 64;
 
   /// The work of a node's ranks on a piece of a buffer. Collective over the node.
@@ -46,14 +47,14 @@ class SliceExchange {
     virtual ~Node() = default;
     /// Reduces the elements `own` over the node's ranks, and writes the result to the calling rank's buffer.
     virtual void reduce(Range piece, Range own) = 0;
-    /// Copies each rank's own elements from its buffer to all ranks of the node.
+    /// Copies the elements `own` of each rank's buffer to the buffers of all ranks of the node.
     virtual void spread(Range piece, Range own) = 0;
   };
 
   /// Collective over `comm`, whose topology is `topology`. If there is one node, every rank has a slice.
   SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit)
       : SliceExchange(comm, topology, between, count_limit, split_peers(comm, topology, between)) {}
-  /// Takes `peers` made by split_peers().
+  /// Like the constructor above, with a communicator `peers` made by split_peers().
   SliceExchange(MPI_Comm comm, const Topology& topology, BetweenNodes between, std::size_t count_limit, Mpi peers);
   /// Collective: makes the communicator of the ranks that have the same slice on different nodes. Empty for a rank
   /// without a slice, or if there is one node.
@@ -78,7 +79,7 @@ class SliceExchange {
   void allreduce_in_turn(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction, Node& node);
   void allreduce_pipelined(std::byte* data, std::size_t count, std::size_t most, const Reduction& reduction,
                            Node& node);
-  /// The elements of piece `k` of `count`, and the calling rank's part of the piece.
+  /// The elements of piece `k` of a buffer of `count` elements, and the calling rank's slice of the piece.
   [[nodiscard]] std::pair<Range, Range> piece_at(std::size_t k, std::size_t most, std::size_t count) const;
 
   Mpi peers_;
