@@ -12,7 +12,8 @@
 namespace mn::data {
 namespace {
 
-/// Maps a box in the whole image to the decoded image, where the region `whole` of the image has become `decoded`.
+/// Maps `box` from the whole image to the decoded image. Decoding has turned the region `whole` of the image into
+/// `decoded`.
 Box in_part(const Box& box, const Region& whole, const Box& decoded) {
   const double scale_x = decoded.width / whole.width;
   const double scale_y = decoded.height / whole.height;
@@ -20,7 +21,7 @@ Box in_part(const Box& box, const Region& whole, const Box& decoded) {
           box.height * scale_y};
 }
 
-/// The region of all pixels of the image that `box` touches.
+/// The smallest region that contains all pixels of `image` that `box` touches.
 Region touched(const Box& box, const Image& image) {
   const int x = std::max(static_cast<int>(box.x), 0);
   const int y = std::max(static_cast<int>(box.y), 0);
@@ -43,7 +44,8 @@ MN_SIMD void scale_to_planes(const std::uint8_t* values, std::size_t pixels, con
   }
 }
 
-/// Goes in runs of 48 values, a multiple of both a pixel's 3 and a vector's 8.
+/// out[i] = values[i] · scale[c] + offset[c] for the value's channel c. Works in runs of 48 values: 48 is a multiple of
+/// a pixel's 3 values and of a vector's 8.
 MN_SIMD void scale_to_pixels(const std::uint8_t* values, std::size_t pixels, const float* scale, const float* offset,
                              float* __restrict out) {
   constexpr std::size_t kRun = 48;
@@ -137,7 +139,7 @@ void ImageAugmenter::subtract_mean_image(const Crop& crop, std::span<float> out)
   const bool planes = layout_ == PixelLayout::kNchw;
   for (std::size_t y = 0; y < size; ++y) {
     for (std::size_t x = 0; x < size; ++x) {
-      // As in ChainerMN: the image is mirrored before the mean is subtracted, the mean is not mirrored.
+      // As in ChainerMN, the image is mirrored before the subtraction of the mean image, which is not mirrored.
       const std::size_t at = (crop.in_resized.y + y) * side + crop.in_resized.x + x;
       for (std::size_t c = 0; c < 3; ++c) {
         const float value = static_cast<float>(result_.pixels[3 * (y * size + x) + c]);

@@ -1,13 +1,14 @@
 /// Turns an encoded image into a network's input: cut, resized, mirrored, varied, normalized.
 ///
-/// For each sample: choose the crop from the image's header; decode the crop's part, no larger than needed; resample it
-/// to size × size, mirrored or not; apply RandAugment's and color jitter's operations; normalize into the caller's
-/// memory; erase a part there.
+/// The steps for each sample: choose the crop, from the size in the image's header; decode the crop's part of the
+/// image, at the least sufficient resolution; resample the part to size × size pixels, mirrored or not; apply
+/// RandAugment's and color jitter's operations; normalize into the caller's memory; erase a part of the normalized
+/// image.
 ///
-/// (1) The values are a function of (encoded bytes, options, seed, epoch, index) alone. The thread, the CPU and earlier
+/// (1) The values depend only on the encoded bytes, options, seed, epoch and index. The thread, the CPU and earlier
 ///     samples make no difference.
-/// (2) Decoding scales a JPEG down only so far that the crop keeps at least `size` pixels a side. So resampling never
-///     enlarges a part that decoding has shrunk.
+/// (2) Decoding scales a JPEG down only so far that the crop keeps at least `size` pixels a side. Therefore resampling
+///     never enlarges a part that decoding has shrunk.
 /// (3) All buffers are members, so their memory is reused from sample to sample.
 ///
 /// Cost: dominated by decoding; then about 3 · size² · (taps + 2) multiplications, and a pass over the result for each

@@ -11,7 +11,7 @@
 namespace mn::data {
 namespace {
 
-constexpr int kTries = 10;  // torchvision's; then the crop is the center, and nothing is erased
+constexpr int kTries = 10;  // as in torchvision; after the last try the center is cut, or nothing is erased
 
 /// The largest centered part of the image with an allowed ratio.
 Region largest_center(int width, int height, const CropOptions& options) {
@@ -47,7 +47,7 @@ std::pair<int, int> resized_size(int width, int height, const CropOptions& optio
   return width <= height ? std::pair(resize, longer(height, width)) : std::pair(longer(width, height), resize);
 }
 
-/// Pixels that count for `box` when resizing by these factors comes before cutting.
+/// The pixels that influence the part `box` if the image is first resized by these factors, then cut.
 Region surroundings(const Box& box, double scale_x, double scale_y, int radius, int width, int height) {
   const double radius_x = radius * std::max(scale_x, 1.0) + 1;
   const double radius_y = radius * std::max(scale_y, 1.0) + 1;
@@ -61,7 +61,7 @@ Region surroundings(const Box& box, double scale_x, double scale_y, int radius, 
 Crop crop_of_resized(int width, int height, const CropOptions& options, SampleRandom& random) {
   const auto [resized_width, resized_height] = resized_size(width, height, options);
   const bool is_random = options.mode == CropMode::kRandomFixed;
-  // Half of an odd margin rounds to even, as Python's round() does.
+  // nearbyint() rounds half of an odd margin to an even number, as Python's round() does.
   const auto offset_in = [&](int margin) {
     return is_random ? random.below(margin + 1) : static_cast<int>(std::nearbyint(margin / 2.0));
   };
@@ -76,7 +76,7 @@ Crop crop_of_resized(int width, int height, const CropOptions& options, SampleRa
   return crop;
 }
 
-/// The amount of a RandAugment operation for a strength in [0, 1]; the sign is drawn later.
+/// The amount of a RandAugment operation for a strength in [0, 1]. Its sign is drawn later.
 double amount_of(OperationKind kind, double strength, int size) {
   switch (kind) {
     case OperationKind::kShearX:

@@ -1,13 +1,14 @@
 /// The random choices for a sample in an epoch: the part of the image that the network gets, and the changes of this
 /// part.
 ///
-/// (1) Choices are a function of (width, height, options, random numbers) alone.
-/// (2) kRandomResized cuts first, then resizes, so only pixels in the box count. All other modes resize first, then
-///     cut, so pixels around the box count too, as far as the resampling filter reaches.
+/// (1) Choices depend only on width, height, options and random numbers.
+/// (2) kRandomResized cuts the image first, then resizes the part, so only pixels in Crop::box influence the result.
+///     All other modes resize first, then cut, so pixels around the box have influence, too, as far as the resampling
+///     filter reaches.
 /// (3) The random numbers are always drawn in this order: area and ratio of the crop, for each try; then its x and y;
 ///     mirroring; RandAugment; color jitter; erasing.
 ///
-/// Cost: no pixel is touched; at most ten tries.
+/// Cost: at most ten tries for the crop; no pixel is read.
 /// Sources: torchvision's RandomResizedCrop, CenterCrop, ColorJitter and RandomErasing; ChainerMN's
 /// examples/imagenet/train_imagenet.py; RandAugment, Cubuk et al. 2019, arXiv:1909.13719, with the operations and the
 /// scale of 0 to 30 of torchvision's RandAugment; random erasing, Zhong et al. 2017, arXiv:1708.04896.
@@ -25,7 +26,7 @@ namespace mn::data {
 /// The part of an image that is cut and resized to the result.
 struct Crop {
   Box box;            ///< in the image's pixels
-  Region readable;    ///< pixels that may count; equal to the box if cutting comes before resizing
+  Region readable;    ///< pixels that may influence the result; the box itself with kRandomResized
   Region in_resized;  ///< kRandomFixed, kCenterFixed: the part's position in the resized image
   bool flip = false;
 };
@@ -40,8 +41,8 @@ struct AugmentChoices {
   Region erased;                           ///< region of the result to erase; width 0: none
 };
 
-/// Makes all choices for an image of width × height pixels. Draws the crop first, so augmentation options never change
-/// the crop.
+/// Makes all choices for an image of width × height pixels. Draws the crop's random numbers first, so `options` never
+/// change the crop.
 [[nodiscard]] AugmentChoices choose_augmentation(int width, int height, const CropOptions& crop,
                                                  const AugmentOptions& options, SampleRandom& random);
 

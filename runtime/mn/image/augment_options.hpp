@@ -1,4 +1,4 @@
-/// Options for the way from an image to a network's input.
+/// Options for making a network's input from an image.
 #pragma once
 
 #include <array>
@@ -15,10 +15,10 @@ enum class CropMode : std::uint8_t {
   kCenterFixed,    ///< everything resized to resize × resize, then the center (ChainerMN's validation)
 };
 
-/// How the values between pixels are computed when an image is resized.
+/// The filter by which an image is resized.
 enum class Interpolation : std::uint8_t {
-  kBilinear,  ///< a triangle
-  kBicubic,   ///< Keys's cubic with a = −1/2, as in Pillow: sharper
+  kBilinear,  ///< a triangle filter
+  kBicubic,   ///< Keys's cubic filter with a = −1/2, as in Pillow; gives sharper images
 };
 
 /// Options for the choice of the part of an image.
@@ -34,14 +34,14 @@ struct CropOptions {
   Interpolation interpolation = Interpolation::kBilinear;  ///< interpolation of the resizing
 };
 
-/// The value of CropOptions::resize in the usual validation: the short side becomes 256 for a crop of 224, and in this
-/// ratio for a crop of `size`.
+/// The usual value of CropOptions::resize for validation with a crop of `size` pixels: 256 for a crop of 224, and
+/// otherwise in this ratio.
 [[nodiscard]] constexpr int usual_resize(int size) { return (size * 256 + 112) / 224; }
 
-/// Random changes of color, in random order. For a member x, the factor is drawn from [max(0, 1 − x), 1 + x]. The hue
-/// is turned by a number from [−hue, hue].
+/// Random changes of color, in random order. For brightness, contrast and saturation, the member x lets the factor be
+/// drawn from [max(0, 1 − x), 1 + x]. The hue is turned by a number from [−hue, hue].
 struct ColorJitter {
-  double brightness = 0;  ///< 0: unchanged, for every member
+  double brightness = 0;  ///< 0: no change; likewise for the other members
   double contrast = 0;    ///< likewise
   double saturation = 0;  ///< likewise
   double hue = 0;         ///< at most 1/2
@@ -54,20 +54,20 @@ inline constexpr double kLeastErased = 0.02;      ///< random erasing's smallest
 inline constexpr double kMaxErased = 0.33;        ///< likewise
 inline constexpr double kLeastErasedRatio = 0.3;  ///< height over width; the largest ratio is the inverse
 
-/// Changes after the crop, in this order. By default none.
+/// Random changes after the crop, applied in the order of the members. By default there are none.
 struct AugmentOptions {
-  int randaugment = 0;      ///< how many of RandAugment's operations each image goes through
+  int randaugment = 0;      ///< number of RandAugment's operations applied to each image
   int magnitude = 9;        ///< strength of RandAugment's operations, 0 … kMaxMagnitude
   ColorJitter jitter = {};  ///< changes of colors
   double erasing = 0;       ///< probability of erasing a part to 0, after normalization
 };
 
-/// How pairs of samples in a minibatch are mixed, and their labels with them. If both mixup and CutMix are on, each
-/// sample is mixed by one of the two, chosen at random.
+/// How pairs of samples in a minibatch, and their labels, are mixed. If both mixup and CutMix are on, each sample is
+/// mixed by one of the two, chosen at random.
 struct MixOptions {
   double mixup =
       0;  ///< α of Beta(α, α), from which the sample's share is drawn (Zhang et al., arXiv:1710.09412); 0: off
-  double cutmix = 0;  ///< likewise, the share of its area (Yun et al., arXiv:1905.04899)
+  double cutmix = 0;  ///< likewise for CutMix: the sample's share of the area (Yun et al., arXiv:1905.04899); 0: off
 };
 
 /// Order of an image's values in memory: one plane for each channel, or three values for each pixel.
@@ -76,8 +76,8 @@ enum class PixelLayout : std::uint8_t {
   kNhwc,  ///< pixels
 };
 
-/// For each channel, result = (value / 255 − mean) / stddev. If there is a mean image, result = (value − mean image's
-/// value) / 255.
+/// For each channel, result = (value / 255 − mean) / stddev. If there is a mean image, result = (value − value of the
+/// mean image) / 255 instead.
 struct Normalization {
   std::array<float, 3> mean = {0.485F, 0.456F,
                                0.406F};  ///< means of red, green and blue: ImageNet's, as in torchvision

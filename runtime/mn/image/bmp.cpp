@@ -1,7 +1,7 @@
 // Decodes BMPs: palettes of 1, 4 and 8 bits, and colors of 16, 24 and 32 bits, with or without masks, uncompressed.
-// Pixels equal Pillow's convert("RGB"): alpha is dropped, and v of m levels becomes 255 v / m, rounded down.
+// Pixels equal Pillow's convert("RGB"): alpha is dropped, and a value v of at most m becomes 255 v / m, rounded down.
 //
-// Rows lie uncompressed, so only the region's pixels are read.
+// Rows are not compressed, so only the region's pixels are read.
 // Source: Microsoft's "Bitmap Storage"; Pillow's BmpImagePlugin.py and Unpack.c.
 #include <mn/image/format_decoder.hpp>
 
@@ -16,7 +16,7 @@ namespace mn::data {
 namespace {
 
 constexpr std::size_t kFileHeaderBytes = 14;
-constexpr std::uint32_t kCoreHeaderBytes = 12;  // OS/2's header, with sizes of 16 bits and palettes of 3 bytes a color
+constexpr std::uint32_t kCoreHeaderBytes = 12;  // OS/2's header: 16-bit sizes, palettes of 3 bytes a color
 constexpr std::uint32_t kInfoHeaderBytes = 40;
 
 [[noreturn]] void damaged(const std::string& what) { throw DataError("damaged BMP: " + what); }
@@ -25,7 +25,7 @@ constexpr std::uint32_t kInfoHeaderBytes = 40;
   throw DataError("a BMP " + what + ", which is not decoded: save it as a PNG");
 }
 
-/// Reads little-endian numbers of a file. Throws DataError beyond the end.
+/// Reads little-endian numbers of a file. Throws DataError if a number lies beyond the file's end.
 class Numbers {
  public:
   explicit Numbers(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -87,7 +87,7 @@ class BmpDecoder final : public FormatDecoder {
   }
 
  private:
-  /// Bytes of a row: a multiple of 4.
+  /// Number of bytes of a row, a multiple of 4.
   [[nodiscard]] std::uint64_t stride() const { return (std::uint64_t{bits_} * header_.width + 31) / 32 * 4; }
 
   void read_colors(const Numbers& numbers, std::uint32_t compression) {
@@ -100,7 +100,7 @@ class BmpDecoder final : public FormatDecoder {
     constexpr Channel kMasks16[] = {{0x7C00}, {0x3E0}, {0x1F}}, kMasks32[] = {{0xFF0000}, {0xFF00}, {0xFF}};
     for (std::size_t c = 0; c < channels_.size(); ++c) {
       channels_[c] = bits_ == 16 ? kMasks16[c] : kMasks32[c];
-      // Masks follow the header of 40 bytes, and are part of longer ones.
+      // Masks follow a header of 40 bytes; in a longer header they are at the same offset.
       if (has_masks && bits_ != 24) channels_[c].mask = numbers.at(kFileHeaderBytes + kInfoHeaderBytes + 4 * c, 4);
     }
   }
@@ -142,7 +142,7 @@ class BmpDecoder final : public FormatDecoder {
   ImageHeader header_;
   std::uint32_t info_bytes_ = 0;
   std::uint64_t pixels_at_ = 0;
-  unsigned bits_ = 0;  // of a pixel
+  unsigned bits_ = 0;  // bits of a pixel
   bool is_core_ = false;
   bool is_top_down_ = false;
   std::array<Channel, 3> channels_;              // red, green, blue

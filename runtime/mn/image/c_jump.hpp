@@ -4,11 +4,11 @@
 /// caller throws. C++ exceptions must never cross the library's C frames, because C frames cannot unwind.
 ///
 /// (1) leave() is called only while guarded() runs its step.
-/// (2) No object with a destructor lives in the step or in the error handlers: the jump would skip the destructor
-///     (undefined behavior, [csetjmp.syn]).
+/// (2) No object with a destructor lives in the step or in the error handlers, because the jump would skip the
+///     destructor (undefined behavior, [csetjmp.syn]).
 /// (3) After guarded() has returned false, its caller uses no local variable that the step has changed, because the
 ///     variable's value is unspecified.
-/// Cost: one setjmp a step, tens of nanoseconds, so a step is a whole image or all of its rows.
+/// Cost: one setjmp for each step, tens of nanoseconds. A step is therefore a whole image or all of its rows.
 /// Source: libjpeg-turbo's example.c, libpng's manual, section III.
 #pragma once
 
@@ -36,7 +36,7 @@ struct CJump {
   }
 };
 
-/// Runs `step`; returns false if the library failed. Then the step was left without unwinding: see (2).
+/// Runs `step`. Returns false if the library failed; the jump then left the step without unwinding its stack (2).
 template <class Step>
 [[nodiscard]] bool guarded(CJump& jump, const Step& step) {
   if (setjmp(jump.target) != 0) {

@@ -12,15 +12,15 @@ constexpr std::array<std::uint8_t, 6> kExif = {'E', 'x', 'i', 'f', 0, 0};
 constexpr std::uint16_t kOrientationTag = 0x0112;
 constexpr std::size_t kEntryBytes = 12;
 
-/// Bytes of an integer of one of TIFF's types; 0 for other types. The tag is a SHORT, but some programs write longer
-/// types.
+/// Number of bytes of an integer of TIFF's type `type`; 0 if the type is no integer. The orientation's type is SHORT,
+/// but some programs write longer types.
 std::size_t integer_bytes(std::uint32_t type) {
   constexpr std::uint32_t kShort = 3, kLong = 4, kSignedShort = 8, kSignedLong = 9;
   if (type == kShort || type == kSignedShort) return 2;
   return type == kLong || type == kSignedLong ? 4 : 0;
 }
 
-/// Reads numbers of a TIFF structure in its byte order. No value beyond the structure's end.
+/// Reads numbers of a TIFF structure in the structure's byte order. Returns no value beyond the structure's end.
 class Tiff {
  public:
   explicit Tiff(std::span<const std::uint8_t> bytes) : bytes_(bytes), big_endian_(!bytes.empty() && bytes[0] == 'M') {}

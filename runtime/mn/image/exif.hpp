@@ -13,10 +13,10 @@ struct Orientation {
   bool mirrored_y = false;
 };
 
-/// Reads the orientation from the payload of a JPEG's APP1 marker. Returns 1 (the stored image is upright) to 8; 1 if
+/// Reads the orientation, 1 to 8, from the payload of a JPEG's APP1 marker. Returns 1 (the stored image is upright) if
 /// the orientation is missing or malformed.
 [[nodiscard]] int read_exif_orientation(std::span<const std::uint8_t> app1) noexcept;
-/// Reads the orientation from a TIFF structure, such as a PNG's eXIf chunk; 1 if the orientation is missing or
+/// Reads the orientation from a TIFF structure, such as a PNG's eXIf chunk. Returns 1 if the orientation is missing or
 /// malformed.
 [[nodiscard]] int read_tiff_orientation(std::span<const std::uint8_t> bytes) noexcept;
 

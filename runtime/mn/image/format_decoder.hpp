@@ -25,8 +25,8 @@ class FormatDecoder {
   virtual const ImageHeader& open(std::span<const std::byte> bytes) = 0;
 
   /// Decodes `region` of the opened image, given in coordinates of the stored image. Call it once after each open().
-  /// `out` may get more pixels than the region; returns the region's position in `out`. Only a JPEG is scaled down, and
-  /// only as long as the region keeps min_width × min_height pixels.
+  /// `out` may get more pixels than the region; returns the region's position in `out`. A JPEG may be scaled down, but
+  /// the region keeps at least min_width × min_height pixels. Other formats are never scaled.
   virtual Box decode(const Region& region, int min_width, int min_height, Image& out) = 0;
 };
 

@@ -47,15 +47,15 @@ enum class ImageFormat : std::uint8_t {
 
 /// The header of an encoded image.
 struct ImageHeader {
-  ImageFormat format = ImageFormat::kJpeg;  ///< by its first bytes
+  ImageFormat format = ImageFormat::kJpeg;  ///< recognized by the first bytes
   int width = 0;                            ///< pixels
   int height = 0;                           ///< pixels
   int components = 0;   ///< as stored: 1 gray, 2 gray and alpha, 3 color or a palette, 4 CMYK, YCCK or color and alpha
   int orientation = 1;  ///< EXIF's value, 1 … 8
-  int bits = 8;         ///< of a value as stored, at least 8; 16 are decoded as their high 8
+  int bits = 8;         ///< bits of a stored value, at least 8; of 16 bits, decoding keeps the high 8
 };
 
-/// An RGB image with 8 bits per value. Reuse one object for many images, because it keeps its memory.
+/// An RGB image with 8 bits per value. Reuse one object for many images, because resize() reuses its memory.
 struct Image {
   int width = 0;                     ///< pixels
   int height = 0;                    ///< pixels

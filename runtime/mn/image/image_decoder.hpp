@@ -1,4 +1,5 @@
-/// The decoder for all images in shards: JPEG, PNG, WebP, TIFF, BMP, PPM and PGM, recognized by content, never by name.
+/// The decoder for images in shards: JPEG, PNG, WebP, TIFF, BMP, PPM and PGM. It recognizes a format by the image's
+/// first bytes, not by a file name.
 #pragma once
 
 #include <array>
@@ -19,9 +20,9 @@ inline constexpr int kMaxImageSide = 65535;  ///< pixels: /data/hwc of a shard h
 
 /// Decodes images, one by one, and reuses its memory. Only one thread at a time may use an object.
 ///
-/// Throws DataError if the data is damaged or truncated, or the image has too many pixels. Throws DataError that names
-/// the format if mn does not know the format or this build lacks its library. The errors' texts lack the sample's name;
-/// the caller adds the name. After an error the decoder can be used for the next image.
+/// Throws DataError if the data is damaged or truncated, or the image has too many pixels. If mn cannot decode the
+/// format, or this build lacks the format's library, throws a DataError that names the format. The errors' texts lack
+/// the sample's name; the caller adds the name. After an error the decoder can be used for the next image.
 class ImageDecoder {
  public:
   /// Makes a decoder that has opened no image. It rejects images of more than `max_pixels`.
@@ -34,10 +35,10 @@ class ImageDecoder {
   const ImageHeader& open(std::span<const std::byte> bytes);
 
   /// Decodes `region` of the opened image, given in coordinates of the upright image. Call it once after each open().
-  /// `out` may get more pixels than the region; returns the region's position in `out`. A JPEG is decoded in part, and
-  /// scaled down to 1/2, 1/4 or 1/8 as long as the region keeps min_width × min_height pixels. PNGs, WebPs and TIFFs
-  /// are decoded as a whole. Throws ArgumentError if the region lies outside of the image, or if open() has not been
-  /// called since the last decode().
+  /// `out` may get more pixels than the region; returns the region's position in `out`. Of a JPEG only a part is
+  /// decoded, scaled down to 1/2, 1/4 or 1/8 if the region keeps at least min_width × min_height pixels. PNGs, WebPs
+  /// and TIFFs are decoded as a whole. Throws ArgumentError if the region lies outside of the image, or if open() has
+  /// not been called since the last decode().
   Box decode(const Region& region, int min_width, int min_height, Image& out);
 
  private:
@@ -46,8 +47,8 @@ class ImageDecoder {
   std::int64_t max_pixels_;
   std::array<std::unique_ptr<FormatDecoder>, 6> decoders_;  // [formats]
   ImageHeader header_;
-  bool opened_ = false;  // and not yet decoded
-  Image turned_;         // as stored, before it is made upright
+  bool opened_ = false;  // open() was called, and decode() was not called since
+  Image turned_;         // the decoded image as stored, before it is made upright
 };
 
 /// Decodes the whole image at full size. Throws DataError as ImageDecoder does.

@@ -1,16 +1,16 @@
-// Decodes JPEGs by libjpeg-turbo: only the needed part, no larger than needed.
+// Decodes JPEGs by libjpeg-turbo: only the needed part of the image, at the least sufficient resolution.
 //
-// libjpeg scales in the transform domain, to 1/1, 1/2, 1/4 or 1/8, with fewer samples of each 8 × 8 block. Rows above
-// the region are entropy-decoded only (skip), rows below not at all; columns beside the region are omitted in whole
+// libjpeg scales in the transform domain, to 1/1, 1/2, 1/4 or 1/8: it computes fewer pixels of each 8 × 8 block. Rows
+// above the region are only entropy-decoded, rows below it are not read, and columns beside it are left out in whole
 // blocks. Gray and CMYK become RGB.
 //
-// (1) At 1/1 the pixels equal a decode of the whole image: color is interpolated from neighbors, so a few columns
-//     beside the region are decoded too.
+// (1) At 1/1 the pixels equal those of a decode of the whole image. Color is interpolated from neighbors, so a few
+//     columns beside the region are decoded, too.
 // (2) Every warning after which libjpeg would invent pixels is an error.
-// (3) Time and memory are bounded by the image's size: the number of scans is limited.
-// (4) An error leaves the decoder usable: open() aborts a decode under way.
+// (3) Time and memory are bounded by the image's size, because the number of scans is limited.
+// (4) After an error the decoder can be used for the next image: open() aborts an unfinished decode.
 //
-// Cost: entropy decoding down to the region's last row, transform and color of the region alone.
+// Cost: entropy decoding of all rows down to the region's last row; transform and color conversion of the region only.
 // Source: libjpeg-turbo's libjpeg.txt ("Partial image decompression", "Decompression parameter selection").
 #include <mn/image/format_decoder.hpp>
 
@@ -32,10 +32,10 @@
 namespace mn::data {
 namespace {
 
-/// A progressive image can carry any number of full scans: a few kilobytes would decode for minutes.
+/// A progressive image can have any number of scans. Without a limit, a few kilobytes could take minutes to decode.
 constexpr int kMaxScans = 200;
 
-/// Extra columns beside the region: at a cut, interpolation of the color reads the neighbors.
+/// Number of extra columns on each side of the region, because interpolation of the color reads neighbors.
 constexpr int kMarginColumns = 2;
 
 struct ErrorManager {
@@ -88,14 +88,15 @@ int choose_reduction(const Region& region, int min_width, int min_height) {
   return reduction;
 }
 
-/// Ink is stored inverted (255 − value) by Adobe's programs; Pillow assumes inversion for every file, and so does mn.
+/// Adobe's programs store ink inverted (255 − value). Pillow assumes inversion for every file, and so does mn.
 void cmyk_to_rgb(const std::uint8_t* cmyk, int pixels, std::uint8_t* rgb) {
   for (int i = 0; i < pixels; ++i, cmyk += 4, rgb += 3) {
     for (int c = 0; c < 3; ++c) rgb[c] = static_cast<std::uint8_t>((cmyk[c] * cmyk[3] + 127) / 255);
   }
 }
 
-/// Tells by libjpeg's error which kind of JPEG libjpeg does not support. Empty if the data is damaged.
+/// If libjpeg's error means that libjpeg does not support this kind of JPEG, returns the kind. If the data is damaged,
+/// returns an empty text.
 std::string other_kind(const jpeg_error_mgr& error) {
   const int code = error.msg_code, value = error.msg_parm.i[0];
   if (code == JERR_BAD_PRECISION) return "a JPEG of " + std::to_string(value) + " bits";
@@ -122,7 +123,7 @@ class JpegDecoder final : public FormatDecoder {
       info_.progress = &progress_;
       jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
       jpeg_save_markers(&info_, JPEG_APP0 + 1, 0xFFFF);
-      errors_.base.msg_code = 0;  // of the image before
+      errors_.base.msg_code = 0;  // clears the previous image's error
       (void)jpeg_read_header(&info_, TRUE);
     });
     if (!read) fail();
@@ -187,7 +188,7 @@ class JpegDecoder final : public FormatDecoder {
   jpeg_decompress_struct info_ = {};
   jpeg_progress_mgr progress_ = {};
   ImageHeader header_;
-  std::vector<std::uint8_t> ink_;  // one row of CMYK
+  std::vector<std::uint8_t> ink_;  // one row of CMYK values
 };
 
 }  // namespace

@@ -12,14 +12,15 @@
 namespace mn::data {
 namespace {
 
-constexpr std::uint64_t kMixStream = 0x6D69785F70616972U;  // any constant: separates the keys from augmentation's
+constexpr std::uint64_t kMixStream = 0x6D69785F70616972U;  // arbitrary; makes the keys differ from augmentation's
 
 double draw_normal(SampleRandom& random) {
   const double radius = std::sqrt(-2 * std::log(1 - random.uniform(0, 1)));
   return radius * std::cos(2 * std::numbers::pi * random.uniform(0, 1));
 }
 
-/// The logarithm of a number with the distribution Gamma(shape, 1): the number itself can be too small for a double.
+/// Draws a number with the distribution Gamma(shape, 1), and returns its logarithm, because the number itself can be
+/// too small for a double.
 double draw_log_gamma(double shape, SampleRandom& random) {
   if (shape < 1) return draw_log_gamma(shape + 1, random) + std::log(1 - random.uniform(0, 1)) / shape;
   const double d = shape - 1.0 / 3;
@@ -40,7 +41,8 @@ double draw_beta(double alpha, SampleRandom& random) {
   return 1 / (1 + std::exp(b - a));
 }
 
-/// A random region of area 1 − share of the image, cut at the image's edges.
+/// Draws a region whose area is 1 − share of the image's area, around a random point. The region is cut off at the
+/// image's edges.
 Region choose_pasted(double share, int width, int height, SampleRandom& random) {
   const int x = random.below(width);
   const int y = random.below(height);
@@ -57,7 +59,7 @@ MN_SIMD void blend_floats(const float* own, float own_share, const float* partne
   for (std::size_t i = 0; i < count; ++i) out[i] = partner[i] * rest + own[i] * own_share;
 }
 
-/// Calls run(first, count) for each run of values that a region covers.
+/// Calls run(first, count) for each run of consecutive values in memory that `region` covers.
 template <class Run>
 void for_each_run(const Region& region, const FloatShape& shape, const Run& run) {
   const auto width = static_cast<std::size_t>(shape.width);

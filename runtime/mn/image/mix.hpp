@@ -21,14 +21,13 @@ struct Mix {
   bool operator==(const Mix&) const = default;
 };
 
-/// Chooses the mix for a sample. The result is a function of the arguments alone, so it does not depend on the number
-/// of ranks and workers. The random numbers are independent of those of the sample's augmentation. Images have width ×
-/// height pixels.
+/// Chooses the mix for a sample. The mix depends on the arguments alone, not on the number of ranks and workers. The
+/// random numbers are independent of the numbers for the sample's augmentation. Images have width × height pixels.
 [[nodiscard]] Mix choose_mix(const MixOptions& options, int width, int height, std::uint64_t seed, std::int64_t epoch,
                              std::int64_t index);
 
-/// The distance from a sample to its partner in a minibatch of n samples. It is half the minibatch, because neighbors
-/// in the minibatch may be neighbors in storage, and storage may be sorted by class. A single sample is its own
+/// The distance from a sample to its partner in a minibatch of n samples: half the minibatch. Neighbors would be a bad
+/// choice, because they may be neighbors in storage, and storage may be sorted by class. A single sample is its own
 /// partner.
 [[nodiscard]] constexpr std::int64_t partner_distance(std::int64_t n) { return n / 2; }
 

@@ -17,11 +17,12 @@ using Words4 __attribute__((vector_size(8), aligned(2), may_alias)) = std::uint1
 using WarpFloat4 __attribute__((vector_size(16))) = float;
 using WarpInt4 __attribute__((vector_size(16), aligned(4), may_alias)) = std::int32_t;
 
-/// Places of a row's pixels: x = x_start + i · x_step, at least 0 and at most x_most; y likewise.
+/// Places in the frame of a target row's pixels: pixel i is at x = x_start + i · x_step, clamped to 0 … x_most; y
+/// likewise.
 struct RowPlaces {
   float x_start, x_step, x_most;
   float y_start, y_step, y_most;
-  int stride;  // values of a row of the frame
+  int stride;  // number of values in a row of the frame
 };
 
 MN_SIMD void find_places(const RowPlaces& row, int width, int* __restrict offsets, float* __restrict right,
@@ -48,7 +49,7 @@ MN_SIMD void blend_neighbors(const std::uint16_t* frame, int stride, int width, 
     const WarpFloat4 lower_left = load(at + stride);
     const WarpFloat4 upper = upper_left + (load(at + 4) - upper_left) * right[i];
     const WarpFloat4 lower = lower_left + (load(at + stride + 4) - lower_left) * right[i];
-    // A pixel's fourth value spills into the next pixel, written later.
+    // The fourth value is written to the next pixel's place, and later overwritten by the next pixel.
     *reinterpret_cast<WarpInt4*>(out + 3 * i) =
         __builtin_convertvector(upper + (lower - upper) * below[i] + 0.5F, WarpInt4);
   }
@@ -58,7 +59,8 @@ MN_SIMD void to_bytes(const std::int32_t* values, int count, std::uint8_t* __res
   for (int i = 0; i < count; ++i) out[i] = static_cast<std::uint8_t>(values[i]);
 }
 
-/// A shear keeps the upper left corner, not the center: x' = x + t·y of corners, written for centers.
+/// A shear x' = x + t·y that leaves the image's upper left corner in place. Affine counts from the center, hence the
+/// shift.
 Affine shear(double horizontal, double vertical, const Image& image) {
   return {.xx = 1,
           .xy = horizontal,
@@ -105,7 +107,7 @@ void Warper::warp(const Image& in, const Affine& source, Image& out) {
   for (int y = 0; y < in.height; ++y) {
     const double x_first = source.xx * -center_x + source.xy * (y - center_y) + source.x0;
     const double y_first = source.yx * -center_x + source.yy * (y - center_y) + source.y0;
-    const RowPlaces row = {.x_start = static_cast<float>(x_first + center_x + 1),  // 1: the frame
+    const RowPlaces row = {.x_start = static_cast<float>(x_first + center_x + 1),  // 1 for the frame
                            .x_step = static_cast<float>(source.xx),
                            .x_most = static_cast<float>(in.width + 1),
                            .y_start = static_cast<float>(y_first + center_y + 1),

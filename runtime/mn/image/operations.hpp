@@ -23,7 +23,8 @@ struct Affine {
 /// Applies affine maps with bilinear interpolation and black around the image, as torchvision's affine and rotate do
 /// for tensors. Reuses its memory; only one thread at a time may use an object.
 ///
-/// (1) The source lies in a frame of black pixels, and every point is clamped into the frame, so no pixel needs a test.
+/// (1) The source image is surrounded by a frame of black pixels, and every point is clamped to the framed image, so no
+///     pixel needs a test.
 /// (2) Sums run in a fixed order, in float32 without fused multiply-add, so every CPU gives equal bits.
 ///
 /// Cost: one copy of the image, and for each target pixel 12 multiplications of vectors of four values.
@@ -59,9 +60,9 @@ enum class OperationKind : std::uint8_t {
   kSolarize,    ///< least value to invert
   kAutoContrast,
   kEqualize,
-  kHue,  ///< turns of the color wheel, −1/2 … 1/2
+  kHue,  ///< turns of the color wheel, from −1/2 to 1/2
 };
-inline constexpr int kRandAugmentKinds = 14;  ///< RandAugment draws the first kinds
+inline constexpr int kRandAugmentKinds = 14;  ///< RandAugment draws among this many first kinds
 
 struct ImageOperation {
   OperationKind kind = OperationKind::kIdentity;

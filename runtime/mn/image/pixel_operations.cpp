@@ -1,5 +1,5 @@
-// Sums are in float32, one operation at a time in torchvision's order, but without fused multiply-add: equal bits on
-// every CPU. torchvision may fuse, and then a value near a whole number differs by ±1.
+// Sums are computed in float32, in torchvision's order of operations, without fused multiply-add, so every CPU gives
+// equal bits. torchvision may use fused multiply-add; then a value near a whole number may differ by ±1.
 // Source: torchvision 0.26, torchvision/transforms/v2/functional/_color.py.
 #include <mn/image/pixel_operations.hpp>
 
@@ -22,7 +22,7 @@ using Tables = std::array<std::array<std::uint8_t, 256>, 3>;
 
 std::size_t pixels_of(const Image& image) { return image.pixels.size() / 3; }
 
-/// The sum of the pixels' grays, each cut to a whole number. At most 2³¹ / 255 pixels.
+/// The sum of the pixels' grays, each truncated to a whole number. `pixels` must be at most 2³¹ / 255.
 MN_SIMD std::int32_t sum_gray(const std::uint8_t* rgb, std::size_t pixels) {
   std::int32_t sum = 0;
   for (std::size_t i = 0; i < pixels; ++i) {
@@ -102,7 +102,8 @@ MN_SIMD void invert_from(std::uint8_t* values, std::size_t count, std::uint8_t l
 
 using Bytes32 __attribute__((vector_size(32), aligned(1), may_alias)) = std::uint8_t;
 
-/// The histogram of each channel. Goes in runs of 96 values, a multiple of both a pixel's 3 and a vector's 32.
+/// Finds the least and the greatest value of each channel. Works in runs of 96 values: 96 is a multiple of a pixel's 3
+/// values and of a vector's 32.
 MN_SIMD void find_range(const std::uint8_t* values, std::size_t count, std::uint8_t* least, std::uint8_t* most) {
   constexpr std::size_t kVectors = 3, kLanes = sizeof(Bytes32), kRun = kVectors * kLanes;
   Bytes32 low[kVectors] = {~Bytes32{}, ~Bytes32{}, ~Bytes32{}};
@@ -125,7 +126,8 @@ MN_SIMD void find_range(const std::uint8_t* values, std::size_t count, std::uint
   }
 }
 
-/// Tables are quicker than arithmetic in float32 on eight values at once.
+/// Replaces each value by its entry in the channel's table. This is quicker than arithmetic in float32 on eight values
+/// at once.
 void look_up(Image& image, const Tables& tables) {
   std::uint8_t* rgb = image.pixels.data();
   for (std::size_t i = 0; i < pixels_of(image); ++i, rgb += 3) {
@@ -135,7 +137,7 @@ void look_up(Image& image, const Tables& tables) {
   }
 }
 
-/// value becomes factor · value + offset.
+/// Each value becomes factor · value + offset.
 void scale_values(Image& image, float factor, float offset) {
   Tables tables;
   for (int value = 0; value < 256; ++value) {
@@ -146,7 +148,7 @@ void scale_values(Image& image, float factor, float offset) {
   look_up(image, tables);
 }
 
-/// An even histogram has `step` pixels a value. If that is 0, values stay as they are.
+/// In an even histogram each value has `step` pixels. If `step` is 0, values stay unchanged.
 void fill_equal_table(const std::array<int, 256>& histogram, int pixels, std::array<std::uint8_t, 256>& table) {
   int last = 255;
   while (last > 0 && histogram[last] == 0) --last;
@@ -167,7 +169,7 @@ MN_SIMD void sharpen_row(const std::uint8_t* above, const std::uint8_t* row, con
   for (int i = 0; i < count; ++i) {
     const int around =
         above[i - 3] + above[i] + above[i + 3] + row[i - 3] + row[i + 3] + below[i - 3] + below[i] + below[i + 3];
-    // A sum over 13 is never halfway between whole numbers: the way of rounding does not matter.
+    // A sum divided by 13 is never halfway between whole numbers, so the rounding rule does not matter.
     const auto blurred = static_cast<int>(static_cast<float>(around + kCenterWeight * row[i]) / kAllWeights + 0.5F);
     const float value = static_cast<float>(row[i]) + rest * static_cast<float>(blurred - row[i]);
     out[i] = static_cast<std::uint8_t>(static_cast<int>(std::min(std::max(value, 0.0F), 255.0F)));

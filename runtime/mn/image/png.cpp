@@ -4,12 +4,13 @@
 // profiles and significant bits are ignored; 16 bits become their high 8. Only gray of 16 bits differs: Pillow clips
 // at 255 and leaves most images white.
 //
-// (1) A wrong checksum anywhere is an error, also in chunks without meaning for the pixels.
+// (1) A wrong checksum anywhere is an error, even in chunks that do not concern the pixels.
 // (2) Memory is bounded by the image's size: texts, profiles and unknown chunks are skipped unread, so they cannot
 //     inflate.
-// (3) An error leaves the decoder usable: libpng's objects live from open() to the end of decode() only.
+// (3) After an error the decoder can be used for the next image: libpng's objects live only from open() to the end of
+//     decode().
 //
-// Cost: all rows are inflated, for any part: PNG has no random access.
+// Cost: all rows are inflated, whatever the region, because PNG has no random access.
 // Source: libpng's manual; PNG specification, third edition (W3C 2025), for eXIf.
 #include <mn/image/format_decoder.hpp>
 
@@ -27,12 +28,12 @@
 namespace mn::data {
 namespace {
 
-/// No chunk but IDAT needs more: a palette has 768 bytes, and further chunks are skipped.
+/// Only IDAT chunks may be longer: a palette has 768 bytes, and chunks that the pixels do not need are skipped.
 constexpr png_alloc_size_t kMaxChunkBytes = 8 << 20;
 
 void on_error(png_structp png, png_const_charp message) { static_cast<CJump*>(png_get_error_ptr(png))->leave(message); }
 
-void on_warning(png_structp, png_const_charp) {}  // libpng's own prints
+void on_warning(png_structp, png_const_charp) {}  // without it libpng would print warnings
 
 void read_bytes(png_structp png, png_bytep to, std::size_t size) {
   auto& rest = *static_cast<std::span<const std::byte>*>(png_get_io_ptr(png));
@@ -41,8 +42,8 @@ void read_bytes(png_structp png, png_bytep to, std::size_t size) {
   rest = rest.subspan(size);
 }
 
-/// EXIF's value from the eXIf chunk, anywhere in the file: exiftool writes the chunk after the pixels, and libpng would
-/// have to decode the pixels first.
+/// Reads EXIF's orientation from the eXIf chunk, wherever it is in the file. libpng is not asked, because exiftool
+/// writes the chunk after the pixels, and libpng would have to decode the pixels first.
 int read_orientation(std::span<const std::uint8_t> png) {
   constexpr std::size_t kSignatureBytes = 8, kFrameBytes = 12;  // a chunk's length, name and checksum
   for (auto rest = png.subspan(std::min(kSignatureBytes, png.size())); rest.size() >= kFrameBytes;) {
@@ -111,7 +112,7 @@ class PngDecoder final : public FormatDecoder {
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // ImageDecoder's limits have clearer messages
     png_set_chunk_malloc_max(png_, kMaxChunkBytes);
     png_set_crc_action(png_, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
-    // A negative number: all chunks that pixels do not need. Texts and profiles could inflate to gigabytes.
+    // Skips all chunks that the pixels do not need (-1), because texts and profiles could inflate to gigabytes.
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_read_info(png_, info_);
   }
@@ -132,7 +133,7 @@ class PngDecoder final : public FormatDecoder {
   CJump jump_ = {};
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
-  std::span<const std::byte> rest_;  // not read yet
+  std::span<const std::byte> rest_;  // bytes that libpng has not read yet
   int passes_ = 1;
   ImageHeader header_;
 };

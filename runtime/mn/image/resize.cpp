@@ -10,7 +10,8 @@
 namespace mn::data {
 namespace {
 
-// Four lanes for three channels: a pixel's fourth lane spills into the next pixel, written later.
+// A vector of four lanes holds a pixel's three channels. The fourth lane is written to the next pixel's place, and
+// later overwritten by the next pixel.
 using Float4 __attribute__((vector_size(16), aligned(4), may_alias)) = float;
 using Int4 __attribute__((vector_size(16), aligned(4), may_alias)) = std::int32_t;
 
@@ -21,7 +22,8 @@ double weight_at(double distance, Interpolation filter) {
   return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
 }
 
-/// line[i] = Σₖ weights[k] · rows[k][i], as a sum of pairs. Up to four rows go in one pass: most images need no more.
+/// line[i] = Σₖ weights[k] · rows[k][i], as a sum of pairs. One pass takes up to four rows, which is enough for most
+/// images.
 MN_SIMD void blend_rows(const std::uint8_t* rows, std::size_t stride, const float* weights, int count, int length,
                         float* __restrict line) {
   const auto row = [=](int k) { return rows + stride * static_cast<std::size_t>(k); };
@@ -54,7 +56,8 @@ MN_SIMD void blend_rows(const std::uint8_t* rows, std::size_t stride, const floa
   }
 }
 
-/// A row of target pixels as whole numbers. The number of taps is a constant of the loop, so the compiler unrolls it.
+/// Computes a row of target pixels as whole numbers. The number of taps is a template argument, so the compiler unrolls
+/// the loop.
 template <int kTaps>
 MN_SIMD void resample(const float* line, const int* first, const float* weights, int width, bool flip, int most,
                       std::int32_t* out) {
@@ -64,7 +67,7 @@ MN_SIMD void resample(const float* line, const int* first, const float* weights,
   for (int x = 0; x < width; ++x, source += step) {
     const float* from = line + std::ptrdiff_t{3} * first[source];
     const float* weight = weights + std::ptrdiff_t{taps} * source;
-    Float4 sum = {0.5F, 0.5F, 0.5F, 0.5F};  // rounds
+    Float4 sum = {0.5F, 0.5F, 0.5F, 0.5F};  // the conversion to whole numbers truncates: 0.5 makes it round
     for (int k = 0; k < taps; ++k) sum += *reinterpret_cast<const Float4*>(from + 3 * k) * weight[k];
     *reinterpret_cast<Int4*>(out + std::ptrdiff_t{3} * x) = __builtin_convertvector(sum, Int4);
   }
@@ -118,7 +121,7 @@ void Resizer::resize(const Image& in, const Box& box, const Region& readable, in
   rows_.compute(box.y, box.height, readable.y, readable.y + readable.height, height, filter);
   out.resize(width, height);
   const int length = 3 * readable.width;
-  line_.assign(length + 3 * columns_.most + 1, 0.0F);  // taps without weight and fourth lanes reach beyond the end
+  line_.assign(length + 3 * columns_.most + 1, 0.0F);  // taps of weight 0 and fourth lanes read beyond the end
   wide_.resize(3 * static_cast<std::size_t>(width) + 1);
   const std::size_t stride = std::size_t{3} * in.width;
   const Resample resample_columns = choose_resample(columns_.most);

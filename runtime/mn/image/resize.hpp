@@ -1,19 +1,19 @@
 /// Resamples images.
 ///
-/// Bilinear or bicubic resampling with antialiasing, separable: for each target row, blend the source rows that count,
-/// then resample the blended line.
+/// Bilinear or bicubic resampling with antialiasing, in two passes. For each target row, the vertical pass blends the
+/// source rows whose weight is not 0 into a line, and the horizontal pass resamples the line.
 ///
 ///   weight of source pixel s for target t:  filter((s + ½ − center(t)) / stretch),  normalized to a sum of 1
 ///   center(t) = start + (t + ½) · scale,  scale = source length / target length,  stretch = max(scale, 1)
 ///
 /// (1) Sums run in one order on every CPU, in float32 without fused multiply-add, so every CPU gives equal bits.
-/// (2) No pixel outside of the argument `readable` counts. Pixels of weight 0 may be read beyond a line's end, from
-///     padding.
-/// (3) The vertical pass goes first, so reads are contiguous and its result stays in the L1 cache.
+/// (2) No pixel outside of the argument `readable` has a weight. Beyond a line's end, padding may be read with weight
+///     0.
+/// (3) The vertical pass comes first, so reads are contiguous and the blended line stays in the L1 cache.
 ///
-/// Cost: multiplications for each target row and channel: readable width × taps for the vertical pass, and target width
-/// × taps for the horizontal pass. Taps are the source pixels that count for a target pixel, about 2 · filter_radius ·
-/// stretch.
+/// Cost for each target row and channel: readable width × taps multiplications in the vertical pass, and target width ×
+/// taps in the horizontal pass. Taps are the source pixels that have a weight in a target pixel, about 2 ·
+/// filter_radius · stretch.
 /// Sources: Pillow's src/libImaging/Resample.c (ImagingResample), the model of torchvision's antialias=True; Keys,
 /// "Cubic convolution interpolation for digital image processing", 1981.
 #pragma once
@@ -46,7 +46,7 @@ class Resizer {
   struct Taps {
     std::vector<int> first;      // [size]
     std::vector<int> count;      // [size]
-    std::vector<float> weights;  // [size, most], 0 beyond count
+    std::vector<float> weights;  // [size, most], 0 from count on
     int most = 0;
     void compute(double start, double length, int readable_first, int readable_last, int size, Interpolation filter);
   };

@@ -1,8 +1,8 @@
-/// Include it only in the sources of hot loops.
+/// The macro MN_SIMD for hot loops. Include this header only in the sources of hot loops.
 #pragma once
 
-/// Put MN_SIMD before a function to compile the function twice, with AVX2 and without. At run time the loader picks the
-/// version for the CPU. CMake defines MN_TARGET_CLONES where compiler and sanitizers allow this.
+/// Put MN_SIMD before a function to compile the function twice, with AVX2 and without. The dynamic linker picks the
+/// version for the CPU. CMake defines MN_TARGET_CLONES if compiler and sanitizers allow several versions.
 #ifdef MN_TARGET_CLONES
 #define MN_SIMD __attribute__((target_clones("avx2", "default")))
 #else

@@ -1,15 +1,16 @@
-// Decodes TIFFs and BigTIFFs by libtiff: the first image of each, gray, color, palette, CMYK, YCbCr or Lab, of up to 16
-// bits, uncompressed or packed by LZW, Deflate, PackBits, JPEG or CCITT.
+// Decodes TIFFs and BigTIFFs by libtiff. Of each file the first image is decoded: gray, color, palette, CMYK, YCbCr or
+// Lab, with up to 16 bits a value, uncompressed or compressed by LZW, Deflate, PackBits, JPEG or CCITT.
 //
 // Uses libtiff's interface for RGBA, which handles all kinds of TIFF, but not its treatment of alpha and orientation:
 // alpha is dropped, and ImageDecoder turns the image. 16 bits become their high 8.
 //
-// (1) Memory is bounded by the image's size: libtiff allocates at most kMaxBytes at once.
-// (2) A damaged strip is an error: libtiff alone would go on.
-// (3) Only compressions in common use are decoded: files cannot reach libtiff's rarer codecs.
-// (4) An error leaves the decoder usable: libtiff's objects live from open() to the end of decode() only.
-// (5) libtiff gets tiles row by row: at the image's right edge, putgreytile and put16bitbwtile (4.5 to 4.7) skip bytes
-//     instead of pixels.
+// (1) Memory is bounded, because libtiff allocates at most kMaxBytes at once.
+// (2) A damaged strip is an error, although libtiff by itself would go on.
+// (3) Only common compressions are decoded, so no file can reach libtiff's rarely used codecs.
+// (4) After an error the decoder can be used for the next image: libtiff's objects live only from open() to the end of
+//     decode().
+// (5) libtiff's functions that convert tiles are called for one row at a time, because at the image's right edge,
+//     putgreytile and put16bitbwtile (4.5 to 4.7) skip bytes instead of pixels.
 //
 // Source: libtiff 4.5's manual (TIFFClientOpen, TIFFRGBAImage, TIFFOpenOptions); TIFF 6.0.
 #include <mn/image/format_decoder.hpp>
@@ -68,10 +69,10 @@ int close_nothing(thandle_t) { return 0; }
 
 toff_t size_of_source(thandle_t handle) { return source_of(handle).bytes.size(); }
 
-/// libtiff reads the memory directly; without the map, version 4.5.0 rejects uncompressed tiles.
+/// Lets libtiff read the memory directly. Without this function, version 4.5.0 rejects uncompressed tiles.
 int map_source(thandle_t handle, void** base, toff_t* size) {
   const TiffSource& source = source_of(handle);
-  *base = const_cast<std::byte*>(source.bytes.data());  // only read, in the mode r
+  *base = const_cast<std::byte*>(source.bytes.data());  // in the mode "r" libtiff only reads
   *size = source.bytes.size();
   return 1;
 }
@@ -103,12 +104,12 @@ TIFF* open_source(TiffSource& source, TiffMessage& message) {
   return tiff;
 }
 
-/// An image whose pixels libtiff takes a row at a time.
+/// An image that libtiff converts one row at a time (5).
 struct RowImage : TIFFRGBAImage {
-  tileContigRoutine put_row;  ///< libtiff's own
+  tileContigRoutine put_row;  ///< libtiff's own function for tiles
 };
 
-/// Called by libtiff for each tile: use w × h pixels, and skip `from_skew` pixels at the end of each row.
+/// libtiff calls it for each tile, to convert w × h pixels and to skip `from_skew` pixels at the end of each row.
 void put_rows(TIFFRGBAImage* image, std::uint32_t* to, std::uint32_t x, std::uint32_t y, std::uint32_t w,
               std::uint32_t h, std::int32_t from_skew, std::int32_t to_skew, unsigned char* from) {
   const std::size_t bits = std::size_t{image->bitspersample} * image->samplesperpixel;
@@ -120,7 +121,8 @@ void put_rows(TIFFRGBAImage* image, std::uint32_t* to, std::uint32_t x, std::uin
   }
 }
 
-/// (5): not with subsampled color: there libtiff passes several rows at once and skips the right bytes.
+/// Makes libtiff call put_rows() (5), except for subsampled color, where libtiff converts several rows at once, and
+/// skips correctly.
 void put_by_rows(RowImage& image) {
   if (image.isContig == 0 || image.photometric == PHOTOMETRIC_YCBCR) return;
   image.put_row = std::exchange(image.put.contig, put_rows);
@@ -154,7 +156,7 @@ class TiffDecoder final : public FormatDecoder {
     TIFFRGBAImageEnd(&image);
     if (!read) fail();
     out.resize(header_.width, header_.height);
-    // With one plane per sample, libtiff forgets that 0 is white.
+    // If each channel has a separate plane, libtiff ignores that 0 means white.
     const std::uint32_t flip = image.isContig == 0 && image.photometric == PHOTOMETRIC_MINISWHITE ? ~0U : 0;
     std::uint8_t* to = out.pixels.data();
     for (const std::uint32_t pixel : raster_) {
@@ -208,7 +210,7 @@ class TiffDecoder final : public FormatDecoder {
     header_.orientation = orientation >= 1 && orientation <= 8 ? orientation : 1;
   }
 
-  /// libtiff would turn unassociated alpha black, so alpha is declared associated, in memory only.
+  /// libtiff would turn pixels with unassociated alpha black. So alpha is declared associated, only in memory.
   void drop_alpha() {
     std::uint16_t count = 0;
     std::uint16_t* kinds = nullptr;
@@ -219,7 +221,7 @@ class TiffDecoder final : public FormatDecoder {
     (void)TIFFSetField(tiff_, TIFFTAG_EXTRASAMPLES, count, plain.data());
   }
 
-  /// Keeps the high 8 of 16 bits, because libtiff would round.
+  /// Makes libtiff keep the high 8 of 16 bits; by default libtiff rounds.
   static void keep_high_bits(TIFFRGBAImage& image) {
     if (image.Bitdepth16To8 == nullptr) return;
     for (int value = 0; value < 1 << 16; ++value) image.Bitdepth16To8[value] = static_cast<std::uint8_t>(value >> 8);

@@ -1,4 +1,4 @@
-// Decodes WebPs by libwebp, lossy or lossless but no animations. Transparency is dropped, not blended.
+// Decodes lossy and lossless WebPs by libwebp, but no animations. Transparency is dropped, not blended.
 // Source: libwebp's API (webp/decode.h); RFC 9649, "WebP Image Format", for the chunk EXIF.
 #include <mn/image/format_decoder.hpp>
 
@@ -35,7 +35,7 @@ const std::uint8_t* bytes_of(std::span<const std::byte> bytes) {
   throw DataError(std::string("damaged WebP: ") + what);
 }
 
-/// EXIF's value from the chunk EXIF: a TIFF structure, in some files after JPEG's mark "Exif".
+/// Reads EXIF's orientation from the chunk EXIF, a TIFF structure. In some files JPEG's mark "Exif" comes before it.
 int read_webp_orientation(std::span<const std::byte> webp) {
   constexpr std::size_t kFileHeaderBytes = 12, kChunkHeaderBytes = 8;
   std::size_t at = kFileHeaderBytes;
