@@ -1,13 +1,14 @@
 // Synchronized batch normalization as one autograd node.
 //
-// (1) Each rank sends its mean, its sum of squared deviations, and the number of values of a channel; every rank merges
-//     them in rank order, so all ranks have equal bits. Sums of squares would cancel if a mean is large.
+// (1) Each rank sends its means, its sums of squared deviations, and the number of values of a channel. Every rank
+//     merges the numbers of all ranks in rank order, so all ranks get equal bits. Sums of squares are not used, because
+//     they lose digits if a mean is large.
 // (2) Statistics are float64 for float64 input, else float32.
-// (3) dx = w σ⁻¹ (dy − Σdy / n − x̂ Σ(dy x̂) / n), with sums over all ranks. The gradients of weight and bias are this
-//     rank's part, as for every parameter: the optimizer takes the mean over ranks.
-// (4) The optimizer weighs rank r's gradient by vᵣ. In a weighted backward dy already has the factor vᵣ. Else vᵣ is the
-//     number of rank r's samples, and rank r uses Σₛ vₛ Σdyₛ / vᵣ in place of the sum, because the optimizer will
-//     multiply by vᵣ.
+// (3) dx = w σ⁻¹ (dy − Σdy / n − x̂ Σ(dy x̂) / n), with sums over all ranks. The gradients of weight and bias are sums
+//     over this rank only, as every parameter's; the optimizer takes the mean over ranks.
+// (4) The optimizer multiplies rank r's gradient by a weight vᵣ. In the backward of a weighted loss, dy already has the
+//     factor vᵣ. Otherwise vᵣ is the number of rank r's samples, and rank r uses Σₛ vₛ Σdyₛ / vᵣ in place of the sum,
+//     because the optimizer will multiply by vᵣ later.
 #include <mn/nn/batch_moments.hpp>
 
 #include <optional>
@@ -44,7 +45,7 @@ std::vector<std::int64_t> reduced_dims(const at::Tensor& input) {
   return dims;
 }
 
-/// `values`, one for each channel, in a shape that broadcasts to the input's.
+/// Reshapes `values`, one for each channel, so that they broadcast to the input's shape.
 at::Tensor by_channel(const at::Tensor& values, const at::Tensor& input) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
   shape[1] = values.numel();
@@ -55,7 +56,7 @@ at::ScalarType statistics_type(const at::Tensor& input) {
   return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// For input on the host, gather() and sum() use the calls for host memory, also if the communicator has a device.
+// For input on the host, gather() and sum() pass host memory to the communicator, even if its device is a GPU.
 
 void gather(const at::Tensor& own, const at::Tensor& all, Communicator& comm) {
   const auto blocking = [&] { comm.allgather(own, all); };
@@ -71,8 +72,8 @@ void sum(const at::Tensor& values, Communicator& comm) {
       comm, [&](DeviceCollectives& device) { device.allreduce(buffer_view(values), ReduceOp::kSum); }, blocking);
 }
 
-/// Statistics of all ranks' values: mean and sum of squared deviations by channel, number of values of a channel, and
-/// samples of each rank.
+/// Statistics of all ranks' values: mean and sum of squared deviations of each channel, number of values of a channel,
+/// and number of each rank's samples.
 struct Statistics {
   at::Tensor mean, squares, count, samples;
 };
@@ -108,7 +109,7 @@ struct KeptCommunicator : torch::CustomClassHolder {
 
 class Normalization : public torch::autograd::Function<Normalization> {
  public:
-  /// `weight` and `bias` have no value without affine(): autograd's inputs must be defined.
+  /// Without affine() `weight` and `bias` have no value, because autograd's inputs must be defined tensors.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const std::optional<at::Tensor>& weight,
                             const std::optional<at::Tensor>& bias, const Statistics& all, const at::Tensor& scale,
                             const std::shared_ptr<Communicator>& comm) {
@@ -137,7 +138,7 @@ class Normalization : public torch::autograd::Function<Normalization> {
       of_bias = own.narrow(0, 0, channels).to(weight.scalar_type());
       of_weight = own.narrow(0, channels, channels).to(weight.scalar_type());
     }
-    // The gradients through mean and scale are not recorded, so create_graph would be wrong.
+    // The dependence on mean and scale is not recorded, so gradients of these gradients (create_graph) would be wrong.
     const auto final = std::make_shared<torch::autograd::DelayedError>(
         "the gradients of mn::MultiNodeBatchNorm can't be differentiated", 3);
     variable_list all = final->apply({result.to(input.scalar_type()), of_weight, of_bias});
@@ -146,7 +147,7 @@ class Normalization : public torch::autograd::Function<Normalization> {
   }
 
  private:
-  /// The sum over ranks by (4). `samples` has the samples of each rank.
+  /// The sum over ranks as (4) defines it. `samples` has the number of each rank's samples.
   static at::Tensor sum_over_ranks(const at::Tensor& own, const at::Tensor& samples,
                                    const std::shared_ptr<Communicator>& comm) {
     if (const auto unit = pass_gradients_over(comm)) {

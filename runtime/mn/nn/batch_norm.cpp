@@ -35,7 +35,7 @@ void MultiNodeBatchNormImpl::_check_input_dim(const at::Tensor& input) {
 at::Tensor MultiNodeBatchNormImpl::forward(const at::Tensor& input) {
   _check_input_dim(input);
   if (!is_training()) {
-    const bool from_input = !options.track_running_stats();  // as in libtorch
+    const bool from_input = !options.track_running_stats();  // without running statistics, as libtorch does
     return at::batch_norm(input, weight, bias, running_mean, running_var, from_input, 0, options.eps(), true);
   }
   const BatchMoments batch = multi_node_batch_norm(input, if_defined(weight), if_defined(bias), options.eps(), comm_);

@@ -1,4 +1,4 @@
-/// Batch normalization over the minibatches of all ranks, ChainerMN's MultiNodeBatchNormalization.
+/// A layer for batch normalization over the minibatches of all ranks: ChainerMN's MultiNodeBatchNormalization.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,17 @@ namespace mn {
 
 struct BatchMoments;
 
-/// torch::nn::BatchNorm1d, 2d and 3d in one, for input of shape (N, C, …). In training, mean and variance are taken
-/// over the samples of all ranks, so n ranks with batch b compute as one rank with batch n·b (torch.nn.SyncBatchNorm):
-/// for small batches, as in detection and segmentation. Options, parameters, buffers and names are BatchNorm's, so
-/// BatchNorm loads this layer's weights and vice versa. Running statistics are equal on all ranks.
+/// Replaces torch::nn::BatchNorm1d, 2d and 3d, for input of shape (N, C, …). In training, mean and variance are taken
+/// over the samples of all ranks, so n ranks with batch b compute the same as one rank with batch n·b (as
+/// torch.nn.SyncBatchNorm). This helps if batches are small, as in detection and segmentation. Options, parameters,
+/// buffers and names are BatchNorm's, so BatchNorm loads this layer's weights and vice versa. Running statistics are
+/// equal on all ranks.
 ///
-/// forward() in training and its backward are collective: every rank runs both, with layers in equal order. N may
-/// differ between ranks, and be 0. In evaluation nothing is sent.
+/// forward() in training and its backward are collective: every rank runs both, and runs several layers in the same
+/// order. N may differ between ranks, and may be 0. In evaluation mode nothing is sent.
 ///
-/// Backward assumes that a rank's loss is a mean over N samples, which step(samples) will weigh by N. This does not
-/// hold if the loss already has its weight: a Trainer gives it, and so does MultiNodeOptimizer::scale_loss(loss,
-/// samples) in a program's own loop.
+/// If a rank's loss was not weighted, backward assumes that the loss is a mean over N samples, which step(samples) will
+/// weigh by N. A Trainer weighs the loss; in a program's own loop MultiNodeOptimizer::scale_loss(loss, samples) does.
 ///
 /// Cost: forward one allgather of 2C + 2 numbers, backward one allreduce of 2C numbers. On GPUs with NCCL both are
 /// enqueued on the current stream, and the host does not wait. Source: S. Ioffe, C. Szegedy, arXiv:1502.03167;

@@ -1,10 +1,12 @@
 // Each call is one autograd node whose backward is the adjoint call.
 //
 // (1) Ranks first exchange the forms of their tensors: shape, dtype, requires_grad. So all ranks find every mismatch,
-//     and the node is recorded on all ranks or on none; else ranks would wait in a backward that a rank does not run.
-// (2) The node has an extra input that requires a gradient, because this rank's tensors may require none.
-// (3) Parts of different lengths are padded to the longest part. sum_rows() is the adjoint of gather_rows(), and
-//     gather_rows() of sum_rows().
+//     and the node is recorded on all ranks or on none. Otherwise some ranks would wait in a backward that another rank
+//     does not run.
+// (2) The node has an extra input that requires a gradient, because autograd would not record the node if this rank's
+//     tensors require none.
+// (3) Parts of different lengths are padded to the longest part. gather_rows() and sum_rows() are adjoint to each
+//     other.
 #include <mn/nn/collectives.hpp>
 
 #include <algorithm>
@@ -71,8 +73,8 @@ std::string text_of(Form::Fault fault, std::int64_t number) {
   return std::to_string(number) + " tensors, or undefined ones: give one for each rank";
 }
 
-/// The forms of all ranks' tensors, rank by rank; `own` has equally many on every rank. All ranks throw if a tensor of
-/// any rank has a fault.
+/// Collective: returns the forms of all ranks' tensors, rank by rank. `own` must have the same length on every rank. If
+/// a tensor of any rank has a fault, all ranks throw.
 std::vector<Form> gather_forms(Communicator& comm, const std::vector<Form>& own, const char* call) {
   std::vector<Form> all(own.size() * static_cast<std::size_t>(comm.size()));
   comm.allgather(std::span(reinterpret_cast<const std::int64_t*>(own.data()), own.size() * kFormCount),
@@ -90,7 +92,7 @@ bool any_requires_grad(const std::vector<Form>& forms) {
   return std::ranges::any_of(forms, [](const Form& form) { return form.requires_grad != 0; });
 }
 
-/// Throws unless forms[r·step] of all ranks are alike in dtype and dimensions, from dimension `first` on.
+/// Throws unless every step-th form has the same dtype, number of dimensions, and sizes from dimension `first` on.
 void check_alike(const std::vector<Form>& forms, std::size_t step, std::int64_t first, const char* call) {
   for (std::size_t i = 0; i < forms.size(); i += step) {
     const auto rest = [first](const Form& form) {
@@ -116,7 +118,7 @@ Sizes with_rows(std::int64_t rows, const at::Tensor& like) {
 
 std::int64_t longest(const Sizes& rows) { return *std::ranges::max_element(rows); }
 
-/// Rank r's rows[r] rows, in rank order.
+/// Gathers the rows of all ranks, in rank order; rank r has rows[r] rows.
 at::Tensor gather_rows(const at::Tensor& own, const Sizes& rows, Communicator& comm) {
   const at::NoGradGuard no_grad;
   const std::int64_t most = longest(rows), ranks = comm.size();
@@ -133,7 +135,7 @@ at::Tensor gather_rows(const at::Tensor& own, const Sizes& rows, Communicator& c
   return at::cat(parts);
 }
 
-/// This rank's rows of the sum of `all` over ranks. `all` has rows[r] rows for rank r, in rank order.
+/// Sums `all` over ranks, and returns this rank's rows of the sum. `all` has rows[r] rows for rank r, in rank order.
 at::Tensor sum_rows(const at::Tensor& all, const Sizes& rows, Communicator& comm) {
   const at::NoGradGuard no_grad;
   const std::int64_t most = longest(rows), ranks = comm.size();
@@ -183,13 +185,14 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
     if (call->one_sided != nullptr && at::GradMode::is_enabled())
       throw ArgumentError(std::string(call->one_sided) + ": its gradients can't be differentiated (create_graph)",
                           true);
-    // With create_graph the adjoint is differentiable, too.
+    // The adjoint is a call of its own, so it is differentiable, too (create_graph).
     const CollectiveCall adjoint{call->comm, call->backward, call->forward};
     variable_list result = {at::Tensor(), at::Tensor()};  // no gradient for the extra input and `call`
-    // Sums of float16 gradients times samples can exceed float16, also on other ranks: float32 travels.
+    // float16 gradients are sent as float32, because their sums, multiplied by samples, can exceed float16 on some
+    // rank.
     const at::ScalarType dtype = gradients.front().scalar_type();
     const double factor = unit.value_or(1);
-    variable_list sent;  // in the unit that the ranks agreed on
+    variable_list sent;  // multiplied by the factor that the ranks agreed on
     for (const at::Tensor& gradient : gradients) {
       const at::Tensor wide = dtype == at::kHalf ? gradient.to(at::kFloat) : gradient;
       sent.push_back(factor == 1 ? wide : wide.mul(exact_factor(factor)));
@@ -213,7 +216,7 @@ std::vector<at::Tensor> run(CollectiveCall call, const std::vector<at::Tensor>& 
   return CollectiveNode::apply(stand_in, std::make_shared<CollectiveCall>(std::move(call)), at::TensorList(given));
 }
 
-/// The forms of one part for each rank.
+/// The forms of `parts`. If there is not one defined part for each rank, the forms carry this fault.
 std::vector<Form> forms_of(const std::vector<at::Tensor>& parts, const Communicator& comm) {
   const auto ranks = static_cast<std::size_t>(comm.size());
   const bool all_defined = std::ranges::all_of(parts, [](const at::Tensor& part) { return part.defined(); });

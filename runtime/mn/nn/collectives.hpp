@@ -1,22 +1,22 @@
 /// Differentiable collective calls, as in torch.distributed.nn.functional.
 ///
-/// Each call is collective, and so is its backward, which sends gradients in the opposite direction: all ranks make
-/// equal calls in equal order, and each result is part of the loss on every rank or on none. Parts may differ in their
-/// first dimension, and be empty. Results are new tensors on the communicator's device. If shapes or dtypes do not
-/// match, all ranks throw an equal ArgumentError.
+/// Each call is collective, and so is the call's backward, which sends gradients in the opposite direction. All ranks
+/// must make the same calls in the same order, and a result must be part of the loss on every rank or on none. Parts
+/// may differ in their first dimension, and may be empty. Results are new tensors on the communicator's device. If
+/// shapes or dtypes do not match, all ranks throw an equal ArgumentError.
 ///
-/// Weights. The ranks minimize Σ wᵣ Lᵣ / Σ wᵣ, where wᵣ is the number of samples that rank r's mean loss is over, as in
-/// optimizer->step(samples). A gradient from rank s must count wₛ. So each loss is multiplied by its weight before
-/// backward, and gradients add up over ranks without further factors:
+/// Weights. The ranks minimize Σ wᵣ Lᵣ / Σ wᵣ, where rank r's loss Lᵣ is a mean over wᵣ samples, the number passed to
+/// optimizer->step(samples). A gradient that comes from rank s must have the factor wₛ. So each rank multiplies its
+/// loss by its weight before backward, and gradients add up over ranks without further factors:
 ///
-///   a Trainer                              multiplies by itself
+///   a Trainer                              multiplies the losses
 ///   a loop, ranks with equal samples       loss.backward(); optimizer->step();
 ///   a loop, any samples                    optimizer->scale_loss(loss, samples).backward(); optimizer->step(samples);
 ///
-/// step(samples) throws ArgumentError if the weights differ and a loss had none.
+/// step(samples) throws ArgumentError if the ranks' weights differ and a loss was not multiplied.
 ///
 /// Cost: one small allgather of shapes, then one call of the communicator. Parts of different lengths are padded to the
-/// longest part.
+/// length of the longest part.
 #pragma once
 
 #include <memory>
@@ -28,15 +28,18 @@
 
 namespace mn {
 
-/// The rows of all ranks, in rank order: [Σ nᵣ, …] of [nᵣ, …]. Backward sums each row's gradients over the ranks.
+/// Returns the rows of all ranks, in rank order: [Σ nᵣ, …] if rank r passes [nᵣ, …]. Backward sums each row's gradients
+/// over the ranks.
 [[nodiscard]] at::Tensor all_gather(const std::shared_ptr<Communicator>& comm, const at::Tensor& rows);
-/// The sum over ranks of tensors of one shape. Backward sums the gradients over the ranks.
+/// Returns the sum over ranks of tensors of the same shape. Backward sums the gradients over the ranks.
 [[nodiscard]] at::Tensor all_reduce(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor);
-/// The sum over ranks of the parts for this rank. parts[r], [nᵣ, …], is for rank r and has equal shapes on all ranks.
-/// Backward gathers the gradients of all ranks' sums. Throws ArgumentError unless there is one part for each rank.
+/// Returns the sum, over ranks, of the parts for this rank. parts[r] is for rank r, and has the same shape [nᵣ, …] on
+/// all ranks. Backward gathers the gradients of all ranks' sums. Throws ArgumentError unless there is one part for each
+/// rank.
 [[nodiscard]] at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm,
                                         const std::vector<at::Tensor>& parts);
-/// The root's tensor. All ranks but the root may pass an undefined tensor. Backward sums the gradients on the root.
+/// Returns the root's tensor. All ranks but the root may pass an undefined tensor. Backward sums the gradients on the
+/// root.
 [[nodiscard]] at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor, int root = 0);
 /// Sends parts[r], of any shape, to rank r; returns the parts for this rank, in rank order. Backward sends the
 /// gradients back. Throws ArgumentError unless there is one part for each rank.

@@ -31,14 +31,14 @@ class TensorReader {
  public:
   TensorReader(const Program& program, const Archive& archive) : program_(program), archive_(archive) {}
 
-  /// Undefined for an argument of forward().
+  /// Returns the tensor of an input; undefined for an argument of forward().
   at::Tensor read(const Input& input) {
     if (input.kind == Input::Kind::kUser || input.kind == Input::Kind::kLiteral) return {};
     const StoredTensor& stored = find(input);
     at::Tensor& tensor = read_[stored];
-    if (tensor.defined()) return tensor;  // tied
+    if (tensor.defined()) return tensor;  // tied weights
     tensor = exported::read_tensor(input.target, stored, archive_);
-    // Pairs of floats, because optimizers and communicators have no complex numbers.
+    // A complex tensor is stored as pairs of floats, because optimizers and communicators have no complex numbers.
     if (exported::is_state(input) && tensor.is_complex()) tensor = at::view_as_real(tensor).clone();
     return tensor;
   }
@@ -57,7 +57,8 @@ class TensorReader {
   std::map<StoredTensor, at::Tensor> read_;
 };
 
-/// The module of the parameter or buffer called `name`, made if it is absent, and the name within that module.
+/// Returns the module of the parameter or buffer called `name`, and the name within this module. Makes the module if it
+/// is absent.
 std::pair<torch::nn::Module*, std::string> module_of(torch::nn::Module& root, const std::string& name) {
   torch::nn::Module* module = &root;
   std::size_t begin = 0;
@@ -156,7 +157,7 @@ void ExportedModule::set_evaluation_graph(std::string_view bytes, const std::str
       throw DataError(source + " is of another model: " + json_quoted(input.target) +
                       " has another shape or dtype than in the model that trains, or is absent there");
     }
-    tensors.back() = own->second;  // the weights that train, not the file's
+    tensors.back() = own->second;  // the module's own weights, which are trained, not the file's
   }
   evaluation_ = std::make_unique<exported::BoundGraph>(program, exported::Mode::kEvaluation, tensors, source);
 }

@@ -1,4 +1,4 @@
-/// Models that Python has exported, as modules that train.
+/// Modules made of models that Python has exported. The modules can be trained.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ class BoundGraph;
 /// An input of an ExportedModule's forward().
 struct ExportedInput {
   std::string name;                 ///< the parameter's name in Python's forward()
-  at::ScalarType dtype;             ///< at the export; any dtype of this kind (integer, floating) is accepted
+  at::ScalarType dtype;             ///< at the export; any dtype of the same kind (integer, floating) is accepted
   std::vector<std::int64_t> sizes;  ///< -1: the size varies (dynamic_shapes of torch.export)
   std::vector<std::int64_t> most;   ///< the largest accepted sizes
 };
 
 /// One of the tensors that Python's forward() returns.
 struct ExportedOutput {
-  /// Keys and fields that lead to the tensor, "logits" or "hidden.1", or its position, "0"; a single tensor is
-  /// "output".
+  /// The keys and fields that lead to the tensor, such as "logits" or "hidden.1", or else the tensor's position, such
+  /// as "0". A single tensor is called "output".
   std::string name;
   std::optional<std::vector<std::int64_t>> sizes;  ///< -1: the size varies; no value: the shape is not known
 };
@@ -53,22 +53,22 @@ struct ExportedOutput {
 /// export the model in evaluation mode, too, and pass the second file to set_evaluation_graph().
 class ExportedModule : public torch::nn::Module {
  public:
-  /// Reads a file, on this rank alone. Throws DataError of one line that names the absent, damaged or unknown part of
-  /// the file, such as an operator.
+  /// Reads a file; not collective. Throws a DataError of one line that names the absent, damaged or unknown part of the
+  /// file, such as an operator.
   explicit ExportedModule(const std::filesystem::path& path);
-  /// Reads the bytes of a file, and throws DataError, as the constructor with a path. Messages name the file `source`.
+  /// As the constructor with a path, but takes the bytes of the file. Messages call the file `source`.
   ExportedModule(std::string_view bytes, const std::string& source);
   ~ExportedModule() override;
 
   /// From now on evaluation mode runs the graph in `bytes`, on this module's parameters and buffers. Throws DataError
-  /// as the constructor does, and if a parameter or buffer of the file is not in this module.
+  /// as the constructor does, and also if a parameter or buffer of the file is not in this module.
   void set_evaluation_graph(std::string_view bytes, const std::string& source);
   /// Throws DataError with the reason if there is no graph for evaluation mode. Call it before training, if the program
   /// will evaluate.
   void require_evaluation_graph() const;
-  /// True if the file was probably exported in evaluation mode, because its dropout and batch norm are all off;
-  /// training then runs without them. False for a model whose only such layers are batch norms with frozen weights:
-  /// they are meant to be off.
+  /// True if the file was probably exported in evaluation mode, because all its dropout and batch norm are off; they
+  /// then stay off in training. False if the only such layers are batch norms with frozen weights, which are meant to
+  /// be off.
   [[nodiscard]] bool is_exported_for_evaluation() const noexcept { return is_set_to_evaluation_; }
 
   /// The smallest minibatch that the model can train on: 2 samples if a batch norm in training gets one value of a
@@ -79,18 +79,19 @@ class ExportedModule : public torch::nn::Module {
   [[nodiscard]] const std::vector<ExportedInput>& inputs() const noexcept { return inputs_; }
   /// The outputs of forward_all() in training mode, in order.
   [[nodiscard]] const std::vector<ExportedOutput>& outputs() const noexcept { return outputs_; }
-  /// The tensors that Python's forward() returns for these arguments, in the order of torch.utils._pytree; None becomes
-  /// an undefined tensor. Throws ArgumentError if inputs() does not admit the arguments, and Error that names the node
-  /// whose operator fails.
+  /// Returns the tensors that Python's forward() returns for `inputs`, in the order of torch.utils._pytree; None
+  /// becomes an undefined tensor. Throws ArgumentError if inputs() does not admit the arguments, and Error that names
+  /// the node whose operator fails.
   [[nodiscard]] std::vector<at::Tensor> forward_all(const std::vector<at::Tensor>& inputs);
   /// The first output of a model with one input.
   [[nodiscard]] at::Tensor forward(const at::Tensor& input) { return forward_all({input}).at(0); }
-  /// The output of this name. In evaluation mode a single output may have any name. Throws ArgumentError that lists the
-  /// names if no output has this name.
+  /// Returns the output called `output`. In evaluation mode a single output is returned whatever its name. If no output
+  /// has the name, throws an ArgumentError that lists all names.
   [[nodiscard]] at::Tensor forward(const std::vector<at::Tensor>& inputs, const std::string& output);
 
   /// For create_mnbn_model(): from now on batch norm in training mode normalizes over the minibatches of all ranks of
-  /// `comm`, as MultiNodeBatchNorm. Throws ArgumentError if the file holds batch norm in a decomposed form.
+  /// `comm`, as MultiNodeBatchNorm. Throws ArgumentError if the file holds batch norms as several simple operators
+  /// (decomposed).
   void normalize_over(std::shared_ptr<Communicator> comm);
 
   using torch::nn::Module::to;
@@ -104,7 +105,7 @@ class ExportedModule : public torch::nn::Module {
   [[nodiscard]] const exported::BoundGraph& graph() const;
 
   std::unique_ptr<exported::BoundGraph> training_;
-  std::unique_ptr<exported::BoundGraph> evaluation_;  // null: evaluation_error_ has the reason
+  std::unique_ptr<exported::BoundGraph> evaluation_;  // null: no graph, for the reason in evaluation_error_
   std::string evaluation_error_;
   std::vector<ExportedInput> inputs_;
   std::vector<ExportedOutput> outputs_;

@@ -11,12 +11,12 @@ namespace mn {
 
 /// The batch norms of a graph.
 struct GraphBatchNorms {
-  int others = 0;  ///< batch norms by other operators, such as run_decompositions() leaves, or within torch.cond
-  /// A batch norm in training gets one value of a channel from each sample, so it needs two samples.
+  int others = 0;  ///< batch norms not replaced: made of other operators by run_decompositions(), or in torch.cond
+  /// Some batch norm in training gets one value of a channel from each sample, so a minibatch needs two samples.
   bool need_two = false;
 };
 
-/// Replaces aten.batch_norm by an operator with equal arguments that reads the BatchNormScope.
+/// Replaces aten.batch_norm in the program's graph by an operator that has the same arguments and obeys BatchNormScope.
 GraphBatchNorms replace_batch_norms(exported::Program& program);
 
 /// While an object lives, this thread's replaced batch norms in training normalize over the ranks of `comm`. If `comm`

@@ -2,8 +2,8 @@
 //
 // (1) The node is recorded whenever gradient mode is on. Parameters inside the segment are not inputs of the node, so
 //     the node has an extra input that requires a gradient.
-// (2) The second run draws the random numbers of the first run, on the CPU and on the inputs' GPU; afterwards the
-//     generators go on as if there had been no second run.
+// (2) The second run draws the random numbers of the first run, on the CPU and on the inputs' GPU. Afterwards the
+//     generators continue as if there had been no second run.
 // (3) The inner backward accumulates into the parameters' gradients.
 #include <mn/nn/recompute.hpp>
 
@@ -33,7 +33,7 @@ Device device_of(const std::vector<at::Tensor>& inputs) {
   return on_gpu == inputs.end() ? Device() : Device{DeviceType::kCuda, static_cast<int>(on_gpu->get_device())};
 }
 
-/// While it lives, random numbers are those after `state`; then they go on as before.
+/// While it lives, the generators draw from `state` on. The destructor restores the generators' earlier state.
 class RandomScope {
  public:
   RandomScope(const NamedTensors& state, Device device) : device_(device), before_(random_state(device)) {

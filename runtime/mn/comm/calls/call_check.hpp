@@ -4,7 +4,7 @@
 /// Invariants of debug mode:
 /// 1. Either all ranks throw an equal ArgumentError or none does, because each rank decides by the texts of all ranks.
 /// 2. Before the comparison no rank sends anything else, so even ranks in different calls meet in the comparison.
-///    Invariant with and without debug mode:
+/// Invariant with and without debug mode:
 /// 3. A collective call has the same number on all ranks, because a rank counts a call only after checking its
 ///    arguments.
 ///

@@ -25,10 +25,10 @@ struct Enumerator {
   std::int64_t number = 0;
 };
 
-/// A device of unknown kind and index: a graph runs on the device of its parameters.
+/// Stands for any device: the file's device does not matter, because a graph runs on the device of its parameters.
 struct AnyDevice {};
 
-/// A constant, a value of the graph, or a list of them. No value is torch's None.
+/// A constant, a value of the graph, or a list of constants and values. std::monostate is torch's None.
 struct Argument {
   /// The kinds of arguments.
   using Value = std::variant<std::monostate, ValueName, bool, std::int64_t, double, std::complex<double>, std::string,
@@ -41,7 +41,7 @@ struct Argument {
 /// values.
 using Rename = std::function<std::string(const std::string& name)>;
 
-/// The file has a form that torch may write and mn does not know; what() names the form.
+/// Thrown if the file has a form that torch may write and mn does not know; what() names the form.
 class UnknownForm : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -53,7 +53,7 @@ void check_dtype(const Input& input, const std::string& source) {
   }
 }
 
-/// The input whose buffer takes the output's value; no value for the user's outputs.
+/// The number of the input to whose buffer the output is copied; no value for the user's outputs.
 std::optional<std::size_t> buffer_of(const Output& output, const std::vector<Input>& inputs,
                                      const std::string& source) {
   if (output.buffer.empty()) return std::nullopt;
@@ -100,7 +100,7 @@ c10::Device BoundGraph::device_of(const std::vector<at::Tensor>& inputs) const {
   return inputs.empty() ? c10::Device(c10::kCPU) : inputs.front().device();
 }
 
-/// The graph's value of an input that is not the user's. Tied tensors have one copy.
+/// The graph's value for an input that the user does not give. Tied tensors share one copy.
 at::Tensor BoundGraph::value_of_input(std::size_t input, Copies& copies) const {
   const at::Tensor& own = tensors_[input];
   if (!own.defined()) return own;
@@ -143,7 +143,8 @@ std::vector<std::int64_t> BoundGraph::versions() const {
 std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) const {
   const std::vector<std::int64_t> before = versions();
   const std::vector<c10::IValue> results = runner_.run(values_for(inputs), device_of(inputs));
-  // The schema of an operator may fail to tell that it writes, or that its result shares memory.
+  // Checked after the run, because an operator's schema may not say that the operator writes to an argument, or that
+  // the result shares memory.
   if (mode_ == Mode::kEvaluation && versions() != before) {
     throw Error(source_ + ": an operator changes the model in evaluation mode: export the model without that operator");
   }
@@ -154,7 +155,8 @@ std::vector<at::Tensor> BoundGraph::run(const std::vector<at::Tensor>& inputs) c
     if (!buffers_[i]) {
       outputs.push_back(result);
     } else if (result.defined()) {
-      // The memory stays the same, because checkpoints and broadcasts refer to it; autograd keeps the graph's copy.
+      // The new value is copied into the buffer's memory, to which checkpoints and broadcasts refer. Autograd may still
+      // hold the graph's copy of the old value.
       const c10::AutoGradMode no_grad(false);
       at::Tensor(tensors_[*buffers_[i]]).copy_(is_complex_[*buffers_[i]] ? at::view_as_real(result) : result);
     }

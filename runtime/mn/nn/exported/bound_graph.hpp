@@ -18,15 +18,15 @@ namespace mn::exported {
 /// The purpose of a graph's run.
 enum class Mode {
   kTraining,
-  kEvaluation,  ///< no parameter, buffer or constant changes: the graph gets copies of the tensors that it writes to
+  kEvaluation,  ///< the graph gets copies of the tensors that it writes to, so no parameter, buffer or constant changes
 };
 
 /// Runs a program's graph on tensors that it shares with a module.
 class BoundGraph {
  public:
   /// `tensors` has one tensor for each input of the program, undefined for arguments of run() and for literals. A
-  /// complex tensor of the module's state is given as a real tensor with the parts as last dimension. Throws DataError
-  /// as GraphRunner does.
+  /// complex tensor of the module's state is given as a real tensor, with real and imaginary part as last dimension.
+  /// Throws DataError as GraphRunner does.
   BoundGraph(const Program& program, Mode mode, std::vector<at::Tensor> tensors, const std::string& source);
 
   /// Takes the user's inputs, in order, and returns outputs(). Throws ArgumentError if the inputs do not match the
@@ -52,8 +52,8 @@ class BoundGraph {
   std::vector<Output> outputs_;
   std::vector<at::Tensor> tensors_;                  // [inputs]
   std::vector<bool> is_complex_;                     // [inputs] the graph takes a complex view of a real tensor
-  std::vector<bool> is_copied_;                      // [inputs] the graph gets a copy: autograd may keep it
-  std::vector<std::optional<std::size_t>> buffers_;  // [outputs] the input that the output becomes
+  std::vector<bool> is_copied_;                      // [inputs] the graph gets a copy of the tensor
+  std::vector<std::optional<std::size_t>> buffers_;  // [outputs] the input to which the output is copied
   GraphRunner runner_;
 };
 

@@ -17,7 +17,7 @@ namespace mn::exported {
 /// The values of a running graph. Each value has a slot: its index in `values`.
 struct Frame {
   std::vector<c10::IValue> values;  ///< by slot
-  c10::Device device;               ///< on which the graph computes
+  c10::Device device;               ///< device on which the graph computes
 };
 
 /// Gives each value of a graph a slot: its index in Frame::values.
@@ -37,15 +37,16 @@ class Slots {
 /// Makes one argument of a call from the values of a running graph.
 using Source = std::function<c10::IValue(const Frame& frame)>;
 
-/// A source of the argument in the parameter's type, with Python's conversions: an integer becomes a float, a scalar, a
-/// tensor, or a list that repeats it. Throws UnknownForm if the argument can't have the type; the source throws
-/// UnknownForm if a value of the graph has a wrong type.
+/// Returns a source that gives the argument in the parameter's type, with Python's conversions: an integer becomes a
+/// float, a scalar, a tensor, or a list of equal integers. Throws UnknownForm if the argument can't have the type. The
+/// source throws UnknownForm if a value of the graph has a wrong type.
 [[nodiscard]] Source make_source(const Argument& argument, const c10::Argument& parameter, const Slots& slots);
 
-/// A source of the argument without conversion: a value of the graph, or a constant that is not a list.
+/// Returns a source that gives the argument without conversion. The argument is a value of the graph, or a constant
+/// that is not a list.
 [[nodiscard]] Source make_value_source(const Argument& argument, const Slots& slots);
 
-/// A source of a number (int, float or bool); throws as make_source() does.
+/// Returns a source that gives a number (int, float or bool). Throws as make_source() does.
 [[nodiscard]] Source make_number_source(const Argument& argument, const Slots& slots);
 
 }  // namespace mn::exported

@@ -4,8 +4,8 @@
 // (2) A node is left out if it draws random numbers without a switch, if it writes to a parameter, buffer or constant,
 //     or if it reads a result of a node that is left out. If a value becomes a buffer at the end of forward(), as after
 //     run_decompositions(), the node that computes the value counts as writing to the buffer.
-// (3) So the remaining nodes compute alike in both modes. If (2) removes an output, that is an error.
-// (4) The writes of operators in kInBothModes belong to both modes.
+// (3) So the remaining nodes compute the same in both modes. If (2) removes an output, derive_evaluation() throws.
+// (4) Operators in kInBothModes write to their inputs in both modes, and remain.
 
 #include <mn/nn/exported/evaluation_graph.hpp>
 
@@ -25,7 +25,7 @@
 namespace mn::exported {
 namespace {
 
-/// (4): torch's modules call these operators in training and in evaluation.
+/// (4): torch's modules call these operators both in training and in evaluation.
 constexpr std::string_view kInBothModes[] = {
     "torch.ops.aten.fused_moving_avg_obs_fake_quant.default",
     "torch.ops.aten._fused_moving_avg_obs_fq_helper.default",
@@ -64,7 +64,7 @@ class Derivation {
   Derivation(Graph& graph, Storages storages, std::vector<std::string> state)
       : graph_(graph), state_(std::move(state)), storages_(std::move(storages)) {}
 
-  /// At the end of forward() `value` becomes `input`.
+  /// Notes that at the end of forward() `value` becomes the new value of `input`.
   void set_new_value(const std::string& value, const std::string& input) {
     new_values_[value] = storages_.of(input);
     const bool is_input = std::ranges::find(graph_.inputs, value) != graph_.inputs.end();
@@ -92,8 +92,8 @@ class Derivation {
     graph_.nodes = std::move(kept);
   }
 
-  /// The inputs that only training changes, and on which no output depends, not even through a new value of another
-  /// input.
+  /// The inputs that only training changes, and on which no output depends, not even through the new value of a
+  /// different input.
   [[nodiscard]] std::set<std::size_t> unread(const std::vector<std::string>& outputs) const {
     std::set<std::size_t> read, changed;
     for (const std::size_t storage : storages_of(outputs)) read.insert(storage);
@@ -128,7 +128,8 @@ class Derivation {
     return storages;
   }
 
-  /// Adds the storages that kept nodes, or all nodes if `all`, read to compute `storages`.
+  /// Adds the storages that nodes read to compute `storages`. Takes all nodes if `all`, otherwise only the nodes that
+  /// remain.
   void add_sources(std::set<std::size_t>& storages, bool all) const {
     const auto is_needed = [&](std::size_t storage) { return storages.contains(storage); };
     for (std::size_t before = 0; before != storages.size();) {
@@ -157,7 +158,8 @@ class Derivation {
     return objection_within(node);
   }
 
-  /// Inner graphs may not write to values outside.
+  /// The reason why the node's inner graphs can't be used in evaluation, such as a write to a value outside; empty if
+  /// they can.
   [[nodiscard]] static std::string objection_within(Node& node) {
     for (Graph& graph : node.graphs) {
       const std::vector<std::string> around(graph.inputs.size(), "a value of the graph around it");
@@ -174,7 +176,7 @@ class Derivation {
     return "";
   }
 
-  /// True if the node is in kInBothModes, or copies a result of kRenorm.
+  /// True if the node writes in evaluation, too: it is in kInBothModes, or copies a result of kRenorm.
   [[nodiscard]] bool is_meant(const Node& node) const {
     const auto values = values_read(node);
     return is_in_both_modes(node) ||
@@ -207,7 +209,7 @@ std::string name_of(const Input& input) {
   return (input.kind == Input::Kind::kParameter ? "the parameter " : "the buffer ") + json_quoted(input.target);
 }
 
-/// Removes the outputs that become buffers from the program.
+/// Removes from the program the outputs that become buffers, and notes them in `derivation`.
 void take_new_values(Program& program, Derivation& derivation) {
   std::vector<Output> outputs;
   std::vector<Argument> values;
@@ -228,7 +230,7 @@ void take_new_values(Program& program, Derivation& derivation) {
   program.graph.outputs = std::move(values);
 }
 
-/// True for an integer input, which probably counts: minibatches of a batch norm, or the position in a queue.
+/// True for an integer input, which is probably a counter: of a batch norm's minibatches, or the position in a queue.
 bool is_counter(const Program& program, const Input& input) {
   const auto& tensors = is_state(input) ? program.weights : program.constants;
   const auto stored = tensors.find(input.target);

@@ -4,7 +4,8 @@
 // argument or the schema's default), and the slots of the results. run() only fills a stack, calls, and stores.
 //
 // (1) Values lie in slots, numbered in the order of computation; the inputs come first.
-// (2) A value is released after the last step that reads it, so memory holds autograd's values and the ones to be read.
+// (2) A value is released after the last step that reads it, so memory holds only values for later steps and for
+//     autograd.
 
 #include <mn/nn/exported/graph_runner.hpp>
 
@@ -27,7 +28,8 @@ namespace {
 
 using c10::IValue;
 
-/// True for a switch of cuDNN, which the file has as the exporting machine set it: off without a GPU.
+/// True for a switch of cuDNN. The file's value is ignored, because it depends on the exporting machine: off without a
+/// GPU.
 bool is_cudnn_switch(const c10::Argument& parameter) { return parameter.name().starts_with("cudnn_enable"); }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -75,8 +77,8 @@ void GraphRunner::add_control_flow(const Node& node, Step step) {
   if (node.graphs.size() != known.graphs || node.inputs.size() != known.operands) {
     throw UnknownForm("another number of graphs or operands than torch's operator");
   }
-  std::vector<std::size_t> counts;  // [operands] number of values
-  std::size_t given = 0;            // number of values that the graphs get
+  std::vector<std::size_t> counts;  // [operands] number of values of the operand
+  std::size_t given = 0;            // number of values that the inner graphs get
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const Argument& operand = node.inputs[i].value;
     const auto* list = std::get_if<std::vector<Argument>>(&operand.value);
@@ -102,7 +104,7 @@ void GraphRunner::add_operator(const Node& node, Step step) {
   const auto found = find_operator(node.target);
   if (!found) throw UnknownForm(unknown_operator(node.target));
   const c10::FunctionSchema& schema = found->schema();
-  // Skipped: the assertion holds on the exporting machine's device and without autocast.
+  // Left out, because the assertion may fail on a different device, or with autocast.
   if (schema.name() == "aten::_assert_tensor_metadata") return;
   for (const c10::Argument& parameter : schema.arguments()) step.arguments.push_back(source_of(node, parameter));
   for (const NamedArgument& input : node.inputs) {

@@ -8,7 +8,8 @@
 namespace mn::exported {
 namespace {
 
-/// Operators that only Python has: a part of the target, and advice how to export a model without the operator.
+/// For operators that only Python has: a part of the operator's target, and advice how to export a model without the
+/// operator.
 constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
     {"torch._functorch.",
      "is torch.vmap's or torch.func's own: run_decompositions() before torch.export.save replaces "
@@ -16,7 +17,7 @@ constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
     {"transformers.grouped_mm_fallback", "is transformers' own: give the model experts_implementation=\"batched_mm\""},
 };
 
-constexpr const char* kDropoutRate = "dropout_p";  // of attention; 0 in evaluation
+constexpr const char* kDropoutRate = "dropout_p";  // dropout rate of attention; 0 in evaluation
 
 /// Number of switches by setting.
 struct SwitchCount {
@@ -26,7 +27,8 @@ struct SwitchCount {
 
 using Names = std::set<std::string>;
 
-/// The inputs of an inner graph that are bound to `names`. The inner graph gets the node's last values.
+/// The names of the inner graph's inputs that are bound to `names`. The inputs are bound to the last values that the
+/// node reads.
 Names names_within(const Graph& inner, const Node& node, const Names& names) {
   std::vector<Argument> given;
   for (const NamedArgument& input : node.inputs) {

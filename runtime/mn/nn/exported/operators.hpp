@@ -25,8 +25,8 @@ namespace mn::exported {
 /// switch, because it works alike in both modes.
 [[nodiscard]] bool is_training_switch(const Node& node, const std::string& argument);
 
-/// Returns true if the switch is set to training, false if it is set to evaluation. No value if both are possible, as
-/// for a dropout rate of 0.
+/// Returns true if the switch is set to training, false if it is set to evaluation. No value if the setting suits both,
+/// such as a dropout rate of 0.
 [[nodiscard]] std::optional<bool> setting_of(const Argument& given);
 
 /// The value of the switch in evaluation.

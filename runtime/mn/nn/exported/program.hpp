@@ -46,7 +46,7 @@ struct Input {
 
 /// The use of an output of the graph.
 struct Output {
-  std::string name = {};  ///< path of a tensor that the model returns: "logits", "0" or "hidden.1"
+  std::string name = {};  ///< path of a tensor that the model returns, such as "logits", "0" or "hidden.1"
   std::optional<std::vector<std::int64_t>> sizes = {};  ///< shape, if the file has it; −1: the size varies
   std::string buffer = {};  ///< not empty: forward() copies the value to this buffer and does not return it
 };
@@ -61,7 +61,7 @@ struct Graph;
 
 /// A call of an operator.
 struct Node {
-  std::string target;  ///< the operator: "torch.ops.aten.add.Tensor"
+  std::string target;  ///< the operator, such as "torch.ops.aten.add.Tensor"
   std::string what;    ///< name of the node in messages
   std::vector<NamedArgument> inputs = {};
   std::vector<Argument> outputs = {};

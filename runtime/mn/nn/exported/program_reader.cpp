@@ -6,8 +6,8 @@
 // A graph may call an inner graph. For torch.no_grad() and torch.autocast(enabled=False) the inner graph's nodes
 // replace the call, and record the mode:
 // (1) inner inputs are renamed to the outer arguments, and outer results to the inner outputs;
-// (2) all remaining inner values get the inner graph's name as a prefix, because both graphs may use a name.
-// The inner graphs of all further operators (torch.cond, …) stay in Node::graphs, with their own names.
+// (2) all remaining inner values get the inner graph's name as a prefix, because both graphs may use the same name.
+// The inner graphs of all further operators (torch.cond, …) become Node::graphs, and their values are not renamed.
 
 #include <mn/nn/exported/program.hpp>
 
@@ -71,7 +71,7 @@ StoredTensor parse_stored_tensor(const json& entry, const std::string& folder) {
           meta.at("requires_grad").get<bool>()};
 }
 
-/// True if the input of a batch norm is known to have the shape [samples, channels, 1, …].
+/// True if, according to the file, the input of a batch norm has the shape [samples, channels, 1, …].
 bool has_one_value(const json& node, const json& graph) {
   const json& input = node.at("inputs").at(0).at("arg");
   if (form_of(input) != "as_tensor" || !graph.contains("tensor_values")) return false;
@@ -206,7 +206,8 @@ class ProgramReader {
     });
   }
 
-  /// The arguments are the mode (autocast's third one), the graph, and the graph's inputs. Returns the graph.
+  /// Returns the graph that `node` calls, and sets `inner`. The node's arguments are the mode (autocast's third
+  /// argument), the graph, and the graph's inputs.
   static const json& enter_graph(const json& node, const std::string& target, const Scope& scope, Scope& inner) {
     const bool is_grad = target == kGradMode;
     const json& arguments = node.at("inputs");

@@ -102,7 +102,7 @@ const at::Tensor& tensor_of(const IValue& value) {
   return value.toTensor();
 }
 
-/// Length of the first dimension, over which the operator loops.
+/// Length of the first dimension; the operator loops over this dimension.
 std::int64_t length_of(const Values& lists) {
   const bool has_turns = !lists.empty() && tensor_of(lists.front()).dim() > 0 && tensor_of(lists.front()).size(0) > 0;
   if (!has_turns) throw UnknownForm("a dimension of no elements to go along");
@@ -126,12 +126,13 @@ Values stacked(const std::vector<Values>& turns) {
   return results;
 }
 
-/// (condition) (operands)
+/// Operands: (condition) (arguments). Runs graph 0 if the condition is true, else graph 1.
 Values run_cond(const InnerGraphs& inner, std::vector<Values> operands) {
   return inner.run(is_true(operands[0].at(0)) ? 0 : 1, std::move(operands[1]));
 }
 
-/// (carried) (additional): while graph 0 returns true, graph 1 computes the next carried values.
+/// Operands: (carried values) (additional values). While graph 0 returns true, graph 1 computes the next carried
+/// values.
 Values run_while_loop(const InnerGraphs& inner, std::vector<Values> operands) {
   Values carried = std::move(operands[0]);
   while (is_true(inner.run(0, joined(carried, operands[1])).at(0)))
@@ -139,7 +140,7 @@ Values run_while_loop(const InnerGraphs& inner, std::vector<Values> operands) {
   return carried;
 }
 
-/// (lists) (additional)
+/// Operands: (lists) (additional values). Runs the graph once for each element of the lists.
 Values run_map(const InnerGraphs& inner, std::vector<Values> operands) {
   std::vector<Values> turns;
   for (std::int64_t i = 0; i < length_of(operands[0]); ++i) {
@@ -148,7 +149,8 @@ Values run_map(const InnerGraphs& inner, std::vector<Values> operands) {
   return stacked(turns);
 }
 
-/// (carried) (lists) (additional): the graph returns the next carried values, then the turn's results.
+/// Operands: (carried values) (lists) (additional values). For each element of the lists, the graph returns the next
+/// carried values and then this turn's results.
 Values run_scan(const InnerGraphs& inner, std::vector<Values> operands) {
   Values carried = std::move(operands[0]);
   const auto count = std::ssize(carried);

@@ -42,7 +42,7 @@ Input read_input(const json& spec) {
   throw UnknownForm("an input of the unknown kind " + json_quoted(kind == "user_input" ? form_of(value) : kind));
 }
 
-/// The shape of an output, −1 for sizes that vary; no value if the output is not a tensor of the graph.
+/// The shape of an output, with −1 for sizes that vary; no value if the output is not a tensor of the graph.
 std::optional<std::vector<std::int64_t>> sizes_of(const json& argument, const json& tensors) {
   if (form_of(argument) != "as_tensor") return std::nullopt;
   const auto found = tensors.find(argument.at("as_tensor").at("name").get<std::string>());
@@ -54,7 +54,7 @@ std::optional<std::vector<std::int64_t>> sizes_of(const json& argument, const js
   return sizes;
 }
 
-/// Names outputs by `names` if there is a name for each, else by position.
+/// Gives the outputs the names in `names` if there is a name for each output, else their positions as names.
 void name_outputs(std::vector<Output>& outputs, const std::vector<std::string>& names) {
   const auto is_returned = [](const Output& output) { return output.buffer.empty(); };
   const bool has_names = std::ssize(names) == std::ranges::count_if(outputs, is_returned);
@@ -99,7 +99,7 @@ bool are_keys(const json& list, std::size_t count) {
          std::ranges::all_of(list, [](const json& key) { return key.is_string(); });
 }
 
-/// The parsed context of a container; a string if the class has a text form of its own.
+/// The parsed context of a container. It is a string if the class writes its context in a private form.
 json context_of(const json& spec, const json& namedtuples) {
   const json& context = spec.at("context");
   if (!context.is_string()) return context;
@@ -114,7 +114,7 @@ json context_of(const json& spec, const json& namedtuples) {
   }
 }
 
-/// The names of a container's items; their positions if the container has no names.
+/// The names of a container's items, or their positions if the container has no names.
 std::vector<std::string> keys_of(const json& spec, const json& namedtuples) {
   const std::size_t count = spec.at("children_spec").size();
   json context = context_of(spec, namedtuples);
@@ -153,8 +153,8 @@ std::vector<std::string> output_names(const json& module) {
   return names;
 }
 
-/// In a graph without operators in place: a value that becomes the new value of a parameter or of an argument of
-/// forward().
+/// A value that becomes the new value of a parameter or of an argument of forward(), in a graph without operators that
+/// work in place.
 struct Mutation {
   std::string value;
   std::string input;  ///< name of the parameter's or argument's value in the graph
@@ -186,7 +186,7 @@ bool makes(const Node& node, const std::string& value) {
   return std::ranges::find(made, value) != made.end();
 }
 
-/// Adds the copies of new values.
+/// Adds the nodes that copy new values to their inputs.
 void write_back(Graph& graph, const std::vector<Mutation>& mutations) {
   if (mutations.empty()) return;
   NewNames names;
@@ -202,7 +202,7 @@ void write_back(Graph& graph, const std::vector<Mutation>& mutations) {
       written[i] = true;
     }
   }
-  // The new value is not the result of an operator, but an argument, say.
+  // A new value that no node returns, for instance an argument of forward(), is copied at the end.
   for (std::size_t i = 0; i < mutations.size(); ++i) {
     if (!written[i]) nodes.push_back(copy_of(mutations[i]));
   }

@@ -14,9 +14,9 @@ namespace mn::exported {
 
 /// Sets the outputs of a program that has its inputs and nodes. `module` is the program's graph_module.
 ///
-/// run_decompositions() replaces operators in place: the graph returns the new value of a parameter or an argument of
-/// forward(). read_outputs() adds nodes that copy each new value to the parameter or argument when it is computed, and
-/// later nodes read the parameter, as in the model's code: so gradients reach the parameter.
+/// run_decompositions() replaces operators that work in place, and the graph returns the new value of a parameter or of
+/// an argument of forward(). read_outputs() adds nodes that copy a new value to the parameter or argument as soon as
+/// the value is computed. Later nodes read the parameter, as in the model's code, so gradients reach the parameter.
 void read_outputs(const nlohmann::json& module, const Rename& rename, Program& program);
 
 }  // namespace mn::exported

@@ -12,7 +12,7 @@ namespace {
 
 bool writes(const c10::AliasInfo& info) { return info.isWrite() || std::ranges::any_of(info.containedTypes(), writes); }
 
-/// True if a schema marks both with one letter: "Tensor(a) self", "Tensor(a)[]".
+/// True if a schema marks both with the same letter, as "Tensor(a) self" and "Tensor(a)[]".
 bool share(const c10::AliasInfo& one, const c10::AliasInfo& other) {
   const auto has = [&](const auto& letter) { return other.beforeSets().count(letter) > 0; };
   if (std::ranges::any_of(one.beforeSets(), has)) return true;
@@ -22,7 +22,8 @@ bool share(const c10::AliasInfo& one, const c10::AliasInfo& other) {
   return with_parts(one.containedTypes(), other) || with_parts(other.containedTypes(), one);
 }
 
-/// True for the running statistics of a normalization in training: it writes to them, but its schema does not tell.
+/// True for the running statistics of a normalization in training. The operator writes to them, but its schema does not
+/// say so.
 bool moves_statistics(const Node& node, const std::string& argument) {
   if (argument != "running_mean" && argument != "running_var") return false;
   return std::ranges::any_of(node.inputs, [&](const NamedArgument& input) {

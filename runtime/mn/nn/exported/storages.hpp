@@ -21,7 +21,7 @@ class Storages {
   [[nodiscard]] std::size_t of(const std::string& value) const;
   /// The storages that the node's operator writes to.
   [[nodiscard]] std::vector<std::size_t> written_by(const Node& node) const;
-  /// Call it once for each node, in order.
+  /// Gives the node's results their storages. Call it once for each node, in the order of the graph.
   void define_results(const Node& node);
 
  private:
