@@ -1,7 +1,11 @@
 #include <mn/trainer/summary.hpp>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include <ATen/ops/stack.h>
@@ -14,6 +18,8 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kMaxOnDevice = 1000;  // each value is a small allocation
+// Names of Summary's kinds, in their order, in errors and in a state(); there a mean has its weight in place of a name.
+constexpr std::array<std::string_view, 4> kKinds = {"mean", "sum", "minimum", "maximum"};
 
 /// Returns the tensor without its autograd graph, because the graph would keep the step's activations in memory.
 at::Tensor single(const std::string& name, const at::Tensor& tensor) {
@@ -39,11 +45,27 @@ std::vector<double> on_host(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
+void Summary::combine(const std::string& name, const Entry& entry) {
+  const auto [found, is_new] = entries_.try_emplace(name, entry);
+  if (is_new) return;
+  Entry& all = found->second;
+  if (all.kind != entry.kind) {
+    const auto name_of = [](Kind kind) { return std::string(kKinds.at(static_cast<std::size_t>(kind))); };
+    throw ArgumentError("metric \"" + name + "\" is added as a " + name_of(all.kind) + " and as a " +
+                        name_of(entry.kind) + ": give each a name of its own");
+  }
+  const bool sums = all.kind == Kind::kMean || all.kind == Kind::kSum;
+  const bool replaces = all.kind == Kind::kMin ? entry.value < all.value : entry.value > all.value;
+  if (sums) {
+    all.value += entry.value;
+    all.weight += entry.weight;
+  } else if (!std::isnan(all.value) && (replaces || std::isnan(entry.value))) {
+    all.value = entry.value;
+  }
+}
+
 void Summary::add(const std::string& name, double value, double weight) {
-  if (weight == 0) return;
-  Sum& sum = sums_[name];
-  sum.weighted += value * weight;
-  sum.weight += weight;
+  if (weight != 0) combine(name, {Kind::kMean, value * weight, weight});
 }
 
 void Summary::add(const std::string& name, const at::Tensor& value, double weight) {
@@ -58,13 +80,19 @@ void Summary::add(const std::string& name, const at::Tensor& value, const at::Te
   add_on_device({.name = name, .value = single(name, value), .weight_factor = factor});
 }
 
+void Summary::add_tensor(Kind kind, const std::string& name, const at::Tensor& value) {
+  const at::Tensor one = single(name, value);
+  if (one.is_cpu()) return combine(name, {kind, one.item<double>()});
+  add_on_device({.kind = kind, .name = name, .value = one, .weight_factor = {}});
+}
+
 void Summary::add_on_device(Value value) {
   on_device_.push_back(std::move(value));
   if (on_device_.size() >= kMaxOnDevice) read();
 }
 
 void Summary::read() {
-  sums_ = sums();
+  entries_ = entries();
   on_device_.clear();
 }
 
@@ -77,7 +105,7 @@ Summary Summary::copied() const {
   return copy;
 }
 
-std::map<std::string, Summary::Sum> Summary::sums() const {
+std::map<std::string, Summary::Entry> Summary::entries() const {
   std::vector<at::Tensor> tensors;
   for (const Value& each : on_device_) {
     tensors.push_back(each.value);
@@ -85,21 +113,21 @@ std::map<std::string, Summary::Sum> Summary::sums() const {
   }
   const std::vector<double> numbers = on_host(tensors);
   Summary all;
-  all.sums_ = sums_;
+  all.entries_ = entries_;
   auto next = numbers.begin();
   for (const Value& each : on_device_) {
     const double value = *next++;
-    all.add(each.name, value, each.weight_factor.defined() ? each.weight * *next++ : each.weight);
+    if (each.kind == Kind::kMean) {
+      all.add(each.name, value, each.weight_factor.defined() ? each.weight * *next++ : each.weight);
+    } else {
+      all.combine(each.name, {each.kind, value});
+    }
   }
-  return all.sums_;
+  return all.entries_;
 }
 
 void Summary::merge(const Summary& other, const std::string& prefix) {
-  for (const auto& [name, theirs] : other.sums_) {
-    Sum& sum = sums_[prefix + name];
-    sum.weighted += theirs.weighted;
-    sum.weight += theirs.weight;
-  }
+  for (const auto& [name, theirs] : other.entries_) combine(prefix + name, theirs);
   for (Value value : other.on_device_) {
     value.name = prefix + value.name;
     add_on_device(std::move(value));
@@ -107,9 +135,11 @@ void Summary::merge(const Summary& other, const std::string& prefix) {
 }
 
 Metrics Summary::mean() const {
-  Metrics means;
-  for (const auto& [name, sum] : sums()) means[name] = sum.weighted / sum.weight;
-  return means;
+  Metrics values;
+  for (const auto& [name, entry] : entries()) {
+    values[name] = entry.kind == Kind::kMean ? entry.value / entry.weight : entry.value;
+  }
+  return values;
 }
 
 Metrics Summary::mean_over_ranks(Communicator& comm) const {
@@ -124,17 +154,27 @@ Metrics Summary::mean_over_ranks(Communicator& comm) const {
 
 nlohmann::json Summary::state() const {
   nlohmann::json state = nlohmann::json::object();
-  for (const auto& [name, sum] : sums()) state[name] = {sum.weighted, sum.weight};
+  for (const auto& [name, entry] : entries()) {
+    state[name] = {entry.value, entry.weight};
+    if (entry.kind != Kind::kMean) state[name][1] = kKinds.at(static_cast<std::size_t>(entry.kind));
+  }
   return state;
 }
 
 void Summary::load_state(const nlohmann::json& state) {
-  sums_.clear();
+  entries_.clear();
   on_device_.clear();
-  for (const auto& [name, sum] : state.items()) {
-    // A checkpoint's JSON text has null where a sum is not finite.
-    const double weighted = sum.at(0).is_null() ? std::numeric_limits<double>::quiet_NaN() : sum.at(0).get<double>();
-    sums_[name] = {weighted, sum.at(1).get<double>()};
+  for (const auto& [name, saved] : state.items()) {
+    // A checkpoint's JSON text has null where a value is not finite.
+    const auto& number = saved.at(0);
+    Entry entry{Kind::kMean, number.is_null() ? std::numeric_limits<double>::quiet_NaN() : number.get<double>()};
+    if (saved.at(1).is_string()) {
+      const auto kind = std::ranges::find(kKinds, saved.at(1).get<std::string>());
+      entry.kind = static_cast<Kind>(kind - kKinds.begin());
+    } else {
+      entry.weight = saved.at(1).get<double>();
+    }
+    entries_[name] = entry;
   }
 }
 

@@ -1,4 +1,4 @@
-/// Weighted means of named values, on one rank and over all ranks: the numbers of logs and evaluators.
+/// Means, sums, minima and maxima of named values, on one rank and over all ranks: the numbers of logs and evaluators.
 #pragma once
 
 #include <map>
@@ -12,11 +12,16 @@ namespace mn {
 
 class Communicator;
 
-/// Name → mean, e.g. "main/loss" → 0.31.
+/// Name → value, e.g. "main/loss" → 0.31.
 using Metrics = std::map<std::string, double>;
 
-/// Weighted sums by name. Up to 1000 values stay on the GPU until a mean or a state is asked for, because reading a
-/// value in each step would make the host wait for the step.
+/// Weighted means, sums, minima and maxima by name. A name has one kind: a call for another kind throws ArgumentError.
+/// Up to 1000 values stay on the GPU until a mean or a state is asked for, because reading a value in each step would
+/// make the host wait for the step.
+///
+///   report.add("error", errors.mean(), samples);      // the mean over the samples of all ranks
+///   report.add_sum("boxes", boxes.size(0));           // their number on all ranks, since the last report
+///   report.add_max("longest", lengths.max());
 class Summary {
  public:
   /// Adds a mean over `weight` samples. A weight of 0 changes nothing.
@@ -25,39 +30,57 @@ class Summary {
   void add(const std::string& name, const at::Tensor& value, double weight = 1);
   /// Adds a value with a weight in a tensor of one element, such as the minibatch's number of labeled pixels.
   void add(const std::string& name, const at::Tensor& value, const at::Tensor& weight);
+  /// Adds to a sum, for counts: over all ranks, a log has the sum since its last entry, an evaluator that of an epoch.
+  void add_sum(const std::string& name, double value) { combine(name, {Kind::kSum, value}); }
+  /// Adds the value of a tensor of one element to a sum.
+  void add_sum(const std::string& name, const at::Tensor& value) { add_tensor(Kind::kSum, name, value); }
+  /// Keeps the least of all values; NaN, once added, stays.
+  void add_min(const std::string& name, double value) { combine(name, {Kind::kMin, value}); }
+  /// Keeps the least value of tensors of one element.
+  void add_min(const std::string& name, const at::Tensor& value) { add_tensor(Kind::kMin, name, value); }
+  /// Keeps the greatest of all values; NaN, once added, stays.
+  void add_max(const std::string& name, double value) { combine(name, {Kind::kMax, value}); }
+  /// Keeps the greatest value of tensors of one element.
+  void add_max(const std::string& name, const at::Tensor& value) { add_tensor(Kind::kMax, name, value); }
   /// Waits for values on a GPU, and reads them.
   void read();
   /// A copy with its own tensors on the GPU.
   [[nodiscard]] Summary copied() const;
-  /// Adds the sums of `other`, with `prefix` before their names.
+  /// Adds the values of `other`, with `prefix` before their names.
   void merge(const Summary& other, const std::string& prefix = "");
-  /// The weighted mean of each name.
+  /// Of each name the weighted mean; of a sum, a minimum or a maximum its value.
   [[nodiscard]] Metrics mean() const;
   /// True if there is no name.
-  [[nodiscard]] bool empty() const noexcept { return sums_.empty() && on_device_.empty(); }
-  /// Collective: the means over all ranks' samples. A name may be missing on some ranks.
+  [[nodiscard]] bool empty() const noexcept { return entries_.empty() && on_device_.empty(); }
+  /// Collective: mean() over all ranks. A name may be missing on some ranks. Throws the same ArgumentError on every rank
+  /// if a name has several kinds.
   [[nodiscard]] Metrics mean_over_ranks(Communicator& comm) const;
-  /// The sums, for a checkpoint.
+  /// All values, for a checkpoint.
   [[nodiscard]] nlohmann::json state() const;
-  /// Replaces the sums by the sums in a state().
+  /// Replaces all values by the values in a state().
   void load_state(const nlohmann::json& state);
 
  private:
-  struct Sum {
-    double weighted = 0;
-    double weight = 0;
+  enum class Kind { kMean, kSum, kMin, kMax };
+  struct Entry {
+    Kind kind = Kind::kMean;
+    double value = 0;   // of a mean: the sum of weight × value
+    double weight = 0;  // of a mean
   };
   /// A value on a GPU that has not been read.
   struct Value {
+    Kind kind = Kind::kMean;
     std::string name;
     at::Tensor value;
     at::Tensor weight_factor;  // undefined: 1
     double weight = 1;
   };
+  void combine(const std::string& name, const Entry& entry);
+  void add_tensor(Kind kind, const std::string& name, const at::Tensor& value);
   void add_on_device(Value value);
-  [[nodiscard]] std::map<std::string, Sum> sums() const;
+  [[nodiscard]] std::map<std::string, Entry> entries() const;
 
-  std::map<std::string, Sum> sums_;
+  std::map<std::string, Entry> entries_;
   std::vector<Value> on_device_;
 };
 
