@@ -73,6 +73,7 @@
 #include <mn/trainer/loop_checkpoints.hpp>
 #include <mn/trainer/optimizer.hpp>
 #include <mn/trainer/replica_sets.hpp>
+#include <mn/trainer/sample_results.hpp>
 #include <mn/trainer/summary.hpp>
 #include <mn/trainer/trainer.hpp>
 #include <mn/trainer/triggers.hpp>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,16 +23,20 @@ namespace mn::test {
 constexpr std::int64_t kSamples = 1003;
 
 /// Sample s is {s mod 251, s div 251} as bytes, its label s.
-inline std::shared_ptr<MemoryDataset> make_dataset(std::int64_t first = 0, std::int64_t last = kSamples) {
+inline std::shared_ptr<MemoryDataset> make_dataset(const std::vector<std::int64_t>& labels) {
   ByteBuffer data;
-  std::vector<std::int64_t> labels;
-  for (std::int64_t s = first; s < last; ++s) {
+  for (const std::int64_t s : labels) {
     data.push_back(static_cast<std::byte>(s % 251));
     data.push_back(static_cast<std::byte>(s / 251));
-    labels.push_back(s);
   }
   return std::make_shared<MemoryDataset>(labeled({.shape = {1, 2}}, kSamples),
                                          labeled_samples(std::move(data), labels));
+}
+
+inline std::shared_ptr<MemoryDataset> make_dataset(std::int64_t first = 0, std::int64_t last = kSamples) {
+  std::vector<std::int64_t> labels(static_cast<std::size_t>(last - first));
+  std::iota(labels.begin(), labels.end(), first);
+  return make_dataset(labels);
 }
 
 inline std::vector<std::int64_t> labels_of(const Batch& batch) {
@@ -59,6 +64,7 @@ inline Epoch read_epoch(DataLoader& loader) {
   while (const auto batch = loader.next()) {
     check(*batch);
     epoch.push_back(labels_of(*batch));
+    EXPECT_EQ(batch->indices, epoch.back());
   }
   return epoch;
 }
@@ -75,8 +81,8 @@ class Loader : public testing::Test {
     if (shards) {
       part = std::make_shared<SubDataset>(std::shared_ptr<const Dataset>(open_dataset(path())), rank, ranks, scatter);
     } else {
-      const auto [first, last] = scatter_index(kSamples, rank, ranks);
-      part = std::make_shared<SubDataset>(ScatteredPart{make_dataset(first, last), kSamples, 77}, rank, ranks, scatter);
+      const auto samples = make_dataset(part_indices(kSamples, rank, ranks, scatter));
+      part = std::make_shared<SubDataset>(ScatteredPart{samples, kSamples, 77}, rank, ranks, scatter);
     }
     return std::make_unique<DataLoader>(part, std::move(options));
   }

@@ -59,6 +59,13 @@ std::int64_t SubDataset::unique_size(int rank) const {
   return last - first;
 }
 
+std::vector<std::int64_t> SubDataset::numbers(std::span<const std::int64_t> indices) const {
+  const auto order = order_of(global_size_, options_);
+  std::vector<std::int64_t> numbers(indices.begin(), indices.end());
+  for (std::int64_t& index : numbers) index = order(first_ + index);
+  return numbers;
+}
+
 std::string SubDataset::do_where(std::int64_t index) const {
   if (part_) return part_->where(index);
   return shared_->where(order_of(global_size_, options_)(first_ + index));
@@ -67,10 +74,7 @@ std::string SubDataset::do_where(std::int64_t index) const {
 void SubDataset::do_read(std::span<const std::int64_t> indices, RawSamples& out,
                          std::vector<SampleError>* damaged) const {
   if (part_) return part_->read(indices, out, damaged);
-  const auto order = order_of(global_size_, options_);
-  std::vector<std::int64_t> shared(indices.begin(), indices.end());
-  for (std::int64_t& index : shared) index = order(first_ + index);
-  shared_->read(shared, out, damaged);
+  shared_->read(numbers(indices), out, damaged);
 }
 
 }  // namespace mn

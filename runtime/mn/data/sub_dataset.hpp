@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,8 @@ class SubDataset final : public Dataset {
   [[nodiscard]] std::int64_t unique_size() const noexcept { return unique_size_; }
   /// unique_size() of another rank.
   [[nodiscard]] std::int64_t unique_size(int rank) const;
+  /// The numbers in the whole dataset of samples of the part.
+  [[nodiscard]] std::vector<std::int64_t> numbers(std::span<const std::int64_t> indices) const;
   /// The whole dataset, from which this rank can read any sample; null if the root sent the samples from its memory.
   [[nodiscard]] const std::shared_ptr<const Dataset>& shared() const noexcept { return shared_; }
 

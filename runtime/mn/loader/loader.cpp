@@ -102,7 +102,9 @@ class DataLoader::Impl {
     count_damaged(slot->made.damaged, step.epoch);
     slot->made.copied.wait(slot->made.batch.fields);
     position_.pass(step);
-    return std::move(slot->made.batch);
+    Batch batch = std::move(slot->made.batch);
+    if (source_ == dataset_) batch.indices = dataset_->numbers(batch.indices);  // they count within the part
+    return batch;
   }
 
   void load_state(const nlohmann::json& state) {

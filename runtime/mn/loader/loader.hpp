@@ -16,8 +16,7 @@ namespace mn {
 
 /// Minibatches of a dataset, epoch after epoch; each epoch has every sample exactly once. If every rank can read the
 /// dataset, such as shards, step k has the same samples for any number of ranks (GlobalSampler). If the root sent parts
-/// from its memory, or with LoaderOptions::by_part, each rank walks through its own part, and Batch::indices count
-/// within the part. Use from one thread.
+/// from its memory, or with LoaderOptions::by_part, each rank walks through its own part. Use from one thread.
 ///
 /// Example (tests/data/header_examples_test.cpp):
 ///

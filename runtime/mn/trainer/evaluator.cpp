@@ -113,6 +113,21 @@ class MultiNodeEvaluator final : public Evaluator {
   std::shared_ptr<Communicator> comm_;
 };
 
+/// Returns `aggregate()` of rank 0 on every rank. An exception of the user's function on rank 0 must reach all ranks;
+/// otherwise they wait in the broadcast.
+Metrics aggregate_on_root(Communicator& comm, const std::function<Metrics()>& aggregate) {
+  Metrics metrics;
+  on_root<ArgumentError>(
+      comm, [&] { metrics = aggregate(); }, true);
+  return comm.bcast_obj(nlohmann::json(metrics)).get<Metrics>();
+}
+
+Summary summary_of(const Metrics& metrics) {
+  Summary report;
+  for (const auto& [name, value] : metrics) report.add(name, value);
+  return report;
+}
+
 class GenericMultiNodeEvaluator final : public IteratingEvaluator {
  public:
   GenericMultiNodeEvaluator(std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model,
@@ -127,24 +142,16 @@ class GenericMultiNodeEvaluator final : public IteratingEvaluator {
     }
   }
 
-  Summary evaluate_local() override {
-    Summary report;
-    for (const auto& [name, value] : aggregate_(local_values(nullptr))) report.add(name, value);
-    return report;
-  }
+  Summary evaluate_local() override { return summary_of(aggregate_(local_values(nullptr))); }
 
   Metrics evaluate() override {
     // One message per rank; only rank 0 holds the values of all ranks.
     const auto parts = comm_->gather_obj(nlohmann::json(local_values(comm_.get())));
-    Metrics metrics;
-    const auto aggregate_all = [&] {
+    return aggregate_on_root(*comm_, [&] {
       std::vector<nlohmann::json> values;
       for (const auto& part : parts) values.insert(values.end(), part.begin(), part.end());
-      metrics = aggregate_(values);
-    };
-    // An exception of the user's function on rank 0 must reach all ranks; otherwise they wait in the broadcast.
-    on_root<ArgumentError>(*comm_, aggregate_all, true);
-    return comm_->bcast_obj(nlohmann::json(metrics)).get<Metrics>();
+      return aggregate_(values);
+    });
   }
 
  private:
@@ -156,6 +163,38 @@ class GenericMultiNodeEvaluator final : public IteratingEvaluator {
 
   CalcLocal calc_local_;
   Aggregate aggregate_;
+  std::shared_ptr<Communicator> comm_;
+};
+
+class ResultsEvaluator final : public IteratingEvaluator {
+ public:
+  ResultsEvaluator(std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model,
+                   CalcResults calc_results, AggregateResults aggregate, std::shared_ptr<Communicator> comm)
+      : IteratingEvaluator(std::move(iterator), std::move(model)),
+        calc_results_(std::move(calc_results)),
+        aggregate_(std::move(aggregate)),
+        comm_(std::move(comm)) {
+    if (!iterator_ || !model_ || !calc_results_ || !aggregate_ || !comm_) {
+      throw ArgumentError("an evaluator of results needs an iterator, a model, both functions and a communicator");
+    }
+  }
+
+  Summary evaluate_local() override { return summary_of(aggregate_(local_results(nullptr).take())); }
+
+  Metrics evaluate() override {
+    const Batch all = local_results(comm_.get()).gather(*comm_);
+    return aggregate_on_root(*comm_, [&] { return aggregate_(all); });
+  }
+
+ private:
+  SampleResults local_results(Communicator* comm) {
+    SampleResults results;
+    for_each_batch(comm, [&](const Batch& batch) { results.add(batch, calc_results_(batch)); });
+    return results;
+  }
+
+  CalcResults calc_results_;
+  AggregateResults aggregate_;
   std::shared_ptr<Communicator> comm_;
 };
 
@@ -174,6 +213,13 @@ std::unique_ptr<Evaluator> create_generic_multi_node_evaluator(std::shared_ptr<I
                                                                std::shared_ptr<Communicator> comm) {
   return std::make_unique<GenericMultiNodeEvaluator>(std::move(iterator), std::move(model), std::move(calc_local),
                                                      std::move(aggregate), std::move(comm));
+}
+
+std::unique_ptr<Evaluator> create_results_evaluator(std::shared_ptr<Iterator> iterator,
+                                                    std::shared_ptr<torch::nn::Module> model, CalcResults calc_results,
+                                                    AggregateResults aggregate, std::shared_ptr<Communicator> comm) {
+  return std::make_unique<ResultsEvaluator>(std::move(iterator), std::move(model), std::move(calc_results),
+                                            std::move(aggregate), std::move(comm));
 }
 
 std::unique_ptr<Evaluator> create_multi_node_evaluator(std::unique_ptr<Evaluator> actual,
