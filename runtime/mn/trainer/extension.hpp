@@ -6,16 +6,18 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <nlohmann/json_fwd.hpp>
 
 #include <mn/tensor/modules.hpp>
+#include <mn/trainer/summary.hpp>
 #include <mn/trainer/triggers.hpp>
 
 namespace mn {
 
-class Summary;
+class Communicator;
 class Trainer;
 
 // Chainer's priorities; the highest runs first.
@@ -40,7 +42,8 @@ class Interrupted final : public std::exception {
 };
 
 /// Base of all extensions. The Trainer calls every member except after_forward() and observe() on all ranks in equal
-/// order, so these members may make collective calls. By convention, only rank 0 writes and prints. A program that
+/// order, so these members may make collective calls. By convention, only rank 0 writes and prints. Members that load a
+/// state are called by Trainer::resume(), or by extend() if the extension is added after resume(). A program that
 /// overrides state() includes <nlohmann/json.hpp>.
 ///
 /// Example (tests/train/header_examples_test.cpp):
@@ -78,6 +81,12 @@ class Extension {
   virtual void after_forward(Trainer&, const at::Tensor& /*loss*/) {}
   /// Called after after_forward() with the minibatch's loss and the loss function's metrics. Not collective.
   virtual void observe(const at::Tensor& /*loss*/, const Summary& /*metrics*/) {}
+  /// Whether observe_all() is called.
+  [[nodiscard]] virtual bool observes_all() const { return false; }
+  /// Called before each run() with the values of all ranks' minibatches since the last call, combined over all ranks:
+  /// "main/loss" and "main/NAME" for each metric, as the log has them. A run() then costs one message. Checkpoints hold
+  /// the values so far.
+  virtual void observe_all(Trainer&, const Metrics& /*values*/) {}
   /// Called each time the trigger fires.
   virtual void run(Trainer&) {}
   /// Reports the rest of a period. Called in the last iteration of training, before extensions of kPriorityReport,
@@ -92,14 +101,24 @@ class Extension {
 
   /// State for a checkpoint, which holds only rank 0's state.
   [[nodiscard]] virtual nlohmann::json state() const;
-  /// Called before initialize(), on all ranks, with rank 0's state().
+  /// Called on all ranks with rank 0's state(), after all members that load tensors.
   virtual void load_state(const nlohmann::json&) {}
   /// Tensors for a checkpoint, which holds only rank 0's tensors, under the extension's name. Not collective.
   [[nodiscard]] virtual NamedTensors tensors() const { return {}; }
   /// Whether tensors() are equal on all ranks. If so, each rank writes a part of the tensors to the checkpoint.
   [[nodiscard]] virtual bool are_tensors_replicated() const { return false; }
-  /// Called before initialize(), on all ranks, with rank 0's tensors() on the CPU, unless the checkpoint has none.
+  /// Called on all ranks with rank 0's tensors() on the CPU, unless the checkpoint has none.
   virtual void load_tensors(const NamedTensors&) {}
+
+  /// State that differs by rank, for a checkpoint in which each rank saves its own tensors. Not collective. Undefined
+  /// tensors are left out. extensions::RankState is the extension that has nothing but such a state.
+  [[nodiscard]] virtual NamedTensors rank_tensors() const { return {}; }
+  /// Called with this rank's rank_tensors() on the CPU, unless the checkpoint has none of this rank.
+  virtual void load_rank_tensors(const NamedTensors&) {}
+  /// Called in place of load_rank_tensors(), on all ranks, if another number of ranks has saved the checkpoint: makes
+  /// the state of rank comm.rank() from the rank_tensors() of all those ranks, saved[rank]. By default throws a
+  /// DataError that names both numbers.
+  virtual void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm);
 };
 
 /// Overrides an extension's own trigger, priority or name; see Trainer::extend().

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include <mn/comm/communicator.hpp>
 #include <mn/core/activity.hpp>
 #include <mn/core/error.hpp>
 
@@ -26,8 +27,15 @@ auto name_errors(const std::string& extension, const Member& member) {
 
 }  // namespace
 
-// Defined here, because the header has only forward declarations of nlohmann-json.
+// Defined here, because the header has only forward declarations of nlohmann-json and Communicator.
 nlohmann::json Extension::state() const { return nullptr; }
+
+void Extension::map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) {
+  throw DataError("the state of the extension \"" + name() + "\" differs by rank and is of " +
+                      std::to_string(saved.size()) + " ranks, this job has " + std::to_string(comm.size()) +
+                      ": resume with as many ranks as before, or map the state (Extension::map_rank_tensors)",
+                  true);
+}
 
 /// While an object of this class lives, an extension runs, and reported values are the extension's.
 class ExtensionList::Running {
@@ -53,8 +61,9 @@ void ExtensionList::add(std::unique_ptr<Extension> extension, const ExtendOption
   // Higher priorities first; equal priorities in the order of add(), equal on all ranks.
   const auto after =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.priority < priority; });
-  entries_.insert(after, {name, std::move(extension), trigger, priority, 0, 0, false});
+  const auto added = entries_.insert(after, {name, std::move(extension), trigger, priority, 0, 0, false});
   assert(std::ranges::is_sorted(entries_, std::greater<>(), &Entry::priority));
+  if (!restored_.about.is_null()) restore(*added);
 }
 
 void ExtensionList::save(nlohmann::json& about, std::int64_t iteration) const {
@@ -73,9 +82,12 @@ void ExtensionList::save(nlohmann::json& about, std::int64_t iteration) const {
   about["ran"] = ran;
 }
 
-void ExtensionList::load(const nlohmann::json& about) {
-  restored_ = {{"iteration", about.at("iteration")}, {"extensions", about.at("extensions")}};
-  for (const char* names : {"pending", "ran"}) restored_[names] = about.value(names, std::vector<std::string>());
+void ExtensionList::load(Restored restored) {
+  restored_ = std::move(restored);
+  for (const char* names : {"pending", "ran"}) {  // which a checkpoint of an earlier version lacks
+    if (!restored_.about.contains(names)) restored_.about[names] = std::vector<std::string>();
+  }
+  for (Entry& entry : entries_) restore(entry);
 }
 
 NamedTensors ExtensionList::tensors(bool replicated) const {
@@ -88,34 +100,68 @@ NamedTensors ExtensionList::tensors(bool replicated) const {
   return all;
 }
 
-void ExtensionList::initialize(Trainer& trainer) {
-  for (Entry& entry : entries_) {
-    if (!restored_.empty()) restore(entry);
-    entry.last_run_s = elapsed_s_();
+NamedTensors ExtensionList::rank_tensors() const {
+  NamedTensors all;
+  for (const Entry& entry : entries_) {
+    for (auto& [name, tensor] : entry.extension->rank_tensors()) {
+      if (tensor.defined()) all.emplace_back(entry.name + "/" + name, std::move(tensor));
+    }
   }
-  restored_tensors_.clear();
-  restored_ = nlohmann::json::object();  // a second run() continues from the states of the first run()
+  return all;
+}
+
+void ExtensionList::observe_all(const Summary& values) {
+  for (Entry& entry : entries_) {
+    if (entry.extension->observes_all()) entry.observed.merge(values, "main/");
+  }
+}
+
+nlohmann::json ExtensionList::rank_state() const {
+  nlohmann::json states = nlohmann::json::object();
+  for (const Entry& entry : entries_) {
+    if (entry.extension->observes_all()) states[entry.name] = entry.observed.state();
+  }
+  return states;
+}
+
+void ExtensionList::initialize(Trainer& trainer) {
+  for (Entry& entry : entries_) entry.last_run_s = elapsed_s_();
+  restored_ = {};  // no extension is added to a training that runs
   // After all states are loaded: initialize() may use the state of any extension.
   for (Entry& entry : entries_) name_errors(entry.name, [&] { entry.extension->initialize(trainer); });
 }
 
 /// Gives an entry the state and tensors of the checkpoint. An extension without a saved state begins anew.
 void ExtensionList::restore(Entry& entry) const {
-  NamedTensors own;
-  for (const auto& [name, tensor] : restored_tensors_) {
-    if (name.starts_with(entry.name + "/")) own.emplace_back(name.substr(entry.name.size() + 1), tensor);
+  const auto own_of = [&](const NamedTensors& all) {
+    NamedTensors own;
+    for (const auto& [name, tensor] : all) {
+      if (name.starts_with(entry.name + "/")) own.emplace_back(name.substr(entry.name.size() + 1), tensor);
+    }
+    return own;
+  };
+  // Tensors before the state, which may refer to them.
+  if (const auto own = own_of(restored_.tensors); !own.empty()) entry.extension->load_tensors(own);
+  if (const auto own = own_of(restored_.own); !own.empty()) entry.extension->load_rank_tensors(own);
+  std::vector<NamedTensors> saved;
+  for (const NamedTensors& theirs : restored_.other_ranks) saved.push_back(own_of(theirs));
+  if (!std::ranges::all_of(saved, &NamedTensors::empty)) entry.extension->map_rank_tensors(saved, *comm_);
+  entry.observed = {};
+  for (const nlohmann::json& states : restored_.observed) {
+    Summary theirs;
+    theirs.load_state(states.value(entry.name, nlohmann::json::object()));
+    entry.observed.merge(theirs);
   }
-  if (!own.empty()) entry.extension->load_tensors(own);  // before the state, which may refer to the tensors
-  if (const nlohmann::json& states = restored_.at("extensions"); states.contains(entry.name)) {
+  if (const nlohmann::json& states = restored_.about.at("extensions"); states.contains(entry.name)) {
     const std::string what = "the checkpoint's state of " + entry.name;
     const nlohmann::json state = from_storable(states.at(entry.name), what);
     read_json(what, [&] { entry.extension->load_state(state); });
   }
   const auto is_in = [&](const char* names) {
-    return std::ranges::find(restored_.at(names), nlohmann::json(entry.name)) != restored_.at(names).end();
+    return std::ranges::find(restored_.about.at(names), nlohmann::json(entry.name)) != restored_.about.at(names).end();
   };
   entry.is_pending = is_in("pending");
-  entry.last_iteration = is_in("ran") ? count_of(restored_.at("iteration")) : 0;
+  entry.last_iteration = is_in("ran") ? count_of(restored_.about.at("iteration")) : 0;
 }
 
 void ExtensionList::after_forward(Trainer& trainer, const at::Tensor& loss) {
@@ -149,7 +195,15 @@ bool ExtensionList::run_one(Trainer& trainer, const Progress& progress, Entry& e
   if (!entry.is_pending) return true;
   if (!may_begin(entry.extension->duration())) return false;
   entry.is_pending = false;  // before run(), because run() may write a checkpoint
-  if (!call(entry, [&] { entry.extension->run(trainer); })) return false;
+  Summary observed = std::exchange(entry.observed, {});
+  const auto run = [&] {
+    if (entry.extension->observes_all()) entry.extension->observe_all(trainer, observed.mean_over_ranks(*comm_));
+    entry.extension->run(trainer);
+  };
+  if (!call(entry, run)) {
+    entry.observed = std::move(observed);
+    return false;
+  }
   entry.last_run_s = elapsed_s_();
   entry.last_iteration = progress.iteration;
   return true;

@@ -11,6 +11,7 @@
 
 #include <mn/core/json.hpp>
 #include <mn/trainer/extension.hpp>
+#include <mn/trainer/summary.hpp>
 
 namespace mn {
 
@@ -24,8 +25,9 @@ struct Progress {
 /// All ranks make equal calls in equal order.
 class ExtensionList {
  public:
-  /// `elapsed_s` returns the seconds of training up to now.
-  explicit ExtensionList(std::function<double()> elapsed_s) : elapsed_s_(std::move(elapsed_s)) {}
+  /// `elapsed_s` returns the seconds of training up to now; `comm` are the training ranks.
+  ExtensionList(Communicator* comm, std::function<double()> elapsed_s)
+      : comm_(comm), elapsed_s_(std::move(elapsed_s)) {}
 
   /// Throws ArgumentError if the extension's name is in use.
   void add(std::unique_ptr<Extension> extension, const ExtendOptions& options);
@@ -33,12 +35,25 @@ class ExtensionList {
   /// Adds to a checkpoint of `iteration` the states of all extensions. Also adds the names of the extensions that are
   /// pending, and of those that have run in `iteration`.
   void save(nlohmann::json& about, std::int64_t iteration) const;
-  /// Keeps the states of save() for initialize(), when each extension gets its state.
-  void load(const nlohmann::json& about);
-  /// Keeps the tensors of a checkpoint, named "EXTENSION/TENSOR", for initialize().
-  void set_tensors(NamedTensors tensors) { restored_tensors_ = std::move(tensors); }
+  /// State of extensions in a checkpoint.
+  struct Restored {
+    nlohmann::json about;                   ///< of save(); null: no state
+    NamedTensors tensors;                   ///< named "EXTENSION/TENSOR"
+    NamedTensors own;                       ///< of this rank, named so, if as many ranks have saved the checkpoint
+    std::vector<NamedTensors> other_ranks;  ///< of each rank, named so, if another number of ranks has saved it
+    std::vector<nlohmann::json> observed;   ///< each rank_state() whose observations this rank gets
+  };
+  /// Each extension gets its state, also extensions that are added until initialize().
+  void load(Restored restored);
   /// The tensors, named "EXTENSION/TENSOR", of all extensions with are_tensors_replicated() == `replicated`.
   [[nodiscard]] NamedTensors tensors(bool replicated) const;
+  /// The rank_tensors() of all extensions, named "EXTENSION/TENSOR".
+  [[nodiscard]] NamedTensors rank_tensors() const;
+
+  /// Adds a minibatch's or an update's values to the observations of extensions with observes_all().
+  void observe_all(const Summary& values);
+  /// This rank's observations for a checkpoint, by the names of the extensions.
+  [[nodiscard]] nlohmann::json rank_state() const;
 
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);
@@ -78,6 +93,7 @@ class ExtensionList {
     std::int64_t last_iteration;  // iteration of the last run
     bool due;                     // whether a trigger in seconds fires, by set_due()
     bool is_pending = false;
+    Summary observed = {};  // with observes_all(): values of this rank since the last run()
   };
 
   class Running;
@@ -87,10 +103,10 @@ class ExtensionList {
   [[nodiscard]] bool run_one(Trainer& trainer, const Progress& progress, Entry& entry, const MayBegin& may_begin);
   [[nodiscard]] static bool call(Entry& entry, const std::function<void()>& member);
 
+  Communicator* comm_;
   std::function<double()> elapsed_s_;
-  std::vector<Entry> entries_;                          // by priority, the highest first
-  nlohmann::json restored_ = nlohmann::json::object();  // states from load(), until initialize()
-  NamedTensors restored_tensors_;
+  std::vector<Entry> entries_;  // by priority, the highest first
+  Restored restored_;           // of load(), until initialize()
   bool is_running_ = false;
 };
 

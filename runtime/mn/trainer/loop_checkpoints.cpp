@@ -55,7 +55,7 @@ class LoopCheckpoints::Impl {
   fs::path out_;
   std::size_t keep_;
   OwnValue* own_ = nullptr;  // in extensions_
-  ExtensionList extensions_{[this] { return parts_.counters.elapsed_s(); }};
+  ExtensionList extensions_{comm_.get(), [this] { return parts_.counters.elapsed_s(); }};
   Observation observation_;  // stays empty: the program keeps its own sums
   TrainingParts parts_;
   RunStatus status_;

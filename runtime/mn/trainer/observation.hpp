@@ -17,8 +17,8 @@ class Observation {
   /// so far.
   void begin(std::int64_t iteration, std::uint64_t bytes_sent);
 
-  void add_loss(const at::Tensor& loss, double weight) { means_.add("main/loss", loss, weight); }
-  void add_metrics(const Summary& metrics) { means_.merge(metrics, "main/"); }
+  /// Adds a minibatch's or an update's "loss" and metrics, as "main/loss", …
+  void add(const Summary& values) { means_.merge(values, "main/"); }
   void add_samples(std::int64_t samples) noexcept { samples_ += samples; }
   /// Adds training time, without the time of extensions.
   void add_time(double seconds) noexcept { training_s_ += seconds; }

@@ -51,12 +51,13 @@ class Restore {
   void model(const std::string& source);
   void optimizers();
   void replicated_state();
-  void extensions();
   void rank_state();
+  void extensions();
 
  private:
   [[nodiscard]] bool is_root() const { return parts_.comm.rank() == 0; }
   [[nodiscard]] bool has_same_ranks() const { return checkpoint_.ranks() == parts_.comm.size(); }
+  [[nodiscard]] NamedTensors read_all(const std::string& prefix);
   void frozen_parameters(const json& saved);
   void one_optimizer(std::size_t index, const json& saved);
   void log_other_size(const json& then, const json& now) const;
@@ -66,6 +67,8 @@ class Restore {
 
   TrainingParts& parts_;
   CheckpointReader& checkpoint_;
+  NamedTensors own_;            // this rank's tensors of the checkpoint; empty if other ranks have saved it
+  std::vector<json> observed_;  // observations of extensions, for this rank
 };
 
 void Restore::model(const std::string& source) {
@@ -137,13 +140,24 @@ void Restore::one_optimizer(std::size_t index, const json& saved) {
   }
 }
 
-void Restore::extensions() {
+/// All tensors of the checkpoint whose names begin with `prefix`, named without the prefix, on the CPU.
+NamedTensors Restore::read_all(const std::string& prefix) {
   NamedTensors tensors;
-  for (const auto& [name, form] : checkpoint_.shared(kExtensionPrefix)) {
+  for (const auto& [name, form] : checkpoint_.shared(prefix)) {
     tensors.emplace_back(name, at::empty(form.shape, form.dtype));
   }
-  checkpoint_.read(kExtensionPrefix, tensors);
-  parts_.extensions.set_tensors(std::move(tensors));
+  checkpoint_.read(prefix, tensors);
+  return tensors;
+}
+
+/// Last: extensions may use any other restored state.
+void Restore::extensions() {
+  ExtensionList::Restored restored{
+      checkpoint_.about(), read_all(kExtensionPrefix), with_prefix(own_, kExtensionPrefix), {}, std::move(observed_)};
+  for (std::int64_t rank = 0; !has_same_ranks() && rank < checkpoint_.ranks(); ++rank) {
+    restored.other_ranks.push_back(read_all(own_tensor_name(static_cast<std::size_t>(rank), kExtensionPrefix)));
+  }
+  parts_.extensions.load(std::move(restored));
 }
 
 void Restore::replicated_state() {
@@ -157,7 +171,6 @@ void Restore::replicated_state() {
   counters.epoch_detail = about.at("epoch_detail").get<double>();
   counters.earlier_s = about.at("elapsed_s").get<double>();
   parts_.observation.load(about);
-  parts_.extensions.load(about);
 }
 
 /// Logs a new size of the job, to which schedules and learning rates may not be suited.
@@ -180,12 +193,15 @@ void Restore::observation() {
   parts_.observation.clear_rank_state();
   for (std::size_t i = 0; i < records.size(); ++i) {
     const bool is_own = has_same_ranks() ? i == static_cast<std::size_t>(parts_.comm.rank()) : is_root();
-    if (is_own) parts_.observation.merge_rank_state(records[i]);
+    if (!is_own) continue;
+    parts_.observation.merge_rank_state(records[i]);
+    observed_.push_back(records[i].value("extensions", json::object()));
   }
 }
 
 void Restore::rank_state() {
   observation();
+  own_ = checkpoint_.own();
   has_same_ranks() ? own_tensors() : restart_random_numbers();
 }
 
@@ -205,18 +221,17 @@ void Restore::restart_random_numbers() {
 
 /// If the number of ranks is unchanged, gives each rank its own tensors of the checkpoint (1).
 void Restore::own_tensors() {
-  const NamedTensors tensors = checkpoint_.own();
-  const std::map<std::string, at::Tensor> own(tensors.begin(), tensors.end());
+  const std::map<std::string, at::Tensor> own(own_.begin(), own_.end());
   const at::NoGradGuard no_grad;
   for (auto& [name, buffer] : named_buffers(parts_.model)) {
     if (const auto found = own.find(kOwnBufferPrefix + name); found != own.end()) {
       at::Tensor(buffer).copy_(found->second);
     }
   }
-  set_random_state(tensors, parts_.comm.device());
+  set_random_state(own_, parts_.comm.device());
   for (const auto& [name, optimizer] : parts_.optimizers) {
-    optimizer->load_rank_state(with_prefix(tensors, own_prefix(name)));
-    const NamedTensors state = with_prefix(tensors, own_state_prefix(name));
+    optimizer->load_rank_state(with_prefix(own_, own_prefix(name)));
+    const NamedTensors state = with_prefix(own_, own_state_prefix(name));
     if (!optimizer->local() || state.empty()) continue;
     const json& groups = checkpoint_.about().at("optimizers").at(name).at("groups");
     OptimizerLoad load(optimizer->actual(), parts_.model, forms_of(state), groups);
@@ -234,8 +249,8 @@ void restore_training(TrainingParts& parts, CheckpointReader& checkpoint, const 
     restore.model(source);
     restore.optimizers();
     restore.replicated_state();
-    restore.extensions();
     restore.rank_state();
+    restore.extensions();
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

@@ -90,7 +90,7 @@ Trainer::Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer>
       iterator_(std::move(iterator)),
       model_(std::move(model)),
       options_(std::move(options)),
-      extensions_(std::make_unique<ExtensionList>([this] { return elapsed_s(); })),
+      extensions_(std::make_unique<ExtensionList>(comm_.get(), [this] { return elapsed_s(); })),
       observation_(std::make_unique<Observation>()),
       agreement_(std::make_unique<PeriodicAgreement>()),
       stragglers_(std::make_unique<StragglerWatch>()) {

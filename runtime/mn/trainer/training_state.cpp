@@ -95,7 +95,9 @@ void TrainingState::add_buffers(Checkpoint& checkpoint) const {
 
 Checkpoint TrainingState::checkpoint() {
   Checkpoint checkpoint;
-  const std::vector<json> records = parts_.comm.gather_obj(parts_.observation.rank_state());
+  json record = parts_.observation.rank_state();
+  record["extensions"] = parts_.extensions.rank_state();
+  const std::vector<json> records = parts_.comm.gather_obj(record);
   checkpoint.about = replicated_state();
   checkpoint.about["ranks"] = records;
   add_tensors(checkpoint);
@@ -131,6 +133,7 @@ void TrainingState::add_tensors(Checkpoint& checkpoint) const {
   }
   append(checkpoint.shared, kExtensionPrefix, parts_.extensions.tensors(/*replicated=*/true));
   append(checkpoint.root, kExtensionPrefix, parts_.extensions.tensors(/*replicated=*/false));
+  append(checkpoint.own, kExtensionPrefix, parts_.extensions.rank_tensors());
 }
 
 /// "weight holds NaN or infinity on rank 1"; empty if all numbers are finite. Only trained parameters diverge by

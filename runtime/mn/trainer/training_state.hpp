@@ -3,16 +3,16 @@
 /// The checkpoint's object "about" holds the values that are equal on all ranks. The tensors "model/…",
 /// "optimizer/NAME/…" and "extensions/…" are stored once for all ranks. If ranks differ in buffers (batch
 /// normalization's statistics), "model/…" has rank 0's buffers. Each rank also stores tensors of its own: its random
-/// numbers, its buffers if they differ from rank 0's, its multi-node optimizer's rank_state(), and with local SGD the
-/// torch optimizer's state. A training that has diverged is not saved: NaN or infinity in its parameters becomes the
-/// checkpoint's objection (Checkpoint::objection).
+/// numbers, its buffers if they differ from rank 0's, its multi-node optimizer's rank_state(), with local SGD the torch
+/// optimizer's state, and its extensions' rank_tensors(). A training that has diverged is not saved: NaN or infinity in
+/// its parameters becomes the checkpoint's objection (Checkpoint::objection).
 ///
 /// A resume (restore_training()):
 /// (1) With as many ranks as before, each rank continues with its own tensors, and training goes on bit for bit as
 ///     without an interruption.
 /// (2) With another number of ranks, sums over samples go to rank 0, and every rank takes rank 0's buffers and
 ///     optimizer state. Random numbers are seeded from the old seed, the iteration and the rank; the rank_state() of
-///     each rank's optimizer starts empty.
+///     each rank's optimizer starts empty; extensions map the rank_tensors() of all ranks, or reject them.
 /// (3) The optimizer's kind must match; the model must match in names, shapes and dtypes, in any order.
 /// (4) Tensors go from the file straight into the model's tensors, or become the optimizer's state: mn holds no second
 ///     copy.

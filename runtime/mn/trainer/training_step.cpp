@@ -9,6 +9,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/optimizers/grad_scaler.hpp>
+#include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/graphed_step.hpp>
 #include <mn/trainer/observation.hpp>
 #include <mn/trainer/phase_end.hpp>
@@ -81,7 +82,7 @@ void TrainingStep::run_program_update() {
   const Batch batch = next_batch_();
   Summary metrics;
   program_.update(batch, metrics);
-  parts_.observation.add_metrics(metrics);
+  add_values(metrics);
   parts_.observation.add_samples(batch.samples);
 }
 
@@ -114,9 +115,9 @@ void TrainingStep::run_graph() {
   }));
   if (!graph_->has_launched()) return;
   assert(recorded_);
-  const ForwardResult result = {recorded_->loss.value.clone(), recorded_->metrics.copied()};  // copies (4)
+  const ForwardResult result = {Loss(recorded_->loss.value.clone(), recorded_->weight),  // copies (4)
+                                recorded_->metrics.copied()};
   observe(batch, result);
-  parts_.observation.add_loss(result.loss.value, recorded_->weight);
   observe_update(batch.samples);
 }
 
@@ -152,7 +153,6 @@ void TrainingStep::accumulate(const Batch& batch, Accumulated& all, bool is_last
   observe(batch, *result);
   all.samples += batch.samples;
   all.weight += weight;
-  parts_.observation.add_loss(loss, weight);
   if (weight == 0 && !loss_calls_.any()) return;  // a mean over 0 items
   const Trace::Scope scope(trace_.get(), "backward", Trace::Lane::kCompute);
   const auto more_follow = is_last ? nullptr : optimizer().no_sync();
@@ -174,8 +174,16 @@ TrainingStep::ForwardResult TrainingStep::forward(const Batch& batch) {
 }
 
 void TrainingStep::observe(const Batch& batch, const ForwardResult& result) {
-  after_forward_(result.loss.value, result.loss.weight_in(batch) != 0, result.metrics);
-  parts_.observation.add_metrics(result.metrics);
+  const double weight = result.loss.weight_in(batch);
+  after_forward_(result.loss.value, weight != 0, result.metrics);
+  Summary values = result.metrics;
+  values.add("loss", result.loss.value, weight);
+  add_values(values);
+}
+
+void TrainingStep::add_values(const Summary& values) {
+  parts_.observation.add(values);
+  parts_.extensions.observe_all(values);
 }
 
 }  // namespace mn

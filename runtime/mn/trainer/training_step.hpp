@@ -71,6 +71,7 @@ class TrainingStep {
   void update(const Accumulated& all);
   [[nodiscard]] ForwardResult forward(const Batch& batch);
   void observe(const Batch& batch, const ForwardResult& result);
+  void add_values(const Summary& values);
   void observe_update(std::int64_t samples);
 
   const TrainingParts& parts_;
