@@ -1,10 +1,8 @@
 // Two networks with an optimizer each, in one trainer: a generator learns to draw what a discriminator takes
-// for samples of a normal distribution around 4.
+// for samples of a normal distribution around 4. The result is the average of the generator's weights alone.
 #include <torch/torch.h>
 
 #include <mn/mn.hpp>
-
-namespace F = torch::nn::functional;
 
 torch::nn::Sequential make_network() {
   return torch::nn::Sequential(torch::nn::Linear(1, 16), torch::nn::Tanh(), torch::nn::Linear(16, 1));
@@ -31,7 +29,7 @@ int main(int argc, char** argv) {
         samples, comm, mn::TensorLoaderOptions{.batchsize = 60 / comm->size(), .shuffle = true});
     const auto loss_of = [&](const torch::Tensor& input, double target) {
       const auto score = discriminator->forward(input);
-      return F::binary_cross_entropy_with_logits(score, torch::full_like(score, target));
+      return torch::nn::functional::binary_cross_entropy_with_logits(score, torch::full_like(score, target));
     };
     const auto update = [&](const mn::Batch& batch, mn::Summary& report) {
       const auto drawn = generator->forward(batch.target);
@@ -51,8 +49,10 @@ int main(int argc, char** argv) {
     mn::Trainer trainer(comm, {{"generator", of_generator}, {"discriminator", of_discriminator}}, batches, both->ptr(),
                         mn::UpdateParameters(update), {.epochs = 30});
     trainer.extend(std::make_unique<mn::extensions::LogReport>());
+    auto& average = trainer.extend(std::make_unique<mn::extensions::WeightAverage>(0.98, generator.ptr()));
     if (const int status = trainer.run(); status != 0) return status;
     const torch::NoGradGuard no_grad;
+    const mn::extensions::AveragedWeights averaged(average);  // the generator's, while this object lives
     const auto drawn = generator->forward(samples.fields()[1].to(comm->device()));
     if (comm->rank() == 0) std::cout << "mean " << drawn.mean().item<double>() << std::endl;
     return 0;

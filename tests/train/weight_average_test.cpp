@@ -140,6 +140,54 @@ TEST_F(WeightAverageTest, OfNarrowParametersIsFloat32) {
       << "a checkpoint with an average in 16 bits";
 }
 
+/// Each rank's running mean, of its own samples, is averaged as the weights are.
+TEST_F(WeightAverageTest, StatisticsGoWithTheWeights) {
+  options_.noise = true;
+  const auto train = [&](std::int64_t iterations) {
+    options_.trainer.iterations = iterations;
+    ToyJob job(world(), options_);
+    Average expected{job.model->running_mean.clone()};
+    auto& average = job.trainer->extend(std::make_unique<extensions::WeightAverage>(0.9));
+    job.trainer->extend("by hand", {1, "iteration"}, [&](Trainer&) { expected.add(job.model->running_mean, 0.9); });
+    job.trainer->extend(std::make_unique<extensions::Snapshot>());
+    const bool resumed = job.trainer->resume("auto");
+    EXPECT_EQ(job.trainer->run(), 0);
+    const extensions::AveragedWeights averaged(average);
+    const at::Tensor found = job.model->running_mean.clone();
+    EXPECT_TRUE(resumed || torch::allclose(found, expected.value, 1e-5, 1e-6)) << found - expected.value;
+    average.average_statistics();
+    EXPECT_TRUE(same_on_all(toy::bytes_of({job.model->running_mean})));
+    return found;
+  };
+  const at::Tensor at_four = train(4);
+  ToyJob fresh(world(), options_);
+  load_model(checkpoint_path(folder_.path(), 4), *fresh.model, *world());
+  EXPECT_EQ(toy::bytes_of({fresh.model->running_mean}), world()->bcast_obj(toy::bytes_of({at_four}))) << "rank 0's";
+  const at::Tensor resumed = train(7);
+  if (world()->rank() == 0) std::filesystem::remove_all(folder_.path() / "ckpt");
+  world()->barrier();
+  EXPECT_TRUE(train(7).equal(resumed));
+}
+
+TEST_F(WeightAverageTest, MayBeOfAPartOfTheModel) {
+  options_.noise = true;
+  ToyJob job(world(), options_);
+  auto& average = job.trainer->extend(std::make_unique<extensions::WeightAverage>(0.9, job.model->second.ptr()));
+  EXPECT_EQ(job.trainer->run(), 0);
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : average.tensors()) names.push_back(name);
+  EXPECT_THAT(names, ElementsAre("second.weight", "second.bias")) << "as load_model() finds them";
+  EXPECT_TRUE(average.rank_tensors().empty());
+  const at::Tensor first = job.model->first->weight.clone(), second = job.model->second->weight.clone();
+  const extensions::AveragedWeights averaged(average);
+  EXPECT_TRUE(job.model->first->weight.equal(first));
+  EXPECT_FALSE(job.model->second->weight.equal(second));
+
+  ToyJob other(world(), {.sgd = true, .trainer = {.iterations = 1, .out = folder_.path() / "other"}});
+  other.trainer->extend(std::make_unique<extensions::WeightAverage>(0.9, torch::nn::Linear(1, 1).ptr()));
+  EXPECT_THROW(static_cast<void>(other.trainer->run()), ArgumentError);
+}
+
 TEST_F(WeightAverageTest, ExcludesLocalSteps) {
   EXPECT_THROW(extensions::WeightAverage(1), UsageError);
   options_.optimizer.local_steps = 2;

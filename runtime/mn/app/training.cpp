@@ -141,7 +141,10 @@ void load_initial_weights(const CommonOptions& options, torch::nn::Module& model
 /// Collective: writes OUT/model.safetensors, with the averaged weights unless `average` is null.
 void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Metadata& metadata) {
   std::optional<extensions::AveragedWeights> averaged;
-  if (average != nullptr) averaged.emplace(*average);
+  if (average != nullptr) {
+    averaged.emplace(*average);
+    average->average_statistics();
+  }
   save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), metadata);
 }
 

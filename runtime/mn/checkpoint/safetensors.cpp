@@ -187,14 +187,14 @@ NamedTensors read_all(SavedCheckpoint& checkpoint, const std::string& prefix) {
   return tensors;
 }
 
-/// Replaces parameters by their averages in the checkpoint, under each name of a parameter.
+/// Replaces parameters and statistics by their averages in the checkpoint, under each name of a parameter.
 void use_averages(torch::nn::Module& module, const NamedTensors& extensions, const std::vector<std::string>& skip) {
   const std::string prefix = kWeightAverage + std::string("/");
   const std::map<std::string, at::Tensor> all(extensions.begin(), extensions.end());
   const at::NoGradGuard no_grad;
-  for (const auto& [name, parameter] : without(named_parameters(module), skip)) {
+  for (const auto& [name, tensor] : without(named_tensors(module), skip)) {
     const auto found = all.find(prefix + name);
-    if (found != all.end() && found->second.sizes() == parameter.sizes()) parameter.detach().copy_(found->second);
+    if (found != all.end() && found->second.sizes() == tensor.sizes()) tensor.detach().copy_(found->second);
   }
 }
 
@@ -225,7 +225,9 @@ void load_on_root(const std::filesystem::path& path, torch::nn::Module& module, 
     if (!std::filesystem::is_directory(path) || has_weights_files(path)) return take(read_weights(path));
     SavedCheckpoint checkpoint(path);
     take(read_all(checkpoint, "model/"));
-    use_averages(module, read_all(checkpoint, "extensions/"), skip);
+    for (const std::string& prefix : {std::string("extensions/"), own_tensor_name(0, "extensions/")}) {
+      use_averages(module, read_all(checkpoint, prefix), skip);
+    }
   };
   on_root<DataError>(comm, load, true);
   comm.broadcast_data(module);

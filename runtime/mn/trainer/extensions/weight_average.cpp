@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -12,6 +11,8 @@
 
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
+#include <mn/tensor/modules.hpp>
+#include <mn/trainer/extensions/allreduce_persistent.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -27,10 +28,12 @@ class AveragedEvaluator final : public Evaluator {
   }
   Summary evaluate_with(Communicator& comm) override {
     const AveragedWeights averaged(average_);
+    average_.average_statistics();
     return actual_->evaluate_with(comm);
   }
   Metrics evaluate() override {
     const AveragedWeights averaged(average_);
+    average_.average_statistics();
     return actual_->evaluate();
   }
   void set_pauses(std::function<void(bool)> pauses) override { actual_->set_pauses(std::move(pauses)); }
@@ -48,7 +51,8 @@ at::ScalarType average_type(const at::Tensor& parameter) {
 
 }  // namespace
 
-WeightAverage::WeightAverage(double decay) : decay_(decay) {
+WeightAverage::WeightAverage(double decay, std::shared_ptr<torch::nn::Module> module)
+    : decay_(decay), module_(std::move(module)) {
   if (!(decay_ > 0 && decay_ < 1)) {
     throw UsageError("the decay of averaged weights must be above 0 and below 1, got " + std::to_string(decay_));
   }
@@ -60,23 +64,40 @@ void WeightAverage::check_optimizer(bool makes_local_steps) {
       "averaged weights (--ema) and local steps (--local-steps) exclude each other: each rank has weights of its own");
 }
 
+/// The averaged module's floating-point parameters, each once, then its statistics, under the names that the trainer's
+/// model gives them.
+NamedTensors WeightAverage::find_tensors(const torch::nn::Module& model) {
+  const torch::nn::Module& module = module_ ? std::as_const(*module_) : model;
+  std::set<const c10::TensorImpl*> wanted;  // tied weights have several names
+  for (const at::Tensor& each : parameters_of(module)) wanted.insert(each.unsafeGetTensorImpl());
+  for (const auto& [name, buffer] : running_statistics(module)) wanted.insert(buffer.unsafeGetTensorImpl());
+  const auto take = [&](NamedTensors tensors) {
+    std::erase_if(tensors, [&](const auto& named) { return wanted.erase(named.second.unsafeGetTensorImpl()) == 0; });
+    std::erase_if(tensors, [](const auto& named) { return !named.second.is_floating_point(); });
+    return tensors;
+  };
+  NamedTensors tensors = take(named_parameters(model));
+  statistics_ = tensors.size();
+  for (auto& statistic : take(running_statistics(model))) tensors.push_back(std::move(statistic));
+  if (!wanted.empty()) throw ArgumentError("a WeightAverage is of a module that is no part of the trainer's model");
+  return tensors;
+}
+
 void WeightAverage::initialize(Trainer& trainer) {
   for (const auto& [name, optimizer] : trainer.optimizers()) check_optimizer(optimizer->local());
   if (!parameters_.empty() && loaded_.empty()) return;  // a second run of the same trainer continues the average
+  trainer_ = &trainer;
   names_.clear();
   parameters_.clear();
   averages_.clear();
-  const std::map<std::string, at::Tensor> loaded(loaded_.begin(), loaded_.end());
-  std::set<const c10::TensorImpl*> seen;  // tied weights have several names
-  for (const auto& [name, parameter] : named_parameters(trainer.model())) {
-    if (!parameter.is_floating_point() || !seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
+  for (const auto& [name, tensor] : find_tensors(trainer.model())) {
     names_.push_back(name);
-    parameters_.push_back(parameter);
-    const auto found = loaded.find(name);
-    // The average of a parameter without a fitting value in the checkpoint begins with the parameter's value.
-    const bool fits = found != loaded.end() && found->second.sizes() == parameter.sizes();
-    const at::Tensor& first = fits ? found->second : parameter;
-    averages_.push_back(first.detach().to(parameter.device(), average_type(parameter), false, /*copy=*/true));
+    parameters_.push_back(tensor);
+    const auto found = loaded_.find(name);
+    // An average without a fitting value in the checkpoint begins with the value of its tensor.
+    const bool fits = found != loaded_.end() && found->second.sizes() == tensor.sizes();
+    const at::Tensor& first = fits ? std::as_const(found->second) : tensor;
+    averages_.push_back(first.detach().to(tensor.device(), average_type(tensor), false, /*copy=*/true));
   }
   unrounded_.assign(averages_.size(), {});
   loaded_.clear();
@@ -100,8 +121,23 @@ void WeightAverage::load_state(const nlohmann::json& state) {
 
 NamedTensors WeightAverage::tensors() const {
   NamedTensors all;
-  for (std::size_t i = 0; i < names_.size(); ++i) all.emplace_back(names_[i], averages_[i]);
+  for (std::size_t i = 0; i < statistics_; ++i) all.emplace_back(names_[i], averages_[i]);
   return all;
+}
+
+NamedTensors WeightAverage::rank_tensors() const {
+  NamedTensors all;
+  for (std::size_t i = statistics_; i < names_.size(); ++i) all.emplace_back(names_[i], averages_[i]);
+  return all;
+}
+
+void WeightAverage::map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& /*comm*/) {
+  load_rank_tensors(saved.front());
+}
+
+void WeightAverage::average_statistics() const {
+  if (trainer_ == nullptr) return;
+  average_buffers(module_ ? *module_ : trainer_->model(), trainer_->communicator());
 }
 
 void WeightAverage::swap() {

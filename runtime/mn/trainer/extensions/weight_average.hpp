@@ -1,7 +1,9 @@
 /// An exponential moving average of the weights, for evaluation and as the training's result.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,18 +14,25 @@
 #include <mn/trainer/evaluator.hpp>
 #include <mn/trainer/extension.hpp>
 
+namespace torch::nn {
+class Module;
+}
+
 namespace mn::extensions {
 
 /// After each iteration average ← d · average + (1 − d) · weights, with d = min(decay, (1 + t) / (10 + t)) after t
 /// updates, so that short trainings are averages, too (as in TensorFlow's ExponentialMovingAverage; Polyak and Juditsky
-/// 1992). Averages only the parameters; the model keeps its buffers. Checkpoints hold the average beside the weights.
-/// The average is equal on every rank. Local SGD is therefore excluded: its ranks have different weights. Cost: one
-/// pass over the parameters in each iteration, and the memory of one copy. The copy of 16-bit parameters is in float32,
-/// because in 16 bits an average of decay 0.999 would never change.
+/// 1992). The running statistics of normalization layers are averaged in the same way, because statistics belong to
+/// weights; all other buffers stay the model's. Checkpoints hold the average beside the weights. Averaged weights are
+/// equal on every rank. Local SGD is therefore excluded: its ranks have different weights. Averaged statistics become
+/// equal on every rank when they are evaluated. Cost: one pass over the parameters in each iteration, and the memory of
+/// one copy. The copy of 16-bit parameters is in float32, because in 16 bits an average of decay 0.999 would never
+/// change.
 class WeightAverage final : public Extension {
  public:
-  /// Throws UsageError unless 0 < decay < 1.
-  explicit WeightAverage(double decay);
+  /// Averages the trainer's model, or only `module`, a part of it, such as a GAN's generator. Several averages in a
+  /// trainer need names of their own (ExtendOptions::name). Throws UsageError unless 0 < decay < 1.
+  explicit WeightAverage(double decay, std::shared_ptr<torch::nn::Module> module = nullptr);
   /// Throws UsageError if the optimizer makes local steps.
   static void check_optimizer(bool makes_local_steps);
 
@@ -35,22 +44,34 @@ class WeightAverage final : public Extension {
   void load_state(const nlohmann::json& state) override;
   [[nodiscard]] NamedTensors tensors() const override;
   [[nodiscard]] bool are_tensors_replicated() const override { return true; }
-  void load_tensors(const NamedTensors& tensors) override { loaded_ = tensors; }
+  void load_tensors(const NamedTensors& tensors) override { loaded_.insert(tensors.begin(), tensors.end()); }
+  /// The averages of statistics.
+  [[nodiscard]] NamedTensors rank_tensors() const override;
+  void load_rank_tensors(const NamedTensors& tensors) override { load_tensors(tensors); }
+  /// Takes rank 0's, as a resume takes rank 0's buffers.
+  void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) override;
 
-  /// Local. Swaps the model's parameters and the average. Allowed once training has begun.
+  /// Local. Swaps the model's weights and statistics with their averages. Allowed once training has begun.
   void swap();
+  /// Collective, while averages are swapped in: averages their statistics over ranks (average_buffers()).
+  void average_statistics() const;
 
  private:
+  [[nodiscard]] NamedTensors find_tensors(const torch::nn::Module& model);
+
   double decay_;
+  std::shared_ptr<torch::nn::Module> module_;  // null: the trainer's model
+  const Trainer* trainer_ = nullptr;
   std::vector<std::string> names_;
-  std::vector<at::Tensor> parameters_;  // the model's floating-point parameters
+  std::size_t statistics_ = 0;          // index of the first buffer in the lists
+  std::vector<at::Tensor> parameters_;  // the floating-point parameters, then statistics
   std::vector<at::Tensor> averages_;    // after swap() the weights
   std::vector<at::Tensor> unrounded_;   // after swap(): the averages of 16-bit parameters
-  NamedTensors loaded_;
+  std::map<std::string, at::Tensor> loaded_;
   std::int64_t updates_ = 0;
 };
 
-/// While an object of this class lives, the model's parameters hold the averaged weights.
+/// While an object of this class lives, the model's weights and statistics are their averages.
 class AveragedWeights {
  public:
   /// `average` must outlive this object.
@@ -63,7 +84,8 @@ class AveragedWeights {
   WeightAverage& average_;
 };
 
-/// Wraps `actual` to evaluate with the averaged weights; `average` must outlive the result.
+/// Wraps `actual` to evaluate with the averaged weights; `average` must outlive the result. Collective evaluations
+/// first call average_statistics().
 [[nodiscard]] std::unique_ptr<Evaluator> create_averaged_evaluator(std::unique_ptr<Evaluator> actual,
                                                                    WeightAverage& average);
 
