@@ -206,6 +206,47 @@ TEST(PlateauTest, LowersTheRateAndContinuesAfterAResume) {
   EXPECT_THROW(extensions::Plateau(Monitor(*job.log, "metric", Better::kLower), {.factor = 1}), UsageError);
 }
 
+/// Keras' min_lr, and a cooldown of two reports after each fall.
+TEST(PlateauTest, HasACooldownAndALowestRate) {
+  const TestFolder folder(world());
+  const auto train = [&](std::vector<double> values, const std::string& from) {
+    MetricJob job(folder, std::move(values));
+    auto& plateau = job.add<extensions::Plateau>(
+        Monitor(*job.log, "metric", Better::kLower),
+        extensions::PlateauOptions{.factor = 0.5, .patience = 1, .cooldown = 2, .min_rate = 3});
+    job.trainer->extend(std::make_unique<extensions::LearningRate>(plateau.schedule(constant_schedule(8))));
+    job.add<extensions::Snapshot>();
+    std::vector<double> rates;
+    job.trainer->extend("watch", MetricJob::kEach, [&](Trainer&) { rates.push_back(job.rate()); });
+    if (!from.empty()) job.trainer->resume(from);
+    EXPECT_EQ(job.trainer->run(), 0);
+    return rates;
+  };
+  const std::vector<double> values(9, 5);
+  EXPECT_THAT(train(values, ""), ElementsAre(8, 8, 4, 4, 4, 3, 3, 3, 3));
+  EXPECT_THAT(train({5, 5, 5}, ""), ElementsAre(8, 8, 4));
+  EXPECT_THAT(train(values, checkpoint_path(folder.path(), 3).string()), ElementsAre(4, 4, 3, 3, 3, 3));
+  MetricJob job(folder, {1});
+  const Monitor monitor(*job.log, "metric", Better::kLower);
+  EXPECT_THROW(extensions::Plateau(monitor, {.cooldown = -1}), UsageError);
+  EXPECT_THROW(extensions::Plateau(monitor, {.min_rate = -1}), UsageError);
+}
+
+TEST(EarlyStoppingTest, TakesNoSmallImprovementForBetter) {
+  const TestFolder folder(world());
+  const auto end_of = [&](std::vector<double> values, Better better) {
+    MetricJob job(folder, std::move(values));
+    job.add<extensions::EarlyStopping>(Monitor(*job.log, "metric", better, 1), 3);
+    EXPECT_EQ(job.trainer->run(), 0);
+    EXPECT_THAT(job.trainer->end_reason(), HasSubstr("metric was not better by more than 1.0 in 3 reports (best "));
+    return job.trainer->iteration();
+  };
+  EXPECT_EQ(end_of({5, 4.5, 4, 3.75, 3.5, 3, 2.75, 0}, Better::kLower), 7);
+  EXPECT_EQ(end_of({-5, -4.5, -4, -3.75, -3.5, -3, -2.75, 0}, Better::kHigher), 7);
+  MetricJob job(folder, {1});
+  EXPECT_THROW(Monitor(*job.log, "metric", Better::kLower, -1), UsageError);
+}
+
 TEST(BestSnapshotTest, HoldsTheBestReport) {
   const TestFolder folder(world());
   MetricJob job(folder, {3, 1, 2, std::nan(""), 1});

@@ -30,8 +30,8 @@ namespace {
 
 namespace ext = mn::extensions;
 
-ext::Monitor monitor_of(const CommonOptions& options, const ext::LogReport& log) {
-  return ext::Monitor(log, options.monitor, monitored_direction(options));
+ext::Monitor monitor_of(const CommonOptions& options, const ext::LogReport& log, double min_delta) {
+  return ext::Monitor(log, options.monitor, monitored_direction(options), min_delta);
 }
 
 void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext::LogReport& log) {
@@ -43,8 +43,12 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
   Schedule schedule = make_schedule(options, rate, size);
   // Plateau lowers the rates of a schedule, so a warm-up still applies.
   if (options.schedule == "plateau") {
-    const ext::PlateauOptions how{.factor = options.plateau_factor, .patience = options.plateau_patience};
-    const auto& plateau = trainer.extend(std::make_unique<ext::Plateau>(monitor_of(options, log), how));
+    const ext::PlateauOptions how{.factor = options.plateau_factor,
+                                  .patience = options.plateau_patience,
+                                  .cooldown = options.plateau_cooldown,
+                                  .min_rate = options.min_lr};
+    const auto& plateau =
+        trainer.extend(std::make_unique<ext::Plateau>(monitor_of(options, log, options.min_delta), how));
     schedule = plateau.schedule(std::move(schedule));
   }
   trainer.extend(std::make_unique<ext::LearningRate>(std::move(schedule)));
@@ -52,10 +56,11 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
 
 void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::LogReport& log) {
   if (options.early_stop > 0) {
-    trainer.extend(std::make_unique<ext::EarlyStopping>(monitor_of(options, log), options.early_stop));
+    auto monitor = monitor_of(options, log, options.min_delta);
+    trainer.extend(std::make_unique<ext::EarlyStopping>(std::move(monitor), options.early_stop));
   }
   const auto keep = static_cast<std::size_t>(options.keep);
-  if (options.keep_best) trainer.extend(std::make_unique<ext::BestSnapshot>(monitor_of(options, log), keep));
+  if (options.keep_best) trainer.extend(std::make_unique<ext::BestSnapshot>(monitor_of(options, log, 0), keep));
   if (options.checkpoint_every != "none") {
     const bool continuous = options.checkpoint_every == kContinuousCheckpoints;
     // A continuous Snapshot checks in each iteration whether the previous save has ended.

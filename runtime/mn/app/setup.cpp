@@ -68,6 +68,8 @@ void add_training_options(Options& options, CommonOptions& common) {
                    "keep the checkpoint of the best report; DIR/snapshot_best is a link to it");
   options.add("early-stop", common.early_stop,
               "reports in a row without a better value after which training ends; 0: never", 0);
+  options.add("min-delta", common.min_delta,
+              "improvement of the value up to which --early-stop and --schedule plateau do not take it for better", 0);
   options.add("initmodel", common.initmodel, "FILE", "initial weights: model.safetensors, or a checkpoint");
   options.add_flag("initmodel-partial", common.initmodel_partial,
                    "load the weights of --initmodel whose names and shapes match the model's, and list the others");
@@ -88,6 +90,8 @@ std::vector<Options::Condition> conditions_of(const CommonOptions& common) {
           {"compress-rank", [&common] { return common.compress == "powersgd"; }, "without --compress powersgd"},
           {"monitor", monitors, without_use},
           {"monitor-better", monitors, without_use},
+          {"min-delta", [&common] { return common.early_stop > 0 || common.schedule == "plateau"; },
+           "without --early-stop or --schedule plateau"},
           {"keep", [&common] { return common.checkpoint_every != "none" || common.keep_best; },
            "with --checkpoint-every none"},
           {"initmodel-partial", [&common] { return !common.initmodel.empty(); }, "without --initmodel"},

@@ -61,6 +61,7 @@ struct CommonOptions : UpdateOptions {
   std::string monitor = "validation/main/loss";  ///< a value of the log
   std::string monitor_better = "auto";           ///< lower, higher; auto: by the name of the value
   std::int64_t early_stop = 0;                   ///< reports without a better value; 0: no early stop
+  double min_delta = 0;                          ///< least improvement for early_stop and the schedule plateau
   bool keep_best = false;                        ///< keep the checkpoint of the best report
   std::string initmodel;                         ///< file with initial weights; empty: random weights
   bool initmodel_partial = false;                ///< load only the matching weights of initmodel

@@ -61,9 +61,10 @@ std::vector<Options::Condition> conditions_of(const UpdateOptions& update) {
   return {{"momentum", any_of(update.optimizer, {"sgd", "lars"}), "without --optimizer sgd or lars"},
           {"beta1", moments, without_moments},
           {"beta2", moments, without_moments},
-          {"min-lr", any_of(update.schedule, {"cosine"}), "without --schedule cosine"},
+          {"min-lr", any_of(update.schedule, {"cosine", "plateau"}), "without --schedule cosine or plateau"},
           {"plateau-factor", plateau, without_plateau},
           {"plateau-patience", plateau, without_plateau},
+          {"plateau-cooldown", plateau, without_plateau},
           {"warmup", no_cycle, with_cycle},
           {"warmup", [&update] { return update.warmup_iterations == 0; },
            "without --warmup-iterations 0: those count in place of it"},
@@ -95,10 +96,13 @@ void add_update_options(Options& options, UpdateOptions& update) {
   options.add("warmup", update.warmup, "epochs in which the learning rate rises", 0);
   options.add("warmup-iterations", update.warmup_iterations,
               "updates in which the learning rate rises, in place of --warmup", 0);
-  options.add("min-lr", update.min_lr, "learning rate at the end of --schedule cosine", 0);
+  options.add("min-lr", update.min_lr,
+              "learning rate at the end of --schedule cosine, and the lowest of --schedule plateau", 0);
   options.add("plateau-factor", update.plateau_factor, "factor of the learning rate in --schedule plateau", 0, 1);
   options.add("plateau-patience", update.plateau_patience,
               "reports without a better value before --schedule plateau lowers the rate", 1);
+  options.add("plateau-cooldown", update.plateau_cooldown,
+              "reports after --schedule plateau has lowered the rate that do not count", 0);
   options.add_conditions(conditions_of(update));
 }
 

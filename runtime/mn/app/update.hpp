@@ -29,9 +29,10 @@ struct UpdateOptions {
   std::string schedule = "constant";   ///< step, cosine, onecycle, plateau
   double warmup = 0;                   ///< epochs in which the rate rises
   std::int64_t warmup_iterations = 0;  ///< updates in which the rate rises; 0: `warmup` counts
-  double min_lr = 0;                   ///< rate at the end of the schedule cosine
+  double min_lr = 0;                   ///< rate at the end of the schedule cosine, and the lowest of plateau
   double plateau_factor = 0.1;         ///< factor of the rate in the schedule plateau
   std::int64_t plateau_patience = 5;   ///< reports without a better value in the schedule plateau
+  std::int64_t plateau_cooldown = 0;   ///< reports after a fall that do not count in the schedule plateau
   /// Not an option: the number of samples in an update for which `lr` is meant. For updates of more or fewer samples,
   /// the rate is scaled in proportion. 0: no scaling.
   std::int64_t lr_samples = 0;

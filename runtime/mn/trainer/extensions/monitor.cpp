@@ -50,9 +50,12 @@ void check_monitored(const std::string& value) {
   }
 }
 
-Monitor::Monitor(const LogReport& log, std::string value, Better better)
-    : log_(log), value_(std::move(value)), better_(better) {
+Monitor::Monitor(const LogReport& log, std::string value, Better better, double min_delta)
+    : log_(log), value_(std::move(value)), better_(better), min_delta_(min_delta) {
   check_monitored(value_);
+  if (!(min_delta_ >= 0)) {
+    throw UsageError("the least improvement that counts must be at least 0, got " + std::to_string(min_delta_));
+  }
 }
 
 void Monitor::begin(const Extension& reader, const Trainer& trainer) { read_ = log_.count_read_by(reader, trainer); }
@@ -69,7 +72,8 @@ std::optional<bool> Monitor::improved() {
   const double value = found->is_number() ? found->get<double>() : std::nan("");
   ++waited_;
   if (!std::isfinite(value)) return false;
-  if (has_best_ && !(better_ == Better::kLower ? value < best_ : value > best_)) return false;
+  const bool is_better = better_ == Better::kLower ? value < best_ - min_delta_ : value > best_ + min_delta_;
+  if (has_best_ && !is_better) return false;
   has_best_ = true;
   best_ = value;
   waited_ = 0;
@@ -90,7 +94,8 @@ void Monitor::check_name(const nlohmann::json& entry) {
 }
 
 std::string Monitor::wait_text() const {
-  return value_ + " was not better in " + std::to_string(waited_) + " reports (" +
+  const std::string least = min_delta_ > 0 ? " by more than " + nlohmann::json(min_delta_).dump() : "";
+  return value_ + " was not better" + least + " in " + std::to_string(waited_) + " reports (" +
          (has_best_ ? "best " + nlohmann::json(best_).dump() : "never a number") + ")";
 }
 

@@ -28,9 +28,10 @@ void check_monitored(const std::string& value);
 /// Follows one value of the log. Every rank sees the same values and gets the same answers.
 class Monitor {
  public:
-  /// `log` must outlive this object. `value` names a value of the log, such as "validation/main/loss". Throws
-  /// UsageError if check_monitored(value) does.
-  Monitor(const LogReport& log, std::string value, Better better);
+  /// `log` must outlive this object. `value` names a value of the log, such as "validation/main/loss". A value is
+  /// better only if it is better than the best value so far by more than `min_delta` (Keras' min_delta). Throws
+  /// UsageError if check_monitored(value) does, and unless min_delta ≥ 0.
+  Monitor(const LogReport& log, std::string value, Better better, double min_delta = 0);
 
   /// The owning extension calls begin() in Extension::initialize(); improved() then ignores entries that the extension
   /// has already read.
@@ -60,6 +61,7 @@ class Monitor {
   const LogReport& log_;
   std::string value_;
   Better better_;
+  double min_delta_;
   std::int64_t read_ = 0;  // number of entries read from the log
   bool found_ = false;     // an entry had the value
   bool warned_ = false;    // the log says that an evaluation lacked the value

@@ -1,5 +1,6 @@
 #include <mn/trainer/extensions/plateau.hpp>
 
+#include <algorithm>
 #include <utility>
 
 #include <mn/core/error.hpp>
@@ -14,31 +15,47 @@ Plateau::Plateau(Monitor monitor, const PlateauOptions& options) : monitor_(std:
     throw UsageError("on a plateau the rate falls by a factor in (0, 1) after at least 1 report, got " +
                      std::to_string(options_.factor) + " and " + std::to_string(options_.patience));
   }
+  if (options_.cooldown < 0 || !(options_.min_rate >= 0)) {
+    throw UsageError("on a plateau the cooldown and the least rate must be at least 0, got " +
+                     std::to_string(options_.cooldown) + " and " + std::to_string(options_.min_rate));
+  }
 }
 
 Schedule Plateau::schedule(Schedule before) const {
-  return [this, before = std::move(before)](std::int64_t iteration) { return scale_ * before(iteration); };
+  return [this, before = std::move(before)](std::int64_t iteration) {
+    const double rate = before(iteration);
+    return std::max(scale_ * rate, std::min(rate, options_.min_rate));
+  };
 }
 
 void Plateau::initialize(Trainer& trainer) { monitor_.begin(*this, trainer); }
 
 void Plateau::run(Trainer& trainer) {
-  static_cast<void>(monitor_.improved());
+  if (!monitor_.improved()) return;
+  if (cooldown_ > 0) {
+    --cooldown_;
+    monitor_.restart_wait();
+  }
   if (monitor_.waited() < options_.patience) return;
+  if (trainer.optimizer().param_groups().front().options().get_lr() <= options_.min_rate) return;
   scale_ *= options_.factor;
   if (trainer.is_root()) {
     log_info(monitor_.wait_text() + ": the learning rate falls to " + nlohmann::json(scale_).dump() +
              " of its schedule");
   }
+  cooldown_ = options_.cooldown;
   monitor_.restart_wait();
 }
 
-nlohmann::json Plateau::state() const { return {{"monitor", monitor_.state()}, {"scale", scale_}}; }
+nlohmann::json Plateau::state() const {
+  return {{"monitor", monitor_.state()}, {"scale", scale_}, {"cooldown", cooldown_}};
+}
 
 void Plateau::load_state(const nlohmann::json& state) {
   if (!state.is_object()) return;
   monitor_.load_state(state.at("monitor"));
   scale_ = state.at("scale").get<double>();
+  cooldown_ = state.value("cooldown", std::int64_t{0});
 }
 
 }  // namespace mn::extensions

@@ -14,6 +14,10 @@ namespace mn::extensions {
 struct PlateauOptions {
   double factor = 0.1;         ///< multiplies the rate; in (0, 1)
   std::int64_t patience = 10;  ///< number of reports in a row without a better value before the rate falls
+  /// Number of reports after each fall that do not count as reports without a better value (as in PyTorch, and as Keras
+  /// documents its cooldown).
+  std::int64_t cooldown = 0;
+  double min_rate = 0;  ///< the rate does not fall below this rate (Keras' min_lr)
 };
 
 /// Multiplies the learning rate by `factor` after each `patience` reports in a row without a better value than the best
@@ -22,11 +26,11 @@ struct PlateauOptions {
 /// training.
 class Plateau final : public Extension {
  public:
-  /// Throws UsageError unless 0 < factor < 1 and patience ≥ 1.
+  /// Throws UsageError unless 0 < factor < 1, patience ≥ 1, cooldown ≥ 0 and min_rate ≥ 0.
   Plateau(Monitor monitor, const PlateauOptions& options);
 
-  /// A schedule whose rates are the rates of `before`, times the product of all factors so far. This Plateau must
-  /// outlive the schedule.
+  /// A schedule whose rates are the rates of `before`, times the product of all factors so far, but not below
+  /// min_rate unless the rate of `before` is. This Plateau must outlive the schedule.
   [[nodiscard]] Schedule schedule(Schedule before) const;
   /// The product of all factors so far.
   [[nodiscard]] double scale() const noexcept { return scale_; }
@@ -42,6 +46,7 @@ class Plateau final : public Extension {
   Monitor monitor_;
   PlateauOptions options_;
   double scale_ = 1;
+  std::int64_t cooldown_ = 0;  // number of next reports that do not count
 };
 
 }  // namespace mn::extensions
