@@ -58,6 +58,7 @@
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/monitor.hpp>
+#include <mn/trainer/extensions/norms.hpp>
 #include <mn/trainer/extensions/observation_aggregator.hpp>
 #include <mn/trainer/extensions/plateau.hpp>
 #include <mn/trainer/extensions/plot_report.hpp>

@@ -15,6 +15,7 @@
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/monitor.hpp>
+#include <mn/trainer/extensions/norms.hpp>
 #include <mn/trainer/extensions/plateau.hpp>
 #include <mn/trainer/extensions/plot_report.hpp>
 #include <mn/trainer/extensions/print_report.hpp>
@@ -120,6 +121,7 @@ ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, 
       evaluator = ext::create_averaged_evaluator(std::move(evaluator), *average);
     }
   }
+  if (options.norms > 0) trainer.extend(std::make_unique<ext::Norms>(options.norms));
   trainer.extend(std::make_unique<ext::DumpGraph>());
   const Interval validation = validation_period(options, period);
   const ext::Validation* validated = nullptr;  // the last: when it has run, all have

@@ -58,6 +58,9 @@ void add_training_options(Options& options, CommonOptions& common) {
               "minibatches of an update, whose gradients are summed before the ranks reduce them once", 1);
   options.add("clip-norm", common.clip_norm,
               "largest norm of all gradients together; larger gradients are scaled down; 0: no clipping", 0);
+  options.add(
+      "norms", common.norms,
+      "every so many updates, report the norms of gradients and weights, and the update's relative size; 0: never", 0);
   options.add("ema", common.ema,
               "decay of averaged weights, such as 0.999, which are validated and saved; 0: no averaging", 0, 0.999999);
   options.add("monitor", common.monitor, "VALUE", "value of the log for --best, --early-stop and --schedule plateau");

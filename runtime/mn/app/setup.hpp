@@ -57,6 +57,7 @@ struct CommonOptions : UpdateOptions {
   bool profile = false;                          ///< write profile.jsonl and trace.json
   bool tensorboard = false;                      ///< write event files for TensorBoard
   double clip_norm = 0;                          ///< largest norm of gradients; 0: no clipping
+  std::int64_t norms = 0;                        ///< updates from one report of norms to the next; 0: never
   double ema = 0;                                ///< decay of averaged weights; 0: no averaging
   std::string monitor = "validation/main/loss";  ///< a value of the log
   std::string monitor_better = "auto";           ///< lower, higher; auto: by the name of the value

@@ -67,10 +67,10 @@ using CalcLocal = std::function<nlohmann::json(const Batch& batch)>;
 /// Returns the metrics, from the values of all minibatches.
 using Aggregate = std::function<Metrics(const std::vector<nlohmann::json>& values)>;
 
-/// For metrics other than averages, from values of minibatches: ChainerMN's GenericMultiNodeEvaluator. evaluate() is collective:
-/// each rank runs `calc_local` on the minibatches of an epoch as create_evaluator() would; rank 0 gathers and
-/// aggregates the values in rank order; every rank returns rank 0's metrics. An error in `aggregate` becomes the same
-/// ArgumentError on every rank. evaluate_local() aggregates this rank's values only. Rank 0's memory must hold the
+/// For metrics other than averages, from values of minibatches (ChainerMN's GenericMultiNodeEvaluator). evaluate() is
+/// collective: each rank runs `calc_local` on the minibatches of an epoch as create_evaluator() would; rank 0 gathers
+/// and aggregates the values in rank order; every rank returns rank 0's metrics. An error in `aggregate` becomes the
+/// same ArgumentError on every rank. evaluate_local() aggregates this rank's values only. Rank 0's memory must hold the
 /// values of all ranks.
 [[nodiscard]] std::unique_ptr<Evaluator> create_generic_multi_node_evaluator(std::shared_ptr<Iterator> iterator,
                                                                              std::shared_ptr<torch::nn::Module> model,

@@ -1,7 +1,6 @@
 // Weight decay and clipping, which change gradients between the reduction and the update.
 #include <mn/trainer/optimizer.hpp>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -9,48 +8,16 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/_foreach_norm.h>
-#include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 
 #include <mn/core/error.hpp>
 #include <mn/optimizers/gradient_values.hpp>
+#include <mn/trainer/global_norm.hpp>
 
 namespace mn {
 namespace {
 
 bool is_narrow(const at::Tensor& tensor) { return tensor.element_size() < 4; }
-
-/// The L2 norm of each tensor, a scalar on its device; float32 for 16-bit tensors, because 16 bits cannot hold the
-/// squares.
-std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors) {
-  if (std::ranges::none_of(tensors, is_narrow)) return at::_foreach_norm(tensors);
-  if (std::ranges::all_of(tensors, is_narrow)) return at::_foreach_norm(tensors, 2, at::kFloat);
-  std::vector<at::Tensor> norms;
-  for (const at::Tensor& tensor : tensors) {
-    norms.push_back(is_narrow(tensor) ? at::linalg_vector_norm(tensor, 2, {}, false, at::kFloat)
-                                      : at::linalg_vector_norm(tensor));
-  }
-  return norms;
-}
-
-std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
-  std::vector<at::Tensor> gradients;
-  for (const auto& parameter : parameters) {
-    if (parameter.grad().defined()) gradients.push_back(gradient_values(parameter));
-  }
-  return gradients;
-}
-
-/// The L2 norm of all elements together, in float64.
-at::Tensor global_norm(const std::vector<at::Tensor>& gradients) {
-  if (gradients.empty()) return at::zeros({}, at::kDouble);
-  std::vector<at::Tensor> norms;
-  for (const at::Tensor& norm : norms_of(gradients)) norms.push_back(norm.to(at::kDouble));
-  return at::stack(norms).norm();
-}
 
 /// Multiplies gradients by `rate`, a scalar on their device. For 16-bit gradients the rate stays float32: libtorch
 /// would round it to 16 bits, where a rate of 1e-8 is 0.

@@ -196,11 +196,11 @@ std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
 
 const std::vector<at::Tensor>& MultiNodeOptimizer::trained_parameters() const noexcept { return set_->trained(); }
 
-void MultiNodeOptimizer::add_hook(const std::string& name, GradientHook hook) {
+void MultiNodeOptimizer::add_hook(const std::string& name, GradientHook hook, bool first) {
   const bool taken = std::any_of(hooks_.begin(), hooks_.end(), [&](const auto& other) { return other.first == name; });
   if (taken)
     throw ArgumentError("the optimizer has a hook named \"" + name + "\" already: remove it or choose another name");
-  hooks_.emplace_back(name, std::move(hook));
+  hooks_.emplace(first ? hooks_.begin() : hooks_.end(), name, std::move(hook));
   ++adoptions_;  // a CUDA graph holds the old hooks
 }
 

@@ -157,8 +157,9 @@ class MultiNodeOptimizer {
   /// all ranks.
   void average_statistics(const torch::nn::Module& model);
 
-  /// Local. Hooks run in the order added. Throws ArgumentError if the name is in use.
-  void add_hook(const std::string& name, GradientHook hook);
+  /// Local. Hooks run in the order added; with `first`, the hook runs before the hooks added so far. Throws
+  /// ArgumentError if the name is in use.
+  void add_hook(const std::string& name, GradientHook hook, bool first = false);
   /// Local. Throws ArgumentError if there is no hook of that name.
   void remove_hook(const std::string& name);
 

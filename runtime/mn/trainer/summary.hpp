@@ -52,8 +52,8 @@ class Summary {
   [[nodiscard]] Metrics mean() const;
   /// True if there is no name.
   [[nodiscard]] bool empty() const noexcept { return entries_.empty() && on_device_.empty(); }
-  /// Collective: mean() over all ranks. A name may be missing on some ranks. Throws the same ArgumentError on every rank
-  /// if a name has several kinds.
+  /// Collective: mean() over all ranks. A name may be missing on some ranks. Throws the same ArgumentError on every
+  /// rank if a name has several kinds.
   [[nodiscard]] Metrics mean_over_ranks(Communicator& comm) const;
   /// All values, for a checkpoint.
   [[nodiscard]] nlohmann::json state() const;

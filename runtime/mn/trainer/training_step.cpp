@@ -141,7 +141,10 @@ void TrainingStep::update(const Accumulated& all) {
 
 void TrainingStep::observe_update(std::int64_t samples) {
   parts_.observation.add_samples(samples);
-  if (const GradScaler* scaler = optimizer().scaler()) parts_.observation.report("loss_scale", scaler->scale());
+  const GradScaler* const scaler = optimizer().scaler();
+  if (scaler == nullptr) return;
+  parts_.observation.report("loss_scale", scaler->scale());
+  parts_.observation.report("skipped_steps", static_cast<double>(scaler->skipped()));
 }
 
 void TrainingStep::accumulate(const Batch& batch, Accumulated& all, bool is_last) {

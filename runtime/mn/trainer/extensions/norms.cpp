@@ -1,0 +1,80 @@
+#include <mn/trainer/extensions/norms.hpp>
+
+#include <cmath>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_sub.h>
+
+#include <mn/core/error.hpp>
+#include <mn/trainer/global_norm.hpp>
+#include <mn/trainer/trainer.hpp>
+
+namespace mn::extensions {
+namespace {
+
+constexpr const char* kHook = "mn::extensions::Norms";
+
+}  // namespace
+
+Norms::Norms(std::int64_t every) : every_(every) {
+  if (every_ < 1) throw UsageError("norms are reported every 1 or more iterations, got " + std::to_string(every_));
+}
+
+Norms::~Norms() {
+  for (const auto& [name, watched] : optimizers_) watched.optimizer->remove_hook(kHook);
+}
+
+void Norms::initialize(Trainer& trainer) {
+  if (trainer.options().cuda_graph) {
+    throw UsageError("norms (--norms) and a CUDA graph (--cuda-graph) exclude each other: a graph repeats one step");
+  }
+  for (const auto& [name, optimizer] : trainer.optimizers()) {
+    if (optimizer->local()) {
+      throw UsageError(
+          "norms (--norms) and local steps (--local-steps) exclude each other: each rank has gradients of its own");
+    }
+    const auto [found, is_new] = optimizers_.try_emplace(name, Watched{optimizer, {}, {}, {}});
+    if (!is_new) continue;  // a second run
+    Watched& watched = found->second;
+    const auto hook = [this, &trainer, &watched](const std::vector<at::Tensor>& parameters) {
+      watched.parameters = parameters;
+      watch(trainer, watched);
+    };
+    optimizer->add_hook(kHook, hook, /*first=*/true);
+  }
+}
+
+/// Called between the reduction and the update. An optimizer may update several times in an iteration: the ratio is of
+/// all updates together, the gradient that of the last.
+void Norms::watch(const Trainer& trainer, Watched& watched) const {
+  if ((trainer.iteration() + 1) % every_ != 0) return;
+  const at::NoGradGuard no_grad;
+  watched.gradient_norm = global_norm(gradients_of(watched.parameters));
+  if (!watched.before.empty()) return;
+  for (const at::Tensor& parameter : watched.parameters) watched.before.push_back(parameter.detach().clone());
+}
+
+void Norms::run(Trainer& trainer) {
+  for (auto& [name, watched] : optimizers_) {
+    if (watched.gradient_norm.defined()) {
+      report(trainer, name == trainer.optimizers().front().name ? "" : "/" + name, watched);
+    }
+    watched.gradient_norm = {};
+    watched.parameters.clear();
+    watched.before.clear();
+  }
+}
+
+void Norms::report(Trainer& trainer, const std::string& end, Watched& watched) {
+  const at::NoGradGuard no_grad;
+  const auto gradient = watched.gradient_norm.item<double>();
+  if (!std::isfinite(gradient)) return;
+  const auto weight = global_norm(watched.before).item<double>();
+  const auto update = global_norm(at::_foreach_sub(watched.parameters, watched.before)).item<double>();
+  trainer.report("gradient_norm" + end, gradient);
+  trainer.report("weight_norm" + end, weight);
+  if (weight > 0) trainer.report("update_ratio" + end, update / weight);
+}
+
+}  // namespace mn::extensions

@@ -1,0 +1,15 @@
+/// The norm of many tensors together. Internal.
+#pragma once
+
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace mn {
+
+/// The values of the gradients of those `parameters` that have one: of a sparse gradient its rows.
+[[nodiscard]] std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters);
+/// The L2 norm of all elements together, in float64, on the tensors' device. Does not wait for the device.
+[[nodiscard]] at::Tensor global_norm(const std::vector<at::Tensor>& tensors);
+
+}  // namespace mn
