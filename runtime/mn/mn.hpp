@@ -12,6 +12,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/exit_codes.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/name_pattern.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/data/dataset.hpp>
 #include <mn/data/draws.hpp>
@@ -43,6 +44,7 @@
 #include <mn/optimizers/grad_scaler.hpp>
 #include <mn/optimizers/lamb.hpp>
 #include <mn/optimizers/lars.hpp>
+#include <mn/optimizers/parameter_groups.hpp>
 #include <mn/optimizers/schedules.hpp>
 #include <mn/report/calls.hpp>
 #include <mn/report/report.hpp>

@@ -62,6 +62,21 @@ TEST(Schedules, WarmUpRisesLinearlyToWhatFollows) {
   EXPECT_DOUBLE_EQ(warm_up(0, 10, step_schedule(1, {10}))(10), 0.1);
 }
 
+TEST(Schedules, ACurveMayStartLater) {
+  const Schedule schedule = starting_at(5, warm_up(0.5, 2, step_schedule(1, {3}, 0.25)));
+  for (const auto& [iteration, rate] : {std::pair(0, 0.0), {4, 0.0}, {5, 0.5}, {6, 0.75}, {7, 1.0}, {8, 0.25}}) {
+    EXPECT_DOUBLE_EQ(schedule(iteration), rate) << iteration;
+  }
+  EXPECT_DOUBLE_EQ(scaled_schedule(0.5, schedule)(7), 0.5);
+}
+
+TEST(Schedules, ExponentialRisesByTheSameFactor) {
+  const Schedule schedule = exponential_schedule(1e-4, 10, 5);
+  for (std::int64_t i = 0; i < 5; ++i) EXPECT_NEAR(schedule(i + 1) / schedule(i), 10, 1e-9) << i;
+  EXPECT_EQ(schedule(5), 10);
+  EXPECT_EQ(schedule(50), 10);
+}
+
 TEST(Schedules, RateScalesWithTheMinibatch) {
   EXPECT_DOUBLE_EQ(scale_learning_rate(0.1, 8192), 3.2);  // as in Goyal et al.
   EXPECT_DOUBLE_EQ(scale_learning_rate(0.1, 64, 32), 0.2);

@@ -29,6 +29,9 @@ nlohmann::json schedules(std::int64_t n) {
           {"step", rates(step_schedule(0.5, {n / 3, n * 2 / 3, n * 2 / 3, n * 8 / 9}, 0.3), n + 5)},
           {"constant", rates(constant_schedule(0.5), n)},
           {"warm-up", rates(warm_up(0.125, n, constant_schedule(0.5)), n + 5)},
+          {"later warm-up and cosine",
+           rates(starting_at(n / 4, warm_up(0.125, n / 8 + 1, cosine_schedule(0.5, n))), n + 5)},
+          {"exponential", rates(exponential_schedule(0.5, 0.125, n), n + 1)},
           {"warm-up of steps", rates(warm_up(0.5 / 3, n / 4 + 1, step_schedule(0.5, {n / 2 + 1}, 0.1)), n + 5)}};
 }
 

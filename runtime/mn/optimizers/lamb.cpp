@@ -34,7 +34,11 @@ std::vector<at::Tensor> norm_ratios(at::TensorList weights, at::TensorList steps
 }  // namespace
 
 Lamb::Lamb(std::vector<at::Tensor> parameters, const torch::optim::AdamWOptions& options)
-    : AdamW(std::move(parameters), options) {
+    : Lamb(std::vector<torch::optim::OptimizerParamGroup>{torch::optim::OptimizerParamGroup(std::move(parameters))},
+           options) {}
+
+Lamb::Lamb(std::vector<torch::optim::OptimizerParamGroup> groups, const torch::optim::AdamWOptions& options)
+    : AdamW(std::move(groups), options) {
   if (options.amsgrad()) throw ArgumentError("LAMB does not support AMSGrad");
 }
 

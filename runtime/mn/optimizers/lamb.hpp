@@ -18,6 +18,8 @@ class Lamb : public torch::optim::AdamW {
  public:
   /// Throws ArgumentError if the options ask for AMSGrad.
   Lamb(std::vector<at::Tensor> parameters, const torch::optim::AdamWOptions& options);
+  /// For groups of parameters, whose options replace `options`. Throws ArgumentError as the constructor above.
+  Lamb(std::vector<torch::optim::OptimizerParamGroup> groups, const torch::optim::AdamWOptions& options);
   /// Updates all parameters that have a gradient once. Returns what `closure` returns.
   at::Tensor step(LossClosure closure = nullptr) override;
 

@@ -33,7 +33,11 @@ std::vector<at::Tensor> trust_ratios(at::TensorList parameters, at::TensorList g
 }  // namespace
 
 Lars::Lars(std::vector<at::Tensor> parameters, const torch::optim::SGDOptions& options, double trust)
-    : SGD(std::move(parameters), options), trust_(trust) {
+    : Lars(std::vector<torch::optim::OptimizerParamGroup>{torch::optim::OptimizerParamGroup(std::move(parameters))},
+           options, trust) {}
+
+Lars::Lars(std::vector<torch::optim::OptimizerParamGroup> groups, const torch::optim::SGDOptions& options, double trust)
+    : SGD(std::move(groups), options), trust_(trust) {
   if (!(trust > 0)) throw ArgumentError("the trust coefficient of LARS must be > 0, got " + std::to_string(trust));
   if (options.nesterov() || options.dampening() != 0) {
     throw ArgumentError("LARS supports neither Nesterov momentum nor dampening");

@@ -20,6 +20,9 @@ class Lars : public torch::optim::SGD {
  public:
   /// Throws ArgumentError unless trust > 0 and the options have neither dampening nor Nesterov momentum.
   Lars(std::vector<at::Tensor> parameters, const torch::optim::SGDOptions& options, double trust = 0.001);
+  /// For groups of parameters, whose options replace `options`. Throws ArgumentError as the constructor above.
+  Lars(std::vector<torch::optim::OptimizerParamGroup> groups, const torch::optim::SGDOptions& options,
+       double trust = 0.001);
   /// Updates all parameters that have a gradient once. Returns what `closure` returns.
   at::Tensor step(LossClosure closure = nullptr) override;
 

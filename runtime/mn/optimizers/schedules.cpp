@@ -55,6 +55,23 @@ Schedule warm_up(double first, std::int64_t iterations, Schedule after) {
   };
 }
 
+Schedule starting_at(std::int64_t start, Schedule after) {
+  return [start, after = std::move(after)](std::int64_t iteration) {
+    return iteration < start ? 0 : after(iteration - start);
+  };
+}
+
+Schedule scaled_schedule(double factor, Schedule schedule) {
+  return [factor, schedule = std::move(schedule)](std::int64_t iteration) { return factor * schedule(iteration); };
+}
+
+Schedule exponential_schedule(double first, double last, std::int64_t iterations) {
+  return [=](std::int64_t iteration) {
+    if (iteration >= iterations) return last;
+    return first * std::pow(last / first, static_cast<double>(iteration) / static_cast<double>(iterations));
+  };
+}
+
 double scale_learning_rate(double rate, std::int64_t samples, std::int64_t reference) {
   return rate * static_cast<double>(samples) / static_cast<double>(reference);
 }

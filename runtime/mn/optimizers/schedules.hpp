@@ -32,6 +32,17 @@ using Schedule = std::function<double(std::int64_t iteration)>;
 /// of `after` (Goyal et al. 2017, arXiv:1706.02677).
 [[nodiscard]] Schedule warm_up(double first, std::int64_t iterations, Schedule after);
 
+/// The learning rate is 0 before iteration `start`, and then follows `after`, which counts its iterations from `start`:
+/// for a group of parameters that begins to train later. Put a warm-up into `after`.
+[[nodiscard]] Schedule starting_at(std::int64_t start, Schedule after);
+
+/// The learning rate is always `factor` times the rate of `schedule`.
+[[nodiscard]] Schedule scaled_schedule(double factor, Schedule schedule);
+
+/// The learning rate rises from `first` to `last` in `iterations` steps by the same factor each, and then stays `last`.
+/// Both rates are > 0.
+[[nodiscard]] Schedule exponential_schedule(double first, double last, std::int64_t iterations);
+
 /// The linear scaling rule (Goyal et al. 2017, arXiv:1706.02677): a minibatch k times as large gets k times the
 /// learning rate. `rate` is the learning rate for `reference` samples in a step; `samples` is the number of samples of
 /// all ranks in a step.

@@ -181,6 +181,13 @@ class MultiNodeOptimizer {
   [[nodiscard]] torch::optim::Optimizer& actual() noexcept { return *actual_; }
   /// Local. The groups of the wrapped optimizer.
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups() { return actual_->param_groups(); }
+  /// Local. Names the groups in their order, for the log: "lr/NAME". Groups may share a name, and a name may be empty.
+  void name_groups(std::vector<std::string> names) { group_names_ = std::move(names); }
+  /// Local. The name from name_groups(); without names: empty for the first group, then "group1", "group2", …
+  [[nodiscard]] std::string group_name(std::size_t group) const {
+    if (group < group_names_.size()) return group_names_[group];
+    return group == 0 ? "" : "group" + std::to_string(group);
+  }
   /// Local. The parameters whose gradients are reduced, each once.
   [[nodiscard]] const std::vector<at::Tensor>& trained_parameters() const noexcept;
   /// Local. The ranks that train together.
@@ -254,6 +261,7 @@ class MultiNodeOptimizer {
   /// Double buffering: the mean of a step that no reduction holds any more.
   std::optional<std::vector<at::Tensor>> pending_;
   std::vector<std::pair<std::string, GradientHook>> hooks_;
+  std::vector<std::string> group_names_;
   std::unique_ptr<ParameterCheck> check_;
   std::unique_ptr<StepWeights> weights_;
   double communication_s_ = 0;          // by the host's clock; not used if there is waits_

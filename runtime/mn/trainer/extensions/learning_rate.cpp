@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -33,16 +34,17 @@ double LearningRate::factor_of(const Trainer& trainer, std::size_t group) const 
   return base_ == 0 ? 1 : rate / base_;
 }
 
+void LearningRate::set_factors(const Trainer& trainer) {
+  if (!resumed_ || trainer.initial_rate(0, optimizer_)) base_ = first_rate(trainer);
+  std::vector<double> factors;
+  for (std::size_t i = 0; i < groups_of(trainer).size(); ++i) factors.push_back(factor_of(trainer, i));
+  factors_ = std::move(factors);
+  resumed_ = false;
+}
+
 void LearningRate::initialize(Trainer& trainer) {
   const std::int64_t steps = trainer.iterations_per_epoch();
-  const auto& groups = groups_of(trainer);
-  if (resumed_ || factors_.empty()) {
-    if (!resumed_ || trainer.initial_rate(0, optimizer_)) base_ = first_rate(trainer);
-    std::vector<double> factors;
-    for (std::size_t i = 0; i < groups.size(); ++i) factors.push_back(factor_of(trainer, i));
-    factors_ = std::move(factors);
-    resumed_ = false;
-  }
+  if (!by_group_ && (resumed_ || factors_.empty())) set_factors(trainer);
   // Iterations before the resume may have had more or fewer samples, so progress is measured in epochs.
   if (steps_per_epoch_ != 0 && steps_per_epoch_ != steps) {
     offset_ = std::llround(trainer.epoch_detail() * static_cast<double>(steps)) - trainer.iteration();
@@ -52,8 +54,18 @@ void LearningRate::initialize(Trainer& trainer) {
 }
 
 void LearningRate::run(Trainer& trainer) {
-  const double rate = schedule_(trainer.iteration() + offset_);
+  const std::int64_t iteration = trainer.iteration() + offset_;
   auto& groups = groups_of(trainer);
+  if (by_group_) {
+    if (schedules_.size() != groups.size()) {
+      throw ArgumentError("LearningRate has " + std::to_string(schedules_.size()) +
+                          " schedules, but the optimizer has " + std::to_string(groups.size()) +
+                          " groups of parameters: give a schedule for each group");
+    }
+    for (std::size_t i = 0; i < groups.size(); ++i) groups[i].options().set_lr(schedules_[i](iteration));
+    return;
+  }
+  const double rate = schedules_.front()(iteration);
   while (factors_.size() < groups.size()) factors_.push_back(factor_of(trainer, factors_.size()));  // new groups
   for (std::size_t i = 0; i < groups.size(); ++i) groups[i].options().set_lr(rate * factors_[i]);
 }

@@ -14,10 +14,20 @@
 
 namespace mn::extensions {
 
-/// Sets the rate of every parameter group before the first iteration and after each iteration. The first group gets the
-/// schedule's rate; the rates of all groups keep the proportions that the program gave them. A group with rate 0 stays
-/// frozen, and the first group with a nonzero rate takes the place of the first group. If all groups have rate 0, all
-/// groups get the schedule's rate. A group that is added during training counts as if it had been there from the start.
+/// Sets the rate of every parameter group before the first iteration and after each iteration.
+///
+/// With one schedule, the first group gets the schedule's rate; the rates of all groups keep the proportions that the
+/// program gave them. A group with rate 0 stays frozen, and the first group with a nonzero rate takes the place of the
+/// first group. If all groups have rate 0, all groups get the schedule's rate. A group that is added during training
+/// counts as if it had been there from the start.
+///
+/// With a list of schedules, group i gets the rate of schedule i, as with PyTorch's LambdaLR, whatever rate the program
+/// gave it:
+///
+///   const std::int64_t epoch = trainer.iterations_per_epoch();
+///   trainer.extend(std::make_unique<mn::extensions::LearningRate>(std::vector<mn::Schedule>{
+///       mn::cosine_schedule(0.1, 20 * epoch),  // the head
+///       mn::starting_at(5 * epoch, mn::warm_up(0, epoch, mn::cosine_schedule(0.01, 15 * epoch)))}));  // the trunk
 ///
 /// After a resume, the rates that the program gave its optimizer win over the rates in the checkpoint. A report in the
 /// same iteration still shows the rate that the iteration used. The schedule counts iterations of this run's size:
@@ -28,7 +38,11 @@ class LearningRate final : public Extension {
   /// `schedule` must return the same rates on every rank. `optimizer` names one of a trainer's several optimizers;
   /// empty: the first. Each optimizer may have its own extension.
   explicit LearningRate(Schedule schedule, std::string optimizer = "")
-      : schedule_(std::move(schedule)), optimizer_(std::move(optimizer)) {}
+      : schedules_{std::move(schedule)}, optimizer_(std::move(optimizer)) {}
+  /// One schedule for each parameter group, in the order of the groups. The first iteration throws ArgumentError if the
+  /// optimizer has more or fewer groups.
+  explicit LearningRate(std::vector<Schedule> schedules, std::string optimizer = "")
+      : schedules_(std::move(schedules)), optimizer_(std::move(optimizer)), by_group_(true) {}
 
   [[nodiscard]] std::string name() const override {
     return optimizer_.empty() ? "LearningRate" : "LearningRate/" + optimizer_;
@@ -41,11 +55,13 @@ class LearningRate final : public Extension {
 
  private:
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& groups_of(const Trainer& trainer) const;
+  void set_factors(const Trainer& trainer);
   [[nodiscard]] double first_rate(const Trainer& trainer) const;
   [[nodiscard]] double factor_of(const Trainer& trainer, std::size_t group) const;
 
-  Schedule schedule_;
+  std::vector<Schedule> schedules_;  // by_group_: of each group; else the only one
   std::string optimizer_;
+  bool by_group_ = false;
   std::int64_t steps_per_epoch_ = 0;  // 0: not known
   std::int64_t offset_ = 0;           // from the trainer's iterations to the schedule's
   std::vector<double> factors_;       // [groups] rate over base_

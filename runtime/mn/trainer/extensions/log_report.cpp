@@ -103,10 +103,7 @@ void LogReport::add(Trainer& trainer) {
   entry["epoch"] = trainer.epoch();
   entry["iteration"] = trainer.iteration();
   entry["elapsed_time"] = trainer.elapsed_s();
-  for (const auto& [name, optimizer] : trainer.optimizers()) {
-    entry[name == trainer.optimizers().front().name ? "lr" : "lr/" + name] =
-        optimizer->param_groups().front().options().get_lr();
-  }
+  add_rates(trainer, entry);
   if (entries_.size() == kEntries) entries_.erase(entries_.begin());
   entries_.push_back(std::move(entry));
   ++count_;
@@ -114,6 +111,24 @@ void LogReport::add(Trainer& trainer) {
   if (!file_) return;
   file_->add(entries_.back());
   try_to_write(has_failed_, [this] { file_->write(); });
+}
+
+/// A group that trains as the first group does needs no value of its own, such as a group without weight decay. Once a
+/// group has one, each later entry has one, too, so that curves have no gaps.
+void LogReport::add_rates(const Trainer& trainer, json& entry) const {
+  for (const auto& [name, optimizer] : trainer.optimizers()) {
+    const std::string key = name == trainer.optimizers().front().name ? "lr" : "lr/" + name;
+    const auto& groups = optimizer->param_groups();
+    const double first = groups.front().options().get_lr();
+    entry[key] = first;
+    for (std::size_t i = 1; i < groups.size(); ++i) {
+      const std::string group = optimizer->group_name(i);
+      const std::string own = key + "/" + group;
+      if (group == optimizer->group_name(0) || entry.contains(own)) continue;
+      const double rate = groups[i].options().get_lr();
+      if (rate != first || (!entries_.empty() && entries_.back().contains(own))) entry[own] = rate;
+    }
+  }
 }
 
 bool LogReport::take_report(Trainer& trainer, const std::string& name, double value) {

@@ -16,10 +16,11 @@ namespace mn::extensions {
 class ListFile;
 
 /// Each entry holds epoch, iteration, elapsed_time (seconds), lr (the first optimizer's learning rate), "lr/NAME" for
-/// each further optimizer, and the values of Trainer::take_observation(): images_per_second, bytes_per_step, the means
-/// of metrics ("main/loss", …) and the values of evaluators ("validation/main/loss", …). The entry has all values that
-/// extensions report in its iteration, whether they run before or after the log. Means are over all ranks. A value that
-/// is not finite is null.
+/// each further optimizer, "lr/GROUP" or "lr/NAME/GROUP" for each further group of parameters
+/// (MultiNodeOptimizer::group_name()) whose rate has differed from the first group's, and the values of
+/// Trainer::take_observation(): images_per_second, bytes_per_step, the means of metrics ("main/loss", …) and the values
+/// of evaluators ("validation/main/loss", …). The entry has all values that extensions report in its iteration, whether
+/// they run before or after the log. Means are over all ranks. A value that is not finite is null.
 ///
 /// Runs once an epoch by default, and at the end of training; a second call in an iteration does nothing. Rank 0
 /// appends to the file so that readers find a whole JSON list at any time. A failed write is a warning, and the next
@@ -68,6 +69,7 @@ class LogReport final : public Extension {
   void resume(Trainer& trainer, const nlohmann::json& state);
   [[nodiscard]] bool has_entry(const Trainer& trainer) const;
   void add(Trainer& trainer);
+  void add_rates(const Trainer& trainer, nlohmann::json& entry) const;
   void keep(std::vector<nlohmann::json> entries);
 
   std::vector<nlohmann::json> entries_;

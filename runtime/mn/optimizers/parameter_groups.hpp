@@ -1,0 +1,72 @@
+/// Groups of parameters by the patterns of their names, for any torch optimizer.
+///
+///   const auto settings = torch::optim::AdamWOptions(0.001).weight_decay(0.1);
+///   auto [groups, names] = mn::parameter_groups(*model, settings, {{.pattern = "trunk", .rate = 0.1}});
+///   auto optimizer = mn::create_multi_node_optimizer(
+///       std::make_unique<mn::FusedAdamW>(std::move(groups), settings), comm);
+///   optimizer->name_groups(names);  // for the log: "lr" and "lr/trunk"
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <torch/optim/optimizer.h>
+
+#include <mn/tensor/modules.hpp>
+
+namespace mn {
+
+/// Settings of the parameters whose names match a pattern.
+struct GroupRule {
+  std::string pattern;                      ///< see matches_name(); the first rule that matches a name counts
+  double rate = 1;                          ///< factor of the optimizer's learning rate
+  std::optional<double> weight_decay = {};  ///< no value: the optimizer's
+};
+
+/// Which parameters weight decay acts on.
+enum class Decay {
+  kAll,      ///< all parameters, as in torch's optimizers
+  kWeights,  ///< neither biases nor the parameters of normalizations (fewer than two dimensions)
+};
+
+/// Groups for the constructor of an optimizer.
+struct ParameterGroups {
+  std::vector<torch::optim::OptimizerParamGroup> groups;  ///< none is empty
+  std::vector<std::string> names;  ///< pattern of each group; empty for parameters without a rule
+};
+
+/// A group to make, for parameter_groups().
+struct PlannedGroup {
+  std::vector<at::Tensor> parameters;
+  std::optional<std::size_t> rule;  ///< index of the rule; no value: no rule matches
+  double weight_decay = 0;          ///< of these parameters
+};
+
+/// Divides parameters as parameter_groups() does, for an optimizer with this weight decay.
+[[nodiscard]] std::vector<PlannedGroup> plan_groups(const NamedTensors& parameters, const std::vector<GroupRule>& rules,
+                                                    double weight_decay, Decay decay);
+
+/// Divides the model's parameters by the rules: first the parameters that no rule matches, then those of each rule. The
+/// parameters of a rule that weight decay does not act on are a group of their own. A parameter that several modules
+/// share is listed once. Local. Throws ArgumentError if a rule gets no parameter.
+template <class Options>
+[[nodiscard]] ParameterGroups parameter_groups(const torch::nn::Module& model, const Options& options,
+                                               const std::vector<GroupRule>& rules = {},
+                                               Decay decay = Decay::kWeights) {
+  ParameterGroups made;
+  for (PlannedGroup& planned : plan_groups(named_parameters(model), rules, options.weight_decay(), decay)) {
+    auto own = std::make_unique<Options>(options);
+    own->weight_decay(planned.weight_decay);
+    if (planned.rule) own->lr(options.lr() * rules[*planned.rule].rate);
+    made.groups.emplace_back(std::move(planned.parameters), std::move(own));
+    made.names.push_back(planned.rule ? rules[*planned.rule].pattern : "");
+  }
+  return made;
+}
+
+}  // namespace mn

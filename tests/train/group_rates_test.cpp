@@ -1,0 +1,156 @@
+// Groups of parameters by their names, each with a schedule of its own, and their rates in the log.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/core/error.hpp>
+#include <mn/optimizers/fused_sgd.hpp>
+#include <mn/optimizers/parameter_groups.hpp>
+#include <mn/trainer/extensions/learning_rate.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
+
+#include "tests/train/checkpoint_helpers.hpp"
+
+namespace mn {
+namespace {
+
+using testing::DoubleEq;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using toy::world;
+
+/// Two linear layers and a normalization, and "tied", which is the first layer again.
+struct Net : torch::nn::Module {
+  Net() {
+    torch::manual_seed(3);
+    body = register_module("body", torch::nn::Linear(6, 4));
+    norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({4})));
+    head = register_module("head", torch::nn::Linear(4, 3));
+    register_module("tied", body);
+  }
+  at::Tensor forward(const at::Tensor& x) { return head(norm(torch::tanh(body(x)))); }
+  torch::nn::Linear body{nullptr}, head{nullptr};
+  torch::nn::LayerNorm norm{nullptr};
+};
+
+struct GroupNumbers {
+  double rate, decay;
+  std::size_t parameters;
+  bool operator==(const GroupNumbers&) const = default;
+};
+
+std::vector<GroupNumbers> numbers_of(const ParameterGroups& made) {
+  std::vector<GroupNumbers> all;
+  for (const auto& group : made.groups) {
+    const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
+    all.push_back({options.lr(), options.weight_decay(), group.params().size()});
+  }
+  return all;
+}
+
+TEST(ParameterGroupsTest, FollowTheRulesAndLeaveBiasesAndNormalizationsUndecayed) {
+  const Net net;
+  const auto settings = torch::optim::SGDOptions(0.5).weight_decay(0.25);
+  const auto plain = parameter_groups(net, settings);
+  EXPECT_EQ(numbers_of(plain), (std::vector<GroupNumbers>{{0.5, 0.25, 2}, {0.5, 0, 4}}));
+  EXPECT_THAT(plain.names, ElementsAre("", ""));
+  EXPECT_EQ(numbers_of(parameter_groups(net, settings, {}, Decay::kAll)), (std::vector<GroupNumbers>{{0.5, 0.25, 6}}));
+  EXPECT_EQ(numbers_of(parameter_groups(net, torch::optim::SGDOptions(0.5))), (std::vector<GroupNumbers>{{0.5, 0, 6}}));
+  // "body" takes what "*.bias" would match, too: the first rule counts.
+  const auto made = parameter_groups(
+      net, settings, {{.pattern = "body", .rate = 0.125, .weight_decay = 1}, {.pattern = "*.bias", .rate = 2}});
+  EXPECT_EQ(numbers_of(made),
+            (std::vector<GroupNumbers>{{0.5, 0.25, 1}, {0.5, 0, 1}, {0.0625, 1, 1}, {0.0625, 0, 1}, {1, 0, 2}}));
+  EXPECT_THAT(made.names, ElementsAre("", "", "body", "body", "*.bias"));
+  EXPECT_THAT([&] { (void)parameter_groups(net, settings, {{.pattern = "haed"}}); },
+              ThrowsMessage<ArgumentError>(HasSubstr("the group \"haed\"")));
+  EXPECT_THAT(
+      [&] {
+        (void)parameter_groups(net, settings, {{.pattern = "*"}, {.pattern = "head"}});
+      },
+      ThrowsMessage<ArgumentError>(HasSubstr("an earlier group has taken the parameters")));
+}
+
+class GroupRatesTest : public toy::CheckpointTest {
+ protected:
+  struct Job {
+    std::shared_ptr<Net> net;
+    std::unique_ptr<Trainer> trainer;
+    extensions::LogReport* log;
+  };
+
+  /// `schedules` is called with the number of iterations of an epoch.
+  Job make(std::int64_t iterations, std::int64_t batchsize,
+           const std::function<std::vector<Schedule>(std::int64_t epoch)>& schedules, bool named = true) const {
+    Job job{std::make_shared<Net>(), nullptr, nullptr};
+    const auto settings = torch::optim::SGDOptions(0.5).weight_decay(0.25);
+    auto [groups, names] = parameter_groups(*job.net, settings, {{.pattern = "head"}});
+    auto optimizer = create_multi_node_optimizer(std::make_unique<FusedSgd>(std::move(groups), settings), world());
+    if (named) optimizer->name_groups(names);
+    job.trainer = std::make_unique<Trainer>(
+        world(), std::move(optimizer), std::make_shared<toy::ToyIterator>(96, batchsize, *world()), job.net,
+        [net = job.net](const Batch& batch, Summary&) { return net->forward(batch.data).pow(2).mean(); },
+        TrainerOptions{.iterations = iterations, .out = folder_.path()});
+    job.log = &job.trainer->extend(std::make_unique<extensions::LogReport>(), {.trigger = Interval(1, "iteration")});
+    job.trainer->extend(std::make_unique<extensions::LearningRate>(schedules(job.trainer->iterations_per_epoch())));
+    return job;
+  }
+  static std::vector<double> logged(const Job& job, const std::string& key) {
+    std::vector<double> rates;
+    for (const auto& entry : job.log->entries()) rates.push_back(entry.value(key, -1.0));
+    return rates;
+  }
+};
+
+/// Groups: "", "" without decay, "head", "head" without decay.
+std::vector<Schedule> later_head(std::int64_t start, std::int64_t rising, double rate) {
+  const Schedule common = constant_schedule(0.125),
+                 head = starting_at(start, warm_up(0, rising, constant_schedule(rate)));
+  return {common, common, head, head};
+}
+
+TEST_F(GroupRatesTest, EachGroupHasItsCurveWhichTheLogShows) {
+  const std::int64_t batchsize = 24 / world()->size();
+  Job job = make(6, batchsize, [](std::int64_t) { return later_head(2, 2, 0.5); });
+  EXPECT_EQ(job.trainer->run(), 0);
+  EXPECT_THAT(logged(job, "lr"), testing::Each(0.125));
+  EXPECT_THAT(logged(job, "lr/head"), ElementsAre(0, 0, 0, DoubleEq(0.25), 0.5, 0.5));
+  EXPECT_EQ(job.log->entries().front().count("lr/"), 0U);
+  // Without names; a group whose rate is the first one's has no value before it differs, and always has one later.
+  Job unnamed = make(
+      5, batchsize,
+      [](std::int64_t) {
+        return std::vector{constant_schedule(1), step_schedule(1, {2, 3}), constant_schedule(1), constant_schedule(1)};
+      },
+      false);
+  EXPECT_EQ(unnamed.trainer->run(), 0);
+  EXPECT_THAT(logged(unnamed, "lr/group1"), ElementsAre(-1, -1, DoubleEq(0.1), DoubleEq(0.01), DoubleEq(0.01)));
+  EXPECT_THAT(logged(unnamed, "lr/group2"), testing::Each(-1));
+}
+
+TEST_F(GroupRatesTest, AResumeContinuesEachCurveInItsEpoch) {
+  const std::int64_t batchsize = 24 / world()->size();
+  const auto in_epochs = [](std::int64_t epoch) { return later_head(epoch, epoch, 0.5); };
+  Job first = make(4, batchsize, in_epochs);  // an epoch
+  EXPECT_EQ(first.trainer->run(), 0);
+  first.trainer->save(checkpoint_path(folder_.path(), 4));
+  Job second = make(8, batchsize, in_epochs);
+  EXPECT_TRUE(second.trainer->resume("auto"));
+  EXPECT_EQ(second.trainer->run(), 0);
+  EXPECT_THAT(logged(second, "lr/head"), ElementsAre(0, 0, 0, 0, 0, DoubleEq(0.125), DoubleEq(0.25), DoubleEq(0.375)));
+  // Minibatches of half the size: an epoch has eight iterations.
+  Job halved = make(10, batchsize / 2, in_epochs);
+  EXPECT_TRUE(halved.trainer->resume("auto"));
+  EXPECT_EQ(halved.trainer->run(), 0);
+  EXPECT_THAT(logged(halved, "lr/head"), ElementsAre(0, 0, 0, 0, 0, DoubleEq(0.0625), DoubleEq(0.125), DoubleEq(0.1875),
+                                                     DoubleEq(0.25), DoubleEq(0.3125)));
+}
+
+TEST_F(GroupRatesTest, ANumberOfSchedulesThatIsNotTheGroupsIsAnError) {
+  Job job = make(6, 4, [](std::int64_t) { return std::vector<Schedule>(3, constant_schedule(1)); });
+  EXPECT_THAT([&] { static_cast<void>(job.trainer->run()); },
+              ThrowsMessage<ArgumentError>(HasSubstr("has 3 schedules, but the optimizer has 4 groups")));
+}
+
+}  // namespace
+}  // namespace mn
