@@ -57,6 +57,7 @@
 #include <mn/trainer/extensions/dump_graph.hpp>
 #include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/extensions/fail_on_non_number.hpp>
+#include <mn/trainer/extensions/freezing.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/monitor.hpp>

@@ -60,6 +60,14 @@ NamedTensors running_statistics(const torch::nn::Module& module) {
   return statistics;
 }
 
+void set_statistics_modes(torch::nn::Module& module,
+                          const std::function<std::optional<bool>(const std::string& name)>& mode_of) {
+  for (const auto& item : module.named_modules("", /*include_self=*/false)) {
+    if (!item.value()->named_buffers(/*recurse=*/false).contains("running_mean")) continue;
+    if (const auto mode = mode_of(item.key())) item.value()->train(*mode);
+  }
+}
+
 void use_channels_last(torch::nn::Module& module) {
   for (at::Tensor& weight : module.parameters()) {
     if (weight.dim() == 4) weight.set_data(weight.detach().contiguous(at::MemoryFormat::ChannelsLast));

@@ -2,6 +2,8 @@
 /// headers to compile.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +38,12 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 /// The floating-point buffers called running_mean or running_var, with names: statistics that batch and instance
 /// normalization gather from this rank's samples.
 [[nodiscard]] NamedTensors running_statistics(const torch::nn::Module& module);
+
+/// Sets the mode of each normalization with running statistics (batch and instance normalization) by its name:
+/// `mode_of(name)` returns true for training mode, false for evaluation mode, which uses the statistics and keeps them,
+/// and no value to leave the mode.
+void set_statistics_modes(torch::nn::Module& module,
+                          const std::function<std::optional<bool>(const std::string& name)>& mode_of);
 
 /// Stores the weights of convolutions (4 dimensions) in the memory order (N, H, W, C) of channels_last images; else a
 /// convolution would reorder its weights at each call. Call it before an optimizer takes the parameters.

@@ -1,0 +1,65 @@
+/// Freezes and unfreezes parameters by patterns of their names, at the begin of epochs.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <mn/trainer/extension.hpp>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace mn::extensions {
+
+/// The epochs in which parameters are frozen.
+struct FrozenEpochs {
+  static constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();
+
+  std::string pattern;            ///< of the parameters' names: see matches_name()
+  std::int64_t until = kForever;  ///< number of epochs after which the parameters train
+  std::int64_t from = 0;          ///< number of epochs after which they are frozen
+};
+
+/// Freezes parameters (requires_grad is false) in some epochs. Fine-tuning, where the layers near the output train
+/// first (gradual unfreezing; Howard and Ruder 2018, arXiv:1801.06146):
+///
+///   mn::extensions::Freezing freezing({{"layer1", 4}, {"layer2", 2}, {"embedding"}});
+///   freezing.apply(*model, 0);  // before the optimizer is made, which then needs no memory for these gradients
+///   …
+///   trainer.extend(std::make_unique<mn::extensions::Freezing>(freezing));
+///
+/// (1) A parameter that a pattern matches is frozen in an epoch that lies in [from, until) of a matching pattern. Other
+///     parameters are left alone.
+/// (2) Normalizations in frozen modules whose names match use their running statistics, and keep them. When the
+///     parameters train again, so do the statistics.
+/// (3) Which parameters are frozen follows from the number of epochs alone, so a resume continues rightly, also with
+///     another number of ranks, and new epochs in the program count.
+/// A frozen parameter costs no communication; its state in the optimizer begins with its first update. Rank 0 logs each
+/// change. To begin with a warm-up when parameters unfreeze, see LearningRate and starting_at().
+class Freezing final : public Extension {
+ public:
+  /// Throws ArgumentError if `from` or `until` is negative.
+  explicit Freezing(std::vector<FrozenEpochs> rules);
+
+  /// Local. Freezes and unfreezes the parameters of `model` as in the epoch after `epoch` epochs. Returns the names of
+  /// the parameters that change. Throws ArgumentError if a pattern matches no parameter, and UsageError if every
+  /// parameter is frozen.
+  std::vector<std::string> apply(torch::nn::Module& model, std::int64_t epoch) const;
+
+  [[nodiscard]] std::string name() const override { return "Freezing"; }
+  [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
+  [[nodiscard]] int priority() const override { return kPriorityLast / 2; }
+  void initialize(Trainer& trainer) override;
+  void run(Trainer& trainer) override;
+
+ private:
+  [[nodiscard]] bool is_known(const std::string& name) const;
+  [[nodiscard]] bool is_frozen(const std::string& name, std::int64_t epoch) const;
+
+  std::vector<FrozenEpochs> rules_;
+};
+
+}  // namespace mn::extensions
