@@ -69,6 +69,7 @@
 #include <mn/trainer/extensions/profile.hpp>
 #include <mn/trainer/extensions/progress_bar.hpp>
 #include <mn/trainer/extensions/rank_state.hpp>
+#include <mn/trainer/extensions/rate_finder.hpp>
 #include <mn/trainer/extensions/run_record.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/trainer/extensions/tensorboard.hpp>

@@ -8,6 +8,7 @@
 #include <mn/core/classic_stream.hpp>
 #include <mn/core/file.hpp>
 #include <mn/report/chart.hpp>
+#include <mn/report/rate_search.hpp>
 #include <mn/report/run_files.hpp>
 #include <mn/report/tables.hpp>
 
@@ -168,6 +169,7 @@ std::string make_report(const std::vector<std::filesystem::path>& outs) {
       "content='width=device-width'><title>" +
       escape_html(title) + "</title><style>" + style() + "</style></head><body>\n<h1>" + escape_html(title) + "</h1>\n";
   html += findings_list(runs) + report::summary_table(runs) + report::options_that_differ(runs);
+  for (const auto& out : outs) html += report::rate_search(out);
   html += "<h2>Curves</h2><div class='charts'>" + metric_charts(runs) + "</div>\n";
   for (const Run& run : runs) {
     const std::string charts = rank_charts(run);

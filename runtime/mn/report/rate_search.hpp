@@ -1,0 +1,13 @@
+/// The curve of a search for the learning rate.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace mn::report {
+
+/// A chart of the loss over the learning rate, with the proposed rate, from OUT/rate_search.json; empty if there is no
+/// such file. Throws DataError if the file is damaged.
+[[nodiscard]] std::string rate_search(const std::filesystem::path& out);
+
+}  // namespace mn::report

@@ -1,0 +1,79 @@
+/// Proposes a learning rate after one short run in which the rate rises.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <mn/trainer/extension.hpp>
+#include <mn/trainer/extensions/learning_rate.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
+
+namespace mn::extensions {
+
+/// The rates of a RateFinder. Defaults: fastai's range, Lightning's smoothing and end.
+struct RateFinderOptions {
+  double first = 1e-7;       ///< rate of the first iteration; > 0
+  double last = 10;          ///< rate of the last iteration; > first
+  std::int64_t steps = 100;  ///< iterations; at least 20
+  double smoothing = 0.98;   ///< decay of the mean of the losses; in [0, 1)
+  double diverged = 4;       ///< the search ends when the smoothed loss exceeds this multiple of its least value; > 1
+};
+
+/// The learning-rate range test (Smith 2017, arXiv:1506.01186), as in Lightning and fastai: the rate rises by the same
+/// factor in each iteration until the loss has diverged or `steps` are over, which ends the run. The proposal is the
+/// rate at which the smoothed loss, over the logarithm of the rate, falls fastest.
+///
+///   mn::Trainer trainer(comm, optimizer, iterator, model, loss, {.iterations = 100, .out = "result/find-lr"});
+///   const auto& log = trainer.extend(std::make_unique<LogReport>(), {.trigger = mn::Interval(1, "iteration")});
+///   const auto& finder = trainer.extend(std::make_unique<RateFinder>(log));
+///   static_cast<void>(trainer.run());
+///   const double rate = finder.proposal().value_or(0.001);
+///
+/// (1) Losses are means over all ranks, so every rank gets the same proposal.
+/// (2) The groups of the first optimizer keep the proportions of their rates; the proposal is the first group's rate.
+/// (3) When the run has ended, parameters, buffers, optimizers, random numbers and the order of samples are as before
+///     the run, so the program can train with the same parts. This costs the memory of a copy of the model.
+/// Rank 0 writes OUT/rate_search.json, which report.html shows as a curve, and logs the proposal.
+class RateFinder final : public Extension {
+ public:
+  /// `log` belongs to the same trainer, runs in each iteration, and must outlive this extension. Throws UsageError if
+  /// an option is out of its range.
+  explicit RateFinder(const LogReport& log, const RateFinderOptions& options = {});
+  ~RateFinder() override;
+  RateFinder(const RateFinder&) = delete;
+  RateFinder& operator=(const RateFinder&) = delete;
+
+  /// After the run: the proposed rate, equal on all ranks. No value if the loss never fell.
+  [[nodiscard]] std::optional<double> proposal() const;
+  /// The rates of the iterations so far.
+  [[nodiscard]] const std::vector<double>& rates() const noexcept { return rates_; }
+  /// The losses of the iterations so far.
+  [[nodiscard]] const std::vector<double>& losses() const noexcept { return losses_; }
+  /// The smoothed losses of the iterations so far.
+  [[nodiscard]] const std::vector<double>& smoothed() const noexcept { return smoothed_; }
+
+  [[nodiscard]] std::string name() const override { return "RateFinder"; }
+  [[nodiscard]] int priority() const override { return kPriorityReport + 1; }
+  void initialize(Trainer& trainer) override;
+  void run(Trainer& trainer) override;
+  void finalize(Trainer& trainer) override;
+
+ private:
+  struct Before;
+
+  void add(double rate, double loss);
+  [[nodiscard]] std::string reason_to_end() const;
+
+  const LogReport& log_;
+  RateFinderOptions options_;
+  LearningRate rising_;
+  double mean_ = 0;   // of the losses, not corrected for its start
+  double least_ = 0;  // of smoothed_
+  std::vector<double> rates_, losses_, smoothed_;
+  std::unique_ptr<Before> before_;  // between initialize() and finalize()
+};
+
+}  // namespace mn::extensions
