@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <mn/app/group_schedules.hpp>
+#include <mn/app/groups.hpp>
+#include <mn/app/rate_search_options.hpp>
 #include <mn/app/setup.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/options.hpp>
@@ -122,6 +125,9 @@ TEST(AppOptions, AreErrorsWhereTheyWouldHaveNoEffect) {
                                             {{"--warmup", "2"}, {"--schedule", "onecycle"}},
                                             {{"--warmup-iterations", "2"}, {"--schedule", "onecycle"}},
                                             {{"--warmup", "2"}, {"--warmup-iterations", "2"}},
+                                            {{"--decay-all"}, {"--optimizer", "lars"}},
+                                            {{"--find-lr"}, {"--evaluate", "x"}},
+                                            {{"--one-batch"}, {"--find-lr"}},
                                             {{"--keep", "2"}, {"--checkpoint-every", "none"}},
                                             {{"--initmodel", "x"}, {"--evaluate", "x"}},
                                             {{"--initmodel", "x"}, {"--resume", "x"}},
@@ -160,6 +166,86 @@ TEST(AppOptions, SetTheRateOverTime) {
   const Schedule updates = schedule_of({"--warmup-iterations", "30", "--optimizer", "lamb"});
   EXPECT_DOUBLE_EQ(updates(15), 0.5);
   EXPECT_EQ(updates(30), 1);
+}
+
+TEST(AppOptions, DivideTheParametersIntoGroups) {
+  const torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::Linear(4, 2));
+  const auto decays = [&](std::vector<const char*> arguments) {
+    std::vector<std::pair<double, double>> all;
+    const auto optimizer = make_optimizer(parsed(std::move(arguments)), 0.125, *model);
+    for (const auto& group : optimizer->param_groups()) {
+      const auto& options = static_cast<const torch::optim::SGDOptions&>(group.options());
+      all.emplace_back(options.lr(), options.weight_decay());
+    }
+    return all;
+  };
+  using Pairs = std::vector<std::pair<double, double>>;
+  const std::vector<const char*> sgd = {"--optimizer", "sgd", "--weight-decay", "0.5"};
+  const auto with = [&](std::vector<const char*> more) {
+    more.insert(more.begin(), sgd.begin(), sgd.end());
+    return more;
+  };
+  EXPECT_EQ(decays(sgd), (Pairs{{0.125, 0.5}, {0.125, 0}}));
+  EXPECT_EQ(decays(with({"--decay-all"})), (Pairs{{0.125, 0.5}}));
+  const auto given = with({"--group", "1:rate=0.5,decay=0", "--group", "*.bias: rate=2"});
+  EXPECT_EQ(decays(given), (Pairs{{0.125, 0.5}, {0.0625, 0}, {0.25, 0}}));
+  EXPECT_EQ(group_names(parsed(given), *model), (std::vector<std::string>{"", "1", "*.bias"}));
+  for (const char* name : {"lars", "lamb"}) {
+    EXPECT_EQ(make_optimizer(parsed({"--optimizer", name, "--group", "1:rate=2"}), 1, *model)->param_groups().size(),
+              2U);
+  }
+  for (const char* wrong : {"1", ":rate=1", "1:", "1:rate=x", "1:rate=-1", "1:speed=2", "1:rate", "1:freeze=1.5",
+                            "1:schedule=plateau", "1:schedule=onecycle,warmup=1"}) {
+    EXPECT_EQ(error_of({"--group", wrong}).find("--group \"" + std::string(wrong) + "\": "), 0U)
+        << error_of({"--group", wrong});
+  }
+  EXPECT_NE(error_of({"--group", "1:rate=1", "--group", "1:decay=1"}), "");
+  EXPECT_THROW((void)make_optimizer(parsed({"--group", "x:rate=1"}), 1, *model), UsageError);
+}
+
+/// 3 epochs of 60 updates; the groups "0" and "1" beside the head "2".
+TEST(AppOptions, GiveEachGroupItsRateOverTime) {
+  const torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::Linear(4, 2), torch::nn::Linear(2, 2));
+  const auto schedules = [&](std::vector<const char*> arguments) {
+    const CommonOptions common = parsed(std::move(arguments));
+    const TrainingSize size{.updates = 60, .epochs = 3};
+    return group_schedules(common, group_names(common, *model), make_schedule(common, 1, size), 1, size);
+  };
+  const auto common = schedules({"--schedule", "cosine", "--group", "0:rate=0.5", "--group", "1:freeze=1,rate=0.25"});
+  EXPECT_EQ(common.size(), 3U);
+  EXPECT_DOUBLE_EQ(common[0](90), 0.5);
+  EXPECT_DOUBLE_EQ(common[1](90), 0.25);
+  EXPECT_EQ(common[2](59), 0);
+  EXPECT_DOUBLE_EQ(common[2](90), 0.125);
+  const auto own = schedules({"--warmup", "1", "--group", "0:schedule=cosine", "--group",
+                              "1:freeze=1,warmup=0.5,rate=0.5,schedule=step", "--optimizer", "lamb"});
+  EXPECT_DOUBLE_EQ(own[0](30), 0.5);
+  EXPECT_DOUBLE_EQ(own[1](0), 1) << "a curve of its own has a warm-up of its own";
+  EXPECT_DOUBLE_EQ(own[1](90), 0.5);
+  EXPECT_DOUBLE_EQ(own[2](59), 0);
+  EXPECT_DOUBLE_EQ(own[2](75), 0.25);
+  EXPECT_DOUBLE_EQ(own[2](99), 0.5) << "the first of two epochs of its own";
+  EXPECT_DOUBLE_EQ(own[2](100), 0.05);
+  const auto forever = schedules({"--group", "0:freeze,schedule=cosine", "--group", "1:freeze"});
+  EXPECT_EQ(forever[1](179), 0);
+  EXPECT_EQ(forever[2](179), 0);
+}
+
+TEST(AppOptions, SearchForARate) {
+  const auto search = rate_search_options(parsed({"--find-lr"}).find_lr);
+  EXPECT_EQ(search.first, 1e-7);
+  EXPECT_EQ(search.last, 10);
+  EXPECT_EQ(search.steps, 100);
+  EXPECT_EQ(rate_search_options("1e-3,0.5,30").steps, 30);
+  for (const char* wrong : {"1", "1,2", "1,2,x", "1,2,3,4", "1,2,3.5"}) {
+    EXPECT_THROW((void)rate_search_options(wrong), UsageError) << wrong;
+  }
+  const CommonOptions common = parsed({"--find-lr", "1e-3,0.5,30", "--out", "there", "--iterations", "7"});
+  const TrainerOptions options = trainer_options(common, {});
+  EXPECT_EQ(options.out, "there/find-lr") << "a training may be in --out";
+  EXPECT_EQ(options.iterations, 30);
+  EXPECT_EQ(options.epochs, 0);
+  EXPECT_FALSE(options.checkpoint_on_signal);
 }
 
 }  // namespace

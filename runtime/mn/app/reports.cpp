@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include <mn/app/group_schedules.hpp>
+#include <mn/app/groups.hpp>
 #include <mn/core/error.hpp>
 #include <mn/core/file.hpp>
 #include <mn/core/log.hpp>
@@ -36,12 +38,16 @@ ext::Monitor monitor_of(const CommonOptions& options, const ext::LogReport& log,
 }
 
 void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext::LogReport& log) {
-  const double rate = trainer.optimizer().param_groups().front().options().get_lr();
+  const double rate = base_rate(trainer.optimizer(), parse_groups(options.groups));
   const TrainingSize size{.samples = options.batchsize * options.accumulate * trainer.communicator().size(),
                           .updates = trainer.iterations_per_epoch(),
                           .limit = options.iterations,
                           .epochs = options.epoch};
   Schedule schedule = make_schedule(options, rate, size);
+  std::vector<Schedule> of_groups;
+  if (!options.groups.empty()) {
+    of_groups = group_schedules(options, group_names(options, trainer.model()), schedule, rate, size);
+  }
   // Plateau lowers the rates of a schedule, so a warm-up still applies.
   if (options.schedule == "plateau") {
     const ext::PlateauOptions how{.factor = options.plateau_factor,
@@ -51,8 +57,11 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
     const auto& plateau =
         trainer.extend(std::make_unique<ext::Plateau>(monitor_of(options, log, options.min_delta), how));
     schedule = plateau.schedule(std::move(schedule));
+    for (Schedule& each : of_groups) each = plateau.schedule(std::move(each));
   }
-  trainer.extend(std::make_unique<ext::LearningRate>(std::move(schedule)));
+  // Without --group the groups keep their proportions, whatever the program gave them.
+  trainer.extend(of_groups.empty() ? std::make_unique<ext::LearningRate>(std::move(schedule))
+                                   : std::make_unique<ext::LearningRate>(std::move(of_groups)));
 }
 
 void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::LogReport& log) {

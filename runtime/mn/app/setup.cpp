@@ -7,6 +7,7 @@
 
 #include <ATen/Context.h>
 
+#include <mn/app/rate_search_options.hpp>
 #include <mn/app/versions.hpp>
 #include <mn/comm/calls/flight_recorder.hpp>
 #include <mn/core/activity.hpp>
@@ -77,6 +78,11 @@ void add_training_options(Options& options, CommonOptions& common) {
   options.add_flag("initmodel-partial", common.initmodel_partial,
                    "load the weights of --initmodel whose names and shapes match the model's, and list the others");
   options.add("evaluate", common.evaluate, "FILE", "only validate the weights of a checkpoint or of model.safetensors");
+  options.add("find-lr", common.find_lr, "FIRST,LAST,STEPS",
+              "propose a learning rate and train nothing: the rate rises from FIRST to LAST in at most STEPS updates, "
+              "and DIR/find-lr/report.html shows the loss over it; alone: " +
+                  std::string(kRateSearch));
+  options.set_bare("find-lr", kRateSearch);
   options.add_flag("one-batch", common.one_batch,
                    "one update, one minibatch of validation, then the end: a test run, which writes to DIR/one-batch");
 }
@@ -97,6 +103,10 @@ std::vector<Options::Condition> conditions_of(const CommonOptions& common) {
            "without --early-stop or --schedule plateau"},
           {"keep", [&common] { return common.checkpoint_every != "none" || common.keep_best; },
            "with --checkpoint-every none"},
+          {"find-lr", [&common] { return common.evaluate.empty(); }, "with --evaluate, which trains nothing"},
+          {"one-batch", [&common] { return common.find_lr.empty(); }, "with --find-lr, which trains nothing"},
+          {"resume", [&common] { return common.find_lr.empty() || common.resume == "auto"; },
+           "with --find-lr, which is no part of a training"},
           {"initmodel-partial", [&common] { return !common.initmodel.empty(); }, "without --initmodel"},
           {"initmodel", [&common] { return common.evaluate.empty(); }, "with --evaluate, which has weights of its own"},
           {"initmodel", [&common] { return common.resume.empty() || common.resume == "auto"; },
@@ -118,9 +128,10 @@ void record_calls_in(const std::filesystem::path& folder, const Communicator& co
   set_calls_folder(folder.string());
 }
 
-/// --out, or its subfolder for --one-batch: a trial must not change a training in --out.
+/// --out, or its subfolder for --find-lr or --one-batch: a trial must not change a training in --out.
 std::filesystem::path output_folder(const CommonOptions& common) {
   const std::filesystem::path out = common.out;
+  if (!common.find_lr.empty()) return out / "find-lr";
   return common.one_batch ? out / "one-batch" : out;
 }
 
@@ -146,18 +157,25 @@ std::shared_ptr<MultiNodeOptimizer> create_optimizer(const CommonOptions& common
                                                      const OptimizerOptions& how) {
   std::shared_ptr<MultiNodeOptimizer> optimizer =
       create_multi_node_optimizer(make_optimizer(common, rate, model), comm, how);
+  optimizer->name_groups(group_names(common, model));
   if (common.clip_norm > 0) optimizer->add_hook("clip", gradient_clipping(common.clip_norm));
   return optimizer;
 }
 
 TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptions& how) {
-  return {.epochs = common.epoch,
-          .iterations = common.one_batch ? 1 : common.iterations,
-          .accumulate = common.accumulate,
-          .cuda_graph = common.cuda_graph,
-          .out = output_folder(common),
-          .checkpoint_on_signal = true,
-          .trace = how.trace};
+  TrainerOptions options = {.epochs = common.epoch,
+                            .iterations = common.one_batch ? 1 : common.iterations,
+                            .accumulate = common.accumulate,
+                            .cuda_graph = common.cuda_graph,
+                            .out = output_folder(common),
+                            .checkpoint_on_signal = true,
+                            .trace = how.trace};
+  if (!common.find_lr.empty()) {  // as many epochs as the search takes, and nothing to resume
+    options.epochs = 0;
+    options.iterations = rate_search_options(common.find_lr).steps;
+    options.checkpoint_on_signal = false;
+  }
+  return options;
 }
 
 Better monitored_direction(const CommonOptions& common) {
@@ -220,6 +238,7 @@ std::shared_ptr<Communicator> set_up(const CommonOptions& common) {
   if (!named) (void)Interval::parse(common.checkpoint_every);
   if (!common.val_every.empty()) (void)Interval::parse(common.val_every);
   if (uses_monitor(common)) (void)monitored_direction(common);
+  if (!common.find_lr.empty()) (void)rate_search_options(common.find_lr);
   check_options(optimizer_options(common));
   if (common.ema > 0) extensions::WeightAverage::check_optimizer(common.local_steps > 1);
   CommunicatorOptions wanted;  // without a device each rank takes its own GPU, or the CPU where there is none

@@ -67,6 +67,7 @@ struct CommonOptions : UpdateOptions {
   std::string initmodel;                         ///< file with initial weights; empty: random weights
   bool initmodel_partial = false;                ///< load only the matching weights of initmodel
   std::string evaluate;                          ///< file with weights to validate; empty: train
+  std::string find_lr;                           ///< search for a learning rate: "FIRST,LAST,STEPS"; empty: train
   bool one_batch = false;                        ///< one update and one minibatch of validation
 };
 

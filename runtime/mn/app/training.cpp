@@ -8,6 +8,8 @@
 
 #include <torch/nn/module.h>
 
+#include <mn/app/find_rate.hpp>
+#include <mn/app/groups.hpp>
 #include <mn/app/job_extensions.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/checkpoint/checkpoint.hpp>
@@ -21,6 +23,7 @@
 #include <mn/tensor/autocast.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/trainer/extensions/allreduce_persistent.hpp>
+#include <mn/trainer/extensions/freezing.hpp>
 
 namespace mn::app {
 namespace {
@@ -186,9 +189,24 @@ int train(Trainer& trainer, const Training& training, extensions::WeightAverage*
   return status;
 }
 
+/// The extension of the groups that --group freezes, or null. They are frozen at once: gradients of frozen parameters
+/// take no memory of the optimizer, which is made later.
+std::unique_ptr<extensions::Freezing> freeze_groups(const CommonOptions& common, torch::nn::Module& model) {
+  std::vector<extensions::FrozenEpochs> frozen = frozen_epochs(parse_groups(common.groups));
+  if (frozen.empty()) return nullptr;
+  auto freezing = std::make_unique<extensions::Freezing>(std::move(frozen));
+  try {
+    static_cast<void>(freezing->apply(model, 0));
+  } catch (const ArgumentError& error) {
+    throw UsageError(std::string("--group: ") + error.what());
+  }
+  return freezing;
+}
+
 int run_trainer(const Options& options, const CommonOptions& common, Training& training,
                 std::vector<NamedEvaluator> evaluators, const std::shared_ptr<Communicator>& comm) {
   const OptimizerOptions how = optimizer_options(common);
+  auto freezing = freeze_groups(common, *training.model);
   const double given = common.lr > 0 ? common.lr : default_rate(common.optimizer);
   const auto optimizer =
       create_optimizer(common, training.rate > 0 ? training.rate : given, *training.model, comm, how);
@@ -204,7 +222,12 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   const Interval period = report_period(common, training.report_every);
   add_buffer_averages(trainer, common, training, period);
   if (!training.metadata.empty()) trainer.extend(std::make_unique<MetadataRecord>(training.metadata));
+  if (freezing) trainer.extend(std::move(freezing));
   for (ExtensionToAdd& each : training.extensions) trainer.extend(std::move(each.extension), std::move(each.options));
+  if (!common.find_lr.empty()) {
+    if (comm->rank() == 0) print_banner(common, training, *comm);
+    return find_rate(trainer, common);
+  }
   check_monitor(trainer, common, training);
   extensions::WeightAverage* average = add_reports(trainer, common, std::move(evaluators), period, training.metric);
   // After all extensions are added, because resume() loads their states.

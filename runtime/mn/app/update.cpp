@@ -7,39 +7,39 @@
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>
 
+#include <mn/app/groups.hpp>
 #include <mn/core/error.hpp>
 #include <mn/optimizers/fused_adam.hpp>
 #include <mn/optimizers/fused_sgd.hpp>
 #include <mn/optimizers/lamb.hpp>
 #include <mn/optimizers/lars.hpp>
+#include <mn/optimizers/parameter_groups.hpp>
+#include <mn/tensor/modules.hpp>
 
 namespace mn::app {
 namespace {
-
-using torch::optim::OptimizerParamGroup;
 
 bool starts_at_zero(const UpdateOptions& update) {
   // The rate of a small minibatch is no safe start for a large minibatch with LARS or LAMB.
   return update.lr_samples == 0 || update.optimizer == "lars" || update.optimizer == "lamb";
 }
 
-/// A group with weight decay and a group without, or one group if all parameters are treated alike.
-template <class TorchOptions>
-std::vector<OptimizerParamGroup> groups_of(std::vector<at::Tensor> parameters, const TorchOptions& options,
-                                           bool decay_all) {
-  std::vector<OptimizerParamGroup> groups;
-  if (options.weight_decay() == 0 || decay_all) {
-    groups.emplace_back(std::move(parameters), std::make_unique<TorchOptions>(options));
-    return groups;
+/// LARS and LAMB themselves treat biases and normalizations in another way than weights.
+Decay decay_of(const UpdateOptions& update) {
+  const bool decides = update.optimizer == "lars" || update.optimizer == "lamb";
+  return update.decay_all || decides ? Decay::kAll : Decay::kWeights;
+}
+
+template <class Optimizer, class TorchOptions>
+std::unique_ptr<torch::optim::Optimizer> make(const UpdateOptions& update, const torch::nn::Module& model,
+                                              const TorchOptions& settings) {
+  const std::vector<GroupRule> rules = rules_of(parse_groups(update.groups));
+  try {
+    return std::make_unique<Optimizer>(parameter_groups(model, settings, rules, decay_of(update)).groups, settings);
+  } catch (const ArgumentError& error) {
+    if (rules.empty()) throw;
+    throw UsageError(std::string("--group: ") + error.what());
   }
-  // Biases and the parameters of normalizations have one dimension.
-  std::vector<at::Tensor> decayed, plain;
-  for (const at::Tensor& parameter : parameters) (parameter.dim() >= 2 ? decayed : plain).push_back(parameter);
-  auto without_decay = std::make_unique<TorchOptions>(options);
-  without_decay->weight_decay(0);
-  groups.emplace_back(std::move(decayed), std::make_unique<TorchOptions>(options));
-  groups.emplace_back(std::move(plain), std::move(without_decay));
-  return groups;
 }
 
 template <class TorchOptions>
@@ -59,6 +59,7 @@ std::vector<Options::Condition> conditions_of(const UpdateOptions& update) {
   const std::string without_plateau = "without --schedule plateau";
   const std::string with_cycle = "with --schedule onecycle, which rises by itself";
   return {{"momentum", any_of(update.optimizer, {"sgd", "lars"}), "without --optimizer sgd or lars"},
+          {"decay-all", any_of(update.optimizer, {"sgd", "adam", "adamw"}), "with --optimizer lars or lamb"},
           {"beta1", moments, without_moments},
           {"beta2", moments, without_moments},
           {"min-lr", any_of(update.schedule, {"cosine", "plateau"}), "without --schedule cosine or plateau"},
@@ -84,10 +85,13 @@ void add_update_options(Options& options, UpdateOptions& update) {
   options.add("momentum", update.momentum, "momentum of sgd and lars", 0, 1);
   options.add("beta1", update.beta1, "decay of the first moment of adam, adamw and lamb", 0, 1);
   options.add("beta2", update.beta2, "decay of the second moment of adam, adamw and lamb", 0, 1);
-  options.add("weight-decay", update.weight_decay,
-              update.decay_all ? "weight decay of all parameters"
-                               : "weight decay of all weights except biases and normalizations",
-              0);
+  options.add("weight-decay", update.weight_decay, "weight decay of weights: --decay-all says of which", 0);
+  options.add_flag("decay-all", update.decay_all,
+                   "--weight-decay also acts on biases and normalizations, as in torch's optimizers");
+  options.add_list("group", update.groups, "PATTERN:SETTING,…",
+                   "parameters whose names match PATTERN have settings of their own: rate=F (factor of the learning "
+                   "rate), decay=X, freeze or freeze=N (epochs), schedule=NAME and warmup=N (epochs) of their own; may "
+                   "be repeated, and the first match counts");
   options.add(
       "schedule", update.schedule, "NAME",
       "learning rate over time: constant, step (a tenth after 1/3, 2/3 and 8/9 of the epochs), cosine, onecycle, "
@@ -103,6 +107,7 @@ void add_update_options(Options& options, UpdateOptions& update) {
               "reports without a better value before --schedule plateau lowers the rate", 1);
   options.add("plateau-cooldown", update.plateau_cooldown,
               "reports after --schedule plateau has lowered the rate that do not count", 0);
+  options.add_check([&update] { (void)parse_groups(update.groups); });
   options.add_conditions(conditions_of(update));
 }
 
@@ -114,21 +119,24 @@ double default_rate(const std::string& optimizer) {
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const UpdateOptions& update, double rate,
                                                         const torch::nn::Module& model) {
-  std::vector<at::Tensor> parameters = model.parameters();
+  const auto sgd = torch::optim::SGDOptions(rate).momentum(update.momentum).weight_decay(update.weight_decay);
+  const auto adamw = adam_options<torch::optim::AdamWOptions>(update, rate);
   if (update.optimizer == "adam") {
-    const auto settings = adam_options<torch::optim::AdamOptions>(update, rate);
-    return std::make_unique<FusedAdam>(groups_of(std::move(parameters), settings, update.decay_all), settings);
+    return make<FusedAdam>(update, model, adam_options<torch::optim::AdamOptions>(update, rate));
   }
-  if (update.optimizer == "adamw") {
-    const auto settings = adam_options<torch::optim::AdamWOptions>(update, rate);
-    return std::make_unique<FusedAdamW>(groups_of(std::move(parameters), settings, update.decay_all), settings);
+  if (update.optimizer == "adamw") return make<FusedAdamW>(update, model, adamw);
+  if (update.optimizer == "lamb") return make<Lamb>(update, model, adamw);
+  if (update.optimizer == "lars") return make<Lars>(update, model, sgd);
+  return make<FusedSgd>(update, model, sgd);
+}
+
+std::vector<std::string> group_names(const UpdateOptions& update, const torch::nn::Module& model) {
+  const std::vector<GroupRule> rules = rules_of(parse_groups(update.groups));
+  std::vector<std::string> names;
+  for (const auto& each : plan_groups(named_parameters(model), rules, update.weight_decay, decay_of(update))) {
+    names.push_back(each.rule ? rules[*each.rule].pattern : "");
   }
-  if (update.optimizer == "lamb") {
-    return std::make_unique<Lamb>(std::move(parameters), adam_options<torch::optim::AdamWOptions>(update, rate));
-  }
-  const auto settings = torch::optim::SGDOptions(rate).momentum(update.momentum).weight_decay(update.weight_decay);
-  if (update.optimizer == "lars") return std::make_unique<Lars>(std::move(parameters), settings);
-  return std::make_unique<FusedSgd>(groups_of(std::move(parameters), settings, update.decay_all), settings);
+  return names;
 }
 
 Schedule make_schedule(const UpdateOptions& update, double rate, const TrainingSize& size) {

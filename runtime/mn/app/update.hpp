@@ -25,7 +25,9 @@ struct UpdateOptions {
   double momentum = 0.9;               ///< momentum of sgd and lars
   double beta1 = 0.9;                  ///< decay of the first moment: adam, adamw, lamb
   double beta2 = 0.999;                ///< decay of the second moment: adam, adamw, lamb
-  double weight_decay = 0;             ///< decay of weights; see decay_all
+  double weight_decay = 0;             ///< decay of weights
+  bool decay_all = false;              ///< biases and normalizations are decayed too, as in torch's optimizers
+  std::vector<std::string> groups;     ///< texts of --group: see parse_groups()
   std::string schedule = "constant";   ///< step, cosine, onecycle, plateau
   double warmup = 0;                   ///< epochs in which the rate rises
   std::int64_t warmup_iterations = 0;  ///< updates in which the rate rises; 0: `warmup` counts
@@ -36,8 +38,6 @@ struct UpdateOptions {
   /// Not an option: the number of samples in an update for which `lr` is meant. For updates of more or fewer samples,
   /// the rate is scaled in proportion. 0: no scaling.
   std::int64_t lr_samples = 0;
-  /// Not an option: whether biases and normalizations are decayed too, as in torch's optimizers.
-  bool decay_all = false;
 };
 
 /// Declares the options of updates; the values in `update` are the defaults.
@@ -46,10 +46,14 @@ void add_update_options(Options& options, UpdateOptions& update);
 /// The learning rate of an optimizer without --lr.
 [[nodiscard]] double default_rate(const std::string& optimizer);
 
-/// The optimizer of --optimizer with learning rate `rate`. Biases and the parameters of normalizations (fewer than two
-/// dimensions) are decayed only with decay_all.
+/// The optimizer of --optimizer with learning rate `rate`, and with the groups of --group. Biases and the parameters of
+/// normalizations (fewer than two dimensions) are decayed only with decay_all. Throws UsageError if a --group gets no
+/// parameter.
 [[nodiscard]] std::unique_ptr<torch::optim::Optimizer> make_optimizer(const UpdateOptions& update, double rate,
                                                                       const torch::nn::Module& model);
+
+/// The name of each group of parameters of make_optimizer()'s result: the pattern of its --group, or empty.
+[[nodiscard]] std::vector<std::string> group_names(const UpdateOptions& update, const torch::nn::Module& model);
 
 /// The size of a training, for its schedule.
 struct TrainingSize {

@@ -1,0 +1,54 @@
+#include <mn/app/find_rate.hpp>
+
+#include <iostream>
+#include <memory>
+
+#include <mn/app/group_schedules.hpp>
+#include <mn/app/rate_search_options.hpp>
+#include <mn/app/reports.hpp>
+#include <mn/core/classic_stream.hpp>
+#include <mn/trainer/extensions/log_report.hpp>
+#include <mn/trainer/extensions/progress_bar.hpp>
+#include <mn/trainer/extensions/rate_finder.hpp>
+#include <mn/trainer/extensions/run_record.hpp>
+
+namespace mn::app {
+namespace {
+
+namespace ext = mn::extensions;
+
+/// Samples of an update, over all ranks.
+std::int64_t update_samples(const CommonOptions& common, const Communicator& comm) {
+  return common.batchsize * common.accumulate * comm.size();
+}
+
+/// The value of --lr that gives the first group the rate `found`.
+double option_for(double found, Trainer& trainer, const CommonOptions& common) {
+  MultiNodeOptimizer& optimizer = trainer.optimizer();
+  const double first = optimizer.param_groups().front().options().get_lr();
+  const double unscaled = first > 0 ? found / first * base_rate(optimizer, parse_groups(common.groups)) : found;
+  if (common.lr_samples == 0) return unscaled;
+  return scale_learning_rate(unscaled, common.lr_samples, update_samples(common, trainer.communicator()));
+}
+
+}  // namespace
+
+int find_rate(Trainer& trainer, const CommonOptions& common) {
+  const Interval always(1, IntervalUnit::kIteration);
+  const auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = always});
+  const auto& finder = trainer.extend(std::make_unique<ext::RateFinder>(log, rate_search_options(common.find_lr)));
+  trainer.extend(std::make_unique<ext::RunRecord>(log));
+  trainer.extend(std::make_unique<ext::ProgressBar>());
+  if (const int status = trainer.run(); status != 0) return status;
+  write_report(trainer);
+  const auto found = finder.proposal();
+  if (trainer.is_root() && found) {
+    OutText line;
+    line.precision(3);
+    line << "proposed learning rate: --lr " << option_for(*found, trainer, common) << '\n';
+    std::cout << line.str() << std::flush;
+  }
+  return found ? 0 : 1;
+}
+
+}  // namespace mn::app

@@ -1,0 +1,63 @@
+#include <mn/app/group_schedules.hpp>
+
+#include <algorithm>
+
+namespace mn::app {
+namespace {
+
+/// The group's own curve over the `epochs` that remain when it begins to train.
+Schedule own_schedule(const Group& group, const UpdateOptions& update, double rate, const TrainingSize& size) {
+  const std::int64_t start = group.frozen.value_or(0);
+  if (start >= size.epochs) return constant_schedule(0);  // frozen in the whole training
+  UpdateOptions own = update;
+  if (!group.schedule.empty()) own.schedule = group.schedule;
+  own.warmup = group.warmup.value_or(0);
+  own.warmup_iterations = 0;
+  TrainingSize rest = size;
+  rest.epochs -= start;
+  if (rest.limit > 0) rest.limit = std::max<std::int64_t>(rest.limit - start * size.updates, 1);
+  return starting_at(start * size.updates, scaled_schedule(group.rule.rate, make_schedule(own, rate, rest)));
+}
+
+/// The group's part of the common curve; 0 while the group is frozen.
+Schedule common_schedule(const Group& group, const Schedule& common, const TrainingSize& size) {
+  const std::int64_t frozen = std::min(group.frozen.value_or(0), size.epochs + 1) * size.updates;
+  return [factor = group.rule.rate, frozen, common](std::int64_t iteration) {
+    return iteration < frozen ? 0 : factor * common(iteration);
+  };
+}
+
+/// Null if the parameters have no --group.
+const Group* group_of(const std::string& name, const std::vector<Group>& groups) {
+  const auto found = std::ranges::find_if(groups, [&](const Group& each) { return each.rule.pattern == name; });
+  return found == groups.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+double base_rate(MultiNodeOptimizer& optimizer, const std::vector<Group>& groups) {
+  for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
+    const Group* const group = group_of(optimizer.group_name(i), groups);
+    const double factor = group == nullptr ? 1 : group->rule.rate;
+    if (factor != 0) return optimizer.param_groups()[i].options().get_lr() / factor;
+  }
+  return 0;
+}
+
+std::vector<Schedule> group_schedules(const UpdateOptions& update, const std::vector<std::string>& names,
+                                      const Schedule& common, double rate, const TrainingSize& size) {
+  const std::vector<Group> groups = parse_groups(update.groups);
+  std::vector<Schedule> schedules;
+  for (const std::string& name : names) {
+    const Group* const group = group_of(name, groups);
+    if (group == nullptr) {
+      schedules.push_back(common);
+    } else {
+      const bool has_own = group->warmup || !group->schedule.empty();
+      schedules.push_back(has_own ? own_schedule(*group, update, rate, size) : common_schedule(*group, common, size));
+    }
+  }
+  return schedules;
+}
+
+}  // namespace mn::app

@@ -1,0 +1,100 @@
+#include <mn/app/groups.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+#include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
+
+namespace mn::app {
+namespace {
+
+using extensions::FrozenEpochs;
+
+constexpr const char* kForm =
+    "PATTERN:SETTING,…, where a setting is rate=F, decay=X, freeze, freeze=N, warmup=N or schedule=constant, step, "
+    "cosine or onecycle";
+
+[[noreturn]] void throw_malformed(const std::string& text, const std::string& why) {
+  throw UsageError("--group \"" + text + "\": " + why + "; the form is " + kForm);
+}
+
+/// A finite number ≥ 0.
+std::optional<double> number_in(std::string_view text) {
+  double number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc() && stop == text.data() + text.size() && std::isfinite(number);
+  return is_number && number >= 0 ? std::optional(number) : std::nullopt;
+}
+
+bool is_curve(std::string_view name) {
+  return name == "constant" || name == "step" || name == "cosine" || name == "onecycle";
+}
+
+/// Takes one setting. Returns false if `name` is unknown or has no such value.
+bool take(Group& group, std::string_view name, std::string_view value) {
+  const std::optional<double> number = number_in(value);
+  if (name == "schedule") {
+    group.schedule = value;
+    return is_curve(value);
+  }
+  if (name == "freeze" && value.empty()) {
+    group.frozen = FrozenEpochs::kForever;
+    return true;
+  }
+  if (!number) return false;
+  if (name == "rate") group.rule.rate = *number;
+  if (name == "decay") group.rule.weight_decay = *number;
+  if (name == "warmup") group.warmup = *number;
+  if (name == "freeze") group.frozen = static_cast<std::int64_t>(*number);
+  const bool is_whole = name != "freeze" || (*number < 1e9 && *number == std::floor(*number));
+  return is_whole && (name == "rate" || name == "decay" || name == "warmup" || name == "freeze");
+}
+
+Group parse_group(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  Group group;
+  group.rule.pattern = text.substr(0, colon);
+  if (colon == std::string::npos || colon == 0) throw_malformed(text, "it has no pattern or no settings");
+  for (std::string_view setting : split(std::string_view(text).substr(colon + 1), ',')) {
+    setting.remove_prefix(std::min(setting.find_first_not_of(' '), setting.size()));
+    const std::size_t equals = std::min(setting.find('='), setting.size());
+    const std::string_view value = setting.substr(std::min(equals + 1, setting.size()));
+    if (!take(group, setting.substr(0, equals), value)) {
+      throw_malformed(text, "\"" + std::string(setting) + "\" is no setting");
+    }
+  }
+  if (group.schedule == "onecycle" && group.warmup) throw_malformed(text, "onecycle rises by itself, without warmup");
+  return group;
+}
+
+}  // namespace
+
+std::vector<Group> parse_groups(const std::vector<std::string>& texts) {
+  std::vector<Group> groups;
+  for (const std::string& text : texts) {
+    Group group = parse_group(text);
+    const auto is_same = [&](const Group& other) { return other.rule.pattern == group.rule.pattern; };
+    if (std::ranges::any_of(groups, is_same)) throw_malformed(text, "there is a group of this pattern already");
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+std::vector<GroupRule> rules_of(const std::vector<Group>& groups) {
+  std::vector<GroupRule> rules;
+  for (const Group& group : groups) rules.push_back(group.rule);
+  return rules;
+}
+
+std::vector<FrozenEpochs> frozen_epochs(const std::vector<Group>& groups) {
+  std::vector<FrozenEpochs> all;
+  for (const Group& group : groups) {
+    if (group.frozen) all.push_back({.pattern = group.rule.pattern, .until = *group.frozen});
+  }
+  return all;
+}
+
+}  // namespace mn::app

@@ -1,0 +1,25 @@
+#include <mn/app/rate_search_options.hpp>
+
+#include <charconv>
+#include <string_view>
+
+#include <mn/core/error.hpp>
+#include <mn/core/text.hpp>
+
+namespace mn::app {
+
+extensions::RateFinderOptions rate_search_options(const std::string& text) {
+  const auto parts = split(text, ',');
+  const auto read = [](std::string_view part, auto& number) {
+    const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    return error == std::errc() && stop == part.data() + part.size();
+  };
+  extensions::RateFinderOptions options;
+  if (parts.size() == 3 && read(parts[0], options.first) && read(parts[1], options.last) &&
+      read(parts[2], options.steps)) {
+    return options;
+  }
+  throw UsageError("--find-lr \"" + text + "\" is not FIRST,LAST,STEPS, such as " + kRateSearch);
+}
+
+}  // namespace mn::app
