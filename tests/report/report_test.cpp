@@ -64,6 +64,24 @@ TEST_F(ReportTest, ShowsCurvesTimesAndOptionsAndEscapesThem) {
   }
 }
 
+TEST_F(ReportTest, ASearchForTheLearningRateIsACurveOverTheRates) {
+  const auto out = make_run("run", kLog);
+  EXPECT_THAT(make_report({out}), Not(HasSubstr("Search for the learning rate")));
+  const auto search = [&](const std::string& proposed) {
+    std::ofstream(out / "rate_search.json")
+        << R"({"rates": [0.001, 0.01, 0.1], "losses": [2, 1, null], "smoothed": [2, 1.5, null], "proposed": )"
+        << proposed << "}";
+    return make_report({out});
+  };
+  const std::string page = search("0.01");
+  for (const char* shown : {"The loss falls fastest at the learning rate 0.01.", "proposed: 0.01",
+                            "<figcaption>loss over the learning rate</figcaption>", "smoothed: 1.5 at -2"}) {
+    EXPECT_THAT(page, HasSubstr(shown));
+  }
+  EXPECT_THAT(search("null"), HasSubstr("The loss fell at none of the rates."));
+  EXPECT_THAT([&] { (void)search("}"); }, ThrowsMessage<DataError>(HasSubstr("rate_search.json")));
+}
+
 TEST_F(ReportTest, OneRunShowsItsBestItsEndAndWhatIsNotUsual) {
   const std::string log = R"([{"iteration": 10, "epoch": 1, "main/loss": 3.5, "validation/main/IoU": 0.25, "x": 1},
     {"iteration": 20, "epoch": 2, "main/loss": 1.25, "validation/main/IoU": 0.75, "x": 2},

@@ -36,7 +36,7 @@ std::string rate_search(const std::filesystem::path& out) {
     std::string text = "The loss fell at none of the rates.";
     if (file.at("proposed").is_number()) {
       const double proposed = file.at("proposed").get<double>(), x = std::log10(proposed);
-      const auto [least, most] = std::ranges::minmax(curves[1].points, {}, &std::pair<double, double>::second);
+      const auto [least, most] = std::ranges::minmax(curves[0].points, {}, &std::pair<double, double>::second);
       curves.push_back({.name = "proposed: " + short_number(proposed),
                         .points = {{x, least.second}, {x, most.second}},
                         .color = 1,

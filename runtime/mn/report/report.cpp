@@ -168,8 +168,8 @@ std::string make_report(const std::vector<std::filesystem::path>& outs) {
       "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
       "content='width=device-width'><title>" +
       escape_html(title) + "</title><style>" + style() + "</style></head><body>\n<h1>" + escape_html(title) + "</h1>\n";
-  html += findings_list(runs) + report::summary_table(runs) + report::options_that_differ(runs);
   for (const auto& out : outs) html += report::rate_search(out);
+  html += findings_list(runs) + report::summary_table(runs) + report::options_that_differ(runs);
   html += "<h2>Curves</h2><div class='charts'>" + metric_charts(runs) + "</div>\n";
   for (const Run& run : runs) {
     const std::string charts = rank_charts(run);
