@@ -50,7 +50,7 @@ TEST_F(RateFinderTest, ProposesTheRateOfTheSteepestFallAsLightningDoes) {
     return i < 30 ? 2 + std::cos(static_cast<double>(i) / 7) + (i % 3 == 0 ? 0.05 : 0)
                   : 2.0 * static_cast<double>(i - 25);
   });
-  const RateFinder& finder = search_in(*trainer, {.first = 1e-3, .last = 10, .steps = 40});
+  const RateFinder& finder = search_in(*trainer, {.first = 1e-3, .last = 10, .steps = 40, .smoothing = 0.98});
   EXPECT_EQ(trainer->run(), 0);
   EXPECT_EQ(finder.rates().size(), 40U);
   EXPECT_DOUBLE_EQ(finder.rates().front(), 1e-3);

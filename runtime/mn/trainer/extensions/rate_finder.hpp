@@ -13,12 +13,12 @@
 
 namespace mn::extensions {
 
-/// The rates of a RateFinder. Defaults: fastai's range, Lightning's smoothing and end.
+/// The rates of a RateFinder. Defaults: fastai's range and end.
 struct RateFinderOptions {
   double first = 1e-7;       ///< rate of the first iteration; > 0
   double last = 10;          ///< rate of the last iteration; > first
   std::int64_t steps = 100;  ///< iterations; at least 20
-  double smoothing = 0.98;   ///< decay of the mean of the losses; in [0, 1)
+  double smoothing = 0.9;    ///< decay of the mean of the losses; in [0, 1). Lightning's 0.98 lags by about 50 steps
   double diverged = 4;       ///< the search ends when the smoothed loss exceeds this multiple of its least value; > 1
 };
 
