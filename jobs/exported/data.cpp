@@ -45,7 +45,7 @@ Transform array_input(const std::string& option, const FieldSpec& field, std::si
                         ", but --model takes " + shape_text(wanted) + " for " + input.name,
                     true);
   }
-  shape->insert(shape->begin(), -1);  // samples
+  shape->insert(shape->begin(), -1);  // the dimension of the samples
   const bool is_unit = field.dtype == DType::kUInt8 && field.num_classes == 0 && c10::isFloatingType(input.dtype);
   return [position, is_unit, dtype = input.dtype, shape = *shape](const RawBatch& batch, std::vector<SampleError>&) {
     std::vector<std::int64_t> sizes = shape;
@@ -97,7 +97,7 @@ void check_samples(const std::string& option, const ExportedOptions& options, co
   }
 }
 
-/// The fewest samples of a rank in a step: the last two steps of an epoch share the remaining samples evenly.
+/// The fewest samples that a rank has in a step. The last two steps of an epoch share the remaining samples evenly.
 std::int64_t fewest_samples(const SubDataset& part, std::int64_t batchsize) {
   const std::int64_t step = batchsize * part.ranks(), all = part.global_size(), rest = all % step;
   if (all <= step) return all / part.ranks();

@@ -21,8 +21,8 @@ namespace mn::jobs {
                                                        const ExportedOptions& options, const ExportedModule& model,
                                                        const std::shared_ptr<Communicator>& comm);
 
-/// The index of the model's output that --output names; without --output the index of the only output, or of "loss"
-/// with --loss output. Throws UsageError that lists the outputs.
+/// Returns the index of the model's output that --output names. Without --output, returns the index of the only output
+/// or, with --loss output, of "loss". If there is no such output, throws a UsageError that lists the outputs.
 [[nodiscard]] std::size_t find_output(const ExportedModule& model, const ExportedOptions& options);
 
 }  // namespace mn::jobs

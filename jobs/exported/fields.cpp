@@ -8,7 +8,7 @@
 namespace mn::jobs {
 namespace {
 
-/// The names of fields or inputs, with commas.
+/// The names of fields or inputs, separated by commas.
 template <class Named>
 std::string names_of(const std::vector<Named>& all) {
   return join(all, ", ", &Named::name);

@@ -15,7 +15,7 @@ namespace {
 
 namespace F = torch::nn::functional;
 
-constexpr std::int64_t kIgnored = -100;  // cross_entropy's default
+constexpr std::int64_t kIgnored = -100;  // targets of this value are ignored, as by cross_entropy's default
 
 /// Dimension of an output's classes.
 enum class Classes {
@@ -46,7 +46,8 @@ std::int64_t count_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-/// If `target` is a mask of one channel, returns `target` without the channel; otherwise returns `target`.
+/// If `target` is the shape of a mask of one channel, returns the shape without the channel; otherwise returns
+/// `target`.
 Shape without_channel(const Shape& output, const Shape& target) {
   return target.size() > 1 && target.size() == output.size() && target[1] == 1 ? without(target, 1) : target;
 }
@@ -89,7 +90,7 @@ std::string not_one_number(const Shape& output) {
 double count_labels(const at::Tensor& target, const at::Tensor& output, std::int64_t classes) {
   const at::Tensor counts = target.ne(kIgnored);
   const at::Tensor is_wrong = counts.logical_and(target.lt(0).logical_or(target.ge(classes)));
-  const at::Tensor numbers = torch::stack({counts.sum(), is_wrong.sum()}).cpu();  // the host waits once
+  const at::Tensor numbers = torch::stack({counts.sum(), is_wrong.sum()}).cpu();  // one wait for both numbers
   if (numbers[1].item<std::int64_t>() == 0) return numbers[0].item<double>();
   throw DataError("--loss cross_entropy: a label is " +
                   std::to_string(target.masked_select(is_wrong)[0].item<std::int64_t>()) + ", but the model's output " +
@@ -102,7 +103,7 @@ Loss cross_entropy(Classes classes, const at::Tensor& output, const at::Tensor& 
   const at::Tensor scores = is_second ? output : output.flatten(0, -2);  // (N, C, d…) or (targets, C)
   const at::Tensor target = is_second ? given : given.flatten();
   const double count = count_labels(target, output, scores.size(1));
-  if (count == 0) return {scores.sum() * 0, 0};  // without targets the mean is NaN
+  if (count == 0) return {scores.sum() * 0, 0};  // cross_entropy's mean over no targets would be NaN
   report.add("accuracy", scores.argmax(1).eq(target).sum().item<double>() / count, count);
   return {F::cross_entropy(scores, target), count};
 }

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kPrefix = "module.";
 constexpr std::string_view kWrappers[] = {"_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module."};
 
-/// Removes a wrapper's `part` from `name`, wherever the name of a module may begin.
+/// Removes every `part` that a wrapper has added to `name`: at the beginning, or after a dot.
 std::string without_part(std::string name, std::string_view part) {
   for (std::size_t at = name.find(part); at != std::string::npos; at = name.find(part, at)) {
     if (at == 0 || name[at - 1] == '.') {
@@ -29,18 +29,19 @@ std::string without_part(std::string name, std::string_view part) {
   return name;
 }
 
-/// Names without the parts that wrappers of modules add, the likeliest first: a model may itself have a layer "module".
+/// The names that `name` may have had before wrappers added parts to it, the likeliest first. There are several,
+/// because a model may itself have a layer "module".
 std::vector<std::string> plain_names(std::string name) {
   for (const std::string_view part : kWrappers) name = without_part(std::move(name), part);
   std::vector<std::string> names = {name};
   while (name.starts_with(kPrefix)) names.push_back(name.erase(0, kPrefix.size()));
-  names.push_back(without_part(name, kPrefix));  // a wrapped layer
+  names.push_back(without_part(name, kPrefix));  // for a model with wrapped layers
   return names;
 }
 
 using Tensors = std::map<std::string, at::Tensor>;
 
-/// Removes wrappers' parts from names if the module has only the plain name; returns how many names have changed.
+/// Removes wrappers' parts from names of which the module has only the plain form. Returns how many names have changed.
 std::size_t remove_wrappers(NamedTensors& tensors, const Tensors& own, std::set<std::string>& names) {
   std::size_t renamed = 0;
   for (auto& [name, tensor] : tensors) {
@@ -54,8 +55,8 @@ std::size_t remove_wrappers(NamedTensors& tensors, const Tensors& own, std::set<
   return renamed;
 }
 
-/// The prefix ("backbone.") behind which more of the module's names stand in the file than without a prefix; empty if
-/// there is none, or if another prefix ("teacher.") has as many.
+/// Returns the prefix, such as "backbone.", with which the file has the most names of the module. Empty if the file has
+/// the most names without a prefix, or if a second prefix has just as many.
 std::string common_prefix(const std::set<std::string>& names, const Tensors& own) {
   std::map<std::string, std::size_t> found = {{"", 0}};
   for (const std::string& name : names) {
@@ -69,7 +70,8 @@ std::string common_prefix(const std::set<std::string>& names, const Tensors& own
   return ties == 1 ? most->first : "";
 }
 
-/// Removes `prefix` from names that the module has without it; returns how many names have changed.
+/// Removes `prefix` from names of which the module has only the form without `prefix`. Returns how many names have
+/// changed.
 std::size_t remove_prefix(NamedTensors& tensors, const std::string& prefix, const Tensors& own,
                           std::set<std::string>& names) {
   std::size_t renamed = 0;

@@ -7,10 +7,10 @@
 
 namespace mn {
 
-/// Casts floating-point tensors to the module's dtype. Removes "module." (DistributedDataParallel) and "_orig_mod."
-/// (torch.compile) from names if the module has only the shorter name, and a prefix ("backbone.") if more of the
-/// module's names stand behind this prefix in the file than without one or behind another. A log line that begins with `source` lists the
-/// changes. Local.
+/// Casts floating-point tensors to the module's dtypes. Removes "module." (DistributedDataParallel) and "_orig_mod."
+/// (torch.compile) from names if the module has only the shorter name. Also removes a common prefix such as
+/// "backbone.": the prefix with which the file has the most names of the module, more than without a prefix. A log line
+/// that begins with `source` lists the changes. Sends nothing to other ranks.
 [[nodiscard]] NamedTensors adapt_weights(NamedTensors tensors, const torch::nn::Module& module,
                                          const std::string& source);
 

@@ -17,7 +17,7 @@
 namespace mn {
 namespace {
 
-/// Seconds since construction, without waits of the thread for a CPU.
+/// Measures seconds since construction, without the time in which the thread waited for a CPU.
 class OwnTime {
  public:
   [[nodiscard]] double seconds() const {
@@ -37,8 +37,8 @@ double cpu_seconds() {
 }
 
 /// Lets the writing thread take a small part of a busy CPU, and all of an idle CPU (3). A low priority of the thread is
-/// no solution: on busy CPUs, a killed process with a thread of low priority cannot end, and keeps its connections and
-/// its lock.
+/// no solution: on busy CPUs, a killed process with such a thread cannot end, and still holds its connections and its
+/// lock.
 class Pace {
  public:
   /// Construct it when the work begins. A request to stop ends all pauses.
@@ -84,7 +84,7 @@ void BackgroundSave::start(const std::function<void(const std::stop_token&)>& wo
   const BlockedSignals blocked;
   try {
     thread_ = std::jthread(run);
-  } catch (const std::system_error&) {  // no thread can start: the caller does the work
+  } catch (const std::system_error&) {  // no thread can be started, so the caller does the work
     std::stop_source urgent;
     urgent.request_stop();
     run(urgent.get_token());

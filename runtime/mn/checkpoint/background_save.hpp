@@ -1,11 +1,12 @@
 /// Saves a checkpoint in the background: training waits for a copy of the tensors, and a thread writes the copy.
 ///
-/// (1) Only begin() and advance() exchange messages, on the thread that trains; the writing thread makes no MPI call.
-/// (2) Only one save at a time is under way. Memory: a copy of the slices that this rank writes; the memory is kept
-///     from save to save. The allocation takes longer than the copy: prepare() allocates beforehand, beside training.
-/// (3) The writing thread takes idle CPU time. If the ranks use all CPUs, the thread takes half a percent of one CPU: a
-///     save then lasts 200 times its CPU time. Ranks lose less than one percent, though their threads pause at
-///     different times. advance() completes the writing at full speed.
+/// (1) Only begin() and advance() exchange messages, on the training thread; the writing thread makes no MPI call.
+/// (2) Only one save at a time is under way. Memory: a copy of the slices that this rank writes. The memory is reused
+///     by the next save. Its allocation takes longer than the copy, so prepare() lets a thread allocate it beforehand,
+///     during training.
+/// (3) The writing thread takes idle CPU time. If the ranks use all CPUs, the thread takes half a percent of one CPU,
+///     and a save lasts 200 times its CPU time. Training slows down by less than one percent, although the ranks'
+///     threads pause at different times. advance() completes the writing at full speed.
 #pragma once
 
 #include <atomic>
@@ -28,14 +29,16 @@ class BackgroundSave {
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  /// Local, while no save is under way: starts a thread that allocates the memory for saves of tensors with the forms
-  /// in `like`. is_ready() is true once the memory is allocated. A save that begins earlier waits for the thread.
+  /// Not collective. Call it while no save is under way. Starts a thread that allocates the memory for saves of tensors
+  /// with the forms in `like`. is_ready() is true once the memory is allocated. A save that begins earlier waits for
+  /// the thread.
   void prepare(const Communicator& comm, const Checkpoint& like);
-  /// Collective, while no save is under way: copies the tensors, which may then change. Throws SaveError.
+  /// Collective. Call it while no save is under way. Copies the tensors, which may change after the return, and begins
+  /// to write. Throws SaveError.
   void begin(Communicator& comm, const std::filesystem::path& path, const Checkpoint& checkpoint);
   /// True from begin() until advance() returns true or throws; on all ranks.
   [[nodiscard]] bool is_under_way() const noexcept { return save_ != nullptr; }
-  /// Local: true if this rank's thread has completed its work; advance() would not wait here.
+  /// Not collective: true if this rank's thread has completed its work, so that advance() would not wait for this rank.
   [[nodiscard]] bool is_ready() const noexcept { return is_ready_; }
   /// Collective; waits until all ranks are ready. The first call begins the commit: rank 0's thread writes the
   /// manifest, then calls `after_commit`, which must not throw. The second call ends the save: it returns true, or
@@ -58,7 +61,7 @@ class BackgroundSave {
   std::atomic<bool> is_ready_ = false;
   std::atomic<bool> is_abandoned_ = false;
   double save_s_ = 0;    // only thread_ may use it until thread_ is joined
-  std::jthread thread_;  // a request to stop ends its pauses, not its work
+  std::jthread thread_;  // a stop request ends its pauses, not its work
 };
 
 }  // namespace mn

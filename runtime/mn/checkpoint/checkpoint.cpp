@@ -23,11 +23,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::size_t kPieceBytes = std::size_t{4} << 20;  // the write finds in the cache what the checksum has read
+constexpr std::size_t kPieceBytes = std::size_t{4} << 20;  // fits the cache, so the write reads memory only once
 
 std::string failure_text(const fs::path& path) { return "cannot save the checkpoint " + path.string() + ": "; }
 
-/// The slice's elements, contiguous, on the tensor's device; a view if they are contiguous already.
+/// Returns the slice's elements as a contiguous tensor on the same device: a view if they are contiguous already, else
+/// a copy.
 at::Tensor flat_slice(const CheckpointSlice& slice) {
   const auto begin = static_cast<std::int64_t>(slice.part.begin), end = static_cast<std::int64_t>(slice.part.end);
   return slice.tensor.detach().reshape({-1}).slice(0, begin, end).contiguous();
@@ -52,7 +53,7 @@ std::uint64_t element_at(std::uint64_t position, std::uint64_t tensor_begin, std
 
 void add_shared(std::vector<CheckpointSlice>& slices, NamedTensors tensors, const Communicator& comm,
                 std::uint64_t bytes_per_writer) {
-  // Sorted by name, as readers go through tensors: a reader opens each shard once.
+  // Sorted by name, because readers read tensors in this order, and then open each shard only once.
   std::ranges::sort(tensors, {}, &NamedTensors::value_type::first);
   std::uint64_t total = 0;
   for (const auto& [name, tensor] : tensors) total += tensor.nbytes();
@@ -63,7 +64,7 @@ void add_shared(std::vector<CheckpointSlice>& slices, NamedTensors tensors, cons
   std::uint64_t position = 0;
   for (const auto& [name, original] : tensors) {
     const at::Tensor tensor = as_pairs(original);
-    const std::string dtype = safetensors_dtype(name, tensor.scalar_type());  // if this throws, every rank throws
+    const std::string dtype = safetensors_dtype(name, tensor.scalar_type());  // throws on every rank or on none
     const auto count = static_cast<std::uint64_t>(tensor.numel());
     const std::uint64_t wide = tensor.element_size();
     const std::uint64_t begin = element_at(own * share, position, wide, count);
@@ -95,7 +96,7 @@ std::vector<CheckpointSlice> slices_of_rank(const Communicator& comm, const Chec
   for (const auto& [name, tensor] : checkpoint.own) {
     add_whole(slices, own_tensor_name(static_cast<std::size_t>(comm.rank()), name), tensor);
   }
-  // Wide elements first: each part is aligned.
+  // Tensors with wide elements come first, so each part is aligned.
   std::ranges::stable_sort(slices, std::ranges::greater(),
                            [](const CheckpointSlice& slice) { return slice.tensor.element_size(); });
   return slices;
@@ -124,8 +125,7 @@ CheckpointSave::CheckpointSave(Communicator& comm, fs::path path, const Checkpoi
   if (!checkpoint.objection.empty()) written_ = {{"refused", checkpoint.objection}};
 }
 
-/// Runs `work`, and keeps its error until finish() throws the error on every rank (3). After an error, further work is
-/// skipped.
+/// Runs `work`, unless earlier work has failed. Stores an error of `work`; finish() throws it on every rank (3).
 void CheckpointSave::attempt(const std::function<void()>& work) noexcept {
   if (!written_.is_null()) return;
   try {

@@ -1,8 +1,8 @@
 /// Saves a checkpoint: each rank writes its own shard of a folder (format/checkpoint_manifest.hpp, format/commit.hpp).
 ///
-/// (1) Tensors that are equal on all ranks are stored once, in slices of equal bytes: one slice for each writer. The
-///     writers are as many ranks as there are 64 MiB of such tensors, at most all ranks; they are spread over the
-///     nodes.
+/// (1) Tensors that are equal on all ranks are stored once. They are cut into slices of equal size, one for each
+///     writer. There is one writer for each 64 MiB of such tensors, but at most all ranks write. The writers are spread
+///     over the nodes.
 /// (2) Each rank writes its own tensors, so that no rank needs memory for tensors of other ranks.
 /// (3) A failure on any rank ends the save on all ranks, and the previous checkpoint stays the newest.
 /// Memory: a blocking save needs host memory for one slice of a tensor on a device.
@@ -32,7 +32,7 @@ struct Checkpoint {
   NamedTensors shared;         ///< equal on all ranks, in the same order
   NamedTensors root;           ///< rank 0's tensors, which are stored for all ranks
   NamedTensors own;            ///< state of this rank alone
-  std::string objection = {};  ///< a reason not to save this rank's tensors, or an empty text
+  std::string objection = {};  ///< a reason not to save this rank's tensors; empty: none
 };
 
 /// Bytes of shared tensors for each writer.
@@ -44,28 +44,28 @@ struct CheckpointSlice {
   at::Tensor tensor;  ///< the whole tensor, borrowed
 };
 
-/// The slices of this rank's shard, in order. Local. Throws DataError if a tensor has a dtype that
-/// checkpoints do not hold.
+/// The slices of this rank's shard, in the order of the shard. Not collective. Throws DataError if checkpoints cannot
+/// hold a tensor's dtype.
 [[nodiscard]] std::vector<CheckpointSlice> slices_of_rank(const Communicator& comm, const Checkpoint& checkpoint,
                                                           std::uint64_t bytes_per_writer = kBytesPerWriter);
 /// Size of all slices together.
 [[nodiscard]] std::uint64_t bytes_of(const std::vector<CheckpointSlice>& slices);
 
-/// A checkpoint could not be written. Every rank throws this error, and training may go on.
+/// Thrown by every rank if a checkpoint could not be written. Training may go on.
 class SaveError : public DataError {
  public:
   explicit SaveError(const std::string& what) : DataError(what, true) {}
 };
 
-/// A rank has an objection to the tensors that were to be saved (Checkpoint::objection). Every rank throws this error.
+/// Thrown by every rank if some rank objects to saving its tensors (Checkpoint::objection).
 class SaveRefused : public DataError {
  public:
   explicit SaveRefused(const std::string& objection) : DataError(objection, true) {}
 };
 
 /// One save: write(), collect(), commit_on_root(), finish(). Each step begins when all ranks have completed the
-/// previous step. The constructor, collect() and finish() are collective. All other calls are local and may run on a
-/// second thread.
+/// previous step. The constructor, collect() and finish() are collective. All other calls send nothing, and may run on
+/// a second thread.
 class CheckpointSave {
  public:
   /// Rank 0 makes the folder. Borrows the tensors until they are copied or written. Throws SaveError.

@@ -23,10 +23,10 @@ std::span<std::byte> writable_bytes(at::Tensor& host) {
   return {static_cast<std::byte*>(host.mutable_data_ptr()), host.nbytes()};
 }
 
-/// How bad an error is, in ascending order. Only after damage does "auto" try the checkpoint before.
+/// How bad an error is, in ascending order. Only after kDamage does "auto" try an older checkpoint.
 enum class Harm { kNone, kDamage, kVersion, kStorage };
 
-/// An error on one rank; kNone without one.
+/// An error on one rank; kNone if the rank has no error.
 struct Trouble {
   Harm harm = Harm::kNone;
   std::string text;
@@ -50,7 +50,7 @@ Trouble trouble_of(Work work) {
     return {is_of_storage(error) ? Harm::kStorage : Harm::kDamage, error.what()};
   } catch (const DataError& error) {
     return {Harm::kDamage, error.what()};
-  } catch (const std::exception& error) {  // no memory, for example
+  } catch (const std::exception& error) {  // for example, there was not enough memory
     return {Harm::kStorage, error.what()};
   }
   return {};
@@ -169,7 +169,7 @@ void CheckpointReader::read(const std::string& prefix, const NamedTensors& tenso
     const bool is_direct = target.is_cpu() && target.is_contiguous();
     at::Tensor host = is_direct ? target : at::empty(target.sizes(), target.options().device(at::kCPU));
     trouble = trouble_of([&, &key = name] { folder_.read(prefix + key, writable_bytes(host)); });
-    if (trouble.harm != Harm::kNone) break;  // not thrown here: throw_worst() needs every rank
+    if (trouble.harm != Harm::kNone) break;  // not thrown here, because every rank must call throw_worst()
     if (!is_direct) target.copy_(host);
   }
   throw_worst(comm_, trouble);
@@ -177,7 +177,7 @@ void CheckpointReader::read(const std::string& prefix, const NamedTensors& tenso
 
 NamedTensors CheckpointReader::own() {
   NamedTensors tensors;
-  if (ranks() != comm_.size()) return tensors;  // (3): the tensors belong to ranks that do not exist now
+  if (ranks() != comm_.size()) return tensors;  // (3): a different number of ranks saved them
   const std::string prefix = own_tensor_name(static_cast<std::size_t>(comm_.rank()), "");
   for (const auto& [name, form] : shared(prefix)) {
     at::Tensor tensor = at::empty(form.shape, form.dtype);

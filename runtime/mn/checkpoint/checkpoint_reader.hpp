@@ -1,8 +1,8 @@
 /// Loads a checkpoint that any number of ranks has saved.
 ///
-/// (1) No tensor is handed out before the whole checkpoint was checked. Rank r checks the shards r, r + ranks, …
-/// (2) Tensors go straight from the file into the caller's memory. Every rank reads the shared tensors by itself; the
-///     page cache of a node reads them from the storage once.
+/// (1) No tensor is returned before the whole checkpoint was checked. Rank r checks the shards r, r + ranks, …
+/// (2) Tensors are read from the file directly into the caller's memory. Every rank reads all shared tensors from
+///     files; a node's page cache reads them from the storage only once.
 /// (3) Of the tensors that belong to a single rank, each rank reads only its own.
 #pragma once
 
@@ -26,8 +26,9 @@ class CheckpointReader {
  public:
   /// Collective. `from` is a checkpoint, or "auto": the newest undamaged checkpoint of the output folder, with a
   /// warning for each damaged checkpoint that was tried before. Null if there is no checkpoint at all. Throws the same
-  /// DataError on every rank if all checkpoints are damaged, if the storage fails, so that nobody knows which
-  /// checkpoints exist or are damaged, or if a different version of mn has written the newest checkpoint.
+  /// DataError on every rank if all checkpoints are damaged, or if a different version of mn has written the newest
+  /// checkpoint. Also throws if the storage fails, because then it is not known which checkpoints exist and are
+  /// undamaged.
   [[nodiscard]] static std::unique_ptr<CheckpointReader> open(Communicator& comm, const std::string& from,
                                                               const std::filesystem::path& out);
   CheckpointReader(const CheckpointReader&) = delete;
@@ -44,7 +45,7 @@ class CheckpointReader {
   /// filled from the shared tensor `prefix` + NAME; shared() tells its dtype and shape. Throws the same DataError on
   /// every rank.
   void read(const std::string& prefix, const NamedTensors& tensors);
-  /// Local: this rank's own tensors. Empty if the checkpoint was saved by a different number of ranks.
+  /// Not collective: returns this rank's own tensors. Empty if a different number of ranks saved the checkpoint.
   [[nodiscard]] NamedTensors own();
 
  private:

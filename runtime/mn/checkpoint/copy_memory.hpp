@@ -11,7 +11,7 @@
 
 namespace mn {
 
-/// Memory that is kept from save to save. Only one thread at a time may use an object.
+/// Memory that the next save uses again. Only one thread at a time may use an object.
 class CopyMemory {
  public:
   /// Makes the memory at least `bytes` large, and lets the kernel provide all pages. If the memory must grow, its
@@ -21,8 +21,8 @@ class CopyMemory {
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
 
  private:
-  HostPinned pinned_;    // owns bytes_, or
-  ByteBuffer pageable_;  // owns bytes_
+  HostPinned pinned_;    // owns bytes_ if they are page-locked
+  ByteBuffer pageable_;  // owns bytes_ otherwise
   std::span<std::byte> bytes_;
 };
 

@@ -20,8 +20,8 @@
 namespace mn {
 namespace {
 
-/// Returns the largest bit pattern of the numbers, without the sign bit. The bit patterns of floating-point numbers
-/// ascend with their magnitude; infinity follows, then NaN.
+/// Returns the largest bit pattern of the numbers, without the sign bit. Bit patterns of floating-point numbers ascend
+/// with the magnitude; infinity comes after all numbers, and NaN after infinity.
 template <class T>
 inline __attribute__((always_inline)) std::uint64_t largest_of(const void* data, std::int64_t count) {
   constexpr T kWithoutSign = static_cast<T>(-1) >> 1;
@@ -43,7 +43,7 @@ MN_SIMD std::uint64_t largest_of_8(const void* data, std::int64_t count) {
 
 struct Format {
   at::ScalarType type;
-  std::uint64_t infinity;  // bit pattern
+  std::uint64_t infinity;  // infinity's bit pattern
   std::uint64_t (*largest)(const void* data, std::int64_t count);
 };
 constexpr Format kFormats[] = {{at::kHalf, 0x7c00, largest_of_2},

@@ -45,7 +45,7 @@ Setting setting(std::string name, Access access) {
           }};
 }
 
-/// Those of all known settings that the type Options has.
+/// Returns the known settings that the type Options has.
 template <class Options>
 Settings settings_in() {
   Settings all;

@@ -25,9 +25,10 @@ namespace mn {
 /// Settings that `values` lacks keep their numbers.
 void load_settings(torch::optim::OptimizerParamGroup& group, const nlohmann::json& values);
 
-/// After a resume has loaded the checkpoint's settings: if the program gave its new optimizer a setting (`now`) that
-/// differs from the old program's (`then`), the new program's setting wins. Settings that changed during the old
-/// training stay as loaded. Returns a text for each new setting: "momentum 0.8 (was 0.9)".
+/// Call it after a resume has loaded the checkpoint's settings. `then` has the settings that the old program gave its
+/// optimizer, `now` the settings that the new program gave. Where the two differ, the new program's setting replaces
+/// the loaded one. Other settings, also those that changed during the old training, stay as loaded. Returns a text for
+/// each new setting: "momentum 0.8 (was 0.9)".
 [[nodiscard]] std::vector<std::string> apply_changed_settings(torch::optim::Optimizer& optimizer,
                                                               const nlohmann::json& then, const nlohmann::json& now);
 

@@ -40,7 +40,7 @@ struct Layout {
   std::int64_t* (*step)(OptimizerParamState&);  // null without a count of steps
 };
 
-/// Those of all known fields that the type State has.
+/// Returns the layout with all known fields that the type State has.
 template <class State>
 const Layout* layout_in() {
   static const Layout all = [] {
@@ -93,8 +93,8 @@ at::Tensor archive_tensor(const Optimizer& optimizer) {
   return tensor;
 }
 
-/// An empty tensor of the saved form, with the parameter's strides if the shapes are equal: updates are fastest if both
-/// have the same layout in memory.
+/// An uninitialized tensor of the saved form. It has the parameter's strides if the shapes are equal, because updates
+/// are fastest if both have the same layout in memory.
 at::Tensor room_for(const TensorForm& form, const at::Tensor& parameter) {
   const auto options = parameter.options().dtype(form.dtype).requires_grad(false);
   if (parameter.sizes() == at::IntArrayRef(form.shape)) return at::empty_like(parameter.detach(), options);
@@ -157,7 +157,7 @@ std::uint64_t optimizer_state_bytes(Optimizer& optimizer) {
   std::uint64_t bytes = 0;
   for (std::size_t g = 0; g < settings.size(); ++g) {
     const auto is_on = [&](const char* setting) { return settings[g].value(setting, 0.0) != 0 ? 1 : 0; };
-    std::uint64_t copies = 0;  // tensors of a parameter's size
+    std::uint64_t copies = 0;  // number of state tensors of a parameter's size
     if (kind == "Adam" || kind == "AdamW" || kind == "LAMB") copies = 2 + is_on("amsgrad");
     if (kind == "SGD" || kind == "LARS") copies = is_on("momentum");
     if (kind == "RMSprop") copies = 1 + is_on("momentum") + is_on("centered");
@@ -212,7 +212,8 @@ void OptimizerLoad::check_names(const json& groups) const {
   }
 }
 
-/// An archive knows parameters by their order alone, and only the optimizer can read it: the orders must match.
+/// Throws DataError unless the parameters' names have the saved order. An archive identifies parameters by their order
+/// alone, and only the optimizer can read an archive.
 void OptimizerLoad::check_order(const json& groups) const {
   check_names(groups);
   for (std::size_t g = 0; g < std::max(groups.size(), names_.size()); ++g) {
@@ -255,7 +256,7 @@ void OptimizerLoad::finish(c10::Device device) {
       optimizer_.state().erase(parameter.unsafeGetTensorImpl());
     }
   });
-  // The order of groups may differ, so the first parameter identifies a group.
+  // The order of groups may differ from the checkpoint's, so the name of its first parameter identifies a group.
   auto& groups = optimizer_.param_groups();
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const json& saved : groups_) {

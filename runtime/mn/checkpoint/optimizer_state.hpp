@@ -4,7 +4,7 @@
 /// and settings of each group. So a model may register or group its parameters in a new order, and each parameter
 /// resumes with its state. The state of LBFGS, and of optimizers that are neither libtorch's nor mn's, is a tensor of
 /// bytes named "archive": libtorch's archive, in which the order identifies parameters. An archive loads only if the
-/// parameters' names are equal and in equal order.
+/// new optimizer has parameters of the same names in the same order.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ inline constexpr const char* kArchive = "archive";
 /// The optimizer's groups for a checkpoint: a list of {"parameters": names, "settings": values}.
 [[nodiscard]] nlohmann::json optimizer_groups(torch::optim::Optimizer& optimizer, const torch::nn::Module& module);
 
-/// Bytes of the state after every parameter was updated; 0 for optimizers that are neither libtorch's nor mn's.
+/// Number of bytes that the state has once every parameter was updated; 0 for optimizers that are neither libtorch's
+/// nor mn's.
 [[nodiscard]] std::uint64_t optimizer_state_bytes(torch::optim::Optimizer& optimizer);
 
 /// Loads a state in three steps: the constructor allocates the tensors, the caller fills tensors(), and finish() makes

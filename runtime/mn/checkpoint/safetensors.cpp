@@ -42,7 +42,7 @@ std::string to_safetensors(const NamedTensors& tensors, const std::map<std::stri
     if (tensor.is_complex()) complex.push_back(name);
     tensor = as_pairs(tensor);
   }
-  // (1): by descending element size, then by name. Readers may map the file.
+  // (1): sorted by descending element size, so that tensors are aligned for readers that map the file; then by name.
   std::ranges::sort(ordered, {}, [](const auto& named) {
     return std::tuple(-static_cast<std::int64_t>(named.second.element_size()), named.first);
   });
@@ -88,7 +88,7 @@ NamedTensors load_safetensors(const std::filesystem::path& path) {
 
 namespace {
 
-/// True if `skipped` has `name`, or a layer that holds it.
+/// True if `skipped` has `name`, or the name of a layer that holds the tensor `name`.
 bool is_skipped(const std::string& name, const std::vector<std::string>& skipped) {
   return std::ranges::any_of(skipped, [&](const std::string& layer) {
     return name.starts_with(layer) && (name.size() == layer.size() || name[layer.size()] == '.');
@@ -107,7 +107,8 @@ void check_skipped(const NamedTensors& own, const std::vector<std::string>& skip
   }
 }
 
-/// A tensor of `forms` whose name is `name` after a prefix, and what to do, for an error; empty if there is none.
+/// For an error: if a tensor of `forms` is called `name` with a prefix, returns a text with this tensor's name and
+/// advice; otherwise an empty text.
 std::string with_prefix(const std::string& name, const TensorForms& forms) {
   const auto found = std::ranges::find_if(forms, [&](const auto& form) { return form.first.ends_with("." + name); });
   if (found == forms.end()) return "";
@@ -187,7 +188,8 @@ NamedTensors read_all(SavedCheckpoint& checkpoint, const std::string& prefix) {
   return tensors;
 }
 
-/// Replaces parameters and statistics by their averages in the checkpoint, under each name of a parameter.
+/// Replaces parameters and statistics by their averages in the checkpoint. A parameter with several names is looked up
+/// under each name.
 void use_averages(torch::nn::Module& module, const NamedTensors& extensions, const std::vector<std::string>& skip) {
   const std::string prefix = kWeightAverage + std::string("/");
   const std::map<std::string, at::Tensor> all(extensions.begin(), extensions.end());

@@ -2,7 +2,7 @@
 ///
 /// The file: the header's size (u64, little endian), the header, then the data of all tensors without gaps. The header
 /// is JSON: for each tensor its name, dtype, shape, begin and end in the data.
-/// (1) Files are written with wide elements first, and the data begins at a multiple of 8: each tensor is aligned.
+/// (1) Files are written with wide elements first, and the data begins at a multiple of 8, so each tensor is aligned.
 /// (2) Reading accounts for every byte: a gap between tensors, an overlap, or bytes after the last tensor are errors.
 /// Cost: a copy of all tensors in host memory.
 #pragma once
@@ -23,11 +23,11 @@ struct SavedTensor;
 
 /// Returns the bytes of a file with `tensors`, which may be on any device, and with `metadata` in its header. Complex
 /// tensors are stored as pairs of real numbers, (…, 2), and listed in the metadata "complex". Throws ArgumentError for
-/// a dtype unknown to the format. Local.
+/// a dtype unknown to the format. Not collective.
 [[nodiscard]] std::string to_safetensors(const NamedTensors& tensors,
                                          const std::map<std::string, std::string>& metadata = {});
 /// Returns the tensors of a file, whose bytes are `bytes`, on the CPU, in new memory, in the order of their data in the
-/// file. Throws DataError that begins with `source` if the bytes violate the format. Local.
+/// file. Throws DataError that begins with `source` if the bytes violate the format. Not collective.
 [[nodiscard]] NamedTensors from_safetensors(std::string_view bytes, const std::string& source);
 
 /// Reads a file, and returns its tensors as from_safetensors() does.
@@ -49,11 +49,12 @@ using TensorForms = std::map<std::string, TensorForm>;
 
 /// Throws DataError that begins with `source` unless each tensor of the module has the same dtype and shape in `forms`,
 /// and `forms` has no other tensor. `forms` may lack the module's tensors num_batches_tracked. Returns the missing
-/// tensors, which the caller sets to 0. Local.
+/// tensors, which the caller sets to 0. Not collective.
 [[nodiscard]] NamedTensors check_fits(torch::nn::Module& module, TensorForms forms, const std::string& source);
 
 /// Copies tensors into the module's parameters and buffers. Leaves alone the tensors and layers named in `skip`. Throws
-/// DataError that begins with `source`, before any copy, unless names, shapes and dtypes match the module's. Local.
+/// DataError that begins with `source`, before any copy, unless names, shapes and dtypes match the module's. Not
+/// collective.
 void copy_into(torch::nn::Module& module, const NamedTensors& tensors, const std::string& source,
                const std::vector<std::string>& skip = {});
 
@@ -72,9 +73,9 @@ void save_model(const std::filesystem::path& path, const torch::nn::Module& modu
 /// Collective: rank 0 reads the weights and broadcasts them. `path` is a safetensors file; a folder with
 /// model.safetensors, or with model.safetensors.index.json and the files that this index names; or a checkpoint, from
 /// which averaged weights are preferred. `skip` names layers ("fc") and tensors ("fc.bias") that keep rank 0's weights,
-/// such as the head of a network for new classes. Floating-point tensors are cast to the module's dtype, and names lose
-/// the "module." and "_orig_mod." of PyTorch's wrappers, and a common prefix; rank 0 logs these changes. Throws the
-/// same DataError on every rank, also if the model has no layer or tensor of a name in `skip`.
+/// such as the head of a network for new classes. Floating-point tensors are cast to the module's dtype. From names,
+/// the "module." and "_orig_mod." of PyTorch's wrappers and a common prefix are removed. Rank 0 logs these changes.
+/// Throws the same DataError on every rank, also if the model has no layer or tensor of a name in `skip`.
 void load_model(const std::filesystem::path& path, torch::nn::Module& module, Communicator& comm,
                 const std::vector<std::string>& skip = {});
 

@@ -46,7 +46,7 @@ void read_one(const fs::path& path, NamedTensors& tensors) {
   }
 }
 
-/// The files of an index: file → names of the tensors in the file. Files lie beside the index.
+/// The files of an index: file → names of the tensors in the file. The files lie in the index's folder.
 std::map<std::string, std::set<std::string>> files_of_index(const fs::path& index) {
   const std::string what = index.string() + " is not an index of weights: it";
   std::map<std::string, std::set<std::string>> files;

@@ -7,16 +7,16 @@
 
 namespace mn {
 
-/// Reads the tensors of a safetensors file; of an index (model.safetensors.index.json), which names the file of each
-/// tensor; or of a folder with an index or with model.safetensors. Tensors of dtypes that libtorch lacks (F4, C128, …)
-/// come as their bytes, and a log line names one of them. Throws DataError that names the file, also if a file lacks a
-/// tensor of the index. Local.
+/// Reads the tensors of a safetensors file; of the files that an index (model.safetensors.index.json) names; or of a
+/// folder with an index or with model.safetensors. A tensor of a dtype that libtorch lacks (F4, C128, …) is returned as
+/// its bytes, and a log line names one of these tensors. Throws DataError that names the file, also if a file lacks a
+/// tensor of the index. Not collective.
 [[nodiscard]] NamedTensors read_weights(const std::filesystem::path& path);
 
-/// The index or the file in a folder with weights; the path of a file itself.
+/// Returns the index or the weights file in a folder. If `path` is a file, returns `path`.
 [[nodiscard]] std::filesystem::path weights_file(const std::filesystem::path& path);
 
-/// True for a folder that read_weights() reads, and not SavedCheckpoint.
+/// True for a folder that read_weights() can read. False for a checkpoint's folder, which SavedCheckpoint reads.
 [[nodiscard]] bool has_weights_files(const std::filesystem::path& folder);
 
 }  // namespace mn

@@ -1,10 +1,11 @@
-/// Lets the trainer skip an optimizer's step on the device, and record the update in a CUDA graph. Internal.
+/// Lets the trainer leave out an optimizer's step on the device, and record the update in a CUDA graph. Not for
+/// programs.
 ///
-/// (1) If only the device knows that a step's gradients overflowed, the host goes on as if the step were made: the host
+/// (1) If only the device knows that a step's gradients overflowed, the host goes on as if the step were made. It
 ///     counts the step and enqueues the update, which then changes no parameter. settle() corrects the counts.
-/// (2) After stay_on_device() all updates read learning rates and counts of steps on the device, captured or not, so
-///     results are equal bit for bit.
-/// (3) All other settings are numbers in the graph: if constants() changes, a new graph is needed.
+/// (2) After stay_on_device() all updates read learning rates and counts of steps on the device, so updates in and
+///     outside of a graph give equal bits.
+/// (3) All other settings are fixed numbers in the graph. If constants() changes, a new graph is needed.
 #pragma once
 
 #include <utility>
@@ -21,7 +22,7 @@ namespace mn {
 /// A learning rate in the form that kernels take: a number, or a tensor of one element on the device.
 using Rate = std::variant<double, at::Tensor>;
 
-/// An optimizer whose update needs no decision of the host.
+/// Base class of optimizers whose update needs no decision of the host.
 class DeviceUpdate {
  public:
   virtual ~DeviceUpdate() = default;
@@ -38,7 +39,7 @@ class DeviceUpdate {
   [[nodiscard]] virtual std::vector<double> constants() const = 0;
   /// Called after an update was recorded in a graph.
   virtual void keep_captured() {}
-  /// Called after a graph has made its recorded update again: the host counts the step.
+  /// Called after a graph has made its recorded update again. The optimizer counts the step on the host.
   virtual void count_replay() {}
   /// Copies learning rates that have changed to the device, in the order of the current stream.
   void show_rates(const std::vector<torch::optim::OptimizerParamGroup>& groups) {

@@ -58,7 +58,7 @@ at::Tensor FusedAdamOf<TorchAdam, TorchOptions, TorchState>::step(torch::optim::
   });
 }
 
-/// Updates each device and dtype of a group.
+/// Updates the parameters of a group, by one call of the kernel for each device and dtype.
 template <class TorchAdam, class TorchOptions, class TorchState>
 void FusedAdamOf<TorchAdam, TorchOptions, TorchState>::step_group(torch::optim::OptimizerParamGroup& group,
                                                                   const Rate& rate, const at::Tensor& has_overflow) {
@@ -96,12 +96,13 @@ void FusedAdamOf<TorchAdam, TorchOptions, TorchState>::step_group(torch::optim::
   }
 }
 
-/// The device's count before a step, whose count on the host is `count`. The caller adds 1 to the device's count.
+/// Returns the count of steps on the parameter's device before a step; the count on the host is `count`. The caller
+/// adds 1 to the device's count.
 template <class TorchAdam, class TorchOptions, class TorchState>
 at::Tensor FusedAdamOf<TorchAdam, TorchOptions, TorchState>::count_before(const at::Tensor& parameter,
                                                                           std::int64_t count) {
   Count& known = counts_[parameter.unsafeGetTensorImpl()];
-  // The counts differ if a checkpoint was loaded.
+  // The counts on device and host differ if a checkpoint was loaded.
   if (!known.on_device.defined() || known.on_host != count) {
     known.on_device = at::full({}, count, at::TensorOptions(at::kFloat).device(parameter.device()));
   }

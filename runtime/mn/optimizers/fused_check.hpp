@@ -1,9 +1,9 @@
-/// Tests libtorch's fused kernels before they are used. Internal.
+/// Tests libtorch's fused kernels before they are used. Not for programs.
 ///
 /// libtorch 2.11's SGD kernel for CPUs silently updates only the last few elements of float16 and bfloat16 tensors. The
 /// dtypes and versions with such faults are not known beforehand.
-/// (1) In each process, each kernel takes one step whose result is known, once for each kind of device and dtype.
-/// (2) If the result is wrong, the kernel for float32 takes the program's steps, on float32 copies.
+/// (1) In each process, and once for each kind of device and each dtype, a kernel makes one step whose result is known.
+/// (2) If the result is wrong, the kernel for float32 makes the program's steps, on float32 copies.
 #pragma once
 
 #include <cstdint>

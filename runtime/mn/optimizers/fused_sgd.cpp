@@ -16,7 +16,8 @@
 namespace mn {
 namespace {
 
-/// The arguments of one call of the kernel: tensors of one device and dtype, all in their first step or none.
+/// The arguments of one call of the kernel: tensors of one device and dtype. Either all parameters are in their first
+/// step, or none is.
 struct SgdLists {
   std::vector<at::Tensor> parameters, gradients, momenta;
 };
@@ -70,13 +71,13 @@ void add_update(const at::Tensor& parameter, const at::Tensor& update, double ra
   }
 }
 
-/// Updates a parameter with a sparse gradient, as libtorch does, 16-bit ones in float32. The host waits for
-/// `has_overflow`.
+/// Updates a parameter with a sparse gradient, as libtorch does, but computes in float32 for a 16-bit parameter. The
+/// host waits for `has_overflow`.
 void FusedSgd::step_sparse(const at::Tensor& parameter, const torch::optim::SGDOptions& options, const Rate& rate,
                            const at::Tensor& has_overflow) {
   if (options.weight_decay() != 0) reject_sparse(parameter, "SGD with weight decay");
   if (has_overflow.defined() && has_overflow.item<float>() != 0) return;
-  // libtorch rounds the factors of 16-bit tensors to 16 bits: a momentum of 0.999 would be 1 in bfloat16.
+  // libtorch rounds the factors of 16-bit tensors to 16 bits, which would turn a momentum of 0.999 into 1 in bfloat16.
   const bool is_narrow = parameter.element_size() == 2;
   at::Tensor update = is_narrow ? parameter.grad().to(at::kFloat) : parameter.grad();
   if (options.momentum() != 0) {
@@ -87,7 +88,7 @@ void FusedSgd::step_sparse(const at::Tensor& parameter, const torch::optim::SGDO
     } else {
       momentum = update.clone();
     }
-    if (momentum.is_sparse()) momentum = momentum.coalesce();  // else it would grow by the rows of each step
+    if (momentum.is_sparse()) momentum = momentum.coalesce();  // else each step would add the gradient's rows
     update = options.nesterov() ? update.add(momentum, options.momentum()) : momentum;
     if (is_narrow) momentum = momentum.to(parameter.scalar_type());
   }

@@ -1,5 +1,5 @@
-/// SGD with momentum, Nesterov's too (Sutskever et al. 2013, "On the importance of initialization and momentum in deep
-/// learning"), whose update is one pass over memory.
+/// SGD with momentum or Nesterov momentum (Sutskever et al. 2013, "On the importance of initialization and momentum in
+/// deep learning"), whose update is one pass over memory.
 ///
 /// libtorch's fused kernel updates all parameters of one device and dtype in one call. It reads and writes each
 /// parameter once; torch::optim::SGD makes a pass for each term.
@@ -20,8 +20,8 @@ class FusedSgd : public torch::optim::SGD, public DeviceUpdate {
   /// Updates all parameters that have a gradient once. Returns what `closure` returns. Applies a sparse gradient as
   /// torch::optim::SGD does, but throws ArgumentError for a sparse gradient with weight decay.
   at::Tensor step(LossClosure closure = nullptr) override;
-  /// False with dampening: the first update does not dampen its gradient, and the host does not know which step is the
-  /// first that is made.
+  /// False with dampening. The first update does not dampen its gradient, and if steps may be left out, the host does
+  /// not know which update is the first.
   [[nodiscard]] bool can_skip() const override;
   /// See DeviceUpdate.
   [[nodiscard]] std::vector<double> constants() const override;

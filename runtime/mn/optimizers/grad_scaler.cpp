@@ -18,10 +18,11 @@
 namespace mn {
 namespace {
 
-// Past this, float32 losses would overflow by the scale alone.
+// With a larger scale, float32 losses would overflow by the scale alone.
 constexpr double kMaxScale = 1.7e38;
 
-/// The host's scale is a float32, too: losses are then multiplied by exactly what gradients are divided by.
+/// The host's scale is rounded to float32, so that losses are multiplied, and gradients divided, by exactly the same
+/// number.
 double as_float(double scale) { return static_cast<float>(scale); }
 
 }  // namespace
@@ -48,7 +49,7 @@ void GradScaler::stay_on(c10::Device device) {
 
 at::Tensor GradScaler::scale_loss(const at::Tensor& loss) const {
   const at::Tensor full = loss.to(at::kFloat);
-  // A copy: backward keeps the factor, and update() overwrites the scale.
+  // The scale is copied, because backward still needs the factor when update() has overwritten the scale.
   return device_.scale.defined() ? full.mul(device_.scale[0].clone()) : full.mul(scale_);
 }
 
@@ -60,13 +61,13 @@ bool GradScaler::unscale(const std::vector<at::Tensor>& parameters) {
   }
   has_overflow_.reset();
   if (gradients.empty()) return true;
-  // One flag for all gradients: one NaN or infinity spoils the step, and the host waits for a single number.
+  // All gradients share one flag, because one NaN or infinity spoils the step. So the host waits for a single number.
   const auto options = gradients.front().options().dtype(at::kFloat);
   const bool stays = device_.scale.defined();
   has_overflow_ = at::zeros({1}, options);
   const at::Tensor inverse = stays ? device_.scale.reciprocal() : at::full({1}, 1 / scale_, options);
   at::_amp_foreach_non_finite_check_and_unscale_(gradients, has_overflow_, inverse);
-  return stays || has_overflow_.item<float>() == 0;  // else the host decides, and waits
+  return stays || has_overflow_.item<float>() == 0;  // before stay_on() the host waits and decides
 }
 
 /// Enqueues the copy of the device's numbers to the host.
@@ -74,7 +75,7 @@ void GradScaler::show_host() {
   device_.on_host.copy_(at::cat({device_.scale, device_.skipped}), /*non_blocking=*/true);
 }
 
-/// Number i of on_host, which the device may be writing now.
+/// Number i of on_host; the device may be writing the number now.
 double GradScaler::seen(std::int64_t i) const noexcept {
   return std::atomic_ref(device_.on_host.mutable_data_ptr<float>()[i]).load(std::memory_order_relaxed);
 }
@@ -108,7 +109,7 @@ void GradScaler::update(bool finite) {
 }
 
 std::int64_t GradScaler::count_step() {
-  // A device's number is up to so many steps old.
+  // Numbers from the device are at most kLate steps old.
   constexpr std::int64_t kLate = 2;
   const std::int64_t slack = device_.scale.defined() ? kLate : 0;
   ++steps_;

@@ -29,13 +29,12 @@ struct GradScalerOptions {
 /// If the optimizer can leave out a step on its device, the decision is made on the device and the host does not wait.
 class GradScaler {
  public:
-  static constexpr double kMinScale = 0x1p-14;  ///< unless the first scale is less
-  static constexpr std::int64_t kTooManySteps =
-      20;  ///< so many steps left out in a row are not explained by a scale that adapts
+  static constexpr double kMinScale = 0x1p-14;       ///< unless the first scale is less
+  static constexpr std::int64_t kTooManySteps = 20;  ///< more steps left out in a row than an adapting scale explains
 
   /// Throws UsageError if an option is out of range.
   explicit GradScaler(const GradScalerOptions& options);
-  /// From now on the scale lives on this device, and the device alone knows of overflows.
+  /// From now on the scale is stored on `device`, and only the device knows of overflows.
   void stay_on(c10::Device device);
 
   /// Returns loss × scale, for backward(). Sends nothing to other ranks.
@@ -54,8 +53,8 @@ class GradScaler {
   [[nodiscard]] double scale() const noexcept;
   /// Steps left out so far.
   [[nodiscard]] std::int64_t skipped() const noexcept;
-  /// Call it after each step. It counts the steps left out in a row. Returns this number if it is kTooManySteps times
-  /// 1, 10, 100, …; else returns 0. After stay_on(), the number is some steps old.
+  /// Counts the steps left out in a row; call it after each step. Returns the number if it is kTooManySteps times 1,
+  /// 10, 100, …, otherwise 0. After stay_on(), the number is some steps old.
   [[nodiscard]] std::int64_t count_step();
 
   /// The state for a checkpoint, equal on all ranks. Waits for the device.
@@ -73,10 +72,10 @@ class GradScaler {
   [[nodiscard]] double seen(std::int64_t i) const noexcept;
 
   GradScalerOptions options_;
-  DeviceState device_;  // undefined before stay_on(): then the host's numbers below count
+  DeviceState device_;  // undefined before stay_on(), when the host's numbers below are used
   at::Tensor has_overflow_;
   double scale_;
-  std::int64_t good_steps_ = 0;  // since the scale last changed
+  std::int64_t good_steps_ = 0;  // steps since the scale last changed
   std::int64_t skipped_ = 0;
   // For count_step():
   std::int64_t steps_ = 0;            // steps of this process

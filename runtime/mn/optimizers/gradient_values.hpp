@@ -1,4 +1,4 @@
-/// Access to gradients that may be sparse, for functions that read or change gradients. Internal.
+/// Access to gradients that may be sparse, for functions that read or change gradients. Not for programs.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace mn {
 
-/// The values of the parameter's gradient, to read or change in place. The gradient must be defined. A dense gradient
-/// is returned itself; for a sparse gradient the result has its values, each row once.
+/// The values of the parameter's gradient, to read or change in place. The gradient must be defined. For a dense
+/// gradient, returns the gradient. For a sparse gradient, returns its values, with each row once.
 inline at::Tensor gradient_values(const at::Tensor& parameter) {
   at::Tensor& gradient = parameter.mutable_grad();
   if (!gradient.is_sparse()) return gradient;

@@ -23,9 +23,9 @@
 namespace mn {
 namespace {
 
-/// ‖w‖ / ‖step‖ for each weight, as scalars on its device; (2) 1 where a norm is 0.
+/// For each weight ‖w‖ / ‖step‖, as a scalar on the weight's device; 1 if a norm is 0 (2).
 std::vector<at::Tensor> norm_ratios(at::TensorList weights, at::TensorList steps) {
-  // On the device throughout: the host does not wait for a norm.
+  // All numbers stay on the device, so the host does not wait for a norm.
   const at::Tensor w = at::stack(at::_foreach_norm(weights));
   const at::Tensor s = at::stack(at::_foreach_norm(steps));
   return at::where((w > 0).logical_and(s > 0), w / s, at::ones_like(w)).unbind();
@@ -65,13 +65,13 @@ void Lamb::step_group(torch::optim::OptimizerParamGroup& group) {
       seconds.push_back(moments.exp_avg_sq());
       const auto count = static_cast<double>(moments.step());
       first_corrections.emplace_back(1 - std::pow(beta1, count));
-      // A correction of √v, not of v: v stays uncorrected, as in checkpoints of torch::optim::AdamW.
+      // The correction is applied to √v. v itself stays uncorrected, as in checkpoints of torch::optim::AdamW.
       second_corrections.emplace_back(std::sqrt(1 - std::pow(beta2, count)));
     }
     if (is_weight) weights = parameters.size();
   }
   if (parameters.empty()) return;
-  WideCopies copies({&parameters, &gradients, &firsts, &seconds});  // eps is 0 in float16
+  WideCopies copies({&parameters, &gradients, &firsts, &seconds});  // eps would be 0 in float16
   at::_foreach_lerp_(firsts, gradients, 1 - beta1);
   at::_foreach_mul_(seconds, beta2);
   at::_foreach_addcmul_(seconds, gradients, gradients, 1 - beta2);

@@ -1,10 +1,11 @@
-/// Layer-wise adaptive moments, Adam for very large minibatches: LAMB (You et al. 2020, arXiv:1904.00962).
+/// LAMB, an Adam for very large minibatches with a separate rate for each layer (layer-wise adaptive moments; You et
+/// al. 2020, arXiv:1904.00962).
 ///
-/// Each weight w with Adam's step r = m̂ / (√v̂ + eps), both moments corrected for their start, is updated by
+/// A weight w has Adam's step r = m̂ / (√v̂ + eps), with both moments corrected for their start. LAMB subtracts from w
 ///   lr · ‖w‖ / ‖r + weight_decay · w‖ · (r + weight_decay · w)
 /// (1) Biases and the parameters of normalizations (fewer than two dimensions) take the plain rate and no weight decay.
 /// (2) A weight or step of zeros takes the plain rate.
-/// Cost: two norms of each weight beside Adam's passes. Norms stay on the device; the host does not wait.
+/// Cost: two norms of each weight, in addition to Adam's passes. Norms stay on the device, so the host does not wait.
 #pragma once
 
 #include <vector>

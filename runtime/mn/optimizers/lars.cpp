@@ -20,10 +20,11 @@
 namespace mn {
 namespace {
 
-/// For each parameter its rate / the plain rate, as scalars on its device; (2): 1 if a norm is 0.
+/// For each parameter the ratio of its rate to the plain rate, as a scalar on the parameter's device; 1 if a norm is 0
+/// (2).
 std::vector<at::Tensor> trust_ratios(at::TensorList parameters, at::TensorList gradients, double trust,
                                      double weight_decay) {
-  // On the device throughout: the host does not wait for a norm.
+  // All numbers stay on the device, so the host does not wait for a norm.
   const at::Tensor w = at::stack(at::_foreach_norm(parameters));
   const at::Tensor g = at::stack(at::_foreach_norm(gradients));
   const at::Tensor ratio = trust * w / (g + weight_decay * w);
@@ -82,7 +83,7 @@ void Lars::step_group(torch::optim::OptimizerParamGroup& group) {
     at::_foreach_mul_(decayed, trust_ratios(adapted, gradients, trust_, options.weight_decay()));
     std::ranges::move(decayed, updates.begin());
   }
-  // (3): the rate is in the momentum, not in the update of the parameters.
+  // (3): the momentum contains the rate, so the update of the parameters has none.
   at::_foreach_mul_(momenta, options.momentum());
   at::_foreach_add_(momenta, updates, options.lr());
   at::_foreach_sub_(parameters, momenta);

@@ -1,12 +1,12 @@
-/// Layer-wise adaptive rate scaling, SGD for very large minibatches: LARS (You, Gitman and Ginsburg 2017,
-/// arXiv:1708.03888).
+/// LARS, an SGD for very large minibatches with a separate rate for each layer (layer-wise adaptive rate scaling; You,
+/// Gitman and Ginsburg 2017, arXiv:1708.03888).
 ///
 /// Each weight w with gradient g is updated with momentum, at the rate
 ///   lr · trust · ‖w‖ / (‖g‖ + weight_decay · ‖w‖)
 /// (1) Biases and the parameters of normalizations (fewer than two dimensions) take the plain rate and no weight decay.
 /// (2) A weight or gradient of zeros takes the plain rate.
-/// (3) The rate enters the momentum, so a change of the rate does not act on earlier gradients.
-/// Cost: two norms of each weight beside SGD's passes. Norms stay on the device; the host does not wait.
+/// (3) The rate is multiplied into the momentum, so a change of the rate does not affect earlier gradients.
+/// Cost: two norms of each weight, in addition to SGD's passes. Norms stay on the device, so the host does not wait.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-/// Helpers of mn's optimizers: a loop over the groups, Adam's state, gradients with the strides that kernels need.
-/// Internal.
+/// Helpers of mn's optimizers: a loop over the groups, Adam's state, gradients with the strides that kernels need. Not
+/// for programs.
 #pragma once
 
 #include <memory>

@@ -31,7 +31,7 @@ struct Call {
   bool running;
 };
 
-/// The ranks of a communicator, as text in the records.
+/// Identifies the ranks of a communicator: leader and ordinal of the records (GroupName).
 using Group = std::pair<std::int64_t, std::int64_t>;
 
 /// The calls of one rank in a group (a communicator).
@@ -120,7 +120,7 @@ std::string listed(const std::vector<std::int64_t>& ranks) {
   return ranks.size() > kMaxListed ? text + " and " + std::to_string(ranks.size() - kMaxListed) + " more" : text;
 }
 
-/// Describes the activity of a rank that has not entered the group's call.
+/// Describes what a rank does that has not entered the group's call.
 std::string instead(const Job& job, const Member& member) {
   for (const auto& [group, members] : job.ranks) {
     for (const auto& [rank, other] : members) {
@@ -155,7 +155,7 @@ std::string describe(const Job& job, const Group& group, std::int64_t number) {
     }
     const auto call = std::ranges::find(member->second.calls, number, &Call::number);
     if (call == member->second.calls.end()) {
-      if (last_number(member->second) > number) continue;  // ended long ago
+      if (last_number(member->second) > number) continue;  // the rank has made the call, and its record is overwritten
       lacking[instead(job, member->second)].push_back(member->second.job_rank);
     } else if (call->running) {
       waiting[described(*call)].push_back(member->second.job_rank);

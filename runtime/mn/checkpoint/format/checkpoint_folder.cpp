@@ -32,7 +32,7 @@ std::string name_of(std::int64_t iteration) {
   return std::string(kPrefix) + digits;
 }
 
-/// The iteration in a name that name_of() makes. "step-5" and "step--0000005" are foreign names: no value.
+/// The iteration in a name that name_of() makes. No value for other names, such as "step-5" and "step--0000005".
 std::optional<std::int64_t> iteration_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   std::int64_t number = 0;
@@ -41,8 +41,8 @@ std::optional<std::int64_t> iteration_of(const std::string& name) {
   return number;
 }
 
-/// The name of the checkpoint in the name of its folder during a replacement: "step-00000003" for ".step-00000003END",
-/// with END = `end`.
+/// A checkpoint's name, found in the name of its folder during a replacement: "step-00000003" for ".step-00000003" +
+/// `end`.
 std::optional<std::string> name_before(const std::string& name, std::string_view end) {
   if (!name.starts_with('.') || !name.ends_with(end)) return std::nullopt;
   return name.substr(1, name.size() - 1 - end.size());
@@ -83,7 +83,7 @@ bool is_checkpoint(const fs::path& path) {
 fs::path best_of(const fs::path& out) {
   std::error_code error;
   const fs::path best = fs::read_symlink(out / kBest, error);
-  if (error && !is_absent(error) && error != std::errc::invalid_argument) {  // invalid_argument: not a link
+  if (error && !is_absent(error) && error != std::errc::invalid_argument) {  // invalid_argument: it is no link
     throw FileError(with_errno("cannot read the link " + (out / kBest).string(), error.value()), error.value());
   }
   const std::string name = best.filename().string();
@@ -115,7 +115,7 @@ void remove_with_warning(const fs::path& path) {
 void remove_unfinished(const fs::path& folder) {
   for (const auto& entry : entries_of(folder)) {
     const std::string name = entry.path().filename().string();
-    // Left by a save that was killed between the two renames of a replacement.
+    // `beside`: a folder of a save that was killed between the two renames of a replacement.
     const bool beside = iteration_of(name_beside(name).value_or("")) && !is_checkpoint(entry.path());
     const bool unfinished = iteration_of(name) && !is_committed(entry.path());
     if ((beside || unfinished) && is_own(entry.path())) remove_with_warning(entry.path());
@@ -164,7 +164,8 @@ void set_checkpoints_aside(const fs::path& out, std::optional<std::int64_t> cont
   const fs::path best = best_of(out);
   std::string names;
   const std::vector<fs::path> paths = find_checkpoints(out);
-  // The oldest first: if the process ends on the way, the newest checkpoint keeps its name for a resume.
+  // The oldest is renamed first. If the process ends before the last rename, the newest checkpoint still has its name,
+  // for a resume.
   for (const fs::path& path : std::views::reverse(paths)) {
     const std::int64_t own = *checkpoint_iteration(path);
     const bool is_of_this_run = own <= continued.value_or(-1) && !(own == iteration && is_pinned(path));
@@ -190,7 +191,7 @@ bool is_kept(const fs::path& out, const fs::path& checkpoint) {
 }
 
 void remove_old_checkpoints(const fs::path& out, std::size_t keep) {
-  remove_unfinished(out / kFolder);  // first, while a replaced checkpoint is known by its successor
+  remove_unfinished(out / kFolder);  // first, while the successor of a replaced checkpoint is still there
   std::vector<fs::path> paths = find_checkpoints(out);
   std::erase_if(paths, [](const fs::path& path) { return !is_own(path); });
   for (std::size_t i = keep; i < paths.size(); ++i) {

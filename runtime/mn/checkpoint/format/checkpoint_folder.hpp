@@ -1,5 +1,5 @@
 /// The checkpoints of an output folder: names, search for the newest, contents, removal. CheckpointReader chooses an
-/// undamaged one.
+/// undamaged checkpoint.
 #pragma once
 
 #include <cstddef>
@@ -28,32 +28,34 @@ struct CheckpointInfo {
   double epoch_detail = 0;     ///< epochs completed, with the fraction of the current epoch
   std::int64_t ranks = 0;      ///< number of ranks
 };
-/// Local. Reads and checks a whole checkpoint, for example to choose the size of the job that resumes. Throws the
-/// DataError of Trainer::resume() if the checkpoint is absent or damaged.
+/// Not collective. Reads and checks a whole checkpoint, for example to choose the size of the job that resumes. Throws
+/// the DataError of Trainer::resume() if the checkpoint is absent or damaged.
 [[nodiscard]] CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
 
-/// For one rank, before a run writes its first checkpoint (of `iteration`): renames the checkpoints of runs that the
-/// new run does not continue to old_step-N (old_step-N.2, … if the name is taken), with a warning. find_checkpoints()
-/// does not find the new names. If the run resumed from the checkpoint of iteration `continued` in `out`, all later
-/// checkpoints are renamed; without `continued`, all checkpoints are. A pinned checkpoint of `iteration` is renamed
-/// too, because the new checkpoint would replace it. OUT/snapshot_best is changed accordingly.
+/// Called by one rank before a run writes its first checkpoint, which is of `iteration`. Renames checkpoints of runs
+/// that the new run does not continue: to old_step-N, or old_step-N.2, … if the name is taken. Logs a warning.
+/// find_checkpoints() does not find the new names. If the run resumed from the checkpoint of iteration `continued` in
+/// `out`, all later checkpoints are renamed; without `continued`, all checkpoints are. A pinned checkpoint of
+/// `iteration` is renamed, too, because the new checkpoint would replace it. If OUT/snapshot_best pointed to a renamed
+/// checkpoint, it points to the new name.
 void set_checkpoints_aside(const std::filesystem::path& out, std::optional<std::int64_t> continued,
                            std::int64_t iteration);
 
 /// True if the checkpoint is kept whatever its age: it is pinned (holds a file named "pinned"), or OUT/snapshot_best
 /// points to it.
 [[nodiscard]] bool is_kept(const std::filesystem::path& out, const std::filesystem::path& checkpoint);
-/// For one rank, while no save is under way. Removes what stopped saves have left, and mn's own checkpoints (is_own()).
-/// The `keep` checkpoints with the most iterations stay, and so does every checkpoint with is_kept(). A warning names
-/// each checkpoint that can't be removed. Throws FileError, and removes nothing more, if the storage fails.
+/// Called by one rank while no save is under way. Removes the files of stopped saves, and mn's own checkpoints
+/// (is_own()), except the `keep` checkpoints with the most iterations and all checkpoints for which is_kept() is true.
+/// A warning names each checkpoint that can't be removed. Throws FileError, and removes nothing more, if the storage
+/// fails.
 void remove_old_checkpoints(const std::filesystem::path& out, std::size_t keep);
 
-/// For one rank: makes OUT/snapshot_best a link to a checkpoint of `out`, in one step. Throws DataError on failure, or
-/// if a file of a different program has this name.
+/// Called by one rank: makes OUT/snapshot_best a link to a checkpoint of `out`, in one step. Throws DataError on
+/// failure, or if a file of a different program has this name.
 void mark_best(const std::filesystem::path& out, const std::filesystem::path& checkpoint);
-/// For one rank, when training resumes after `iteration` and its best report was in iteration `best`: makes
-/// OUT/snapshot_best a link to the checkpoint of `best`. If that checkpoint is gone, a link to a later checkpoint is
-/// removed, with a warning. Throws DataError on failure.
+/// Called by one rank when training resumes after `iteration`, and the best report was in iteration `best`: makes
+/// OUT/snapshot_best a link to the checkpoint of `best`. If this checkpoint is gone, and the link points to a
+/// checkpoint after `iteration`, removes the link, with a warning. Throws DataError on failure.
 void restore_best(const std::filesystem::path& out, std::int64_t best, std::int64_t iteration);
 
 }  // namespace mn

@@ -1,4 +1,4 @@
-/// The manifest of a checkpoint: the tensors, and the places of their elements.
+/// The manifest of a checkpoint: a file that lists the tensors, and says where their elements are stored.
 ///
 /// A checkpoint is a folder with a file shard-RRRRR-of-NNNNN.safetensors of each of the N ranks, and manifest.json,
 /// which is written last. A folder without a manifest is not a checkpoint. A tensor is stored in one or several pieces;
@@ -6,7 +6,7 @@
 /// tensor is called NAME[BEGIN:END] and has one dimension. Any reader of safetensors reads a shard.
 ///
 /// (1) The text is {"crc32c":"HHHHHHHH","manifest":BODY} and a line end: BODY as nlohmann::json::dump() writes it, and
-///     the CRC-32C of BODY. Each value has a single text, which rules out repeated keys.
+///     the CRC-32C of BODY. A value can be written in only one way, which rules out repeated keys.
 /// (2) The pieces of a tensor cover each element once, in ascending order.
 /// (3) The pieces of a shard cover each byte of its data once, and determine its header. So every byte of a shard is
 ///     either covered by a checksum or determined by the manifest.
@@ -28,7 +28,7 @@ struct SavedPiece {
   std::size_t shard = 0;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::uint64_t offset = 0;  ///< in bytes, from the end of the shard's header
+  std::uint64_t offset = 0;  ///< bytes from the end of the shard's header
   std::uint32_t crc32c = 0;
 };
 
@@ -52,14 +52,14 @@ struct Manifest {
   std::map<std::string, SavedTensor> tensors;
 };
 
-/// The manifest is undamaged, but has the format of a different version of mn.
+/// Thrown if the manifest is undamaged, but has the format of a different version of mn.
 class VersionError : public DataError {
  public:
   using DataError::DataError;
 };
 
 inline constexpr const char* kCheckpointManifestName = "manifest.json";
-/// A file of this name in a checkpoint keeps the checkpoint from removal.
+/// Name of a file that protects the checkpoint in whose folder it lies from removal.
 inline constexpr const char* kPinName = "pinned";
 
 /// "shard-00003-of-00016.safetensors"
@@ -74,7 +74,7 @@ inline constexpr const char* kPinName = "pinned";
 /// (3). Throws VersionError if the format is of a different version of mn.
 [[nodiscard]] Manifest parse_manifest(std::string_view text, const std::string& source);
 
-/// The bytes of a shard before its data; the manifest determines them (3).
+/// The bytes of a shard before its data. The manifest determines these bytes (3).
 [[nodiscard]] std::string shard_header(const Manifest& manifest, std::size_t shard);
 
 }  // namespace mn

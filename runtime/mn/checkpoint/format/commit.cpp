@@ -63,8 +63,8 @@ std::vector<fs::path> own_files(const fs::path& path) {
   return files;
 }
 
-/// `folder` takes the place of the checkpoint `path` (2), in one step if the file system can exchange two names. If it
-/// can't, `path` is absent for a moment.
+/// `folder` takes the place of the checkpoint `path` (2), in one step if the file system can exchange two names.
+/// Otherwise `path` is absent for a moment.
 void take_place(const fs::path& folder, const fs::path& path) {
   fs::path old = folder;
   if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
@@ -73,7 +73,7 @@ void take_place(const fs::path& folder, const fs::path& path) {
     if (std::rename(path.c_str(), old.c_str()) != 0) fail("rename", path, errno);
     if (std::rename(folder.c_str(), path.c_str()) != 0) fail("rename", folder, errno);
   }
-  sync_folder(path.parent_path());  // after a power cut, the old name must not point to a folder without its files
+  sync_folder(path.parent_path());  // else, after a power cut, the old name might lead to a folder without files
   remove_checkpoint(old);
 }
 
@@ -93,7 +93,7 @@ void check_size(const fs::path& shard, std::uint64_t bytes) {
 
 fs::path begin_save(const fs::path& path) {
   make_folders(path.parent_path());
-  // An old checkpoint stays until the new checkpoint is complete (2). What a stopped save has left is removed.
+  // An old checkpoint stays until the new checkpoint is complete (2). Files of a stopped save are removed.
   if (is_there(path)) static_cast<void>(own_files(path));
   const fs::path folder = is_committed(path) ? beside(path, kReplacingEnd) : path;
   if (is_there(folder)) remove_checkpoint(folder);
@@ -102,7 +102,7 @@ fs::path begin_save(const fs::path& path) {
 }
 
 void commit_save(const fs::path& folder, const fs::path& path, const Manifest& manifest) {
-  // All ranks have synced their shards. A wrong size here would be wrong at a resume, too.
+  // All ranks have synced their shards. If a size is wrong here, a resume would find the shard damaged.
   for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
     check_size(folder / checkpoint_shard_name(i, manifest.shards.size()), manifest.shards[i].bytes);
   }

@@ -1,14 +1,15 @@
-/// The commit of a checkpoint. If any process stops at any point, the new checkpoint is complete, or the old one is
-/// still there.
+/// The commit of a checkpoint. Whenever a process stops, either the new checkpoint is complete, or the old checkpoint
+/// is still there.
 ///
-///   rank 0      begin_save(): removes the rest of a stopped attempt, makes the folder
+///   rank 0      begin_save(): removes the files of a stopped attempt, makes the folder
 ///   every rank  TensorShardWriter: creates, writes, syncs and closes its shard
 ///   every rank  sync_folder()
 ///   rank 0      commit_save(): checks the sizes of all shards, writes the manifest to a temporary name, syncs and
 ///               renames it, syncs the folder and the folder above
 ///
-/// (1) The rename of the manifest commits the checkpoint: by then, all shards are on stable storage.
-/// (2) If the path holds a checkpoint, the new checkpoint is written beside the old, and takes the path by a rename.
+/// (1) The rename of the manifest commits the checkpoint. By then, all shards are on stable storage.
+/// (2) If the path holds a checkpoint, the new checkpoint is written to a folder beside it, which is then renamed to
+///     the path.
 /// (3) Only a checkpoint's own files are ever removed or replaced.
 #pragma once
 
@@ -23,19 +24,20 @@ namespace mn {
 inline constexpr const char* kReplacingEnd = ".replacing";
 inline constexpr const char* kReplacedEnd = ".replaced";
 
-/// For one rank. Returns the folder for the shards: `path`, or a folder beside it if `path` is a checkpoint (2). Throws
-/// DataError if the folder can't be made, or if `path` holds other files (3).
+/// Called by one rank. Makes and returns the folder for the shards: `path`, or a folder beside it if `path` is a
+/// checkpoint (2). Throws DataError if the folder can't be made, or if `path` holds other files (3).
 [[nodiscard]] std::filesystem::path begin_save(const std::filesystem::path& path);
-/// For one rank, after all shards: `folder` becomes the checkpoint `path`. Throws DataError if a shard is missing.
+/// Called by one rank after all shards were written: `folder` becomes the checkpoint `path`. Throws DataError if a
+/// shard is missing.
 void commit_save(const std::filesystem::path& folder, const std::filesystem::path& path, const Manifest& manifest);
-/// For one rank: removes the folder of a failed save, if possible.
+/// Called by one rank: removes the folder of a failed save, if possible.
 void abandon_save(const std::filesystem::path& folder) noexcept;
 
 /// True if `path` is a folder, not a link, that holds only files of a checkpoint or of a stopped save. mn removes,
 /// renames and replaces no other paths.
 [[nodiscard]] bool is_own(const std::filesystem::path& path);
 
-/// Removes a checkpoint, or what a stopped save has left. The manifest is removed first, so that no checkpoint ever
+/// Removes a checkpoint, or the files of a stopped save. The manifest is removed first, so that no checkpoint ever
 /// lacks a shard. Throws DataError on failure, or unless is_own(path).
 void remove_checkpoint(const std::filesystem::path& path);
 

@@ -33,7 +33,7 @@ class Parser {
     if (file_.size() < sizeof header_bytes) fail("is cut off: it has " + std::to_string(file_.size()) + " bytes");
     if (file_.substr(sizeof header_bytes, 1) != "{") check_kind();
     std::memcpy(&header_bytes, file_.data(), sizeof header_bytes);
-    // header_bytes may be any 64-bit number: a sum could wrap, the difference cannot.
+    // header_bytes may be any 64-bit number. It is compared with a difference, because a sum could wrap around.
     if (header_bytes > kMaxHeaderBytes || header_bytes > file_.size() - sizeof header_bytes) {
       fail("is cut off, or is not a safetensors file");
     }
@@ -45,8 +45,8 @@ class Parser {
   }
 
  private:
-  /// Throws if the file is of a known kind, such as PyTorch's weights. For files without a header after its length
-  /// only, because a length may look like the mark of a kind.
+  /// Throws if the file is of a known kind, such as PyTorch's weights. Call it only if no header follows the length,
+  /// because a valid length may look like the mark of a kind.
   void check_kind() const {
     const auto kind = kind_of_file(file_);
     if (!kind) return;
@@ -109,7 +109,7 @@ class Parser {
     const auto end = whole_number<std::uint64_t>(entry.at("data_offsets").at(1));
     const auto shape = whole_numbers<std::int64_t>(entry.at("shape"));
     const auto dtype = entry.at("dtype").get<std::string>();
-    const bool is_known = safetensors_element_bytes(dtype) > 0;  // other formats come, such as F4: see `bytes`
+    const bool is_known = safetensors_element_bytes(dtype) > 0;  // the format may get further dtypes, such as F4
     const std::uint64_t bytes = is_known ? safetensors_bytes(name, dtype, shape, source_) : end - begin;
     if (begin > end || end > data_.size()) fail("is cut off: tensor " + json_quoted(name) + " lies beyond its end");
     if (bytes != end - begin) {
@@ -158,7 +158,7 @@ std::uint64_t safetensors_bytes(const std::string& name, const std::string& dtyp
 
 std::string safetensors_header(const nlohmann::json& header) {
   std::string text = header.dump();
-  // The reference implementation, too, writes blanks up to a multiple of 8 bytes: the data are aligned.
+  // Blanks up to a multiple of 8 bytes align the data, as in the reference implementation.
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t bytes = text.size();
   return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + text;

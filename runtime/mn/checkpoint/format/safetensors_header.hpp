@@ -20,24 +20,24 @@ struct SafetensorsEntry {
   bool is_complex = false;  ///< complex numbers, as pairs of real numbers along the last dimension
 };
 
-/// Key of a file's metadata: a list, as JSON text, of the complex tensors, which are stored as pairs.
+/// A key of a file's metadata. Its value is a list, as JSON text, of the complex tensors, which are stored as pairs.
 inline constexpr const char* kComplexKey = "complex";
 /// True if a tensor of this form may hold pairs: real numbers with a last dimension of 2.
 [[nodiscard]] bool are_pairs(std::string_view dtype, const std::vector<std::int64_t>& shape) noexcept;
 
-/// Bytes of an element of a dtype; 0 for an unknown dtype.
+/// Number of bytes of an element of a dtype; 0 for an unknown dtype.
 [[nodiscard]] std::uint64_t safetensors_element_bytes(std::string_view dtype) noexcept;
 
-/// Bytes of a tensor. Throws DataError that begins with `source` for an unknown dtype and for an impossible shape.
-/// Shapes without elements are checked too, because strides are products of extents.
+/// Number of bytes of a tensor. Throws DataError that begins with `source` for an unknown dtype and for an impossible
+/// shape. Shapes without elements are checked, too, because strides are products of extents.
 [[nodiscard]] std::uint64_t safetensors_bytes(const std::string& name, const std::string& dtype,
                                               const std::vector<std::int64_t>& shape, const std::string& source);
 
-/// The begin of a file: size of the header, the header, and blanks up to a multiple of 8 bytes.
+/// The beginning of a file: the size of the header, the header, and blanks up to a multiple of 8 bytes.
 [[nodiscard]] std::string safetensors_header(const nlohmann::json& header);
 
-/// Reads the header of a file alone. Null if there is no header; parse_safetensors_header() reports why. Throws
-/// DataError that begins with the path if the file can't be read.
+/// Reads only the header of a file. Returns null if there is no header; parse_safetensors_header() can report the
+/// reason. Throws DataError that begins with the path if the file can't be read.
 [[nodiscard]] nlohmann::json read_safetensors_header(const std::filesystem::path& path);
 
 /// The tensors in the order of their data. Throws DataError of one line that begins with `source` unless the header has

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kChunkBytes = std::size_t{4} << 20;  // the checksum finds in the cache what the read has fetched
+constexpr std::size_t kChunkBytes = std::size_t{4} << 20;  // small enough to be in the cache for both read and checksum
 
 constexpr const char* kRemedy = "; resume from an earlier one (--resume auto finds the newest that is whole)";
 
@@ -25,7 +25,7 @@ constexpr const char* kRemedy = "; resume from an earlier one (--resume auto fin
 
 bool is_of_storage(const FileError& error) noexcept {
   const int number = error.error_number();
-  return number != ENOENT && number != ENOTDIR && number != ELOOP;  // ELOOP: a link in place of a file
+  return number != ENOENT && number != ENOTDIR && number != ELOOP;  // ELOOP: the path is a link, not a file
 }
 
 void wait_to_retry(const FileError& error, int attempt) {
@@ -60,7 +60,8 @@ void SavedCheckpoint::damaged(std::size_t shard, const std::string& how) const {
 }
 
 const File& SavedCheckpoint::open(std::size_t shard) {
-  // One descriptor is enough: tensors are read in the order of their names, and neighbors mostly share a shard.
+  // One open file is enough, because tensors are read in the order of their names, and neighbors are mostly in the same
+  // shard.
   if (opened_ && opened_->first == shard) return opened_->second;
   opened_.reset();
   const auto open_file = [&] {
@@ -82,7 +83,8 @@ const File& SavedCheckpoint::open(std::size_t shard) {
   return opened_->second;
 }
 
-/// Reads chunks into room_for(begin, bytes), and checks the checksum. `begin` counts bytes from the begin of the piece.
+/// Reads chunks into room_for(begin, bytes), and checks the checksum. `begin` counts bytes from the beginning of the
+/// piece.
 template <class RoomFor>
 void SavedCheckpoint::read_piece(const std::string& name, const SavedTensor& tensor, const SavedPiece& piece,
                                  const RoomFor& room_for) {

@@ -1,4 +1,4 @@
-/// A checkpoint on storage, read without libtorch and MPI. All calls are local.
+/// A checkpoint on storage, read without libtorch and MPI. No call is collective.
 #pragma once
 
 #include <filesystem>
@@ -14,16 +14,16 @@
 
 namespace mn {
 
-/// True if the error means that the storage fails, or that this process may not read. False if the file is absent or
-/// damaged.
+/// True if the error means that the storage fails, or that this process has no permission to read. False if the file is
+/// absent or damaged.
 [[nodiscard]] bool is_of_storage(const FileError& error) noexcept;
 
 /// Call it in the catch block of `error`. Logs a warning and waits before the next attempt. Rethrows after the last
 /// attempt, and if is_of_storage(error) is false.
 void wait_to_retry(const FileError& error, int attempt);
 
-/// Returns work(). If the storage fails, tries again after half a second, and once more after two seconds, with a
-/// warning.
+/// Returns work(). If the storage fails, logs a warning, and calls work() again after half a second, and once more
+/// after two seconds.
 template <class Work>
 decltype(auto) with_retries(const Work& work) {
   for (int attempt = 0;; ++attempt) {
@@ -42,9 +42,9 @@ class SavedCheckpoint {
  public:
   /// Reads and checks the manifest.
   explicit SavedCheckpoint(const std::filesystem::path& folder);
-  /// Takes the text of the manifest, which a different rank has read, and checks it.
+  /// Takes the text of the manifest that a different rank has read, and checks the text.
   SavedCheckpoint(std::filesystem::path folder, std::string_view text);
-  /// The text of the manifest. Throws DataError if `folder` has no manifest and so is not a checkpoint.
+  /// Reads the text of the manifest. Throws DataError if `folder` has no manifest, and therefore is not a checkpoint.
   [[nodiscard]] static std::string read_text(const std::filesystem::path& folder);
 
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
@@ -73,8 +73,8 @@ class SavedCheckpoint {
   std::optional<std::pair<std::size_t, File>> opened_;  // the shard of the last read
 };
 
-/// The status of the file, folder or link at `path`. Throws FileError if the storage fails, because a file that a file
-/// server does not show for a moment is not absent.
+/// The status of the file, folder or link at `path`. Throws FileError if the storage fails: a file must not count as
+/// absent only because a file server fails for a moment.
 [[nodiscard]] std::filesystem::file_status status_of(const std::filesystem::path& path);
 
 /// True if the folder holds a manifest. Throws FileError if the storage fails.

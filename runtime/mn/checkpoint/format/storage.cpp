@@ -13,7 +13,7 @@ constexpr std::pair<unsigned long, const char*> kOfTheNode[] = {
     {TMPFS_MAGIC, "tmpfs"},     {RAMFS_MAGIC, "ramfs"},       {OVERLAYFS_SUPER_MAGIC, "overlay"},
     {EXT4_SUPER_MAGIC, "ext4"},  // ext2's and ext3's too
     {XFS_SUPER_MAGIC, "xfs"},   {BTRFS_SUPER_MAGIC, "btrfs"}, {F2FS_SUPER_MAGIC, "f2fs"},
-    {0x2fc12fc1, "zfs"},  // not of Linux's own tree
+    {0x2fc12fc1, "zfs"},  // not part of Linux's source tree
 };
 
 }  // namespace

@@ -39,7 +39,8 @@ std::uint64_t ShardPart::bytes() const { return (end - begin) * safetensors_elem
 
 TensorShardWriter::TensorShardWriter(const std::filesystem::path& path, std::vector<ShardPart> parts)
     : file_(path, File::Mode::kNew), parts_(std::move(parts)) {
-  // All parts are known before the first byte, and the header has its final size: parts follow without a gap.
+  // All parts are known before the first byte is written, so the header has its final size, and parts follow without a
+  // gap.
   const std::string header = header_for(parts_);
   file_.write_at(0, std::as_bytes(std::span(header)));
   header_bytes_ = written_ = header.size();
@@ -58,7 +59,7 @@ void TensorShardWriter::write(std::span<const std::byte> bytes) {
 
 json TensorShardWriter::finish() {
   // A shard must be on stable storage before the manifest names it.
-  assert(checksums_.size() == parts_.size());  // after the last part
+  assert(checksums_.size() == parts_.size());  // finish() comes after the last part
   file_.sync();
   file_ = File();
   json parts = json::array();
@@ -84,7 +85,7 @@ void add_shard(Manifest& manifest, const json& description) {
       {description.at("bytes").get<std::uint64_t>(), description.at("header_bytes").get<std::uint64_t>()});
 }
 
-/// The shards come in the order of ranks. The writers of a tensor's pieces may have any order.
+/// Shards were added in the order of ranks, but the writers of a tensor's pieces may have any order.
 void complete(Manifest& manifest) {
   for (auto& [name, tensor] : manifest.tensors) std::ranges::sort(tensor.pieces, {}, &SavedPiece::begin);
 }
