@@ -63,7 +63,7 @@ class Pace {
  private:
   static constexpr double kRest = 199;    // seconds of pause for each second of CPU time
   static constexpr double kWaited = 0.1;  // waiting time / CPU time that shows a busy CPU
-  static constexpr int kRemembered = 16;  // pieces of work for which a wait counts
+  static constexpr int kRemembered = 16;  // pieces of work after a wait for which the CPU counts as busy
   std::stop_token urgent_;
   std::mutex mutex_;
   std::condition_variable_any wake_;

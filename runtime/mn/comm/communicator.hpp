@@ -112,7 +112,7 @@ class Communicator : public PlacedRank {
   Request isend(ConstBufferView buffer, int dest, int tag = 0);
   /// recv() without blocking: the buffer is filled after the request's wait(). `source` is one rank, not kAnySource.
   Request irecv(BufferView buffer, int source, int tag = 0);
-  /// Sends to `dest` and receives from `source` at once: exchanges and rings cannot deadlock. Both may be rank().
+  /// Sends to `dest` and receives from `source` at once, so exchanges and rings cannot deadlock. Both may be rank().
   void sendrecv(ConstBufferView send, int dest, BufferView recv, int source, int tag = 0);
 
   // Buffers of one call must not overlap, except that a rank's own part may lie in its place in the other buffer.
@@ -214,7 +214,7 @@ class Communicator : public PlacedRank {
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
   /// Collective. A reducer that reduces finished `buffers` while ranks still write to later ones; null unless all ranks
-  /// share memory. All must lie in one block of allocate(), at equal offsets on every rank, and outlive the reducer.
+  /// share memory. The buffers must lie in one block of allocate(), at equal offsets on every rank, and outlive it.
   [[nodiscard]] std::unique_ptr<SharedReducer> share(std::span<const BufferView> buffers);
 
   /// Each buffer becomes the sum over ranks times `scale`, in place. allreduce_grad() passes 1 / size(). Views of one

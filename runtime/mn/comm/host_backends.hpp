@@ -17,8 +17,8 @@ class NodeReducer;
 enum class HostExchange {
   kNone,     ///< gradients are not reduced, to measure all other costs; other calls work as with kRanks
   kRanks,    ///< all ranks, by messages, in rank order
-  kLeaders,  ///< ranks of a node through shared memory, then the first rank of each node by messages
-  kSlices,   ///< ranks of a node through shared memory; then each rank its slice with other nodes, by messages
+  kLeaders,  ///< the ranks of a node through shared memory, then the first rank of each node by messages
+  kSlices,   ///< as kLeaders, but each rank of a node exchanges a slice of the data by messages
 };
 
 struct HostBackend {

@@ -45,7 +45,7 @@ struct ColorJitter {
   double contrast = 0;    ///< likewise
   double saturation = 0;  ///< likewise
   double hue = 0;         ///< at most 1/2
-  /// Equal in every member.
+  /// True if all members are equal.
   bool operator==(const ColorJitter&) const = default;
 };
 

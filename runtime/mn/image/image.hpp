@@ -13,7 +13,7 @@ struct Region {
   int y = 0;       ///< first row
   int width = 0;   ///< columns
   int height = 0;  ///< rows
-  /// Equal in every member.
+  /// True if all members are equal.
   bool operator==(const Region&) const = default;
 };
 

@@ -37,10 +37,10 @@ class Warper {
   void pad(const Image& in);
 
   std::vector<std::uint16_t>
-      padded_;                      // (height + 3, width + 3, 4): black around the image, and room for one value more
-  std::vector<int> offsets_;        // [pixel of a row] index of the upper left neighbor in padded_
-  std::vector<float> right_;        // [pixel of a row] share of the right neighbors
-  std::vector<float> below_;        // [pixel of a row] share of the lower neighbors
+      padded_;                // (height + 3, width + 3, 4): the image with black around it, and room for one more value
+  std::vector<int> offsets_;  // [pixel of a row] index of the upper left neighbor in padded_
+  std::vector<float> right_;  // [pixel of a row] share of the right neighbors
+  std::vector<float> below_;  // [pixel of a row] share of the lower neighbors
   std::vector<std::int32_t> wide_;  // a target row before rounding to bytes
 };
 
@@ -62,7 +62,7 @@ enum class OperationKind : std::uint8_t {
   kEqualize,
   kHue,  ///< turns of the color wheel, from −1/2 to 1/2
 };
-inline constexpr int kRandAugmentKinds = 14;  ///< RandAugment draws among this many first kinds
+inline constexpr int kRandAugmentKinds = 14;  ///< number of kinds, from the first on, that RandAugment draws from
 
 struct ImageOperation {
   OperationKind kind = OperationKind::kIdentity;

@@ -1,8 +1,8 @@
 // Decodes PNGs of every color type and depth by libpng, interlaced or not.
 //
 // Pixels equal Pillow's convert("RGB"), and so torchvision's ImageFolder: transparency is dropped, not blended; gamma,
-// profiles and significant bits are ignored; 16 bits become their high 8. Only gray of 16 bits differs: Pillow clips
-// at 255 and leaves most images white.
+// profiles and significant bits are ignored; of 16-bit values the high 8 bits remain. Only gray of 16 bits differs:
+// Pillow clips at 255 and leaves most images white.
 //
 // (1) A wrong checksum anywhere is an error, even in chunks that do not concern the pixels.
 // (2) Memory is bounded by the image's size: texts, profiles and unknown chunks are skipped unread, so they cannot

@@ -2,7 +2,7 @@
 // Lab, with up to 16 bits a value, uncompressed or compressed by LZW, Deflate, PackBits, JPEG or CCITT.
 //
 // Uses libtiff's interface for RGBA, which handles all kinds of TIFF, but not its treatment of alpha and orientation:
-// alpha is dropped, and ImageDecoder turns the image. 16 bits become their high 8.
+// alpha is dropped, and ImageDecoder turns the image. Of 16-bit values the high 8 bits remain.
 //
 // (1) Memory is bounded, because libtiff allocates at most kMaxBytes at once.
 // (2) A damaged strip is an error, although libtiff by itself would go on.

@@ -65,7 +65,7 @@ void FusedAdamOf<TorchAdam, TorchOptions, TorchState>::step_group(torch::optim::
   const auto& options = static_cast<const TorchOptions&>(group.options());
   const bool device_counts = has_overflow.defined() || is_on_device();
   std::map<std::pair<std::string, at::ScalarType>, AdamLists> calls;
-  std::map<std::pair<std::string, std::int64_t>, at::Tensor> step_tensors;  // most parameters have the same count
+  std::map<std::pair<std::string, std::int64_t>, at::Tensor> step_tensors;  // shared: most parameters have one count
   for (const auto& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     reject_sparse(parameter, "Adam");

@@ -16,7 +16,7 @@ struct GradScalerOptions {
   double growth_factor = 2;             ///< growth of the scale after growth_interval steps in a row without overflow
   double backoff_factor = 0.5;          ///< factor of the scale after a step whose gradients overflowed
   std::int64_t growth_interval = 2000;  ///< steps
-  /// Equal in every member.
+  /// True if all members are equal.
   bool operator==(const GradScalerOptions&) const = default;
 };
 

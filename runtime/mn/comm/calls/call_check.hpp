@@ -169,8 +169,8 @@ class CallCheck {
   [[nodiscard]] CallName message_name(std::string_view operation, const ConstBufferView& what, int peer) const {
     return {operation, 0, what.count, what.dtype, peer, peer < 0 ? -1 : world_ranks_[static_cast<std::size_t>(peer)]};
   }
-  /// A call's operation on this communicator, and its name in records. After stand_for() the name is that of the other
-  /// communicator's call.
+  /// A call's operation on this communicator, and its name in records. After stand_for(call), the name is that of
+  /// `call`.
   struct ComparedCall {
     std::string_view operation;
     const CallName& name;

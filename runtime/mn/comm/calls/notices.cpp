@@ -88,7 +88,7 @@ class NoticeChannel {
       found->second->waiting_.push_back(notice);
     } else if (std::abs(notice.group) > newest_ || groups_.contains(std::abs(notice.group))) {
       early_.push_back(notice);
-    }  // (2): otherwise the group has ended
+    }  // (2): otherwise the group has ended, and the notice is dropped
   }
 
   Mpi comm_;

@@ -19,12 +19,13 @@ DType DevicePacker::wire_for(DType gradient) const {
   return wire_.value_or(gradient == DType::kFloat16 ? DType::kFloat32 : gradient);
 }
 
-/// Decides where the mean's factor 1/n is applied, never rounded to 16 bits: the rounding would bias every element
-/// alike.
-/// float32, float64: NCCL multiplies on the way, without a pass over memory.
-/// bfloat16: after the sum, as in Horovod. Sums fit, and each rank's elements are rounded once less.
-/// float16: before the sum, as in PyTorch's DDP, because a sum of n elements can overflow even if the mean does not.
-/// Elements below 2^-25 n vanish: only a program that asks for float16 on the wire gets it.
+/// Decides where the mean's factor 1/n is applied. It is never rounded to 16 bits, because the rounding would bias all
+/// elements alike.
+/// float32, float64: NCCL multiplies during the sum, without a further pass over memory.
+/// bfloat16: the factor is applied after the sum, as in Horovod. Sums do not overflow, and each rank's elements are
+/// rounded once less than with a factor before the sum.
+/// float16: the factor is applied before the sum, as in PyTorch's DDP, because a sum of n elements can overflow even if
+/// the mean does not. Elements below 2^-25 n become 0, so float16 is sent only if the program asks for it.
 DevicePacker::Scales DevicePacker::scales_for(DType wire, double scale) {
   if (wire == DType::kFloat16) return {.before = scale};
   if (wire == DType::kBFloat16) return {.after = scale};

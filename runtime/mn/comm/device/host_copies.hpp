@@ -84,8 +84,8 @@ class HostCopyPool : public std::enable_shared_from_this<HostCopyPool> {
   std::vector<std::unique_ptr<HostCopies>> free_;  // has room for all created objects
 };
 
-/// Calls move(in, out). If `copies` is not null, `move` gets host copies of device buffers. `move` must write every
-/// element of `out`.
+/// Calls move(in, out). If `copies` is not null, passes host copies of device buffers to `move`. `move` must write
+/// every element of `out`.
 template <class Move>
 void on_host(HostCopies* copies, ConstBufferView in, BufferView out, const Move& move) {
   if (copies == nullptr) return move(in, out);

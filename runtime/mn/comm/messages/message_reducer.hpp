@@ -98,7 +98,7 @@ class MessageReducer {
   struct Piece {
     std::byte* data = nullptr;
     Slices slices;                  ///< the piece, cut for the ranks
-    std::byte* received = nullptr;  ///< this rank's slice, from all other ranks
+    std::byte* received = nullptr;  ///< this rank's slice of every other rank's buffer
     MessageSteps exchanging;
     MessageSteps spreading;
   };

@@ -159,7 +159,7 @@ class Nccl {
   bool was_captured_ = false;            // the watched stream was being captured by a CUDA graph
   bool is_watching_ = false;             // watched_work_ is recorded, and not known to be done
   Clock::time_point watching_since_;
-  std::jthread watch_;  // last: the thread uses the other members
+  std::jthread watch_;  // declared last, because the thread uses the other members
 };
 
 }  // namespace mn

@@ -24,7 +24,7 @@ class NcclReductions {
   /// How a reduction is made: the conversion of the elements, and then NCCL's reduction.
   struct Way {
     enum class Form { kAsTheyAre, kWidened, kKeys } form;
-    DType dtype;   ///< dtype on the wire
+    DType dtype;   ///< dtype of the elements that NCCL reduces
     ReduceOp op;   ///< NCCL's operator
     double scale;  ///< NCCL's factor
     double sign;   ///< sign of keys: -1 turns a minimum into a maximum

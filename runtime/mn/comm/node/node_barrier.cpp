@@ -44,8 +44,8 @@ void pause_briefly() {
 std::uint32_t* word_of(std::atomic<std::uint32_t>& value) { return reinterpret_cast<std::uint32_t*>(&value); }
 
 /// Sleeps until `value` differs from `seen`, or until it is time for progress_mpi(): after 50 µs if mn has a pending
-/// request or the call a time-out, else after 20 ms, because the program may have requests of its own. A futex, because
-/// std::atomic::wait works within one process only.
+/// request or the call a time-out, else after 20 ms, because the program may have requests of its own. A futex is used,
+/// because std::atomic::wait works within one process only.
 void sleep_while(std::atomic<std::uint32_t>& value, std::uint32_t seen) {
   constexpr long kBetweenLooks_ns = 50'000;
   constexpr long kWithoutRequests_ns = 20'000'000;

@@ -38,7 +38,7 @@ struct NodeRanks {
   }
 };
 
-/// Buffers in shared memory: reduced in place.
+/// Buffers in shared memory, which are reduced in place.
 class SharedPieces final : public SliceExchange::Node {
  public:
   SharedPieces(const NodeRanks& node, std::vector<std::byte*> buffers, const Reduction& within)
@@ -166,7 +166,7 @@ class CopiedPieces final : public SliceExchange::Node {
   bool results_are_read_ = false;
 };
 
-/// Private buffers without shared memory: reduced by messages.
+/// Private buffers, reduced by messages, because the node lacks shared memory.
 class MessagePieces final : public SliceExchange::Node {
  public:
   MessagePieces(const NodeRanks& node, std::byte* data, std::size_t most, const Reduction& within)

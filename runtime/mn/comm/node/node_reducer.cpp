@@ -20,7 +20,7 @@ constexpr std::size_t kSlotBytes = kSmallBytes + 64;  // begins with a cache lin
 static_assert(sizeof(CallShape) <= 64);
 /// Size of pieces of private buffers on a single node: small enough for the cache.
 constexpr std::size_t kNodePieceBytes = 1024 * 1024;
-/// Pieces that are exchanged between nodes may be larger. Scratch memory holds at most so many bytes of a piece at a
+/// Pieces that are exchanged between nodes may be larger. This is the most that scratch memory holds of a piece at a
 /// time.
 constexpr std::size_t kSharedScratchBytes = 4 * 1024 * 1024;
 /// With less scratch memory, messages are quicker.

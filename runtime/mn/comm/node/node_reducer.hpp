@@ -111,7 +111,7 @@ class NodeReducer {
   [[nodiscard]] std::vector<std::byte*> shared_buffers(const std::byte* data);
 
   Mpi node_;
-  int rank_;  ///< within the node
+  int rank_;  ///< number of the rank within the node
   int ranks_;
   bool many_nodes_;
   double divisor_;  ///< divides a node's sums of float16

@@ -3,7 +3,8 @@
 /// (segment) of the object, maps the whole object, and reports success or failure. Then the name is removed.
 ///
 /// Invariants:
-/// 1. Either every rank of the node has the memory, or every rank throws the same NoSharedMemory and keeps nothing.
+/// 1. Either every rank of the node has the memory, or every rank throws the same NoSharedMemory and releases what it
+///    has.
 /// 2. A rank releases the memory alone, without a call of MPI: ranks may do so in any order, also after MPI_Finalize or
 ///    while an exception unwinds the stack.
 /// 3. Each process has its own mapping. After a rank has released its mapping, peers still read and write all segments.

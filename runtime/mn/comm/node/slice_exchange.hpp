@@ -28,7 +28,7 @@ namespace mn {
 /// Which ranks exchange a node's sums with other nodes.
 enum class BetweenNodes {
   kLeaders,  ///< the first rank of a node exchanges all sums
-  kSlices,   ///< on each node, as many ranks as the smallest node has, each its slice, all at once
+  kSlices,   ///< on each node as many ranks as the smallest node has; each exchanges its slice, all at once
 };
 
 struct Range {
@@ -83,7 +83,7 @@ class SliceExchange {
   [[nodiscard]] std::pair<Range, Range> piece_at(std::size_t k, std::size_t most, std::size_t count) const;
 
   Mpi peers_;
-  int rank_;  ///< within the node
+  int rank_;  ///< number of the rank within the node
   int slices_;
   int nodes_;
   std::size_t count_limit_;
