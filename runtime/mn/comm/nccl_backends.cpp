@@ -119,7 +119,7 @@ class NcclCollectives final : public DeviceCollectives {
     std::unique_ptr<CudaStream> stream_;
   };
 
-  // // For marks: points to this object, and to null after its destruction.
+  // For marks: points to this object, and to null after its destruction.
   std::shared_ptr<NcclCollectives*> self_ = std::make_shared<NcclCollectives*>(this);
   int device_;
   CudaStream stream_;

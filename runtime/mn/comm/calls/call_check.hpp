@@ -38,7 +38,7 @@ class CallScope {
   CallScope(CallLimits& limits, const GroupName& group, const CallName& call) : record_(group, call) {
     if (limits.timeout().count() > 0) limited_.emplace(limits, call);
   }
-  /// For a blocking call. Calls `compare()`, in which the call waits for other ranks for the first time.
+  /// For a blocking call. Calls `compare()`, where the call may wait for other ranks for the first time.
   template <class Compare>
   CallScope(CallLimits& limits, const GroupName& group, const CallName& call, const Compare& compare)
       : CallScope(limits, group, call) {

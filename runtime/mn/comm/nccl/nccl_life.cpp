@@ -164,7 +164,7 @@ void Nccl::abort(std::chrono::milliseconds delay) noexcept {
       return ncclCommAbort(comm);
     });
     aborting_ = task.get_future();
-    // (3): detached, because a captured graph may block it forever.
+    // (3): the thread is detached, because a captured graph may block ncclCommAbort forever.
     std::thread(std::move(task)).detach();
   } catch (const std::exception& error) {
     log_warning("NCCL cannot be aborted on " + who_ + ": " + error.what());

@@ -140,7 +140,7 @@ class CopiedPieces final : public SliceExchange::Node {
     const std::size_t longest = node_.exchange.slice_of(0, most_, piece.length).length;
     for (std::size_t round = 0; round * chunk_ < longest; ++round) act(round);
   }
-  /// Waits at the barrier. Afterwards no rank reads what was in scratch memory before.
+  /// Waits at the barrier. Afterwards no rank reads the earlier contents of scratch memory.
   void wait_for_all() {
     node_.barrier->arrive_and_wait();
     parts_are_read_ = results_are_read_ = false;

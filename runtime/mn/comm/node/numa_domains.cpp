@@ -75,7 +75,7 @@ class DomainRank {
   void add(std::size_t piece) const {
     const Slice slice = slice_of(piece);
     std::vector<const void*> inputs;
-    // // the one read from a different domain
+    // The only read from a different domain.
     if (domain_ > 0) inputs.push_back(buffers_[borders_[domain_ - 1]] + slice.first_byte);
     for (std::size_t r = borders_[domain_]; r < borders_[domain_ + 1]; ++r) {
       inputs.push_back(buffers_[r] + slice.first_byte);

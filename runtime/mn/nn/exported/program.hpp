@@ -81,7 +81,7 @@ struct Graph {
 /// A tensor as the archive holds it: a view of the elements of one record.
 struct StoredTensor {
   std::string record;
-  std::int64_t dtype = 0;  ///< torch._export.serde.schema.ScalarType
+  std::int64_t dtype = 0;  ///< number of the dtype in torch._export.serde.schema.ScalarType
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;
   std::int64_t offset = 0;
