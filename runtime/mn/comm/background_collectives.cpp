@@ -11,8 +11,9 @@
 //    the error. An error found by debug mode is thrown on every rank, and ends only the call with the error.
 // 5. The start of a call waits for no other rank. The thread makes its communicator in its first call, and the first
 //    call's time-out covers the wait for the threads of other ranks. The MPI communicators that the thread needs were
-//    made with the program's communicator. Made now, they could deadlock: Open MPI makes one communicator at a time in
-//    a process, and the program may be making a different one together with ranks that wait for the first call.
+//    made with the program's communicator. If the first call made them, the ranks could deadlock: Open MPI makes one
+//    communicator at a time in a process, and the program may be making a different one, together with ranks that wait
+//    for the first call.
 // 6. If a rank gives up the program's communicator, waits for calls with a time-out end, and the thread's communicator
 //    is given up, too. While the thread's communicator is being made, it cannot be given up: only the call's time-out
 //    ends the wait.

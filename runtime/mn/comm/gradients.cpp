@@ -75,8 +75,7 @@ void Communicator::sum_gradients(std::span<const BufferView> gradients, double s
     calls_->give_up_on_mismatch([&] { do_sum_gradients(on_host, scale); });
   };
   if (on_devices == 0) return reduce(gradients);
-  // If one gradient lies on the host, all are reduced on the host, because a call for a part could differ between
-  // ranks.
+  // If one gradient lies on the host, all gradients are reduced on the host, so that all ranks make the same calls.
   if (on_devices == gradients.size() && do_sum_gradients_on_device(gradients, scale)) return;
   HostCopies& copies = host_copies_->of_blocking_calls();
   copies.after(gradients);
