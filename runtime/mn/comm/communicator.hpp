@@ -240,8 +240,7 @@ class Communicator : public PlacedRank {
  protected:
   /// Collective over setup.comm.
   explicit Communicator(CommunicatorSetup setup);
-  /// The MPI communicator of all calls but send() and recv(), because a recv() with kAnyTag would take internal
-  /// messages.
+  /// The MPI communicator of all calls but send() and recv(): a recv() with kAnyTag would take internal messages.
   [[nodiscard]] MPI_Comm internal_comm() const noexcept { return internal_comm_.get(); }
   /// Reduces over MPI messages, each element in rank order.
   [[nodiscard]] MessageReducer& reducer() noexcept { return *reducer_; }
