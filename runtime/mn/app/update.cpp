@@ -85,7 +85,8 @@ void add_update_options(Options& options, UpdateOptions& update) {
   options.add("momentum", update.momentum, "momentum of sgd and lars", 0, 1);
   options.add("beta1", update.beta1, "decay of the first moment of adam, adamw and lamb", 0, 1);
   options.add("beta2", update.beta2, "decay of the second moment of adam, adamw and lamb", 0, 1);
-  options.add("weight-decay", update.weight_decay, "weight decay of weights: --decay-all says of which", 0);
+  options.add("weight-decay", update.weight_decay,
+              "weight decay of weights; of biases and normalizations only with --decay-all", 0);
   options.add_flag("decay-all", update.decay_all,
                    "--weight-decay also acts on biases and normalizations, as in torch's optimizers");
   options.add_list("group", update.groups, "PATTERN:SETTING,…",
