@@ -11,6 +11,8 @@
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
 #include <mn/tensor/modules.hpp>
+#include <mn/tensor/tensor.hpp>
+#include <mn/trainer/checkpointer.hpp>
 #include <mn/trainer/extension_list.hpp>
 #include <mn/trainer/observation.hpp>
 #include <mn/trainer/output_folder.hpp>
