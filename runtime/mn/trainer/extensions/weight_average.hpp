@@ -44,10 +44,10 @@ class WeightAverage final : public Extension {
   void load_state(const nlohmann::json& state) override;
   [[nodiscard]] NamedTensors tensors() const override;
   [[nodiscard]] bool are_tensors_replicated() const override { return true; }
-  void load_tensors(const NamedTensors& tensors) override { loaded_.insert(tensors.begin(), tensors.end()); }
+  void load_tensors(const NamedTensors& tensors) override { loaded_ = {tensors.begin(), tensors.end()}; }
   /// The averages of statistics.
   [[nodiscard]] NamedTensors rank_tensors() const override;
-  void load_rank_tensors(const NamedTensors& tensors) override { load_tensors(tensors); }
+  void load_rank_tensors(const NamedTensors& tensors) override { loaded_.insert(tensors.begin(), tensors.end()); }
   /// Takes rank 0's, as a resume takes rank 0's buffers.
   void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) override;
 
