@@ -72,7 +72,8 @@ TEST_F(RankStateTest, IsAssignedByResumeAndByALaterExtend) {
 }
 
 TEST_F(RankStateTest, OfAnotherNumberOfRanksIsRejectedOrMapped_from_2_ranks) {
-  const std::string path = save(false), sizes = std::to_string(world()->size() - 1) + " ranks, this job has ";
+  const std::string path = save(false),
+                    sizes = std::to_string(world()->size() - 1) + " and is " + std::to_string(world()->size());
   const auto resume = [&](const RankState::Map& map) {
     ToyJob job(world(), options_);
     at::Tensor rows;
@@ -80,7 +81,8 @@ TEST_F(RankStateTest, OfAnotherNumberOfRanksIsRejectedOrMapped_from_2_ranks) {
     EXPECT_TRUE(job.trainer->resume(path));
     return rows;
   };
-  EXPECT_THAT([&] { resume({}); }, ThrowsMessage<DataError>(HasSubstr("\"rows\" differs by rank and is of " + sizes)));
+  EXPECT_THAT([&] { resume({}); },
+              ThrowsMessage<DataError>(HasSubstr("\"rows\" differs by rank, and the number of ranks was " + sizes)));
   const RankState::Map one_row = [](const std::vector<NamedTensors>& saved, const Communicator& comm) {
     return RankState::divide_along(0)({{{"row", saved[0][0].second.narrow(0, 0, 1)}}}, comm);
   };

@@ -31,8 +31,8 @@ auto name_errors(const std::string& extension, const Member& member) {
 nlohmann::json Extension::state() const { return nullptr; }
 
 void Extension::map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) {
-  throw DataError("the state of the extension \"" + name() + "\" differs by rank and is of " +
-                      std::to_string(saved.size()) + " ranks, this job has " + std::to_string(comm.size()) +
+  throw DataError("the state of the extension \"" + name() + "\" differs by rank, and the number of ranks was " +
+                      std::to_string(saved.size()) + " and is " + std::to_string(comm.size()) +
                       ": resume with as many ranks as before, or map the state (Extension::map_rank_tensors)",
                   true);
 }
