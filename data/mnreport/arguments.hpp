@@ -15,8 +15,8 @@ struct Settings {
 inline Options make_options(Settings& settings) {
   Options options(
       "usage: mnreport OUT… [options]\nMakes a page, without outside assets, of the folders that jobs wrote with "
-      "--out: "
-      "of one its curves, times by rank\nand options, of several a comparison.");
+      "--out. One folder: state, results, what\nto look at, curves, times and options. Several (mnreport runs/*): a "
+      "table, the best run first, and curves on top of\neach other. Folders without a log are left out.");
   options.add("output", settings.output, "FILE", "default: OUT/report.html of one run, report.html here of several");
   options.add_flag(
       "calls", settings.calls,

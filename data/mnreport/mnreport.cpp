@@ -13,6 +13,25 @@
 
 namespace {
 
+/// The folders with a log. Of several words, as `runs/*` gives, the others are skipped with a line each.
+std::vector<std::filesystem::path> folders_of_runs(const std::vector<std::filesystem::path>& outs) {
+  std::vector<std::filesystem::path> runs;
+  for (const auto& out : outs) {
+    const bool is_run = std::filesystem::is_regular_file(out / "log");
+    if (is_run || !std::filesystem::exists(out)) runs.push_back(out);  // make_report() names an absent folder
+    if (is_run && !std::filesystem::exists(out / "run.jsonl")) {
+      std::cerr << "mnreport: note: " << out.string()
+                << " has no run.jsonl, so its state, hosts and times are not known; a program of your own writes it "
+                   "after mn::app::record_run(trainer), or with the extension mn::extensions::RunRecord\n";
+    }
+    if (!is_run && outs.size() > 1 && std::filesystem::is_directory(out)) {
+      std::cerr << "mnreport: note: " << out.string() << " is left out: it has no log, which a Trainer writes with the "
+                << "extension mn::extensions::LogReport at its first report\n";
+    }
+  }
+  return runs.empty() ? outs : runs;  // make_report() then says what is missing
+}
+
 int run(int argc, char** argv) {
   mn::report::Settings settings;
   mn::Options options = mn::report::make_options(settings);
@@ -26,9 +45,10 @@ int run(int argc, char** argv) {
     for (const auto& out : outs) std::cout << mn::describe_calls(out);
     return 0;
   }
-  const std::filesystem::path beside = outs.size() == 1 ? outs.front() / "report.html" : "report.html";
+  const std::vector<std::filesystem::path> runs = folders_of_runs(outs);
+  const std::filesystem::path beside = runs.size() == 1 ? runs.front() / "report.html" : "report.html";
   const std::filesystem::path path = settings.output.empty() ? beside : std::filesystem::path(settings.output);
-  mn::write_file(path, mn::make_report(outs));
+  mn::write_file(path, mn::make_report(runs));
   std::cout << path.string() << std::endl;
   return 0;
 }

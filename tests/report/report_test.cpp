@@ -7,9 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <mn/core/error.hpp>
-#include <mn/report/chart.hpp>
+#include <mn/core/unix_time.hpp>
 #include <mn/report/report.hpp>
-#include <mn/report/run_files.hpp>
 
 #include "tests/support/temporary_folder.hpp"
 
@@ -17,7 +16,7 @@ namespace mn::report {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::ThrowsMessage;
@@ -27,10 +26,11 @@ constexpr const char* kLog = R"([{"iteration": 10, "epoch": 1, "elapsed_time": 2
 constexpr const char* kStart =
     R"({"event":"start","time":1,"iteration":0,"command":["job","--x=<b>"],"hosts":["n1","n1","n2"],"device":"CPU"})"
     "\n";
+constexpr const char* kEnd = R"({"event":"end","time":9,"iteration":20,"elapsed_s":6,"why":"2 epochs are over"})";
 
-std::string times(int iteration, const char* compute) {
-  return R"({"event":"report","iteration":)" + std::to_string(iteration) + R"(,"data_s":[0,0,0],"compute_s":)" +
-         compute + R"(,"communication_s":[0.1,0.1,0.1]})" + "\n";
+std::string times(int iteration, const std::string& more = "") {
+  return R"({"event":"report","iteration":)" + std::to_string(iteration) +
+         R"(,"data_s":[0,0,0],"compute_s":[0.2,0.2,0.2],"communication_s":[0.1,0.1,0.1])" + more + "}\n";
 }
 
 class ReportTest : public testing::Test {
@@ -40,9 +40,13 @@ class ReportTest : public testing::Test {
     const fs::path out = folder_.path() / name;
     fs::create_directories(out);
     std::ofstream(out / "log") << log;
+    fs::remove(out / "run.jsonl");
     if (!events.empty()) std::ofstream(out / "run.jsonl") << events;
     if (!config.empty()) std::ofstream(out / "config.ini") << config;
     return out;
+  }
+  std::string page_of(const std::string& log, const std::string& events = "", const std::string& config = "") {
+    return make_report({make_run("run", log, events, config)});
   }
 
  private:
@@ -50,16 +54,15 @@ class ReportTest : public testing::Test {
 };
 
 TEST_F(ReportTest, ShowsCurvesTimesAndOptionsAndEscapesThem) {
-  const auto out =
-      make_run("<a&b>", kLog, kStart + times(10, "[1, 1, 1]") + R"({"event":"end","time":9,"iteration":20})",
-               "lr = 0.1\nname = <i>\"it\"</i>\n");
+  const auto out = make_run("<a&b>", kLog, kStart + times(10) + kEnd,
+                            "lr = 0.1\nname = <i>\"it\"</i>\n# no effect in this run\nbeta1 = 0.9\n");
   const std::string page = make_report({out});
-  for (const char* shown : {"&lt;a&amp;b&gt;", "<figcaption>loss</figcaption>", "<figcaption>lr</figcaption>",
-                            "validation/main/loss", "computing, ms a step", "3 (n1: 2, n2: 1)", "--x=&lt;b&gt;",
-                            "&lt;i&gt;&quot;it&quot;&lt;/i&gt;", "main/loss: 1.25 at 20"}) {
+  for (const char* shown : {"&lt;a&amp;b&gt;", "<span>loss</span>", "<span>learning rate</span>", "validation loss",
+                            "3 (n1: 2, n2: 1)", "--x=&lt;b&gt;", "&lt;i&gt;&quot;it&quot;&lt;/i&gt;", ",20,1.25;",
+                            "Without an effect in this run: beta1", "rank 2 (n2)", "Nothing stands out."}) {
     EXPECT_THAT(page, HasSubstr(shown));
   }
-  for (const char* outside : {"<script", "http", "src=", "url(", "@import", "findings'"}) {
+  for (const char* outside : {"<script src", "http:", "https:", "src=", "url(", "@import", "refresh"}) {
     EXPECT_THAT(page, Not(HasSubstr(outside)));
   }
 }
@@ -75,71 +78,68 @@ TEST_F(ReportTest, ASearchForTheLearningRateIsACurveOverTheRates) {
   };
   const std::string page = search("0.01");
   for (const char* shown : {"The loss falls fastest at the learning rate 0.01.", "proposed: 0.01",
-                            "<figcaption>loss over the learning rate</figcaption>", "smoothed: 1.5 at -2"}) {
+                            "<span>loss over the learning rate</span>", ",-2,1.5;"}) {
     EXPECT_THAT(page, HasSubstr(shown));
   }
   EXPECT_THAT(search("null"), HasSubstr("The loss fell at none of the rates."));
   EXPECT_THAT([&] { (void)search("}"); }, ThrowsMessage<DataError>(HasSubstr("rate_search.json")));
 }
 
-TEST_F(ReportTest, OneRunShowsItsBestItsEndAndWhatIsNotUsual) {
-  const std::string log = R"([{"iteration": 10, "epoch": 1, "main/loss": 3.5, "validation/main/IoU": 0.25, "x": 1},
-    {"iteration": 20, "epoch": 2, "main/loss": 1.25, "validation/main/IoU": 0.75, "x": 2},
-    {"iteration": 30, "epoch": 3, "main/loss": 2.5, "validation/main/IoU": 0.5, "x": 3}])";
-  const auto report = [](int iteration, double epoch) {
-    return R"({"event":"report","iteration":)" + std::to_string(iteration) + R"(,"epoch":)" + std::to_string(epoch) +
-           R"(,"data_s":[0],"compute_s":[1],"communication_s":[0]})" + "\n";
-  };
-  const auto out = make_run("run", log,
-                            kStart + report(10, 0.5) + report(20, 1) +
-                                R"({"event":"report","iteration":30,"epoch":1.5})" + "\n" +  // no step before it
-                                R"({"event":"end","iteration":30,"why":"it was <enough>"})",
-                            "seed = 7\n# default: 0.1\nlr = 0.2\n");
-  fs::create_directories(out / "images");
-  std::ofstream(out / "images" / "b.png") << "pi";
-  std::ofstream(out / "images" / "a.jpg") << "pic";
-  const std::string page = make_report({out});
+TEST_F(ReportTest, TheTopAnswersWhetherHowGoodAndHowLong) {
+  const std::string log = R"([{"iteration": 10, "elapsed_time": 2, "main/loss": 3.5, "validation/main/IoU": 0.25},
+    {"iteration": 20, "elapsed_time": 4, "main/loss": 1.25, "validation/main/IoU": 0.75, "images_per_second": 500},
+    {"iteration": 30, "elapsed_time": 5, "main/loss": 1, "validation/main/IoU": 0.5, "images_per_second": 500}])";
+  const std::string facts =
+      R"("run":{"parameters":89610,"samples":60000,"global_batch":200,"unit":"tokens","units_per_sample":4,)"
+      R"("device":"Some GPU","mn":"1.2","torch":"2.11.0","used":{"lr":"0.001"}},)";
+  std::string start = kStart;
+  start.insert(start.find("\"time\""), facts);
+  const std::string page =
+      page_of(log,
+              start + times(10, R"(,"epoch":0.5)") + times(20, R"(,"epoch":1)") + times(30, R"(,"epoch":1.5)") +
+                  R"({"event":"end","iteration":30,)" + R"("elapsed_s":3723,"why":"it was <enough>"})",
+              "# default: 1\nseed = 7\nlr = 0\n");
   for (const char* shown :
-       {"<th>ended because</th><td>it was &lt;enough&gt;</td>", "main/loss, best</th><td class='number'>1.25 (epoch 1)",
-        "IoU, best</th><td class='number'>0.75 (epoch 1)", "main/loss: 2.5 at 1.5", "'middle'>epoch</text>",
-        "<th>lr</th><td>0.2</td><td>0.1</td>", "<th>seed</th><td>7</td>", "src='data:image/png;base64,cGk='",
-        "src='data:image/jpeg;base64,cGlj'"}) {
+       {"finished: it was &lt;enough&gt;", "validation IoU</p><p class='value'>0.5</p><p>best 0.75, epoch 1<",
+        "training loss</p><p class='value'>1</p><p>its best value, epoch 1.5<", "1 h 2 min</p><p>1.5 epochs, 30 steps",
+        "tokens/s</p><p class='value'>2,000</p><p>667 on each rank", "3 on 2</p><p>Some GPU", "89,610", "60,000",
+        "mn 1.2, libtorch 2.11.0", "<th>seed</th><td>7</td><td class='set'>1</td>", "<th>lr</th><td>0.001</td>"}) {
     EXPECT_THAT(page, HasSubstr(shown));
   }
-  EXPECT_THAT(page, Not(HasSubstr("x, best")));
-  EXPECT_LT(page.find("<th>lr</th>"), page.find("<h2>Curves</h2>"));
-  EXPECT_GT(page.find("<th>seed</th>"), page.find("<h2>Curves</h2>"));
+  EXPECT_LT(page.find("What to look at"), page.find("<h2>Curves"));
+  EXPECT_LT(page.find("<th>seed</th>"), page.find("<th>lr</th>"));
 }
 
 TEST_F(ReportTest, TheBestIsWhatTheRunMonitored) {
   const std::string log = R"([{"iteration": 10, "epoch": 1, "main/loss": 3, "main/score": 1},
     {"iteration": 20, "epoch": 2, "main/loss": 1, "main/score": 2}])";
   const auto page = [&](const std::string& monitor, const std::string& better) {
-    return make_report(
-        {make_run(monitor.substr(5), log, "", "monitor = " + monitor + "\nmonitor-better = " + better + "\n")});
+    return page_of(log, "", "monitor = " + monitor + "\nmonitor-better = " + better + "\n");
   };
-  EXPECT_THAT(page("main/score", "higher"), HasSubstr("main/score, best</th><td class='number'>2 (iteration 20)"));
-  EXPECT_THAT(page("main/loss", "higher"), HasSubstr("main/loss, best</th><td class='number'>3 (iteration 10)"));
-  EXPECT_THAT(page("main/loss", "auto"), HasSubstr("main/loss, best</th><td class='number'>1 (iteration 20)"));
-  EXPECT_THAT(page("main/loss", "auto"), Not(HasSubstr("main/score, best")));
+  EXPECT_THAT(page("main/score", "higher"), HasSubstr("training score</p><p class='value'>2</p><p>its best value, it"));
+  EXPECT_THAT(page("main/loss", "higher"), HasSubstr("<p>best 3, iteration 10"));
+  EXPECT_THAT(page("main/loss", "auto"), HasSubstr("<p>its best value, iteration 20"));
 }
 
-TEST_F(ReportTest, SaysWhatMinibatchesAreWaitedFor) {
-  const auto report = [](const char* data_s, const char* causes) {
-    return std::string(R"({"event":"report","iteration":10,"data_s":)") + data_s +
-           R"(,"compute_s":[6,6],"communication_s":[0,0])" + causes + "}\n";
-  };
-  const char* causes = R"(,"queue_s":[0,0],"storage_s":[3,3],"transform_s":[1,1],"copy_s":[0,0])";
-  const std::string page = make_report({make_run("waits", kLog, kStart + report("[4,4]", causes))});
-  EXPECT_THAT(page, HasSubstr("waited 40 % of a step for minibatches, 75 % of that for the storage"));
-  EXPECT_THAT(page, HasSubstr("waiting for minibatches: read, ms a step"));
-  EXPECT_THAT(page, Not(HasSubstr("copied to the device")));
-  const char* few = R"(,"queue_s":[0,0],"storage_s":[0,0],"transform_s":[0,0],"copy_s":[0.1,0.1])";
-  EXPECT_THAT(make_report({make_run("other", kLog, kStart + report("[4,4]", few))}), Not(HasSubstr("of that for")));
-  const std::string brief = make_report({make_run("brief", kLog, kStart + report("[0.1,0.1]", causes))});
-  EXPECT_THAT(brief, Not(HasSubstr("of a step for minibatches")));
-  const std::string old = make_report({make_run("old", kLog, kStart + report("[4,4]", ""))});
-  EXPECT_THAT(old, Not(HasSubstr("of a step for minibatches")));
+TEST_F(ReportTest, ARunThatGoesOnReloadsItsPageAndSaysHowLongItTakes) {
+  std::string start = kStart;
+  start.replace(start.find("\"time\":1"), 8, "\"run\":{\"epochs\":8},\"time\":" + std::to_string(unix_time()));
+  const std::string page = page_of(kLog, start + times(20, R"(,"epoch":2)"));
+  EXPECT_THAT(page, HasSubstr("running, 25 % done, about 15 s left"));
+  EXPECT_THAT(page, HasSubstr("http-equiv='refresh'"));
+  const std::string stopped = R"({"event":"end","iteration":20,"why":"SIGTERM asked for it, after a checkpoint"})";
+  EXPECT_THAT(page_of(kLog, start + times(20) + stopped), HasSubstr("class='state warn'>stopped at 25 %"));
+  EXPECT_THAT(page_of(kLog, kStart + times(20)), AllOf(HasSubstr("no end"), Not(HasSubstr("refresh"))));
+}
+
+TEST_F(ReportTest, TimeIsABarOfParts) {
+  const std::string page = page_of(kLog, kStart + times(10, R"(,"validation_s":0.5)") +
+                                             times(20, R"(,"validation_s":0.5,"checkpoint_s":0.3)") + kEnd);
+  // Of 6 s: 20 steps of 0.2 + 0.1 s are all, so that 1.3 s of pauses leave nothing for the rest.
+  EXPECT_THAT(page, HasSubstr("computing <b>54.8 %</b> (4 s)"));
+  EXPECT_THAT(page, HasSubstr("validation <b>13.7 %</b> (1 s)"));
+  EXPECT_THAT(page, HasSubstr("checkpoints <b>4.1 %</b> (0.3 s)"));
+  EXPECT_THAT(page, Not(HasSubstr("other <b>")));
 }
 
 TEST_F(ReportTest, TitleNamesJobDateAndHosts) {
@@ -159,81 +159,60 @@ TEST_F(ReportTest, ConstantCurvesAreInTheTableAloneAndBytesAreMiB) {
     {"iteration": 20, "lr": 0.1, "main/loss": 1, "bytes_per_step": 3145728}])";
   const auto run = make_run("run", log);
   const std::string page = make_report({run});
-  EXPECT_THAT(page, HasSubstr("<th>lr, constant</th><td class='number'>0.1</td>"));
-  EXPECT_THAT(page, Not(HasSubstr("<figcaption>lr</figcaption>")));
-  EXPECT_THAT(page, HasSubstr("<th>MiB_per_step, last</th><td class='number'>3</td>"));
-  EXPECT_THAT(page, HasSubstr("<figcaption>MiB_per_step</figcaption>"));
-  EXPECT_THAT(page, Not(HasSubstr("bytes_per_step")));
-  EXPECT_THAT(make_report({run, make_run("other", kLog)}), HasSubstr("<figcaption>lr</figcaption>"));
+  EXPECT_THAT(page, HasSubstr("<th>learning rate, constant</th><td class='number'>0.1</td>"));
+  EXPECT_THAT(page, Not(HasSubstr("<span>learning rate</span>")));
+  EXPECT_THAT(page, HasSubstr("<th>MiB per step</th><td class='number'>3</td>"));
+  EXPECT_THAT(page, HasSubstr("<span>MiB per step</span>"));
+  EXPECT_THAT(make_report({run, make_run("other", kLog)}), HasSubstr("<span>learning rate</span>"));
 }
 
-TEST_F(ReportTest, ComparesRunsByWhatDiffers) {
-  const auto a = make_run("a", kLog, "", "lr = 0.1\nseed = 7\nout = a\n");
-  const auto b = make_run("b", kLog, "", "lr = 0.2\nseed = 7\nextra = 1\nout = b\n");
+TEST_F(ReportTest, ComparesRunsTheBestFirst) {
+  const auto a = make_run("runs/a", kLog, "", "lr = 0.1\nseed = 7\nout = a\n");
+  std::string better = kLog;
+  better.replace(better.find("1.5"), 3, "0.5");
+  const auto b = make_run("runs/b", better, "", "lr = 0.2\nseed = 7\nextra = 1\nout = b\n");
   const std::string page = make_report({a, b});
-  EXPECT_THAT(page, HasSubstr("<th>lr</th><td>0.1</td><td>0.2</td>"));
-  EXPECT_THAT(page, HasSubstr("<th>extra</th><td></td><td>1</td>"));
+  EXPECT_LT(page.find("<tr data-run='b'>"), page.find("<tr data-run='a'>"));
+  EXPECT_THAT(page, HasSubstr("<th>extra</th><th>lr</th>"));
+  EXPECT_THAT(page, HasSubstr(">1</td><td class=''>0.2</td>"));
+  EXPECT_THAT(page, HasSubstr("class='number best' data-value='0.5'>0.5</td>"));
   EXPECT_THAT(page, Not(HasSubstr("<th>seed</th>")));
-  EXPECT_THAT(page, Not(HasSubstr("<th>out</th>"))) << "the columns have that name";
-  EXPECT_THAT(page, HasSubstr("b: main/loss"));
+  EXPECT_THAT(page, Not(HasSubstr("<th>out</th>"))) << "the rows have that name";
+  EXPECT_THAT(page, HasSubstr("data-name='b'"));
 }
 
-TEST_F(ReportTest, FindsWhatIsWorthALook) {
-  const auto findings = [&](const std::string& log, const std::string& events) {
-    return findings_of(read_run(make_run("run", log, events)));
-  };
-  EXPECT_THAT(findings(kLog, kStart + times(10, "[1, 2, 1]")),
-              ElementsAre(HasSubstr("has not ended"), HasSubstr("rank 1 on host n1 computed 2 times")));
-  EXPECT_THAT(findings(kLog, kStart + times(10, "[2, 1]")),
-              ElementsAre(HasSubstr("has not ended"), HasSubstr("rank 0 on host n1 computed 2 times")));
-  const std::string end = R"({"event":"end","iteration":20})";
-  EXPECT_THAT(findings(R"([{"iteration": 3, "main/loss": null}])", kStart + end),
-              ElementsAre("main/loss was NaN or infinite at iteration 3"));
-  const std::string warned = R"({"event":"end","iteration":20,"warnings":["rank 1 (n1): hot"]})"
-                             "\n";
-  EXPECT_THAT(findings(kLog, kStart + warned + warned), ElementsAre("warning of rank 1 (n1): hot"));
-}
-
-TEST_F(ReportTest, AResumeReplacesWhatFollowsItsCheckpoint) {
-  std::string again = kStart;
-  again.replace(again.find("\"iteration\":0"), 13, "\"iteration\":10");
-  const std::string cut = "{\"event\":\"rep\n";
-  const auto read = read_run(
-      make_run("run", kLog, kStart + times(10, "[1]") + times(20, "[2]") + cut + again + times(20, "[3]") + "{\"eve"));
-  ASSERT_EQ(read.times.size(), 2U);
-  EXPECT_EQ(read.times[1].at("compute_s").at(0), 3);
-  EXPECT_EQ(read.resumes, 1);
-  EXPECT_FALSE(read.ended);
+TEST_F(ReportTest, ShowsImagesAndTextsTheNewestFirst) {
+  const auto out = make_run("run", kLog);
+  fs::create_directories(out / "images");
+  fs::create_directories(out / "texts");
+  std::ofstream(out / "images" / "b-00000020.png") << "pi";
+  std::ofstream(out / "images" / "b-00000100.png") << "pj";
+  std::ofstream(out / "images" / "a.jpg") << "pic";
+  std::ofstream(out / "texts" / "poem-00000020.txt") << "<roses>";
+  const std::string page = make_report({out});
+  for (const char* shown : {"src='data:image/png;base64,cGk='", "src='data:image/jpeg;base64,cGlj'", "step 100<",
+                            "<p>poem</p>", "<pre>&lt;roses&gt;</pre>"}) {
+    EXPECT_THAT(page, HasSubstr(shown));
+  }
+  EXPECT_LT(page.find("step 100<"), page.find("step 20<"));
 }
 
 TEST_F(ReportTest, WhatIsAbsentOrDamagedIsOneLine) {
   EXPECT_THAT([&] { (void)make_report({"/absent"}); }, ThrowsMessage<DataError>(HasSubstr("there is no /absent/log")));
   for (const char* log : {"", "{", "3", "[3]", R"([{"epoch": 1}])", R"([{"iteration": "x"}])"}) {
     EXPECT_THAT([&] { (void)make_report({make_run("bad", log)}); },
-                ThrowsMessage<DataError>(testing::AllOf(HasSubstr("bad/log"), Not(HasSubstr("\n")))))
+                ThrowsMessage<DataError>(AllOf(HasSubstr("bad/log"), Not(HasSubstr("\n")))))
         << log;
   }
-  for (const char* events : {"x\n{}\n", "{}\n{}\n", "{\"event\":\"report\",\"iteration\":1}\n{}\n",
-                             "{\"event\":\"start\",\"iteration\":1,\"command\":7}\n{}\n"}) {
+  for (const char* events :
+       {"x\n{}\n", "{}\n{}\n", "{\"event\":\"report\",\"iteration\":1}\n{}\n",
+        "{\"event\":\"start\",\"iteration\":1,\"command\":7}\n{}\n",
+        "{\"event\":\"start\",\"iteration\":1,\"time\":1,\"command\":[],\"hosts\":[],\"device\":\"\",\"run\":3}\n"}) {
     EXPECT_THAT([&] { (void)make_report({make_run("bad", kLog, events)}); },
                 ThrowsMessage<DataError>(HasSubstr("bad/run.jsonl")))
         << events;
   }
   EXPECT_THAT(make_report({make_run("empty", "[]")}), HasSubstr("</html>"));
-}
-
-TEST(ChartTest, LeavesOutWhatIsNotFinite) {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(draw_chart("t", "x", {{"a", {{1, nan}}, 0, false}, {"b", {}, 1, false}}), "");
-  const std::string one = draw_chart("t", "x", {{"a", {{1, 5}, {2, nan}}, 0, false}});
-  EXPECT_THAT(one, HasSubstr("a: 5 at 1"));
-  EXPECT_THAT(one, Not(HasSubstr("nan")));
-}
-
-TEST(ChartTest, ZeroHasNoSign) {
-  const std::string chart = draw_chart("t", "x", {{"a", {{0, -0.5}, {100, 0.5}}, 0, false}});
-  EXPECT_THAT(chart, HasSubstr(">0</text>"));
-  EXPECT_THAT(chart, Not(HasSubstr(">-0</text>")));
 }
 
 }  // namespace

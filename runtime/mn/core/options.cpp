@@ -270,6 +270,8 @@ std::string Options::ini() const {
   for (const Option& option : options_) {
     if (!option.target.empty()) continue;
     const std::string value = option.get();
+    const auto is_idle = [&](const Condition& each) { return each.name == option.name && !each.holds(); };
+    if (is_parsed_ && std::ranges::any_of(conditions_, is_idle)) text += "# no effect in this run\n";
     if (is_parsed_ && value != option.initial) text += "# default: " + option.initial + "\n";
     std::vector<std::string> lines = option.items ? option.items() : std::vector<std::string>{value};
     if (lines.empty()) lines.emplace_back();

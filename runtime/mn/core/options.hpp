@@ -74,8 +74,8 @@ class Options {
   /// Every option as an item of man(7), for the OPTIONS section of a manual page. The defaults of the options
   /// `computed` are omitted, because they depend on the machine.
   [[nodiscard]] std::string manual(const std::vector<std::string>& computed = {}) const;
-  /// Every option with its present value, in the form of a --config file; a comment gives the default of each option
-  /// that parse() has changed.
+  /// Every option with its present value, in the form of a --config file. Comments give the default of each option
+  /// that parse() has changed, and mark the options without an effect (add_conditions()).
   [[nodiscard]] std::string ini() const;
 
  private:

@@ -1,6 +1,12 @@
 #include <mn/core/text.hpp>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstdint>
+#include <iomanip>
+
+#include <mn/core/classic_stream.hpp>
 
 namespace mn {
 
@@ -32,6 +38,27 @@ std::string from_hex(std::string_view digits) {
     bytes += static_cast<char>(byte);
   }
   return digits.size() % 2 == 0 ? bytes : "";
+}
+
+std::string duration_text(double seconds) {
+  if (seconds < 10) {
+    OutText text;
+    text << std::setprecision(2) << std::max(seconds, 0.0) << " s";
+    return text.str();
+  }
+  constexpr std::array<std::pair<std::int64_t, const char*>, 4> kUnits = {
+      {{86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}}};
+  auto left = static_cast<std::int64_t>(std::min(seconds, 1e15));
+  std::string text;
+  for (std::size_t i = 0; i < kUnits.size(); ++i) {
+    const auto& [unit, name] = kUnits[i];
+    if (text.empty() && left < unit) continue;
+    const bool is_second = !text.empty();
+    if (left >= unit) text += (is_second ? " " : "") + std::to_string(left / unit) + " " + name;
+    left %= unit;
+    if (is_second) break;
+  }
+  return text;
 }
 
 std::string to_lower(std::string text) {

@@ -22,6 +22,9 @@ namespace mn {
 /// Reads two hexadecimal digits for each byte. Empty if `digits` has anything else.
 [[nodiscard]] std::string from_hex(std::string_view digits);
 
+/// A time for people, in two units: "0.35 s", "42 s", "5 min 3 s", "3 h 20 min", "2 d 4 h".
+[[nodiscard]] std::string duration_text(double seconds);
+
 /// Lowers ASCII's capital letters, whatever the locale; keeps all other bytes.
 [[nodiscard]] std::string to_lower(std::string text);
 

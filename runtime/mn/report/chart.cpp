@@ -2,161 +2,147 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
-#include <iterator>
-#include <limits>
 
 #include <mn/core/classic_stream.hpp>
+#include <mn/report/axes.hpp>
+#include <mn/report/format.hpp>
 
 namespace mn::report {
 namespace {
 
-constexpr double kWidth = 560, kHeight = 300, kLeft = 64, kRight = 12, kTop = 10, kBottom = 40;
-constexpr std::size_t kMaxPoints = 500;  // per curve: more than its pixels can show
+using Points = std::vector<std::pair<double, double>>;
 
-struct Range {
-  double least = std::numeric_limits<double>::infinity();
-  double most = -std::numeric_limits<double>::infinity();
+constexpr std::size_t kMaxPoints = 500;    // per curve: more than its pixels can show
+constexpr std::size_t kSmoothedFrom = 40;  // points of a curve that gets a moving average
+constexpr double kLogFrom = 5;             // ratio of the largest to the least value that needs a logarithmic axis
 
-  void add(double value) {
-    least = std::min(least, value);
-    most = std::max(most, value);
+/// Drops points that have no position on an axis (NaN, infinity; the page lists them among its findings), and thins
+/// long curves, so that the page of a long run stays small.
+std::vector<Curve> shown_curves(const std::vector<Curve>& curves) {
+  std::vector<Curve> shown = curves;
+  for (Curve& curve : shown) {
+    std::erase_if(curve.points,
+                  [](const auto& each) { return !std::isfinite(each.first) || !std::isfinite(each.second); });
+    const std::size_t stride = curve.points.size() / kMaxPoints + 1;
+    if (stride == 1) continue;
+    const auto last = curve.points.back();
+    for (std::size_t i = 0; i * stride < curve.points.size(); ++i) curve.points[i] = curve.points[i * stride];
+    curve.points.resize((curve.points.size() - 1) / stride + 1);
+    if (curve.points.back() != last) curve.points.push_back(last);
   }
-  void widen() {
-    const double margin = most > least ? (most - least) * 0.04 : (most != 0 ? std::abs(most) : 1) * 0.1;
-    least -= margin;
-    most += margin;
-  }
-};
-
-/// A step of 1, 2 or 5 times a power of ten: about five steps in the range.
-double tick_step(const Range& range) {
-  const double wanted = (range.most - range.least) / 5;
-  const double power = std::pow(10, std::floor(std::log10(wanted)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= wanted) return factor * power;
-  }
-  return 10 * power;
+  std::erase_if(shown, [](const Curve& curve) { return curve.points.empty(); });
+  return shown;
 }
 
-std::vector<double> ticks(const Range& range) {
-  const double step = tick_step(range);
-  std::vector<double> values;
-  for (double number = std::ceil(range.least / step); number * step <= range.most; ++number) {
-    values.push_back(number * step);  // a product: summing steps would miss 0
+/// Whether the curve goes up and down so much that its trend is hard to see.
+bool is_noisy(const Points& points) {
+  constexpr double kNoisy = 3;  // length of all ups and downs, relative to the range
+  double way = 0, least = points.front().second, most = least;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    way += std::abs(points[i].second - points[i - 1].second);
+    least = std::min(least, points[i].second);
+    most = std::max(most, points[i].second);
   }
-  return values;
+  return points.size() >= kSmoothedFrom && way > kNoisy * (most - least);
 }
 
-class Axes {
- public:
-  Axes(Range x, Range y) : x_(x), y_(y) {}
+std::string path_of(const Axes& axes, const Points& points) {
+  OutText path;
+  path.precision(5);
+  for (const auto& [x, y] : points) path << (path.tellp() == 0 ? 'M' : 'L') << axes.left(x) << ' ' << axes.top(y);
+  return path.str();
+}
 
-  [[nodiscard]] double left(double x) const {
-    return kLeft + (x - x_.least) / (x_.most - x_.least) * (kWidth - kLeft - kRight);
-  }
-  [[nodiscard]] double top(double y) const {
-    return kHeight - kBottom - (y - y_.least) / (y_.most - y_.least) * (kHeight - kTop - kBottom);
-  }
+std::string color_of(const Curve& curve) {
+  return std::to_string(curve.color == kGray ? kGray : curve.color % kColors);
+}
 
-  void draw(std::ostream& svg, const std::string& x_label) const {
-    const double floor = kHeight - kBottom;
-    for (const double y : ticks(y_)) {
-      svg << "<path class='grid' d='M" << kLeft << ' ' << top(y) << 'H' << kWidth - kRight << "'/><text x='"
-          << kLeft - 6 << "' y='" << top(y) + 4 << "' text-anchor='end'>" << short_number(y) << "</text>";
-    }
-    for (const double x : ticks(x_)) {
-      svg << "<text x='" << left(x) << "' y='" << floor + 16 << "' text-anchor='middle'>" << short_number(x)
-          << "</text>";
-    }
-    svg << "<path class='axis' d='M" << kLeft << ' ' << kTop << 'V' << floor << 'H' << kWidth - kRight << "'/><text x='"
-        << (kLeft + kWidth) / 2 << "' y='" << kHeight - 6 << "' text-anchor='middle'>" << escape_html(x_label)
-        << "</text>";
+/// Pixels and values of a curve, "x,y,X,Y;…", for the page's script.
+std::string values_of(const Axes& axes, const Curve& curve) {
+  OutText text;
+  text.precision(5);
+  for (const auto& [x, y] : curve.points) {
+    text << axes.left(x) << ',' << axes.top(y) << ',' << short_number(x) << ',' << short_number(y) << ';';
   }
-
- private:
-  Range x_;
-  Range y_;
-};
+  return text.str();
+}
 
 void draw_curve(std::ostream& svg, const Axes& axes, const Curve& curve) {
-  // A curve of many points is thinned, so that the page of a long run stays small.
-  const std::size_t stride = curve.points.size() / kMaxPoints + 1;
-  const int color = curve.color % kColors;
-  OutText path, marks;
-  path.precision(6);
-  for (std::size_t i = 0; i < curve.points.size(); i += stride) {
-    const auto& [x, y] = curve.points[i];
-    path << (path.tellp() == 0 ? 'M' : 'L') << axes.left(x) << ' ' << axes.top(y);
-    if (curve.points.size() > 60) continue;  // marks would touch
-    marks << "<circle class='m" << color << "' r='2.5' cx='" << axes.left(x) << "' cy='" << axes.top(y) << "'><title>"
-          << escape_html(curve.name) << ": " << short_number(y) << " at " << short_number(x) << "</title></circle>";
+  const std::string color = color_of(curve);
+  const bool smooth = curve.smooth && is_noisy(curve.points);
+  svg << "<g class='curve' data-name='" << escape_html(curve.name) << "' data-color='" << color << "' data-run='"
+      << escape_html(curve.run) << "' data-values='" << values_of(axes, curve) << "'><path class='c" << color
+      << (smooth ? " raw" : "") << (curve.dashed ? " dashed" : "") << "' d='" << path_of(axes, curve.points)
+      << "'><title>" << escape_html(curve.name) << "</title></path>";
+  if (smooth) svg << "<path class='c" << color << "' d='" << path_of(axes, smoothed(curve.points)) << "'/>";
+  if (curve.points.size() == 1) {
+    svg << "<circle class='m" << color << "' r='3' cx='" << axes.left(curve.points[0].first) << "' cy='"
+        << axes.top(curve.points[0].second) << "'/>";
   }
-  svg << "<path class='c" << color << (curve.dashed ? " dashed" : "") << "' d='" << path.str() << "'><title>"
-      << escape_html(curve.name) << "</title></path>" << marks.str();
+  if (curve.marked) {
+    const double x = axes.left(curve.marked->first), y = axes.top(curve.marked->second);
+    const bool is_right = x > kChartWidth * 0.7, is_low = y > kChartHeight - kChartBottom - 22;
+    svg << "<circle class='c" << color << "' r='5' cx='" << x << "' cy='" << y << "'/><text class='mark' x='"
+        << x + (is_right ? -4 : 4) << "' y='" << y + (is_low ? -11 : 20) << "' text-anchor='"
+        << (is_right ? "end" : "start") << "'>" << escape_html(curve.mark) << "</text>";
+  }
+  svg << "</g>";
 }
 
-std::vector<Curve> finite_parts(const std::vector<Curve>& curves) {
-  std::vector<Curve> parts = curves;
-  for (Curve& curve : parts) {
-    // NaN and infinity have no position on an axis; the page lists them among its findings.
-    std::erase_if(curve.points,
-                  [](const auto& point) { return !std::isfinite(point.first) || !std::isfinite(point.second); });
-  }
-  std::erase_if(parts, [](const Curve& curve) { return curve.points.empty(); });
-  return parts;
+void draw_svg(std::ostream& html, const Chart& chart, const std::vector<Curve>& curves, bool log) {
+  const Axes axes(curves, log);
+  html << "<svg class='" << (log ? "log" : "linear") << "' viewBox='0 0 " << kChartWidth << ' ' << kChartHeight
+       << "' role='img' data-x='" << escape_html(chart.x_label) << "'><title>" << escape_html(chart.title)
+       << "</title>";
+  axes.draw(html, chart.x_label);
+  for (const Curve& curve : curves) draw_curve(html, axes, curve);
+  html << "</svg>";
 }
 
 }  // namespace
 
-std::string draw_chart(const std::string& title, const std::string& x_label, const std::vector<Curve>& curves) {
-  const std::vector<Curve> shown = finite_parts(curves);
-  if (shown.empty()) return "";
-  Range x, y;
-  for (const Curve& curve : shown) {
-    for (const auto& point : curve.points) {
-      x.add(point.first);
-      y.add(point.second);
+Points smoothed(const Points& points) {
+  const double keep = 1 - 1 / std::max(2.0, static_cast<double>(points.size()) / 25);
+  Points result;
+  double sum = 0, weight = 0;
+  for (const auto& [x, y] : points) {
+    sum = keep * sum + y;
+    weight = keep * weight + 1;
+    result.emplace_back(x, sum / weight);
+  }
+  return result;
+}
+
+std::string draw_chart(const Chart& chart) {
+  const std::vector<Curve> curves = shown_curves(chart.curves);
+  if (curves.empty()) return "";
+  double least = curves[0].points[0].second, most = least;
+  for (const Curve& curve : curves) {
+    for (const auto& [x, y] : curve.points) {
+      least = std::min(least, y);
+      most = std::max(most, y);
     }
   }
-  x.widen();
-  y.widen();
-  const Axes axes(x, y);
-  OutText svg;
-  svg << "<figure><figcaption>" << escape_html(title) << "</figcaption><svg viewBox='0 0 " << kWidth << ' ' << kHeight
-      << "' role='img'><title>" << escape_html(title) << "</title>";
-  axes.draw(svg, x_label);
-  for (const Curve& curve : shown) draw_curve(svg, axes, curve);
-  svg << "</svg><p class='legend'>";
-  for (const Curve& curve : shown) {
-    svg << "<span class='l" << curve.color % kColors << (curve.dashed ? " dashed" : "") << "'>"
-        << escape_html(curve.name) << "</span> ";
+  const bool log = chart.can_be_log && least > 0;
+  OutText html;
+  html << "<figure><figcaption><span>" << escape_html(chart.title) << "</span>";
+  if (log) {
+    html << "<label><input type='checkbox' class='use-log'" << (most > kLogFrom * least ? " checked" : "")
+         << ">log axis</label>";
   }
-  svg << "</p></figure>\n";
-  return svg.str();
-}
-
-std::string escape_html(std::string_view text) {
-  constexpr std::pair<char, const char*> kEscapes[] = {
-      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
-  std::string escaped;
-  for (const char c : text) {
-    const auto* found = std::ranges::find(kEscapes, c, &std::pair<char, const char*>::first);
-    escaped += found != std::end(kEscapes) ? found->second : std::string(1, c);
+  html << "</figcaption>";
+  draw_svg(html, chart, curves, false);
+  if (log) draw_svg(html, chart, curves, true);
+  if (chart.has_legend) {
+    html << "<p class='legend'>";
+    for (const Curve& curve : curves) {
+      html << "<span class='l" << color_of(curve) << (curve.dashed ? " dashed" : "") << "'>" << escape_html(curve.name)
+           << "</span> ";
+    }
+    html << "</p>";
   }
-  return escaped;
-}
-
-std::string short_number(double value) {
-  OutText text;
-  if (value == 0) value = 0;  // not −0
-  const double size = std::abs(value);
-  if (size >= 1e4 && size < 1e9) {
-    text << std::fixed << std::setprecision(0) << value;
-  } else {
-    text << std::setprecision(4) << value;
-  }
-  return text.str();
+  html << "</figure>\n";
+  return html.str();
 }
 
 }  // namespace mn::report

@@ -9,6 +9,8 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/report/chart.hpp>
+#include <mn/report/format.hpp>
+#include <mn/report/page.hpp>
 
 namespace mn::report {
 namespace {
@@ -43,8 +45,11 @@ std::string rate_search(const std::filesystem::path& out) {
                         .dashed = true});
       text = "The loss falls fastest at the learning rate " + short_number(proposed) + ".";
     }
-    html = "<h2>Search for the learning rate</h2><p>" + text + "</p><div class='charts'>" +
-           draw_chart("loss over the learning rate", "learning rate, as a power of ten", curves) + "</div>\n";
+    html = section("Search for the learning rate", "<p>" + text + "</p><div class='charts'>" +
+                                                       draw_chart({.title = "loss over the learning rate",
+                                                                   .x_label = "learning rate, as a power of ten",
+                                                                   .curves = std::move(curves)}) +
+                                                       "</div>");
   });
   return html;
 }

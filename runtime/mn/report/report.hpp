@@ -7,11 +7,12 @@
 
 namespace mn {
 
-/// The page for the runs in these folders, in this order: last and best values and the reason of the end; options that
-/// differ from their defaults or between the runs; curves of all values in the log; where each rank's time went; images
-/// that extensions wrote to OUT/images; and findings (a run that did not end, NaN and infinite values, slow ranks,
-/// warnings). Reads OUT/log, and config.ini and run.jsonl if they exist. Local. Throws DataError if a log is missing or
-/// damaged.
+/// The page for the runs in these folders. A single run: its state, final and best values, time and speed; at most
+/// three findings (a run that did not end, NaN, overfitting, a rank or a part of a step that costs time, warnings), the
+/// most costly first; curves; where the time went; command and options; images of OUT/images and texts of OUT/texts.
+/// Several runs: a table, the best run first, with the options that differ, and curves on top of each other. Reads
+/// OUT/log, and config.ini and run.jsonl if they exist. A browser reloads the page of a run that goes on. Local. Throws
+/// DataError if a log is missing or damaged.
 [[nodiscard]] std::string make_report(const std::vector<std::filesystem::path>& outs);
 
 }  // namespace mn

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,22 +13,50 @@
 
 namespace mn::report {
 
+/// Seconds between two lines of run.jsonl that rank 0 spent outside of steps.
+struct Pauses {
+  std::int64_t iteration = 0;
+  double validation_s = 0;
+  double checkpoint_s = 0;
+};
+
+/// What a run was, from "run" in the start line of run.jsonl. 0 and empty texts are unknown.
+struct Facts {
+  std::int64_t parameters = 0;
+  std::int64_t samples = 0;                 ///< of training, over all ranks
+  std::int64_t global_batch = 0;            ///< samples of an update, over all ranks
+  std::int64_t epochs = 0;                  ///< after which training ends
+  std::int64_t iterations = 0;              ///< after which training ends
+  std::string unit = "samples";             ///< "images", "tokens"
+  double units_per_sample = 1;              ///< tokens of a sample
+  std::string device;                       ///< model of the device
+  std::string mn, torch;                    ///< versions
+  std::map<std::string, std::string> used;  ///< values that the run used for options such as "auto"
+};
+
 struct Run {
+  std::filesystem::path folder;
   std::string name;                            ///< name of the folder
   std::vector<nlohmann::json> log;             ///< OUT/log
   std::map<std::string, std::string> options;  ///< config.ini
   std::map<std::string, std::string> changed;  ///< defaults of the options with other values
+  std::set<std::string> idle;                  ///< options without an effect in this run
   std::vector<std::string> command;            ///< command line of the last start; empty without run.jsonl
   std::vector<std::string> hosts;              ///< by rank
-  std::string device;
-  std::optional<double> started;  ///< time of the last start, in seconds since 1970; no value without run.jsonl
+  std::string device;                          ///< "CPU" or "GPU"
+  Facts facts;                                 ///< of the last start
+  std::optional<double> started;    ///< time of the last start, in seconds since 1970; no value without run.jsonl
+  std::optional<double> last_time;  ///< time of the newest line of run.jsonl
+  std::optional<double> total_s;    ///< seconds of the whole training, if it has ended
   std::int64_t resumes = 0;
   bool ended = false;
-  std::string why;                            ///< reason of the end
-  std::map<std::int64_t, double> epochs;      ///< epoch by iteration, from the reports with an epoch
-  std::vector<std::filesystem::path> images;  ///< OUT/images/*.png and *.jpg, by name
-  std::vector<std::string> warnings;          ///< warnings of all ranks; a repeated text appears once
-  std::vector<nlohmann::json> times;          ///< report lines of run.jsonl, without lines that a resume has replaced
+  std::string why;                        ///< reason of the end
+  std::map<std::int64_t, double> epochs;  ///< epoch by iteration, from the reports with an epoch
+  std::vector<std::string> warnings;      ///< warnings of all ranks; a repeated text appears once
+  /// Report lines of run.jsonl with times, without lines that a resume has replaced. Each has "steps": the iterations
+  /// since the line before.
+  std::vector<nlohmann::json> times;
+  std::vector<Pauses> pauses;  ///< of all lines, without those that a resume has replaced
 };
 
 /// Throws DataError with the file's name if the log is missing or damaged, or if run.jsonl is damaged before the last
@@ -40,10 +69,16 @@ struct Run {
 /// The epoch of a log entry, with its fraction; no value if run.jsonl lacks the epoch.
 [[nodiscard]] std::optional<double> epoch_of(const Run& run, const nlohmann::json& entry);
 
-/// True if some report has the time of this part of a step, such as "data_s".
-[[nodiscard]] bool has_time(const Run& run, const std::string& part);
+/// Sum over the ranks of a part of the times of a report line, such as "data_s".
+[[nodiscard]] double sum_of(const nlohmann::json& line, const std::string& part);
 
-/// Findings for the user, one sentence each.
-[[nodiscard]] std::vector<std::string> findings_of(const Run& run);
+/// The whole seconds of training so far, without an end from the newest entry of the log; 0 without a log entry.
+[[nodiscard]] double elapsed_s(const Run& run);
+
+/// The program's name, "mnist"; empty without run.jsonl.
+[[nodiscard]] std::string job_of(const Run& run);
+
+/// An option's value as the run used it; empty for an unknown option.
+[[nodiscard]] std::string used_value(const Run& run, const std::string& option);
 
 }  // namespace mn::report

@@ -1,0 +1,41 @@
+/// The axes of a chart: ranges, ticks, and the pixel of a value.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <mn/report/curve.hpp>
+
+namespace mn::report {
+
+inline constexpr double kChartWidth = 560, kChartHeight = 300;
+inline constexpr double kChartLeft = 56, kChartRight = 14, kChartTop = 12, kChartBottom = 40;
+
+class Axes {
+ public:
+  /// Axes that hold all points of `curves`, which has at least one. With `log`, all y must be > 0.
+  Axes(const std::vector<Curve>& curves, bool log);
+
+  [[nodiscard]] double left(double x) const;
+  [[nodiscard]] double top(double y) const;
+  /// The values that the y axis names.
+  [[nodiscard]] std::vector<double> y_ticks() const;
+  /// Draws grid, ticks and labels.
+  void draw(std::ostream& svg, const std::string& x_label) const;
+
+ private:
+  struct Range {
+    double least;
+    double most;
+  };
+  [[nodiscard]] double scaled(double y) const;
+  static void widen(Range& range, double share);
+  [[nodiscard]] static std::vector<double> ticks(const Range& range);
+
+  bool log_;
+  Range x_;
+  Range y_;  // of scaled values
+};
+
+}  // namespace mn::report

@@ -1,0 +1,197 @@
+#include <mn/report/comparison.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include <mn/core/classic_stream.hpp>
+#include <mn/core/text.hpp>
+#include <mn/report/chart.hpp>
+#include <mn/report/findings.hpp>
+#include <mn/report/format.hpp>
+#include <mn/report/metrics.hpp>
+#include <mn/report/page.hpp>
+#include <mn/report/settings.hpp>
+#include <mn/report/time_parts.hpp>
+
+namespace mn::report {
+namespace {
+
+/// The metric that sorts the runs; empty if no run has a metric.
+std::string shared_metric(const std::vector<Run>& runs) {
+  for (const Run& run : runs) {
+    if (const std::string metric = main_metric(run); !metric.empty()) return metric;
+  }
+  return "";
+}
+
+int color_of(std::size_t place) { return place < kColors ? static_cast<int>(place) : kGray; }
+
+/// Removes the folders that all names begin with.
+void shorten_names(std::vector<Run>& runs) {
+  while (true) {
+    const auto slash = runs.front().name.find('/');
+    if (slash == std::string::npos) return;
+    const std::string folder = runs.front().name.substr(0, slash + 1);
+    const auto is_inside = [&](const Run& run) { return run.name.starts_with(folder) && run.name != folder; };
+    if (!std::ranges::all_of(runs, is_inside)) return;
+    for (Run& run : runs) run.name.erase(0, folder.size());
+  }
+}
+
+struct Cell {
+  std::string text;
+  std::string key = {};   ///< number by which the column is sorted; empty: the text
+  std::string kind = {};  ///< class of the cell
+};
+
+Cell number_cell(double value, const std::string& text, const std::string& kind = "") {
+  OutText key;
+  key.precision(12);
+  key << value;
+  return {text, key.str(), "number " + kind};
+}
+
+/// The best value; `kind` is the cell's class.
+Cell metric_cell(const Run& run, const std::string& metric, const std::string& kind = "") {
+  const auto values = values_of(run, metric);
+  return values ? number_cell(values->best, short_number(values->best), kind) : Cell{"", "", "number"};
+}
+
+Cell state_cell(const Run& run, double now) {
+  for (const Finding& finding : findings_of(run, now)) {
+    if (finding.cost > 1) return {finding.title, "", "bad"};
+  }
+  if (run.command.empty()) return {"no run.jsonl"};
+  switch (state_of(run, now)) {
+    case State::kFinished:
+      return {"finished"};
+    case State::kStopped:
+      return {"stopped", "", "warn"};
+    case State::kRunning:
+      return {"running", "", "warn"};
+    case State::kLost:
+      break;
+  }
+  return {"no end", "", "bad"};
+}
+
+std::string html_of(const Cell& cell) {
+  return "<td class='" + cell.kind + "'" + (cell.key.empty() ? "" : " data-value='" + cell.key + "'") + ">" +
+         escape_html(cell.text) + "</td>";
+}
+
+/// The columns of the table: a head, and a cell for each run.
+std::vector<std::pair<std::string, std::vector<Cell>>> columns_of(const std::vector<Run>& runs, double now) {
+  std::vector<std::pair<std::string, std::vector<Cell>>> columns;
+  const auto add = [&](const std::string& head, const auto& cell) {
+    columns.emplace_back(head, std::vector<Cell>());
+    for (const Run& run : runs) columns.back().second.push_back(cell(run));
+  };
+  const std::string metric = shared_metric(runs);
+  if (!metric.empty()) {
+    add("best " + shown_name(runs.front(), metric),
+        [&](const Run& run) { return metric_cell(run, metric, &run == &runs.front() ? "best" : ""); });
+    add("in", [&](const Run& run) {
+      const auto values = values_of(run, metric);
+      return Cell{values ? values->best_at : ""};
+    });
+  }
+  for (const std::string& name : differing_options(runs)) {
+    add(name, [&](const Run& run) { return Cell{used_value(run, name)}; });
+  }
+  for (const char* loss : {"validation/main/loss", "main/loss"}) {
+    if (loss != metric)
+      add("best " + shown_name(runs.front(), loss), [&](const Run& run) { return metric_cell(run, loss); });
+  }
+  add("time", [](const Run& run) { return number_cell(elapsed_s(run), duration_text(elapsed_s(run))); });
+  add(unit_of(runs.front()) + "/s",
+      [](const Run& run) { return number_cell(speed_of(run), count_text(speed_of(run))); });
+  add("state", [&](const Run& run) { return state_cell(run, now); });
+  return columns;
+}
+
+std::string table_of(const std::vector<Run>& runs, double now) {
+  const auto columns = columns_of(runs, now);
+  std::string html = "<div class='scroll'><table class='runs'><thead><tr><th title='click a head to sort'>run</th>";
+  for (const auto& [head, cells] : columns) {
+    html += "<th" + std::string(cells.front().key.empty() ? "" : " class='number'") + ">" + escape_html(head) + "</th>";
+  }
+  html += "</tr></thead><tbody>\n";
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::string name = escape_html(runs[i].name);
+    html += "<tr data-run='" + name + "'><th><span class='dot m" + std::to_string(color_of(i)) + "'></span>" + name +
+            "</th>";
+    for (const auto& [head, cells] : columns) html += html_of(cells[i]);
+    html += "</tr>\n";
+  }
+  return html + "</tbody></table></div>";
+}
+
+Curve curve_of(const std::vector<Run>& runs, std::size_t place, const std::string& metric, bool by_epoch) {
+  const Run& run = runs[place];
+  return {.name = run.name,
+          .points = points_of(run, metric, by_epoch),
+          .color = color_of(place),
+          .smooth = training_metric(metric).empty(),
+          .run = run.name};
+}
+
+/// A chart of the metric with a curve of each run; the best run is drawn last, on top.
+std::string overlay(const std::vector<Run>& runs, const std::string& metric, bool by_epoch) {
+  Chart chart{.title = shown_name(runs.front(), metric),
+              .x_label = by_epoch ? "epoch" : "iteration",
+              .curves = {},
+              .can_be_log = metric.ends_with("loss"),
+              .has_legend = false};
+  for (std::size_t i = runs.size(); i-- > 0;) chart.curves.push_back(curve_of(runs, i, metric, by_epoch));
+  return draw_chart(chart);
+}
+
+std::string charts_of(const std::vector<Run>& runs) {
+  const bool by_epoch = count_epochs(runs);
+  std::vector<std::string> shown = {shared_metric(runs)};
+  for (const char* loss : {"validation/main/loss", "main/loss"}) {
+    if (shown.front() != loss) shown.emplace_back(loss);
+  }
+  shown.resize(std::min<std::size_t>(shown.size(), 2));
+  std::string main, others;
+  for (const std::string& metric : shown) main += overlay(runs, metric, by_epoch);
+  std::set<std::string> names;
+  for (const Run& run : runs) {
+    for (const std::string& metric : metrics_of(run)) names.insert(metric);
+  }
+  for (const std::string& metric : names) {
+    if (std::ranges::find(shown, metric) == shown.end() && !is_constant(runs, metric)) {
+      others += overlay(runs, metric, by_epoch);
+    }
+  }
+  if (!others.empty()) others = "<div class='charts'>" + others + "</div>";
+  const std::string hint = runs.size() > kColors ? "<p class='set'>The best " + std::to_string(kColors) +
+                                                       " runs have colors. Point at a row of the table to see its "
+                                                       "curves.</p>"
+                                                 : "";
+  return "<div class='charts'>" + main + "</div>" + hint + folded("More curves", others);
+}
+
+}  // namespace
+
+std::vector<Run> ranked(std::vector<Run> runs) {
+  shorten_names(runs);
+  const std::string metric = shared_metric(runs);
+  const auto key = [&](const Run& run) {
+    const auto values = metric.empty() ? std::nullopt : values_of(run, metric);
+    if (!values) return std::numeric_limits<double>::infinity();
+    return better_in(run, metric) == Better::kHigher ? -values->best : values->best;
+  };
+  std::ranges::stable_sort(runs, {}, key);
+  return runs;
+}
+
+std::string compare(const std::vector<Run>& runs, double now) {
+  return section("Runs, the best first", table_of(runs, now)) + section("Curves", charts_of(runs)) +
+         section("Where the time went", time_bars(runs));
+}
+
+}  // namespace mn::report

@@ -1,0 +1,163 @@
+#include <mn/report/findings.hpp>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include <mn/core/text.hpp>
+#include <mn/report/format.hpp>
+#include <mn/report/metrics.hpp>
+#include <mn/report/time_parts.hpp>
+
+namespace mn::report {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kResultAtStake = 2;  // cost of a finding that no speed outweighs
+constexpr const char* kStraggler = "straggler: ";
+
+/// Causes of a wait for minibatches, and remedies.
+constexpr std::array<std::array<const char*, 3>, 4> kDataCauses = {
+    {{"storage_s", "reading from the storage", "copy the data to the nodes (--stage)"},
+     {"transform_s", "decoding and augmentation", "give each rank more cores, or resize the images beforehand"},
+     {"copy_s", "copies to the device", "send smaller samples, such as uint8 images"},
+     {"queue_s", "minibatches that had not been begun", "raise LoaderOptions::prefetch_bytes or prefetch"}}};
+
+void find_bad_numbers(const Run& run, std::vector<Finding>& findings) {
+  for (const json& entry : run.log) {
+    const auto bad = std::ranges::find_if(entry.items(), [](const auto& item) { return item.value().is_null(); });
+    if (bad == entry.items().end()) continue;
+    findings.push_back(
+        {kResultAtStake + 2,
+         shown_name(run, bad.key()) + " was NaN or infinite at iteration " + entry.at("iteration").dump(),
+         "lower the learning rate, clip gradients (--clip-norm), or look at the data of this step"});
+    return;
+  }
+}
+
+/// Finds a rising validation loss beside a falling training loss.
+void find_overfitting(const Run& run, std::vector<Finding>& findings) {
+  const auto validated = values_of(run, "validation/main/loss"), trained = values_of(run, "main/loss");
+  if (!validated || !trained || validated->best_at.empty()) return;
+  const auto points = points_of(run, "validation/main/loss", false);
+  const bool rises = validated->last > 1.1 * validated->best && validated->best > 0;
+  if (points.size() < 4 || !rises || trained->last > 1.05 * trained->best) return;
+  findings.push_back(
+      {kResultAtStake,
+       "validation loss was best in " + validated->best_at + " (" + short_number(validated->best) + ") and is " +
+           short_number(validated->last) + " now: the model overfits",
+       "--best keeps the best checkpoint, --early-stop ends training there; more data or regularization"});
+}
+
+void find_straggler_cost(const Run& run, std::vector<Finding>& findings) {
+  const Straggler slow = find_straggler(run);
+  if (slow.share <= 0) return;
+  const std::string who = "rank " + std::to_string(slow.rank);
+  std::string reason = "compare the nodes with mnlaunch --doctor";
+  for (const std::string& text : run.warnings) {  // "…straggler: rank 1 on host n1 takes … for it: REASON"
+    constexpr std::string_view kBefore = "all wait for it: ";
+    const auto at = text.find(kBefore);
+    const bool is_its = text.find(kStraggler + who + " ") != std::string::npos;
+    if (is_its && at != std::string::npos && text.find("no difference", at) == std::string::npos) {
+      reason = text.substr(at + kBefore.size());
+    }
+  }
+  findings.push_back({slow.share,
+                      who + (slow.rank < run.hosts.size() ? " on host " + run.hosts[slow.rank] : "") +
+                          " kept the others waiting for " + percent(slow.share) + " of the steps' time",
+                      "it took " + short_number(slow.ratio) + " times as long as the median rank, in " +
+                          std::to_string(slow.reports) + " of " + std::to_string(run.times.size()) +
+                          " reports: " + reason});
+}
+
+void find_data_waits(const Run& run, const TimeParts& parts, double whole, std::vector<Finding>& findings) {
+  const double share = parts[kData] / whole;
+  if (share < 0.1) return;
+  std::array<double, kDataCauses.size()> causes = {};
+  double waited = 0;
+  for (const json& line : run.times) {
+    waited += sum_of(line, "data_s") * line.at("steps").get<double>();
+    for (std::size_t i = 0; i < causes.size(); ++i) {
+      causes[i] += sum_of(line, kDataCauses[i][0]) * line.at("steps").get<double>();
+    }
+  }
+  const auto main = static_cast<std::size_t>(std::ranges::max_element(causes) - causes.begin());
+  const bool is_known = causes[main] >= waited / 4;  // otherwise the iterator recorded no causes
+  findings.push_back(
+      {share, "ranks waited for minibatches for " + percent(share) + " of the time",
+       is_known ? percent(causes[main] / waited) + " of that for " + kDataCauses[main][1] + ": " + kDataCauses[main][2]
+                : ""});
+}
+
+/// Parts of the time that are larger than usual.
+void find_costs(const Run& run, std::vector<Finding>& findings) {
+  const TimeParts parts = time_parts(run);
+  double whole = 0;
+  for (const double part : parts) whole += part;
+  if (whole <= 0) return;
+  find_data_waits(run, parts, whole, findings);
+  const auto add = [&](Part part, double least, const char* what, const char* advice) {
+    const double share = parts[part] / whole;
+    if (share >= least)
+      findings.push_back({share, std::string(what) + " took " + percent(share) + " of the time", advice});
+  };
+  if (find_straggler(run).share <= 0) {  // otherwise the wait is the straggler's
+    add(kCommunication, 0.2, "communication and waiting for other ranks",
+        "larger minibatches (--batchsize, --accumulate), --compress, or fewer ranks");
+  }
+  add(kValidation, 0.3, "validation", "validate less often: --val-every");
+  add(kCheckpoint, 0.05, "checkpoints", "write fewer: --checkpoint-every, or auto");
+}
+
+/// One finding for each text, with the ranks that logged it. Stragglers are judged by their cost instead.
+void find_warnings(const Run& run, std::vector<Finding>& findings) {
+  std::map<std::string, std::vector<std::string>> ranks_by_text;
+  std::vector<std::string> order;
+  for (const std::string& warning : run.warnings) {  // "rank 1 (n1): TEXT"
+    if (warning.find(kStraggler) != std::string::npos) continue;
+    const auto colon = warning.find("): ");
+    const bool has_rank = warning.starts_with("rank ") && colon != std::string::npos;
+    const std::string text = has_rank ? warning.substr(colon + 3) : warning;
+    auto& ranks = ranks_by_text[text];
+    if (ranks.empty()) order.push_back(text);
+    ranks.push_back(has_rank ? warning.substr(0, colon + 1) : "");
+  }
+  for (const std::string& text : order) {
+    const auto& ranks = ranks_by_text[text];
+    findings.push_back(
+        {0, "warning: " + text, ranks.size() > 3 ? std::to_string(ranks.size()) + " ranks" : join(ranks)});
+  }
+}
+
+}  // namespace
+
+State state_of(const Run& run, double now) {
+  constexpr double kQuiet_s = 1800;  // a run without a line for so long is taken for dead
+  if (run.ended) {
+    return run.why.ends_with("after a checkpoint") ? State::kStopped : State::kFinished;  // Trainer::end_reason()
+  }
+  return run.last_time && now - *run.last_time < kQuiet_s ? State::kRunning : State::kLost;
+}
+
+std::vector<Finding> findings_of(const Run& run, double now) {
+  std::vector<Finding> findings;
+  if (!run.command.empty() && state_of(run, now) == State::kLost) {
+    findings.push_back({kResultAtStake + 1, "the run has no end: it was ended from outside, or hangs",
+                        "look at the last lines of its output, and at mnreport --calls " + run.folder.string()});
+  }
+  find_bad_numbers(run, findings);
+  find_overfitting(run, findings);
+  find_straggler_cost(run, findings);
+  find_costs(run, findings);
+  if (run.command.empty()) {
+    findings.push_back({0, "there is no run.jsonl: state, hosts, speed of each part and settings are not known",
+                        "in a program of your own, add them by record_run(trainer) (mn/app/record_run.hpp)"});
+  }
+  std::ranges::stable_sort(findings, std::ranges::greater(), &Finding::cost);
+  find_warnings(run, findings);
+  return findings;
+}
+
+}  // namespace mn::report

@@ -1,0 +1,139 @@
+// What a report tells its reader to look at, in order of its cost.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mn/report/findings.hpp>
+#include <mn/report/run_files.hpp>
+#include <mn/report/time_parts.hpp>
+
+#include "tests/support/temporary_folder.hpp"
+
+namespace mn::report {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* kShortLog = R"([{"iteration": 10, "elapsed_time": 10, "main/loss": 3.5}])";
+constexpr const char* kThreeRanks =
+    R"({"event":"start","time":1,"iteration":0,"command":["job"],"hosts":["n1","n1","n2"],"device":"CPU"})"
+    "\n";
+constexpr const char* kNormalEnd = R"({"event":"end","time":9,"iteration":40})";
+
+std::string step_times(int iteration, const std::string& compute, const std::string& data = "[0,0,0]",
+                       const std::string& more = "") {
+  return R"({"event":"report","iteration":)" + std::to_string(iteration) + R"(,"data_s":)" + data + R"(,"compute_s":)" +
+         compute + R"(,"communication_s":[0,0,0])" + more + "}\n";
+}
+
+class FindingsTest : public testing::Test {
+ protected:
+  report::Run run_of(const std::string& log, const std::string& events) {
+    const fs::path out = folder_.path() / "run";
+    fs::create_directories(out);
+    std::ofstream(out / "log") << log;
+    fs::remove(out / "run.jsonl");
+    if (!events.empty()) std::ofstream(out / "run.jsonl") << events;
+    return read_run(out);
+  }
+  /// Title and advice of each finding.
+  std::vector<std::string> findings(const std::string& log, const std::string& events) {
+    std::vector<std::string> texts;
+    for (const Finding& each : findings_of(run_of(log, events), 1e9)) texts.push_back(each.title + "; " + each.advice);
+    return texts;
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(FindingsTest, AHealthyRunHasNone) {
+  EXPECT_THAT(findings(kShortLog, kThreeRanks + step_times(10, "[1,1,1]") + kNormalEnd), IsEmpty());
+}
+
+TEST_F(FindingsTest, ResultsComeBeforeTimesAndTimesBeforeWarnings) {
+  const std::string warned = R"({"event":"end","iteration":20,"warnings":["rank 1 (n1): hot","rank 2 (n2): hot"]})";
+  EXPECT_THAT(findings(R"([{"iteration": 3, "elapsed_time": 10, "main/loss": null}])",
+                       kThreeRanks + step_times(10, "[1,2,1]") + step_times(20, "[1,2,1]") + warned),
+              ElementsAre(HasSubstr("training loss was NaN or infinite at iteration 3"),
+                          HasSubstr("rank 1 on host n1 kept the others waiting for 75 %"),
+                          "warning: hot; rank 1 (n1), rank 2 (n2)"));
+  EXPECT_THAT(findings(kShortLog, kThreeRanks), ElementsAre(HasSubstr("the run has no end")));
+  EXPECT_THAT(findings(kShortLog, ""), ElementsAre(HasSubstr("record_run")));
+}
+
+TEST_F(FindingsTest, AStragglerCountsByItsCostAndIfItLasts) {
+  const std::string reason =
+      R"({"event":"report","iteration":30,"warnings":["rank 0 (n1): straggler: rank 1 on host n1 takes 2 ms, and all )"
+      R"(wait for it: its CPU is slower"]})"
+      "\n";
+  EXPECT_THAT(
+      findings(kShortLog, kThreeRanks + step_times(10, "[1,1,1]") + step_times(20, "[1,2,1]") + reason + kNormalEnd),
+      ElementsAre(testing::AllOf(HasSubstr("rank 1 on host n1"), HasSubstr("in 1 of 2 reports"),
+                                 HasSubstr("its CPU is slower"))));
+  EXPECT_THAT(findings(kShortLog, kThreeRanks + step_times(10, "[1,1,1]") + step_times(20, "[1,1,1]") +
+                                      step_times(30, "[1,2,1]") + kNormalEnd),
+              IsEmpty())
+      << "slow in one report of three only";
+  EXPECT_THAT(findings(kShortLog, kThreeRanks + step_times(10, "[1,1,1]") + step_times(1000, "[1,1,1]") +
+                                      step_times(1001, "[1,2,1]") + step_times(1002, "[1,2,1]") + kNormalEnd),
+              IsEmpty())
+      << "it cost less than 2 %";
+  EXPECT_EQ(find_straggler(run_of(kShortLog, kThreeRanks + step_times(10, "[2,1]", "[0,0]"))).rank, 0U)
+      << "of two, the slower one";
+}
+
+TEST_F(FindingsTest, SaysWhatMinibatchesAreWaitedFor) {
+  const auto found = [&](const char* data, const char* causes) {
+    return findings(R"([{"iteration": 10}])", kThreeRanks + step_times(10, "[6,6,6]", data, causes) + kNormalEnd);
+  };
+  const char* causes = R"(,"queue_s":[0,0,0],"storage_s":[3,3,3],"transform_s":[1,1,1],"copy_s":[0,0,0])";
+  EXPECT_THAT(found("[4,4,4]", causes), ElementsAre("ranks waited for minibatches for 40 % of the time; 75 % of that "
+                                                    "for reading from the storage: copy the data to the nodes "
+                                                    "(--stage)"));
+  const char* few = R"(,"queue_s":[0,0,0],"storage_s":[0,0,0],"transform_s":[0,0,0],"copy_s":[0.1,0.1,0.1])";
+  EXPECT_THAT(found("[4,4,4]", few), ElementsAre("ranks waited for minibatches for 40 % of the time; "));
+  EXPECT_THAT(found("[0.1,0.1,0.1]", causes), IsEmpty());
+}
+
+TEST_F(FindingsTest, SaysWhenTheModelOverfits) {
+  std::string log = "[";
+  for (const auto& [iteration, loss] : {std::pair(1, 0.5), std::pair(2, 0.25), std::pair(3, 0.3), std::pair(4, 0.4)}) {
+    log += (iteration > 1 ? "," : "") + std::string(R"({"iteration":)") + std::to_string(iteration) +
+           R"(,"main/loss":)" + std::to_string(1.0 / iteration) + R"(,"validation/main/loss":)" + std::to_string(loss) +
+           "}";
+  }
+  EXPECT_THAT(findings(log + "]", kThreeRanks + std::string(kNormalEnd)),
+              ElementsAre(HasSubstr("validation loss was best in iteration 2 (0.25) and is 0.4 now")));
+}
+
+TEST_F(FindingsTest, NamesLargePartsOfTheTime) {
+  EXPECT_THAT(
+      findings(kShortLog, kThreeRanks +
+                              step_times(10, "[0.1,0.1,0.1]", "[0,0,0]", R"(,"validation_s":5,"checkpoint_s":1)") +
+                              kNormalEnd),
+      ElementsAre(HasSubstr("validation took 50 %"), HasSubstr("checkpoints took 10 %")));
+}
+
+TEST_F(FindingsTest, AResumeReplacesWhatFollowsItsCheckpoint) {
+  std::string again = kThreeRanks;
+  again.replace(again.find("\"iteration\":0"), 13, "\"iteration\":10");
+  const std::string cut = "{\"event\":\"rep\n";
+  const report::Run read = run_of(kShortLog, kThreeRanks + step_times(10, "[1]", "[0]") + step_times(20, "[2]", "[0]") +
+                                                 cut + again + step_times(30, "[3]", "[0]") + "{\"eve");
+  ASSERT_EQ(read.times.size(), 2U);
+  EXPECT_EQ(read.times[1].at("compute_s").at(0), 3);
+  EXPECT_EQ(read.times[1].at("steps"), 20) << "since the checkpoint";
+  EXPECT_EQ(read.resumes, 1);
+  EXPECT_FALSE(read.ended);
+}
+
+}  // namespace
+}  // namespace mn::report
