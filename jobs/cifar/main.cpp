@@ -43,6 +43,7 @@ mn::app::Training make_training(const Settings& given, const std::shared_ptr<mn:
       .rate = given.lr > 0                                        ? given.lr
               : given.optimizer == "sgd" && given.arch == "vgg16" ? 0.05
                                                                   : 0,
+      .unit = "images",
       .banner = {"Using " + given.arch + " arch", "Num classes: " + std::to_string(data.num_classes),
                  "Num training samples: " + std::to_string(data.train->dataset_size())},
   };

@@ -77,6 +77,7 @@ mn::app::Training make_training(const ImagenetOptions& options, const std::share
       .evaluate = [model](const mn::Batch& batch, mn::Summary& report) { evaluate(*model, batch, report); },
       .rate = mn::jobs::base_rate(options),
       .report_every = report_period(options),
+      .unit = "images",
       .banner = {"Using " + options.arch + " arch", "Num classes: " + std::to_string(data.num_classes),
                  "Num training samples: " + std::to_string(data.train->dataset_size()),
                  "Num validation samples: " + std::to_string(data.val_samples)},

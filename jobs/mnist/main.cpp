@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
               report.add("accuracy", right, static_cast<double>(batch.samples));
               return torch::nn::functional::cross_entropy(output, batch.target);
             },
+        .unit = "images",
         .banner = {"Num unit: " + std::to_string(units)},
     };
   });

@@ -57,6 +57,7 @@
 #include <mn/trainer/extensions/dump_graph.hpp>
 #include <mn/trainer/extensions/early_stopping.hpp>
 #include <mn/trainer/extensions/fail_on_non_number.hpp>
+#include <mn/trainer/extensions/forecast.hpp>
 #include <mn/trainer/extensions/freezing.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
@@ -70,6 +71,7 @@
 #include <mn/trainer/extensions/progress_bar.hpp>
 #include <mn/trainer/extensions/rank_state.hpp>
 #include <mn/trainer/extensions/rate_finder.hpp>
+#include <mn/trainer/extensions/run_facts.hpp>
 #include <mn/trainer/extensions/run_record.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/trainer/extensions/tensorboard.hpp>

@@ -22,8 +22,10 @@ int main(int argc, char** argv) {
           mn::TensorDataset({part(x), part(y), part(weight)}, {"x", "y", "weight"}), comm,
           mn::TensorLoaderOptions{.batchsize = 60 / comm->size(), .shuffle = shuffle, .seed = 2});
     };
-    const auto loss_of = [&](const mn::Batch& batch) {
-      return (batch["weight"] * (model->forward(batch.data) - batch.target).square()).mean();
+    const auto loss_of = [&](const mn::Batch& batch, mn::Summary& report) {
+      const auto difference = model->forward(batch.data) - batch.target;
+      report.add("error", difference.abs().mean(), static_cast<double>(batch.samples));
+      return (batch["weight"] * difference.square()).mean();
     };
     std::shared_ptr<mn::MultiNodeOptimizer> optimizer =
         mn::create_multi_node_optimizer(std::make_unique<mn::FusedAdam>(model->parameters(), 0.02), comm);
@@ -32,14 +34,13 @@ int main(int argc, char** argv) {
     auto evaluator = mn::create_multi_node_evaluator(
         mn::create_evaluator(samples(1000, 1200, false), model.ptr(),
                              [&](const mn::Batch& batch, mn::Summary& report) {
-                               report.add("loss", loss_of(batch).item<double>(), batch.samples);
+                               report.add("loss", loss_of(batch, report), static_cast<double>(batch.samples));
                              }),
         comm);
-    mn::Trainer trainer(comm, optimizer, samples(0, 1000, true), model.ptr(),
-                        [&](const mn::Batch& batch, mn::Summary&) { return loss_of(batch); },
+    mn::Trainer trainer(comm, optimizer, samples(0, 1000, true), model.ptr(), loss_of,
                         {.epochs = 20, .out = "regression"});
     trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator)));
-    const auto& log = trainer.extend(std::make_unique<ext::LogReport>());
+    const auto& log = mn::app::record_run(trainer, {.metric = "error", .settings = {{"lr", "0.02"}, {"units", "32"}}});
     const ext::Monitor monitor(log, "validation/main/loss", ext::Better::kLower);
     trainer.extend(std::make_unique<ext::BestSnapshot>(monitor));
     trainer.extend(std::make_unique<ext::EarlyStopping>(monitor, 5));

@@ -81,6 +81,8 @@ TEST(ExtensionsTest, TheLogHoldsEveryReport) {
 TEST(ExtensionsTest, ThePrintedTableIsChainers) {
   const extensions::LogReport log;
   const extensions::PrintReport table(log);
+  const extensions::PrintReport narrow(log, {"x", "y"});
+  EXPECT_EQ(narrow.line({{"x", -1.23456789e-05}, {"y", 2}}), "-1.235e-05  2           ") << "no wider than its column";
   EXPECT_EQ(table.header(),
             "epoch       main/loss   validation/main/loss  main/accuracy  validation/main/accuracy  elapsed_time  ");
   EXPECT_EQ(table.line({{"epoch", 1}, {"main/loss", 0.19}, {"main/accuracy", nullptr}, {"elapsed_time", 12.5}}),

@@ -1,9 +1,11 @@
-// The progress bar: its lines, and what rank 0 writes to a terminal.
+// What rank 0 shows on a terminal: the plan, the progress bar, and how long training takes.
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -14,7 +16,9 @@
 #include <unistd.h>
 
 #include <mn/core/fd.hpp>
+#include <mn/trainer/extensions/forecast.hpp>
 #include <mn/trainer/extensions/progress_bar.hpp>
+#include <mn/trainer/extensions/run_facts.hpp>
 
 #include "tests/train/toy.hpp"
 
@@ -22,14 +26,66 @@ namespace mn {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(ProgressBarTest, ShowsHowFarAndHowLong) {
-  const std::string text = extensions::ProgressBar::render(0.25, 2.5, 120, 10, 88.123, 3725);
+  const std::string text = extensions::ProgressBar::render({.total = 0.25,
+                                                            .epoch_detail = 2.5,
+                                                            .iteration = 120,
+                                                            .epochs = 10,
+                                                            .speed = 88.123,
+                                                            .units_per_second = 5640,
+                                                            .unit = "images",
+                                                            .loss = 0.125,
+                                                            .seconds_left = 3725});
   EXPECT_THAT(text, HasSubstr("total [############......................................]  25.00%"));
   EXPECT_THAT(text, HasSubstr("this epoch [#########################.........................]  50.00%"));
-  EXPECT_THAT(text, HasSubstr("120 iter, 2 epoch / 10 epochs"));
-  EXPECT_THAT(text, HasSubstr("88.123 iters/sec. Estimated time to finish: 1:02:05."));
+  EXPECT_THAT(text, HasSubstr("120 iter, 2 epoch / 10 epochs, loss 0.125"));
+  EXPECT_THAT(text, HasSubstr("88.123 iters/sec, 5640 images/sec. Estimated time to finish: 1 h 2 min."));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
+}
+
+TEST(ForecastTest, SaysHowLongAnEpochTakesAndWhereTheTimeLimitFalls) {
+  const extensions::Forecast::Plan plan = {.step_s = 0.1, .steps_per_epoch = 600, .steps_left = 60'000, .epoch = 0.5};
+  EXPECT_EQ(extensions::Forecast::line(plan),
+            "an epoch takes about 1 min without validation, the training 1 h 40 min from now");
+  extensions::Forecast::Plan limited = plan;
+  limited.left_s = 40 * 60;
+  EXPECT_THAT(extensions::Forecast::line(limited), HasSubstr("; the time limit ends in epoch 41"));
+  limited.left_s = 1e9;
+  EXPECT_THAT(extensions::Forecast::line(limited), Not(HasSubstr("time limit")));
+}
+
+TEST(PlanTest, NamesSizesThatAreKnown) {
+  extensions::RunFacts facts = {.ranks = 2,
+                                .nodes = 1,
+                                .device = "Some CPU",
+                                .parameters = 89610,
+                                .trained = 89610,
+                                .samples = 60000,
+                                .steps_per_epoch = 300,
+                                .global_batch = 200,
+                                .epochs = 20};
+  EXPECT_EQ(extensions::plan_of(facts, "images"),
+            "2 ranks on 1 node (Some CPU): 60000 images, 300 steps an epoch, global batch 200, 20 epochs, 89610 "
+            "parameters");
+  facts.samples = facts.global_batch = 0;
+  facts.trained = 10;
+  EXPECT_EQ(extensions::plan_of(facts, "tokens"),
+            "2 ranks on 1 node (Some CPU): 300 steps an epoch, 20 epochs, 89610 parameters (10 trained)");
+}
+
+TEST(PlanTest, ReadsTheModelOfTheDevice) {
+  const toy::TestFolder folder(toy::world());
+  if (toy::world()->rank() > 0) return;
+  const auto proc = folder.path() / "proc";
+  EXPECT_EQ(extensions::device_model(false, folder.path().string()), "CPU");
+  EXPECT_EQ(extensions::device_model(true, folder.path().string()), "GPU");
+  std::filesystem::create_directories(proc / "driver/nvidia/gpus/0000:01:00.0");
+  std::ofstream(proc / "cpuinfo") << "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nmodel name\t: Other\n";
+  std::ofstream(proc / "driver/nvidia/gpus/0000:01:00.0/information") << "Model: \t\t NVIDIA H100\nIRQ: 1\n";
+  EXPECT_EQ(extensions::device_model(false, folder.path().string()), "Some CPU @ 2 GHz");
+  EXPECT_EQ(extensions::device_model(true, folder.path().string()), "NVIDIA H100");
 }
 
 /// What `work` writes to standard output, which is a terminal meanwhile.
@@ -69,6 +125,7 @@ TEST(ProgressBarTest, IsDrawnOverItselfAndWipedAtTheEnd) {
     return;
   }
   EXPECT_THAT(text, HasSubstr(" iter, "));
+  EXPECT_THAT(text, HasSubstr(", loss "));
   EXPECT_THAT(text, HasSubstr("\033[4A")) << "the next lines take the place of these";
   EXPECT_TRUE(text.ends_with("\033[J")) << text;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mn/app/batches.hpp>
+#include <mn/app/record_run.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/app/setup.hpp>
 #include <mn/app/training.hpp>

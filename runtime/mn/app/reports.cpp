@@ -2,28 +2,22 @@
 
 #include <filesystem>
 #include <fstream>
-#include <system_error>
+#include <map>
 #include <utility>
 
 #include <mn/app/group_schedules.hpp>
 #include <mn/app/groups.hpp>
+#include <mn/app/record_run.hpp>
+#include <mn/core/classic_stream.hpp>
 #include <mn/core/error.hpp>
-#include <mn/core/file.hpp>
-#include <mn/core/log.hpp>
-#include <mn/report/report.hpp>
 #include <mn/trainer/extensions/dump_graph.hpp>
 #include <mn/trainer/extensions/early_stopping.hpp>
-#include <mn/trainer/extensions/fail_on_non_number.hpp>
 #include <mn/trainer/extensions/learning_rate.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/monitor.hpp>
 #include <mn/trainer/extensions/norms.hpp>
 #include <mn/trainer/extensions/plateau.hpp>
-#include <mn/trainer/extensions/plot_report.hpp>
-#include <mn/trainer/extensions/print_report.hpp>
 #include <mn/trainer/extensions/profile.hpp>
-#include <mn/trainer/extensions/progress_bar.hpp>
-#include <mn/trainer/extensions/run_record.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/trainer/extensions/tensorboard.hpp>
 #include <mn/trainer/extensions/validation.hpp>
@@ -80,34 +74,20 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
   }
 }
 
-/// Values of the log, for the table and the plot.
-struct ShownValues {
-  std::vector<std::string> columns = {"epoch"};
-  std::vector<ext::PlotPanel> panels;
-};
-
-/// Loss and `metric` of training and of each evaluator.
-ShownValues shown_values(const std::string& metric, const std::vector<NamedEvaluator>& evaluators) {
-  std::vector<std::string> validations;
-  for (const NamedEvaluator& each : evaluators) validations.push_back(each.name);
-  if (validations.empty()) validations.emplace_back("validation");  // a blank column
-  ShownValues shown;
-  for (const std::string& value : {std::string("loss"), metric}) {
-    std::vector<std::string> names = {"main/" + value};
-    for (const std::string& validation : validations) names.push_back(validation + "/main/" + value);
-    shown.columns.insert(shown.columns.end(), names.begin(), names.end());
-    shown.panels.push_back({value, std::move(names)});
-  }
-  shown.columns.emplace_back("elapsed_time");
-  return shown;
-}
-
 /// OUT/config.ini, on rank 0.
 std::string options_as_markdown(const Trainer& trainer) {
   std::string text;
   std::ifstream file(trainer.is_root() ? trainer.out() / "config.ini" : "");
   for (std::string line; std::getline(file, line);) text += "    " + line + "\n";  // four blanks: verbatim
   return text;
+}
+
+/// The values behind options such as "auto", by option.
+std::map<std::string, std::string> used_values(const Trainer& trainer) {
+  OutText rate;
+  rate << trainer.optimizer().param_groups().front().options().get_lr();
+  const Communicator& comm = trainer.communicator();
+  return {{"lr", rate.str()}, {"communicator", comm.name()}, {"device", comm.device().str()}};
 }
 
 }  // namespace
@@ -121,8 +101,10 @@ Interval validation_period(const CommonOptions& options, Interval report) {
 }
 
 ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, std::vector<NamedEvaluator> evaluators,
-                                Interval period, const std::string& metric) {
-  const ShownValues shown = shown_values(metric, evaluators);
+                                Interval period, const std::string& metric, ext::RunDetails details) {
+  details.used = used_values(trainer);
+  RecordOptions record = {.period = period, .metric = metric, .validations = {}, .details = std::move(details)};
+  for (const NamedEvaluator& each : evaluators) record.validations.push_back(each.name);
   ext::WeightAverage* average = nullptr;
   if (options.ema > 0) {
     average = &trainer.extend(std::make_unique<ext::WeightAverage>(options.ema));
@@ -137,8 +119,7 @@ ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, 
   for (auto& [name, evaluator] : evaluators) {
     validated = &trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator), name), {.trigger = validation});
   }
-  // The extensions below read the log and hold it by reference; the trainer owns all of them.
-  auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = period});
+  auto& log = record_run(trainer, std::move(record));
   const Interval always(1, IntervalUnit::kIteration);  // for extensions that act on a new report
   if (validated != nullptr) {  // each validation has its own report, so that --best saves the validated weights
     trainer.extend("report of the validation", always,
@@ -146,29 +127,13 @@ ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, 
                      if (std::exchange(seen, validated->runs()) != validated->runs()) log.run(each);
                    });
   }
-  trainer.extend(std::make_unique<ext::PrintReport>(log, shown.columns), {.trigger = always});
-  trainer.extend(std::make_unique<ext::FailOnNonNumber>(log));
-  trainer.extend(std::make_unique<ext::PlotReport>(log, shown.panels));
-  trainer.extend(std::make_unique<ext::RunRecord>(log));
   if (options.tensorboard) {
     trainer.extend(std::make_unique<ext::TensorBoard>(log, options_as_markdown(trainer)), {.trigger = always});
   }
-  trainer.extend(std::make_unique<ext::ProgressBar>());
   if (options.profile) trainer.extend(std::make_unique<ext::Profile>());
   add_learning_rate(trainer, options, log);
   add_checkpoints(trainer, options, log);
   return average;
-}
-
-void write_report(const Trainer& trainer) {
-  std::error_code none;  // if training ended before the first report, there is no log
-  if (!trainer.is_root() || !std::filesystem::exists(trainer.out() / "log", none)) return;
-  try {
-    write_file(trainer.out() / "report.html", make_report({std::filesystem::proximate(trainer.out())}));
-  } catch (const std::exception& error) {
-    // The training has succeeded, so a missing page is only a warning.
-    log_warning(std::string("no report.html: ") + error.what());
-  }
 }
 
 }  // namespace mn::app

@@ -8,6 +8,7 @@
 #include <mn/app/setup.hpp>
 #include <mn/trainer/evaluator.hpp>
 #include <mn/trainer/extensions/monitor.hpp>
+#include <mn/trainer/extensions/run_facts.hpp>
 #include <mn/trainer/extensions/weight_average.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -36,12 +37,10 @@ struct NamedEvaluator {
 ///
 /// The log runs at `period`, and so do the evaluators. If --val-every is given, the evaluators run at the period of
 /// --val-every, with a report after each validation. The schedule changes the rate with which the optimizer was made.
-/// Table and plot show `metric` beside the loss.
+/// Table and plot show `metric` beside the loss. Log, table, page and the like are those of record_run(), with
+/// `details`.
 extensions::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options,
                                        std::vector<NamedEvaluator> evaluators, Interval period,
-                                       const std::string& metric = "accuracy");
-
-/// Rank 0 writes OUT/report.html, as mnreport does. A failed write is a warning.
-void write_report(const Trainer& trainer);
+                                       const std::string& metric = "accuracy", extensions::RunDetails details = {});
 
 }  // namespace mn::app

@@ -11,6 +11,7 @@
 #include <mn/app/find_rate.hpp>
 #include <mn/app/groups.hpp>
 #include <mn/app/job_extensions.hpp>
+#include <mn/app/record_run.hpp>
 #include <mn/app/reports.hpp>
 #include <mn/checkpoint/checkpoint.hpp>
 #include <mn/checkpoint/format/checkpoint_folder.hpp>
@@ -229,7 +230,9 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
     return find_rate(trainer, common);
   }
   check_monitor(trainer, common, training);
-  extensions::WeightAverage* average = add_reports(trainer, common, std::move(evaluators), period, training.metric);
+  extensions::WeightAverage* average =
+      add_reports(trainer, common, std::move(evaluators), period, training.metric,
+                  {.unit = training.unit, .units_per_sample = training.units_per_sample});
   // After all extensions are added, because resume() loads their states.
   if (!common.resume.empty() && !common.one_batch) trainer.resume(common.resume);
 

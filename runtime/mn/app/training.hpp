@@ -38,6 +38,8 @@ struct Training {
   double rate = 0;                                    ///< learning rate; 0: --lr, or default_rate()
   Interval report_every = {1, IntervalUnit::kEpoch};  ///< period of validations and reports
   std::string metric = "accuracy";                    ///< metric of `loss` that table and plot show beside the loss
+  std::string unit = "samples";                       ///< what a second is counted in: "images", "tokens", …
+  double units_per_sample = 1;                        ///< such as the tokens of a sample
   std::vector<std::string> banner = {};               ///< the job's own lines above the table
   std::vector<ExtensionToAdd> extensions = {};        ///< see extend()
   /// Names of buffers to average over the ranks in addition to running statistics; see average_buffers().

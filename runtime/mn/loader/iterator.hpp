@@ -20,6 +20,12 @@ struct LoaderStats {
   std::int64_t opens = 0;  ///< number of files opened for these bytes
 };
 
+/// How much an epoch holds, for reports. 0: unknown.
+struct EpochSize {
+  std::int64_t samples = 0;  ///< over all ranks
+  std::int64_t batch = 0;    ///< samples of a full minibatch on one rank
+};
+
 /// Minibatches, epoch after epoch. Every rank must call next() equally often; minibatches of ranks may differ in size.
 /// To make your own iterator from a function, use create_iterator() (function_iterator.hpp).
 class Iterator {
@@ -35,6 +41,8 @@ class Iterator {
   [[nodiscard]] virtual double epoch_detail() const = 0;
   /// Steps of one epoch, equal on all ranks.
   [[nodiscard]] virtual std::int64_t steps_per_epoch() const = 0;
+  /// The samples of an epoch and of a minibatch; zeros if the iterator does not know them.
+  [[nodiscard]] virtual EpochSize epoch_size() const { return {}; }
   /// Position and order, for load_state() with any number of ranks.
   [[nodiscard]] virtual nlohmann::json state() const = 0;
   /// Continues at the position of `state`, which state() returned.

@@ -123,6 +123,7 @@ class DataLoader::Impl {
   const Sampler& sampler() const { return *sampler_; }
   const EpochPosition& position() const { return position_; }
   std::int64_t corrupt() const { return corrupt_; }
+  std::int64_t batchsize() const noexcept { return options_.batchsize; }
   double data_wait_s() const {
     return waits_for_.queue_s + waits_for_.storage_s + waits_for_.transform_s + waits_for_.copy_s;
   }
@@ -274,6 +275,7 @@ DataLoader::~DataLoader() = default;
 std::optional<Batch> DataLoader::next() { return impl_->next(); }
 std::int64_t DataLoader::dataset_size() const noexcept { return impl_->dataset().global_size(); }
 std::int64_t DataLoader::steps_per_epoch() const { return impl_->sampler().steps_per_epoch(); }
+EpochSize DataLoader::epoch_size() const { return {dataset_size(), impl_->batchsize()}; }
 std::int64_t DataLoader::epoch() const { return impl_->position().epoch; }
 double DataLoader::epoch_detail() const { return impl_->position().detail(impl_->sampler().size()); }
 double DataLoader::data_wait_s() const { return impl_->data_wait_s(); }

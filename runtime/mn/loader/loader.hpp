@@ -44,6 +44,8 @@ class DataLoader final : public Iterator {
   [[nodiscard]] std::int64_t dataset_size() const noexcept;
   /// Equal on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const override;
+  /// dataset_size(), and LoaderOptions::batchsize.
+  [[nodiscard]] EpochSize epoch_size() const override;
   /// Completed epochs. An epoch is completed as soon as its last batch is handed out.
   [[nodiscard]] std::int64_t epoch() const override;
   /// epoch(), plus the fraction of the current epoch that was handed out.

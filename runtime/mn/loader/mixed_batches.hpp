@@ -34,6 +34,7 @@ class MixedBatches final : public Iterator {
   [[nodiscard]] std::int64_t epoch() const override { return batches_->epoch(); }
   [[nodiscard]] double epoch_detail() const override { return batches_->epoch_detail(); }
   [[nodiscard]] std::int64_t steps_per_epoch() const override { return batches_->steps_per_epoch(); }
+  [[nodiscard]] EpochSize epoch_size() const override { return batches_->epoch_size(); }
   [[nodiscard]] double data_wait_s() const override { return batches_->data_wait_s(); }
   [[nodiscard]] LoaderStats stats() const override { return batches_->stats(); }
   /// The wrapped iterator's state and the seed, so that a job that resumes repeats its random choices.

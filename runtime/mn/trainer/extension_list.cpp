@@ -213,13 +213,19 @@ bool ExtensionList::run_one(Trainer& trainer, const Progress& progress, Entry& e
 /// pending again.
 bool ExtensionList::call(Entry& entry, const std::function<void()>& member) {
   const ActivityScope activity("extension " + entry.name);
+  const double begin_s = elapsed_s_();
   try {
     name_errors(entry.name, member);
   } catch (const Interrupted&) {
     entry.is_pending = true;
-    return false;
   }
-  return true;
+  const double seconds = elapsed_s_() - begin_s;
+  if (entry.extension->saves()) {
+    times_.saving_s += seconds;
+  } else if (entry.extension->duration() != Duration::kShort) {
+    times_.long_s += seconds;
+  }
+  return !entry.is_pending;
 }
 
 bool ExtensionList::any_pending() const { return std::ranges::any_of(entries_, &Entry::is_pending); }

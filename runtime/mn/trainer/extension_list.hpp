@@ -25,6 +25,12 @@ struct Progress {
 /// All ranks make equal calls in equal order.
 class ExtensionList {
  public:
+  /// Seconds in run() and at_end() of extensions that save, and of all others that are not short.
+  struct Times {
+    double saving_s = 0;
+    double long_s = 0;
+  };
+
   /// `elapsed_s` returns the seconds of training up to now; `comm` are the training ranks.
   ExtensionList(Communicator* comm, std::function<double()> elapsed_s)
       : comm_(comm), elapsed_s_(std::move(elapsed_s)) {}
@@ -75,6 +81,8 @@ class ExtensionList {
   /// While extensions run: offers a reported value to each extension. Returns true if an extension has taken the value.
   bool take_report(Trainer& trainer, const std::string& name, double value);
   void finalize(Trainer& trainer);
+  /// Summed over the iterations of this process.
+  [[nodiscard]] const Times& times() const noexcept { return times_; }
 
   /// Whether any trigger counts seconds: then rank 0's clock must decide for all ranks.
   [[nodiscard]] bool any_by_seconds() const;
@@ -101,13 +109,14 @@ class ExtensionList {
   static bool fires(Entry& entry, const Progress& progress);
   void restore(Entry& entry) const;
   [[nodiscard]] bool run_one(Trainer& trainer, const Progress& progress, Entry& entry, const MayBegin& may_begin);
-  [[nodiscard]] static bool call(Entry& entry, const std::function<void()>& member);
+  [[nodiscard]] bool call(Entry& entry, const std::function<void()>& member);
 
   Communicator* comm_;
   std::function<double()> elapsed_s_;
   std::vector<Entry> entries_;  // by priority, the highest first
   Restored restored_;           // of load(), until initialize()
   bool is_running_ = false;
+  Times times_;
 };
 
 }  // namespace mn

@@ -56,6 +56,12 @@ struct StepTimes {
   std::uint64_t bytes = 0;     ///< bytes passed to collectives
 };
 
+/// This rank's time of extensions, which training waits for.
+struct ExtensionTimes {
+  double validation_s = 0;  ///< seconds of extensions that may take long, such as validations
+  double checkpoint_s = 0;  ///< seconds of extensions that save; a save in the background takes only its copy's time
+};
+
 /// Trains a model with a multi-node optimizer. If the loss function makes collective calls (mn::all_gather(),
 /// MultiNodeBatchNorm), the gradients are exact, whatever the weights of the minibatches. The constructor, extend(),
 /// run(), save(), resume(), finish_steps(), take_observation(), observed_names() and report() are collective: all ranks
@@ -172,6 +178,11 @@ class Trainer {
   /// This rank's times, summed over the process's iterations. On a GPU, the call waits for the device and returns the
   /// device's times; call it only for reports. Steps of a CUDA graph count as computing.
   [[nodiscard]] StepTimes times() const;
+  /// This rank's times of extensions, summed over the process's iterations.
+  [[nodiscard]] ExtensionTimes extension_times() const;
+  /// Seconds until the job's time limit. No value without a limit, on ranks other than 0, and without
+  /// TrainerOptions::checkpoint_on_signal.
+  [[nodiscard]] std::optional<double> time_left_s() const;
   /// The folder for all output.
   [[nodiscard]] const std::filesystem::path& out() const noexcept { return options_.out; }
   /// Iterations completed, including those before a resume. Each iteration is one update of the parameters.

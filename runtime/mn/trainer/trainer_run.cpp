@@ -162,6 +162,10 @@ StepTimes Trainer::times() const {
   return all;
 }
 
+ExtensionTimes Trainer::extension_times() const {
+  return {.validation_s = extensions_->times().long_s, .checkpoint_s = extensions_->times().saving_s};
+}
+
 /// In the last iteration of training, extensions also report the rest of their period. A checkpoint still holds the
 /// observations of this rest of a period, so a run that continues reports them together with the remainder of the
 /// period.

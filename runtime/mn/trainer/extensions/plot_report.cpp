@@ -1,5 +1,6 @@
 #include <mn/trainer/extensions/plot_report.hpp>
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <thread>
@@ -15,6 +16,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 #include <mn/core/log.hpp>
+#include <mn/core/unix_time.hpp>
 #include <mn/trainer/extensions/list_file.hpp>
 #include <mn/trainer/trainer.hpp>
 
@@ -137,7 +139,8 @@ std::string PlotReport::script(const std::string& png) const {
   if (panels == 0) return "";
   return data + "set terminal pngcairo size 800," + std::to_string(400 * panels) + " noenhanced\nset output " +
          quoted(png) + "\nset grid\nset key below\nset xlabel " + quoted(x_) + "\nset multiplot layout " +
-         std::to_string(panels) + ",1\n" + plots + "unset multiplot\nunset output\n";
+         std::to_string(panels) + ",1" + (title_.empty() ? "" : " title " + quoted(title_)) + "\n" + plots +
+         "unset multiplot\nunset output\n";
 }
 
 void PlotReport::give_up(const std::string& why) {
@@ -191,6 +194,8 @@ bool PlotReport::reap(const Trainer& trainer) {
 /// After a resume, entries older than the log's newest kEntries are in the file only.
 void PlotReport::initialize(Trainer& trainer) {
   if (!trainer.is_root() || !curves_.empty()) return;
+  title_ = std::string(program_invocation_short_name) + ", " + trainer.out().filename().string() + ", started " +
+           utc_text(unix_time(), "%Y-%m-%d %H:%M UTC");
   read_ = log_.count();
   const std::vector<json>& newest = log_.entries();
   if (newest.size() == LogReport::kEntries) {

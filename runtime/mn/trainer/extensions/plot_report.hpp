@@ -20,7 +20,8 @@ namespace mn::extensions {
 using PlotPanel = std::pair<std::string, std::vector<std::string>>;
 
 /// Rank 0 draws once an epoch by default, after a report and at most every ten seconds, and at the end. A curve of more
-/// than 1000 points is thinned. gnuplot runs beside training, and training never waits for it: a plot is skipped while
+/// than 1000 points is thinned. The title names program,
+/// folder and start. gnuplot runs beside training, and training never waits for it: a plot is skipped while
 /// gnuplot still draws the previous one. Without gnuplot there is one warning and no plot.
 class PlotReport final : public Extension {
  public:
@@ -70,6 +71,7 @@ class PlotReport final : public Extension {
   std::vector<PlotPanel> panels_;
   std::string x_;
   std::string program_;
+  std::string title_;                    // of the whole plot, from initialize() on
   std::map<std::string, Curve> curves_;  // by value of the log
   pid_t child_ = -1;
   Clock::time_point begun_ = {};  // start of the last plot

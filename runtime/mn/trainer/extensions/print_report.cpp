@@ -14,16 +14,22 @@ namespace {
 
 constexpr std::size_t kLeastWidth = 10;
 
-std::string value_text(const nlohmann::json& value) {
+/// The number with at most six digits, and fewer if it is wider than its column.
+std::string value_text(const nlohmann::json& value, std::size_t width) {
   if (value.is_null()) return "nan";  // JSON has no NaN
   if (value.is_number_integer()) return std::to_string(value.get<std::int64_t>());
-  OutText text;
-  text << value.get<double>();
-  return text.str();
+  for (int digits = 6;; --digits) {
+    OutText text;
+    text.precision(digits);
+    text << value.get<double>();
+    if (text.str().size() <= width || digits == 1) return text.str();
+  }
 }
 
+std::size_t width_of(const std::string& column) { return std::max(column.size(), kLeastWidth); }
+
 std::string padded(std::string text, const std::string& column) {
-  text.resize(std::max({text.size(), column.size(), kLeastWidth}) + 2, ' ');
+  text.resize(std::max(text.size(), width_of(column)) + 2, ' ');
   return text;
 }
 
@@ -47,7 +53,7 @@ std::string PrintReport::header() const {
 std::string PrintReport::line(const nlohmann::json& entry) const {
   std::string text;
   for (const std::string& column : columns_) {
-    text += padded(entry.contains(column) ? value_text(entry.at(column)) : "", column);
+    text += padded(entry.contains(column) ? value_text(entry.at(column), width_of(column)) : "", column);
   }
   return text;
 }

@@ -3,10 +3,13 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
+#include <ATen/ops/empty.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <mn/core/text.hpp>
 #include <mn/trainer/trainer.hpp>
 
 namespace mn::extensions {
@@ -23,13 +26,6 @@ std::string bar(const char* label, double fraction) {
   return line;
 }
 
-std::string hours_minutes_seconds(double seconds) {
-  const auto whole = static_cast<long long>(seconds);
-  char text[48];
-  std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
-  return text;
-}
-
 }  // namespace
 
 bool stdout_is_terminal() {
@@ -43,19 +39,28 @@ bool stdout_is_terminal() {
   return parents.starts_with("/dev/pts/") || parents.starts_with("/dev/tty");
 }
 
-std::string ProgressBar::render(double total, double epoch_detail, std::int64_t iteration, std::int64_t epochs,
-                                double speed, double seconds_left) {
-  std::string text = bar("total", total) + bar("this epoch", epoch_detail - std::floor(epoch_detail));
+ProgressBar::ProgressBar(RunDetails details) : details_(std::move(details)) {}
+
+std::string ProgressBar::render(const View& view) {
+  std::string text = bar("total", view.total) + bar("this epoch", view.epoch_detail - std::floor(view.epoch_detail));
   char line[160];
-  std::snprintf(line, sizeof line, "%10lld iter, %lld epoch", static_cast<long long>(iteration),
-                static_cast<long long>(std::floor(epoch_detail)));
+  std::snprintf(line, sizeof line, "%10lld iter, %lld epoch", static_cast<long long>(view.iteration),
+                static_cast<long long>(std::floor(view.epoch_detail)));
   text += line;
-  if (epochs > 0) text += " / " + std::to_string(epochs) + " epochs";
-  text += "\033[K\n";
-  if (speed > 0) {
-    std::snprintf(line, sizeof line, "%10.5g iters/sec. Estimated time to finish: %s.", speed,
-                  hours_minutes_seconds(seconds_left).c_str());
+  if (view.epochs > 0) text += " / " + std::to_string(view.epochs) + " epochs";
+  if (view.loss) {
+    std::snprintf(line, sizeof line, ", loss %.5g", *view.loss);
     text += line;
+  }
+  text += "\033[K\n";
+  if (view.speed > 0) {
+    std::snprintf(line, sizeof line, "%10.5g iters/sec", view.speed);
+    text += line;
+    if (view.units_per_second > 0) {
+      std::snprintf(line, sizeof line, ", %.0f %s/sec", view.units_per_second, view.unit.c_str());
+      text += line;
+    }
+    text += ". Estimated time to finish: " + duration_text(view.seconds_left) + ".";
   }
   return text + "\033[K\n";
 }
@@ -65,6 +70,21 @@ void ProgressBar::initialize(Trainer& trainer) {
   begin_ = last_ = Clock::now();
   first_iteration_ = trainer.iteration();
   first_progress_ = trainer.progress();
+  if (shown_) units_per_step_ = static_cast<double>(facts_of(trainer).global_batch) * details_.units_per_sample;
+}
+
+void ProgressBar::observe(const at::Tensor& loss, const Summary& /*metrics*/) {
+  if (shown_) loss_ = loss.detach();
+}
+
+/// The loss that the previous call copied. Begins the copy of the latest loss, which does not wait for a GPU.
+std::optional<double> ProgressBar::next_loss() {
+  std::optional<double> loss;
+  if (copied_.defined()) loss = copied_.item<double>();
+  if (!loss_.defined()) return loss;
+  copied_ = at::empty({}, at::TensorOptions().dtype(at::kFloat).pinned_memory(loss_.is_cuda()));
+  copied_.copy_(loss_.reshape({}), /*non_blocking=*/true);
+  return loss_.is_cpu() ? copied_.item<double>() : loss;
 }
 
 void ProgressBar::run(Trainer& trainer) {
@@ -75,11 +95,16 @@ void ProgressBar::run(Trainer& trainer) {
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   const double speed = static_cast<double>(trainer.iteration() - first_iteration_) / seconds;
   const double done = trainer.progress() - first_progress_;
-  const double left = done > 0 ? seconds / done * (1 - trainer.progress()) : 0;
-  std::fputs(
-      render(trainer.progress(), trainer.epoch_detail(), trainer.iteration(), trainer.options().epochs, speed, left)
-          .c_str(),
-      stdout);
+  const std::string text = render({.total = trainer.progress(),
+                                   .epoch_detail = trainer.epoch_detail(),
+                                   .iteration = trainer.iteration(),
+                                   .epochs = trainer.options().epochs,
+                                   .speed = speed,
+                                   .units_per_second = speed * units_per_step_,
+                                   .unit = details_.unit,
+                                   .loss = next_loss(),
+                                   .seconds_left = done > 0 ? seconds / done * (1 - trainer.progress()) : 0});
+  std::fputs(text.c_str(), stdout);
   std::fputs("\033[4A", stdout);  // the next line overwrites the bars
   std::fflush(stdout);
 }

@@ -3,36 +3,62 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include <ATen/core/Tensor.h>
+
 #include <mn/trainer/extension.hpp>
+#include <mn/trainer/extensions/run_facts.hpp>
 
 namespace mn::extensions {
 
 /// True if this process's standard output reaches a terminal, directly or through mpiexec.
 [[nodiscard]] bool stdout_is_terminal();
 
-/// If rank 0's standard output is a terminal, rank 0 draws bars for the whole training and the current epoch, the speed
-/// and the estimated time to finish, a few times a second.
+/// If rank 0's standard output is a terminal, rank 0 draws bars for the whole training and the current epoch, rank 0's
+/// loss of the latest minibatch, the speed in steps and samples, and the estimated time to finish, a few times a second.
+/// On a GPU, no step waits for the loss: the shown loss is that of the redraw before.
 class ProgressBar final : public Extension {
  public:
+  /// `details` name what is counted each second.
+  explicit ProgressBar(RunDetails details = {});
+
   [[nodiscard]] std::string name() const override { return "ProgressBar"; }
   void initialize(Trainer& trainer) override;
+  void observe(const at::Tensor& loss, const Summary& metrics) override;
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
 
-  /// Returns the four lines for a state of training. `total` is the fraction of the training that is done. `epochs` is
-  /// the limit (0: none). `speed` is in iterations per second (0: not known yet).
-  [[nodiscard]] static std::string render(double total, double epoch_detail, std::int64_t iteration,
-                                          std::int64_t epochs, double speed, double seconds_left);
+  /// A state of training, as render() shows it.
+  struct View {
+    double total = 0;  ///< fraction of the training that is done
+    double epoch_detail = 0;
+    std::int64_t iteration = 0;
+    std::int64_t epochs = 0;      ///< limit; 0: none
+    double speed = 0;             ///< iterations per second; 0: not known yet
+    double units_per_second = 0;  ///< over all ranks; 0: not known
+    std::string unit = "samples";
+    std::optional<double> loss = {};
+    double seconds_left = 0;
+  };
+  /// The four lines for a state of training, at most 80 columns wide.
+  [[nodiscard]] static std::string render(const View& view);
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  [[nodiscard]] std::optional<double> next_loss();
+
+  RunDetails details_;
+  double units_per_step_ = 0;
   bool shown_ = false;
   Clock::time_point begin_ = {};
   Clock::time_point last_ = {};
   std::int64_t first_iteration_ = 0;
   double first_progress_ = 0;
+  at::Tensor loss_;    // of the latest minibatch, on its device
+  at::Tensor copied_;  // loss of the redraw before, on the CPU
 };
 
 }  // namespace mn::extensions

@@ -42,7 +42,7 @@ void add_warnings(Trainer& trainer, json& line) {
 
 }  // namespace
 
-RunRecord::RunRecord(const LogReport& log) : log_(log) {}
+RunRecord::RunRecord(const LogReport& log, RunDetails details) : log_(log), details_(std::move(details)) {}
 RunRecord::~RunRecord() = default;
 
 /// Called on rank 0.
@@ -63,12 +63,24 @@ void RunRecord::initialize(Trainer& trainer) {
           {"iteration", trainer.iteration()},
           {"command", command_line()},
           {"hosts", hosts},
-          {"device", trainer.communicator().device().type == DeviceType::kCuda ? "GPU" : "CPU"}});
+          {"device", trainer.communicator().device().type == DeviceType::kCuda ? "GPU" : "CPU"},
+          {"run", to_json(facts_of(trainer), details_)}});
+}
+
+/// Adds the times of extensions since the previous line.
+void RunRecord::add_pauses(const Trainer& trainer, json& line) {
+  const ExtensionTimes before = std::exchange(pauses_, trainer.extension_times());
+  line["validation_s"] = pauses_.validation_s - before.validation_s;
+  line["checkpoint_s"] = pauses_.checkpoint_s - before.checkpoint_s;
 }
 
 void RunRecord::run(Trainer& trainer) {
   if (std::exchange(reported_, log_.count()) == log_.count()) return;
-  json line = {{"event", "report"}, {"iteration", trainer.iteration()}, {"epoch", trainer.epoch_detail()}};
+  json line = {{"event", "report"},
+               {"time", unix_time()},
+               {"iteration", trainer.iteration()},
+               {"epoch", trainer.epoch_detail()}};
+  add_pauses(trainer, line);
   const std::int64_t steps = trainer.iteration() - std::exchange(iteration_, trainer.iteration());
   if (steps > 0) add_times(trainer, steps, line);
   add_warnings(trainer, line);
@@ -101,6 +113,7 @@ void RunRecord::finalize(Trainer& trainer) {
                {"iteration", trainer.iteration()},
                {"elapsed_s", trainer.elapsed_s()},
                {"why", trainer.end_reason()}};
+  add_pauses(trainer, line);
   add_warnings(trainer, line);
   if (!file_) return;
   append(line);

@@ -1,0 +1,111 @@
+#include <mn/app/record_run.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <mn/core/file.hpp>
+#include <mn/core/log.hpp>
+#include <mn/report/report.hpp>
+#include <mn/trainer/extensions/fail_on_non_number.hpp>
+#include <mn/trainer/extensions/forecast.hpp>
+#include <mn/trainer/extensions/plot_report.hpp>
+#include <mn/trainer/extensions/print_report.hpp>
+#include <mn/trainer/extensions/progress_bar.hpp>
+#include <mn/trainer/extensions/run_record.hpp>
+
+namespace mn::app {
+namespace {
+
+namespace ext = mn::extensions;
+
+/// Writes OUT/report.html after reports, at most every kPeriod, and at the end.
+class ReportPage final : public Extension {
+ public:
+  explicit ReportPage(const ext::LogReport& log) : log_(log) {}
+
+  [[nodiscard]] std::string name() const override { return "ReportPage"; }
+  [[nodiscard]] int priority() const override { return kPriorityReport - 1; }  // after run.jsonl has the report
+  void run(Trainer& trainer) override {
+    if (!trainer.is_root() || shown_ == log_.count() || Clock::now() - written_ < kPeriod) return;
+    shown_ = log_.count();
+    write_report(trainer);
+    written_ = Clock::now();
+  }
+  void finalize(Trainer& trainer) override { write_report(trainer); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr auto kPeriod = std::chrono::seconds(20);
+
+  const ext::LogReport& log_;
+  std::int64_t shown_ = 0;  // number of entries in the page
+  Clock::time_point written_ = Clock::now();
+};
+
+/// Values of the log, for the table and the plot.
+struct ShownValues {
+  std::vector<std::string> columns = {"epoch"};
+  std::vector<ext::PlotPanel> panels;
+};
+
+/// Loss and `metric` of training and of each validation.
+ShownValues shown_values(const std::string& metric, std::vector<std::string> validations) {
+  if (validations.empty()) validations.emplace_back("validation");  // a blank column
+  ShownValues shown;
+  for (const std::string& value : {std::string("loss"), metric}) {
+    std::vector<std::string> names = {"main/" + value};
+    for (const std::string& validation : validations) names.push_back(validation + "/main/" + value);
+    shown.columns.insert(shown.columns.end(), names.begin(), names.end());
+    shown.panels.push_back({value, std::move(names)});
+  }
+  shown.columns.emplace_back("elapsed_time");
+  return shown;
+}
+
+std::string ini_of(const std::map<std::string, std::string>& settings) {
+  std::string text;
+  for (const auto& [name, value] : settings) text += name + " = " + value + "\n";
+  return text;
+}
+
+}  // namespace
+
+ext::LogReport& record_run(Trainer& trainer, RecordOptions options) {
+  const std::string& unit = options.details.unit;
+  if (trainer.is_root()) {
+    std::printf("%s\n", ext::plan_of(ext::facts_of(trainer), unit).c_str());
+    std::fflush(stdout);
+    if (!options.settings.empty()) write_file(trainer.out() / "config.ini", ini_of(options.settings));
+  }
+  // The extensions below read the log and hold it by reference; the trainer owns all of them.
+  auto& log = trainer.extend(std::make_unique<ext::LogReport>(), {.trigger = options.period});
+  const Interval always(1, IntervalUnit::kIteration);  // for extensions that act on a new report
+  const ShownValues shown = shown_values(options.metric, options.validations);
+  trainer.extend(std::make_unique<ext::PrintReport>(log, shown.columns), {.trigger = always});
+  trainer.extend(std::make_unique<ext::FailOnNonNumber>(log));
+  trainer.extend(std::make_unique<ext::PlotReport>(log, shown.panels));
+  trainer.extend(std::make_unique<ext::RunRecord>(log, options.details));
+  trainer.extend(std::make_unique<ReportPage>(log));
+  trainer.extend(std::make_unique<ext::Forecast>());
+  trainer.extend(std::make_unique<ext::ProgressBar>(std::move(options.details)));
+  return log;
+}
+
+void write_report(const Trainer& trainer) {
+  std::error_code none;  // if training ended before the first report, there is no log
+  if (!trainer.is_root() || !std::filesystem::exists(trainer.out() / "log", none)) return;
+  try {
+    write_file(trainer.out() / "report.html", make_report({std::filesystem::proximate(trainer.out())}));
+  } catch (const std::exception& error) {
+    // Training goes on, or has succeeded, so a missing page is only a warning.
+    log_warning(std::string("no report.html: ") + error.what());
+  }
+}
+
+}  // namespace mn::app

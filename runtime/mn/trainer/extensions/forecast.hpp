@@ -1,0 +1,43 @@
+/// One line about how long the training will take.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <mn/trainer/extension.hpp>
+
+namespace mn::extensions {
+
+/// Rank 0 logs the line after kSteps steps of this process, if the rest of training takes more than ten seconds by
+/// their speed. The first kWarmUp steps do not count.
+class Forecast final : public Extension {
+ public:
+  static constexpr std::int64_t kSteps = 20;
+  static constexpr std::int64_t kWarmUp = 5;
+
+  [[nodiscard]] std::string name() const override { return "Forecast"; }
+  void initialize(Trainer& trainer) override;
+  void run(Trainer& trainer) override;
+
+  /// Speed and limits of a training.
+  struct Plan {
+    double step_s = 0;                  ///< seconds of a step
+    std::int64_t steps_per_epoch = 1;   ///< updates
+    std::int64_t steps_left = 0;        ///< of the training
+    double epoch = 0;                   ///< completed epochs, with the fraction of the current one
+    std::optional<double> left_s = {};  ///< seconds until the job's time limit
+  };
+  /// "an epoch takes about 5 min without validation, the training 1 h 40 min; the time limit ends in epoch 41". Names
+  /// the limit if it comes before the end of the training.
+  [[nodiscard]] static std::string line(const Plan& plan);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::int64_t first_iteration_ = 0;
+  std::optional<Clock::time_point> begin_;
+  bool is_done_ = false;
+};
+
+}  // namespace mn::extensions

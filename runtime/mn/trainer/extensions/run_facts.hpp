@@ -1,0 +1,49 @@
+/// What a run is, in a few numbers: for the first line on the terminal, run.jsonl and report.html.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <mn/trainer/trainer.hpp>
+
+namespace mn::extensions {
+
+/// What only the program knows about its run.
+struct RunDetails {
+  std::string unit = "samples";                  ///< what is counted each second: "images", "tokens", …
+  double units_per_sample = 1;                   ///< such as the tokens of a sample
+  std::map<std::string, std::string> used = {};  ///< values used for options such as "auto", by option
+};
+
+/// Sizes and limits of a run; 0: unknown, or no limit.
+struct RunFacts {
+  int ranks = 1;
+  int nodes = 1;
+  std::string device;                ///< model of rank 0's device, "AMD EPYC 7763 64-Core Processor"
+  std::int64_t parameters = 0;       ///< elements of all parameters
+  std::int64_t trained = 0;          ///< elements of the parameters with requires_grad
+  std::int64_t samples = 0;          ///< of an epoch, over all ranks
+  std::int64_t steps_per_epoch = 0;  ///< updates
+  std::int64_t global_batch = 0;     ///< samples of an update, over all ranks
+  std::int64_t epochs = 0;           ///< after which training ends
+  std::int64_t iterations = 0;       ///< after which training ends
+};
+
+/// The facts of a trainer's run, after its resume(). Local.
+[[nodiscard]] RunFacts facts_of(const Trainer& trainer);
+
+/// The object "run" of run.jsonl: the facts, the details, and the versions "mn" and "torch".
+[[nodiscard]] nlohmann::json to_json(const RunFacts& facts, const RunDetails& details);
+
+/// "2 ranks on 1 node (AMD EPYC 7763): 60000 images, 300 steps an epoch, global batch 200, 20 epochs, 89610
+/// parameters". Omits what is not known.
+[[nodiscard]] std::string plan_of(const RunFacts& facts, const std::string& unit);
+
+/// The model of a device: of a CPU by /proc/cpuinfo, of a GPU by NVIDIA's files in /proc; "CPU" or "GPU" without them.
+/// `root` is the folder of proc.
+[[nodiscard]] std::string device_model(bool is_gpu, const std::string& root = "/");
+
+}  // namespace mn::extensions
