@@ -32,6 +32,7 @@
 #include <mn/loader/multi_node_iterator.hpp>
 #include <mn/loader/scatter.hpp>
 #include <mn/loader/tensor_dataset.hpp>
+#include <mn/loader/write_png.hpp>
 #include <mn/models/gpt.hpp>
 #include <mn/models/models.hpp>
 #include <mn/nn/batch_norm.hpp>
@@ -73,10 +74,12 @@
 #include <mn/trainer/extensions/rate_finder.hpp>
 #include <mn/trainer/extensions/run_facts.hpp>
 #include <mn/trainer/extensions/run_record.hpp>
+#include <mn/trainer/extensions/samples.hpp>
 #include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/trainer/extensions/tensorboard.hpp>
 #include <mn/trainer/extensions/validation.hpp>
 #include <mn/trainer/extensions/weight_average.hpp>
+#include <mn/trainer/extensions/weight_histograms.hpp>
 #include <mn/trainer/graphed_step.hpp>
 #include <mn/trainer/loop_checkpoints.hpp>
 #include <mn/trainer/optimizer.hpp>

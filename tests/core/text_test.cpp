@@ -32,6 +32,15 @@ TEST(Text, JoinPutsTheSeparatorBetweenItemsAlone) {
   EXPECT_EQ(join(std::vector{1, 2}, ", ", [](int i) { return std::string(i, 'x'); }), "x, xx");
 }
 
+TEST(Text, DurationsHaveTwoUnits) {
+  EXPECT_EQ(duration_text(0.123), "0.12 s");
+  EXPECT_EQ(duration_text(59.9), "59 s");
+  EXPECT_EQ(duration_text(60), "1 min");
+  EXPECT_EQ(duration_text(3723), "1 h 2 min");
+  EXPECT_EQ(duration_text(1e6), "11 d 13 h");
+  EXPECT_EQ(duration_text(-1), "0 s");
+}
+
 TEST(UnixTime, IsWrittenInUtc) {
   EXPECT_EQ(utc_text(1764057600.9), "2025-11-25T08:00:00Z");
   EXPECT_EQ(utc_text(1764057600, "%Y-%m-%d %H:%M UTC"), "2025-11-25 08:00 UTC");

@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mn/core/text.hpp>
 #include <mn/report/chart.hpp>
 #include <mn/report/format.hpp>
 
@@ -64,11 +63,6 @@ TEST(FormatTest, NumbersAreForPeople) {
   EXPECT_EQ(count_text(1234567), "1,234,567");
   EXPECT_EQ(count_text(25'557'032), "25.6 M");
   EXPECT_EQ(counted(1, "rank") + ", " + counted(2, "rank"), "1 rank, 2 ranks");
-  EXPECT_EQ(duration_text(0.123), "0.12 s");
-  EXPECT_EQ(duration_text(59.9), "59 s");
-  EXPECT_EQ(duration_text(60), "1 min");
-  EXPECT_EQ(duration_text(3723), "1 h 2 min");
-  EXPECT_EQ(duration_text(1e6), "11 d 13 h");
   EXPECT_EQ(percent(0.034), "3.4 %");
   EXPECT_EQ(percent(0.5), "50 %");
   EXPECT_EQ(percent(1), "100 %");

@@ -1,5 +1,6 @@
 #include <mn/app/record_run.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -18,13 +19,19 @@
 #include <mn/trainer/extensions/print_report.hpp>
 #include <mn/trainer/extensions/progress_bar.hpp>
 #include <mn/trainer/extensions/run_record.hpp>
+#include <mn/trainer/extensions/try_to_write.hpp>
 
 namespace mn::app {
 namespace {
 
 namespace ext = mn::extensions;
 
-/// Writes OUT/report.html after reports, at most every kPeriod, and at the end.
+void write_page(const Trainer& trainer) {
+  write_file(trainer.out() / "report.html", make_report({std::filesystem::proximate(trainer.out())}));
+}
+
+/// Writes OUT/report.html after reports and at the end. Between reports pass at least kPeriod, and so much time that the
+/// page costs a hundredth of the training at most.
 class ReportPage final : public Extension {
  public:
   explicit ReportPage(const ext::LogReport& log) : log_(log) {}
@@ -32,10 +39,12 @@ class ReportPage final : public Extension {
   [[nodiscard]] std::string name() const override { return "ReportPage"; }
   [[nodiscard]] int priority() const override { return kPriorityReport - 1; }  // after run.jsonl has the report
   void run(Trainer& trainer) override {
-    if (!trainer.is_root() || shown_ == log_.count() || Clock::now() - written_ < kPeriod) return;
+    const auto begin = Clock::now();
+    if (!trainer.is_root() || shown_ == log_.count() || begin < next_) return;
     shown_ = log_.count();
-    write_report(trainer);
-    written_ = Clock::now();
+    ext::try_to_write(has_failed_, [&] { write_page(trainer); });
+    const auto end = Clock::now();
+    next_ = end + std::max<Clock::duration>(kPeriod, 99 * (end - begin));
   }
   void finalize(Trainer& trainer) override { write_report(trainer); }
 
@@ -45,7 +54,8 @@ class ReportPage final : public Extension {
 
   const ext::LogReport& log_;
   std::int64_t shown_ = 0;  // number of entries in the page
-  Clock::time_point written_ = Clock::now();
+  Clock::time_point next_ = Clock::now() + kPeriod;
+  bool has_failed_ = false;
 };
 
 /// Values of the log, for the table and the plot.
@@ -101,9 +111,9 @@ void write_report(const Trainer& trainer) {
   std::error_code none;  // if training ended before the first report, there is no log
   if (!trainer.is_root() || !std::filesystem::exists(trainer.out() / "log", none)) return;
   try {
-    write_file(trainer.out() / "report.html", make_report({std::filesystem::proximate(trainer.out())}));
+    write_page(trainer);
   } catch (const std::exception& error) {
-    // Training goes on, or has succeeded, so a missing page is only a warning.
+    // The training has succeeded, so a missing page is only a warning.
     log_warning(std::string("no report.html: ") + error.what());
   }
 }

@@ -21,6 +21,7 @@
 #include <mn/trainer/extensions/snapshot.hpp>
 #include <mn/trainer/extensions/tensorboard.hpp>
 #include <mn/trainer/extensions/validation.hpp>
+#include <mn/trainer/extensions/weight_histograms.hpp>
 
 namespace mn::app {
 namespace {
@@ -128,7 +129,9 @@ ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, 
                    });
   }
   if (options.tensorboard) {
-    trainer.extend(std::make_unique<ext::TensorBoard>(log, options_as_markdown(trainer)), {.trigger = always});
+    auto& board =
+        trainer.extend(std::make_unique<ext::TensorBoard>(log, options_as_markdown(trainer)), {.trigger = always});
+    trainer.extend(std::make_unique<ext::WeightHistograms>(board));
   }
   if (options.profile) trainer.extend(std::make_unique<ext::Profile>());
   add_learning_rate(trainer, options, log);

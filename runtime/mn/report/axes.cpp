@@ -74,7 +74,9 @@ void Axes::draw(std::ostream& svg, const std::string& x_label) const {
         << "'/><text x='" << kChartLeft - 6 << "' y='" << top(y) + 4 << "' text-anchor='end'>" << short_number(y)
         << "</text>";
   }
+  const bool is_short = x_.most - x_.least < 2;
   for (const double x : ticks(x_)) {
+    if (x != std::floor(x) && !is_short) continue;  // there is no half epoch or iteration to read
     svg << "<text x='" << left(x) << "' y='" << floor + 16 << "' text-anchor='middle'>" << short_number(x) << "</text>";
   }
   svg << "<path class='axis' d='M" << kChartLeft << ' ' << floor << 'H' << kChartWidth - kChartRight << "'/><text x='"

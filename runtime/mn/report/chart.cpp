@@ -34,16 +34,14 @@ std::vector<Curve> shown_curves(const std::vector<Curve>& curves) {
   return shown;
 }
 
-/// Whether the curve goes up and down so much that its trend is hard to see.
+/// Whether the curve turns up and down at many points, so that its trend is hard to see.
 bool is_noisy(const Points& points) {
-  constexpr double kNoisy = 3;  // length of all ups and downs, relative to the range
-  double way = 0, least = points.front().second, most = least;
-  for (std::size_t i = 1; i < points.size(); ++i) {
-    way += std::abs(points[i].second - points[i - 1].second);
-    least = std::min(least, points[i].second);
-    most = std::max(most, points[i].second);
+  std::size_t turns = 0;
+  for (std::size_t i = 2; i < points.size(); ++i) {
+    const double before = points[i - 1].second - points[i - 2].second, after = points[i].second - points[i - 1].second;
+    if (before * after < 0) ++turns;
   }
-  return points.size() >= kSmoothedFrom && way > kNoisy * (most - least);
+  return points.size() >= kSmoothedFrom && 4 * turns > points.size();
 }
 
 std::string path_of(const Axes& axes, const Points& points) {

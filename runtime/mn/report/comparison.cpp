@@ -102,8 +102,11 @@ std::vector<std::pair<std::string, std::vector<Cell>>> columns_of(const std::vec
     add(name, [&](const Run& run) { return Cell{used_value(run, name)}; });
   }
   for (const char* loss : {"validation/main/loss", "main/loss"}) {
+    const bool is_known = std::ranges::any_of(runs, [&](const Run& run) { return values_of(run, loss).has_value(); });
+    if (!is_known) continue;
     if (loss != metric)
       add("best " + shown_name(runs.front(), loss), [&](const Run& run) { return metric_cell(run, loss); });
+    break;
   }
   add("time", [](const Run& run) { return number_cell(elapsed_s(run), duration_text(elapsed_s(run))); });
   add(unit_of(runs.front()) + "/s",

@@ -33,7 +33,7 @@ section { padding: 16px 18px; margin-top: 16px; }
 .tile { padding: 12px 16px; } .tile p { margin: 0; color: var(--soft); font-size: 13.5px; }
 .tile .value { font-size: 27px; line-height: 1.3; font-weight: 650; color: var(--text);
   font-variant-numeric: tabular-nums; white-space: nowrap; }
-.tile.main .value { color: var(--good); }
+.tile.main .value { color: var(--busy); }
 .findings { margin: 0; padding: 0; list-style: none; display: grid; gap: 10px; }
 .findings li { border-left: 4px solid var(--warn); padding-left: 12px; } .findings li.bad { border-color: var(--bad); }
 .findings li.note { border-color: var(--line); }
@@ -78,7 +78,8 @@ code.command { display: block; background: var(--back); border-radius: 6px; padd
 .samples figure { flex: 0 0 auto; max-width: min(100%, 420px); } .samples pre { max-width: 420px; margin: 0; }
 img { max-width: 100%; image-rendering: pixelated; border-radius: 4px; display: block; }
 @media (max-width: 560px) { body { padding: 14px 10px 32px; } section { padding: 14px 12px; }
-  .tiles { grid-template-columns: 1fr 1fr; gap: 8px; } .tile { padding: 10px 12px; } .tile .value { font-size: 21px; }
+  .tiles { grid-template-columns: 1fr 1fr; gap: 8px; } .tile { padding: 10px 12px; }
+  .tile:last-child:nth-child(odd) { grid-column: 1 / -1; } .tile .value { font-size: 21px; }
   .pairs { grid-template-columns: 1fr; gap: 0; } .pairs dd { margin-bottom: 8px; } svg text { font-size: 17px; }
   td.wide { width: 50%; } .legend { font-size: 13px; } }
 )";

@@ -80,6 +80,21 @@ void EventFile::image(const std::string& tag, std::int64_t step, std::string_vie
   add_value(step, bytes(1, tag) + bytes(4, whole(1, height) + whole(2, width) + whole(3, kRgb) + bytes(4, encoded)));
 }
 
+void EventFile::histogram(const std::string& tag, std::int64_t step, const Histogram& histogram) {
+  std::string limits, counts;
+  const double width = (histogram.most - histogram.least) / static_cast<double>(histogram.buckets.size());
+  for (std::size_t i = 0; i < histogram.buckets.size(); ++i) {
+    const bool is_last = i + 1 == histogram.buckets.size();
+    limits += raw(is_last ? histogram.most : histogram.least + width * static_cast<double>(i + 1));
+    counts += raw(histogram.buckets[i]);
+  }
+  const auto number = [](int field, double value) { return key(field, kFixed64) + raw(value); };
+  const std::string message = number(1, histogram.least) + number(2, histogram.most) + number(3, histogram.count) +
+                              number(4, histogram.sum) + number(5, histogram.sum_of_squares) + bytes(6, limits) +
+                              bytes(7, counts);
+  add_value(step, bytes(1, tag) + bytes(5, message));
+}
+
 void EventFile::add_value(std::int64_t step, const std::string& value) {
   constexpr int kSummary = 5;
   add_event(whole(2, step) + bytes(kSummary, bytes(1, value)));

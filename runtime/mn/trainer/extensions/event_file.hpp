@@ -6,10 +6,21 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <mn/trainer/extensions/appended_file.hpp>
 
 namespace mn::extensions {
+
+/// The distribution of values: counts in buckets of equal width from `least` to `most`.
+struct Histogram {
+  double least = 0;
+  double most = 0;
+  double count = 0;
+  double sum = 0;
+  double sum_of_squares = 0;
+  std::vector<double> buckets = {};
+};
 
 /// Collects events for one file; flush() writes them.
 class EventFile {
@@ -26,6 +37,8 @@ class EventFile {
   /// Adds an image; `encoded` is a PNG or JPEG file.
   void image(const std::string& tag, std::int64_t step, std::string_view encoded, std::int64_t height,
              std::int64_t width);
+  /// Adds a histogram with at least one bucket.
+  void histogram(const std::string& tag, std::int64_t step, const Histogram& histogram);
   /// Writes the added events. Throws DataError if the write fails; the next call then writes the events.
   void flush() { file_.write(); }
 

@@ -1,6 +1,11 @@
 #include <mn/trainer/extensions/tensorboard.hpp>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
+
+#include <ATen/ops/histc.h>
+#include <ATen/ops/isfinite.h>
 
 #include <mn/core/json.hpp>
 #include <mn/trainer/extensions/event_file.hpp>
@@ -51,6 +56,29 @@ void TensorBoard::add_image(const Trainer& trainer, const std::string& tag, std:
 void TensorBoard::add_text(const Trainer& trainer, const std::string& tag, const std::string& text) {
   if (!file_) return;
   file_->text(tag, trainer.iteration(), text);
+  flush();
+}
+
+void TensorBoard::add_histogram(const Trainer& trainer, const std::string& tag, const at::Tensor& values) {
+  constexpr std::int64_t kBuckets = 64;
+  if (!file_) return;
+  const at::Tensor all = values.detach().reshape(-1).to(at::kFloat);
+  const at::Tensor finite = all.masked_select(all.isfinite());
+  if (finite.numel() == 0) return;
+  Histogram histogram = {.least = finite.min().item<double>(),
+                         .most = finite.max().item<double>(),
+                         .count = static_cast<double>(finite.numel()),
+                         .sum = finite.sum(at::kDouble).item<double>(),
+                         .sum_of_squares = finite.to(at::kDouble).square().sum().item<double>(),
+                         .buckets = std::vector<double>(kBuckets)};
+  // A range of size 0 would make libtorch's histogram choose a range of its own.
+  if (histogram.most == histogram.least) {
+    histogram.buckets = {histogram.count};
+  } else {
+    const at::Tensor counts = at::histc(finite, kBuckets, histogram.least, histogram.most).to(at::kCPU, at::kDouble);
+    std::copy_n(counts.const_data_ptr<double>(), kBuckets, histogram.buckets.begin());
+  }
+  file_->histogram(tag, trainer.iteration(), histogram);
   flush();
 }
 

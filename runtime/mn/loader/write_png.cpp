@@ -1,0 +1,66 @@
+#include <mn/loader/write_png.hpp>
+
+#include <algorithm>
+#include <span>
+#include <sstream>
+
+#include <ATen/ops/nan_to_num.h>
+#include <ATen/ops/zeros.h>
+
+#include <mn/core/classic_stream.hpp>
+#include <mn/core/error.hpp>
+#include <mn/core/file.hpp>
+#include <mn/image/png_writer.hpp>
+
+namespace mn {
+namespace {
+
+std::string shape_of(const at::Tensor& tensor) {
+  OutText text;
+  text << tensor.sizes() << ' ' << tensor.dtype();
+  return text.str();
+}
+
+/// The image as uint8 (H, W, C) on the CPU.
+at::Tensor pixels_of(const at::Tensor& image) {
+  const at::Tensor planes = image.dim() == 2 ? image.unsqueeze(0) : image;
+  const bool has_type = image.scalar_type() == at::kByte || image.is_floating_point();
+  if (planes.dim() != 3 || !has_type || planes.numel() == 0) {
+    throw ArgumentError("an image is (H, W) or (C, H, W), of uint8 or floats; got " + shape_of(image));
+  }
+  at::Tensor values = planes.detach().to(at::kCPU);
+  if (values.is_floating_point()) {
+    constexpr double kWhite = 255;
+    values = at::nan_to_num(values.to(at::kFloat), 0.0).clamp(0, 1).mul(kWhite).round().to(at::kByte);
+  }
+  return values.permute({1, 2, 0}).contiguous();
+}
+
+}  // namespace
+
+std::string encode_png(const at::Tensor& image) {
+  const at::Tensor pixels = pixels_of(image);
+  const std::span values(pixels.const_data_ptr<std::uint8_t>(), static_cast<std::size_t>(pixels.numel()));
+  return data::encode_png(values, static_cast<int>(pixels.size(1)), static_cast<int>(pixels.size(0)),
+                          static_cast<int>(pixels.size(2)));
+}
+
+void write_png(const at::Tensor& image, const std::filesystem::path& path) { write_file(path, encode_png(image)); }
+
+at::Tensor image_grid(const at::Tensor& images, std::int64_t columns, std::int64_t padding) {
+  if (images.dim() != 4 || images.size(0) == 0 || columns < 1 || padding < 0) {
+    throw ArgumentError("a grid needs images (N, C, H, W) and at least one column; got " + shape_of(images) + " and " +
+                        std::to_string(columns) + " columns");
+  }
+  const std::int64_t count = images.size(0);
+  const std::int64_t across = std::min(columns, count), down = (count + across - 1) / across;
+  const std::int64_t height = images.size(2) + padding, width = images.size(3) + padding;
+  at::Tensor grid = at::zeros({images.size(1), down * height + padding, across * width + padding}, images.options());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t top = i / across * height + padding, left = i % across * width + padding;
+    grid.narrow(1, top, images.size(2)).narrow(2, left, images.size(3)).copy_(images[i]);
+  }
+  return grid;
+}
+
+}  // namespace mn

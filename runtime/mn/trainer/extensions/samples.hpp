@@ -1,0 +1,50 @@
+/// Images and texts that show what a model does, by report.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include <mn/trainer/extension.hpp>
+#include <mn/trainer/extensions/tensorboard.hpp>
+
+namespace mn::extensions {
+
+/// Calls a function of the program once an epoch by default. What the function adds is written by rank 0 as
+/// OUT/images/TAG-ITERATION.png and OUT/texts/TAG-ITERATION.txt, which report.html shows, the newest first; and, with a
+/// TensorBoard, there too. A failed write is a warning.
+///
+///   trainer.extend(std::make_unique<mn::extensions::Samples>([=](mn::extensions::Samples& samples) {
+///     samples.image("digits", mn::image_grid(generator->forward(noise)));
+///   }));
+class Samples final : public Extension {
+ public:
+  /// Makes samples and adds them. All ranks call it, so it may make collective calls; rank 0's samples count. It should
+  /// draw no random numbers from libtorch's generators, or training would draw others with it than without.
+  using Make = std::function<void(Samples&)>;
+
+  /// `board` belongs to the same trainer and must outlive this extension; null: no TensorBoard. Throws ArgumentError if
+  /// `make` is empty.
+  explicit Samples(Make make, TensorBoard* board = nullptr);
+
+  /// For `make`: adds an image, as write_png() takes them. Throws ArgumentError for a tag that is no file name.
+  void image(const std::string& tag, const at::Tensor& image);
+  /// For `make`: adds a text.
+  void text(const std::string& tag, const std::string& text);
+
+  [[nodiscard]] std::string name() const override { return "Samples"; }
+  [[nodiscard]] Interval trigger() const override { return {1, IntervalUnit::kEpoch}; }
+  [[nodiscard]] Duration duration() const override { return Duration::kLong; }
+  void run(Trainer& trainer) override;
+
+ private:
+  void write(const std::string& folder, const std::string& tag, const std::string& ending, const std::string& bytes);
+
+  Make make_;
+  TensorBoard* board_;
+  Trainer* trainer_ = nullptr;  // while run() runs
+  bool has_failed_ = false;
+};
+
+}  // namespace mn::extensions
