@@ -30,8 +30,8 @@ void write_page(const Trainer& trainer) {
   write_file(trainer.out() / "report.html", make_report({std::filesystem::proximate(trainer.out())}));
 }
 
-/// Writes OUT/report.html after reports and at the end. Between reports pass at least kPeriod, and so much time that the
-/// page costs a hundredth of the training at most.
+/// Writes OUT/report.html after reports and at the end. Between reports pass at least kPeriod, and so much time that
+/// the page costs a hundredth of the training at most.
 class ReportPage final : public Extension {
  public:
   explicit ReportPage(const ext::LogReport& log) : log_(log) {}
