@@ -23,8 +23,8 @@ struct RecordOptions {
 
 /// Collective, before Trainer::resume() and run(); call it after adding validations. Adds the extensions for OUT/log,
 /// the table, OUT/plot.png, OUT/run.jsonl, OUT/report.html and the progress bar, and an error for a loss that is not a
-/// number. Rank 0 prints a line about what will happen, and after 20 steps how long the training takes. Returns the log,
-/// which belongs to the trainer. `mnreport OUT` then shows the run as it shows a job's.
+/// number. Rank 0 prints a line about what will happen, and after 20 steps how long the training takes. Returns the
+/// log, which belongs to the trainer. `mnreport OUT` then shows the run as it shows a job's.
 ///
 ///   mn::Trainer trainer(comm, optimizer, iterator, model, loss, {.epochs = 20, .out = "result"});
 ///   mn::app::record_run(trainer, {.details = {.unit = "images"}, .settings = {{"lr", "0.1"}}});

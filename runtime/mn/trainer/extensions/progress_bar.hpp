@@ -17,8 +17,8 @@ namespace mn::extensions {
 [[nodiscard]] bool stdout_is_terminal();
 
 /// If rank 0's standard output is a terminal, rank 0 draws bars for the whole training and the current epoch, rank 0's
-/// loss of the latest minibatch, the speed in steps and samples, and the estimated time to finish, a few times a second.
-/// On a GPU, no step waits for the loss: the shown loss is that of the redraw before.
+/// loss of the latest minibatch, the speed in steps and samples, and the estimated time to finish, a few times a
+/// second. On a GPU, no step waits for the loss: the shown loss is that of the redraw before.
 class ProgressBar final : public Extension {
  public:
   /// `details` name what is counted each second.
