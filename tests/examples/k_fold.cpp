@@ -23,7 +23,7 @@ double accuracy(int fold, const std::shared_ptr<mn::Communicator>& comm) {
       const auto part = mn::part_indices(1000, each, kFolds, {.shuffle = true, .seed = 1, .force_equal_length = false});
       indices.insert(indices.end(), part.begin(), part.end());
     }
-    auto points = mn::make_dataset(1000, mn::labeled({.dtype = mn::DType::kFloat, .shape = {2}}, 2), make_point);
+    auto points = mn::make_dataset(1000, mn::labeled({.dtype = mn::DType::kFloat32, .shape = {2}}, 2), make_point);
     const auto part = mn::share_dataset(mn::subset(points, indices), comm, {.shuffle = trains, .seed = 2});
     return std::make_shared<mn::DataLoader>(
         part, mn::LoaderOptions{.batchsize = 60 / comm->size(), .device = comm->device()});

@@ -6,8 +6,8 @@
 
 /// Samples of four numbers whose targets are all `target`.
 std::shared_ptr<mn::Dataset> samples_of(std::int64_t size, float target) {
-  const mn::SampleSpec spec{
-      .fields = {{.name = "x", .dtype = mn::DType::kFloat, .shape = {4}}, {.name = "y", .dtype = mn::DType::kFloat}}};
+  const mn::SampleSpec spec{.fields = {{.name = "x", .dtype = mn::DType::kFloat32, .shape = {4}},
+                                       {.name = "y", .dtype = mn::DType::kFloat32}}};
   return mn::make_dataset(size, spec, [target](std::int64_t index, mn::SampleWriter& sample) {
     sample.set("x", std::vector<float>(4, static_cast<float>(index)));
     sample.set("y", target);
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
         drawn[1] += batch->samples;
       }
     }
-    comm->allreduce(std::span(drawn), mn::ReduceOp::kSum);
+    comm->allreduce(std::span<std::int64_t>(drawn), mn::ReduceOp::kSum);
     if (comm->rank() == 0) {
       std::cout << "share " << static_cast<double>(drawn[0]) / static_cast<double>(drawn[1]) << "\nmean "
                 << mean.item<double>() << std::endl;
