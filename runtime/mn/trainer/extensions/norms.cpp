@@ -60,7 +60,7 @@ void Norms::run(Trainer& trainer) {
     if (watched.gradient_norm.defined()) {
       report(trainer, name == trainer.optimizers().front().name ? "" : "/" + name, watched);
     }
-    watched.gradient_norm = {};
+    watched.gradient_norm.reset();
     watched.parameters.clear();
     watched.before.clear();
   }
