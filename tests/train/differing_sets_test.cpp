@@ -36,6 +36,30 @@ TEST_P(OptimizerTest, AParameterThatOneRankAddsIsTheSameErrorOnAll) {
   EXPECT_TRUE(torch::allclose(q, torch::full({2000}, -5.0 / size_)));
 }
 
+/// Before the first step, or where each step begins with an agreement: with float16 gradients and with loss_ranks.
+TEST_P(OptimizerTest, AParameterThatOneRankAddsBeforeAnAgreementIsTheSameErrorOnAll_from_2_ranks) {
+  for (int way = 0; way < 8; ++way) {
+    const bool narrow = way % 2 != 0, counts = way / 2 % 2 != 0;
+    const at::Tensor p = torch::zeros({8}, narrow ? at::kHalf : at::kFloat).requires_grad_(), added = parameter({6});
+    options_.loss_ranks = way >= 4 ? comm_ : nullptr;
+    const auto optimizer = sgd({p});
+    const auto step = [&](bool adds) {
+      if (adds) optimizer->actual().add_param_group(OptimizerParamGroup({added}));
+      optimizer->zero_grad();
+      p.sum().backward();
+      counts ? optimizer->step(4) : optimizer->step();
+    };
+    for (int k = 0; k < 3; ++k) {
+      EXPECT_THAT([&] { step(rank_ == size_ - 1); },
+                  ThrowsMessage<UsageError>(HasSubstr("requires_grad of parameter 1 is ")))
+          << way;
+      if (rank_ == size_ - 1) optimizer->param_groups().pop_back();
+      step(false);
+      EXPECT_TRUE(p.eq(-1 - k).all().item<bool>()) << way << p;
+    }
+  }
+}
+
 TEST_P(OptimizerTest, AParameterThatOneRankRemovesIsTheSameErrorOnAll) {
   if (size_ == 1) return;
   const at::Tensor p = parameter({3}), q = parameter({6});

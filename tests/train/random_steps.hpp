@@ -42,12 +42,11 @@ struct Program {
     announces = draw.chance(), calls_ranks = weighs && draw.chance(), counts_vary = draw.chance(2);
     // The norm of one rank's experts is not the norm of all experts.
     experts = weighs && two && !clips && !calls_ranks && draw.chance(2);
+    counts_differ = weighs && draw.chance();
     adds_late = adds && !announces && draw.chance(2);
     for (int i = 0; i < kParameters; ++i) {
       constexpr at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16};
       dtypes.push_back(draw.chance(2) ? at::kFloat : kTypes[draw.below(4)]);
-      // Other ranks' losses may weigh many times as much as this rank's.
-      if ((calls_ranks || is_expert(i)) && dtypes.back() == at::kHalf) dtypes.back() = at::kFloat;
       sparse.push_back(dtypes.back() == at::kFloat && !is_expert(i) && draw.chance(5));
     }
   }
@@ -70,7 +69,7 @@ struct Program {
   unsigned seed;
   Draw draw;
   OptimizerOptions options;
-  bool clips, two, freezes, adds, weighs, announces, calls_ranks, counts_vary, experts, adds_late;
+  bool clips, two, freezes, adds, weighs, announces, calls_ranks, counts_vary, counts_differ, experts, adds_late;
   std::vector<at::ScalarType> dtypes;
   std::vector<bool> sparse;
 
@@ -91,7 +90,7 @@ inline std::ostream& operator<<(std::ostream& out, const Program& program) {
   flag("overlap", program.options.overlap.value_or(false)), flag("double", program.options.double_buffering);
   flag("clips", program.clips), flag("two", program.two), flag("freezes", program.freezes), flag("adds", program.adds);
   flag("weighs", program.weighs), flag("announces", program.announces), flag("calls_ranks", program.calls_ranks);
-  flag("experts", program.experts), flag("adds_late", program.adds_late);
+  flag("counts_differ", program.counts_differ), flag("experts", program.experts), flag("adds_late", program.adds_late);
   return out;
 }
 

@@ -112,8 +112,11 @@ class Run {
     std::vector<Sample> samples;
     for (int r = 0; r < ranks_; ++r) {
       for (std::int64_t n = p_.calls_ranks || p_.experts ? 1 + p_.draw.below(2) : p_.draw.below(3); n > 0; --n) {
-        Sample sample{
-            r, {}, count * static_cast<double>(1 + p_.draw.below(3)), static_cast<unsigned>(p_.draw.below(1 << 20))};
+        const double many = p_.counts_differ && p_.draw.chance() ? 3000 : 1;
+        Sample sample{r,
+                      {},
+                      count * many * static_cast<double>(1 + p_.draw.below(3)),
+                      static_cast<unsigned>(p_.draw.below(1 << 20))};
         for (int i = 0; i < kParameters; ++i) {
           if (!p_.draw.chance()) sample.terms.push_back(i);
         }

@@ -6,6 +6,7 @@
 #include <mn/nn/collectives.hpp>
 #include <mn/tensor/messages.hpp>
 #include <mn/tensor/tensor.hpp>
+#include <mn/tensor/weighted_loss.hpp>
 
 #include "tests/train/toy.hpp"
 
@@ -132,6 +133,73 @@ TEST(StepWeight, Float16GradientsOfOtherRanksDoNotOverflow) {
       EXPECT_NEAR(w.grad()[0].item<double>(), 10 * world()->size(), 0.05) << samples;
     }
   }
+}
+
+/// Few samples before many, in backwards of their own or in one, or many equal minibatches, of which nothing is said.
+/// The optimizer that weighs them may have float32 parameters alone.
+TEST(StepWeight, Float16GradientsOfLaterLossesDoNotOverflow) {
+  for (const bool other_weighs : {false, true}) {
+    const at::Tensor w = torch::zeros({4}, at::kHalf).requires_grad_(), v = ones({2});
+    const auto optimizer = sgd({w}, world(), 1e-4), other = sgd({v}, world());
+    for (const std::vector<double>& samples :
+         {std::vector<double>{8, 8}, {1, 1000}, {1000, 1}, {0.5, 100, 30'000}, std::vector<double>(100, 1)}) {
+      for (const bool together : {false, true}) {
+        optimizer->zero_grad();
+        other->zero_grad();
+        at::Tensor all = torch::zeros({});
+        double sum = 0;
+        for (const double own : samples) {
+          const at::Tensor loss = (other_weighs ? *other : *optimizer).scale_loss((w * 1000).sum() + v.sum(), own);
+          together ? static_cast<void>(all = all + loss) : loss.backward();
+          sum += own;
+        }
+        if (together) all.backward();
+        optimizer->step(sum);
+        other->step(sum);
+        // 100 sums of float16 numbers round.
+        EXPECT_NEAR(w.grad()[0].item<double>(), 1000, 5) << samples.back() << " samples, " << together << other_weighs;
+        EXPECT_NEAR(v.grad()[0].item<double>(), 1, 1e-5) << samples.back() << " samples, " << together << other_weighs;
+      }
+    }
+  }
+}
+
+/// Rank 0 has thousands of samples, and the others few, which they may have accumulated before. Ranks without a float16
+/// parameter go along.
+TEST(StepWeight, Float16GradientsOfExpertsDoNotOverflow) {
+  const Comm alone = world()->split(world()->rank(), 0);
+  for (const bool last_is_narrow : {true, false}) {
+    const bool narrow = last_is_narrow || world()->rank() + 1 < world()->size();
+    const at::Tensor e = torch::zeros({4}, narrow ? at::kHalf : at::kFloat).requires_grad_(), w = ones({4});
+    const auto shared = sgd({w}, world()), experts = sgd({e}, alone, 1e-4, {.loss_ranks = world()});
+    for (const double most : {8.0, 100'000.0, 1000.0}) {
+      for (const bool twice : {false, true}) {
+        const double own = world()->rank() == 0 ? most : 8;
+        shared->zero_grad();
+        experts->zero_grad();
+        for (const double samples : twice ? std::vector{8.0, own} : std::vector{own}) {
+          const std::vector<at::Tensor> parts(static_cast<std::size_t>(world()->size()),
+                                              e.to(at::kFloat).view({1, 4}) * 1000);
+          const at::Tensor got = torch::cat(alltoall(world(), parts));
+          shared->scale_loss(got.sum() + (w * 1000).sum(), samples).backward();
+        }
+        shared->step(own + (twice ? 8 : 0));
+        experts->step(own + (twice ? 8 : 0));
+        EXPECT_NEAR(e.grad()[0].item<double>(), 1000, 2) << most << " samples, " << twice << narrow;
+        EXPECT_NEAR(w.grad()[0].item<double>(), 1000, 1e-2) << most << " samples, " << twice << narrow;
+      }
+    }
+  }
+}
+
+TEST(StepWeight, OfOptimizersThatAreGoneIsForgotten) {
+  const at::Tensor w = ones({2});
+  auto optimizer = sgd({w}, world());
+  const at::Tensor loss = optimizer->scale_loss(w.sum(), 4);
+  const std::size_t living = samples_weighed().size();
+  optimizer.reset();
+  loss.backward();
+  EXPECT_EQ(samples_weighed().size(), living - 1);
 }
 
 TEST(StepWeight, NormsOf16BitGradientsAreFloat32) {

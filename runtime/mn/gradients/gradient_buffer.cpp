@@ -1,5 +1,6 @@
 #include <mn/gradients/gradient_buffer.hpp>
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -28,6 +29,15 @@ void take_in(const at::Tensor& parameter, FlatBuffer& flat, std::size_t i) {
   move_into(flat, i, grad);
 }
 
+void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) {
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& parameter : parameters) {
+    at::Tensor& grad = parameter.mutable_grad();
+    // A sparse gradient may share its values with the graph: not in place.
+    if (grad.defined()) grad = grad.is_sparse() ? times_factor(grad, factor) : grad.mul_(exact_factor(factor));
+  }
+}
+
 }  // namespace
 
 GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Flags sparse, Communicator& comm,
@@ -47,6 +57,13 @@ GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters, SparseGradien
     watch->record(i);
   };
   hooks_ = std::make_unique<ReadyHooks>(parameters_, arrive);
+  const auto convert = [all = parameters_, watch = watch_](const LossUnit& unit, double factor) {
+    if (!watch->follow(unit)) return;
+    scale_gradients(all, factor);
+    watch->record();
+  };
+  const auto is_narrow = [](const at::Tensor& parameter) { return parameter.scalar_type() == at::kHalf; };
+  unit_follower_ = std::make_unique<UnitFollower>(std::ranges::any_of(parameters_, is_narrow), convert);
 }
 
 void GradientBuffer::train_only(std::vector<bool> parameters) {
@@ -67,12 +84,7 @@ void GradientBuffer::clear() {
 }
 
 void GradientBuffer::scale(double factor) {
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    at::Tensor& grad = parameters_[i].mutable_grad();
-    // A sparse gradient may share its values with the graph: not in place.
-    if (grad.defined()) grad = grad.is_sparse() ? times_factor(grad, factor) : grad.mul_(exact_factor(factor));
-  }
+  scale_gradients(parameters_, factor);
   watch_->record();
 }
 

@@ -26,6 +26,7 @@
 #include <mn/gradients/sparse_gradients.hpp>
 #include <mn/gradients/step_agreement.hpp>
 #include <mn/tensor/flat_buffer.hpp>
+#include <mn/tensor/loss_unit.hpp>
 
 namespace mn {
 
@@ -115,6 +116,7 @@ class GradientBuffer {
   bool announces_change_ = false;
   std::shared_ptr<GradientWatch> watch_;
   std::unique_ptr<ReadyHooks> hooks_;  // refer to flat_ and watch_ only, because this object can move
+  std::unique_ptr<UnitFollower> unit_follower_;
 };
 
 }  // namespace mn

@@ -114,6 +114,20 @@ void GradientWatch::forget() {
   added_to_reduced_ = false;
 }
 
+bool GradientWatch::follow(const LossUnit& unit) {
+  bool any = false;
+  for (auto& backward : backwards_) {
+    BackwardRecord now = *backward;
+    for (LossWeight& loss : now.losses) {
+      if (loss.shared_unit.get() != &unit) continue;
+      loss.unit = unit.samples();
+      any = true;
+    }
+    backward = std::make_shared<BackwardRecord>(std::move(now));
+  }
+  return any;
+}
+
 double GradientWatch::weight_so_far() const {
   double sum = 0;
   for (const auto& backward : backwards_) {

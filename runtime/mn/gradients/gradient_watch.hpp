@@ -66,6 +66,8 @@ class GradientWatch {
   [[nodiscard]] const Backwards& backwards() const noexcept { return backwards_; }
   /// Takes over backwards() and backward_ran() of an earlier watch, during which the parameters' gradients were made.
   void take_over(Backwards backwards, bool ran);
+  /// Call it when a unit rises. Returns true if the gradients have that unit and must be multiplied by `factor`.
+  [[nodiscard]] bool follow(const LossUnit& unit);
   /// The sum of the weights of the backwards' losses; 1 if no loss had a weight.
   [[nodiscard]] double weight_so_far() const;
   /// True if a backward has added to a reduced gradient.

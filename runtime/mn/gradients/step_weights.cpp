@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,6 +13,8 @@
 
 namespace mn {
 namespace {
+
+constexpr double kSetChange = std::numeric_limits<double>::infinity();  // in place of a number of samples
 
 /// Equal, except for the rounding of a sum.
 bool is_same(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
@@ -43,11 +46,16 @@ void StepWeights::check_loss_ranks() const {
 LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
   check_samples(samples);
   scaled_samples_ += samples;
-  if (loss_unit_ == 0) {
-    const double all = samples * static_cast<double>(losses);
-    loss_unit_ = unit_ > 0 && all <= 2 * unit_ ? unit_ : all > 0 ? all : 1;  // (2)
+  const double all = samples * static_cast<double>(losses);
+  const bool is_narrow = any_narrow_gradients();
+  if (!loss_unit_) {
+    const bool keeps = !is_narrow && unit_ > 0 && all <= 2 * unit_;
+    loss_unit_ = c10::make_intrusive<LossUnit>(keeps ? unit_ : all > 0 ? all : 1);  // (2)
+  } else if (is_narrow && scaled_samples_ > loss_unit_->samples()) {
+    // (3): doubled, because each rise converts the gradients.
+    loss_unit_->rise_to(std::max(scaled_samples_, 2 * loss_unit_->samples()));
   }
-  LossWeight loss = {.samples = samples, .unit = loss_unit_, .owner = this};
+  LossWeight loss = {.samples = samples, .unit = loss_unit_->samples(), .shared_unit = loss_unit_, .owner = this};
   if (unit_ > 0) {
     loss.agreed_unit = unit_;
     loss.agreed = comm_.get();
@@ -63,19 +71,39 @@ double StepWeights::divisor_samples(double samples) const {
   return sum / comm_->size();
 }
 
-std::optional<StepWeight> StepWeights::of_step(double samples) {
-  check_samples(samples);
-  const double divisor = divisor_samples(samples);
-  if (unit_ == 0) {
-    double most = divisor;
+/// The largest number of samples of any rank.
+double StepWeights::agree(double samples, const FollowChange& follow_change) {
+  for (;;) {
+    double most = samples;
     comm_->allreduce(std::span(&most, 1), ReduceOp::kMax);
-    unit_ = most;
+    if (most == kSetChange) {
+      follow_change();
+      continue;
+    }
+    is_first_ = false;
+    return most;
   }
+}
+
+void StepWeights::announce_set_change() {
+  if (!counts_samples_ || !agrees_in_step()) return;
+  double change = kSetChange;
+  comm_->allreduce(std::span(&change, 1), ReduceOp::kMax);
+}
+
+std::optional<StepWeight> StepWeights::of_step(double samples, const FollowChange& follow_change) {
+  check_samples(samples);
+  const double most = agrees_in_step() ? agree(samples, follow_change) : 0;
+  counts_samples_ = true;
+  const double divisor = divisor_samples(samples);
+  if (unit_ == 0) unit_ = loss_ranks_ ? divisor : most;
   if (unit_ == 0) return std::nullopt;
   return StepWeight{.own = samples / unit_, .divisor = divisor / unit_, .factor = samples / unit_};
 }
 
-StepWeight StepWeights::of_equal_step() const {
+StepWeight StepWeights::of_equal_step(const FollowChange& follow_change) {
+  if (is_first_) static_cast<void>(agree(0, follow_change));
+  counts_samples_ = false;
   return {.divisor = loss_ranks_ ? static_cast<double>(loss_ranks_->size()) / comm_->size() : 1};
 }
 
@@ -187,7 +215,7 @@ void StepWeights::fail(const LossTotal& losses, double own) const {
 
 void StepWeights::forget() {
   scaled_samples_ = 0;
-  loss_unit_ = 0;
+  loss_unit_.reset();
   weighed_before_ = samples_weighed();
   if (is_narrow_) unit_ = 0;  // (3)
 }

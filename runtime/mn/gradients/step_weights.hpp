@@ -7,14 +7,19 @@
 /// (2) Before the first step, and if a rank suddenly has many more samples, scale_loss() takes a unit of the rank's
 ///     own: so it waits for no rank, and no float16 loss overflows. Gradients that travel within backward are converted
 ///     to the agreed unit (pass_gradients_over()); the step converts the rest (StepWeight::factor).
-/// (3) The unit of float16 gradients is agreed in each step: no weight is above 1, so no gradient overflows.
+/// (3) The unit of float16 gradients is agreed in each step, and that of losses is at least the step's samples so far
+///     (LossUnit): no weight is above 1, so no gradient overflows.
 /// (4) Another optimizer may have weighed the losses of a step, all of them, and a loss may reach none of the
 ///     parameters. In any case the gradients have the losses' unit, and the ratio of the units converts them.
 /// (5) loss_ranks include all ranks of the optimizer, so all its ranks know the same Σ nᵣ.
-/// Cost: one reduction of 8 bytes in the first step; with float16 gradients or loss_ranks, in each step.
+/// (6) A rank that changes its parameter set before a step must not make other calls than a rank that is in the step.
+///     So if the step begins with an agreement on the unit, the rank sends kSetChange there.
+/// Cost: one reduction of 8 bytes in the first step; with float16 gradients in each step; with loss_ranks one over them
+/// and one over the optimizer's ranks in each step.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -29,6 +34,9 @@ class StepWeights {
  public:
   /// `loss_ranks` is OptimizerOptions::loss_ranks, or null.
   StepWeights(std::shared_ptr<Communicator> comm, std::shared_ptr<Communicator> loss_ranks);
+  ~StepWeights() { forget_samples_weighed(this); }
+  StepWeights(const StepWeights&) = delete;  // losses know their owner
+  StepWeights& operator=(const StepWeights&) = delete;
   /// Collective if there are loss_ranks. All ranks throw UsageError if one of them breaks (5).
   void check_loss_ranks() const;
   /// `narrow`: some gradients are float16 (3).
@@ -36,11 +44,16 @@ class StepWeights {
 
   /// Local. The weight of one of the `losses` of a step. Throws ArgumentError if `samples` is negative or not finite.
   [[nodiscard]] LossWeight of_loss(double samples, std::int64_t losses);
-  /// The weight of a step with `samples`, before add_losses(). Collective while there is no unit. No value if no rank
-  /// has ever had a sample. Throws ArgumentError if `samples` is negative or not finite.
-  [[nodiscard]] std::optional<StepWeight> of_step(double samples);
-  /// The weight of a step in which all ranks weigh the same.
-  [[nodiscard]] StepWeight of_equal_step() const;
+  /// Follows the change of another rank's parameter set, or throws (6).
+  using FollowChange = std::function<void()>;
+  /// The weight of a step with `samples`, before add_losses(). Collective in the first step, while there is no unit,
+  /// and with loss_ranks. No value if no rank has ever had a sample. Throws ArgumentError if `samples` is negative or
+  /// not finite.
+  [[nodiscard]] std::optional<StepWeight> of_step(double samples, const FollowChange& follow_change);
+  /// The weight of a step in which all ranks weigh the same. Collective in the first step.
+  [[nodiscard]] StepWeight of_equal_step(const FollowChange& follow_change);
+  /// Collective if the next step begins with an agreement: this rank is about to change its parameter set (6).
+  void announce_set_change();
 
   /// Local. Sets `factor` and `assumed_equal` from the losses of the backwards that `watch` has seen. Throws
   /// ArgumentError if scale_loss() had other samples than the step, or only some backwards began at weighted losses;
@@ -70,6 +83,8 @@ class StepWeights {
   [[nodiscard]] static LossTotal total_of_losses(const GradientWatch& watch);
   [[nodiscard]] double most_samples(const void* owner) const;
   [[nodiscard]] bool agrees(const LossTotal& losses, double samples) const;
+  [[nodiscard]] bool agrees_in_step() const noexcept { return is_first_ || unit_ == 0 || loss_ranks_; }
+  [[nodiscard]] double agree(double samples, const FollowChange& follow_change);
   [[nodiscard]] double divisor_samples(double samples) const;
   void check_groups(const GradientWatch& watch) const;
   [[noreturn]] void fail(const LossTotal& losses, double samples) const;
@@ -77,10 +92,12 @@ class StepWeights {
 
   std::shared_ptr<Communicator> comm_, loss_ranks_;
   bool is_narrow_ = false;
-  double unit_ = 0;                // agreed; 0: not yet
-  double loss_unit_ = 0;           // of this step's losses; 0: none yet
-  double scaled_samples_ = 0;      // samples of this step's of_loss()
-  SamplesByOwner weighed_before_;  // when the step began
+  bool is_first_ = true;                    // no step has begun
+  bool counts_samples_ = true;              // the last step had samples
+  double unit_ = 0;                         // agreed; 0: not yet
+  c10::intrusive_ptr<LossUnit> loss_unit_;  // of this step's losses; null: none yet
+  double scaled_samples_ = 0;               // samples of this step's of_loss()
+  SamplesByOwner weighed_before_;           // when the step began
 };
 
 }  // namespace mn

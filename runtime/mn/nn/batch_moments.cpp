@@ -28,6 +28,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 
+#include <mn/tensor/loss_unit.hpp>
 #include <mn/tensor/stream_order.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
@@ -174,8 +175,9 @@ BatchMoments multi_node_batch_norm(const at::Tensor& input, const std::optional<
     all = statistics_of(input, *comm);
     scale = at::rsqrt(all.squares / all.count.clamp_min(1) + eps);
   }
-  return {Normalization::apply(input, weight, bias, all, scale, comm), all.mean,
-          all.squares / (all.count - 1).clamp_min(1)};
+  const at::Tensor output = Normalization::apply(input, weight, bias, all, scale, comm);
+  if (any_narrow_gradients()) mark_collective(output, comm);
+  return {output, all.mean, all.squares / (all.count - 1).clamp_min(1)};
 }
 
 }  // namespace mn

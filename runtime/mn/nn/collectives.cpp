@@ -27,6 +27,7 @@
 #include <mn/core/error.hpp>
 #include <mn/core/json.hpp>
 #include <mn/tensor/factor.hpp>
+#include <mn/tensor/loss_unit.hpp>
 #include <mn/tensor/messages.hpp>
 #include <mn/tensor/tensor.hpp>
 #include <mn/tensor/weighted_loss.hpp>
@@ -44,6 +45,7 @@ constexpr std::size_t kMaxDims = 16;
 struct Form {
   enum Fault : std::int64_t { kNone, kSparse, kManyDims, kOtherCount } fault = kNone;
   std::int64_t requires_grad = 0;
+  std::int64_t narrow_gradients = any_narrow_gradients() ? 1 : 0;
   std::int64_t dtype = -1;  // -1: an undefined tensor
   std::int64_t dims = 0;
   std::array<std::int64_t, kMaxDims> sizes = {};
@@ -88,8 +90,8 @@ std::vector<Form> gather_forms(Communicator& comm, const std::vector<Form>& own,
   return all;
 }
 
-bool any_requires_grad(const std::vector<Form>& forms) {
-  return std::ranges::any_of(forms, [](const Form& form) { return form.requires_grad != 0; });
+bool any_has(std::int64_t Form::*flag, const std::vector<Form>& forms) {
+  return std::ranges::any_of(forms, [flag](const Form& form) { return form.*flag != 0; });
 }
 
 /// Throws unless every step-th form has the same dtype, number of dimensions, and sizes from dimension `first` on.
@@ -169,7 +171,7 @@ struct CollectiveCall {
   const char* one_sided = nullptr;  // name of a call whose gradient only one rank has
 };
 
-std::vector<at::Tensor> run(CollectiveCall call, const std::vector<at::Tensor>& given, bool with_gradient);
+std::vector<at::Tensor> record(CollectiveCall call, const std::vector<at::Tensor>& given);
 
 class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
  public:
@@ -197,7 +199,7 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
       const at::Tensor wide = dtype == at::kHalf ? gradient.to(at::kFloat) : gradient;
       sent.push_back(factor == 1 ? wide : wide.mul(exact_factor(factor)));
     }
-    for (const at::Tensor& gradient : run(adjoint, sent, true)) {
+    for (const at::Tensor& gradient : at::GradMode::is_enabled() ? record(adjoint, sent) : adjoint.forward(sent)) {
       result.push_back((factor == 1 ? gradient : gradient.div(factor)).to(dtype));
     }
     return result;
@@ -210,10 +212,19 @@ class CollectiveNode : public torch::autograd::Function<CollectiveNode> {
   };
 };
 
-std::vector<at::Tensor> run(CollectiveCall call, const std::vector<at::Tensor>& given, bool with_gradient) {
-  if (!with_gradient || !at::GradMode::is_enabled()) return call.forward(given);
+std::vector<at::Tensor> record(CollectiveCall call, const std::vector<at::Tensor>& given) {
   const at::Tensor stand_in = at::empty({0}).requires_grad_();
   return CollectiveNode::apply(stand_in, std::make_shared<CollectiveCall>(std::move(call)), at::TensorList(given));
+}
+
+/// Runs the call, and records it for the backward pass if a tensor of any rank needs a gradient. `forms`: of the
+/// tensors of all ranks (1).
+std::vector<at::Tensor> run(const CollectiveCall& call, const std::vector<at::Tensor>& given,
+                            const std::vector<Form>& forms) {
+  if (!any_has(&Form::requires_grad, forms) || !at::GradMode::is_enabled()) return call.forward(given);
+  auto results = record(call, given);
+  if (any_has(&Form::narrow_gradients, forms)) mark_collective(results.front(), call.comm);
+  return results;
 }
 
 /// The forms of `parts`. If there is not one defined part for each rank, the forms carry this fault.
@@ -239,14 +250,14 @@ at::Tensor all_gather(const std::shared_ptr<Communicator>& comm, const at::Tenso
       [=](const auto& given) { return std::vector{gather_rows(given[0], counts, *comm)}; },
       [=](const auto& gradients) { return std::vector{sum_rows(gradients[0], counts, *comm)}; },
   };
-  return run(call, {rows}, any_requires_grad(forms)).front();
+  return run(call, {rows}, forms).front();
 }
 
 at::Tensor all_reduce(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor) {
   const std::vector<Form> forms = gather_forms(*comm, {form_of(tensor)}, "all_reduce");
   check_alike(forms, 1, 0, "all_reduce");
   const auto sum = [=](const auto& given) { return std::vector{sum_all(given[0], *comm)}; };
-  return run({comm, sum, sum}, {tensor}, any_requires_grad(forms)).front();
+  return run({comm, sum, sum}, {tensor}, forms).front();
 }
 
 at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm, const std::vector<at::Tensor>& parts) {
@@ -263,7 +274,7 @@ at::Tensor reduce_scatter(const std::shared_ptr<Communicator>& comm, const std::
       [=](const auto& given) { return std::vector{sum_rows(at::cat(given), counts, *comm)}; },
       [=](const auto& gradients) { return gather_rows(gradients[0], counts, *comm).split_with_sizes(counts); },
   };
-  return run(call, parts, any_requires_grad(forms)).front();
+  return run(call, parts, forms).front();
 }
 
 at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor& tensor, int root) {
@@ -288,13 +299,13 @@ at::Tensor broadcast(const std::shared_ptr<Communicator>& comm, const at::Tensor
       },
       "broadcast",
   };
-  return run(call, is_root ? std::vector{tensor} : std::vector<at::Tensor>(), form.requires_grad != 0).front();
+  return run(call, is_root ? std::vector{tensor} : std::vector<at::Tensor>(), forms).front();
 }
 
 std::vector<at::Tensor> alltoall(const std::shared_ptr<Communicator>& comm, const std::vector<at::Tensor>& parts) {
   const std::vector<Form> forms = gather_forms(*comm, forms_of(parts, *comm), "alltoall");
   const auto send = [=](const auto& given) { return alltoall_tensors(*comm, given); };
-  return run({comm, send, send}, parts, any_requires_grad(forms));
+  return run({comm, send, send}, parts, forms);
 }
 
 }  // namespace mn

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <span>
+#include <utility>
 
 #include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -38,23 +40,45 @@ class WeightedLoss : public torch::autograd::Function<WeightedLoss> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& loss, const LossWeight& weight) {
     context->saved_data["samples"] = weight.samples;
-    context->saved_data["unit"] = weight.unit;
+    context->saved_data["unit"] = c10::IValue::make_capsule(weight.shared_unit);
+    context->saved_data["groups"] = c10::IValue::make_capsule(c10::make_intrusive<Groups>(marked_groups(loss)));
     context->saved_data["agreed_unit"] = weight.agreed_unit;
     context->saved_data["agreed"] = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(weight.agreed));
     context->saved_data["owner"] = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(weight.owner));
     return loss.mul(weight.weight());
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto unit = c10::static_intrusive_pointer_cast<LossUnit>(context->saved_data["unit"].toCapsule());
+    const auto groups = c10::static_intrusive_pointer_cast<Groups>(context->saved_data["groups"].toCapsule());
+    agree_on_unit(*unit, groups->all);
     const LossWeight loss{
-        context->saved_data["samples"].toDouble(), context->saved_data["unit"].toDouble(),
+        context->saved_data["samples"].toDouble(),
+        unit->samples(),
+        unit,
         context->saved_data["agreed_unit"].toDouble(),
         reinterpret_cast<const void*>(static_cast<std::intptr_t>(context->saved_data["agreed"].toInt())),
         reinterpret_cast<const void*>(static_cast<std::intptr_t>(context->saved_data["owner"].toInt()))};
     change_record(true, [&](BackwardRecord& record) {
       record.losses.push_back(loss);
-      weighed[loss.owner].begun += loss.samples;
+      if (const auto found = weighed.find(loss.owner); found != weighed.end()) found->second.begun += loss.samples;
     });
     return {gradients[0].mul(loss.weight()), {}};
+  }
+
+ private:
+  struct Groups : torch::CustomClassHolder {
+    explicit Groups(std::vector<std::shared_ptr<Communicator>> given) : all(std::move(given)) {}
+    std::vector<std::shared_ptr<Communicator>> all;
+  };
+
+  /// Collective over each group: the largest unit of its ranks becomes this rank's.
+  static void agree_on_unit(LossUnit& unit, const std::vector<std::shared_ptr<Communicator>>& groups) {
+    double most = unit.samples();
+    for (const auto& group : groups) group->allreduce(std::span(&most, 1), ReduceOp::kMax);
+    const auto record = backward_record();
+    const bool has_begun = record && record->task == torch::autograd::get_current_graph_task_id() &&
+                           !record->losses.empty();  // gradients of another loss of this backward are on their way
+    if (most > unit.samples() && !has_begun) unit.rise_to(most);
   }
 };
 
@@ -111,6 +135,11 @@ void end_backward_record() {
 SamplesByOwner samples_weighed() {
   const std::lock_guard lock(mutex);
   return weighed;
+}
+
+void forget_samples_weighed(const void* owner) {
+  const std::lock_guard lock(mutex);
+  weighed.erase(owner);
 }
 
 std::optional<double> pass_gradients_over(const std::shared_ptr<Communicator>& group) {

@@ -20,13 +20,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <mn/comm/communicator.hpp>
+#include <mn/tensor/loss_unit.hpp>
 
 namespace mn {
 
 /// The weight of a loss.
 struct LossWeight {
-  double samples = 0;            // number of samples in the loss's mean
-  double unit = 1;               // number of samples with weight 1
+  double samples = 0;  // number of samples in the loss's mean
+  double unit = 1;     // number of samples with weight 1: of shared_unit, when this object is made
+  c10::intrusive_ptr<LossUnit> shared_unit = {};  // of all the owner's losses of a step
   double agreed_unit = 1;        // the unit that the ranks of `agreed` share; `unit` may differ on this rank
   const void* agreed = nullptr;  // the communicator whose ranks share agreed_unit; null: none
   const void* owner = nullptr;   // the StepWeights that weighed the loss
@@ -67,6 +69,8 @@ struct SamplesWeighed {
 /// The sums of this process, by LossWeight::owner.
 using SamplesByOwner = std::map<const void*, SamplesWeighed>;
 [[nodiscard]] SamplesByOwner samples_weighed();
+/// Drops the sums of an owner that weighs no more losses.
+void forget_samples_weighed(const void* owner);
 
 /// Call it in a backward before a collective call passes gradients over `group`. Returns this rank's unit divided by
 /// the group's: multiply sent gradients by it, and divide received gradients. No value if no weighted backward runs.

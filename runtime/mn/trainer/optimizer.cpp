@@ -77,7 +77,8 @@ void MultiNodeOptimizer::keep_overflows_on_device() {
 void MultiNodeOptimizer::zero_grad() {
   // A parameter that has left the groups may be another optimizer's now, so its gradient stays.
   std::vector<std::pair<at::Tensor, at::Tensor>> left;
-  if (!set_->is_current()) {
+  const bool set_changes = !set_->is_current();
+  if (set_changes) {
     const std::vector<at::Tensor> listed = set_->listed();
     for (const at::Tensor& p : reduction_->parameters()) {
       if (!index_in(listed, p)) left.emplace_back(p, std::exchange(p.mutable_grad(), {}));
@@ -85,7 +86,12 @@ void MultiNodeOptimizer::zero_grad() {
   }
   reduction_->clear();  // first: ranks without a change may lay out their buffers anew here
   for (const auto& [parameter, gradient] : left) parameter.mutable_grad() = gradient;
-  if (follow_parameter_set()) reduction_->clear();
+  if (set_changes) {
+    change_set(/*before_step=*/true);
+    reduction_->clear();
+  } else {
+    check_alone();
+  }
   for (const auto& parameter : set_->frozen()) parameter.mutable_grad().reset();
   reduced_.reset();
   if (!options_.double_buffering) faults_->forget();  // its gradients are gone
@@ -101,10 +107,12 @@ void MultiNodeOptimizer::announce_step(double samples) {
 
 void MultiNodeOptimizer::scale_gradients(double factor) { reduction_->gradients().scale(factor); }
 
-void MultiNodeOptimizer::step() { step_weighted(weights_->of_equal_step()); }
+void MultiNodeOptimizer::step() {
+  step_weighted(weights_->of_equal_step([this] { join_set_change(); }));
+}
 
 void MultiNodeOptimizer::step(double samples) {
-  if (const auto weight = weights_->of_step(samples)) step_weighted(*weight);
+  if (const auto weight = weights_->of_step(samples, [this] { join_set_change(); })) step_weighted(*weight);
 }
 
 /// Runs `work`, which waits for communication, and counts its time as exposed communication.

@@ -207,7 +207,9 @@ class MultiNodeOptimizer {
     bool finite = true;  // false: the GradScaler found NaN or infinity
   };
 
-  bool follow_parameter_set();
+  void follow_parameter_set();
+  void change_set(bool before_step);
+  void join_set_change();
   void adopt(std::vector<at::Tensor> parameters);
   [[nodiscard]] NamedTensors own_state() const;
   /// The ranks that average gradients.

@@ -42,12 +42,12 @@ at::Tensor MultiNodeOptimizer::scale_loss(const at::Tensor& loss, double samples
 }
 
 bool MultiNodeOptimizer::reduce_gradients() {
-  reduce_weighted(weights_->of_equal_step());
+  reduce_weighted(weights_->of_equal_step([this] { join_set_change(); }));
   return reduced_->has_mean;
 }
 
 bool MultiNodeOptimizer::reduce_gradients(double samples) {
-  const auto weight = weights_->of_step(samples);
+  const auto weight = weights_->of_step(samples, [this] { join_set_change(); });
   if (!weight) return false;
   reduce_weighted(*weight);
   return reduced_->has_mean;
@@ -201,11 +201,11 @@ at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, const StepW
 }
 
 at::Tensor MultiNodeOptimizer::step(const LossClosure& closure) {
-  return step_with(closure, weights_->of_equal_step());
+  return step_with(closure, weights_->of_equal_step([this] { join_set_change(); }));
 }
 
 at::Tensor MultiNodeOptimizer::step(const LossClosure& closure, double samples) {
-  const auto weight = weights_->of_step(samples);
+  const auto weight = weights_->of_step(samples, [this] { join_set_change(); });
   if (!weight) throw ArgumentError("no rank has samples for the closure");
   return step_with(closure, *weight);
 }

@@ -181,12 +181,17 @@ void MultiNodeOptimizer::look_for_frozen() {
   if (changed) reduction_->train_only(trained);
 }
 
-/// Returns true if the set has changed.
-bool MultiNodeOptimizer::follow_parameter_set() {
-  if (set_->is_current()) {
-    check_alone();
-    return false;
-  }
+void MultiNodeOptimizer::follow_parameter_set() { set_->is_current() ? check_alone() : change_set(false); }
+
+/// Another rank changes its set before this step: follows it or throws (3).
+void MultiNodeOptimizer::join_set_change() {
+  if (!set_->is_current()) return change_set(false);
+  apply_pending();
+  agree_on_set(set_->all());
+}
+
+/// Follows the groups. `before_step`: other ranks, without a change, may make a step next.
+void MultiNodeOptimizer::change_set(bool before_step) {
   if (reduction_->has_given_away() || reduction_->gradients().weighed_early()) {
     faults_->keep_error_of([] { StepPromise::fail("parameters were added, frozen or unfrozen before that step"); });
   }
@@ -207,6 +212,7 @@ bool MultiNodeOptimizer::follow_parameter_set() {
                              return !parameter.requires_grad() || index_in(reduction_->parameters(), parameter);
                            });
   if (!has_buffers) {  // else the reduction of the step agrees
+    if (before_step) weights_->announce_set_change();
     apply_pending();
     faults_->keep_error_of([&] { check_devices(trained, *comm_); });
     agree_on_set(now);
@@ -216,12 +222,11 @@ bool MultiNodeOptimizer::follow_parameter_set() {
   if (!has_buffers) {
     adopt(std::move(now));
     check_alone();
-    return true;
+    return;
   }
   set_->adopt(std::move(now));
   ++adoptions_;
   set_->sort(reduction_->parameters());
-  return true;
 }
 
 /// Throws if two optimizers have a parameter. Not called by the constructor: the earlier optimizer may be destroyed
