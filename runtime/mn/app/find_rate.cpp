@@ -5,7 +5,7 @@
 
 #include <mn/app/group_schedules.hpp>
 #include <mn/app/rate_search_options.hpp>
-#include <mn/app/reports.hpp>
+#include <mn/app/record_run.hpp>
 #include <mn/core/classic_stream.hpp>
 #include <mn/trainer/extensions/log_report.hpp>
 #include <mn/trainer/extensions/progress_bar.hpp>
