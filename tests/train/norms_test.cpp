@@ -37,7 +37,7 @@ TEST_F(NormsTest, OfTheMeanGradientBeforeHooksAndOfTheUpdate) {
     EXPECT_NEAR(log.last("weight_norm"), weight, 1e-6 * weight);
     EXPECT_NEAR(log.last("update_ratio"), update / weight, 1e-4 * update / weight);
     const double gradient = log.last("gradient_norm");  // the first step of SGD: rate 0.1 times the gradient
-    EXPECT_NEAR(update, clips ? 1e-4 : 0.1 * gradient, 1e-4 * update);
+    EXPECT_NEAR(update, clips ? 1e-4 : 0.1 * gradient, 1e-3 * update);
     EXPECT_TRUE(same_on_all(std::to_string(gradient)));
     EXPECT_EQ(gradient, clips ? unclipped : gradient);
     unclipped = gradient;
