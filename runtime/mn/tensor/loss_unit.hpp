@@ -3,10 +3,10 @@
 /// A weight is samples / unit. Float16 ends at 65504, so float16 gradients of losses with weights above 1 may overflow.
 /// In a process with float16 gradients the unit therefore rises when the samples of a step exceed the unit, and
 /// gradients of the step's earlier backwards are converted.
-/// (1) A backward reads the unit when it begins: all its losses have one unit.
+/// (1) A backward reads the unit at the first loss: all losses of a backward have the same unit.
 /// (2) If gradients pass from rank to rank within a backward, the ranks agree on the largest unit when the backward
 ///     begins, because a gradient from a rank with many samples must not exceed float16 on a rank with few.
-///     A backward of several losses begins at the loss that was weighed last, which must have such a gradient.
+///     In a backward of several losses, the loss weighed last decides whether the ranks agree.
 /// Cost of (2): a search of the loss's graph, and one reduction of 8 bytes in each such backward.
 #pragma once
 
