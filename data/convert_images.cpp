@@ -8,7 +8,7 @@
 #include <mn/core/file.hpp>
 #include <mn/data/retry.hpp>
 
-#include "data/image_list.hpp"
+#include "data/find_images.hpp"
 #include "data/image_plan.hpp"
 
 namespace mn::data {

@@ -13,7 +13,7 @@
 #include <mn/core/file.hpp>
 #include <mn/core/json.hpp>
 
-#include "data/image_list.hpp"
+#include "data/find_images.hpp"
 #include "data/label_list.hpp"
 #include "data/unpack.hpp"
 #include "data/webdataset.hpp"

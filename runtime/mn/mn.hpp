@@ -15,13 +15,13 @@
 #include <mn/core/name_pattern.hpp>
 #include <mn/core/trace.hpp>
 #include <mn/data/dataset.hpp>
-#include <mn/data/draws.hpp>
 #include <mn/data/function_dataset.hpp>
 #include <mn/data/joined_dataset.hpp>
 #include <mn/data/memory_dataset.hpp>
 #include <mn/data/shard_writer.hpp>
 #include <mn/data/subset.hpp>
 #include <mn/data/vocabulary.hpp>
+#include <mn/data/weighted_draws.hpp>
 #include <mn/image/image_decoder.hpp>
 #include <mn/job/job.hpp>
 #include <mn/loader/class_values.hpp>

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "data/image_list.hpp"
+#include "data/find_images.hpp"
 #include "tests/support/resident_bytes.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -9,9 +9,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <mn/data/draws.hpp>
 #include <mn/data/order.hpp>
 #include <mn/data/step_division.hpp>
+#include <mn/data/weighted_draws.hpp>
 
 namespace mn {
 

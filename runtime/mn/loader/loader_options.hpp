@@ -12,8 +12,8 @@
 #include <c10/core/TensorOptions.h>
 
 #include <mn/core/buffer.hpp>
-#include <mn/data/draws.hpp>
 #include <mn/data/sub_dataset.hpp>
+#include <mn/data/weighted_draws.hpp>
 #include <mn/loader/batch.hpp>
 
 namespace mn {

@@ -11,7 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <mn/comm/communicator.hpp>
-#include <mn/data/draws.hpp>
+#include <mn/data/weighted_draws.hpp>
 #include <mn/loader/iterator.hpp>
 
 namespace mn {

@@ -1,4 +1,4 @@
-#include <mn/data/draws.hpp>
+#include <mn/data/weighted_draws.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "data/image_list.hpp"
+#include "data/find_images.hpp"
 
 #include <algorithm>
 #include <cerrno>
