@@ -190,8 +190,10 @@ std::vector<std::string> allgather_texts(MPI_Comm comm, const std::string& text,
 }
 
 MPI_Datatype mpi_type(DType dtype) noexcept {
-  const MPI_Datatype types[] = {MPI_UINT8_T, MPI_INT32_T, MPI_INT64_T, MPI_UINT16_T, MPI_UINT16_T, MPI_FLOAT,
-                                MPI_DOUBLE,  MPI_UINT8_T, MPI_INT8_T,  MPI_UINT64_T, MPI_INT16_T};  // ordered as DType
+  // The table has the order of DType. Both 16-bit floating-point types travel as uint16.
+  const MPI_Datatype types[] = {MPI_UINT8_T, MPI_INT32_T,  MPI_INT64_T, MPI_UINT16_T, MPI_UINT16_T,
+                                MPI_FLOAT,   MPI_DOUBLE,   MPI_UINT8_T, MPI_INT8_T,   MPI_UINT64_T,
+                                MPI_INT16_T, MPI_UINT16_T, MPI_UINT32_T};
   return types[static_cast<std::size_t>(dtype)];
 }
 
