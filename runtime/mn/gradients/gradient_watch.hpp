@@ -50,8 +50,9 @@ class GradientWatch {
   /// Starts over, as if no backward had run.
   void forget();
 
-  /// Call once a step. Returns the first gradient that has changed since its last backward, or in an earlier step (2).
-  /// A gradient that was zeroed counts as new, not as changed.
+  /// Call once a step. Returns the first gradient that was changed after its last backward. The change may belong to an
+  /// earlier step if its comparison reached the host late (2). A gradient that was zeroed counts as new, not as
+  /// changed.
   [[nodiscard]] std::optional<std::size_t> find_change();
   /// A gradient that changed in an earlier step, as far as the GPU's comparisons have reached the host.
   [[nodiscard]] std::optional<std::size_t> changed_earlier() const;

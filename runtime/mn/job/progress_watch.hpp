@@ -3,10 +3,10 @@
 /// A thread of each rank looks once a second at the process's calls (comm/flight_recorder.hpp) and its account of other
 /// work (core/activity.hpp). It starts a survey over the peer monitor's tree if the rank has waited in a call for some
 /// seconds after a rank left main, or is stuck by the rules of hang_report.hpp. Rank 0 judges the answers and writes a
-/// line. If it finds a hang, rank 0 also writes a table of all ranks, with one stack of each kind, and ends the job.
+/// line. If it finds a hang, rank 0 also writes a table of all ranks, with each different stack once, and ends the job.
 ///
 /// 1. The watch calls neither MPI nor NCCL, and opens only files of /proc, so a hang cannot stop it.
-/// 2. The watch itself does not end the job: during a long wait it only starts a survey, once a minute.
+/// 2. A long wait alone does not end the job: the watch only starts a survey, once a minute.
 /// 3. Time in which the process stood still, and time under a debugger, does not count.
 /// 4. If a send has waited for 10 s, the watch logs a warning that its receiver may be sending, too.
 /// 5. If no survey completes (no monitor, or a tree that is cut), the stuck rank reports by itself.

@@ -34,8 +34,8 @@ class StartWatch {
   StartWatch(const StartWatch&) = delete;
   StartWatch& operator=(const StartWatch&) = delete;
 
-  /// Announces the calling rank's report of the job's end: all other ranks end without a line. May be called on any
-  /// thread.
+  /// Tells all other ranks that the calling rank reports the end of the job, so that they end without a message. May be
+  /// called on any thread.
   void announce_report() const noexcept;
 
  private:

@@ -31,7 +31,7 @@ class TensorReader {
  public:
   TensorReader(const Program& program, const Archive& archive) : program_(program), archive_(archive) {}
 
-  /// Returns the tensor of an input; undefined for an argument of forward().
+  /// Returns the tensor of an input, or an undefined tensor for an argument of forward().
   at::Tensor read(const Input& input) {
     if (input.kind == Input::Kind::kUser || input.kind == Input::Kind::kLiteral) return {};
     const StoredTensor& stored = find(input);

@@ -51,9 +51,9 @@ struct PlannedGroup {
 [[nodiscard]] std::vector<PlannedGroup> plan_groups(const NamedTensors& parameters, const std::vector<GroupRule>& rules,
                                                     double weight_decay, Decay decay);
 
-/// Divides the model's parameters by the rules: first the parameters that no rule matches, then those of each rule. The
-/// parameters of a rule that weight decay does not act on are a group of their own. A parameter that several modules
-/// share is listed once. Local. Throws ArgumentError if a rule gets no parameter.
+/// Divides the model's parameters by the rules: first the parameters that no rule matches, then those of each rule.
+/// Within a rule, the parameters without weight decay form a group of their own. A parameter that several modules share
+/// is listed once. Local. Throws ArgumentError if a rule gets no parameter.
 template <class Options>
 [[nodiscard]] ParameterGroups parameter_groups(const torch::nn::Module& model, const Options& options,
                                                const std::vector<GroupRule>& rules = {},

@@ -3,8 +3,8 @@
 
 namespace mn::report {
 
-/// (1) Values of the curves at the pointer's x. (2) A row of the table of runs and its curves light up together. (3) A
-/// click on a head of the table of runs sorts its rows.
+/// (1) Shows the values of the curves at the pointer's x. (2) Highlights a run's row in the table and the run's curves
+/// together. (3) Sorts the table by the column whose head is clicked.
 inline constexpr const char* kPageScript = R"(
 'use strict';
 const pixelWidth = 560, tipRows = 9;

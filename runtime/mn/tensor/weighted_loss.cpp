@@ -71,7 +71,7 @@ class WeightedLoss : public torch::autograd::Function<WeightedLoss> {
     std::vector<std::shared_ptr<Communicator>> all;
   };
 
-  /// Collective over each group: the largest unit of its ranks becomes this rank's.
+  /// Collective over each group: raises this rank's unit to the largest unit of the group's ranks.
   static void agree_on_unit(LossUnit& unit, const std::vector<std::shared_ptr<Communicator>>& groups) {
     double most = unit.samples();
     for (const auto& group : groups) group->allreduce(std::span(&most, 1), ReduceOp::kMax);

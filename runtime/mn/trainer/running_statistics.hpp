@@ -18,7 +18,7 @@ class Module;
 
 namespace mn {
 
-/// A buffer that ranks average, in the model's memory.
+/// A buffer of the model whose values are averaged over all ranks. `buffer` shares the model's memory.
 struct AveragedBuffer {
   at::Tensor buffer;                     ///< floating-point
   std::optional<std::size_t> mean = {};  ///< for a variance: index in the list of the buffer of means

@@ -37,8 +37,8 @@ struct TrainerOptions {
   /// last iteration of an epoch may have fewer minibatches.
   std::int64_t accumulate = 1;
   /// After some iterations, records an iteration's work on the GPU as a CUDA graph. Each iteration with a minibatch of
-  /// the recorded shape then launches the graph with one call (graphed_step.hpp). The loss may not read values of the
-  /// GPU.
+  /// the recorded shape then launches the graph with one call (graphed_step.hpp). The loss must not read values of
+  /// the GPU.
   bool cuda_graph = false;
   /// Folder for the files of all extensions; created if absent. The trainer locks the folder.
   std::filesystem::path out = "result";

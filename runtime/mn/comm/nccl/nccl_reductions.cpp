@@ -7,7 +7,8 @@ namespace mn {
 NcclReductions::Way NcclReductions::way_for(DType dtype, ReduceOp op, int ranks) {
   using enum Way::Form;
   const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-  // NCCL's own average divides the sum; a sum in 16 bits may have overflowed.
+  // NCCL's own average divides after the sum, and a sum in 16 bits may overflow. So 16-bit values are summed in
+  // float32.
   if (op == ReduceOp::kAverage) {
     return {is_half ? kWidened : kAsTheyAre, is_half ? DType::kFloat32 : dtype, ReduceOp::kSum, 1.0 / ranks, 1};
   }

@@ -10,7 +10,7 @@
 namespace mn {
 namespace {
 
-/// Small enough to give work to many ranks, and for the piece's elements of a few ranks to fit a core's own cache.
+/// Small enough that many ranks get work, and that one piece from each of a few ranks fits a core's own cache.
 constexpr std::size_t kPieceBytes = 64 * 1024;
 
 std::vector<SharedCounter*> arrivals_of(const std::vector<SharedReducer::Control*>& controls) {

@@ -23,7 +23,7 @@ double LearningRate::first_rate(const Trainer& trainer) const {
 }
 
 /// Rate of a group divided by base_. The program's rates are used, because the checkpoint's rates are all 0 if the
-/// schedule was at 0.
+/// schedule's factor was 0.
 double LearningRate::factor_of(const Trainer& trainer, std::size_t group) const {
   if (resumed_) {
     const auto own = trainer.initial_rate(group, optimizer_);
