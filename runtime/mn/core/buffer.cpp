@@ -16,6 +16,7 @@ struct DTypeRow {
 constexpr DTypeRow kDTypes[] = {{"uint8", 1},   {"int32", 4},   {"int64", 8}, {"float16", 2}, {"bfloat16", 2},
                                 {"float32", 4}, {"float64", 8}, {"bool", 1},  {"int8", 1},    {"uint64", 8},
                                 {"int16", 2},   {"uint16", 2},  {"uint32", 4}};
+static_assert(std::size(kDTypes) == kDTypeCount);
 
 }  // namespace
 

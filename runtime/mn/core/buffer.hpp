@@ -14,7 +14,7 @@
 namespace mn {
 
 /// The type of an element. kBool is one byte and cannot be reduced. Shards store the numbers of this enumeration: add
-/// new types at the end.
+/// new types at the end, and count them in kDTypeCount.
 enum class DType : std::uint8_t {
   kUInt8,
   kInt32,
@@ -30,6 +30,9 @@ enum class DType : std::uint8_t {
   kUInt16,
   kUInt32
 };
+/// Number of types: the length of tables that have the order of DType.
+inline constexpr std::size_t kDTypeCount = 13;
+static_assert(static_cast<std::size_t>(DType::kUInt32) + 1 == kDTypeCount);
 
 /// Bytes of one element.
 [[nodiscard]] std::size_t size_of(DType dtype) noexcept;

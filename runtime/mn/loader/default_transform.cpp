@@ -15,6 +15,7 @@ at::ScalarType scalar_type(DType dtype) {
   constexpr at::ScalarType kTypes[] = {at::kByte,  at::kInt,    at::kLong,  at::kHalf, at::kBFloat16,
                                        at::kFloat, at::kDouble, at::kBool,  at::kChar, at::kUInt64,
                                        at::kShort, at::kUInt16, at::kUInt32};  // in the order of DType
+  static_assert(std::size(kTypes) == kDTypeCount);
   return kTypes[static_cast<std::size_t>(dtype)];
 }
 

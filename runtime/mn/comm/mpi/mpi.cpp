@@ -194,6 +194,7 @@ MPI_Datatype mpi_type(DType dtype) noexcept {
   const MPI_Datatype types[] = {MPI_UINT8_T, MPI_INT32_T,  MPI_INT64_T, MPI_UINT16_T, MPI_UINT16_T,
                                 MPI_FLOAT,   MPI_DOUBLE,   MPI_UINT8_T, MPI_INT8_T,   MPI_UINT64_T,
                                 MPI_INT16_T, MPI_UINT16_T, MPI_UINT32_T};
+  static_assert(std::size(types) == kDTypeCount);
   return types[static_cast<std::size_t>(dtype)];
 }
 

@@ -14,6 +14,7 @@ ncclDataType_t nccl_type(DType dtype) {
   constexpr ncclDataType_t kTypes[] = {ncclUint8,   ncclInt32,   ncclInt64, ncclFloat16, ncclBfloat16,
                                        ncclFloat32, ncclFloat64, ncclUint8, ncclInt8,    ncclUint64,
                                        kNone,       kNone,       ncclUint32};
+  static_assert(std::size(kTypes) == kDTypeCount);
   if (kTypes[static_cast<std::size_t>(dtype)] == kNone) {
     throw ArgumentError("NCCL has no " + std::string(name_of(dtype)) + ": convert it to int32 first");
   }
