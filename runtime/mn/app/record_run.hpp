@@ -12,6 +12,7 @@
 
 namespace mn::app {
 
+/// What record_run() records.
 struct RecordOptions {
   Interval period = {1, IntervalUnit::kEpoch};  ///< of reports
   std::string metric = "accuracy";              ///< "main/METRIC", shown beside the loss in table and plot

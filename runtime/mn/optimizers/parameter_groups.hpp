@@ -42,9 +42,9 @@ struct ParameterGroups {
 
 /// A group to make, for parameter_groups().
 struct PlannedGroup {
-  std::vector<at::Tensor> parameters;
-  std::optional<std::size_t> rule;  ///< index of the rule; no value: no rule matches
-  double weight_decay = 0;          ///< of these parameters
+  std::vector<at::Tensor> parameters;  ///< not empty
+  std::optional<std::size_t> rule;     ///< index of the rule; no value: no rule matches
+  double weight_decay = 0;             ///< of these parameters
 };
 
 /// Divides parameters as parameter_groups() does, for an optimizer with this weight decay.

@@ -14,8 +14,8 @@ namespace mn::extensions {
 /// their speed. The first kWarmUp steps do not count.
 class Forecast final : public Extension {
  public:
-  static constexpr std::int64_t kSteps = 20;
-  static constexpr std::int64_t kWarmUp = 5;
+  static constexpr std::int64_t kSteps = 20;  ///< step of this process after which the line is logged
+  static constexpr std::int64_t kWarmUp = 5;  ///< first steps, which are not timed
 
   [[nodiscard]] std::string name() const override { return "Forecast"; }
   void initialize(Trainer& trainer) override;

@@ -16,7 +16,7 @@ namespace mn::extensions {
 
 /// The epochs in which parameters are frozen.
 struct FrozenEpochs {
-  static constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();  ///< to the end of training
 
   std::string pattern;            ///< of the parameters' names: see matches_name()
   std::int64_t until = kForever;  ///< number of epochs after which the parameters train

@@ -32,15 +32,15 @@ class ProgressBar final : public Extension {
 
   /// A state of training, as render() shows it.
   struct View {
-    double total = 0;  ///< fraction of the training that is done
-    double epoch_detail = 0;
-    std::int64_t iteration = 0;
-    std::int64_t epochs = 0;      ///< limit; 0: none
-    double speed = 0;             ///< iterations per second; 0: not known yet
-    double units_per_second = 0;  ///< over all ranks; 0: not known
-    std::string unit = "samples";
-    std::optional<double> loss = {};
-    double seconds_left = 0;
+    double total = 0;                 ///< fraction of the training that is done
+    double epoch_detail = 0;          ///< epochs that are done, with the fraction of the present epoch
+    std::int64_t iteration = 0;       ///< iterations that are done
+    std::int64_t epochs = 0;          ///< limit; 0: none
+    double speed = 0;                 ///< iterations per second; 0: not known yet
+    double units_per_second = 0;      ///< over all ranks; 0: not known
+    std::string unit = "samples";     ///< what units_per_second counts
+    std::optional<double> loss = {};  ///< of the latest minibatch
+    double seconds_left = 0;          ///< estimated time to the end of training
   };
   /// The four lines for a state of training, at most 80 columns wide.
   [[nodiscard]] static std::string render(const View& view);

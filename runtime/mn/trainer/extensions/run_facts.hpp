@@ -20,8 +20,8 @@ struct RunDetails {
 
 /// Sizes and limits of a run; 0: unknown, or no limit.
 struct RunFacts {
-  int ranks = 1;
-  int nodes = 1;
+  int ranks = 1;                     ///< of the communicator
+  int nodes = 1;                     ///< on which these ranks run
   std::string device;                ///< model of rank 0's device, "AMD EPYC 7763 64-Core Processor"
   std::int64_t parameters = 0;       ///< elements of all parameters
   std::int64_t trained = 0;          ///< elements of the parameters with requires_grad
