@@ -26,7 +26,7 @@ BackgroundReducer::BackgroundReducer(Communicator& comm) {
 void BackgroundReducer::submit(Task task) {
   if (stream_) {
     auto ready = std::make_shared<c10::Event>(stream_->device_type());
-    ready->record(current_stream(communicator().device()));  // after the caller's work so far
+    ready->record(current_stream(communicator().device()));  // the tasks' work comes after the caller's work so far
     task = [task = std::move(task), ready = std::move(ready), stream = *stream_](Communicator& comm) {
       const c10::StreamGuard guard(stream);
       ready->block(stream);

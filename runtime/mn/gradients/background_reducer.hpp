@@ -11,10 +11,10 @@
 namespace mn {
 
 /// Runs tasks in the order submitted, on a second communicator with the same ranks and backend. If that communicator
-/// enqueues on a GPU (device_collectives()), submit() runs the task at once, which only enqueues its work; otherwise a
-/// thread runs the task. In both cases the host goes on. On a GPU the tasks' work runs on a stream of its own, after
-/// the work that the submitter's current stream holds at submit(). All ranks must submit equal collectives in equal
-/// order. Only one thread at a time may call.
+/// enqueues on a GPU (device_collectives()), submit() runs the task at once, and the task only enqueues its work;
+/// otherwise a thread runs the task. In both cases submit() does not wait for the work. On a GPU the tasks' work runs
+/// on a stream of its own, after the work that the submitter's current stream holds at submit(). All ranks must submit
+/// equal collectives in equal order. Only one thread at a time may call the members.
 class BackgroundReducer {
  public:
   using Task = CommunicationThread::Task;
@@ -26,8 +26,8 @@ class BackgroundReducer {
   [[nodiscard]] Communicator& communicator() noexcept { return thread_ ? thread_->communicator() : *comm_; }
   /// Submits a task. The memory that the task uses must live until wait() returns.
   void submit(Task task);
-  /// Returns when all tasks have run. On a GPU the caller's current stream then waits for the work that the tasks have
-  /// enqueued, but the host does not, so the tasks' memory may be freed in the order of that stream. Throws the first
+  /// Returns when all tasks have run. On a GPU the tasks' work may still run: the caller's current stream waits for the
+  /// work, the host does not. The tasks' memory may therefore be freed in the order of that stream. Throws the first
   /// error of a task.
   void wait();
   /// Returns when all tasks and the work that they enqueued on a device are done. Throws the first error of a task or

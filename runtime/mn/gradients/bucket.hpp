@@ -15,9 +15,9 @@ struct Bucket {
   std::size_t bytes = 0;  ///< bytes of these messages together
 };
 
-/// Cuts messages of these sizes, in order, into buckets of at least `bucket_bytes` each; the last bucket may be
-/// smaller. The first bucket takes only `first_bytes`, so communication starts early (Li et al. 2020, PyTorch
-/// Distributed, arXiv:2006.15704).
+/// Cuts messages of the sizes `message_bytes`, in order, into buckets. Each bucket has at least `bucket_bytes`, except
+/// the first and the last. The first bucket needs only `first_bytes`, so that communication starts early (Li et al.
+/// 2020, PyTorch Distributed, arXiv:2006.15704).
 [[nodiscard]] inline std::vector<Bucket> plan_buckets(std::span<const std::size_t> message_bytes,
                                                       std::size_t bucket_bytes, std::size_t first_bytes) {
   std::vector<Bucket> buckets;

@@ -15,7 +15,7 @@ void BucketTuner::start_over() { steps_ = 0; }
 std::optional<std::size_t> BucketTuner::step(Communicator& comm) {
   if (done_) return std::nullopt;
   ++steps_;
-  if (steps_ == 1) spans_[current_].begin = Moment::now(device_);  // a size's first step includes the change to it
+  if (steps_ == 1) spans_[current_].begin = Moment::now(device_);  // the first step includes the change of the size
   if (steps_ < kSteps) return std::nullopt;
   spans_[current_].end = Moment::now(device_);
   steps_ = 0;

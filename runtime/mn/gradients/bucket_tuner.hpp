@@ -25,8 +25,8 @@ class BucketTuner {
   explicit BucketTuner(std::vector<std::size_t> candidates, Device device = {});
   [[nodiscard]] std::size_t bucket_bytes() const { return candidates_[current_]; }
   [[nodiscard]] bool is_done() const noexcept { return done_; }
-  /// Collective. Times the current candidate anew; call it in a step with a longer time for a reason beside the bucket
-  /// size.
+  /// Collective. Call it in a step that takes longer for a reason other than the bucket size. The current candidate is
+  /// then timed anew.
   void start_over();
   /// Collective, at the end of each step. Returns the new size if the size changes, else std::nullopt.
   std::optional<std::size_t> step(Communicator& comm);
@@ -40,7 +40,7 @@ class BucketTuner {
 
   std::vector<std::size_t> candidates_;
   Device device_;
-  std::vector<Span> spans_;  // [candidates] from the end of the first step to the end of the last
+  std::vector<Span> spans_;  // [candidates] from the end of its first step to the end of its last step
   std::size_t current_ = 0;
   int steps_ = 0;  // steps with the current candidate
   bool done_ = false;

@@ -24,7 +24,7 @@ class DirectReduction : public GradientReduction {
   ReductionResult reduce(const StepWeight& weight, bool has_fault) override {
     FlatBuffer& flat = gradients_->flat();
     StepAgreement agreement = gradients_->collect(weight, {.fault = has_fault});
-    agreement.agree(*comm_);  // first, while a device still runs backward
+    agreement.agree(*comm_);  // before the reduction, while a device still runs backward
     averager().allreduce(flat, 0, flat.messages().size(), weight.divisor, *comm_);
     agreement.read(flat.tail());
     return gradients_->finish(flat, agreement);
@@ -73,7 +73,7 @@ std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Ten
   const auto order = backward_order(parameters.size());
   GradientBuffer gradients(std::move(parameters), sparse, *comm, watch, order);
   if (options.compression.kind == Compression::kNone &&
-      !comm->debug()) {  // debug mode checks all gradients before any is sent
+      !comm->debug()) {  // in debug mode all gradients are checked before any is sent
     if (auto reducer = comm->share(gradients.flat().messages())) {
       return std::make_unique<OneNodeReduction>(std::move(gradients), std::move(reducer), comm, std::move(averager),
                                                 options.trace);

@@ -9,7 +9,7 @@
 
 namespace mn {
 
-/// Collective: makes the reduction that `options` ask for. `options` must have passed check_options(); local_steps is
+/// Collective: makes the reduction chosen by `options`. `options` must have passed check_options(); local_steps is
 /// ignored.
 [[nodiscard]] std::unique_ptr<GradientReduction> create_gradient_reduction(std::vector<at::Tensor> parameters,
                                                                            const SparseGradients::Flags& sparse,

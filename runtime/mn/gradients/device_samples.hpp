@@ -1,10 +1,11 @@
 /// Compares a few elements (samples) of each gradient on a device, without making the host wait.
 ///
 /// (1) record() keeps the samples' bits; compare() finds a parameter whose samples have changed since then, and writes
-///     its code to a number in device memory (the note). Both enqueue their work on the current stream.
+///     the parameter's code (Part::codes) to a number in device memory (the note). Both enqueue their work on the
+///     current stream.
 /// (2) The device then copies the note to page-locked memory. The host reads the memory without waiting for the copy,
 ///     and therefore learns of a change at least one step late.
-/// (3) If a sample has become 0, the gradient counts as zeroed and new, not as changed.
+/// (3) A sample that has become 0 does not count as changed, because zero_grad() may have zeroed the gradient.
 /// Cost of a step: one small kernel to record, seven to compare for each dtype, and a copy of 8 bytes.
 #pragma once
 
@@ -20,19 +21,20 @@ namespace mn {
 
 class DeviceSamples {
  public:
-  /// The note of a changed parameter: the largest code (Part::codes) of all comparisons so far; 0: no change.
+  /// The note: the largest code (Part::codes) that the comparisons have written so far. It is 0 if no parameter has
+  /// changed.
   struct ChangeNote {
     at::Tensor on_device;
     at::Tensor on_host;  // page-locked
   };
 
-  /// `earlier` is the note of the DeviceSamples of an earlier buffer of the same parameters; its tensors are undefined
-  /// if there was no earlier buffer.
+  /// `earlier` is the note() of the DeviceSamples that watched an earlier buffer of the same parameters. Its tensors
+  /// are undefined if there was no earlier buffer.
   DeviceSamples(const FlatBuffer& gradients, std::size_t parameters, ChangeNote earlier);
 
-  /// Records the samples: from now on a change of a gradient is found.
+  /// Records the samples. From now on compare() finds changes of gradients.
   void record();
-  /// Call if gradients may change: drops the recorded samples, and ignores record() until begin().
+  /// Call it before an intended change of gradients. Drops the recorded samples, and ignores record() until begin().
   void forget() noexcept { is_forgotten_ = true; }
   /// Begins a step, with no samples recorded.
   void begin() noexcept { is_forgotten_ = is_recorded_ = false; }

@@ -40,7 +40,8 @@ void DoubleBufferedReduction::train_only(const std::vector<bool>& parameters) {
 }
 
 ReductionResult DoubleBufferedReduction::reduce(const StepWeight& weight, bool has_fault) {
-  // (3): on a device the last step has told the ranks already, and a rank with a new set makes no more agreement.
+  // (3): on a GPU the agreement of the last step has told all ranks of the change already. The rank with the new set
+  // takes part in no further agreement.
   if (started_ && in_flight_[1 - next_]->agreement.any_set_change()) return flush();
   StepAgreement agreement = gradients_->collect(weight, {.fault = has_fault});
   agreement.agree(*comm_);

@@ -39,7 +39,7 @@ class DoubleBufferedReduction : public GradientReduction {
 
   std::array<std::shared_ptr<Shared>, 2> in_flight_;
   std::size_t next_ = 0;  // index of the buffer that the next step fills
-  bool started_ = false;  // the last step's mean, complete or under way, was not yielded yet
+  bool started_ = false;  // the last step's mean was not yielded yet; its reduction may still run
 };
 
 }  // namespace mn

@@ -14,7 +14,7 @@ namespace {
 
 void move_into(FlatBuffer& flat, std::size_t i, at::Tensor& grad) {
   if (grad.is_same(flat.view(i))) return;
-  flat.let_go(flat.message_index(i));  // (3): a gradient that the program keeps moves out
+  flat.let_go(flat.message_index(i));  // (3): a gradient that the program keeps moves out of the buffer
   flat.view(i).copy_(grad);
   grad = flat.view(i);
 }
@@ -33,7 +33,7 @@ void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) {
   const at::NoGradGuard no_grad;
   for (const at::Tensor& parameter : parameters) {
     at::Tensor& grad = parameter.mutable_grad();
-    // A sparse gradient may share its values with the graph: not in place.
+    // A sparse gradient is not multiplied in place, because it may share its values with the autograd graph.
     if (grad.defined()) grad = grad.is_sparse() ? times_factor(grad, factor) : grad.mul_(exact_factor(factor));
   }
 }

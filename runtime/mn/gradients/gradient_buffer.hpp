@@ -1,7 +1,8 @@
 /// The gradients of a list of parameters in one flat buffer, from the backward that makes them to the reduced mean.
 ///
-/// If a parameter has no gradient, backward makes a new tensor. A hook copies the tensor into the buffer while the
-/// cache still holds it, and makes the buffer's view the parameter's gradient: no pass over the buffer zeroes it.
+/// If a parameter has no gradient, backward makes a new tensor. While the processor's cache still holds the tensor, a
+/// hook copies it into the buffer, and makes the buffer's view the parameter's gradient. Therefore no pass has to write
+/// zeros into the buffer.
 /// (1) A gradient is None, the buffer's view, or a foreign tensor (with a graph, or set by hand), which collect()
 ///     copies into the buffer. Sparse gradients stay outside (sparse_gradients.hpp); the buffer has no room for
 ///     gradients of parameters that were known as sparse when the buffer was made.
@@ -30,7 +31,7 @@
 
 namespace mn {
 
-/// The result of a reduction. Ranks differ in `misweighed` alone.
+/// The result of a reduction. All members but `misweighed` are equal on all ranks.
 struct ReductionResult {
   bool has_mean = false;     ///< the gradients are the mean now; false: all weights are 0, or no mean was under way
   bool any_fault = false;    ///< a rank has found a fault, or may be misweighed
@@ -41,7 +42,8 @@ struct ReductionResult {
 class GradientBuffer {
  public:
   /// Collective. Gradients that exist already count as this step's. The parameters are on the device of `comm`, which
-  /// must outlive this object. `note` is the change_note() of the watch of these parameters' buffer before, if any.
+  /// must outlive this object. `note` is the change_note() of the watch of these parameters' earlier buffer, if there
+  /// was one.
   GradientBuffer(std::vector<at::Tensor> parameters, SparseGradients::Flags sparse, Communicator& comm,
                  GradientWatch::Depth watch, std::span<const std::size_t> order = {},
                  DeviceSamples::ChangeNote note = {});
@@ -56,7 +58,7 @@ class GradientBuffer {
   [[nodiscard]] const FlatBuffer& flat() const noexcept { return *flat_; }
   /// The tensors from which a FlatBuffer of equal layout is made.
   [[nodiscard]] std::vector<at::Tensor> inside() const { return without_sparse(parameters_, outside_); }
-  /// The buffer for tasks, which may outlive this object.
+  /// The buffer, shared with tasks that may outlive this object.
   [[nodiscard]] const std::shared_ptr<FlatBuffer>& shared_flat() noexcept { return flat_; }
   /// The watch over changes of these gradients.
   [[nodiscard]] GradientWatch& watch() noexcept { return *watch_; }
@@ -77,13 +79,13 @@ class GradientBuffer {
   void scale(double factor);
 
   /// Records that a backward has finished gradient i. Returns false and records nothing if the gradient was ready
-  /// before (a second backward) or is not the buffer's view. Gradients outside and of frozen parameters are always
-  /// ready.
+  /// before (a second backward) or is not the buffer's view. Gradients outside the buffer and gradients of frozen
+  /// parameters are always ready.
   bool mark_ready(std::size_t i);
   [[nodiscard]] bool is_ready(std::size_t i) const {
     return is_outside(i) || !is_trained_[i] || ready_version_[i].has_value();
   }
-  /// True if gradient i is the tensor of mark_ready() and torch has counted no write since, or if parameter i is
+  /// True if gradient i still is the tensor of mark_ready() and torch has counted no write since, or if parameter i is
   /// frozen.
   [[nodiscard]] bool unchanged_since_ready(std::size_t i) const;
   /// From now on no gradient is ready.

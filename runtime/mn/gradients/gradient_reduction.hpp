@@ -67,7 +67,7 @@ class GradientReduction {
   }
 
  protected:
-  /// `averager` is shared with the tasks of a communication thread. The derived class makes the buffer.
+  /// `averager` is shared with the tasks of a communication thread. The derived class makes gradients_.
   GradientReduction(std::shared_ptr<Communicator> comm, std::shared_ptr<GradientAverager> averager)
       : comm_(std::move(comm)), averager_(std::move(averager)) {}
   [[nodiscard]] bool paused() const noexcept { return !pause_.expired(); }

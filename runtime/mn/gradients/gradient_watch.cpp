@@ -66,13 +66,13 @@ void GradientWatch::arrived(std::size_t i) {
     task_ = task;
     if (!backwards_.empty() && !keeps(arrived_)) backwards_.clear();
     if (samples_) sample_after_backward();
-    if (!record) record = std::make_shared<BackwardRecord>(BackwardRecord{.task = task});  // a plain loss makes none
+    if (!record) record = std::make_shared<BackwardRecord>(BackwardRecord{.task = task});  // no weight, no scale
   }
   if (record) {
     if (!backwards_.empty() && backwards_.back()->task == record->task) backwards_.pop_back();  // an earlier state
     backwards_.push_back(std::move(record));
   }
-  // A reduced gradient: without zero_grad() autograd has added to the mean.
+  // The gradient is a mean over ranks, and autograd has added to it, because the program has not called zero_grad().
   if (reduced_[i].is(parameters_[i].grad())) {
     added_to_reduced_ = true;
   } else {
@@ -137,7 +137,8 @@ double GradientWatch::weight_so_far() const {
 }
 
 std::uint64_t GradientWatch::mark_of(const at::Tensor& gradient) const {
-  // 0: reading elements would cost too much, so identity and version must suffice.
+  // For these gradients the mark is 0, because reading their elements would cost too much: identity and version must
+  // suffice.
   if (gradient.is_sparse() || !gradient.is_non_overlapping_and_dense() || gradient.numel() == 0) return 0;
   if (depth_ == Depth::kAll) {
     const at::Tensor host = gradient.detach().contiguous().cpu();
@@ -151,8 +152,8 @@ std::optional<std::size_t> GradientWatch::changed_earlier() const {
 }
 
 std::optional<std::size_t> GradientWatch::find_change() {
-  // Read before this step's comparison: else a rank with a fast device would throw now, while the peers wait for it in
-  // the reduction.
+  // Ask before compare() is enqueued. Otherwise a rank with a fast device would throw in the present step already,
+  // while the peers wait in the reduction.
   const auto earlier = changed_earlier();
   if (samples_) samples_->compare();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

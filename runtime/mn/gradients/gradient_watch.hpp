@@ -1,12 +1,12 @@
 /// Notices changes of gradients between backward and the step.
 ///
-/// Until the step a gradient belongs to one rank. If the program clips or scales it before the step, the mean over
-/// ranks is wrong, and nothing else tells so.
+/// Until the step a gradient is computed from one rank's samples alone. If the program clips or scales the gradient
+/// before the step, the mean over ranks is wrong, and no other check finds this.
 /// (1) Each gradient is recorded in its hook, after backward has accumulated it, and compared before the reduction.
-/// (2) A replaced tensor and a write that torch counts (the tensor's version) are always found. A write past torch's
-///     count (`grad().data()`, as in libtorch's clip_grad_norm_) is found if one of a few compared elements changes; on
-///     a GPU it is found a step late (device_samples.hpp). Depth::kAll compares a hash of all elements instead, and
-///     waits for the GPU.
+/// (2) A replaced tensor and a write that torch counts (the tensor's version) are always found. A write that torch does
+///     not count (through `grad().data()`, as in libtorch's clip_grad_norm_) is found if one of a few compared elements
+///     changes; on a GPU such a write is found a step late (device_samples.hpp). Depth::kAll compares a hash of all
+///     elements instead, and waits for the GPU.
 /// Cost: kSome reads a few elements of each gradient twice a step; kAll passes over all gradients twice.
 #pragma once
 
@@ -30,10 +30,10 @@ class GradientWatch {
   using Backwards = std::vector<std::shared_ptr<const BackwardRecord>>;
 
   GradientWatch(std::vector<at::Tensor> parameters, Depth depth);
-  /// From now on compares samples of the gradients in this buffer, on a GPU. `earlier` is the change_note() of the
-  /// earlier watch of these parameters, if there was one.
+  /// On a GPU: from now on compares samples of the gradients in the buffer `gradients`. `earlier` is the change_note()
+  /// of the earlier watch of these parameters, if there was one.
   void look_at(const FlatBuffer& gradients, DeviceSamples::ChangeNote earlier);
-  /// The note of a change on a GPU (device_samples.hpp), which may not have been reported yet.
+  /// On a GPU: the note of a changed gradient (device_samples.hpp). find_change() may not have reported the change yet.
   [[nodiscard]] DeviceSamples::ChangeNote change_note() const {
     return samples_ ? samples_->note() : DeviceSamples::ChangeNote();
   }
@@ -67,7 +67,8 @@ class GradientWatch {
   [[nodiscard]] const Backwards& backwards() const noexcept { return backwards_; }
   /// Takes over backwards() and backward_ran() of an earlier watch, during which the parameters' gradients were made.
   void take_over(Backwards backwards, bool ran);
-  /// Call it when a unit rises. Returns true if the gradients have that unit and must be multiplied by `factor`.
+  /// Call it when `unit` rises. Returns true if losses of backwards() have this unit: the caller must then convert the
+  /// gradients.
   [[nodiscard]] bool follow(const LossUnit& unit);
   /// The sum of the weights of the backwards' losses; 1 if no loss had a weight.
   [[nodiscard]] double weight_so_far() const;

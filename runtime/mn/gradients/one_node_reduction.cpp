@@ -39,7 +39,7 @@ void OneNodeReduction::ready(std::size_t i) {
   if (paused()) return;
   promise_.watch_backward(i, *gradients_);
   if (gradients_->is_outside(i)) return;
-  if (gradients_->flat().message_index(i) < published_) {  // a second backward, which check_promise() finds
+  if (gradients_->flat().message_index(i) < published_) {  // a second backward: check_promise() will find it
     gradients_->watch().forget(i);
     return;
   }

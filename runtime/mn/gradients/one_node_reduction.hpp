@@ -1,13 +1,13 @@
 /// Reduces gradients within a node while slower ranks are still in backward.
 ///
 /// Works in place on the gradients of all ranks, which lie in shared memory (comm/shared_reducer.hpp). In an announced
-/// step backward publishes each final gradient; a rank without backward work left reduces the gradients that all
-/// ranks have published. So a fast rank works instead of waiting, without a thread.
+/// step backward publishes each final gradient. A rank whose backward has ended reduces the gradients that all ranks
+/// have published: a fast rank works instead of waiting, and needs no thread.
 /// (1) Messages are published in memory order, which is the order of backward. So the published messages are the first
 ///     ones in memory, and their number grows until the step.
 /// (2) A published gradient is final: any rank may already have overwritten it with the mean (StepPromise).
 /// (3) Only reduce() publishes the tail of the buffer.
-/// The result has the bits of a reduction at the step.
+/// The result equals the result of a reduction at the step, bit for bit.
 #pragma once
 
 #include <cstddef>

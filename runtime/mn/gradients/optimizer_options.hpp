@@ -17,16 +17,17 @@ class Trace;
 /// By default the step averages the gradients of all ranks. Overlap or double buffering changes when the gradients are
 /// reduced; compression changes what is sent. Local SGD averages parameters instead, and excludes these three.
 struct OptimizerOptions {
-  /// Whether buckets of gradients are reduced while backward continues; the result is the same. With no value,
-  /// gradients are reduced so if there are several nodes or GPUs, unless double buffering, local steps or an MPI
-  /// without threads exclude it.
+  /// Whether buckets of gradients are reduced while backward continues; the result is the same. Without a value,
+  /// buckets overlap with backward if there are several nodes or GPUs, unless double buffering, local steps or an MPI
+  /// without threads exclude overlap.
   std::optional<bool> overlap = {};
   bool double_buffering = false;  ///< apply the previous step's mean while this step's gradients are reduced
-  /// The ranks whose losses train these parameters, if they are not the ranks that average the gradients:
-  /// mn::alltoall() brings samples of all ranks to an expert whose gradient one rank or a few average. The loss_ranks
-  /// include all ranks of the optimizer, and on each of these all ranks of the call: if groups of ranks call
-  /// mn::alltoall(), and an optimizer averages over ranks of several groups, its loss_ranks are the ranks of all these
-  /// groups. All loss_ranks make each step. Not with local steps.
+  /// The ranks whose losses train these parameters; null if they are the ranks that average the gradients. An expert
+  /// needs loss_ranks: mn::alltoall() brings samples of many ranks to the expert, but only a few ranks average the
+  /// expert's gradient. The loss_ranks must include all ranks of the optimizer, and all ranks of each mn::alltoall() in
+  /// which a rank of the optimizer takes part. If, for example, two groups of ranks make their own calls of
+  /// mn::alltoall(), and an optimizer averages over ranks of both groups, the loss_ranks are the ranks of both groups.
+  /// All loss_ranks make each step. Local steps exclude loss_ranks.
   std::shared_ptr<Communicator> loss_ranks = {};
   CompressionOptions compression = {};  ///< how messages are compressed
   std::int64_t local_steps = 1;         ///< updates of each rank between averages of the parameters; 1: no local SGD

@@ -55,7 +55,7 @@ OverlappedReduction::~OverlappedReduction() {
 void OverlappedReduction::lay_out(std::vector<at::Tensor> parameters, const SparseGradients::Flags& sparse,
                                   std::vector<std::size_t> order) {
   const bool copies = shared_->copy != nullptr;
-  // The old buffers go first: memory never holds two layouts.
+  // The old buffers are freed first, so that memory never holds two layouts.
   DeviceSamples::ChangeNote note = gradients_ ? gradients_->watch().change_note() : DeviceSamples::ChangeNote();
   if (gradients_) averager().count_bytes(gradients_->sparse().bytes_sent());
   hooks_.reset();
@@ -92,7 +92,7 @@ void OverlappedReduction::forget_gradients() {
 
 void OverlappedReduction::announce(StepPromise::Weight weight) {
   promise_.announce(std::move(weight));
-  // The promise has not weighed the gradients of an earlier backward.
+  // If a backward ran before this promise, its gradients were not multiplied by the promised weight.
   is_first_backward_ = buckets_.order().empty() && launched_ == 0;
 }
 
@@ -111,7 +111,7 @@ void OverlappedReduction::ready(std::size_t i) {
     if (early_ != Early::kInPlace) {
       early_ = Early::kStaleCopies;
     } else {
-      gradients_->watch().forget(i);  // check_promise() finds the part
+      gradients_->watch().forget(i);  // check_promise() will find this part
     }
     return;
   }
@@ -219,7 +219,7 @@ ReductionResult OverlappedReduction::reduce(const StepWeight& weight, bool has_f
   if (reduced.tail_count() > 0) submit_messages(all - 1, 1, 1);
   background_->wait();
   agreement.read(reduced.tail());
-  launched_ = 0;  // also if this step throws below
+  launched_ = 0;  // reset now, because this step may throw below
   early_ = Early::kNone;
   wants_copy_ = false;
   if (agreement.signals().stale) {  // on any rank, so all ranks reduce again; (5): no gradient was reduced in place
@@ -263,14 +263,14 @@ void OverlappedReduction::train_only(const std::vector<bool>& parameters) {
 
 void OverlappedReduction::clear() {
   if (has_given_away()) StepPromise::fail("zero_grad() came before that step");
-  // After a backward without a step, ranks may have launched different numbers of buckets. (1): the buckets count for
-  // this step, and the results are not used.
+  // After a backward without a step, ranks may have launched different numbers of buckets. To keep (1), the launched
+  // buckets count for this step, but their results are not used.
   early_ = launched_ > 0 ? Early::kStaleCopies : Early::kNone;
   finish_copies();  // after a backward that threw
   gradients_->clear();
   promise_.forget();
   forget_gradients();
-  if (!order_to_come_ || gradients_->is_too_large()) return;  // too large: the optimizer will make a new reduction
+  if (!order_to_come_ || gradients_->is_too_large()) return;  // if too large, the optimizer will make a new reduction
   drain();
   const SparseGradients::Flags sparse = gradients_->sparse().flags();
   lay_out(parameters(), sparse, *std::exchange(order_to_come_, std::nullopt));  // (6)

@@ -13,15 +13,17 @@
 ///     promise throws UsageError.
 /// (5) In one step no rank reduces in place while another rank sends copies: the copies may be stale, and gradients
 ///     reduced in place cannot be reduced again. What the ranks told each other in the last step (step_agreement.hpp)
-///     decides for all. If any rank could send early only as copies, ranks send copies; their buffer is made after the
-///     first such step. Otherwise, if any rank had announced the step, ranks reduce in place, and a rank without a
-///     promise sends nothing early.
+///     decides for all. If any rank could send early only as copies, all ranks send copies; the buffer for the copies
+///     is made after the first such step. Otherwise, if any rank had announced the step, ranks reduce in place, and a
+///     rank without a promise sends nothing early.
 /// (6) The order in which rank 0's backward finished the gradients in the first step becomes the order in memory. It
 ///     changes at the next zero_grad(), when no gradient exists that would have to move. The first steps also try
-///     bucket sizes (bucket_tuner.hpp). OptimizerOptions::deterministic switches both off.
-/// On backends with sums in rank order the result has the bits of a reduction at the step. Cost of a step: one
-/// collective for each bucket; without a promise also a copy of the gradients; both twice if a copy was stale. Memory:
-/// the gradients; without a promise twice the gradients. A CUDA graph can hold a step once is_settled().
+///     bucket sizes (bucket_tuner.hpp). OptimizerOptions::deterministic switches off the new order and the trial of
+///     sizes.
+/// On backends that add in rank order, the result equals the result of a reduction at the step, bit for bit. Cost of a
+/// step: one collective for each bucket; without a promise also a copy of the gradients. If a copy was stale, the step
+/// makes all collectives a second time. Memory: the gradients; without a promise twice the gradients. A CUDA graph can
+/// hold a step once is_settled().
 #pragma once
 
 #include <memory>
@@ -93,8 +95,9 @@ class OverlappedReduction : public GradientReduction {
     std::unique_ptr<FlatBuffer> copy = {};  // null until a rank needs it (5)
     std::shared_ptr<GradientAverager> averager;
   };
-  /// Messages [first, first + count), whose reduction was submitted. copy() copies them, once: either the background
-  /// task calls it first, or a function that cannot wait for the task.
+  /// Messages [first, first + count), whose reduction was submitted. The first call of copy() copies the messages. The
+  /// background task calls copy(), unless a function has called copy() earlier because waiting for the task was
+  /// impossible.
   struct Part {
     void copy();
     void reduce(Communicator& comm);

@@ -3,7 +3,7 @@
 /// (1) A bucket is complete if all its gradients are ready. Several backwards, or a block that recompute_activations()
 ///     runs several times, make a gradient in several parts. A gradient is ready once it has as many parts as in the
 ///     last step that made it.
-/// (2) Gradients outside the buffer and of frozen parameters are always ready.
+/// (2) Gradients outside the buffer and gradients of frozen parameters are always ready.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class ReadyBuckets {
   bool add_part(std::size_t i) { return ++parts_seen_[i] >= parts_expected_[i]; }
   /// Tells that gradient i is ready. Call once a step for each gradient in the buffer.
   void add_ready(std::size_t i);
-  /// The next step expects the parts of this step.
+  /// From now on, each gradient that this step has made is expected to have as many parts as in this step.
   void expect_parts();
 
   [[nodiscard]] std::size_t count() const noexcept { return buckets_.size(); }

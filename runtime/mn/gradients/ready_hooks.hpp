@@ -9,8 +9,9 @@
 
 namespace mn {
 
-/// A post-accumulate hook on each parameter, also on a frozen one, which may require a gradient later. libtorch has one
-/// slot for such a hook in each parameter: the new hook calls the earlier hook first, and the destructor restores it.
+/// A post-accumulate hook on each parameter, also on each frozen parameter, because frozen parameters may require a
+/// gradient later. In libtorch a parameter holds only one post-accumulate hook. The new hook therefore calls the
+/// earlier hook first, and the destructor puts the earlier hook back.
 class ReadyHooks {
  public:
   /// `ready(i)` runs on backward's thread.
@@ -24,7 +25,7 @@ class ReadyHooks {
   std::function<void(std::size_t)> ready_;
 };
 
-/// count − 1 … 0: backward reaches the parameters of the last layer first.
+/// Returns count − 1 … 0, the usual order of backward, which reaches the parameters of the last layer first.
 [[nodiscard]] std::vector<std::size_t> backward_order(std::size_t count);
 
 }  // namespace mn

@@ -34,7 +34,8 @@ at::Tensor sum_rows(const at::Tensor& indices, const at::Tensor& values, const a
 
 at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.contiguous().flatten().view(at::kByte); }
 
-/// Copies the tensor at byte `first` of a message, whose alignment may be wrong, and moves `first` to the next tensor.
+/// Copies the tensor at byte `first` of a message, because its alignment may be wrong, and moves `first` to the next
+/// tensor.
 at::Tensor next_in(const at::Tensor& message, std::int64_t& first, at::IntArrayRef shape, at::ScalarType dtype) {
   const std::int64_t bytes = c10::multiply_integers(shape) * static_cast<std::int64_t>(c10::elementSize(dtype));
   return message.narrow(0, std::exchange(first, first + bytes), bytes).clone().view(dtype).view(shape);
@@ -70,7 +71,7 @@ SparseGradients::Gradients SparseGradients::mean(const Own& own, double divisor)
   Gradients means;
   if (comm_.size() == 1) {  // (4)
     const double factor = own.factor / divisor;
-    // Not in place: the gradient may share its values with the graph.
+    // The gradient is not multiplied in place, because it may share its values with the autograd graph.
     for (const auto& [i, gradient] : own.gradients) {
       means[i] = factor == 1 ? gradient : times_factor(gradient, factor);
     }
@@ -89,7 +90,7 @@ SparseGradients::Gradients SparseGradients::mean(const Own& own, double divisor)
   return means;
 }
 
-/// `own` with each row once.
+/// Returns `own` with repeated rows of each gradient added up: each row comes once.
 SparseGradients::Own SparseGradients::merged(const Own& own) const {
   Own rows = own;
   for (auto& [i, gradient] : rows.gradients) {

@@ -6,7 +6,7 @@
 /// (2) Rows are summed in rank order, 16-bit rows in float32. All ranks end with equal bits, and each row occurs once
 ///     in the result.
 /// (3) If any rank has a dense gradient of a known parameter, the mean is dense in this step.
-/// (4) One rank alone keeps its gradient.
+/// (4) If there is only one rank, nothing is sent, and the rank's own gradient is the mean.
 /// Cost of a step with known parameters: an allgather of a few numbers, and an allgather of all rows.
 #pragma once
 
@@ -35,8 +35,8 @@ class SparseGradients {
   SparseGradients(std::vector<at::Tensor> parameters, Flags flags, Communicator& comm);
 
   [[nodiscard]] const Flags& flags() const noexcept { return flags_; }
-  /// Collective: makes the ranks' sparse gradients of `own` known to all ranks (1). Call it in a step in which any rank
-  /// had a sparse gradient of a parameter that was not known as sparse.
+  /// Collective: tells all ranks which parameters have a sparse gradient in any rank's `own` (1). Call it in a step in
+  /// which any rank had a sparse gradient of a parameter that was not known as sparse.
   void learn(const Own& own);
   /// Collective: returns Σ factorᵣ gᵣ / (number of ranks · divisor) for each parameter that is known as sparse and has
   /// a gradient on any rank. `divisor` is the mean over the ranks of StepWeight's divisor, equal on all ranks.

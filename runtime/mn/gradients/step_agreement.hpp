@@ -4,7 +4,7 @@
 /// (1) On CPUs the numbers travel in the tail of the gradients' buffer, which costs no message.
 /// (2) On a GPU, reading a tail would make the host wait for all earlier work. So the buffer has no tail there, and the
 ///     hosts exchange the numbers while the GPU still runs backward.
-/// Cost on a device: one reduction between hosts of 8 bytes for each gradient.
+/// Cost on a GPU: one reduction between the hosts, with 8 bytes for each gradient.
 #pragma once
 
 #include <cstddef>

@@ -42,7 +42,7 @@ void StepPromise::check(const StepWeight& weight, const GradientBuffer& gradient
 }
 
 void StepPromise::keep() {
-  has_looked_ = has_looked_ || task_;  // (1): a backward has run in an announced step
+  has_looked_ = has_looked_ || task_;  // (1): set once a backward has run in an announced step
   forget();
 }
 

@@ -4,8 +4,8 @@
 /// (1) A backward may run inner backwards (recompute_activations() does), each of which may add to a parameter again.
 ///     The first announced step therefore changes no gradient in place, and looks for inner backwards. If it sees one,
 ///     promises never bind: no gradient is ever changed in place.
-/// (2) A given gradient cannot be recovered. A second backward, a changed weight or a write to a given gradient throws
-///     UsageError.
+/// (2) A gradient given away cannot be recovered. A second backward, a changed weight or a write to a gradient given
+///     away therefore throws UsageError.
 #pragma once
 
 #include <functional>

@@ -14,7 +14,7 @@
 namespace mn {
 namespace {
 
-constexpr double kSetChange = std::numeric_limits<double>::infinity();  // in place of a number of samples
+constexpr double kSetChange = std::numeric_limits<double>::infinity();  // sent in place of a number of samples (6)
 
 /// Equal, except for the rounding of a sum.
 bool is_same(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
@@ -63,7 +63,8 @@ LossWeight StepWeights::of_loss(double samples, std::int64_t losses) {
   return loss;
 }
 
-/// This rank's samples; with loss_ranks their samples, divided evenly among the optimizer's ranks.
+/// Returns this rank's samples. With loss_ranks, returns the sum of their samples divided by the number of the
+/// optimizer's ranks.
 double StepWeights::divisor_samples(double samples) const {
   if (!loss_ranks_) return samples;
   double sum = samples;
@@ -71,7 +72,7 @@ double StepWeights::divisor_samples(double samples) const {
   return sum / comm_->size();
 }
 
-/// The largest number of samples of any rank.
+/// Collective: returns the largest number of samples of any rank. Follows changes of parameter sets (6).
 double StepWeights::agree(double samples, const FollowChange& follow_change) {
   for (;;) {
     double most = samples;
@@ -111,7 +112,7 @@ StepWeights::LossTotal StepWeights::total_of_losses(const GradientWatch& watch) 
   LossTotal all;
   for (const auto& backward : watch.backwards()) {
     for (const LossWeight& loss : backward->losses) {
-      // In the first step the units of two optimizers may happen to be equal.
+      // Owners are compared, too, because in the first step the units of two optimizers may happen to be equal.
       all.mixed = all.mixed || (all.unit > 0 && (loss.owner != all.owner || !is_same(loss.unit, all.unit)));
       all.unit = loss.unit;
       all.owner = loss.owner;
@@ -121,8 +122,8 @@ StepWeights::LossTotal StepWeights::total_of_losses(const GradientWatch& watch) 
   return all;
 }
 
-/// Upper bound of the samples of a step's losses that `owner` (null: any one owner) has weighed. Three counts are
-/// needed, because some programs call zero_grad() between scale_loss() and backward.
+/// Returns an upper bound of the samples in a step's losses, if `owner` has weighed all of them (null: if any one owner
+/// has). Three counts are needed, because some programs call zero_grad() between scale_loss() and backward.
 double StepWeights::most_samples(const void* owner) const {
   double most = owner == nullptr || owner == this ? scaled_samples_ : 0;
   for (const auto& [each, weighed] : samples_weighed()) {
@@ -136,7 +137,7 @@ double StepWeights::most_samples(const void* owner) const {
 }
 
 /// True if `samples` may be the samples of the step's losses. A loss that reaches none of the parameters is not in
-/// `losses`: it may count if the owner of `losses` has weighed it, too, since the step began.
+/// `losses`: such a loss may count if it was weighed since the step began, by the owner of `losses`.
 bool StepWeights::agrees(const LossTotal& losses, double samples) const {
   const void* const owner = losses.unit == 0 && scaled_samples_ > 0 ? this : losses.owner;
   return !losses.mixed && is_at_most(losses.samples, samples) && is_at_most(samples, most_samples(owner));
@@ -193,7 +194,7 @@ void StepWeights::check_groups(const GradientWatch& watch) const {
   }
 }
 
-/// "the weight of 6 samples"; "the weight 1" while it is not known what a sample weighs.
+/// Returns "the weight of 6 samples", or "the weight 1" if the unit is not agreed yet.
 std::string StepWeights::text_of(double weight) const {
   if (unit_ == 0) return "the weight " + nlohmann::json(weight).dump();
   return "the weight of " + number_text(weight * unit_);

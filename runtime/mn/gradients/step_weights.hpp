@@ -7,15 +7,16 @@
 /// (2) Before the first step, and if a rank suddenly has many more samples, scale_loss() takes a unit of the rank's
 ///     own: so it waits for no rank, and no float16 loss overflows. Gradients that travel within backward are converted
 ///     to the agreed unit (pass_gradients_over()); the step converts the rest (StepWeight::factor).
-/// (3) The unit of float16 gradients is agreed in each step, and that of losses is at least the step's samples so far
-///     (LossUnit): no weight is above 1, so no gradient overflows.
-/// (4) Another optimizer may have weighed the losses of a step, all of them, and a loss may reach none of the
-///     parameters. In any case the gradients have the losses' unit, and the ratio of the units converts them.
+/// (3) The unit of float16 gradients is agreed in each step, and the unit of the losses is at least the step's samples
+///     so far (LossUnit). No weight is above 1, and no gradient overflows.
+/// (4) All losses of a step may have been weighed by another optimizer, and a loss may reach none of the parameters. In
+///     any case the gradients have the losses' unit, and the step converts them to the agreed unit.
 /// (5) loss_ranks include all ranks of the optimizer, so all its ranks know the same Σ nᵣ.
-/// (6) A rank that changes its parameter set before a step must not make other calls than a rank that is in the step.
-///     So if the step begins with an agreement on the unit, the rank sends kSetChange there.
-/// Cost: one reduction of 8 bytes in the first step; with float16 gradients in each step; with loss_ranks one over them
-/// and one over the optimizer's ranks in each step.
+/// (6) A rank that changes its parameter set before a step must make the same collective calls as a rank that is in the
+///     step. So if the step begins with an agreement on the unit, the rank takes part, and sends kSetChange in place of
+///     a number of samples.
+/// Cost: one reduction of 8 bytes in the first step, or in each step with float16 gradients. With loss_ranks each step
+/// makes two reductions: the first over the loss_ranks, the second over the optimizer's ranks.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,8 @@ class StepWeights {
   /// `narrow`: some gradients are float16 (3).
   void set_narrow(bool narrow) noexcept { is_narrow_ = narrow; }
 
-  /// Local. The weight of one of the `losses` of a step. Throws ArgumentError if `samples` is negative or not finite.
+  /// Local. The weight of a loss over `samples` samples. `losses` is the number of losses in the step. Throws
+  /// ArgumentError if `samples` is negative or not finite.
   [[nodiscard]] LossWeight of_loss(double samples, std::int64_t losses);
   /// Follows the change of another rank's parameter set, or throws (6).
   using FollowChange = std::function<void()>;
@@ -52,12 +54,13 @@ class StepWeights {
   [[nodiscard]] std::optional<StepWeight> of_step(double samples, const FollowChange& follow_change);
   /// The weight of a step in which all ranks weigh the same. Collective in the first step.
   [[nodiscard]] StepWeight of_equal_step(const FollowChange& follow_change);
-  /// Collective if the next step begins with an agreement: this rank is about to change its parameter set (6).
+  /// Tells all ranks of the coming change of this rank's parameter set (6). Collective if the next step begins with an
+  /// agreement on the unit; otherwise the call does nothing.
   void announce_set_change();
 
   /// Local. Sets `factor` and `assumed_equal` from the losses of the backwards that `watch` has seen. Throws
-  /// ArgumentError if scale_loss() had other samples than the step, or only some backwards began at weighted losses;
-  /// UsageError if gradients came within backward from ranks whose losses the step does not count.
+  /// ArgumentError if scale_loss() had other samples than the step, or only some backwards began at weighted losses.
+  /// Throws UsageError if gradients came within backward from ranks whose losses the step does not count.
   void add_losses(StepWeight& weight, const GradientWatch& watch) const;
   /// Predicts the weight of a step with `samples`. No value if the weight is not known yet.
   [[nodiscard]] std::optional<StepWeight> ahead(double samples, const GradientWatch& watch) const;
@@ -68,7 +71,7 @@ class StepWeights {
   /// Call it after a step, or when zero_grad() drops the gradients.
   void forget();
 
-  /// Samples of weight 1; 0 before the ranks agree.
+  /// Number of samples with weight 1; 0 before the ranks have agreed.
   [[nodiscard]] double unit() const noexcept { return unit_; }
   void set_unit(double unit) noexcept { unit_ = unit; }
 
@@ -96,8 +99,8 @@ class StepWeights {
   bool counts_samples_ = true;              // the last step had samples
   double unit_ = 0;                         // agreed; 0: not yet
   c10::intrusive_ptr<LossUnit> loss_unit_;  // of this step's losses; null: none yet
-  double scaled_samples_ = 0;               // samples of this step's of_loss()
-  SamplesByOwner weighed_before_;           // when the step began
+  double scaled_samples_ = 0;               // samples of all calls of of_loss() in this step
+  SamplesByOwner weighed_before_;           // samples_weighed() at the begin of the step
 };
 
 }  // namespace mn

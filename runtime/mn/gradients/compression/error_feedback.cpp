@@ -61,11 +61,11 @@ void ErrorFeedback::do_allreduce(FlatBuffer& gradients, std::size_t first, std::
   if (!members.empty()) reduce(members, gradients, comm);
 }
 
-/// next_residual = gradient + residual in this step's units. (1): the residual stays.
+/// Sets next_residual = gradient + residual, in this step's units. The residual itself does not change (1).
 void ErrorFeedback::add_residual(std::size_t i, const at::Tensor& gradient) {
   if (gradient.is_cpu()) {
     at::add_out(next_residuals_[i], gradient, residuals_[i], scale_ * divisor_.item<double>());
-  } else {  // the host would have to wait for the divisor
+  } else {  // the divisor stays on the device: the host need not wait
     at::addcmul_out(next_residuals_[i], gradient, residuals_[i], divisor_.to(at::kFloat), scale_);
   }
 }
@@ -85,7 +85,7 @@ void ErrorFeedback::commit() {
 std::string ErrorFeedback::whole_gradients() const {
   std::int64_t gradients = 0, whole = 0, elements = 0, all = 0;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].numel() == 0) continue;  // also the stand-in of a parameter with sparse gradients
+    if (parameters_[i].numel() == 0) continue;  // an empty tensor also stands in for a parameter with sparse gradients
     ++gradients;
     all += parameters_[i].numel();
     if (compressed_[i]) continue;
@@ -114,7 +114,7 @@ void ErrorFeedback::load_state(const NamedTensors& state) {
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
     if (!compressed_[i]) continue;
     const auto found = tensors.find(residual_name(i));
-    if (found == tensors.end()) {  // the training before did not compress this gradient
+    if (found == tensors.end()) {  // the earlier training did not compress this gradient
       residuals_[i].zero_();
       continue;
     }

@@ -4,8 +4,8 @@
 /// residual: no part is dropped, only delayed. Residuals are in units of the mean gradient: a residual is multiplied by
 /// the step's loss scale and mean divisor before it travels, and divided by both before it is kept. The ranks agree on
 /// the divisor with the first message.
-/// (1) Only commit() changes a residual. A repeated reduction therefore starts from an equal residual, as does the step
-///     after a step without a mean.
+/// (1) Only commit() changes a residual. Therefore a repeated reduction, and the step after a step without a mean,
+///     start from an unchanged residual.
 /// (2) A parameter without a gradient in a step keeps its residual.
 /// (3) The derived class names the parameters whose float32 gradients are compressed; all other gradients, and the flat
 ///     buffer's tail, travel whole.

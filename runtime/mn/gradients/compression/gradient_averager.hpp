@@ -33,20 +33,20 @@ class GradientAverager {
 
   /// Collective, in place: messages [first, first + count) become their mean over ranks, approximately. `divisor` is
   /// StepWeight::divisor; of the calls in a step, only the call with message 0 reads it. If the same messages are
-  /// averaged again before commit(), the later call replaces the earlier. On a GPU the work is enqueued on the caller's
-  /// current stream and may end after the call: `gradients` must live until then.
+  /// averaged again before commit(), the later call replaces the earlier call. On a GPU the work is enqueued on the
+  /// caller's current stream and may end after the call: `gradients` must live until then.
   void allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double divisor, Communicator& comm);
   /// True if the result depends on the divisor.
   [[nodiscard]] virtual bool uses_divisor() const noexcept { return false; }
 
-  /// The step uses the mean: keeps the next residual of each parameter whose gradient is not None.
+  /// Call it if the step uses the mean. Keeps the next residual of each parameter whose gradient is not None.
   virtual void commit() {}
 
   /// Tells that from the next reduction on a GradScaler has multiplied the gradients by `scale`. Residuals are kept
   /// unscaled. An element that overflows arrives as infinity or NaN, so the GradScaler lowers the scale.
   virtual void set_scale(double /*scale*/) {}
 
-  /// Adds the bytes of buffers that a collective call has sent to bytes_sent(), and returns these bytes.
+  /// Adds to bytes_sent() the number of bytes in the buffers that a collective call has sent. Returns this number.
   std::uint64_t count_bytes(std::span<const BufferView> sent) noexcept;
   void count_bytes(std::uint64_t bytes) noexcept { bytes_sent_ += bytes; }
   /// Bytes that the calling rank has passed to collectives.

@@ -116,7 +116,7 @@ void PowerSgd::load_state(const NamedTensors& state) {
   for (std::size_t i = 0; i < q_.size(); ++i) {
     if (!q_[i].defined()) continue;
     const auto found = tensors.find(q_name(i));
-    if (found == tensors.end()) continue;  // the training before did not use PowerSGD: keep the random Q
+    if (found == tensors.end()) continue;  // the earlier training did not use PowerSGD: keep the random Q
     if (found->second.sizes() != q_[i].sizes()) {
       throw DataError("the checkpoint's error feedback is of another --compress-rank", true);
     }

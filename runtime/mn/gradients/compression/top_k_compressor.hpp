@@ -1,8 +1,8 @@
 /// Sends only the largest elements of each gradient (Aji & Heafield 2017, arXiv:1704.05021; Lin et al. 2018, Deep
 /// Gradient Compression, arXiv:1712.01887, without momentum correction and warm-up).
 ///
-/// Each rank chooses the fraction `density` of each gradient's elements with the largest magnitudes, and sends indices
-/// and values. Every rank gathers all choices and adds them.
+/// From each gradient each rank chooses the elements with the largest magnitudes, a fraction `density` of all elements,
+/// and sends their indices and values. Every rank gathers all choices and adds them.
 /// (1) Choices are added in rank order: all ranks end with equal bits.
 /// (2) A rank chooses ceil(density × elements) elements of each gradient, so counts are known without a message.
 /// (3) Gradients of fewer than kSmallest elements travel whole, as do gradients of more than 2³¹ − 1 elements, because
