@@ -22,16 +22,16 @@ struct AutocastSettings {
   void set() const;
 };
 
-/// While an object lives, this thread's matrix products and convolutions on the kind of device that `device` has run in
-/// `type`, and its sums and losses in float32 (torch.autocast; Micikevicius et al. 2018, arXiv:1710.03740). Use it for
-/// forward passes and losses; parameters and their gradients stay float32. With at::kHalf small gradients vanish, so
-/// the loss needs scaling: see OptimizerOptions::grad_scaler. Scopes nest. A scope without a type changes nothing. Each
-/// rank may open a scope by itself.
+/// While an object lives, this thread computes matrix products and convolutions in `type`, and sums and losses in
+/// float32, on all devices of the kind of `device` (torch.autocast; Micikevicius et al. 2018, arXiv:1710.03740). Use it
+/// for forward passes and losses; parameters and their gradients stay float32. With at::kHalf small gradients vanish,
+/// so the loss needs scaling: see OptimizerOptions::grad_scaler. Scopes nest. A scope without a type changes nothing.
+/// Each rank may open a scope by itself.
 class AutocastScope {
  public:
   /// `type` is at::kBFloat16 or at::kHalf.
   AutocastScope(std::optional<c10::ScalarType> type, Device device);
-  explicit AutocastScope(const AutocastSettings& settings);  ///< with these settings
+  explicit AutocastScope(const AutocastSettings& settings);  ///< opens a scope with these settings
   ~AutocastScope();
   AutocastScope(const AutocastScope&) = delete;
   AutocastScope& operator=(const AutocastScope&) = delete;

@@ -10,7 +10,7 @@
 namespace mn {
 namespace {
 
-/// Ends a failed capture, so that the device can be used and freed; ignores further errors.
+/// Ends a failed capture, to make the device usable again; ignores further errors.
 void end_quietly(at::cuda::CUDAGraph& graph) {
   try {
     graph.capture_end();
@@ -43,7 +43,8 @@ DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) : rec
   }
   recorded_->graph.capture_end();
   // capture_begin() enqueues a reset of the random numbers' offset on this stream; a launch sets the offset on its own
-  // stream. On a GPU shared with a second process the reset may be late, so wait.
+  // stream. If a second process shares the GPU, the reset may come after the launch's setting; waiting here prevents
+  // this.
   stream.synchronize();
 }
 

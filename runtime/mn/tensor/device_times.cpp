@@ -63,7 +63,7 @@ double DeviceTimer::seconds() {
   double sum = 0;
   for (std::uint64_t i = 1; i <= kept; ++i) {
     const auto& [begin, end] = spans_[(ended_ - i) % spans_.size()];
-    if (i == 1) end.synchronize();  // the newest: the earlier spans are done then
+    if (i == 1) end.synchronize();  // the newest span ends last: the earlier spans are done, too
     sum += seconds_between(begin, end);
   }
   // (2): the mean of the kept spans stands for all ended spans.

@@ -25,7 +25,7 @@ constexpr std::size_t kOwnTensors = 2;  // the buffer's references to one storag
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kGroupAlignment - 1) / kGroupAlignment * kGroupAlignment; }
 
-/// The parameter's memory order; the contiguous order if the parameter's memory has gaps.
+/// Returns the strides of the parameter's memory order, or contiguous strides if the parameter's memory has gaps.
 std::vector<std::int64_t> strides_for(const at::Tensor& parameter) {
   if (parameter.is_non_overlapping_and_dense()) return parameter.strides().vec();
   return at::empty(parameter.sizes(), at::TensorOptions(at::kMeta)).strides().vec();
@@ -42,9 +42,10 @@ at::Tensor tensor_at(std::byte* data, at::IntArrayRef sizes, at::IntArrayRef str
       .make_tensor();
 }
 
-/// `view` in one dimension, elements in memory order.
+/// Returns `view` in one dimension, with the elements in memory order.
 at::Tensor flattened(const at::Tensor& view) {
-  // Autograd would make a view that holds its base, and let_go() would find each gradient held.
+  // With autograd the result would hold a reference to `view`, and let_go() would take each gradient for one that the
+  // program holds.
   const at::AutoDispatchBelowADInplaceOrView no_base;
   return view.as_strided({view.numel()}, {1});
 }
@@ -64,7 +65,7 @@ Groups group_by_dtype(const std::vector<at::Tensor>& parameters, std::span<const
   if (!order.empty()) all.assign(order.begin(), order.end());
   Groups groups;
   const at::ScalarType last = tail_dtype(parameters);
-  groups[{true, last}];  // the tail needs it
+  groups[{true, last}];  // the tail needs a group, even without a parameter
   for (const std::size_t i : all) {
     const auto dtype = parameters[i].scalar_type();
     groups[{dtype == last, dtype}].push_back(i);
@@ -105,10 +106,10 @@ std::byte* FlatBuffer::add_flat(std::int64_t count, at::ScalarType dtype, std::b
   return static_cast<std::byte*>(flats_.back().data_ptr());
 }
 
-/// The tensor of parameter i, with a storage of its own at `data`.
+/// Returns the tensor of parameter i, with a storage of its own at `data`.
 at::Tensor FlatBuffer::view_at(std::size_t i, std::byte* data) const {
   const at::Tensor& parameter = parameters_[i];
-  // Not narrow(): its tensors would share a version counter (2) and a storage (4).
+  // Tensors made by narrow() would share a version counter (2) and a storage (4).
   return tensor_at(data, parameter.sizes(), strides_for(parameter), parameter.scalar_type(), device_);
 }
 
@@ -127,7 +128,7 @@ FlatBuffer::~FlatBuffer() {
     for (std::size_t m = 0; m < messages_.size(); ++m) let_go(m);
   } catch (const std::exception& error) {
     log_error(std::string("gradients that the program still holds keep their buffer's memory: ") + error.what());
-    static_cast<void>(new std::pair(host_memory_, flats_));  // leaked: the program's tensors use it
+    static_cast<void>(new std::pair(host_memory_, flats_));  // never freed: the program's tensors use the memory
   }
 }
 

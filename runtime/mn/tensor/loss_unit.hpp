@@ -53,8 +53,8 @@ class UnitFollower {
 /// True if a UnitFollower of this process has float16 gradients.
 [[nodiscard]] bool any_narrow_gradients();
 
-/// Call this function if the backward of `result` passes gradients over `group`, and ranks of the group have float16
-/// gradients (2): on all ranks of the group or on none.
+/// Call this function, on all ranks of the group or on none, if the backward of `result` passes gradients over `group`
+/// and ranks of the group have float16 gradients (2).
 void mark_collective(const at::Tensor& result, const std::shared_ptr<Communicator>& group);
 /// The groups of mark_collective() in the graph of this loss.
 [[nodiscard]] std::vector<std::shared_ptr<Communicator>> marked_groups(const at::Tensor& loss);

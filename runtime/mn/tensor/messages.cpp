@@ -37,8 +37,8 @@ at::Tensor empty_of(const TensorForm& form, const Communicator& comm) {
   return at::empty(form.shape, at::TensorOptions(form.dtype).device(c10::Device(comm.device())));
 }
 
-/// The tensor detached and contiguous, as communicators need it. Throws ArgumentError in the name of `call` if
-/// undefined.
+/// Returns the tensor detached and contiguous, as communicators need it. Throws an ArgumentError that names `call` if
+/// the tensor is undefined.
 at::Tensor dense(const at::Tensor& tensor, const char* call) {
   if (!tensor.defined()) throw ArgumentError(std::string(call) + ": an undefined tensor can't be sent");
   at::Tensor contiguous = tensor.detach().contiguous();
@@ -63,7 +63,7 @@ constexpr int kTag = Communicator::kMaxTag;
 
 void send_tensor(Communicator& comm, const at::Tensor& tensor, int dest, int tag) {
   const at::Tensor elements = dense(tensor, "send_tensor");
-  // Document and elements share one tag: MPI keeps the order of messages between two ranks.
+  // Document and elements may share one tag, because MPI keeps the order of messages between two ranks.
   comm.send_obj(to_json(tensor), dest, tag);
   comm.send(elements, dest, tag);
 }
@@ -102,7 +102,7 @@ at::Tensor bcast_tensor(Communicator& comm, const at::Tensor& tensor, int root) 
 std::vector<at::Tensor> gather_tensors(Communicator& comm, const at::Tensor& tensor, int root) {
   const at::Tensor own = dense(tensor, "gather_tensors");
   const std::vector<nlohmann::json> forms = comm.gather_obj(to_json(own), root);
-  // By messages, not by gatherv: dtypes may differ.
+  // gatherv would need equal dtypes on all ranks, so each rank sends messages.
   if (comm.rank() != root) {
     comm.send(own, root, kTag);
     return {};
@@ -122,7 +122,7 @@ std::vector<at::Tensor> allgather_tensors(Communicator& comm, const at::Tensor& 
   for (int rank = 0; rank < comm.size(); ++rank) {
     const bool is_own = rank == comm.rank();
     all.push_back(is_own ? own.clone() : empty_of(form_from(forms[static_cast<std::size_t>(rank)], rank), comm));
-    comm.bcast(all.back(), rank);  // not by allgatherv: dtypes may differ
+    comm.bcast(all.back(), rank);  // allgatherv would need equal dtypes on all ranks
   }
   return all;
 }

@@ -3,7 +3,7 @@
 /// A tensor travels as a document with dtype and shape, followed by a block with the elements.
 /// (1) A tensor of a wrong dtype is rejected before its document is sent, so elements follow every document.
 /// (2) If a document does not describe a tensor, the receiver throws an error with the sender's rank.
-/// (3) Results never share memory with arguments, on the root either.
+/// (3) Results never share memory with arguments, not even on the root.
 #pragma once
 
 #include <vector>
@@ -33,7 +33,7 @@ void recv_tensor(Communicator& comm, const at::Tensor& into, int source, int tag
 [[nodiscard]] std::vector<at::Tensor> gather_tensors(Communicator& comm, const at::Tensor& tensor, int root = 0);
 /// Returns the tensors of all ranks in rank order.
 [[nodiscard]] std::vector<at::Tensor> allgather_tensors(Communicator& comm, const at::Tensor& tensor);
-/// Sends tensors[r] of the root to rank r. The lists of other ranks are ignored. Throws ArgumentError on the root
+/// Returns tensors[r] of the root on rank r. The lists of other ranks are ignored. Throws ArgumentError on the root
 /// unless its list has one tensor per rank.
 [[nodiscard]] at::Tensor scatter_tensors(Communicator& comm, const std::vector<at::Tensor>& tensors, int root = 0);
 /// Sends tensors[r] to rank r. Returns the tensors that all ranks have sent to this rank, in rank order. Throws

@@ -19,8 +19,8 @@ void append_modes(std::vector<bool>& modes, const torch::nn::Module& module) {
   for (const auto& child : module.children()) append_modes(modes, *child);
 }
 
-/// train() also sets all submodules, so the submodules come after. Returns the rest of the modes, without this
-/// module's.
+/// Sets the modes of `module`, then of its submodules, because train() also changes all submodules. Returns the
+/// position in the list after the modes used.
 std::vector<bool>::const_iterator take_modes(torch::nn::Module& module, std::vector<bool>::const_iterator mode) {
   module.train(*mode++);
   for (const auto& child : module.children()) mode = take_modes(*child, mode);

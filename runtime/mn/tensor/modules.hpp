@@ -40,8 +40,8 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 [[nodiscard]] NamedTensors running_statistics(const torch::nn::Module& module);
 
 /// Sets the mode of each normalization with running statistics (batch and instance normalization) by its name:
-/// `mode_of(name)` returns true for training mode, false for evaluation mode, which uses the statistics and keeps them,
-/// and no value to leave the mode.
+/// `mode_of(name)` returns true for training mode, false for evaluation mode (where the statistics are used and do not
+/// change), or no value to leave the mode unchanged.
 void set_statistics_modes(torch::nn::Module& module,
                           const std::function<std::optional<bool>(const std::string& name)>& mode_of);
 

@@ -111,7 +111,8 @@ void refuse_shared_elements(const std::vector<at::Tensor>& tensors) {
   }
 }
 
-/// The gradient itself if it has the parameter's memory order, which is the same on every rank; else a reordered copy.
+/// Returns the gradient itself if it has the parameter's memory order, which is equal on all ranks. Otherwise returns a
+/// copy in the parameter's order.
 at::Tensor gradient_to_reduce(const at::Tensor& parameter) {
   const at::Tensor& own = parameter.grad();
   if (!own.defined()) return at::zeros_like(parameter);
@@ -152,7 +153,7 @@ void bcast_alone(Communicator& comm, const at::Tensor& tensor, const std::string
   if (!tensor.is_contiguous()) tensor.detach().copy_(dense);
 }
 
-/// Small tensors of one device, of any dtypes, broadcast in one message.
+/// Broadcasts small tensors of one device, of any dtypes, in one message.
 class Bundle {
  public:
   [[nodiscard]] bool takes(const at::Tensor& tensor) const {

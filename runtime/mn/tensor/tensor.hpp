@@ -29,7 +29,8 @@ class Communicator;
 /// Copies of earlier views, now ordered by the current stream.
 [[nodiscard]] std::vector<BufferView> on_current_stream(std::span<const BufferView> buffers);
 
-/// Gives parameters and buffers their names in the model, for messages of debug mode. A Trainer does so for its model.
+/// Gives parameters and buffers their names in the model, for messages of debug mode. A Trainer calls this function for
+/// its model.
 void name_tensors(const torch::nn::Module& model);
 /// The name from name_tensors(); "parameter i" for a tensor without a name.
 [[nodiscard]] std::string tensor_name(const at::Tensor& tensor, std::size_t i);

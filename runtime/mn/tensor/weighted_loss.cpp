@@ -21,10 +21,11 @@ using torch::autograd::Engine;
 using torch::autograd::variable_list;
 
 std::mutex mutex;
-std::shared_ptr<const BackwardRecord> running;  // null: no backward with an entry
+std::shared_ptr<const BackwardRecord> running;  // null: no backward has made an entry
 SamplesByOwner weighed;
 
-/// Changes a copy (3): of the running task's record if `own`, else of any record, such as an enclosing backward's.
+/// Applies `change` to a copy of the record, which replaces the record (3). With `own`, a record of another task is not
+/// continued: a new record begins. Without `own`, any task's record is continued, such as an enclosing backward's.
 template <class Change>
 void change_record(bool own, const Change& change) {
   const std::lock_guard lock(mutex);
@@ -77,7 +78,7 @@ class WeightedLoss : public torch::autograd::Function<WeightedLoss> {
     for (const auto& group : groups) group->allreduce(std::span(&most, 1), ReduceOp::kMax);
     const auto record = backward_record();
     const bool has_begun = record && record->task == torch::autograd::get_current_graph_task_id() &&
-                           !record->losses.empty();  // gradients of another loss of this backward are on their way
+                           !record->losses.empty();  // another loss of this backward has begun with the old unit
     if (most > unit.samples() && !has_begun) unit.rise_to(most);
   }
 };
@@ -99,7 +100,7 @@ class ScaledLoss : public torch::autograd::Function<ScaledLoss> {
 
 /// True if one of the last operations of this loss is a ScaledLoss.
 bool is_scaled(const at::Tensor& loss) {
-  constexpr std::size_t kMaxOperations = 64;  // forward stays cheap: a scale lies near the end of a graph
+  constexpr std::size_t kMaxOperations = 64;  // a limit keeps forward cheap: a scale lies near the end of a graph
   std::vector<torch::autograd::Node*> nodes = {loss.grad_fn().get()};
   for (std::size_t i = 0; i < nodes.size() && i < kMaxOperations; ++i) {
     if (nodes[i] == nullptr) continue;

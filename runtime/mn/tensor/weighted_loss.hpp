@@ -4,9 +4,10 @@
 /// (batch normalization over all ranks, all_gather()) must carry the weight of its loss. weighted_loss() puts the
 /// weight into the gradient, and contributions of all ranks are added unscaled.
 ///
-/// (1) A weighted loss is a node that runs before all nodes under the loss. The node records the engine's task; at the
-///     end of the task the engine drops the record. After an exception in a backward, the next backward finds the
-///     record of a different task.
+/// (1) A weighted loss adds a node to autograd's graph. In backward the node runs before the rest of the loss's graph,
+///     and records the weight and the number of autograd's task. At the end of the task autograd's engine drops the
+///     record. After an exception in a backward the record stays; the next backward sees another task's number in the
+///     record, and begins a new record.
 /// (2) One backward at a time runs over an optimizer's parameters, on any threads of the engine: the record belongs to
 ///     the process.
 /// (3) A record is immutable, because hooks read it on other threads: each entry makes a new record.
@@ -27,8 +28,8 @@ namespace mn {
 /// The weight of a loss.
 struct LossWeight {
   double samples = 0;  // number of samples in the loss's mean
-  double unit = 1;     // number of samples with weight 1: of shared_unit, when this object is made
-  c10::intrusive_ptr<LossUnit> shared_unit = {};  // of all the owner's losses of a step
+  double unit = 1;     // number of samples with weight 1; from shared_unit when this object was made
+  c10::intrusive_ptr<LossUnit> shared_unit = {};  // unit of all losses that the owner weighs in a step
   double agreed_unit = 1;        // the unit that the ranks of `agreed` share; `unit` may differ on this rank
   const void* agreed = nullptr;  // the communicator whose ranks share agreed_unit; null: none
   const void* owner = nullptr;   // the StepWeights that weighed the loss
@@ -36,7 +37,7 @@ struct LossWeight {
   [[nodiscard]] double weight() const { return samples / unit; }
 };
 
-/// Returns loss × weight; a backward from the result is a weighted one. Local.
+/// Returns loss × weight. A backward from the result records `weight`. Local.
 [[nodiscard]] at::Tensor weighted_loss(const at::Tensor& loss, const LossWeight& weight);
 
 /// Returns `loss`; the backward of the result records the GradScaler `scaler`. Local.

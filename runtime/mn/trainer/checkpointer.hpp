@@ -29,7 +29,8 @@ class TimeLimit;
 class TrainingState;
 struct TrainingParts;
 
-/// Writes a Trainer's checkpoints: Trainer::checkpointer(). All calls are collective, unless they say otherwise.
+/// Writes a Trainer's checkpoints: Trainer::checkpointer(). All calls are collective, except calls whose comment says
+/// "Local".
 class Checkpointer {
  public:
   /// Parts of the Trainer.
@@ -42,7 +43,7 @@ class Checkpointer {
     std::function<bool()> is_run_over;   ///< true if training has reached a limit
   };
 
-  /// For Trainer, which outlives the Checkpointer.
+  /// Trainer makes the Checkpointer, and outlives it.
   Checkpointer(const TrainingParts& parts, Surroundings surroundings);
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;             ///< not copyable
@@ -62,9 +63,9 @@ class Checkpointer {
   /// Waits for the end of the save that is under way, if any.
   void finish();
 
-  /// Local. Announces saves in the background, in Extension::initialize() or before run(). After the first iteration,
-  /// a thread of each rank then prepares the memory for the copy. Without this call, the first save waits for its
-  /// memory.
+  /// Local. Call it in Extension::initialize() or before run() if save_in_background() will be called. After the first
+  /// iteration, a thread of each rank then prepares the memory for the copy. Without this call, the first save waits
+  /// for its memory.
   void expect_saves() noexcept { expects_saves_ = true; }
 
   /// Local. True from save_in_background() until the end of the save, on all ranks.
@@ -118,7 +119,7 @@ class Checkpointer {
   std::unique_ptr<BackgroundSave> saving_;
   Callbacks committed_, root_committed_;      // functions to call for the save under way
   std::int64_t saved_iteration_ = kNotSaved;  // of the last checkpoint in the output folder, begun or complete
-  std::optional<std::int64_t> continued_;     // iteration of the checkpoint that the run continues; on rank 0
+  std::optional<std::int64_t> continued_;     // iteration of the checkpoint from which the run continues; on rank 0
   bool is_from_elsewhere_ = false;            // the run continues a checkpoint of another folder
   bool has_renamed_others_ = false;           // (3); on rank 0
   bool expects_saves_ = false;

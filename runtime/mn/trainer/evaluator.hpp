@@ -67,7 +67,7 @@ using CalcLocal = std::function<nlohmann::json(const Batch& batch)>;
 /// Returns the metrics, from the values of all minibatches.
 using Aggregate = std::function<Metrics(const std::vector<nlohmann::json>& values)>;
 
-/// For metrics other than averages, from values of minibatches (ChainerMN's GenericMultiNodeEvaluator). evaluate() is
+/// Makes an evaluator for metrics that are no averages (ChainerMN's GenericMultiNodeEvaluator). evaluate() is
 /// collective: each rank runs `calc_local` on the minibatches of an epoch as create_evaluator() would; rank 0 gathers
 /// and aggregates the values in rank order; every rank returns rank 0's metrics. An error in `aggregate` becomes the
 /// same ArgumentError on every rank. evaluate_local() aggregates this rank's values only. Rank 0's memory must hold the
@@ -82,10 +82,11 @@ using CalcResults = std::function<std::vector<BatchField>(const Batch& batch)>;
 /// Returns the metrics, from the results of all samples in the order of the dataset (SampleResults::gather()).
 using AggregateResults = std::function<Metrics(const Batch& all)>;
 
-/// For metrics that need the results of single samples (average precision, a ranking). evaluate() is collective: each
-/// rank runs `calc_results` on the minibatches of an epoch as create_evaluator() would; rank 0 gathers the results and
-/// aggregates them; every rank returns rank 0's metrics, which are the same for any number of ranks. An error in
-/// `aggregate` becomes the same ArgumentError on every rank. evaluate_local() aggregates this rank's results only.
+/// Makes an evaluator for metrics that need the results of single samples (average precision, a ranking). evaluate() is
+/// collective: each rank runs `calc_results` on the minibatches of an epoch as create_evaluator() would; rank 0 gathers
+/// the results and aggregates them; every rank returns rank 0's metrics, which are the same for any number of ranks. An
+/// error in `aggregate` becomes the same ArgumentError on every rank. evaluate_local() aggregates this rank's results
+/// only.
 [[nodiscard]] std::unique_ptr<Evaluator> create_results_evaluator(std::shared_ptr<Iterator> iterator,
                                                                   std::shared_ptr<torch::nn::Module> model,
                                                                   CalcResults calc_results, AggregateResults aggregate,

@@ -23,7 +23,7 @@ class Trainer;
 // Chainer's priorities; the highest runs first.
 inline constexpr int kPriorityWriter = 300;  ///< reports values
 inline constexpr int kPriorityEditor = 200;  ///< derives values from reported values
-inline constexpr int kPriorityReader = 100;  ///< the default; also of functions and the log
+inline constexpr int kPriorityReader = 100;  ///< the default, also for functions and for LogReport
 inline constexpr int kPriorityReport = 50;   ///< shows or judges whole entries of the log
 inline constexpr int kPriorityLast = -100;   ///< snapshots, with the states of all extensions
 
@@ -37,7 +37,7 @@ enum class Duration {
 /// Trainer::pauses() throws Interrupted on all ranks if a signal or the time limit ends training.
 class Interrupted final : public std::exception {
  public:
-  /// Text of an uncaught exception.
+  /// The text that a program shows if nothing catches the exception.
   [[nodiscard]] const char* what() const noexcept override { return "interrupted: training ends"; }
 };
 
@@ -60,7 +60,8 @@ class Extension {
  public:
   virtual ~Extension() = default;
 
-  /// Key of the extension's state in a checkpoint, distinct in a trainer; extend() can replace the name.
+  /// Key of the extension's state in a checkpoint. No two extensions of a trainer may have equal names; extend() can
+  /// replace the name.
   [[nodiscard]] virtual std::string name() const = 0;
   /// When run() is called, unless extend() gives a trigger.
   [[nodiscard]] virtual Interval trigger() const { return {1, IntervalUnit::kIteration}; }
@@ -71,7 +72,7 @@ class Extension {
   /// first long extension and all later extensions as pending, and a resumed training runs all pending extensions
   /// first.
   [[nodiscard]] virtual Duration duration() const { return Duration::kShort; }
-  /// Whether run() writes a checkpoint. If run() is due, it then comes before every extension that is not short.
+  /// Whether run() writes a checkpoint. If so, it runs before every extension that is not short.
   [[nodiscard]] virtual bool saves() const { return false; }
 
   /// Called once, before the first iteration and after a resumed state was loaded.
@@ -84,8 +85,8 @@ class Extension {
   /// Whether observe_all() is called.
   [[nodiscard]] virtual bool observes_all() const { return false; }
   /// Called before each run() with the values of all ranks' minibatches since the last call, combined over all ranks:
-  /// "main/loss" and "main/NAME" for each metric, as the log has them. A run() then costs one message. Checkpoints hold
-  /// the values so far.
+  /// "main/loss" and "main/NAME" for each metric, as the log has them. Each run() of such an extension costs one
+  /// message. Checkpoints hold the values since the last call.
   virtual void observe_all(Trainer&, const Metrics& /*values*/) {}
   /// Called each time the trigger fires.
   virtual void run(Trainer&) {}
@@ -117,7 +118,7 @@ class Extension {
   virtual void load_rank_tensors(const NamedTensors&) {}
   /// Called in place of load_rank_tensors(), on all ranks, if another number of ranks has saved the checkpoint: makes
   /// the state of rank comm.rank() from the rank_tensors() of all those ranks, saved[rank]. By default throws a
-  /// DataError that names both numbers.
+  /// DataError that names both numbers of ranks.
   virtual void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm);
 };
 

@@ -43,13 +43,13 @@ class ExtensionList {
   void save(nlohmann::json& about, std::int64_t iteration) const;
   /// State of extensions in a checkpoint.
   struct Restored {
-    nlohmann::json about;                   ///< of save(); null: no state
+    nlohmann::json about;                   ///< the object filled by save(); null: no state
     NamedTensors tensors;                   ///< named "EXTENSION/TENSOR"
-    NamedTensors own;                       ///< of this rank, named so, if as many ranks have saved the checkpoint
-    std::vector<NamedTensors> other_ranks;  ///< of each rank, named so, if another number of ranks has saved it
+    NamedTensors own;                       ///< this rank's tensors, if the number of ranks is unchanged
+    std::vector<NamedTensors> other_ranks;  ///< tensors of each rank, if the number of ranks has changed
     std::vector<nlohmann::json> observed;   ///< each rank_state() whose observations this rank gets
   };
-  /// Each extension gets its state, also extensions that are added until initialize().
+  /// Gives each extension its state. Extensions that are added later, before initialize(), get their states, too.
   void load(Restored restored);
   /// The tensors, named "EXTENSION/TENSOR", of all extensions with are_tensors_replicated() == `replicated`.
   [[nodiscard]] NamedTensors tensors(bool replicated) const;
@@ -64,7 +64,8 @@ class ExtensionList {
   void initialize(Trainer& trainer);
   void after_forward(Trainer& trainer, const at::Tensor& loss);
   void observe(const at::Tensor& loss, const Summary& metrics);
-  /// Called before each extension. If it returns false, this extension and all later extensions stay pending.
+  /// Called before each extension runs. If the function returns false, the extension and all later extensions stay
+  /// pending.
   using MayBegin = std::function<bool(Duration)>;
   /// kReporting: extensions with a priority above kPriorityReport. kReading: all other extensions, for which the report
   /// must be complete.
@@ -88,7 +89,7 @@ class ExtensionList {
   [[nodiscard]] bool any_by_seconds() const;
   /// For each trigger in seconds: 1 if its period is over by this rank's clock, else 0.
   [[nodiscard]] std::vector<std::int64_t> due() const;
-  /// Sets the agreed due() of all ranks for the next find_due().
+  /// Sets the flags of due() on which the ranks have agreed, for the next find_due().
   void set_due(std::span<const std::int64_t> flags);
 
  private:

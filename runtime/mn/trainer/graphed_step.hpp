@@ -1,5 +1,5 @@
-/// A training step as one CUDA graph: the host launches all work on the GPU with one call. A graph pays for short
-/// steps.
+/// A training step as one CUDA graph: the host launches all work on the GPU with one call. A graph saves time if steps
+/// are short.
 ///
 ///   GraphedStep graph(optimizer);
 ///   const auto loss = graph.run({images, labels}, {samples}, [&](const std::vector<at::Tensor>& inputs) {
@@ -11,16 +11,16 @@
 ///     return std::vector{loss.detach()};
 ///   })[0];
 ///
-/// (1) The first steps run without a graph. After several alike steps in a row, once the reduction is settled, a step
-///     is recorded (tensor/device_graph.hpp). From then on the graph replaces all steps that are alike to the recorded
-///     step. Different steps, such as the last step of an epoch, run without the graph. In each step, either all ranks
-///     launch the graph or no rank does.
+/// (1) The first steps run without a graph. After several alike steps in a row, once GradientReduction::is_settled(), a
+///     step is recorded (tensor/device_graph.hpp). From then on the graph replaces all steps that are alike to the
+///     recorded step. Different steps, such as the last step of an epoch, run without the graph. In each step, either
+///     all ranks launch the graph or no rank does.
 /// (2) Steps are alike if their inputs have equal shapes, strides and dtypes, and if their `numbers` (see run()) are
 ///     equal.
 /// (3) Learning rates may change from step to step. If another setting of the optimizer or its parameters changes, or a
 ///     state is loaded, the next step is recorded again.
 /// (4) The graph holds the host's decisions at the recording: hooks and the model must make the same decisions in each
-///     step. Neither may read values of the GPU or draw random numbers on the host.
+///     step. They must not read values of the GPU, and must not draw random numbers on the host.
 /// The results equal those of steps without a graph, bit for bit, if kernels are deterministic. Cost of a launched
 /// step: copies of inputs and results on the GPU. With several ranks, the hosts also agree on one number. Memory: a
 /// graph keeps its activations between steps.
@@ -54,11 +54,11 @@ class GraphedStep {
   GraphedStep& operator=(const GraphedStep&) = delete;  ///< not copyable
 
   /// Collective: makes the step, and returns copies of its results. `inputs` lie on the GPU. `numbers` are the numbers
-  /// that `step` uses of the minibatch, such as the number of samples. `step` must do equal work in every call. Throws
+  /// of the minibatch that `step` uses, such as the number of samples. `step` must do equal work in every call. Throws
   /// UsageError if the step can't be recorded.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs, const std::vector<double>& numbers,
                               const Step& step);
-  /// For `step` to ask: true while the step is being recorded, which computes nothing.
+  /// True while `step` is being recorded: its operations then compute nothing. `step` may call this function.
   [[nodiscard]] bool is_recording() const noexcept { return is_recording_; }
   /// True if the last run() launched the graph.
   [[nodiscard]] bool has_launched() const noexcept { return has_launched_; }

@@ -9,7 +9,8 @@
 /// (3) Each rank's optimizer keeps its own state.
 /// (4) A running variance v with mean m contributes (v − v₀) + d² to the average, with d = m − m₀; v₀ and m₀ are the
 ///     values at the last average. After the average, E[d]² is subtracted (running_statistics.hpp).
-/// (5) With the average, a rank tells all ranks of its fault, or that it is about to change its parameter set.
+/// (5) In each average, a rank tells all ranks whether it has found a fault, and whether it is about to change its
+///     parameter set.
 /// Cost: one collective of all parameters every K steps. Memory: two copies of the parameters, three with momentum.
 #pragma once
 

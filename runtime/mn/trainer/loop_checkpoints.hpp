@@ -38,7 +38,7 @@ class LoopCheckpoints {
   /// another job, and unless keep ≥ 1.
   LoopCheckpoints(std::shared_ptr<Communicator> comm, MultiNodeOptimizer& optimizer, Iterator& iterator,
                   torch::nn::Module& model, const std::filesystem::path& out, std::size_t keep = 3);
-  /// For several optimizers, as above.
+  /// As the constructor above, for several optimizers.
   LoopCheckpoints(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers, Iterator& iterator,
                   torch::nn::Module& model, const std::filesystem::path& out, std::size_t keep = 3);
   ~LoopCheckpoints();
@@ -57,7 +57,8 @@ class LoopCheckpoints {
   /// checkpoint is complete when the call returns. Applies delayed updates first (MultiNodeOptimizer::synchronize()).
   /// Throws the errors of Checkpointer::save(), and ArgumentError if `step` is below step().
   void save(std::int64_t step);
-  /// As above, with a value of the program's own, of which rank 0's is saved: a best loss, sums, a position.
+  /// Writes a checkpoint as save(step), together with `own`, a value of the program, such as a best loss. Rank 0's
+  /// value is saved.
   void save(std::int64_t step, const nlohmann::json& own);
 
  private:

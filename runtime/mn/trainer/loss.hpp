@@ -17,7 +17,7 @@ struct Loss {
   /// A mean over the minibatch's samples, weighted by Batch::weight if the minibatch has weights.
   Loss(at::Tensor mean) : value(std::move(mean)) {}  // NOLINT: meant to be implicit
   /// A mean over `over` items, for example tokens without padding or pixels with a label. A mean over 0 items may be
-  /// NaN, unless the loss function makes collective calls: its gradients then reach other ranks.
+  /// NaN. If the loss function makes collective calls, it must not return NaN, because its gradients reach other ranks.
   Loss(at::Tensor mean, double over) : value(std::move(mean)), weight(over) {}
 
   at::Tensor value;                   ///< one element

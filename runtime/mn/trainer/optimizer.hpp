@@ -64,15 +64,15 @@ using LossClosure = std::function<at::Tensor()>;
 /// parameters.
 ///
 /// After the first update and every OptimizerOptions::check_parameters updates, the ranks compare their parameters. If
-/// some differ, all ranks throw a DataError that names them with rank and host.
+/// they differ, all ranks throw a DataError that names the ranks, their hosts and the first parameter that differs.
 ///
 /// Frozen parameters (without requires_grad) are neither sent nor waited for. A parameter that groups list twice (tied
 /// weights) is updated once: its repeats are removed from the groups. If another living multi-node optimizer has one of
-/// the parameters, the first call throws UsageError.
+/// the parameters, the first zero_grad() or step() throws UsageError.
 ///
 /// Every call is collective unless its comment says "local": all ranks make equal calls in equal order. Calls block,
 /// except on a GPU, where they enqueue on the caller's current stream; use one stream for all calls. In debug mode,
-/// messages name parameters as name_tensors() did, else by index.
+/// messages contain the parameters' names from name_tensors(), or indices of parameters without a name.
 class MultiNodeOptimizer {
  public:
   /// Broadcasts rank 0's values of the parameters of `actual`. A Trainer, or a call of comm->broadcast_data(*model),
@@ -96,68 +96,70 @@ class MultiNodeOptimizer {
   /// continues. If the program breaks the promise after ranks may have relied on it, step() or zero_grad() throws
   /// UsageError.
   void announce_step(double samples);
-  /// Local. Returns the loss whose backward() to call: `loss` times the GradScaler's scale, or `loss` without a
-  /// GradScaler. step() throws UsageError if a loss of its gradients lacks this optimizer's scale, has it twice, or has
-  /// another optimizer's: a scaled loss trains the parameters of one optimizer.
+  /// Local. Returns the tensor on which to call backward(): `loss` times the GradScaler's scale, or `loss` without a
+  /// GradScaler. step() throws UsageError if a loss whose backward made the gradients lacks this optimizer's scale, has
+  /// it twice, or has another optimizer's scale: a scaled loss trains the parameters of one optimizer.
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss);
   /// Local. Scales the loss as scale_loss(loss), and multiplies it by its weight. If ranks differ in their samples,
   /// collective calls within backward (mn::all_gather(), MultiNodeBatchNorm, …) need the weight. The gradients of
-  /// several losses add up by their weights; then call step(SUM of the samples), also on other optimizers whose
-  /// parameters the losses train, even if a loss has reached none of their parameters on this rank. `losses` is the
-  /// number of losses in a step, equal on all ranks; it saves a pass over gradients in the first step. A rank without
-  /// samples only calls step(0).
+  /// several losses add up by their weights. Then call step() with the sum of the losses' samples. Call it with this
+  /// sum also on each other optimizer whose parameters the losses train, even if on this rank a loss has reached none
+  /// of those parameters. `losses` is the number of losses in a step, equal on all ranks; it saves a pass over
+  /// gradients in the first step. A rank without samples only calls step(0).
   [[nodiscard]] at::Tensor scale_loss(const at::Tensor& loss, double samples, std::int64_t losses = 1);
   /// Local, between backward and step(). Multiplies this rank's gradients, e.g. sums by 1 / samples.
   void scale_gradients(double factor);
   /// Makes the gradients their mean over ranks, all ranks with equal weight; step() then only runs the hooks and the
-  /// update. For code that must see the mean and is not a hook. A backward that adds to the mean makes step() throw
-  /// UsageError, unless zero_grad() comes first. With double buffering the mean is the previous step's. Returns true if
-  /// there is a mean, equally on all ranks: false in the first step with double buffering.
+  /// update. Call it in code that must see the mean but is not a hook. A backward that adds to the mean makes step()
+  /// throw UsageError, unless zero_grad() comes first. With double buffering the mean is the previous step's. Returns
+  /// true if there is a mean, equally on all ranks: false in the first step with double buffering.
   bool reduce_gradients();
   /// Makes the gradients their mean over ranks, as reduce_gradients(), but weighted as in step(samples). Returns false
   /// also if no rank has samples.
   bool reduce_gradients(double samples);
   /// Mean of gradients over ranks → hooks → update. All ranks have equal weight.
   void step();
-  /// Mean of gradients over ranks → hooks → update. The gradient of rank i, a mean over `samples` samples, weighs nᵢ =
-  /// samples: Σ nᵢgᵢ / Σ nᵢ. Samples are what the loss is a mean over: images, tokens, or a sum of weights. A rank
-  /// without samples passes 0; if all ranks pass 0, no parameter changes.
+  /// Mean of gradients over ranks → hooks → update. The mean is Σ nᵢgᵢ / Σ nᵢ, where gᵢ is the gradient of rank i, a
+  /// mean over nᵢ = `samples` samples. Samples are what the loss is a mean over: images, tokens, or a sum of weights. A
+  /// rank without samples passes 0; if all ranks pass 0, no parameter changes.
   ///
   /// Throws ArgumentError if `samples` is negative or not finite, if scale_loss() or reduce_gradients() had other
   /// samples, or if the ranks' weights differ although a backward without scale_loss(loss, samples) made collective
-  /// calls that assume equal weights. With double buffering the next step throws, with local steps the next average.
+  /// calls that assume equal weights. With double buffering the next step throws; with local steps the next average
+  /// throws.
   ///
   /// A None gradient counts as zero if any rank has a gradient of the parameter; if no rank has, the update leaves the
   /// parameter alone. The parameter set may change between calls, equally on all ranks: parameters that are new to the
   /// optimizer, or require their first gradient, are broadcast; residuals of compression stay. A frozen parameter costs
   /// nothing; each change makes one reduction more. If the ranks' sets differ, or an unfrozen parameter has other
-  /// values on some rank, all ranks throw UsageError: in the step of the change, with double buffering ranks without
-  /// the change a step later, with local steps in the next average.
+  /// values on some rank, all ranks throw UsageError in the step of the change. With double buffering, ranks without
+  /// the change throw a step later. With local steps, all ranks throw in the next average.
   void step(double samples);
 
-  /// A step of an optimizer that computes the loss several times (torch::optim::LBFGS). After each call of `closure`
-  /// the gradients are reduced and the hooks run, and the optimizer gets the mean loss over ranks: so all ranks decide
-  /// alike. Returns the mean loss of the first call, a float64 on the CPU. All ranks have equal weight. Throws
-  /// UsageError with double buffering, local steps or a GradScaler.
+  /// Makes a step of an optimizer that computes the loss several times (torch::optim::LBFGS). After each call of
+  /// `closure` the gradients are reduced and the hooks run, and the optimizer gets the mean loss over ranks: so all
+  /// ranks decide alike. Returns the mean loss of the first call, a float64 on the CPU. All ranks have equal weight.
+  /// Throws UsageError with double buffering, local steps or a GradScaler.
   at::Tensor step(const LossClosure& closure);
   /// A step with a closure, as step(closure), with this rank's loss and gradients weighted by its samples. At least one
   /// rank needs samples; the closure of a rank with 0 samples may return 0 without a backward.
   at::Tensor step(const LossClosure& closure, double samples);
 
-  /// Local. While the returned token lives, backward accumulates gradients and sends none: for all but the last
-  /// backward of a step. With overlap it saves traffic; it changes no result. Without a token a second backward waits
-  /// for no rank, and step() reduces the sums again. Tokens may overlap, and outlive the optimizer.
+  /// Local. While the returned token lives, backward accumulates gradients and sends none. Hold a token during all but
+  /// the last backward of a step. With overlap a token saves traffic; no result changes. Without a token a second
+  /// backward waits for no rank, and step() reduces the sums again. Several tokens may live at a time, and a token may
+  /// outlive the optimizer.
   [[nodiscard]] std::shared_ptr<void> no_sync();
 
   /// Completes all steps: with local SGD parameters become their mean, with double buffering the last step's gradients
   /// are applied. Call it at the end of an epoch, before evaluation and before parameters are saved; the Trainer and
   /// its extensions do so.
   void synchronize();
-  /// With local SGD, averages of parameters from now on also average the model's running statistics over the samples of
-  /// all ranks.
+  /// With local SGD: from now on each average of the parameters also averages the model's running statistics, over the
+  /// samples of all ranks.
   void average_statistics(const torch::nn::Module& model);
 
-  /// Local. Hooks run in the order added; with `first`, the hook runs before the hooks added so far. Throws
+  /// Local. Hooks run in the order added; if `first` is true, the hook runs before the hooks added so far. Throws
   /// ArgumentError if the name is in use.
   void add_hook(const std::string& name, GradientHook hook, bool first = false);
   /// Local. Throws ArgumentError if there is no hook of that name.
@@ -165,7 +167,7 @@ class MultiNodeOptimizer {
 
   /// Local, after synchronize(). The state that a checkpoint needs beside the state of actual(); equal on all ranks.
   [[nodiscard]] nlohmann::json state() const;
-  /// Call after the parameters are loaded.
+  /// Restores a state(). Call it after the parameters are loaded.
   void load_state(const nlohmann::json& state);
   /// Local. This rank's own state: residuals of compression, outer momentum of local SGD.
   [[nodiscard]] NamedTensors rank_state() const;
@@ -252,10 +254,10 @@ class MultiNodeOptimizer {
   std::unique_ptr<StepFaults> faults_;
   std::unique_ptr<GradientReduction> reduction_;
   std::unique_ptr<GradScaler> scaler_;   // null: losses are not scaled
-  DeviceUpdate* skips_ = nullptr;        // actual_, if the device decides on overflows
+  DeviceUpdate* skips_ = nullptr;        // actual_, if the device decides which steps to leave out
   bool is_recording_ = false;            // a GraphedStep records a step, which computes nothing now
-  std::uint64_t adoptions_ = 0;          // changes of parameters, states and hooks
-  bool has_looked_ = false;              // for a second optimizer of these parameters
+  std::uint64_t adoptions_ = 0;          // number of changes of parameters, states and hooks
+  bool has_looked_ = false;              // check_alone() has run
   std::weak_ptr<void> no_sync_;          // the token of no_sync()
   std::unique_ptr<LocalSgd> local_;      // null: gradients are averaged, not parameters
   std::vector<AveragedBuffer> buffers_;  // for local_
@@ -284,8 +286,8 @@ class MultiNodeOptimizer {
 [[nodiscard]] GradientHook gradient_clipping(double threshold);
 
 /// Collective, between backward and step(). Calls reduce_gradients(), unless it was called, then scales the gradients
-/// as gradient_clipping() does. Returns the norm before, equal on all ranks; 0 if there is no mean. Use it in place of
-/// torch's clip_grad_norm_, which would clip each rank's gradients by the rank's own norm.
+/// as gradient_clipping() does. Returns the norm before the scaling, equal on all ranks; 0 if there is no mean. Use it
+/// in place of torch's clip_grad_norm_, which would clip each rank's gradients by the rank's own norm.
 double clip_grad_norm(MultiNodeOptimizer& optimizer, double max_norm);
 /// Clips as clip_grad_norm(optimizer, max_norm), with this rank's gradients weighted by its samples, as in
 /// step(samples).

@@ -1,8 +1,8 @@
 /// The output folder of a run. Rank 0 creates the folder, checks access and free space, and locks it until the end.
 ///
-/// (1) Two processes never hold a folder at a time. The lock is flock(2) of FOLDER/.lock; the kernel releases it when
-///     the process ends. On a file system without locks, the owner named in the file holds the folder if its process
-///     lives on this host, or if its host and its job both differ from ours.
+/// (1) Two processes never hold a folder at the same time. The lock is flock(2) of FOLDER/.lock; the kernel releases it
+///     when the process ends. On a file system without locks, the owner named in the file holds the folder if its
+///     process lives on this host, or if its host and its job both differ from ours.
 /// (2) FOLDER/.lock names the owner (host, process, job, start), so that a rejected process can name the owner in its
 ///     error.
 /// (3) The owner removes FOLDER/.lock before it releases the lock. A process that has locked a removed file must open

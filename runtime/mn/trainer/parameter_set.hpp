@@ -25,7 +25,8 @@ class ParameterSet {
 
   /// The parameters that the optimizer's groups list now.
   [[nodiscard]] std::vector<at::Tensor> listed() const;
-  /// Leaves each parameter in the first group that lists it: libtorch's modules list a shared parameter twice.
+  /// Removes repeated parameters from the groups: each parameter stays only where it comes first. libtorch's modules
+  /// list a shared parameter twice.
   void remove_repeats();
   /// True if the groups list all(), and no parameter's requires_grad has changed since the last sort().
   [[nodiscard]] bool is_current() const;

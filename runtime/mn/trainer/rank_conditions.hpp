@@ -27,7 +27,7 @@ struct RankConditions {
 /// Opens some files of /proc and /sys; call it on the training thread.
 [[nodiscard]] RankConditions conditions_now();
 
-/// The changes between two moments, per second if that makes sense: name → number.
+/// The changes between two moments, as rates per second where a rate makes sense: name → number.
 [[nodiscard]] nlohmann::json changes_between(const RankConditions& before, const RankConditions& after);
 
 /// Tells how the changes of rank `rank` differ from the lower median of the other ranks: "waited for a CPU 41 % of the

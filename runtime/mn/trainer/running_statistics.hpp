@@ -21,7 +21,7 @@ namespace mn {
 /// A buffer of the model whose values are averaged over all ranks. `buffer` shares the model's memory.
 struct AveragedBuffer {
   at::Tensor buffer;                     ///< floating-point
-  std::optional<std::size_t> mean = {};  ///< for a variance: index in the list of the buffer of means
+  std::optional<std::size_t> mean = {};  ///< for a variance: index of its buffer of means in the list
 };
 
 /// The model's running_statistics(), then the buffers named in `also`. Throws ArgumentError if a name in `also` is not

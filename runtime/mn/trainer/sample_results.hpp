@@ -35,13 +35,13 @@ class SampleResults {
   /// ranks. Then forgets all results. Rank 0 needs memory for twice all results. Throws the same ArgumentError on every
   /// rank if the fields of ranks differ.
   [[nodiscard]] Batch gather(Communicator& comm);
-  /// Local. The results of this rank as gather() returns them, which then are forgotten.
+  /// Local. Returns the results of this rank in the form of gather(), and forgets the results.
   [[nodiscard]] Batch take();
 
  private:
   /// A field of all minibatches so far.
   struct Field {
-    BatchField form;                 // no row; with offsets if samples differ in their number of rows
+    BatchField form;                 // a field without rows; has offsets if add() was given offsets
     std::vector<at::Tensor> values;  // of each minibatch
     std::vector<at::Tensor> counts;  // of each minibatch: rows of each sample, with offsets
   };
@@ -52,8 +52,9 @@ class SampleResults {
   std::vector<Field> fields_;
 };
 
-/// A field of which sample i has the rows `rows[i]`: [any number, …], equal in dtype, device and the shape of a row.
-/// Throws ArgumentError without a sample, because nothing then tells the shape of a row.
+/// Makes a field in which sample i has the rows `rows[i]`, a tensor [any number, …]. All tensors must be equal in
+/// dtype, device and the shape of a row. Throws ArgumentError if `rows` is empty, because the shape of a row is then
+/// unknown.
 [[nodiscard]] BatchField ragged_field(std::string name, const std::vector<at::Tensor>& rows);
 
 }  // namespace mn

@@ -1,5 +1,5 @@
-/// A scheduler's notice that the job is about to end (SIGTERM, SIGUSR1, SIGUSR2, SIGHUP), as a flag; trainer_end.cpp
-/// has the effect of the flag on a training.
+/// A scheduler's notice that the job is about to end (SIGTERM, SIGUSR1, SIGUSR2, SIGHUP), as a flag. trainer_end.cpp
+/// ends a training when the flag is set.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace mn {
 /// keep() was called. One object at a time in a process.
 class SignalFlag {
  public:
-  /// Throws UsageError if NCCL_PROXY_DUMP_SIGNAL names a signal of ours: NCCL would replace the handler.
+  /// Throws UsageError if NCCL_PROXY_DUMP_SIGNAL names one of the four signals, because NCCL would replace the handler.
   explicit SignalFlag(bool enabled);
   ~SignalFlag();
   SignalFlag(const SignalFlag&) = delete;

@@ -30,7 +30,8 @@ class Summary {
   void add(const std::string& name, const at::Tensor& value, double weight = 1);
   /// Adds a value with a weight in a tensor of one element, such as the minibatch's number of labeled pixels.
   void add(const std::string& name, const at::Tensor& value, const at::Tensor& weight);
-  /// Adds to a sum, for counts: over all ranks, a log has the sum since its last entry, an evaluator that of an epoch.
+  /// Adds to a sum, such as a count. A log shows the sum over all ranks since the log's last entry; an evaluator
+  /// returns the sum over all ranks and an epoch.
   void add_sum(const std::string& name, double value) { combine(name, {Kind::kSum, value}); }
   /// Adds the value of a tensor of one element to a sum.
   void add_sum(const std::string& name, const at::Tensor& value) { add_tensor(Kind::kSum, name, value); }
@@ -48,7 +49,7 @@ class Summary {
   [[nodiscard]] Summary copied() const;
   /// Adds the values of `other`, with `prefix` before their names.
   void merge(const Summary& other, const std::string& prefix = "");
-  /// Of each name the weighted mean; of a sum, a minimum or a maximum its value.
+  /// Returns a number for each name: the weighted mean, or the value of a sum, a minimum or a maximum.
   [[nodiscard]] Metrics mean() const;
   /// True if there is no name.
   [[nodiscard]] bool empty() const noexcept { return entries_.empty() && on_device_.empty(); }

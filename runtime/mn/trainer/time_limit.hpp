@@ -16,7 +16,7 @@ class TimeLimit {
   /// The end of the job is MN_END_TIME, or SLURM_JOB_END_TIME (Slurm 23.02), both in seconds since 1970, or the answer
   /// of squeue for the job SLURM_JOB_ID within five seconds. If all are missing, there is no limit. A variable whose
   /// time has already passed is ignored, with a warning. Until a save has been measured, a save is assumed to write 100
-  /// MB/s. Throws UsageError if the variable is not a number.
+  /// MB/s. Throws UsageError if a variable is not a number.
   explicit TimeLimit(std::uint64_t checkpoint_bytes);
 
   /// Notes the time of a save.
@@ -39,8 +39,8 @@ class TimeLimit {
   void take_answer();
   [[nodiscard]] double needed_s() const;
 
-  std::optional<Clock::time_point> end_;  // the wall clock may jump
-  bool is_slurms_ = false;                // the end is Slurm's, so squeue knows extensions of it
+  std::optional<Clock::time_point> end_;  // on the steady clock, because the wall clock may jump
+  bool is_slurms_ = false;                // the end comes from Slurm: squeue knows if it was extended
   double save_s_;
   bool save_is_measured_ = false;
   double longest_tick_s_ = 0;

@@ -59,7 +59,7 @@ struct StepTimes {
 /// This rank's time of extensions, which training waits for.
 struct ExtensionTimes {
   double validation_s = 0;  ///< seconds of extensions that may take long, such as validations
-  double checkpoint_s = 0;  ///< seconds of extensions that save; a save in the background takes only its copy's time
+  double checkpoint_s = 0;  ///< seconds of extensions that save; of a save in the background only the time of the copy
 };
 
 /// Trains a model with a multi-node optimizer. If the loss function makes collective calls (mn::all_gather(),
@@ -129,7 +129,7 @@ class Trainer {
   /// frozen (requires_grad) is restored if the old and the new program began with the same frozen parameters. If not,
   /// the new program's choice wins.
   bool resume(const std::string& from);
-  /// The absolute path of the checkpoint that resume() restored; empty for "auto" and without a resume.
+  /// The absolute path given to resume(); empty after resume("auto") and without a resume.
   [[nodiscard]] const std::filesystem::path& resumed_from() const noexcept { return resumed_from_; }
 
   /// For an extension in parts (Duration::kInParts): returns a function for run() to call before each part with false,
@@ -158,7 +158,7 @@ class Trainer {
   [[nodiscard]] bool is_root() const noexcept { return comm_->rank() == 0; }
   /// The first optimizer.
   [[nodiscard]] MultiNodeOptimizer& optimizer() const noexcept { return *optimizers_.front().optimizer; }
-  /// The optimizer named `name`. Throws ArgumentError with all names.
+  /// The optimizer named `name`. If there is none, throws an ArgumentError that lists all names.
   [[nodiscard]] MultiNodeOptimizer& optimizer(const std::string& name) const;
   /// All optimizers. A single optimizer is named "main".
   [[nodiscard]] const std::vector<NamedOptimizer>& optimizers() const noexcept { return optimizers_; }
@@ -201,7 +201,7 @@ class Trainer {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::int64_t kNoReason = 0;      // value of end_reason_ while training goes on
-  static constexpr std::int64_t kTimeLimit = 1000;  // value of end_reason_; a signal has its own number
+  static constexpr std::int64_t kTimeLimit = 1000;  // value of end_reason_; for a signal, the signal's number
 
   Trainer(std::shared_ptr<Communicator> comm, std::vector<NamedOptimizer> optimizers,
           std::shared_ptr<Iterator> iterator, std::shared_ptr<torch::nn::Module> model, StepProgram program,
@@ -253,7 +253,7 @@ class Trainer {
   StepTimes all_steps_;                // sum of last_step_
   std::unique_ptr<DeviceTimer> work_;  // on a device without a trace: times all but the wait for minibatches
   bool is_stopped_ = false;
-  std::int64_t end_reason_ = 0;  // why this run ends early: a signal's number, or the time limit; 0: it goes on
+  std::int64_t end_reason_ = 0;  // why this run ends early: a signal's number or kTimeLimit; 0: the run goes on
   std::weak_ptr<const SignalFlag> signal_;  // while run() runs
   std::string end_text_;                    // text of stop(), or of a signal or the time limit
 };

@@ -22,10 +22,10 @@ struct NamedOptimizer {
 };
 
 /// An iteration written by the program itself: zero_grad(), forward, backward and step(batch.samples) of its
-/// optimizers, in any number. Losses and metrics that the function adds to `report`, weighted by samples, become
-/// "main/NAME". Every rank calls the function in every iteration. For a minibatch of 0 samples, the function must call
-/// the same steps, without a backward pass. Loaders make empty minibatches only with batch size 1, in the last steps of
-/// an epoch.
+/// optimizers. An iteration may make any number of steps. Losses and metrics that the function adds to `report`,
+/// weighted by samples, become "main/NAME". Every rank calls the function in every iteration. For a minibatch of 0
+/// samples, the function must call the same steps, without a backward pass. Loaders make empty minibatches only with
+/// batch size 1, in the last steps of an epoch.
 using UpdateParameters = std::function<void(const Batch& batch, Summary& report)>;
 
 /// Limits, output and other options of a Trainer.

@@ -19,7 +19,7 @@ struct Interval {
   double every = 1;                          ///< the period, > 0
   IntervalUnit unit = IntervalUnit::kEpoch;  ///< unit of the period
 
-  /// Throws UsageError unless `every` is finite and > 0, and a whole number for iterations.
+  /// Throws UsageError if `every` is not finite, is not > 0, or is not a whole number of iterations.
   Interval(double every, IntervalUnit unit);
   /// Chainer's form: the unit is "epoch", "iteration" or "second". Throws UsageError for other units.
   Interval(double every, std::string_view unit);
