@@ -43,7 +43,7 @@ class Checkpointer {
     std::function<bool()> is_run_over;   ///< true if training has reached a limit
   };
 
-  /// Trainer makes the Checkpointer, and outlives it.
+  /// For Trainer and LoopCheckpoints, which outlive the Checkpointer.
   Checkpointer(const TrainingParts& parts, Surroundings surroundings);
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;             ///< not copyable

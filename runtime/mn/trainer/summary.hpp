@@ -66,7 +66,7 @@ class Summary {
   struct Entry {
     Kind kind = Kind::kMean;
     double value = 0;   // of a mean: the sum of weight × value
-    double weight = 0;  // of a mean
+    double weight = 0;  // of a mean: the sum of weights
   };
   /// A value on a GPU that has not been read.
   struct Value {

@@ -1,4 +1,4 @@
-// Statistics of the union of all ranks' samples, in one reduction (running_statistics.hpp).
+// Computes the statistics of all ranks' samples together, with one reduction (running_statistics.hpp).
 //
 // Sums are in float64, so that squares of large means do not cancel the variance, and values that are equal on all
 // ranks keep their bits.

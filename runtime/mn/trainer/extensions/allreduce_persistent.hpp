@@ -1,4 +1,4 @@
-/// Batch normalization's statistics averaged over ranks.
+/// Averages the statistics of batch normalization over ranks.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// The parts of protocol buffers' wire format and of TFRecord's framing that event files use.
-// Sources: https://protobuf.dev/programming-guides/encoding; tensorflow/core/lib/io/record_writer.h,
-// util/event.proto, framework/summary.proto, tensorboard/plugins/text.
+// Writes the parts of protocol buffers' wire format and of TFRecord's framing that event files use. Sources:
+// https://protobuf.dev/programming-guides/encoding; tensorflow/core/lib/io/record_writer.h, util/event.proto,
+// framework/summary.proto, tensorboard/plugins/text.
 #include <mn/trainer/extensions/event_file.hpp>
 
 #include <bit>

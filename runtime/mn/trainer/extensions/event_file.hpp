@@ -25,9 +25,9 @@ struct Histogram {
 /// Collects events for one file; flush() writes them.
 class EventFile {
  public:
-  /// The file is events.out.tfevents.TIME.HOST.PID in `folder`; the first write makes the folder. TensorBoard drops
-  /// events of step `first_step` and later in older files of the folder, which belong to the run that this run
-  /// continues.
+  /// The file is events.out.tfevents.TIME.HOST.PID in `folder`; the first write makes the folder. TensorBoard then
+  /// drops the events of step `first_step` and later in the folder's older files, because this run makes those steps
+  /// again.
   EventFile(const std::filesystem::path& folder, std::int64_t first_step);
 
   /// Adds a point of the curve `tag`.

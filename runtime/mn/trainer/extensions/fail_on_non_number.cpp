@@ -39,7 +39,8 @@ void FailOnNonNumber::after_forward(Trainer& trainer, const at::Tensor& loss) {
   first_ = at::where(at::isfinite(value).logical_or(first_ != 0), first_, iteration);
 }
 
-/// ", on rank 1 in iteration 17 first"; empty if no rank knows. Collective.
+/// Collective. Returns a text such as ", on rank 1 in iteration 17 first", or an empty text if no rank has noted a bad
+/// loss.
 std::string FailOnNonNumber::first_text(Trainer& trainer) const {
   const std::int64_t own = first_.defined() ? first_.item<std::int64_t>() : 0;
   std::vector<std::int64_t> all(static_cast<std::size_t>(trainer.communicator().size()));

@@ -10,8 +10,8 @@
 
 namespace mn::extensions {
 
-/// Rank 0 logs the line after kSteps steps of this process, if the rest of training takes more than ten seconds by
-/// their speed. The first kWarmUp steps do not count.
+/// Rank 0 logs the line after kSteps steps of this process, if the rest of training takes more than ten seconds at the
+/// speed of those steps. The first kWarmUp steps do not count.
 class Forecast final : public Extension {
  public:
   static constexpr std::int64_t kSteps = 20;  ///< step of this process after which the line is logged
@@ -25,7 +25,7 @@ class Forecast final : public Extension {
   struct Plan {
     double step_s = 0;                  ///< seconds of a step
     std::int64_t steps_per_epoch = 1;   ///< updates
-    std::int64_t steps_left = 0;        ///< of the training
+    std::int64_t steps_left = 0;        ///< updates until training ends
     double epoch = 0;                   ///< completed epochs, with the fraction of the current one
     std::optional<double> left_s = {};  ///< seconds until the job's time limit
   };

@@ -18,7 +18,7 @@ namespace mn::extensions {
 struct FrozenEpochs {
   static constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();  ///< to the end of training
 
-  std::string pattern;            ///< of the parameters' names: see matches_name()
+  std::string pattern;            ///< matches the parameters' names: see matches_name()
   std::int64_t until = kForever;  ///< number of epochs after which the parameters train
   std::int64_t from = 0;          ///< number of epochs after which they are frozen
 };
@@ -33,10 +33,10 @@ struct FrozenEpochs {
 ///
 /// (1) A parameter that a pattern matches is frozen in an epoch that lies in [from, until) of a matching pattern. Other
 ///     parameters are left alone.
-/// (2) Normalizations in frozen modules whose names match use their running statistics, and keep them. When the
-///     parameters train again, so do the statistics.
-/// (3) Which parameters are frozen follows from the number of epochs alone, so a resume continues rightly, also with
-///     another number of ranks, and new epochs in the program count.
+/// (2) A normalization whose name a pattern matches is frozen in the same epochs: it uses its running statistics, and
+///     does not change them.
+/// (3) Which parameters are frozen follows from the number of epochs alone, so a resume continues correctly with any
+///     number of ranks. If the program's new version has other epochs in its rules, these count.
 /// A frozen parameter costs no communication; its state in the optimizer begins with its first update. Rank 0 logs each
 /// change. To begin with a warm-up when parameters unfreeze, see LearningRate and starting_at().
 class Freezing final : public Extension {

@@ -50,7 +50,7 @@ void LearningRate::initialize(Trainer& trainer) {
     offset_ = std::llround(trainer.epoch_detail() * static_cast<double>(steps)) - trainer.iteration();
   }
   steps_per_epoch_ = steps;
-  if (!trainer.is_pending(*this)) run(trainer);  // a pending report must still see the iteration's own rate
+  if (!trainer.is_pending(*this)) run(trainer);  // if run() is pending, a pending report must first see the old rate
 }
 
 void LearningRate::run(Trainer& trainer) {

@@ -63,7 +63,7 @@ class LearningRate final : public Extension {
   std::string optimizer_;
   bool by_group_ = false;
   std::int64_t steps_per_epoch_ = 0;  // 0: not known
-  std::int64_t offset_ = 0;           // from the trainer's iterations to the schedule's
+  std::int64_t offset_ = 0;           // the schedule's iteration minus the trainer's iteration
   std::vector<double> factors_;       // [groups] rate over base_
   double base_ = 0;                   // first_rate()
   bool resumed_ = false;              // factors_ and base_ come from the checkpoint

@@ -64,7 +64,7 @@ void ListFile::write() {
       !written_end_.empty() && std::filesystem::file_size(path_, none) == settled_bytes_ + written_end_.size();
   if (is_there) {
     File(path_, File::Mode::kUpdate).replace_end(settled_bytes_, written_end_, end());
-  } else {  // the first write, or a file that somebody has changed
+  } else {  // the first write, or somebody has changed the file
     const std::string begin = settled_text();
     write_file(path_, begin + end());
     source_ = path_;

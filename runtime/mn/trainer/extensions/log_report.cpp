@@ -113,8 +113,8 @@ void LogReport::add(Trainer& trainer) {
   try_to_write(has_failed_, [this] { file_->write(); });
 }
 
-/// A group that trains as the first group does needs no value of its own, such as a group without weight decay. Once a
-/// group has one, each later entry has one, too, so that curves have no gaps.
+/// A group whose rate has always equaled the first group's rate gets no value of its own, such as a group without
+/// weight decay. Once an entry has a value for a group, all later entries have one, so that curves have no gaps.
 void LogReport::add_rates(const Trainer& trainer, json& entry) const {
   for (const auto& [name, optimizer] : trainer.optimizers()) {
     const std::string key = name == trainer.optimizers().front().name ? "lr" : "lr/" + name;

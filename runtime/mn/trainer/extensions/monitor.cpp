@@ -25,7 +25,7 @@ bool is_near(std::string_view a, std::string_view b) {
   return a == b || nearest_name(a, std::span(&other, 1)).has_value();
 }
 
-/// Whether `metric` is the usual name of a metric ("accuracy", but not "the_accuracy").
+/// Whether `metric` is a usual name of metrics, such as "accuracy", in contrast to "the_accuracy".
 bool is_usual(std::string_view metric) {
   return metric.find('_') == std::string_view::npos && better_of(std::string(metric)).has_value();
 }
@@ -80,7 +80,8 @@ std::optional<bool> Monitor::improved() {
   return true;
 }
 
-/// A missing value is not an error: a report may precede the first evaluation, and an evaluation the first value.
+/// A missing value is not an error: a report may come before the first evaluation, and an evaluation may come before
+/// the metric's first value.
 void Monitor::check_name(const nlohmann::json& entry) {
   std::vector<std::string> names;
   for (const auto& [name, value] : entry.items()) names.push_back(name);
@@ -90,7 +91,7 @@ void Monitor::check_name(const nlohmann::json& entry) {
   const bool has_source =
       !source.empty() && std::ranges::any_of(names, [&](const std::string& name) { return name.starts_with(source); });
   if (!has_source || std::exchange(warned_, true)) return;
-  log_info(text + ": reports without it do not count");  // only rank 0 shows it
+  log_info(text + ": reports without it do not count");  // log_info() writes on rank 0 only
 }
 
 std::string Monitor::wait_text() const {

@@ -1,4 +1,4 @@
-/// Whether a metric improves: shared by the extensions that act on a metric.
+/// Tells whether a metric improves. The extensions that act on a metric share this code.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class Monitor {
  public:
   /// `log` must outlive this object. `value` names a value of the log, such as "validation/main/loss". A value is
   /// better only if it is better than the best value so far by more than `min_delta` (Keras' min_delta). Throws
-  /// UsageError if check_monitored(value) does, and unless min_delta ≥ 0.
+  /// UsageError if check_monitored(value) throws, or if min_delta is not ≥ 0.
   Monitor(const LogReport& log, std::string value, Better better, double min_delta = 0);
 
   /// The owning extension calls begin() in Extension::initialize(); improved() then ignores entries that the extension
@@ -47,7 +47,8 @@ class Monitor {
   void restart_wait() noexcept { waited_ = 0; }
   /// Whether the log has an entry that improved() has not read.
   [[nodiscard]] bool has_report() const { return log_.count() != read_; }
-  /// "NAME was not better in 3 reports (best 0.25)", with "never a number" before the first value.
+  /// "NAME was not better in 3 reports (best 0.25)". The text in parentheses is "never a number" before the first
+  /// value.
   [[nodiscard]] std::string wait_text() const;
   /// State for a checkpoint.
   [[nodiscard]] nlohmann::json state() const;

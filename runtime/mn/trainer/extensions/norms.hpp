@@ -33,7 +33,8 @@ class Norms final : public Extension {
 
   [[nodiscard]] std::string name() const override { return "Norms"; }
   [[nodiscard]] int priority() const override { return kPriorityWriter; }
-  /// Adds a hook to each optimizer. Throws UsageError if an optimizer makes local steps, or with a CUDA graph.
+  /// Adds a hook to each optimizer. Throws UsageError if an optimizer makes local steps, or if the trainer uses a CUDA
+  /// graph.
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
 

@@ -29,8 +29,8 @@ class Plateau final : public Extension {
   /// Throws UsageError unless 0 < factor < 1, patience ≥ 1, cooldown ≥ 0 and min_rate ≥ 0.
   Plateau(Monitor monitor, const PlateauOptions& options);
 
-  /// A schedule whose rates are the rates of `before`, times the product of all factors so far, but not below
-  /// min_rate unless the rate of `before` is. This Plateau must outlive the schedule.
+  /// A schedule whose rates are the rates of `before`, times the product of all factors so far, but not below min_rate
+  /// unless the rate of `before` is already below it. This Plateau must outlive the schedule.
   [[nodiscard]] Schedule schedule(Schedule before) const;
   /// The product of all factors so far.
   [[nodiscard]] double scale() const noexcept { return scale_; }

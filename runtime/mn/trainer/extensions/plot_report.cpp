@@ -50,8 +50,8 @@ int memory_file(const std::string& text) {
   return fd;
 }
 
-/// Starts `program` with `input` as stdin, no output, no other open file (MPI's sockets!) and default signals. Returns
-/// the id of the process, or the negative errno.
+/// Starts `program` with `input` as stdin, without output, and with default signals. The program inherits no other open
+/// file, such as MPI's sockets. Returns the id of the process, or the negative errno.
 pid_t spawn(const std::string& program, int input) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -191,7 +191,8 @@ bool PlotReport::reap(const Trainer& trainer) {
   return true;
 }
 
-/// After a resume, entries older than the log's newest kEntries are in the file only.
+/// Adds the points of entries from before a resume. The log's memory has the newest kEntries; older entries are read
+/// from the file.
 void PlotReport::initialize(Trainer& trainer) {
   if (!trainer.is_root() || !curves_.empty()) return;
   title_ = std::string(program_invocation_short_name) + ", " + trainer.out().filename().string() + ", started " +
@@ -206,7 +207,7 @@ void PlotReport::initialize(Trainer& trainer) {
         if (entry.at("iteration") >= newest.front().at("iteration")) break;
         add(entry);
       }
-    } catch (const std::exception&) {  // plot the newest entries only
+    } catch (const std::exception&) {  // the file can't be read: plot only the entries in memory
     }
   }
   for (const json& entry : newest) add(entry);

@@ -20,9 +20,9 @@ namespace mn::extensions {
 using PlotPanel = std::pair<std::string, std::vector<std::string>>;
 
 /// Rank 0 draws once an epoch by default, after a report and at most every ten seconds, and at the end. A curve of more
-/// than 1000 points is thinned. The title names program,
-/// folder and start. gnuplot runs beside training, and training never waits for it: a plot is skipped while
-/// gnuplot still draws the previous one. Without gnuplot there is one warning and no plot.
+/// than 1000 points is thinned. The title names the program, the output folder, and the start time. gnuplot runs beside
+/// training, and training never waits for it: a plot is skipped while gnuplot still draws the previous one. Without
+/// gnuplot there is one warning and no plot.
 class PlotReport final : public Extension {
  public:
   /// `log` belongs to the same trainer and must outlive this extension. `x` names the value of the log on the x axis;

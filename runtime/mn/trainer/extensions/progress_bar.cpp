@@ -77,7 +77,8 @@ void ProgressBar::observe(const at::Tensor& loss, const Summary& /*metrics*/) {
   if (shown_) loss_ = loss.detach();
 }
 
-/// The loss that the previous call copied. Begins the copy of the latest loss, which does not wait for a GPU.
+/// Returns the latest loss if it is on the CPU. Otherwise returns the loss that the previous call copied, and begins to
+/// copy the latest loss, without waiting for the GPU.
 std::optional<double> ProgressBar::next_loss() {
   std::optional<double> loss;
   if (copied_.defined()) loss = copied_.item<double>();

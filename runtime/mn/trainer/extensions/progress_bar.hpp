@@ -18,7 +18,8 @@ namespace mn::extensions {
 
 /// If rank 0's standard output is a terminal, rank 0 draws bars for the whole training and the current epoch, rank 0's
 /// loss of the latest minibatch, the speed in steps and samples, and the estimated time to finish, a few times a
-/// second. On a GPU, no step waits for the loss: the shown loss is that of the redraw before.
+/// second. On a GPU, a redraw shows the loss that was the latest at the previous redraw, so that no step waits for a
+/// loss.
 class ProgressBar final : public Extension {
  public:
   /// `details` name what is counted each second.
@@ -58,7 +59,7 @@ class ProgressBar final : public Extension {
   std::int64_t first_iteration_ = 0;
   double first_progress_ = 0;
   at::Tensor loss_;    // of the latest minibatch, on its device
-  at::Tensor copied_;  // loss of the redraw before, on the CPU
+  at::Tensor copied_;  // the loss at the previous redraw, on the CPU
 };
 
 }  // namespace mn::extensions

@@ -23,15 +23,15 @@ class RankState final : public Extension {
  public:
   /// Names in the checkpoint, and the program's tensors, which must outlive the trainer's calls.
   using Tensors = std::vector<std::pair<std::string, at::Tensor*>>;
-  /// Returns the tensors of rank comm.rank() from the tensors of all ranks, saved[rank], that have saved a checkpoint.
-  /// Local; called on every rank.
+  /// Makes the tensors of rank comm.rank(). saved[r] has the tensors that rank r saved in the checkpoint. Local; called
+  /// on every rank.
   using Map = std::function<NamedTensors(const std::vector<NamedTensors>& saved, const Communicator& comm)>;
 
   /// `name` is the key in checkpoints. Without `map`, resume() throws the same DataError on every rank if another
   /// number of ranks has saved the checkpoint.
   RankState(std::string name, Tensors tensors, Map map = {});
-  /// A Map that joins the tensors of all ranks along `dimension`, in rank order, and divides them equally. It throws
-  /// the same DataError on every rank if the ranks do not divide the length.
+  /// A Map that joins the tensors of all ranks along `dimension`, in rank order, and divides them equally. The Map
+  /// throws the same DataError on every rank if the joined length is not a multiple of the number of ranks.
   [[nodiscard]] static Map divide_along(std::int64_t dimension);
 
   [[nodiscard]] std::string name() const override { return name_; }

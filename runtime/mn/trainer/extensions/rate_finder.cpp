@@ -17,9 +17,10 @@
 namespace mn::extensions {
 namespace {
 
-/// The first losses are still ruled by the first minibatch: no proposal lies among them (Lightning's skip_begin).
+/// The first kStart smoothed losses still depend on the first minibatches; the proposal ignores them (Lightning's
+/// skip_begin).
 constexpr std::size_t kStart = 10;
-/// The last loss is that of the divergence (Lightning's skip_end).
+/// The last kEnd losses have diverged; the proposal ignores them (Lightning's skip_end).
 constexpr std::size_t kEnd = 1;
 
 RateFinderOptions checked(const RateFinderOptions& options) {
@@ -70,7 +71,7 @@ struct RateFinder::Before {
     for (std::size_t i = 0; i < optimizers.size(); ++i) {
       MultiNodeOptimizer& optimizer = *trainer.optimizers()[i].optimizer;
       optimizer.zero_grad();
-      optimizer.actual().state().clear();  // moments and momentum: the search began without any
+      optimizer.actual().state().clear();  // drops moments and momentum, because the search began without them
       optimizer.load_state(optimizers[i].state);
       optimizer.load_rank_state(optimizers[i].rank_state);
       for (std::size_t g = 0; g < optimizers[i].rates.size(); ++g) {

@@ -70,8 +70,8 @@ class RateFinder final : public Extension {
   const LogReport& log_;
   RateFinderOptions options_;
   LearningRate rising_;
-  double mean_ = 0;   // of the losses, not corrected for its start
-  double least_ = 0;  // of smoothed_
+  double mean_ = 0;   // decaying mean of the losses, not corrected for its start at 0
+  double least_ = 0;  // least value in smoothed_
   std::vector<double> rates_, losses_, smoothed_;
   std::unique_ptr<Before> before_;  // between initialize() and finalize()
 };

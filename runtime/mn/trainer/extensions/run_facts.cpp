@@ -18,7 +18,8 @@
 namespace mn::extensions {
 namespace {
 
-/// The value of the first line "NAME : VALUE" of a file of the kernel; empty if there is none.
+/// Returns the VALUE of the first line "NAME : VALUE" in a file of the kernel, or an empty text if no line has this
+/// name.
 std::string value_of(const std::filesystem::path& path, std::string_view name) {
   InFile file(path);
   for (std::string line; std::getline(file, line);) {

@@ -15,7 +15,7 @@ namespace mn::extensions {
 struct RunDetails {
   std::string unit = "samples";                  ///< what is counted each second: "images", "tokens", …
   double units_per_sample = 1;                   ///< such as the tokens of a sample
-  std::map<std::string, std::string> used = {};  ///< values used for options such as "auto", by option
+  std::map<std::string, std::string> used = {};  ///< by option: the value used for a choice such as "auto"
 };
 
 /// Sizes and limits of a run; 0: unknown, or no limit.
@@ -25,14 +25,14 @@ struct RunFacts {
   std::string device;                ///< model of rank 0's device, "AMD EPYC 7763 64-Core Processor"
   std::int64_t parameters = 0;       ///< elements of all parameters
   std::int64_t trained = 0;          ///< elements of the parameters with requires_grad
-  std::int64_t samples = 0;          ///< of an epoch, over all ranks
+  std::int64_t samples = 0;          ///< samples of an epoch, over all ranks
   std::int64_t steps_per_epoch = 0;  ///< updates
   std::int64_t global_batch = 0;     ///< samples of an update, over all ranks
   std::int64_t epochs = 0;           ///< after which training ends
   std::int64_t iterations = 0;       ///< after which training ends
 };
 
-/// The facts of a trainer's run, after its resume(). Local.
+/// The facts of a trainer's run. Call it after Trainer::resume(). Local.
 [[nodiscard]] RunFacts facts_of(const Trainer& trainer);
 
 /// The object "run" of run.jsonl: the facts, the details, and the versions "mn" and "torch".

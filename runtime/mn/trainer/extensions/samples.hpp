@@ -1,4 +1,4 @@
-/// Images and texts that show what a model does, by report.
+/// Images and texts that show what a model does.
 #pragma once
 
 #include <functional>
@@ -12,16 +12,17 @@
 namespace mn::extensions {
 
 /// Calls a function of the program once an epoch by default. What the function adds is written by rank 0 as
-/// OUT/images/TAG-ITERATION.png and OUT/texts/TAG-ITERATION.txt, which report.html shows, the newest first; and, with a
-/// TensorBoard, there too. A failed write is a warning.
+/// OUT/images/TAG-ITERATION.png and OUT/texts/TAG-ITERATION.txt, and report.html shows them, the newest first. With a
+/// TensorBoard, rank 0 also adds them there. A failed write is a warning.
 ///
 ///   trainer.extend(std::make_unique<mn::extensions::Samples>([=](mn::extensions::Samples& samples) {
 ///     samples.image("digits", mn::image_grid(generator->forward(noise)));
 ///   }));
 class Samples final : public Extension {
  public:
-  /// Makes samples and adds them. All ranks call it, so it may make collective calls; rank 0's samples count. It should
-  /// draw no random numbers from libtorch's generators, or training would draw others with it than without.
+  /// Makes samples and adds them. All ranks call it, so it may make collective calls; only rank 0's samples are
+  /// written. The function should draw no random numbers from libtorch's generators: each number drawn changes the
+  /// random numbers of the training.
   using Make = std::function<void(Samples&)>;
 
   /// `board` belongs to the same trainer and must outlive this extension; null: no TensorBoard. Throws ArgumentError if

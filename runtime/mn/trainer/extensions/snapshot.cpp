@@ -82,14 +82,14 @@ void BestSnapshot::initialize(Trainer& trainer) {
 
 void BestSnapshot::run(Trainer& trainer) {
   const bool is_over = save_.expired();
-  if (before_ && is_over) {  // the save failed: the next best need only beat the best saved checkpoint
+  if (before_ && is_over) {  // the save failed: the next best need only beat the best saved report
     load_state(state());
   }
   if (!is_marked_ && is_over) mark(trainer.out());
   if (!monitor_.has_report()) return;
   const nlohmann::json before = state();
   if (monitor_.improved() != true) return;
-  trainer.checkpointer().finish();  // the save of the previous best
+  trainer.checkpointer().finish();  // waits for the save of the previous best checkpoint
   if (!before_) before_ = before.dump();
   best_ = trainer.iteration();
   // The trainer drops this callback when the save is over, called or not.

@@ -22,8 +22,8 @@ namespace mn::extensions {
 /// after Snapshot, and again after a resume. Trainer::resume() reads the checkpoints.
 class Snapshot final : public Extension {
  public:
-  /// Throws UsageError unless keep ≥ 1. With `continuous`, whose trigger must be each iteration, a save begins when the
-  /// previous save is complete and training has gone on for 99 times as long as the previous save stalled it.
+  /// Throws UsageError unless keep ≥ 1. With `continuous`, the trigger must be each iteration, and a save begins when
+  /// the previous save is complete and training has gone on for 99 times as long as the previous save stalled it.
   explicit Snapshot(std::size_t keep = 3, bool continuous = false);
 
   [[nodiscard]] std::string name() const override { return "snapshot"; }

@@ -38,8 +38,8 @@ class TensorBoard final : public Extension {
                  std::int64_t width);
   /// For a job's own extensions, after initialize(): adds a text in Markdown. Only rank 0 writes.
   void add_text(const Trainer& trainer, const std::string& tag, const std::string& text);
-  /// For a job's own extensions, after initialize(): adds a histogram of a tensor's finite values, on any device;
-  /// nothing for a tensor without a finite value. Only rank 0 writes.
+  /// For a job's own extensions, after initialize(): adds a histogram of a tensor's finite values. The tensor may be on
+  /// any device. If it has no finite value, the call adds nothing. Only rank 0 writes.
   void add_histogram(const Trainer& trainer, const std::string& tag, const at::Tensor& values);
 
  private:

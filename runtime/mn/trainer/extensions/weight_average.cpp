@@ -43,8 +43,8 @@ class AveragedEvaluator final : public Evaluator {
   WeightAverage& average_;
 };
 
-/// The dtype of a parameter's average: float32 for 16-bit parameters, because 16 bits cannot hold a weight plus a small
-/// part of its change.
+/// The dtype of a parameter's average: float32 for 16-bit parameters, because 16 bits cannot hold the sum of a weight
+/// and a small part of its change.
 at::ScalarType average_type(const at::Tensor& parameter) {
   return parameter.element_size() < 4 ? at::kFloat : parameter.scalar_type();
 }

@@ -21,13 +21,13 @@ class Module;
 namespace mn::extensions {
 
 /// After each iteration average ← d · average + (1 − d) · weights, with d = min(decay, (1 + t) / (10 + t)) after t
-/// updates, so that short trainings are averages, too (as in TensorFlow's ExponentialMovingAverage; Polyak and Juditsky
-/// 1992). The running statistics of normalization layers are averaged in the same way, because statistics belong to
-/// weights; all other buffers stay the model's. Checkpoints hold the average beside the weights. Averaged weights are
-/// equal on every rank. Local SGD is therefore excluded: its ranks have different weights. Averaged statistics become
-/// equal on every rank when they are evaluated. Cost: one pass over the parameters in each iteration, and the memory of
-/// one copy. The copy of 16-bit parameters is in float32, because in 16 bits an average of decay 0.999 would never
-/// change.
+/// updates, so that the initial weights count little in short trainings, too (as in TensorFlow's
+/// ExponentialMovingAverage; Polyak and Juditsky 1992). The running statistics of normalization layers are averaged in
+/// the same way, because statistics belong to weights; no other buffers are averaged. Checkpoints hold the average
+/// beside the weights. Averaged weights are equal on every rank. Local SGD is therefore excluded: its ranks have
+/// different weights. Averaged statistics become equal on every rank when they are evaluated. Cost: one pass over the
+/// parameters in each iteration, and the memory of one copy. The copy of 16-bit parameters is in float32, because in 16
+/// bits an average of decay 0.999 would never change.
 class WeightAverage final : public Extension {
  public:
   /// Averages the trainer's model, or only `module`, a part of it, such as a GAN's generator. Several averages in a
@@ -45,10 +45,10 @@ class WeightAverage final : public Extension {
   [[nodiscard]] NamedTensors tensors() const override;
   [[nodiscard]] bool are_tensors_replicated() const override { return true; }
   void load_tensors(const NamedTensors& tensors) override { loaded_ = {tensors.begin(), tensors.end()}; }
-  /// The averages of statistics.
+  /// The averages of running statistics.
   [[nodiscard]] NamedTensors rank_tensors() const override;
   void load_rank_tensors(const NamedTensors& tensors) override { loaded_.insert(tensors.begin(), tensors.end()); }
-  /// Takes rank 0's, as a resume takes rank 0's buffers.
+  /// Takes rank 0's averages of statistics, as a resume takes rank 0's buffers.
   void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) override;
 
   /// Local. Swaps the model's weights and statistics with their averages. Allowed once training has begun.
@@ -65,7 +65,7 @@ class WeightAverage final : public Extension {
   std::vector<std::string> names_;
   std::size_t statistics_ = 0;          // index of the first buffer in the lists
   std::vector<at::Tensor> parameters_;  // the floating-point parameters, then statistics
-  std::vector<at::Tensor> averages_;    // after swap() the weights
+  std::vector<at::Tensor> averages_;    // after swap(): the weights
   std::vector<at::Tensor> unrounded_;   // after swap(): the averages of 16-bit parameters
   std::map<std::string, at::Tensor> loaded_;
   std::int64_t updates_ = 0;
