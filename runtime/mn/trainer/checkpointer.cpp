@@ -67,7 +67,7 @@ void Checkpointer::note_resume(const fs::path& checkpoint) {
 }
 
 void Checkpointer::begin_run() {
-  if (is_saving()) return;  // a save in the current iteration has begun before the run
+  if (is_saving()) return;  // a save of the current iteration began before this run()
   saved_iteration_ = is_from_elsewhere_ ? kNotSaved : iteration();
 }
 
@@ -80,7 +80,7 @@ void Checkpointer::log_other_runs() const {
              found.front().filename().string() +
              ": this run does not continue it, and renames them when it writes its first");
   } catch (const DataError&) {
-    // The first save reports the error.
+    // If the folder can't be read, the first save will throw the error.
   }
 }
 
@@ -199,7 +199,7 @@ bool Checkpointer::advance_phase() {
   return true;
 }
 
-/// Tells the time limit how long a save takes: the limit must leave time for one more save.
+/// Tells the time limit how long a save has taken, because the limit must leave time for one more save.
 void Checkpointer::note_duration(double seconds) {
   if (surroundings_.time_limit != nullptr) surroundings_.time_limit->add_save(seconds);
 }

@@ -55,8 +55,8 @@ class IteratingEvaluator : public Evaluator {
         if (pauses_) pauses_(false);
         batch = iterator_->next();
         if (!batch && done > 0) break;
-        // A rank with fewer samples gets empty minibatches. If the model makes collective calls, a rank with an empty
-        // minibatch must not be missing.
+        // A rank with fewer samples than other ranks gets empty minibatches. If the model makes collective calls, a
+        // rank with an empty minibatch is an error, which calls_ finds.
         calls_.run(batch ? batch->samples : 0, comm, "evaluation", epoch, [&] { return work(*batch), 0; });
         note_progress();
       } while (batch && ++done != most);

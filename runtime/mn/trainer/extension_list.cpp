@@ -20,7 +20,7 @@ auto name_errors(const std::string& extension, const Member& member) {
   } catch (const Interrupted&) {
     throw;
   } catch (const std::exception& error) {
-    const std::string what = error.what();  // libtorch appends a stack trace
+    const std::string what = error.what();  // the text up to libtorch's stack trace
     throw Error("the extension \"" + extension + "\" failed: " + what.substr(0, what.find('\n')));
   }
 }
@@ -37,7 +37,7 @@ void Extension::map_rank_tensors(const std::vector<NamedTensors>& saved, const C
                   true);
 }
 
-/// While an object of this class lives, an extension runs, and reported values are the extension's.
+/// While an object of this class lives, an extension runs, and take_report() offers reported values to the extensions.
 class ExtensionList::Running {
  public:
   explicit Running(bool& is_running) : is_running_(is_running) { is_running_ = true; }
@@ -84,7 +84,7 @@ void ExtensionList::save(nlohmann::json& about, std::int64_t iteration) const {
 
 void ExtensionList::load(Restored restored) {
   restored_ = std::move(restored);
-  for (const char* names : {"pending", "ran"}) {  // which a checkpoint of an earlier version lacks
+  for (const char* names : {"pending", "ran"}) {  // a checkpoint of an earlier version lacks these names
     if (!restored_.about.contains(names)) restored_.about[names] = std::vector<std::string>();
   }
   for (Entry& entry : entries_) restore(entry);
@@ -127,7 +127,7 @@ nlohmann::json ExtensionList::rank_state() const {
 void ExtensionList::initialize(Trainer& trainer) {
   for (Entry& entry : entries_) entry.last_run_s = elapsed_s_();
   restored_ = {};  // no extension is added to a training that runs
-  // After all states are loaded: initialize() may use the state of any extension.
+  // By now all states are loaded, because initialize() may use the state of any extension.
   for (Entry& entry : entries_) name_errors(entry.name, [&] { entry.extension->initialize(trainer); });
 }
 
@@ -140,7 +140,7 @@ void ExtensionList::restore(Entry& entry) const {
     }
     return own;
   };
-  // Tensors before the state, which may refer to them.
+  // Tensors are loaded before the state, because the state may refer to tensors.
   if (const auto own = own_of(restored_.tensors); !own.empty()) entry.extension->load_tensors(own);
   if (const auto own = own_of(restored_.own); !own.empty()) entry.extension->load_rank_tensors(own);
   std::vector<NamedTensors> saved;

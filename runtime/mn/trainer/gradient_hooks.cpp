@@ -36,7 +36,7 @@ void multiply(const std::vector<at::Tensor>& gradients, const at::Tensor& rate) 
 }
 
 /// Limits the norm of all gradients together to `max_norm`. Returns the norm before the change. If the norm is not
-/// finite, gradients do not change. On a GPU the host does not wait.
+/// finite, does not change the gradients. On a GPU the host does not wait.
 at::Tensor clip(const std::vector<at::Tensor>& parameters, double max_norm) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);

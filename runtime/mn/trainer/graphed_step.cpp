@@ -55,7 +55,7 @@ GraphedStep::GraphedStep(std::shared_ptr<MultiNodeOptimizer> optimizer)
 
 GraphedStep::~GraphedStep() = default;
 
-/// Null if nothing forbids a graph.
+/// Returns the reason why there can be no graph; null if there can be one.
 const char* GraphedStep::why_no_graph() const {
   const Communicator& comm = *optimizer_->comm_;
   const OptimizerOptions& options = optimizer_->options_;
@@ -103,7 +103,7 @@ GraphedStep::Kind GraphedStep::kind_of(const std::vector<at::Tensor>& inputs, co
   return kind;
 }
 
-/// Collective: the way that all ranks can go (1).
+/// Collective. Returns the way of this step, equal on all ranks (1).
 GraphedStep::Way GraphedStep::agree(const Kind& kind) {
   Way way = Way::kWithoutGraph;
   if (graph_ && kind == recorded_) {
@@ -144,11 +144,12 @@ std::vector<at::Tensor> GraphedStep::run(const std::vector<at::Tensor>& inputs, 
     // The graph reads its inputs at fixed addresses.
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs_[i].copy_(inputs[i], /*non_blocking=*/true);
   }
-  launch(way == Way::kRecord);  // after a recording, too: the recording computed nothing
+  launch(way == Way::kRecord);  // also after a recording, because the recording computed nothing
   return copies(results_);      // the next launch overwrites results_
 }
 
-/// Launches the graph and does the host's part of a step. The recording has already counted the first launch.
+/// Launches the graph and does the host's part of a step. `is_first` is true after a recording, because the recording
+/// has already counted the update and its bytes.
 void GraphedStep::launch(bool is_first) {
   update_->show_rates(optimizer_->param_groups());
   graph_->launch();
@@ -162,12 +163,12 @@ void GraphedStep::launch(bool is_first) {
 }
 
 void GraphedStep::record(const std::vector<at::Tensor>& inputs, const Step& step) {
-  // The old graph and its results free their memory first.
+  // First frees the memory of the old graph and its results.
   graph_.reset();
   results_.clear();
   inputs_ = copies(inputs);
   const std::uint64_t bytes_before = optimizer_->bytes_sent();
-  // Every launch would repeat random numbers that the host drew during the recording (4).
+  // If `step` draws random numbers on the host, every launch would repeat the numbers of the recording (4).
   const at::Tensor random_before = host_random_state();
   record_work(step);
   if (!host_random_state().equal(random_before)) fail("it draws random numbers on the host");

@@ -36,7 +36,7 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
   buffers_ = std::move(buffers);
   std::vector<at::Tensor> tensors;
   for (const auto& each : buffers_) tensors.push_back(each.buffer);
-  // Buffers will move by equal means, so they must begin equal.
+  // On all ranks the buffers will change by equal means, so they must be equal at the start.
   comm_->broadcast_data(tensors);
   lay_out();
 }
@@ -44,7 +44,8 @@ void LocalSgd::average_also(std::vector<AveragedBuffer> buffers) {
 void LocalSgd::lay_out() {
   std::vector<at::Tensor> all = parameters_;
   for (const auto& each : buffers_) all.push_back(each.buffer);
-  // The tail of `change_` has the weight and the flags, so the reduction of the change averages them, too.
+  // The tail of `change_` has the weight and the flags. The reduction of `change_` averages them together with the
+  // changes.
   anchor_.emplace(all, 0, *comm_);
   change_.emplace(all, 4, *comm_);
   restart();
@@ -88,8 +89,8 @@ ReductionResult LocalSgd::average(bool set_changes) {
   return result;
 }
 
-/// This rank's weighted change since the last average. The mean of parameters would round more than the mean of their
-/// small changes.
+/// Sets change_ to this rank's weighted change since the last average. Changes are averaged, not parameters, because
+/// changes are small and their mean is rounded less.
 void LocalSgd::fill_change(double weight) {
   const auto fill = [&](std::size_t i, const at::Tensor& value) {
     at::Tensor change = change_->view(i);
@@ -114,7 +115,7 @@ void LocalSgd::move_to_mean(double mean_weight) {
   if (mean_weight == 0) return;  // no rank had a sample
   if (mean_weight != 1) change_->scale(1 / mean_weight);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    // SlowMo: the mean change is the gradient of an outer optimizer with momentum.
+    // SlowMo: the mean change plays the part of a gradient in an outer optimizer with momentum.
     at::Tensor move = change_->view(i);
     if (!velocity_.empty()) move = velocity_[i].mul_(exact_factor(outer_momentum_)).add_(move);
     parameters_[i].copy_(anchor_->view(i).add_(move));
@@ -123,7 +124,7 @@ void LocalSgd::move_to_mean(double mean_weight) {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const std::size_t k = parameters_.size() + i;
     at::Tensor mean = anchor_->view(k).add_(change_->view(k));
-    if (buffers_[i].mean) mean.clamp_min_(0);  // rounding
+    if (buffers_[i].mean) mean.clamp_min_(0);  // rounding may make a variance negative
     buffers_[i].buffer.copy_(mean);
   }
 }

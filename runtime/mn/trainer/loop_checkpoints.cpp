@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kOwnValue = "own";  // name of OwnValue in a checkpoint
 
-/// The program's value, which a checkpoint holds as the state of an extension.
+/// Holds the program's value, which a checkpoint stores as the state of an extension.
 struct OwnValue final : Extension {
   std::string name() const override { return kOwnValue; }
   json state() const override { return value; }
@@ -58,7 +58,7 @@ class LoopCheckpoints::Impl {
   std::size_t keep_;
   OwnValue* own_ = nullptr;  // in extensions_
   ExtensionList extensions_{comm_.get(), [this] { return parts_.counters.elapsed_s(); }};
-  Observation observation_;  // stays empty: the program keeps its own sums
+  Observation observation_;  // always empty, because the program itself adds up its losses
   TrainingParts parts_;
   RunStatus status_;
   std::unique_ptr<OutputFolder> folder_;  // on rank 0
@@ -131,7 +131,7 @@ void LoopCheckpoints::Impl::save(std::int64_t step, const json& own) {
   remove_old();
 }
 
-/// A checkpoint that can't be removed does not end the training.
+/// If a checkpoint can't be removed, training continues.
 void LoopCheckpoints::Impl::remove_old() {
   if (!is_root()) return;
   try {

@@ -26,10 +26,10 @@
 namespace mn {
 namespace {
 
-/// From now on ranks draw different random numbers; rank 0 draws the numbers of a run on one process.
+/// Makes the ranks draw different random numbers. Rank 0 draws the same numbers as a run with one rank would.
 void let_random_numbers_differ(Communicator& comm) {
   if (comm.size() == 1) return;
-  // Ranks that a program has seeded differently keep their numbers.
+  // If the program has seeded the ranks differently, their generators do not change.
   const std::uint64_t state = random_state_hash(comm.device());
   if (!same_on_all_ranks(state, comm) || comm.rank() == 0) return;
   seed_random(hash64("rank " + std::to_string(comm.rank()), state), comm.device());
@@ -45,7 +45,7 @@ MultiNodeOptimizer::MultiNodeOptimizer(std::unique_ptr<torch::optim::Optimizer> 
       faults_(std::make_unique<StepFaults>()),
       weights_(std::make_unique<StepWeights>(comm_, options_.loss_ranks)) {
   if (!actual_ || !comm_) throw ArgumentError("create_multi_node_optimizer needs an optimizer and a communicator");
-  // Before the first collective call: all ranks have equal options, so all ranks throw.
+  // The check comes before the first collective call. All ranks have equal options, so all ranks throw.
   check_options(options_);
   weights_->check_loss_ranks();
   if (options_.grad_scaler) scaler_ = std::make_unique<GradScaler>(*options_.grad_scaler);
@@ -84,7 +84,7 @@ void MultiNodeOptimizer::zero_grad() {
       if (!index_in(listed, p)) left.emplace_back(p, std::exchange(p.mutable_grad(), {}));
     }
   }
-  reduction_->clear();  // first: ranks without a change may lay out their buffers anew here
+  reduction_->clear();  // comes first, because ranks without a change may make new buffers here
   for (const auto& [parameter, gradient] : left) parameter.mutable_grad() = gradient;
   if (set_changes) {
     change_set(/*before_step=*/true);
@@ -94,13 +94,13 @@ void MultiNodeOptimizer::zero_grad() {
   }
   for (const auto& parameter : set_->frozen()) parameter.mutable_grad().reset();
   reduced_.reset();
-  if (!options_.double_buffering) faults_->forget();  // its gradients are gone
+  if (!options_.double_buffering) faults_->forget();  // the gradients with the fault are gone
   weights_->forget();
   end_backward_record();
 }
 
 void MultiNodeOptimizer::announce_step(double samples) {
-  // step() will give the reduction the new set.
+  // If the set has changed, no promise is made: step() will first give the reduction the new set.
   if (samples <= 0 || !set_->is_current() || reduction_->gradients().set_changes()) return;
   reduction_->announce([this, samples] { return weights_->ahead(samples, reduction_->gradients().watch()); });
 }
@@ -133,7 +133,7 @@ void MultiNodeOptimizer::step_weighted(const StepWeight& weight) {
   weights_->forget();
   if (skips_ != nullptr) skips_->skip_if(scaler_->has_overflow());
   if (reduced.has_mean && reduced.finite) update();
-  // The reduced gradients decide `finite`, so all ranks skip equal steps and have equal scales.
+  // `finite` depends on the reduced gradients, so all ranks skip the same steps and have equal scales.
   if (scaler_ && reduced.has_mean) {
     scaler_->update(reduced.finite);
     reduction_->averager().set_scale(scaler_->scale());
@@ -159,7 +159,7 @@ void MultiNodeOptimizer::apply_pending() {
   if (take_pending() || result.has_mean) update();
 }
 
-/// The gradients become the mean that leave_sparse_outside() has kept, if any.
+/// If leave_sparse_outside() has kept a mean, the gradients become that mean. Returns true in this case.
 bool MultiNodeOptimizer::take_pending() {
   if (!pending_) return false;
   for (std::size_t i = 0; i < pending_->size(); ++i) reduction_->parameters()[i].mutable_grad() = (*pending_)[i];
@@ -167,7 +167,7 @@ bool MultiNodeOptimizer::take_pending() {
   return true;
 }
 
-/// Averages parameters, if it is time to. All ranks throw the faults that they tell each other there.
+/// Calls `average_parameters`. If that makes an average in which a rank tells of a fault, all ranks throw.
 void MultiNodeOptimizer::average(const std::function<ReductionResult()>& average_parameters) {
   ReductionResult result;
   wait("wait for parameters", [&] { result = average_parameters(); });
@@ -194,7 +194,7 @@ std::uint64_t MultiNodeOptimizer::bytes_sent() const noexcept {
 }
 
 std::shared_ptr<void> MultiNodeOptimizer::no_sync() {
-  // Nested calls share a token: backward sends again when its last holder is gone.
+  // Nested calls share a token. Backward sends gradients again when the last holder has dropped the token.
   auto token = no_sync_.lock();
   if (!token) token = std::make_shared<char>();
   no_sync_ = token;

@@ -1,9 +1,9 @@
 // The first half of a step: from this rank's gradients to the mean over ranks.
 //
-// (1) Gradients may not change between backward and the reduction; GradientWatch finds a change.
+// (1) Gradients must not change between backward and the reduction; GradientWatch finds a change.
 // (2) The next step uses the mean of reduce_gradients(), unless zero_grad() or a new backward comes first.
-// (3) With a GradScaler the mean is divided by the scale before anybody reads it; all ranks see equal overflows. Each
-//     backward begins at losses with this optimizer's scale.
+// (3) With a GradScaler the mean is divided by the scale before anybody reads it; all ranks see the same overflows.
+//     Each backward must begin at losses with this optimizer's scale.
 // (4) A loss that scale_loss(loss, samples) of any optimizer has weighed is not weighed again.
 // (5) Every call of a closure ends in a reduction and returns the mean loss, so the wrapped optimizer decides alike on
 //     all ranks.
@@ -53,7 +53,7 @@ bool MultiNodeOptimizer::reduce_gradients(double samples) {
   return reduced_->has_mean;
 }
 
-/// Empty if no frozen parameter has a gradient.
+/// Returns the text of a fault if a frozen parameter has a gradient, else an empty text.
 std::string MultiNodeOptimizer::fault_of_frozen() const {
   const auto& frozen = set_->frozen();
   for (std::size_t i = 0; i < frozen.size(); ++i) {
@@ -65,7 +65,8 @@ std::string MultiNodeOptimizer::fault_of_frozen() const {
   return "";
 }
 
-/// Empty if each backward has this optimizer's scale once, or, without a GradScaler, no scale (3).
+/// Returns an empty text if each backward has this optimizer's scale once, or, without a GradScaler, no scale (3).
+/// Otherwise returns the text of a fault.
 std::string MultiNodeOptimizer::fault_of_scales() const {
   for (const auto& backward : reduction_->gradients().watch().backwards()) {
     for (const LossScale& scale : backward->scales) {
@@ -84,7 +85,8 @@ std::string MultiNodeOptimizer::fault_of_scales() const {
   return "";
 }
 
-/// Empty if no gradient has changed since its backward (1). Call it once a step, because it enqueues a comparison.
+/// Returns the text of a fault if a gradient has changed since its backward (1), else an empty text. Call it once a
+/// step, because it enqueues a comparison.
 std::string MultiNodeOptimizer::find_gradient_fault() {
   const auto changed = reduction_->gradients().watch().find_change();
   return changed ? change_of(*changed) : "";
@@ -97,8 +99,8 @@ std::string MultiNodeOptimizer::change_of(std::size_t i) const {
          "or set OptimizerOptions::check_gradients to false";
 }
 
-/// Finds this rank's fault before the reduction, which tells all ranks, and adds the losses to `weight`. With double
-/// buffering a fault of the last step may still be kept.
+/// Finds this rank's fault, and adds the losses to `weight`. The reduction will then tell all ranks of the fault. With
+/// double buffering, faults_ may still hold a fault of the last step.
 void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   if (!faults_->any()) faults_->keep(fault_of_frozen());
   if (!faults_->any()) faults_->keep(fault_of_scales());
@@ -107,10 +109,10 @@ void MultiNodeOptimizer::find_faults(StepWeight& weight) {
   faults_->keep_error_of([&] { reduction_->check_promise(weight); });
 }
 
-/// After a reduction over `ranks`: all of them throw the fault of the first rank that keeps one. No rank keeps a fault
-/// if weights differ and no backward assumed equal weights.
+/// Call it after a reduction over `ranks`. If a rank has a fault, all ranks throw the fault of the lowest such rank.
+/// Weights that differ are a fault only if a backward assumed equal weights.
 void MultiNodeOptimizer::throw_faults(const ReductionResult& reduced, Communicator& ranks) {
-  // A rank that changes its set waits in agree_on_set(); this rank changes nothing now.
+  // A rank that changes its set waits in agree_on_set() for this call. This rank changes nothing, so all ranks throw.
   if (reduced.set_changes) prove_same_set(set_->all(), "before this step", ranks);
   if (!reduced.any_fault) return;
   if (reduced.misweighed) faults_->keep_error_of(fail_assumed_weights);
@@ -127,7 +129,7 @@ bool MultiNodeOptimizer::is_reduced() {
         "them after the last backward of a step");
   }
   if (reduced_->has_mean ? watch.keeps_reduced() : !watch.backward_ran()) return true;
-  reduced_.reset();  // the program left out the step and dropped the mean
+  reduced_.reset();  // the program has dropped the mean without a step
   return false;
 }
 
@@ -150,7 +152,8 @@ void MultiNodeOptimizer::reduce_weighted(const StepWeight& weight) {
   reduced_ = reduced;
 }
 
-/// Warns that training stands still. Gradients are means, so rank 0 speaks for all ranks.
+/// Warns if many steps in a row were left out because of overflows. Gradients are means, equal on all ranks, so only
+/// rank 0 warns.
 void MultiNodeOptimizer::watch_overflows() {
   const std::int64_t skipped = scaler_->count_step();
   if (skipped == 0 || comm_->rank() != 0) return;
@@ -181,7 +184,7 @@ at::Tensor MultiNodeOptimizer::evaluate(const LossClosure& closure, const StepWe
   }
   std::array<double, 2> sums = {weight.own > 0 ? weight.own * loss.item<double>() : 0, weight.own};
   comm_->allreduce(std::span(sums));
-  return at::full({}, sums[0] / sums[1], at::kDouble);  // one dtype and device for all ranks
+  return at::full({}, sums[0] / sums[1], at::kDouble);  // all ranks return the same dtype and device
 }
 
 at::Tensor MultiNodeOptimizer::step_with(const LossClosure& closure, const StepWeight& weight) {

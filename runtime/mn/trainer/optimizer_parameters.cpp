@@ -3,9 +3,9 @@
 // (1) A new parameter is broadcast once. Parameters that stay keep their residuals and velocities.
 // (2) A trained parameter that becomes frozen keeps its room in the buffer of gradients, and the reduction leaves it
 //     out. A new set of parameters needs a new buffer.
-// (3) A rank that alone left out or added a parameter would mix up the gradients or wait forever. So before a change a
-//     rank makes a reduction of zeros as before the change (local SGD: an average), whose agreement reaches all ranks.
-//     The set changes only if all ranks change theirs alike; else all throw.
+// (3) If one rank alone changed its set, the ranks would mix up gradients or wait forever. So before the change the
+//     rank makes one more reduction with the old set, of zeros (with local SGD: an average). The reduction tells all
+//     ranks of the change. If all ranks make the same change, the set changes; otherwise all ranks throw.
 #include <mn/trainer/optimizer.hpp>
 
 #include <algorithm>
@@ -51,20 +51,20 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
   check_devices(reduced, *comm_);
   comm_->broadcast_data(fresh);
   if (!reduction_) prove_same_set(parameters, "at the start", *comm_);
-  // No error comes after this line: if the set can't be adopted, the optimizer stays unchanged.
+  // All checks are done. If one of them has thrown, the optimizer is unchanged.
   ++adoptions_;
   earlier_bytes_ = bytes_sent();
   const std::vector<at::Tensor> sparse = sparse_parameters();
   NamedTensors kept = reduction_ ? renumbered(rank_state(), set_->all(), parameters) : NamedTensors();
   const bool is_first = !reduction_;
-  // Frozen parameters too: follow_parameter_set() compares with the program's groups.
+  // The set includes frozen parameters, because follow_parameter_set() compares the set with the program's groups.
   set_->adopt(std::move(parameters));
   local_.reset();
   has_looked_ = false;
   if (options_.local_steps > 1) {
     local_ = std::make_unique<LocalSgd>(reduced, comm_, options_.local_steps, options_.outer_momentum, options_.trace);
     local_->average_also(buffers_);
-    // Local SGD: each rank reduces its gradients alone.
+    // With local SGD each rank reduces its gradients alone, in a communicator of one rank.
     if (!alone_) alone_ = comm_->split(comm_->rank(), 0);
   }
   weights_->set_narrow(std::ranges::any_of(reduced, [](const auto& p) { return p.scalar_type() == at::kHalf; }));
@@ -85,7 +85,7 @@ void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
 void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& sparse) {
   SparseGradients::Flags is_sparse;
   for (const at::Tensor& parameter : parameters) is_sparse.push_back(index_in(sparse, parameter).has_value());
-  // The losses of gradients that no step has used keep their weights.
+  // If no step has used the present gradients, the new watch needs the weights of their losses.
   GradientWatch::Backwards backwards;
   bool ran = false;
   if (reduction_) {
@@ -93,7 +93,7 @@ void MultiNodeOptimizer::make_reduction(std::vector<at::Tensor> parameters, cons
     backwards = watch.backwards();
     ran = watch.backward_ran();
   }
-  reduction_.reset();  // its hooks and views go before the new reduction sets new ones
+  reduction_.reset();  // removes the old hooks and views before the new reduction makes new ones
   reduction_ = create_gradient_reduction(std::move(parameters), is_sparse, group(), options_);
   reduction_->gradients().watch().take_over(std::move(backwards), ran);
   if (scaler_) reduction_->averager().set_scale(scaler_->scale());
@@ -129,7 +129,8 @@ void MultiNodeOptimizer::leave_sparse_outside() {
   look_for_frozen();
 }
 
-/// All ranks agree on a change of the set to `now`, or throw (3). The gradients of this step stay.
+/// Collective. All ranks agree on a change of the set to `now`, or all throw (3). The gradients of this step do not
+/// change.
 void MultiNodeOptimizer::agree_on_set(const std::vector<at::Tensor>& now) {
   const std::vector<at::Tensor>& parameters = reduction_->parameters();
   std::vector<at::Tensor> unused, returning;
@@ -161,12 +162,12 @@ void MultiNodeOptimizer::agree_on_set(const std::vector<at::Tensor>& now) {
   }
 }
 
-/// Before a reduction: all ranks agree on a change of frozen parameters (3).
+/// Call it before a reduction. If the program has frozen or unfrozen parameters, all ranks agree on the change (3).
 void MultiNodeOptimizer::agree_on_frozen() {
   if (!reduction_->gradients().set_changes()) return;
   agree_on_set(set_->all());
   look_for_frozen();
-  reduction_->gradients().watch().record();  // the gradients have moved
+  reduction_->gradients().watch().record();  // agree_on_set() has moved the gradients
 }
 
 /// Once all ranks have agreed: the reduction leaves out the parameters that require no gradient.
@@ -183,14 +184,15 @@ void MultiNodeOptimizer::look_for_frozen() {
 
 void MultiNodeOptimizer::follow_parameter_set() { set_->is_current() ? check_alone() : change_set(false); }
 
-/// Another rank changes its set before this step: follows it or throws (3).
+/// Call it if another rank changes its set before this step. Makes the same change, or throws (3).
 void MultiNodeOptimizer::join_set_change() {
   if (!set_->is_current()) return change_set(false);
   apply_pending();
   agree_on_set(set_->all());
 }
 
-/// Follows the groups. `before_step`: other ranks, without a change, may make a step next.
+/// Changes the set to the parameters that the groups list. `before_step` is true in zero_grad(): ranks without a change
+/// may already be in a step.
 void MultiNodeOptimizer::change_set(bool before_step) {
   if (reduction_->has_given_away() || reduction_->gradients().weighed_early()) {
     faults_->keep_error_of([] { StepPromise::fail("parameters were added, frozen or unfrozen before that step"); });
@@ -201,17 +203,17 @@ void MultiNodeOptimizer::change_set(bool before_step) {
     set_->remove_repeats();
     now = set_->listed();
   }
-  // Gradients that no step has used stay; gradients under way are applied.
+  // Gradients that no step has used are put back below. Gradients whose reduction is under way are applied.
   const std::vector<at::Tensor> trained = differentiable(now);
   std::vector<at::Tensor> unused, holders = trained;
   for (const at::Tensor& parameter : same ? std::vector<at::Tensor>() : reduction_->parameters()) {
-    if (!index_in(trained, parameter)) holders.push_back(parameter);  // may be another optimizer's now
+    if (!index_in(trained, parameter)) holders.push_back(parameter);  // it may belong to another optimizer now
   }
   for (const auto& parameter : holders) unused.push_back(std::exchange(parameter.mutable_grad(), {}));
   const bool has_buffers = same && !local_ && std::ranges::all_of(set_->frozen(), [&](const at::Tensor& parameter) {
                              return !parameter.requires_grad() || index_in(reduction_->parameters(), parameter);
                            });
-  if (!has_buffers) {  // else the reduction of the step agrees
+  if (!has_buffers) {  // otherwise the ranks agree in the reduction of the step
     if (before_step) weights_->announce_set_change();
     apply_pending();
     faults_->keep_error_of([&] { check_devices(trained, *comm_); });
@@ -229,8 +231,8 @@ void MultiNodeOptimizer::change_set(bool before_step) {
   set_->sort(reduction_->parameters());
 }
 
-/// Throws if two optimizers have a parameter. Not called by the constructor: the earlier optimizer may be destroyed
-/// next, or leave the parameter to this one: its groups count, which it may follow later.
+/// Throws if another optimizer has a parameter of this optimizer. The constructor does not call this function, because
+/// the program may still destroy the other optimizer, or remove the parameter from its groups.
 void MultiNodeOptimizer::check_alone() {
   if (std::exchange(has_looked_, true)) return;
   const std::vector<at::Tensor>& parameters = reduction_->parameters();
@@ -249,7 +251,7 @@ void MultiNodeOptimizer::check_alone() {
                    "each parameter to one optimizer, or destroy the one that is done");
 }
 
-/// The parameters that the groups list and whose gradients the reduction moves.
+/// Returns the parameters that the groups list and whose gradients this optimizer's reduction moves to its buffer.
 std::unordered_set<const c10::TensorImpl*> MultiNodeOptimizer::moved() const {
   std::unordered_set<const c10::TensorImpl*> listed, result;
   for (const at::Tensor& parameter : set_->listed()) listed.insert(parameter.unsafeGetTensorImpl());
@@ -270,7 +272,7 @@ NamedTensors MultiNodeOptimizer::rank_state() const {
 
 void MultiNodeOptimizer::load_rank_state(const NamedTensors& state) {
   const NamedTensors own = renumbered(state, set_->all(), reduction_->parameters());
-  std::vector<at::Tensor> others = set_->all();  // undefined: in the reduction
+  std::vector<at::Tensor> others = set_->all();  // becomes undefined for parameters in the reduction
   for (at::Tensor& each : others) {
     if (index_in(reduction_->parameters(), each)) each = at::Tensor();
   }

@@ -59,7 +59,8 @@ std::string job_of_this_process() {
   return job.empty() ? "" : "job " + job;
 }
 
-/// The start of a process in ticks since boot. Process numbers are used again; the pair of both is unique.
+/// The start of a process in ticks since boot. The kernel uses process numbers again, but the pair of number and start
+/// is unique.
 std::string start_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
@@ -102,7 +103,7 @@ bool is_this_job(const json& owner) {
   return !owner.empty() && !job.empty() && owner["job"] == job;
 }
 
-/// Whether the owner's process may still run; for a file system without locks.
+/// Returns whether the owner's process may still run. Called only if the file system has no locks.
 bool may_live(const json& owner) {
   if (owner.empty()) return false;
   // A process of a remote host can't be looked up. Processes of our job ended before this process began.
@@ -144,7 +145,7 @@ void reject_links_of_others(const std::filesystem::path& folder) {
   }
 }
 
-/// Reserves bytes of the file, within quotas. Returns 0, or the errno.
+/// Reserves `bytes` bytes for the file, which also checks quotas. Returns 0, or the errno of a failure.
 int reserve(const Fd& file, std::uint64_t bytes) {
   if (TEMP_FAILURE_RETRY(fallocate(file.get(), 0, 0, static_cast<off_t>(bytes))) == 0) return 0;
   // If the file system can't reserve, a small write at least detects an exhausted quota.
@@ -193,7 +194,7 @@ void OutputFolder::check_room(const std::filesystem::path& folder, std::uint64_t
   const bool known = statvfs(folder.c_str(), &system) == 0;
   const std::uint64_t free = known ? static_cast<std::uint64_t>(system.f_bavail) * system.f_frsize : bytes;
   int error = ENOSPC;
-  if (free >= bytes) {                            // a quota may allow less
+  if (free >= bytes) {                            // less may be usable, because of a quota
     const TemporaryFile probe(folder / "probe");  // never published
     const Fd file(open(probe.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     error = file ? reserve(file, bytes) : errno;
@@ -215,7 +216,7 @@ bool OutputFolder::lock_file() {
   }
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK || errno == EINTR) return false;
-    return !may_live(read_owner(lock_));  // a file system without locks
+    return !may_live(read_owner(lock_));  // the file system has no locks
   }
   return is_file_at(lock_path_, lock_).value_or(false);
 }
@@ -224,7 +225,7 @@ void OutputFolder::lock() {
   const auto begin = std::chrono::steady_clock::now();
   while (!lock_file()) {
     const json owner = read_owner(lock_);
-    // flock(2) belongs to the open file: a second lock of our process would wait for the first.
+    // A lock of flock(2) belongs to an open file, so a second lock of this process would wait for its first lock.
     if (is_this_process(owner)) return lock_.reset();
     // An empty file was created by a process that has not written its name yet.
     const auto patience = owner.empty()                  ? kTimeToSign

@@ -42,7 +42,7 @@ void read_own_usage(RankConditions& now) {
   now.queue_s = queue_seconds();
 }
 
-/// The lines "cpuN user nice system idle iowait irq softirq steal …" of /proc/stat.
+/// Reads the lines "cpuN user nice system idle iowait irq softirq steal …" of /proc/stat, for the usable CPUs.
 void read_cpus(RankConditions& now) {
   const std::vector<int> own = usable_cpus();
   const double tick_s = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));

@@ -52,7 +52,7 @@ ReplicaSet create_replica_set(Communicator& comm, const std::vector<std::vector<
 }
 
 bool resume_replica_sets(Communicator& comm, Trainer& trainer) {
-  // A set's first rank lists the checkpoints: a file system may show a new folder late on other nodes.
+  // Only a set's first rank lists the checkpoints, because a file system may show a new folder late on other nodes.
   const nlohmann::json own = trainer.is_root() ? nlohmann::json(iterations_in(trainer.out())) : nlohmann::json();
   std::optional<std::vector<std::int64_t>> common;
   for (const nlohmann::json& theirs : comm.allgather_obj(own)) {

@@ -43,7 +43,7 @@ TensorForms forms_of(const NamedTensors& tensors) {
   return forms;
 }
 
-/// One resume.
+/// Restores one checkpoint, part by part.
 class Restore {
  public:
   Restore(TrainingParts& parts, CheckpointReader& checkpoint) : parts_(parts), checkpoint_(checkpoint) {}
@@ -67,7 +67,7 @@ class Restore {
 
   TrainingParts& parts_;
   CheckpointReader& checkpoint_;
-  NamedTensors own_;            // this rank's tensors of the checkpoint; empty if other ranks have saved it
+  NamedTensors own_;            // this rank's tensors of the checkpoint; empty if the number of ranks differs
   std::vector<json> observed_;  // observations of extensions, for this rank
 };
 
@@ -127,7 +127,7 @@ void Restore::one_optimizer(std::size_t index, const json& saved) {
   }
   std::string prefix = state_prefix(name);
   TensorForms forms = checkpoint_.shared(prefix);
-  if (forms.empty()) {  // each rank had a state of its own: all ranks take rank 0's
+  if (forms.empty()) {  // each rank had its own state: all take rank 0's
     prefix = own_tensor_name(0, own_state_prefix(name));
     forms = checkpoint_.shared(prefix);
   }
@@ -140,7 +140,8 @@ void Restore::one_optimizer(std::size_t index, const json& saved) {
   }
 }
 
-/// All tensors of the checkpoint whose names begin with `prefix`, named without the prefix, on the CPU.
+/// Reads all tensors of the checkpoint whose names begin with `prefix`. Returns them on the CPU, named without the
+/// prefix.
 NamedTensors Restore::read_all(const std::string& prefix) {
   NamedTensors tensors;
   for (const auto& [name, form] : checkpoint_.shared(prefix)) {
@@ -150,7 +151,7 @@ NamedTensors Restore::read_all(const std::string& prefix) {
   return tensors;
 }
 
-/// Last: extensions may use any other restored state.
+/// Comes last, because extensions may use any other restored state.
 void Restore::extensions() {
   ExtensionList::Restored restored{
       checkpoint_.about(), read_all(kExtensionPrefix), with_prefix(own_, kExtensionPrefix), {}, std::move(observed_)};
@@ -173,7 +174,8 @@ void Restore::replicated_state() {
   parts_.observation.load(about);
 }
 
-/// Logs a new size of the job, to which schedules and learning rates may not be suited.
+/// Logs a change of the number of ranks or of samples per iteration, because schedules and learning rates may then be
+/// unsuitable.
 void Restore::log_other_size(const json& then, const json& now) const {
   const std::int64_t ranks = checkpoint_.ranks(), own = parts_.comm.size();
   const bool are_known = then.is_number() && now.is_number();
@@ -187,7 +189,8 @@ void Restore::log_other_size(const json& then, const json& now) const {
   log_info(text);
 }
 
-/// With a different number of ranks, rank 0 takes all ranks' sums over samples (2).
+/// Each rank takes its own sums over samples. If the number of ranks has changed, rank 0 takes the sums of all ranks
+/// (2).
 void Restore::observation() {
   const json& records = checkpoint_.about().at("ranks");
   parts_.observation.clear_rank_state();
@@ -205,7 +208,7 @@ void Restore::rank_state() {
   has_same_ranks() ? own_tensors() : restart_random_numbers();
 }
 
-/// Random numbers of a run with a different number of ranks (2).
+/// Seeds the random numbers of a run with a different number of ranks (2).
 void Restore::restart_random_numbers() {
   const auto seed = whole_number<std::uint64_t>(checkpoint_.about().at("seed"));
   const std::string key =
@@ -254,7 +257,7 @@ void restore_training(TrainingParts& parts, CheckpointReader& checkpoint, const 
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    const std::string what = error.what();  // libtorch appends a stack trace
+    const std::string what = error.what();  // the text up to libtorch's stack trace
     throw DataError("mismatch between " + source + " and this job: " + what.substr(0, what.find('\n')), true);
   }
 }

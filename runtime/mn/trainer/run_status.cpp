@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kPeriodFactor = 100;  // time between writes / time of a write
 
-/// Opens an empty, private file for writing. In a folder that everybody may write, somebody may have put a link to one
-/// of our files or a pipe that blocks open() at `path`. Returns no descriptor then, with errno set.
+/// Opens an empty, private file for writing. In a folder that everybody may write, `path` may be a link to one of our
+/// files, or a pipe that blocks open(). In these cases returns no descriptor, and sets errno.
 Fd open_private(const std::string& path) {
   Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   struct stat facts = {};
@@ -59,7 +59,7 @@ void RunStatus::stepped(std::int64_t iteration) {
 }
 
 void RunStatus::saved(std::int64_t iteration) {
-  iteration_ = std::max(iteration_, iteration);  // a save in the background is of an earlier iteration
+  iteration_ = std::max(iteration_, iteration);  // the save of an earlier iteration may end only now
   saved_ = iteration;
   write();
 }

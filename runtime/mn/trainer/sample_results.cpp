@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A field without rows, whose dtype, shape of a row, and offsets describe a field.
+/// Returns `field` without rows: only the dtype, the shape of a row, and whether there are offsets.
 BatchField form_of(const BatchField& field) {
   std::vector<std::int64_t> shape = field.values.sizes().vec();
   shape[0] = 0;
@@ -72,7 +72,8 @@ void check_field(const BatchField& field, std::int64_t samples) {
   }
 }
 
-/// The rows of all ranks, in rank order, on rank 0; else no row. `own` is contiguous, on the CPU.
+/// Collective. On rank 0 returns the rows of all ranks, in rank order; on other ranks returns no row. `own` is
+/// contiguous, on the CPU.
 at::Tensor gather_rows(Communicator& comm, const at::Tensor& own) {
   const std::int64_t rows = own.size(0);
   std::vector<std::int64_t> all(static_cast<std::size_t>(comm.size()));
@@ -90,12 +91,13 @@ at::Tensor gather_rows(Communicator& comm, const at::Tensor& own) {
   return gathered;
 }
 
-/// The rows of all tensors; `none`, without rows, tells their dtype and shape.
+/// Returns the rows of all tensors. If there is no tensor, returns `none`, which has no row but the dtype and the shape
+/// of a row.
 at::Tensor concatenated(const at::Tensor& none, std::vector<at::Tensor> tensors) {
   return tensors.empty() ? none : at::cat(tensors);
 }
 
-/// Positions in `samples` by ascending sample, each sample once.
+/// Returns positions in `samples`, sorted by sample, each sample once.
 std::vector<std::int64_t> order_of(const std::vector<std::int64_t>& samples) {
   const auto number = [&](std::int64_t position) { return samples[static_cast<std::size_t>(position)]; };
   std::vector<std::int64_t> order(samples.size());
@@ -106,7 +108,7 @@ std::vector<std::int64_t> order_of(const std::vector<std::int64_t>& samples) {
   return order;
 }
 
-/// The rows of samples at the positions `order`; the sample at position p has counts[p] rows.
+/// Returns the rows of the samples at the positions `order`. In `values` the sample at position p has counts[p] rows.
 BatchField ordered(const std::string& name, const at::Tensor& values, const at::Tensor& counts,
                    const std::vector<std::int64_t>& order) {
   const at::Tensor ends = counts.cumsum(0);

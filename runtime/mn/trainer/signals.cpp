@@ -18,8 +18,8 @@ constexpr std::int64_t kSameNotice_ms = 1000;  // a launcher and mnlaunch --labe
 // State of the signal handler, which has no argument but the signal.
 std::atomic<int> raised_signal = 0;
 std::array<std::atomic<std::int64_t>, NSIG> first_at_ms;  // 0: not yet
-std::atomic<bool> is_over = false;                        // all ranks end: ignore signals
-struct sigaction end_action = {};                         // the action of SIGTERM before
+std::atomic<bool> is_over = false;                        // set when all ranks end: ignore signals
+struct sigaction end_action = {};                         // the earlier action of SIGTERM
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
 std::int64_t now_ms() noexcept {

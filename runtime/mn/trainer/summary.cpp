@@ -18,7 +18,8 @@ namespace mn {
 namespace {
 
 constexpr std::size_t kMaxOnDevice = 1000;  // each value is a small allocation
-// Names of Summary's kinds, in their order, in errors and in a state(); there a mean has its weight in place of a name.
+// Names of Summary's kinds, in the order of the enumeration. Errors and states use them; in a state() a mean has its
+// weight in place of a name.
 constexpr std::array<std::string_view, 4> kKinds = {"mean", "sum", "minimum", "maximum"};
 
 /// Returns the tensor without its autograd graph, because the graph would keep the step's activations in memory.

@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr double kReserve_s = 10;             // for the end of the processes, and differences between clocks
+constexpr double kReserve_s = 10;             // for ending the processes, and for differences between clocks
 constexpr double kGuessBytesPerSecond = 1e8;  // assumed speed of a busy file server
 constexpr std::int64_t kMaxPart = 1'000'000;  // for days, hours, …: larger numbers are not valid
 constexpr std::int64_t kMaxLeft_s = 10LL * 365 * 86400;
@@ -37,8 +37,8 @@ std::optional<std::int64_t> time_left_of_squeue() {
   return std::nullopt;
 }
 
-/// Seconds until the time in the variable. No value if the variable is not set. No value either if the time has passed:
-/// the variable then belongs to an earlier job, or the job was extended since.
+/// Seconds until the time in the variable. No value if the variable is not set, or if the time has passed: then the
+/// variable belongs to an earlier job, or the job was extended.
 std::optional<std::int64_t> time_left_of(const char* name) {
   const auto end = environment_int(name);
   if (!end) return std::nullopt;
@@ -100,7 +100,7 @@ void TimeLimit::tick() {
   if (is_time && !answer_.valid() && (!asked_ || now - *asked_ >= kAskEvery)) ask_squeue();
 }
 
-/// Asks in a thread of its own, which may outlive this object.
+/// Asks squeue in a new thread, which may outlive this object.
 void TimeLimit::ask_squeue() {
   asked_ = Clock::now();
   auto answer = std::make_shared<std::promise<std::optional<std::int64_t>>>();
@@ -109,7 +109,7 @@ void TimeLimit::ask_squeue() {
   try {
     std::thread([answer] { answer->set_value(time_left_of_squeue()); }).detach();
   } catch (const std::system_error&) {
-    answer_ = {};  // the process can't start a thread: the end of the job stays as known
+    answer_ = {};  // the process can't start a thread: the known end of the job still counts
   }
 }
 

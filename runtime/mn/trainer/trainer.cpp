@@ -139,7 +139,7 @@ void Trainer::prepare_out() {
       checkpoint += copies * optimizer_state_bytes(optimizer->actual());
     }
     if (is_root()) time_limit_ = std::make_unique<TimeLimit>(checkpoint);
-    room = checkpoint + weights;  // the program may write its weights beside the checkpoint
+    room = checkpoint + weights;  // room for weights, which the program may write beside the checkpoint
   }
   options_.out = std::filesystem::absolute(options_.out);  // the current folder may change
   status_ = std::make_unique<RunStatus>(is_root());
@@ -243,7 +243,7 @@ std::optional<double> Trainer::initial_rate(std::size_t group, const std::string
 }
 
 Metrics Trainer::take_observation() {
-  check_held(folder_.get(), *comm_);  // the caller writes the log in this folder
+  check_held(folder_.get(), *comm_);  // because the caller will write the log in this folder
   wait_for_losses();
   Metrics metrics = observation_->take(*comm_, iteration(), parts_->bytes_sent());
   if (const auto rest = rest_.lock()) *observation_ = *rest;

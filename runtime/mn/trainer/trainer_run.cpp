@@ -43,9 +43,9 @@ int Trainer::run() {
   const auto signal = std::make_shared<SignalFlag>(options_.checkpoint_on_signal);
   signal_ = signal;
   begin_run();
-  note_iteration(iteration());  // before the scope, because this run has not made a step
+  note_iteration(iteration());  // comes before the scope, because this run has made no step yet
   const ActivityScope activity("training");
-  if (extensions_->any_pending()) run_extensions();  // due in the iteration of the checkpoint
+  if (extensions_->any_pending()) run_extensions();  // they were due in the iteration of the checkpoint
   while (!is_over() && end_reason_ == kNoReason) {
     advance();
     note_iteration(iteration());
@@ -63,7 +63,7 @@ int Trainer::run() {
   if (requeue) checkpoint_to_requeue();
   extensions_->finalize(*this);
   checkpointer_->finish();
-  comm_->barrier();  // every file of rank 0 is complete
+  comm_->barrier();  // waits until every file of rank 0 is complete
   return requeue ? kExitRequeue : 0;
 }
 
@@ -166,9 +166,8 @@ ExtensionTimes Trainer::extension_times() const {
   return {.validation_s = extensions_->times().long_s, .checkpoint_s = extensions_->times().saving_s};
 }
 
-/// In the last iteration of training, extensions also report the rest of their period. A checkpoint still holds the
-/// observations of this rest of a period, so a run that continues reports them together with the remainder of the
-/// period.
+/// In the last iteration of training, extensions also report their unfinished periods. A checkpoint still holds the
+/// observations of these periods, so a run that continues can report the whole periods.
 void Trainer::run_extensions() {
   const Progress progress{iteration(), previous_epoch_detail_, epoch_detail()};
   const auto may_begin_one = [this](Duration duration) { return may_begin(duration); };
@@ -215,8 +214,8 @@ std::function<void(bool)> Trainer::pauses() {
     const bool is_first = parts == 0;
     if (is_first) agreement.begin(0);
     const auto is_saving = [this] { return checkpointer_->is_saving(); };
-    // The condition is equal on all ranks. A save ends in two exchanges: if it is quick, both come before the first
-    // part, which may be the only part.
+    // The condition is equal on all ranks. A save needs two exchanges to end. If the save is quick, both exchanges come
+    // before the first part, because there may be no second part.
     for (int exchanges = 0; options_.checkpoint_on_signal || is_saving(); ++exchanges) {
       if (!is_done && !agreement.is_due(parts) && !(is_first && is_saving() && exchanges < 2)) break;
       if (is_first && is_saving()) checkpointer_->wait_for_thread();
@@ -226,8 +225,7 @@ std::function<void(bool)> Trainer::pauses() {
   };
 }
 
-/// Returns true if all ranks are done. A rank that is done waits here for the next exchange with the ranks that are not
-/// done.
+/// Returns true if all ranks are done. A rank that is done waits here until the other ranks reach their next exchange.
 bool Trainer::agree_on_parts(PeriodicAgreement& agreement, std::int64_t parts, bool is_done) {
   std::vector<std::int64_t> flags = {own_end_reason(), checkpointer_->is_thread_busy() ? 1 : 0, is_done ? 0 : 1};
   agreement.exchange(flags, parts, *comm_);

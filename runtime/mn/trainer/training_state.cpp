@@ -36,7 +36,7 @@ void append(NamedTensors& to, const std::string& prefix, const NamedTensors& ten
   for (const auto& [name, tensor] : tensors) to.emplace_back(prefix + name, tensor);
 }
 
-/// Warns at the first save if an optimizer's save() stores nothing: a resume would notice too late.
+/// Warns at the first save if an optimizer's save() stores nothing, because a warning at a resume would come too late.
 void warn_of_unsaved_state(const torch::optim::Optimizer& optimizer, const NamedTensors& state) {
   if (state.size() != 1 || state.front().first != kArchive) return;
   const at::Tensor& archive = state.front().second;
@@ -113,7 +113,7 @@ Checkpoint TrainingState::checkpoint() {
 Checkpoint TrainingState::tensors() const {
   Checkpoint checkpoint;
   add_tensors(checkpoint);
-  // An extension may not have its tensors yet.
+  // Some extensions may not have made their tensors yet.
   for (NamedTensors* const all : {&checkpoint.shared, &checkpoint.root}) {
     std::erase_if(*all, [](const auto& each) { return !each.second.defined(); });
   }

@@ -34,7 +34,7 @@ std::vector<at::Tensor> distinct_tensors(Batch batch) {
   return distinct;
 }
 
-/// The numbers of a minibatch that a graph holds.
+/// Returns the numbers of a minibatch that are constants in a graph.
 std::vector<double> numbers_of(const Batch& batch) {
   std::vector<double> all = {static_cast<double>(batch.samples), batch.loss_weight()};
   for (const BatchField& field : batch.fields) all.push_back(static_cast<double>(field.longest));
@@ -43,7 +43,7 @@ std::vector<double> numbers_of(const Batch& batch) {
 
 /// Returns `batch` with each tensor before[i] replaced by after[i]. `before` is distinct_tensors(batch).
 Batch with_tensors(Batch batch, const std::vector<at::Tensor>& before, const std::vector<at::Tensor>& after) {
-  batch.indices.clear();  // they describe the original minibatch
+  batch.indices.clear();  // the sample numbers are those of the original minibatch only
   for (at::Tensor* tensor : tensors_of(batch)) {
     const auto found = std::ranges::find_if(before, [&](const at::Tensor& other) { return other.is_same(*tensor); });
     *tensor = after[static_cast<std::size_t>(found - before.begin())];
@@ -121,7 +121,7 @@ void TrainingStep::run_graph() {
   observe_update(batch.samples);
 }
 
-/// Enqueues the work of the whole step.
+/// Makes the whole step while the graph records it. Nothing is computed yet.
 void TrainingStep::record(const Batch& batch) {
   optimizer().zero_grad();
   ForwardResult result = forward(batch);
