@@ -28,7 +28,7 @@ std::optional<std::size_t> BucketTuner::step(Communicator& comm) {
   return bucket_bytes();
 }
 
-/// (1): the candidate with the least time on rank 0.
+/// Returns the candidate with the least time on rank 0 (1).
 std::size_t BucketTuner::fastest(Communicator& comm) const {
   std::vector<double> seconds;
   for (const Span& span : spans_) seconds.push_back(span.end.seconds_since(span.begin));

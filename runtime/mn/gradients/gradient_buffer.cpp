@@ -19,7 +19,7 @@ void move_into(FlatBuffer& flat, std::size_t i, at::Tensor& grad) {
   grad = flat.view(i);
 }
 
-/// Moves a gradient that backward has just made into the buffer, unless the gradient is sparse, has a graph or does not
+/// Moves into the buffer a gradient that backward has just made, unless the gradient is sparse, has a graph or does not
 /// fit.
 void take_in(const at::Tensor& parameter, FlatBuffer& flat, std::size_t i) {
   auto& grad = parameter.mutable_grad();

@@ -110,14 +110,14 @@ class GradientBuffer {
 
   std::vector<at::Tensor> parameters_;
   SparseGradients sparse_;
-  SparseGradients::Flags outside_;  // the parameters that sparse_ knew at first
+  SparseGradients::Flags outside_;  // parameters known as sparse when the buffer was made
   std::shared_ptr<FlatBuffer> flat_;
   std::vector<bool> is_trained_;
   std::vector<std::optional<std::uint32_t>> ready_version_;  // [parameters] version of the view at mark_ready()
   bool weighed_early_ = false;                               // all ready gradients have had weigh_early()
   bool announces_change_ = false;
   std::shared_ptr<GradientWatch> watch_;
-  std::unique_ptr<ReadyHooks> hooks_;  // refer to flat_ and watch_ only, because this object can move
+  std::unique_ptr<ReadyHooks> hooks_;  // the hooks refer to flat_ and watch_ only, because this object can move
   std::unique_ptr<UnitFollower> unit_follower_;
 };
 

@@ -44,7 +44,7 @@ class GradientReduction {
   /// Makes the gradients the mean over ranks: Σ factorᵣ gᵣ / Σ divisorᵣ. `has_fault` tells all ranks that the calling
   /// rank has found a fault.
   [[nodiscard]] virtual ReductionResult reduce(const StepWeight& weight, bool has_fault) = 0;
-  /// Call if the step applies the mean of the last reduce(): the residuals of compression then count for the next step.
+  /// Call if the step applies the mean of the last reduce(): the next step then adds the residuals of compression.
   virtual void commit() { averager_->commit(); }
   /// If there is a mean that reduce() has not yielded yet (double buffering), makes the gradients that mean.
   [[nodiscard]] virtual ReductionResult flush() { return {}; }

@@ -156,7 +156,7 @@ void OverlappedReduction::launch_early() {
     }
   } else {
     torch::autograd::Engine::get_default_engine().queue_callback(
-        [this] { finish_copies(); });  // (3): before backward returns
+        [this] { finish_copies(); });  // (3): ends before backward returns
   }
 }
 
@@ -249,7 +249,7 @@ void OverlappedReduction::learn_order() {
   const nlohmann::json seen = comm_->bcast_obj(nlohmann::json(buckets_.order()), 0);
   auto order = seen.get<std::vector<std::size_t>>();
   for (const std::size_t i : backward_order(parameters().size())) {
-    if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);  // unused so far
+    if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);  // no gradient yet
   }
   if (order != order_) order_to_come_ = std::move(order);
 }

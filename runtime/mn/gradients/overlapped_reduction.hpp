@@ -128,7 +128,7 @@ class OverlappedReduction : public GradientReduction {
   bool learning_ = true;                                   // the order of the first step is not known yet
   std::vector<bool> is_trained_;                           // [parameters]
   std::vector<std::size_t> order_;                         // [parameters] in memory
-  std::optional<std::vector<std::size_t>> order_to_come_;  // (6): rank 0's, until the next zero_grad()
+  std::optional<std::vector<std::size_t>> order_to_come_;  // (6): rank 0's order, used from the next zero_grad() on
   BucketTuner tuner_;
 };
 

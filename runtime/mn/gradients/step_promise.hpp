@@ -47,7 +47,7 @@ class StepPromise {
   Weight find_weight_;  // null once it was called
   std::optional<StepWeight> weight_;
   std::optional<int> task_;  // autograd's task of this step's backward
-  bool has_looked_ = false;  // for inner backwards, in an announced step
+  bool has_looked_ = false;  // an announced step has looked for inner backwards
   bool runs_inner_backwards_ = false;
   bool twice_ = false;  // a second backward added to a multiplied gradient
 };

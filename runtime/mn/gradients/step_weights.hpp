@@ -36,7 +36,7 @@ class StepWeights {
   /// `loss_ranks` is OptimizerOptions::loss_ranks, or null.
   StepWeights(std::shared_ptr<Communicator> comm, std::shared_ptr<Communicator> loss_ranks);
   ~StepWeights() { forget_samples_weighed(this); }
-  StepWeights(const StepWeights&) = delete;  // losses know their owner
+  StepWeights(const StepWeights&) = delete;  // losses point to the StepWeights that weighed them
   StepWeights& operator=(const StepWeights&) = delete;
   /// Collective if there are loss_ranks. All ranks throw UsageError if one of them breaks (5).
   void check_loss_ranks() const;

@@ -31,7 +31,7 @@ class FlatBuffer {
   FlatBuffer(const std::vector<at::Tensor>& parameters, std::size_t tail_count, Communicator& comm,
              std::span<const std::size_t> order = {});
   ~FlatBuffer();
-  FlatBuffer(const FlatBuffer&) = delete;  // (4) counts references to the views
+  FlatBuffer(const FlatBuffer&) = delete;  // not copyable: (4) counts references to the views
   FlatBuffer& operator=(const FlatBuffer&) = delete;
 
   /// The tensor of parameter i.

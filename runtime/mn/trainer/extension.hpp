@@ -20,7 +20,7 @@ namespace mn {
 class Communicator;
 class Trainer;
 
-// Chainer's priorities; the highest runs first.
+// Chainer's priorities; the extension with the highest priority runs first.
 inline constexpr int kPriorityWriter = 300;  ///< reports values
 inline constexpr int kPriorityEditor = 200;  ///< derives values from reported values
 inline constexpr int kPriorityReader = 100;  ///< the default, also for functions and for LogReport

@@ -74,15 +74,15 @@ class ExtensionList {
   void find_due(const Progress& progress);
   /// Runs the pending extensions of a part. Returns false if an extension may not begin or was interrupted.
   [[nodiscard]] bool run_pending(Trainer& trainer, const Progress& progress, Part part, const MayBegin& may_begin);
-  /// Calls at_end() of the extensions neither pending nor run in the iteration. An interrupted extension becomes
-  /// pending.
+  /// Calls at_end() of the extensions that are not pending and were not run in the iteration. An interrupted extension
+  /// becomes pending.
   void run_at_end(Trainer& trainer, const Progress& progress);
   [[nodiscard]] bool any_pending() const;
   [[nodiscard]] bool is_pending(const Extension& extension) const;
   /// While extensions run: offers a reported value to each extension. Returns true if an extension has taken the value.
   bool take_report(Trainer& trainer, const std::string& name, double value);
   void finalize(Trainer& trainer);
-  /// Summed over the iterations of this process.
+  /// The times of this process's iterations, added up.
   [[nodiscard]] const Times& times() const noexcept { return times_; }
 
   /// Whether any trigger counts seconds: then rank 0's clock must decide for all ranks.

@@ -21,7 +21,7 @@ struct Loss {
   Loss(at::Tensor mean, double over) : value(std::move(mean)), weight(over) {}
 
   at::Tensor value;                   ///< one element
-  std::optional<double> weight = {};  ///< at least 0
+  std::optional<double> weight = {};  ///< at least 0; no value: Batch::loss_weight() is used
   /// The loss's weight in updates and in reports.
   [[nodiscard]] double weight_in(const Batch& batch) const { return weight.value_or(batch.loss_weight()); }
 };

@@ -195,8 +195,8 @@ class MultiNodeOptimizer {
   /// Local. The ranks that train together.
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const noexcept { return comm_; }
   /// Local. Exposed communication time in seconds: the time that this rank's steps have waited for the network and for
-  /// slower ranks. On a GPU, where steps only enqueue, this call waits for the device, so it is for reports, and the
-  /// steps that a GraphedStep launches do not count.
+  /// slower ranks. On a GPU this call waits for the device, because steps only enqueue work: call it only for reports.
+  /// Steps that a GraphedStep launches do not count.
   [[nodiscard]] double communication_s() const;
   /// Local. Bytes of gradients or parameters that this rank has passed to collectives.
   [[nodiscard]] std::uint64_t bytes_sent() const noexcept;
@@ -260,16 +260,16 @@ class MultiNodeOptimizer {
   bool has_looked_ = false;              // check_alone() has run
   std::weak_ptr<void> no_sync_;          // the token of no_sync()
   std::unique_ptr<LocalSgd> local_;      // null: gradients are averaged, not parameters
-  std::vector<AveragedBuffer> buffers_;  // for local_
+  std::vector<AveragedBuffer> buffers_;  // running statistics, which local_ averages
   NamedTensors left_out_;                // states of parameters that the reduction leaves out
-  /// Double buffering: the mean of a step that no reduction holds any more.
+  /// With double buffering: a mean that is not applied yet, kept here while reduction_ is replaced.
   std::optional<std::vector<at::Tensor>> pending_;
   std::vector<std::pair<std::string, GradientHook>> hooks_;
   std::vector<std::string> group_names_;
   std::unique_ptr<ParameterCheck> check_;
   std::unique_ptr<StepWeights> weights_;
   double communication_s_ = 0;          // by the host's clock; not used if there is waits_
-  std::unique_ptr<DeviceTimer> waits_;  // by the device's clock; null on CPUs and with a trace
+  std::unique_ptr<DeviceTimer> waits_;  // times waits by the device's clock; null on CPUs and with a trace
   std::uint64_t earlier_bytes_ = 0;     // sent for earlier sets of parameters
   std::shared_ptr<void> entry_;         // among the living optimizers of this process
 };

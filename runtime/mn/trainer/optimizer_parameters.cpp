@@ -43,7 +43,7 @@ void check_devices(const std::vector<at::Tensor>& parameters, const Communicator
 }  // namespace
 
 void MultiNodeOptimizer::adopt(std::vector<at::Tensor> parameters) {
-  // (1): parameters that stay are equal on all ranks already.
+  // (1): parameters that stay are equal on all ranks already, so only new parameters are broadcast.
   const std::vector<at::Tensor> before = reduction_ ? reduction_->parameters() : std::vector<at::Tensor>();
   std::vector<at::Tensor> fresh = parameters, reduced = differentiable(parameters);
   std::erase_if(fresh, [&](const at::Tensor& parameter) { return index_in(before, parameter).has_value(); });

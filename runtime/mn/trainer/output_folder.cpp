@@ -33,9 +33,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr auto kTimeToSign = std::chrono::seconds(1);  // for a process that has just locked the file
-constexpr auto kTimeToEnd = std::chrono::seconds(30);  // for a process of this job
-constexpr auto kTimeToDie = std::chrono::seconds(10);  // for a process of this host, which may end after its launcher
+constexpr auto kTimeToSign = std::chrono::seconds(1);  // for a process that has just locked the file to write its name
+constexpr auto kTimeToEnd = std::chrono::seconds(30);  // for a process of this job to end
+constexpr auto kTimeToDie = std::chrono::seconds(10);  // for a process of this host to end: it may outlive its launcher
 constexpr const char* kAdvice = ": choose another output folder (--out)";
 constexpr std::uint64_t kMinBytes = 64 << 10;  // for the files of a run beside checkpoints
 

@@ -26,7 +26,7 @@ class PeriodicAgreement {
   using Clock = std::chrono::steady_clock;
   [[nodiscard]] std::int64_t next_distance(std::int64_t iteration) const;
 
-  std::int64_t next_ = 0;  // iterations
+  std::int64_t next_ = 0;  // iteration of the next exchange
   std::int64_t last_ = 0;
   Clock::time_point last_at_ = {};
 };

@@ -66,7 +66,7 @@ bool resume_replica_sets(Communicator& comm, Trainer& trainer) {
     if (comm.rank() == 0) log_info("the replica sets have no checkpoint in common: training starts at the beginning");
     return false;
   }
-  // The folder may have a different name, if a save was killed while it replaced a checkpoint.
+  // The checkpoint's folder may have a different name, if a save was killed while it replaced the checkpoint.
   const auto paths = find_checkpoints(trainer.out());
   const auto of_it = [&](const std::filesystem::path& path) { return checkpoint_iteration(path) == common->back(); };
   const auto found = std::ranges::find_if(paths, of_it);

@@ -1,4 +1,4 @@
-// Each rank's results travel as they are, field by field; rank 0 then selects the rows in the order of samples. Only
+// Each rank sends its results unchanged, field by field. Rank 0 then selects the rows in the order of samples. Only
 // rank 0 holds more than its own results.
 #include <mn/trainer/sample_results.hpp>
 

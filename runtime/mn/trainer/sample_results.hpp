@@ -48,7 +48,7 @@ class SampleResults {
   [[nodiscard]] nlohmann::json forms() const;
   void agree_on_fields(Communicator& comm);
 
-  std::vector<std::int64_t> samples_;  // their numbers in the dataset
+  std::vector<std::int64_t> samples_;  // the samples' numbers in the dataset
   std::vector<Field> fields_;
 };
 

@@ -73,7 +73,7 @@ class StragglerWatch {
   int ranks_ = 1;
   std::vector<double> own_s_, data_s_;  // times of the window's steps
   StragglerDetector detector_;
-  std::optional<RankConditions> before_;  // at the end of the first slow window
+  std::optional<RankConditions> before_;  // counters at the end of the first slow window
 };
 
 }  // namespace mn

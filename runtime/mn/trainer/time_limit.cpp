@@ -95,7 +95,7 @@ void TimeLimit::tick() {
   last_tick_ = now;
   if (!is_slurms_ || !end_) return;
   take_answer();
-  // One tick earlier than needed, because the next tick reads the answer.
+  // squeue is asked one tick earlier than needed, because the next tick reads the answer.
   const bool is_time = *left_s() <= needed_s() + longest_tick_s_ + kAskAhead_s;
   if (is_time && !answer_.valid() && (!asked_ || now - *asked_ >= kAskEvery)) ask_squeue();
 }

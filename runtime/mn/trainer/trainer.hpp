@@ -105,8 +105,8 @@ class Trainer {
   /// (frozen batch normalization) are left alone.
   [[nodiscard]] int run();
   /// For extensions: ends training after this iteration, as a limit does. Every rank calls stop() in the same
-  /// iteration; broadcast facts of a single rank first. Rank 0 logs `why`. Call stop() from a priority above
-  /// kPriorityReport: then the last report still reaches the readers of the log.
+  /// iteration; broadcast facts of a single rank first. Rank 0 logs `why`. Call stop() from an extension with a
+  /// priority above kPriorityReport: then the extensions that read the log still get the last report.
   void stop(const std::string& why);
 
   /// For Extension::initialize(): whether run() of this extension was due in the iteration of the checkpoint, but had
@@ -238,20 +238,20 @@ class Trainer {
   std::unique_ptr<OutputFolder> folder_;  // on rank 0
   std::unique_ptr<ExtensionList> extensions_;
   std::unique_ptr<Observation> observation_;
-  std::weak_ptr<const Observation> rest_;  // while at_end() reports the rest of a period: observations to keep
+  std::weak_ptr<const Observation> rest_;  // during at_end(): observations that must not be forgotten
   std::unique_ptr<PeriodicAgreement> agreement_;
   std::unique_ptr<TimeLimit> time_limit_;  // on rank 0, with TrainerOptions::checkpoint_on_signal
   std::unique_ptr<RunStatus> status_;
   std::unique_ptr<StragglerWatch> stragglers_;
   std::unique_ptr<TrainingParts> parts_;
-  std::unique_ptr<Checkpointer> checkpointer_;  // its thread calls extensions: destroyed before them
+  std::unique_ptr<Checkpointer> checkpointer_;  // declared after extensions_, because its thread calls them
   std::unique_ptr<TrainingStep> step_;
 
   std::filesystem::path resumed_from_;
   double previous_epoch_detail_ = 0;
   StepTimes last_step_;
   StepTimes all_steps_;                // sum of last_step_
-  std::unique_ptr<DeviceTimer> work_;  // on a device without a trace: times all but the wait for minibatches
+  std::unique_ptr<DeviceTimer> work_;  // times all but the wait for minibatches; null on CPUs and with a trace
   bool is_stopped_ = false;
   std::int64_t end_reason_ = 0;  // why this run ends early: a signal's number or kTimeLimit; 0: the run goes on
   std::weak_ptr<const SignalFlag> signal_;  // while run() runs

@@ -8,7 +8,7 @@
 namespace mn {
 namespace {
 
-// [Compression]
+// The names, indexed by Compression.
 constexpr std::array<std::string_view, 5> kCompressionNames = {"none", "fp16", "bf16", "topk", "powersgd"};
 
 }  // namespace

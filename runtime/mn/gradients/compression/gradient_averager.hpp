@@ -31,10 +31,11 @@ class GradientAverager {
   /// Collective, before the first reduction and whenever the order of the gradients in memory changes.
   virtual void lay_out(std::span<const std::size_t> /*order*/, Communicator& /*comm*/) {}
 
-  /// Collective, in place: messages [first, first + count) become their mean over ranks, approximately. `divisor` is
-  /// StepWeight::divisor; of the calls in a step, only the call with message 0 reads it. If the same messages are
-  /// averaged again before commit(), the later call replaces the earlier call. On a GPU the work is enqueued on the
-  /// caller's current stream and may end after the call: `gradients` must live until then.
+  /// Collective, in place: messages [first, first + count) become their mean over ranks (with compression, an
+  /// approximation of the mean). `divisor` is StepWeight::divisor; of the calls in a step, only the call with message 0
+  /// reads it. If the same messages are averaged again before commit(), the later call replaces the earlier call. On a
+  /// GPU the work is enqueued on the caller's current stream and may end after the call: `gradients` must live until
+  /// then.
   void allreduce(FlatBuffer& gradients, std::size_t first, std::size_t count, double divisor, Communicator& comm);
   /// True if the result depends on the divisor.
   [[nodiscard]] virtual bool uses_divisor() const noexcept { return false; }

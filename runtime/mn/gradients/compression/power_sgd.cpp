@@ -90,7 +90,7 @@ void PowerSgd::reduce(const std::vector<std::size_t>& members, FlatBuffer& gradi
     at::Tensor product = matrix(gradient(gradients, i), i);
     at::mm_out(product, p[k], q[k].t());
     next_residual(i).sub_(gradient(gradients, i));
-    // (2), on the device: the host does not wait.
+    // (2): the device makes the choice, so the host does not wait.
     next_q_[i] = at::where(q[k].abs().sum() == 0, q_[i], q[k]);
   }
 }

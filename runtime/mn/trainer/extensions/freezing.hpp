@@ -23,8 +23,8 @@ struct FrozenEpochs {
   std::int64_t from = 0;          ///< number of epochs after which they are frozen
 };
 
-/// Freezes parameters (requires_grad is false) in some epochs. Fine-tuning, where the layers near the output train
-/// first (gradual unfreezing; Howard and Ruder 2018, arXiv:1801.06146):
+/// Freezes parameters (requires_grad is false) in some epochs. An example is fine-tuning in which the layers near the
+/// output train first (gradual unfreezing; Howard and Ruder 2018, arXiv:1801.06146):
 ///
 ///   mn::extensions::Freezing freezing({{"layer1", 4}, {"layer2", 2}, {"embedding"}});
 ///   freezing.apply(*model, 0);  // before the optimizer is made, which then needs no memory for these gradients
@@ -36,7 +36,7 @@ struct FrozenEpochs {
 /// (2) A normalization whose name a pattern matches is frozen in the same epochs: it uses its running statistics, and
 ///     does not change them.
 /// (3) Which parameters are frozen follows from the number of epochs alone, so a resume continues correctly with any
-///     number of ranks. If the program's new version has other epochs in its rules, these count.
+///     number of ranks. If the program has changed the epochs of its rules, the new epochs count.
 /// A frozen parameter costs no communication; its state in the optimizer begins with its first update. Rank 0 logs each
 /// change. To begin with a warm-up when parameters unfreeze, see LearningRate and starting_at().
 class Freezing final : public Extension {

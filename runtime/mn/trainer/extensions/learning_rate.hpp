@@ -59,7 +59,7 @@ class LearningRate final : public Extension {
   [[nodiscard]] double first_rate(const Trainer& trainer) const;
   [[nodiscard]] double factor_of(const Trainer& trainer, std::size_t group) const;
 
-  std::vector<Schedule> schedules_;  // by_group_: of each group; else the only one
+  std::vector<Schedule> schedules_;  // with by_group_ one for each group, else one for all
   std::string optimizer_;
   bool by_group_ = false;
   std::int64_t steps_per_epoch_ = 0;  // 0: not known

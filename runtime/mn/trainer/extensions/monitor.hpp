@@ -21,8 +21,8 @@ using mn::better_of;
 void check_monitored(const std::string& value);
 
 /// The name in `names` for which `value` seems to be a misspelling: each part of `value` between slashes is equal or
-/// nearly equal to the same part of the name. Returns no value for the usual name of a metric, such as "auc" beside
-/// "acc", because that metric may come later.
+/// nearly equal to the same part of the name. Returns no value if `value` ends with the usual name of a metric, such as
+/// "auc", and `names` have only a similar name, such as "acc": the metric may be reported later.
 [[nodiscard]] std::optional<std::string> misspelled(const std::string& value, const std::vector<std::string>& names);
 
 /// Follows one value of the log. Every rank sees the same values and gets the same answers.

@@ -77,7 +77,7 @@ class BestSnapshot final : public Extension {
   Monitor monitor_;
   std::size_t keep_;
   std::optional<std::int64_t> best_;   // iteration of the best report
-  std::optional<std::string> before_;  // state() without the best report, until its checkpoint is complete
+  std::optional<std::string> before_;  // state() before the best report; null once a checkpoint has the report
   std::weak_ptr<bool> save_;           // expires when the save of the best report is over
   bool is_marked_ = true;              // rank 0: whether the link leads to the best checkpoint
   bool has_failed_ = false;

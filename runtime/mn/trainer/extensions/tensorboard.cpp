@@ -42,7 +42,7 @@ void TensorBoard::flush() {
 }
 
 void TensorBoard::finalize(Trainer& trainer) {
-  run(trainer);  // the report at the end
+  run(trainer);  // writes the report at the end of training
   complete(has_failed_, [this] { file_->flush(); });
 }
 

@@ -19,7 +19,8 @@ class EventFile;
 /// the checkpoint.
 class TensorBoard final : public Extension {
  public:
-  /// `log` belongs to the same trainer and must outlive this extension; `text`, Markdown, is shown beside the curves.
+  /// `log` belongs to the same trainer and must outlive this extension; `text` is Markdown that TensorBoard shows
+  /// beside the curves.
   explicit TensorBoard(const LogReport& log, std::string text = "");
   ~TensorBoard() override;
   TensorBoard(const TensorBoard&) = delete;

@@ -53,7 +53,8 @@ class WeightAverage final : public Extension {
 
   /// Local. Swaps the model's weights and statistics with their averages. Allowed once training has begun.
   void swap();
-  /// Collective, while averages are swapped in: averages their statistics over ranks (average_buffers()).
+  /// Collective. Averages the running statistics over ranks (average_buffers()). Call it while swap() has swapped the
+  /// averages in.
   void average_statistics() const;
 
  private:
