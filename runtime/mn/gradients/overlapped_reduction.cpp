@@ -171,7 +171,7 @@ void OverlappedReduction::submit_messages(std::size_t first, std::size_t count, 
   if (part->is_copy) {
     // Done here, not by the background task, because the program may read a kept mean while the task runs.
     for (std::size_t m = first; m < first + count; ++m) shared_->copy->let_go(m);
-    if (comm_->device().type != DeviceType::kCpu) part->copy();  // enqueued where the gradients were written
+    if (comm_->device().type != DeviceType::kCpu) part->copy();  // on the stream that wrote the gradients
     parts_.push_back(part);
   }
   background_->submit([part](Communicator& comm) { part->reduce(comm); });
@@ -266,7 +266,7 @@ void OverlappedReduction::clear() {
   // After a backward without a step, ranks may have launched different numbers of buckets. To keep (1), the launched
   // buckets count for this step, but their results are not used.
   early_ = launched_ > 0 ? Early::kStaleCopies : Early::kNone;
-  finish_copies();  // after a backward that threw
+  finish_copies();  // needed after a backward that threw
   gradients_->clear();
   promise_.forget();
   forget_gradients();

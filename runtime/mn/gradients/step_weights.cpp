@@ -130,7 +130,7 @@ double StepWeights::most_samples(const void* owner) const {
     if (owner != nullptr && each != owner) continue;
     const auto found = weighed_before_.find(each);
     const SamplesWeighed before = found == weighed_before_.end() ? SamplesWeighed() : found->second;
-    const double rounding = 1e-12 * weighed.made;  // of a difference of sums over the whole training
+    const double rounding = 1e-12 * weighed.made;  // sums over the whole training are subtracted
     most = std::max(most, std::max(weighed.made - before.made, weighed.begun - before.begun) + rounding);
   }
   return most;

@@ -72,7 +72,7 @@ class Extension {
   /// first long extension and all later extensions as pending, and a resumed training runs all pending extensions
   /// first.
   [[nodiscard]] virtual Duration duration() const { return Duration::kShort; }
-  /// Whether run() writes a checkpoint. If so, it runs before every extension that is not short.
+  /// Whether run() writes a checkpoint. If so, the extension runs before all extensions that are not short.
   [[nodiscard]] virtual bool saves() const { return false; }
 
   /// Called once, before the first iteration and after a resumed state was loaded.

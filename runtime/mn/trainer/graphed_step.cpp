@@ -24,7 +24,7 @@ namespace mn {
 namespace {
 
 constexpr std::int64_t kAlike = 4;       // alike steps in a row before a recording
-constexpr std::int64_t kPatience = 200;  // steps before a warning
+constexpr std::int64_t kPatience = 200;  // steps without a graph before a warning
 
 at::Tensor host_random_state() {
   at::Generator generator = at::globalContext().defaultGenerator(at::Device(at::kCPU));

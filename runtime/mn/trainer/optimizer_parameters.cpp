@@ -170,7 +170,7 @@ void MultiNodeOptimizer::agree_on_frozen() {
   reduction_->gradients().watch().record();  // agree_on_set() has moved the gradients
 }
 
-/// Once all ranks have agreed: the reduction leaves out the parameters that require no gradient.
+/// Call it once all ranks have agreed. From now on the reduction leaves out the parameters that require no gradient.
 void MultiNodeOptimizer::look_for_frozen() {
   std::vector<bool> trained;
   bool changed = false;

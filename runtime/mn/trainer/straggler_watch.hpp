@@ -36,8 +36,8 @@ class StragglerDetector {
     double median;   ///< the ranks' lower median in the last window
   };
 
-  /// `seconds` has each rank's time for a step of the window; empty if no rank was slow. Returns the stragglers to name
-  /// now.
+  /// `seconds` has each rank's time for a step of the window. It is empty if no rank was slow. Returns the stragglers
+  /// to name now.
   [[nodiscard]] std::vector<Straggler> add(const std::vector<double>& seconds);
   /// True if a rank was slow in the last window.
   [[nodiscard]] bool suspects() const noexcept { return suspects_; }

@@ -59,7 +59,7 @@ class TrainingState {
 
   const TrainingParts& parts_;
   std::set<std::string> not_finite_;     // names of tensors
-  bool has_checked_optimizers_ = false;  // the first save has checked that their save() stores a state
+  bool has_checked_optimizers_ = false;  // the first save has checked whether optimizers store a state
 };
 
 /// Collective. `source` names the checkpoint in errors. Throws the same DataError on every rank if the model or the

@@ -35,7 +35,7 @@ void Norms::initialize(Trainer& trainer) {
           "norms (--norms) and local steps (--local-steps) exclude each other: each rank has gradients of its own");
     }
     const auto [found, is_new] = optimizers_.try_emplace(name, Watched{optimizer, {}, {}, {}});
-    if (!is_new) continue;  // a second run
+    if (!is_new) continue;  // a second run() of the trainer: the hook exists already
     Watched& watched = found->second;
     const auto hook = [this, &trainer, &watched](const std::vector<at::Tensor>& parameters) {
       watched.parameters = parameters;

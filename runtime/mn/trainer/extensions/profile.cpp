@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<const char*, 4> kColumns = {"data_s", "compute_s", "communication_s", "bytes"};
-constexpr std::array<const char*, 3> kLanes = {"compute", "communication", "data"};  // by Trace::Lane
+constexpr std::array<const char*, 3> kLanes = {"compute", "communication", "data"};  // indexed by Trace::Lane
 
 json metadata(const char* what, int rank, int lane, const std::string& name) {
   return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", lane}, {"args", {{"name", name}}}};
