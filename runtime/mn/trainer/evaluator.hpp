@@ -47,7 +47,8 @@ class Evaluator {
   /// returns the metrics over all ranks.
   [[nodiscard]] virtual Metrics evaluate() { return evaluate_local().mean(); }
   /// From now on evaluations call `pauses` (Trainer::pauses()) with false before each minibatch, and with true after
-  /// the last minibatch. If `pauses` throws, the evaluation has no effect. A wrapping evaluator passes `pauses` on.
+  /// the last minibatch. If `pauses` throws, the evaluation has no effect. An evaluator that wraps an evaluator passes
+  /// `pauses` on.
   virtual void set_pauses(std::function<void(bool is_done)> pauses) { pauses_ = std::move(pauses); }
 
  protected:

@@ -20,7 +20,7 @@ auto name_errors(const std::string& extension, const Member& member) {
   } catch (const Interrupted&) {
     throw;
   } catch (const std::exception& error) {
-    const std::string what = error.what();  // the text up to libtorch's stack trace
+    const std::string what = error.what();  // libtorch appends a stack trace, which is cut off below
     throw Error("the extension \"" + extension + "\" failed: " + what.substr(0, what.find('\n')));
   }
 }

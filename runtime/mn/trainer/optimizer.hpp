@@ -128,12 +128,12 @@ class MultiNodeOptimizer {
   /// calls that assume equal weights. With double buffering the next step throws; with local steps the next average
   /// throws.
   ///
-  /// A None gradient counts as zero if any rank has a gradient of the parameter; if no rank has, the update leaves the
-  /// parameter alone. The parameter set may change between calls, equally on all ranks: parameters that are new to the
-  /// optimizer, or require their first gradient, are broadcast; residuals of compression stay. A frozen parameter costs
-  /// nothing; each change makes one reduction more. If the ranks' sets differ, or an unfrozen parameter has other
-  /// values on some rank, all ranks throw UsageError in the step of the change. With double buffering, ranks without
-  /// the change throw a step later. With local steps, all ranks throw in the next average.
+  /// A None gradient counts as zero if any rank has a gradient of the parameter; if no rank has a gradient, the update
+  /// leaves the parameter alone. The parameter set may change between calls, equally on all ranks: parameters that are
+  /// new to the optimizer, or require their first gradient, are broadcast; residuals of compression are kept. A frozen
+  /// parameter costs nothing; each change makes one reduction more. If the ranks' sets differ, or an unfrozen parameter
+  /// has other values on some rank, all ranks throw UsageError in the step of the change. With double buffering, ranks
+  /// without the change throw a step later. With local steps, all ranks throw in the next average.
   void step(double samples);
 
   /// Makes a step of an optimizer that computes the loss several times (torch::optim::LBFGS). After each call of

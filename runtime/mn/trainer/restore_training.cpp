@@ -257,7 +257,7 @@ void restore_training(TrainingParts& parts, CheckpointReader& checkpoint, const 
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    const std::string what = error.what();  // the text up to libtorch's stack trace
+    const std::string what = error.what();  // libtorch appends a stack trace, which is cut off below
     throw DataError("mismatch between " + source + " and this job: " + what.substr(0, what.find('\n')), true);
   }
 }

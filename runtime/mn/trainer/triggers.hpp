@@ -24,8 +24,8 @@ struct Interval {
   /// Chainer's form: the unit is "epoch", "iteration" or "second". Throws UsageError for other units.
   Interval(double every, std::string_view unit);
 
-  /// "5e" is epochs, "100i" iterations, "60s" seconds; a number without a letter is epochs. For other texts, throws
-  /// UsageError that lists the forms.
+  /// "5e" means 5 epochs, "100i" means 100 iterations, "60s" means 60 seconds; a number without a letter means epochs.
+  /// For any other text, throws a UsageError that lists the forms.
   [[nodiscard]] static Interval parse(std::string_view text);
   /// The interval as a text for parse().
   [[nodiscard]] std::string str() const;

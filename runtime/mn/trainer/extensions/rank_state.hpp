@@ -37,7 +37,8 @@ class RankState final : public Extension {
   [[nodiscard]] std::string name() const override { return name_; }
   [[nodiscard]] Interval trigger() const override { return never(); }
   [[nodiscard]] NamedTensors rank_tensors() const override;
-  /// Assigns the tensors, on the device of the tensor that was there. A tensor that the checkpoint lacks stays.
+  /// Assigns each saved tensor to the program's tensor of this name, on the earlier tensor's device. A tensor that the
+  /// checkpoint lacks does not change.
   void load_rank_tensors(const NamedTensors& tensors) override;
   void map_rank_tensors(const std::vector<NamedTensors>& saved, const Communicator& comm) override;
 
