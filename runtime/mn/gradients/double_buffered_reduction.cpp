@@ -50,7 +50,7 @@ ReductionResult DoubleBufferedReduction::reduce(const StepWeight& weight, bool h
   for (std::size_t m = 0; m < messages; ++m) next->buffer->let_go(m);  // the program may have kept a mean
   next->buffer->copy_from(gradients_->flat());
   next->agreement = std::move(agreement);
-  // (2): flush() waits for the reduction of the last step.
+  // (2): flush() waits for the last step's reduction.
   const ReductionResult last = flush();
   if (last.set_changes) return last;  // (3)
   assert(!started_);                  // (2)

@@ -59,7 +59,7 @@ class StepWeights {
   void announce_set_change();
 
   /// Local. Sets `factor` and `assumed_equal` from the losses of the backwards that `watch` has seen. Throws
-  /// ArgumentError if scale_loss() had other samples than the step, or only some backwards began at weighted losses.
+  /// ArgumentError if scale_loss() had other samples than the step, or if only some backwards began at weighted losses.
   /// Throws UsageError if gradients came within backward from ranks whose losses the step does not count.
   void add_losses(StepWeight& weight, const GradientWatch& watch) const;
   /// Predicts the weight of a step with `samples`. No value if the weight is not known yet.

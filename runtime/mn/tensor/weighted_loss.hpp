@@ -53,7 +53,7 @@ struct BackwardRecord {
   int task = -1;                                           // the engine's task
   std::vector<LossWeight> losses = {};                     // the weighted losses that the backward began at
   std::vector<LossScale> scales = {};                      // the scaled losses that the backward began at
-  std::vector<std::shared_ptr<Communicator>> groups = {};  // communicators of its collective calls
+  std::vector<std::shared_ptr<Communicator>> groups = {};  // communicators of the backward's collective calls
   bool assumed_equal = false;                              // a collective call assumed equal weights on all ranks
 };
 /// The record of this process's running backward; null before the first entry. Later entries make new records.
