@@ -1,5 +1,5 @@
-/// Addresses of the chunks of an HDF5 dataset. A list takes about one byte a chunk, or four to six if the chunks are
-/// compressed.
+/// Addresses of the chunks of an HDF5 dataset. In memory a list takes about one byte for each chunk, or four to six
+/// bytes if the chunks are compressed.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace mn::data {
 
-/// Address of a chunk that was never written; its elements are the fill value.
+/// Address of a chunk that was never written: readers get the fill value for its elements.
 inline constexpr std::uint64_t kNotStored = ~std::uint64_t{0};
 
 struct StoredChunk {
@@ -42,7 +42,7 @@ class ChunkList {
   /// State of the decoder before a chunk's code.
   struct At {
     std::uint64_t offset = 0;   // in code_
-    std::uint64_t address = 0;  // end of the last stored chunk, in the file
+    std::uint64_t address = 0;  // address in the file of the last stored chunk's end
     std::uint32_t bytes = 0;    // length of the last stored chunk
   };
 

@@ -10,21 +10,21 @@
 
 namespace mn::data {
 
-/// A field with a larger number does not hold classes.
+/// Largest number of classes. A field with larger values does not hold classes.
 inline constexpr std::int64_t kMaxClasses = std::int64_t{1} << 31;
 
 struct ClassRange {
   std::int64_t least = 0;
   std::int64_t most = -1;
-  std::uint64_t largest = 0;  ///< the largest value, also if it exceeds int64; only if `most` is not negative
+  std::uint64_t largest = 0;  ///< the largest value, even above int64's maximum; 0 if `most` is negative
   /// Whether all values are class numbers, 0 … num_classes − 1.
   [[nodiscard]] bool is_in(std::int64_t num_classes) const noexcept { return least >= 0 && most < num_classes; }
   /// Text of a value that is not a class number, for an error; use it if is_in() is false.
   [[nodiscard]] std::string outlier() const { return least < 0 ? std::to_string(least) : std::to_string(largest); }
 };
 
-/// The smallest and the largest of the integers in `bytes`; ClassRange() if `bytes` is empty. `least` and `most` of
-/// values above int64's maximum are this maximum.
+/// The smallest and the largest of the integers in `bytes`; ClassRange() if `bytes` is empty. In `least` and `most`,
+/// int64's maximum stands for all larger values.
 [[nodiscard]] ClassRange range_of(DType dtype, std::span<const std::byte> bytes);
 
 }  // namespace mn::data

@@ -1,5 +1,5 @@
-/// Datasets: numbered samples of named fields, in shards on shared storage, in memory or wherever a program's own class
-/// finds them.
+/// Datasets: numbered samples of named fields, in shards on shared storage, in memory, or in a source that a program's
+/// own subclass reads.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,29 @@ namespace mn {
 
 /// A damaged sample that a read left out.
 struct SampleError {
-  std::int64_t position;  ///< of the sample in the indices of the read
+  std::int64_t position;  ///< position of the sample in the read's `indices`
   std::string what;       ///< names file and sample
 };
 
 /// Cost of reading so far in this process.
 struct IoStats {
   std::int64_t opens = 0;  ///< files opened for their samples
-  std::int64_t bytes = 0;  ///< read from them
+  std::int64_t bytes = 0;  ///< bytes read from these files
   std::int64_t held = 0;   ///< bytes in memory now, in blocks with samples that were not read yet
 };
 
 /// Dataset::format() of shards.
 inline constexpr const char* kShardsFormat = "shards";
 
-/// How the samples of a dataset lie in storage; default_order() picks a cheap order from it.
+/// How the samples of a dataset lie in storage; default_order() chooses an order that is cheap to read.
 struct StorageLayout {
-  std::int64_t bytes = 0;          ///< size of all samples together, about
+  std::int64_t bytes = 0;          ///< approximate size of all samples together
   std::int64_t files = 0;          ///< number of files; 0: the samples are in memory
-  std::int64_t block_samples = 1;  ///< neighbors that storage can only read together
+  std::int64_t block_samples = 1;  ///< number of neighbors that storage reads only together
   std::int64_t index_bytes = 0;    ///< memory for the indexes of all files, if all were open
   /// blocks are large or compressed: reading a block twice costs more than a poor shuffle
   bool is_packed = false;
-  /// memory while one block of each field is in use; 0: the bytes of the blocks' samples
+  /// memory for one block of each field; 0: as many bytes as the blocks' samples have in storage
   std::int64_t live_bytes = 0;
 };
 
@@ -48,9 +48,9 @@ struct StageNode;
 
 /// Copies of shards on a disk of each node. A job makes them while it reads; they are gone when the job ends.
 struct StageOptions {
-  std::filesystem::path folder = {};  ///< on each node; empty: no copies
-  /// Most of all copies of a dataset on a node. 0: as the disk has room, but none where `folder` is memory. A tenth of
-  /// the disk stays free in any case.
+  std::filesystem::path folder = {};  ///< folder on each node; empty: no copies
+  /// Limit for the copies of a dataset on one node, in bytes. 0: the room on the disk is the limit, and no copies are
+  /// made if `folder` is in memory (tmpfs). Copies always leave a tenth of the disk free.
   std::int64_t bytes = 0;
   std::int64_t bytes_per_second = std::int64_t{256} << 20;  ///< limit for a node's copying; 0: no limit
 };
@@ -76,16 +76,16 @@ class Dataset {
   /// The fields of a sample.
   [[nodiscard]] const SampleSpec& spec() const { return do_spec(); }
 
-  /// Reads samples `indices` (each in [0, size()), repeats allowed) into `out`. A damaged sample is a DataError that
-  /// names file, sample and remedy. With `damaged`, read() lists each damaged sample there once instead, and leaves the
-  /// damaged fields empty (fixed fields: zeros).
+  /// Reads samples `indices` (each in [0, size()), repeats allowed) into `out`. If `damaged` is null, a damaged sample
+  /// makes read() throw a DataError that names file, sample and remedy. Otherwise read() appends each damaged sample to
+  /// `damaged` once; a damaged field of the sample is empty, or zeros if the field is fixed.
   void read(std::span<const std::int64_t> indices, RawSamples& out, std::vector<SampleError>* damaged = nullptr) const;
 
-  /// The values of one field of samples `indices`; datasets in files read nothing else. Throws as read() does.
+  /// The values of one field of samples `indices`; datasets in files read this field only. Throws as read() does.
   [[nodiscard]] RawColumn read_field(std::span<const std::int64_t> indices, std::size_t field) const;
 
-  /// All metadata of a dataset that every rank can open, so that only one rank has to read the metadata. Empty if the
-  /// samples are in this process alone.
+  /// All metadata of a dataset that every rank can open, as text: one rank reads the metadata and sends the text to the
+  /// others. Empty if only this process has the samples.
   [[nodiscard]] std::string table() const { return do_table(); }
   /// Name of the opener for table(): "shards" for open_table(), or the name of a TableOpener given to
   /// scatter_dataset(). Empty without a table.
@@ -96,20 +96,20 @@ class Dataset {
   [[nodiscard]] IoStats io() const { return do_io(); }
   /// "sample 5", with the file's name if there are files; for messages.
   [[nodiscard]] std::string where(std::int64_t index) const { return do_where(index); }
-  /// [size()] Weights with which a training draws the samples (DrawOptions); empty: it takes each sample once an epoch.
+  /// [size()] the weights by which training draws the samples (DrawOptions). Empty: an epoch takes each sample once.
   [[nodiscard]] std::vector<double> weights() const { return do_weights(); }
   /// How the samples lie in storage.
   [[nodiscard]] StorageLayout layout() const { return do_layout(); }
-  /// Announces that `ranks` ranks each read about as many samples, so each rank may keep fewer blocks in memory. Call
+  /// Announces that `ranks` ranks share the reading about equally, so that this rank keeps fewer blocks in memory. Call
   /// it before the first read.
   void share(int ranks) { do_share(ranks); }
-  /// Keeps at most `bytes` of blocks that were read with other samples. With too few, blocks are read again.
-  /// Thread-safe.
+  /// Limits the blocks kept in memory for samples that were not read yet to `bytes`. If the limit is too small, blocks
+  /// are read again. Thread-safe.
   void hold_at_most(std::int64_t bytes) const { do_hold_at_most(bytes); }
-  /// Copies files in the background to the folder of `node` (scatter_dataset() makes the node), each file when this
-  /// process first reads from it. Reads use a copy as soon as it is whole and its checksums are right. A file that
-  /// can't be copied, or whose copy can't be read, stays in use, with one warning. Datasets without files ignore the
-  /// call. Call it before the first read.
+  /// Copies files in the background to the folder of `node` (scatter_dataset() makes the StageNode). A file is copied
+  /// when this process first reads from it. Reads use the copy as soon as it is complete and its checksums are right.
+  /// If a file can't be copied, or its copy can't be read, this process logs a warning once and reads from shared
+  /// storage. Datasets without files ignore the call. Call it before the first read.
   void stage(const StageOptions& options, std::shared_ptr<const data::StageNode> node) {
     do_stage(options, std::move(node));
   }
@@ -143,10 +143,10 @@ class Dataset {
   return std::filesystem::path(__FILE__).parent_path().parent_path().parent_path().parent_path() / "share/mn/data";
 }
 
-/// The dataset NAME ("mnist/train"): the first folder with a manifest among NAME, $MN_DATA/NAME, data/NAME, data/NAME
-/// beside the executable and in its parent folders, and PREFIX/share/mn/data/NAME of the executable's prefix and of
-/// `installed`. The search happens at first use, with scatter_dataset() only on the root. Throws DataError then, with
-/// the command that makes the shards, if no folder has a manifest.
+/// The dataset NAME ("mnist/train"): opens the first folder with a manifest among NAME, $MN_DATA/NAME, data/NAME,
+/// data/NAME beside the executable and in its parent folders, PREFIX/share/mn/data/NAME of the executable's prefix, and
+/// `installed`/NAME. The first use of the dataset searches the folders; with scatter_dataset() only the root searches.
+/// If no folder has a manifest, the first use throws a DataError that tells the command to make the shards.
 [[nodiscard]] std::shared_ptr<Dataset> open_dataset(const std::string& name_or_path,
                                                     const std::filesystem::path& installed = installed_data());
 

@@ -53,8 +53,8 @@ FileStage::FileStage(const StoredTable& table, std::shared_ptr<const StageNode> 
   for (std::size_t i = 0; i < table.num_files(); ++i) {
     first_pieces_.push_back(first_pieces_.back() + (table.file_bytes(i) + kStagePieceBytes - 1) / kStagePieceBytes);
   }
-  // The node's file is (board, copy of file 0, copy of file 1, …), each at a multiple of a page. Disk space is
-  // allocated only when a copy is made; the rest of the node's file is a hole.
+  // The node's file is (board, copy of file 0, copy of file 1, …), each at a multiple of the page size. Disk space is
+  // allocated only when a copy is made; until then the place of the copy is a hole.
   const std::size_t board_bytes = sizeof(SharedBytes) + state_bytes() + first_pieces_.back() * sizeof(Checksum);
   offsets_ = {whole_pages(static_cast<std::int64_t>(board_bytes))};
   for (std::size_t i = 0; i < table.num_files(); ++i) {
@@ -97,7 +97,7 @@ File FileStage::copy_of(std::size_t file) const {
 }
 
 void FileStage::want(std::size_t file) {
-  // This check takes no lock, because most calls are for files that are copied or being copied.
+  // This check takes no lock, and most calls end here: the file has been copied or is being copied.
   if (state(file) != State::kAbsent) return;
   const std::lock_guard lock(mutex_);
   if (wanted_[file]) return;
@@ -156,7 +156,7 @@ std::optional<FileStage::Work> FileStage::next(const std::stop_token& stop) {
 
 bool FileStage::claim(std::size_t file) {
   State expected = State::kAbsent;
-  // The process whose exchange succeeds copies the file for the node. claimed by another process
+  // Only one process's exchange succeeds; this process copies the file for the node.
   if (!states_[file].compare_exchange_strong(expected, State::kClaimed)) return false;
   const std::int64_t bytes = table_.file_bytes(file);
   if (options_.bytes > 0 && (*claimed_bytes_ += bytes) > options_.bytes) {

@@ -22,17 +22,18 @@
 
 namespace mn::data {
 
-/// Copies the files read by this process. A thread copies each file from another node that has a copy (StagePeers), or
-/// else from shared storage. The process may end in the middle of a copy.
+/// Copies the files read by this process. A background thread copies each file, from another node that has a copy
+/// (StagePeers), or else from shared storage. The process may end in the middle of a copy.
 ///
-/// All copies of a node lie in one file. Every dataset file has a fixed place in it, used or not. The file begins with
-/// a board, which every process of the node maps into memory: it holds the states of the copies and a checksum of each
-/// piece (kStagePieceBytes) of a copy.
+/// All copies of a node lie in one file, the node's file, which has a fixed place for the copy of every dataset file.
+/// The file begins with a board, which every process of the node maps into memory: it holds the states of the copies
+/// and a checksum of each piece (kStagePieceBytes) of a copy.
 ///
-/// (1) A copy is used, here and by other nodes, only after three checks: the copy is whole, its bytes on disk have the
-///     checksums of the bytes read from storage, and its file is unchanged.
-/// (2) A process claims a file on the board before copying: a node copies each file once, on first use.
-/// (3) Readers check a copy against the dataset's table, as they check the file itself, and drop() a copy that fails.
+/// (1) This node and other nodes use a copy only after three checks: the copy is complete, its bytes on disk have the
+///     checksums of the bytes read from storage, and the file on storage was not changed meanwhile.
+/// (2) A process claims a file on the board before copying: so a node copies each file once.
+/// (3) Readers compare a copy with the dataset's table, as they do with a file on storage, and drop() a copy that
+///     differs.
 /// (4) If copying fails, this process logs a warning, copies no more files, and reads from shared storage. Thread-safe.
 class FileStage {
  public:
@@ -44,9 +45,10 @@ class FileStage {
   [[nodiscard]] bool has_copy(std::size_t file) const noexcept { return state(file) == State::kReady; }
   /// Opens the copy of a file; has_copy(file) must be true.
   [[nodiscard]] File copy_of(std::size_t file) const;
-  /// Announces that this process reads the file: the thread copies the file if there is room. Does not wait.
+  /// Announces that this process reads the file, so that the background thread copies the file if there is room. Does
+  /// not wait.
   void want(std::size_t file);
-  /// No process of the node uses the copy of `file` any more. The first call logs a warning with the reason `why`.
+  /// From now on no process of the node uses the copy of `file`. The first call logs a warning with the reason `why`.
   void drop(std::size_t file, const std::string& why);
   [[nodiscard]] std::size_t copies() const;
   /// Bytes that this process has copied from shared storage, and from other nodes.
@@ -67,7 +69,7 @@ class FileStage {
   static_assert(SharedState::is_always_lock_free && SharedBytes::is_always_lock_free);
 
   [[nodiscard]] State state(std::size_t file) const noexcept { return states_[file]; }
-  /// Bytes of the states on the board, rounded up to a multiple of a checksum, because the checksums follow.
+  /// Bytes of the states on the board. Rounded up to a multiple of sizeof(Checksum), because the checksums follow.
   [[nodiscard]] std::size_t state_bytes() const {
     return (table_.num_files() * sizeof(SharedState) + sizeof(Checksum) - 1) / sizeof(Checksum) * sizeof(Checksum);
   }
@@ -76,7 +78,7 @@ class FileStage {
     return checksums_[first_pieces_[file] + at / kStagePieceBytes];
   }
   void work(const std::stop_token& stop);
-  /// The next file to copy; no value at the end.
+  /// Waits for the next file to copy; no value if the stage is being destroyed.
   [[nodiscard]] std::optional<Work> next(const std::stop_token& stop);
   /// Claims the file for this process. False if another process of the node has claimed it, or if the copies' limit is
   /// reached.
@@ -88,7 +90,7 @@ class FileStage {
   void copy_from_storage(std::size_t file, const std::stop_token& stop);
   [[nodiscard]] StageAnswer copy_from_node(std::size_t file, std::uint32_t node, const std::stop_token& stop);
   void keep_rate(std::int64_t bytes, const std::stop_token& stop);
-  /// Reads the copy back from disk. Throws DataError if a checksum differs.
+  /// Reads the copy back from disk and compares its checksums. Throws DataError if a checksum differs.
   void verify(std::size_t file) const;
   bool read_copy(std::uint64_t file, const StageServer::Send& send) const;
 
@@ -105,12 +107,12 @@ class FileStage {
   std::atomic<std::int64_t> from_nodes_ = 0;    // bytes
   StagePeers peers_;
 
-  std::mutex mutex_;  // guards the rest
+  std::mutex mutex_;  // guards the members up to server_
   std::condition_variable_any wake_;
   std::vector<bool> wanted_;
   std::deque<Work> queue_;
   std::multimap<Clock::time_point, Work> later_;
-  std::optional<StageServer> server_;  // only in the node's process with StageNode::listener
+  std::optional<StageServer> server_;  // set only in the process that has StageNode::listener
   std::jthread thread_;                // last: ends before the members that it uses
 };
 

@@ -21,8 +21,8 @@ class SampleWriter {
   /// The sample is added to `samples`, which must have the columns of `spec`.
   SampleWriter(const SampleSpec& spec, RawSamples& samples);
 
-  /// Sets a field's values, given in C order as a span, vector or array on the host. Throws ArgumentError if there is
-  /// no such field, if the field was set before, if dtype or length mismatch the spec, or if a class field gets a
+  /// Sets a field's values, given in C order as a span, vector or array in host memory. Throws ArgumentError if there
+  /// is no such field, if the field was set before, if dtype or length mismatch the spec, or if a class field gets a
   /// number that is not a class.
   void set(std::string_view field, const ConstBufferView& values) { set(spec_.position(field), values); }
   /// Sets the field at position `field` of the spec; throws like set() by name.
@@ -47,9 +47,9 @@ using SampleFunction = std::function<void(std::int64_t index, SampleWriter& samp
 
 /// `size` samples, each made by `function` when it is read. Throws ArgumentError if the spec is not valid.
 ///
-/// scatter_dataset makes all samples on the root and sends each rank its part. To avoid that, if every rank can call
-/// the function: name the data by `format`, and give scatter_dataset an opener of this name that makes the dataset.
-/// Then each rank makes its own samples, and no sample is sent.
+/// If `format` is empty, scatter_dataset() makes all samples on the root and sends each rank its part. If every rank
+/// can call the function, name the dataset by `format`, and give scatter_dataset() an opener of this name that makes
+/// the dataset. Then each rank makes its own samples, and no sample is sent.
 [[nodiscard]] std::shared_ptr<Dataset> make_dataset(std::int64_t size, SampleSpec spec, SampleFunction function,
                                                     std::string format = {});
 

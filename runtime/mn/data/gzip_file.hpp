@@ -1,4 +1,4 @@
-/// Reads a file from beginning to end, unpacked if it is gzip.
+/// Reads a file from beginning to end, and unpacks the file if it is in gzip format.
 #pragma once
 
 #include <cerrno>
@@ -29,7 +29,7 @@ class GzipFile {
   std::size_t read(std::span<std::byte> out) {
     const int n = gzread(file_.get(), out.data(), static_cast<unsigned>(out.size()));
     int code = Z_OK;
-    const std::string reason = gzerror(file_.get(), &code);  // zlib also sets `code` if the stream ends too early
+    const std::string reason = gzerror(file_.get(), &code);  // gzerror() also sets `code` if the stream ends too early
     if (n >= 0 && code == Z_OK) return static_cast<std::size_t>(n);
     throw DataError(path_ + " is damaged or truncated (" + (code == Z_ERRNO ? with_errno("read", errno) : reason) +
                     "): fetch it again");

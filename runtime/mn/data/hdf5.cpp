@@ -9,7 +9,7 @@
 namespace mn::data {
 namespace {
 
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 32;  // no metadata is longer, so a larger count means damage
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 32;  // a larger count in metadata is damage
 
 std::mutex& library_mutex() {
   static std::mutex mutex;
@@ -131,7 +131,7 @@ H5 h5_element_type(DType dtype) {
 
 H5 h5_file_access(const std::string& what) {
   H5 access(H5Pcreate(H5P_FILE_ACCESS), what);
-// Other versions of HDF5 can switch locking off by an environment variable only.
+// In older versions of HDF5 only an environment variable can switch locking off.
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
   // Network file systems often have no locks, and no lock is needed: files do not change while mn reads them.
   h5_check(H5Pset_file_locking(access.get(), false, true), what);

@@ -41,8 +41,8 @@ class H5 {
 /// Throws DataError "what: HDF5's reason" if `status` is negative.
 void h5_check(herr_t status, const std::string& what);
 
-/// Hold an H5Lock around every use of libhdf5, because most systems build libhdf5 without thread safety. While held,
-/// HDF5 prints no errors and loads no plug-ins: otherwise a file could make HDF5 run a plug-in's code.
+/// Hold an H5Lock around every use of libhdf5, because most systems build libhdf5 without thread safety. While a thread
+/// holds the lock, HDF5 prints no errors and loads no plug-ins, because a file could make HDF5 run a plug-in's code.
 class H5Lock {
  public:
   H5Lock();
@@ -58,17 +58,17 @@ class H5Lock {
 /// HDF5's little-endian type for integers and floats of 32 and 64 bits, in files and in memory (mn runs on
 /// little-endian machines). Throws ArgumentError for all other dtypes.
 [[nodiscard]] hid_t h5_stored_type(DType dtype);
-/// A new HDF5 type for any dtype. float16 is stored as numpy reads it, bfloat16 as the uint16 of its bits, bool as h5py
-/// stores it.
+/// A new HDF5 type for any dtype. float16 is stored as numpy stores it, bool as h5py stores it, and bfloat16 as a
+/// uint16 with the same bits.
 [[nodiscard]] H5 h5_element_type(DType dtype);
 
-/// Settings to open a file without HDF5's file locks, which some network file systems lack. No lock is needed: mn's
-/// files have one writer each and appear by rename(2) when they are complete.
+/// Settings to open a file without HDF5's file locks, which some network file systems lack. No lock is needed: each of
+/// mn's files has one writer and gets its name by rename(2) when it is complete.
 [[nodiscard]] H5 h5_file_access(const std::string& what);
 [[nodiscard]] H5 h5_open_bytes(std::string_view bytes, const std::string& what);
 
-/// Opens a dataset that lies in the file itself; a link to another file is not followed. Throws DataError "what: HDF5's
-/// reason".
+/// Opens a dataset that lies in the same file as `group`; follows no link to another file. Throws DataError "what:
+/// HDF5's reason".
 [[nodiscard]] H5 h5_open_dataset(hid_t group, const char* name, const std::string& what);
 
 void h5_write_attribute(hid_t object, const char* name, const std::string& text);
@@ -79,8 +79,8 @@ void h5_write_attribute(hid_t object, const char* name, std::span<const std::int
 /// Settings to create a dataset that records no times, so that equal content gives equal files.
 [[nodiscard]] H5 h5_dataset_creation(const std::string& what);
 
-/// Writes a whole dataset of strings, all padded to one fixed length: HDF5's variable-length strings are slow and
-/// unsafe with threads.
+/// Writes a whole dataset of strings, all padded to the same length, because HDF5's variable-length strings are slow
+/// and unsafe with threads.
 void h5_write_strings(hid_t group, const char* name, const std::vector<std::string>& strings);
 [[nodiscard]] std::vector<std::string> h5_read_strings(hid_t group, const char* name);
 

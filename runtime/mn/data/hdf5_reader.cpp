@@ -1,12 +1,11 @@
 // Reads an indexed HDF5 file at the addresses of its index, without libhdf5 and its global lock.
 //
-// A block of a chunked field is a row of the grid of chunks, which means all chunks with parts of one range of samples.
-// For each chunk the calling thread does one pread, undoes the filters, and copies the part of each sample into the
-// block.
+// A block of a chunked field is all chunks of one range of samples (a row of the grid of chunks). The calling thread
+// reads each chunk by one pread, undoes the filters, and copies the chunk's part of each sample into the block.
 //
 // (1) All addresses lie inside the file: Hdf5Table has compared them with the file's recorded length, and
 //     check_unchanged() has checked that the file still has this length.
-// (2) Chunks at the border of the grid may reach beyond the samples' shape; elements beyond it are not copied.
+// (2) Chunks at the border of the grid may reach beyond the samples' shape; elements beyond the shape are not copied.
 #include <mn/data/hdf5_reader.hpp>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-/// Where the samples of an indexed HDF5 file lie, and a reader that gets them by pread, without libhdf5 and its lock.
+/// The positions of samples in an indexed HDF5 file, and a reader that reads samples by pread, without libhdf5 and its
+/// lock.
 #pragma once
 
 #include <algorithm>
@@ -18,15 +19,15 @@ namespace mn::data {
 /// A field in one file: an HDF5 dataset whose first dimension counts samples.
 struct Hdf5Array {
   bool is_swapped = false;             ///< the elements are big-endian
-  std::uint64_t address = kNotStored;  ///< of the first sample in a contiguous dataset; unused for chunked datasets
+  std::uint64_t address = kNotStored;  ///< address of the first sample if the dataset is contiguous
   std::vector<std::int64_t> chunk;     ///< [dims] shape of a chunk, samples first; empty if the dataset is contiguous
   std::vector<std::int32_t> filters;   ///< filters' numbers, in the order in which the writer applied the filters
   std::vector<std::uint8_t> fill;      ///< the fill value: one element, in the file's byte order
   ChunkList chunks;                    ///< in row-major order of the grid of chunks
   bool operator==(const Hdf5Array&) const = default;
 
-  /// Number of samples that are read together: the samples of a chunk, or about 64 KiB of samples of a contiguous
-  /// dataset.
+  /// Number of samples in a block. A block of a chunked dataset has the samples of one chunk; a block of a contiguous
+  /// dataset has about 64 KiB.
   [[nodiscard]] std::int64_t block_samples(const FieldSpec& field) const {
     constexpr std::int64_t kContiguousBlockBytes = 64 << 10;
     constexpr std::int64_t kAloneBytes = 32 << 10;  // a block would hold only one or two such samples
@@ -47,13 +48,13 @@ struct Hdf5File {
   std::int64_t num_samples = 0;
   std::int64_t bytes = 0;              ///< size of the file when it was indexed
   std::int64_t modified_ns = 0;        ///< time of the last write, in ns since 1970
-  std::uint64_t digest = 0;            ///< hash of some values: tells apart files of equal name and length
+  std::uint64_t digest = 0;            ///< hash of some values, to distinguish files of equal name and length
   std::vector<Hdf5Array> arrays = {};  ///< [fields]
   bool operator==(const Hdf5File&) const = default;
 };
 
-/// An open HDF5 file of an Hdf5Table. A block of a chunked field is a row of the grid of chunks, which means all chunks
-/// of a range of samples. A block of a contiguous field is about 64 KiB of samples. Thread-safe.
+/// An open HDF5 file of an Hdf5Table. A block of a chunked field is all chunks of one range of samples (a row of the
+/// grid of chunks). A block of a contiguous field is about 64 KiB of samples. Thread-safe.
 class Hdf5Reader final : public StoredFile {
  public:
   /// `bytes` is the file that `facts` describes, or a copy of the file. `spec` and `facts` must outlive the reader.
@@ -65,7 +66,7 @@ class Hdf5Reader final : public StoredFile {
   }
   [[nodiscard]] bool is_small(std::size_t) const noexcept override { return false; }
   void copy_small(std::size_t, std::int64_t, std::byte*) const override {}
-  /// 0, because the table holds the positions of the chunks, not the reader.
+  /// 0, because the positions of the chunks belong to the table, not to the reader.
   [[nodiscard]] std::int64_t index_bytes() const noexcept override { return 0; }
 
   [[nodiscard]] std::int64_t block_samples(std::size_t field) const {

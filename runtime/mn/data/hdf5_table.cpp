@@ -1,11 +1,11 @@
 // The table of indexed HDF5 files in memory, and as a message between ranks: magic bytes, then CBOR.
 //
-// (1) A parsed table names only bytes that the files had when they were indexed, chunks that cover exactly the samples,
-//     and filters that mn undoes: readers need no further checks.
+// (1) In a parsed table all addresses lie inside the files as they were when they were indexed, the chunks cover
+//     exactly the samples, and mn can undo all filters. So readers need no further checks.
 // (2) hash() is the dataset's fingerprint in checkpoints: neither keys nor encoding may change.
 //
-// Memory: one byte a chunk, or four to six if chunks are compressed. One rank reads the table and sends it to all
-// ranks.
+// Memory: one byte for each chunk, or four to six bytes if chunks are compressed. One rank reads the table and sends it
+// to all ranks.
 #include <mn/data/hdf5_table.hpp>
 
 #include <algorithm>

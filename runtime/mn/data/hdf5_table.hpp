@@ -1,6 +1,6 @@
-/// The table of a dataset in ordinary HDF5 files, made by `mnshard index`. For each sample, the table tells the file
-/// and the position of the bytes. On disk the table is manifest.h5 (manifest_file.cpp); between ranks it is sent as a
-/// CBOR document.
+/// The table of a dataset in ordinary HDF5 files, made by `mnshard index`. The table tells the file of each sample, and
+/// the position of the sample's bytes in this file. On disk the table is manifest.h5 (manifest_file.cpp); between ranks
+/// it is sent as a CBOR document.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace mn::data {
 /// The files of a dataset, in order. Samples are numbered consecutively through all files.
 class Hdf5Table final : public StoredTable {
  public:
-  /// Throws DataError if the table contradicts itself or the files' lengths, or if a field is not fixed.
+  /// Throws DataError if the table is inconsistent in itself or with the files' lengths, or if a field is not fixed.
   Hdf5Table(std::string folder, std::string split, SampleSpec spec, std::vector<Hdf5File> files);
 
   [[nodiscard]] const std::vector<Hdf5File>& files() const noexcept { return files_; }
@@ -32,9 +32,9 @@ class Hdf5Table final : public StoredTable {
   /// Hash of the spec and of the files' names, lengths and digests: equal for equal data in any folder.
   [[nodiscard]] std::uint64_t hash() const override;
   [[nodiscard]] std::string serialize() const override;
-  /// Whether `bytes` comes from serialize() of an Hdf5Table, not of a ShardTable.
+  /// Whether Hdf5Table::serialize() made `bytes`; false if ShardTable::serialize() did.
   [[nodiscard]] static bool is_table(std::string_view bytes);
-  /// Throws DataError if `bytes` is not a table. `folder`, unless empty, replaces the folder in `bytes`.
+  /// Throws DataError if `bytes` is not a table. If `folder` is not empty, it replaces the folder named in `bytes`.
   [[nodiscard]] static Hdf5Table parse(std::string_view bytes, const std::string& folder = {});
 
   void check_unchanged(std::size_t file) const override;

@@ -106,7 +106,7 @@ std::string JoinedDataset::do_format() const {
 
 std::string JoinedDataset::do_table() const {
   if (do_format().empty()) return {};
-  (void)firsts();  // specs are compared before ranks open the parts
+  (void)firsts();  // compare the specs before ranks open the parts
   std::vector<std::string> tables;
   for (const auto& part : parts_) tables.push_back(part->table());
   return data::serialize({std::move(tables), {{"shares", shares_}}});

@@ -14,13 +14,14 @@
 namespace mn {
 
 /// The samples of several datasets, one dataset after another (torch's ConcatDataset). If every part is made of shards,
-/// scatter_dataset() sends tables only.
+/// scatter_dataset() sends tables, but no samples.
 class JoinedDataset final : public Dataset {
  public:
-  /// Reads nothing. The first use opens the parts, and throws UsageError unless their specs are equal, class names too.
-  /// `shares` may be empty, or has the share of each part in a mixture: weights() then gives the parts their shares,
-  /// and the samples of a part equal weights; it throws UsageError if a part with a share has no samples. Throws
-  /// ArgumentError if there is no part, if a part is null, or if the numbers of shares and parts differ.
+  /// Reads nothing. The first use opens the parts, and throws UsageError if their specs, class names included, differ.
+  /// `shares` is empty, or has each part's share of a mixture; then weights() gives all samples of a part equal
+  /// weights, whose sum is the part's share. weights() throws UsageError if a part with a share has no samples. The
+  /// constructor throws ArgumentError if there is no part, if a part is null, or if the numbers of shares and parts
+  /// differ.
   explicit JoinedDataset(std::vector<std::shared_ptr<Dataset>> parts, std::vector<double> shares = {});
 
  private:
@@ -43,10 +44,10 @@ class JoinedDataset final : public Dataset {
   [[nodiscard]] const std::vector<std::int64_t>& firsts() const;
   /// The part of a sample, and the sample's number in the part.
   [[nodiscard]] std::pair<std::size_t, std::int64_t> locate(std::int64_t index) const;
-  /// Of each part the samples among `indices`.
+  /// The samples among `indices` that one part has.
   struct Wanted {
-    std::vector<std::int64_t> numbers;    ///< in the part
-    std::vector<std::int64_t> positions;  ///< in `indices`
+    std::vector<std::int64_t> numbers;    ///< number of each sample in the part
+    std::vector<std::int64_t> positions;  ///< position of each sample in `indices`
   };
   [[nodiscard]] std::vector<Wanted> wanted(std::span<const std::int64_t> indices) const;
 

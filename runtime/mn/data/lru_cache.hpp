@@ -1,10 +1,10 @@
-/// A thread-safe cache that drops the least recently used value: a list in order of use, and an index from key to list
-/// entry.
+/// A thread-safe cache that drops the least recently used value: a list in order of use, and an index that finds the
+/// list entry of a key.
 ///
 /// (1) index_ and entries_ hold the same keys, each once.
-/// (2) used_ is the sum of the entries' costs. used_ exceeds capacity_ only if there is a single entry.
+/// (2) used_ is the sum of the entries' costs. used_ is at most capacity_, except with a single entry.
 /// (3) A dropped value stays alive as long as a caller of get() or find() holds it.
-/// (4) A key is in making_ while a thread makes the value; further threads wait in get() for this value.
+/// (4) A key is in making_ while a thread makes the value; other threads that want the value wait in get().
 ///
 /// Cost: O(1) for each call, under one mutex. Values are made outside the mutex.
 #pragma once
@@ -30,13 +30,14 @@ class LruCache {
 
   /// A value that make() returns to get(), and how long the cache keeps the value.
   struct NewValue {
-    std::shared_ptr<const Value> value;  ///< null: get() returns null, and the cache keeps nothing
+    std::shared_ptr<const Value> value;  ///< if null, get() returns null, and the cache keeps nothing
     std::int64_t cost = 0;
-    /// The cache drops the value after this many calls of get() and find() returned it, the first get() included.
+    /// Number of times that get() and find() return the value, the first get() included; then the cache drops the
+    /// value.
     std::int64_t uses = kUnlimited;
   };
 
-  /// Keeps values up to a total cost of `capacity`. The most recently used value is kept even if it alone costs more.
+  /// Keeps values of a total cost up to `capacity`. The most recently used value is kept even if it alone costs more.
   explicit LruCache(std::int64_t capacity) : capacity_(capacity) {}
 
   /// Returns the value of `key`. If the cache has none, calls make(), which returns a NewValue; if another thread is

@@ -1,10 +1,10 @@
-// The shard table in memory, and as a message between ranks: CBOR with the spec's keys, the columns and the folder.
+// The shard table in memory, and as a message between ranks: CBOR with the spec, the columns and the folder.
 //
 // (1) hash() covers everything except the folder. It is the dataset's fingerprint in checkpoints: neither keys nor
 //     encoding may change.
-// (2) A parsed table has columns of one length, counts that can't overflow, and file names without a folder.
+// (2) In a parsed table all columns have the same length, counts can't overflow, and file names have no folder.
 //
-// Cost: about 100 bytes a shard, read by one rank; locate() is a binary search.
+// Cost: one rank reads about 100 bytes for each shard; locate() is a binary search.
 #include <mn/data/manifest.hpp>
 
 #include <algorithm>

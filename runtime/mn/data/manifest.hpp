@@ -1,5 +1,6 @@
-/// The shard table lists the shards of a dataset. On disk the table is manifest.h5: HDF5 behind a user block of 512
-/// bytes, which has magic, version, CRC32C and length of the file. Between ranks the table is sent as a CBOR document.
+/// The shard table lists the shards of a dataset. On disk the table is manifest.h5: an HDF5 file after a user block of
+/// 512 bytes, which has a magic number, a version, and the CRC32C and length of the HDF5 file. Between ranks the table
+/// is sent as a CBOR document.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,13 @@ inline constexpr const char* kDatasetManifest = "manifest.h5";
 class ShardTable : public StoredTable {
  public:
   ShardTable() = default;
-  /// For shards with blocks of default_block_samples(spec) samples.
+  /// A table of shards with blocks of default_block_samples(spec) samples.
   ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards);
   ShardTable(std::string folder, std::string split, SampleSpec spec, std::vector<ShardInfo> shards,
              std::int64_t block_samples);
 
   [[nodiscard]] const std::vector<ShardInfo>& shards() const noexcept { return shards_; }
-  /// Number of samples in a block, equal in all shards; an average if blocks are cut by bytes (has_block_table()).
+  /// Number of samples in a block, equal in all shards. If blocks are cut by bytes (has_block_table()), an average.
   [[nodiscard]] std::int64_t block_samples() const noexcept { return block_samples_; }
   [[nodiscard]] std::filesystem::path path(std::size_t shard) const override;
   [[nodiscard]] std::int64_t file_bytes(std::size_t shard) const override { return shards_[shard].bytes; }
@@ -59,18 +60,18 @@ struct OpenShard;
 /// dataset is complete.
 void write_manifest(const ShardTable& table);
 /// Reads the table in the folder's manifest.h5. If the manifest is missing or damaged, throws a DataError that names
-/// the folder and tells to use mnshard.
+/// the folder and advises to use mnshard.
 [[nodiscard]] ShardTable read_manifest(const std::filesystem::path& folder);
 
 inline constexpr const char* kTableName = "a shard table";     // the table's name in error messages
-inline constexpr const char* kBlockSamples = "block_samples";  // name of the attribute in manifest.h5
+inline constexpr const char* kBlockSamples = "block_samples";  // name of an attribute in manifest.h5
 
-/// The shards as columns, one value a shard, as manifest.h5 and the message between ranks hold them.
+/// The shards as columns with one value for each shard: the form of manifest.h5 and of the message between ranks.
 struct Columns {
   std::vector<std::string> files;
   std::vector<std::int64_t> num_samples;
   std::vector<std::int64_t> bytes;
-  std::vector<std::uint8_t> uuids;  // 16 a shard
+  std::vector<std::uint8_t> uuids;  // 16 bytes for each shard
   std::vector<std::int64_t> header_crcs;
 };
 

@@ -1,8 +1,9 @@
 // manifest.h5: a seal of 512 bytes (magic, version, CRC32C and length of the rest), then HDF5: the spec, one dataset
 // for each column, and `fields`, a dataset of JSON text.
 //
-// (1) No damaged byte reaches libhdf5, which is not robust against damage: the seal covers the whole file.
-// (2) A manifest is published by rename(2), after all shards: a dataset with a manifest is complete.
+// (1) No damaged byte reaches libhdf5, which is not robust against damage: the seal has a checksum of the whole HDF5
+//     file, which is compared first.
+// (2) A manifest is published by rename(2) after all shards, so a dataset with a manifest is complete.
 #include <mn/data/manifest.hpp>
 
 #include <cstring>
@@ -131,7 +132,7 @@ void publish_manifest(const std::string& folder, std::uint32_t version, const Wr
 }
 
 /// Reads the folder's manifest.h5 and returns the result of read(its bytes). If the manifest is missing or damaged,
-/// throws a DataError that names the folder or the manifest; for a damaged manifest the text ends with `remedy`.
+/// throws a DataError that names the folder or the manifest; if the manifest is damaged, the text ends with `remedy`.
 template <class Read>
 auto read_sealed(const std::filesystem::path& folder, const char* remedy, const Read& read) {
   const std::filesystem::path path = folder / kDatasetManifest;
@@ -144,7 +145,7 @@ auto read_sealed(const std::filesystem::path& folder, const char* remedy, const 
     const std::string bytes = with_retries([&] { return read_file(path); }, [] {});
     return read(bytes);
   } catch (const FileError&) {
-    throw;  // names the file and the reason already
+    throw;  // the error names the file and the reason already
   } catch (const DataError& e) {
     throw DataError(path.string() + " is damaged or no manifest (" + e.what() + "): " + remedy);
   }

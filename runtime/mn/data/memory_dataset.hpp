@@ -1,4 +1,4 @@
-/// Datasets in this process's memory: an array for each field, or the pieces in which the samples arrived.
+/// Datasets in this process's memory: either one array for each field, or several pieces of consecutive samples.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@ namespace mn {
 /// Samples in this process's memory.
 class MemoryDataset final : public Dataset {
  public:
-  /// Takes ownership of `samples`, and counts classes. Throws ArgumentError unless check_samples() accepts them.
+  /// Takes ownership of `samples`. If a class field's number of classes is kCountClasses, counts the classes. Throws
+  /// ArgumentError unless check_samples() accepts them.
   MemoryDataset(SampleSpec spec, RawSamples samples);
-  /// Takes ownership of pieces that follow one another; joining the pieces would take twice their memory. Classes must
-  /// be counted already. Throws ArgumentError unless check_samples() accepts each piece.
+  /// Takes ownership of pieces with consecutive samples. Does not join the pieces, because joining needs twice their
+  /// memory. The spec must have the numbers of classes. Throws ArgumentError unless check_samples() accepts each piece.
   MemoryDataset(SampleSpec spec, std::vector<RawSamples> pieces);
 
  private:
@@ -34,8 +35,8 @@ class MemoryDataset final : public Dataset {
   std::vector<std::int64_t> firsts_ = {0};  // [pieces + 1]
 };
 
-/// A pair of IDX files (MNIST's format), raw or gzip: images (or any array of N × shape, unsigned byte) and labels.
-/// Throws DataError that names a file that is unreadable, truncated, has a wrong magic, or a wrong count.
+/// A pair of IDX files (MNIST's format), raw or gzip: images (or any array of N × shape, unsigned byte) and labels. If
+/// a file can't be read, is truncated, or has a wrong magic number or count, throws a DataError that names the file.
 [[nodiscard]] std::shared_ptr<MemoryDataset> read_idx_dataset(const std::filesystem::path& images,
                                                               const std::filesystem::path& labels);
 

@@ -9,16 +9,16 @@
 
 namespace mn::data {
 
-/// The content of such a table.
+/// The content of a table of a joined dataset or of a subset.
 struct NestedTable {
   std::vector<std::string> tables;  ///< the tables of the other datasets
-  nlohmann::json how;               ///< {"shares": […]} joins the datasets, {"indices": […]} takes samples of one
+  nlohmann::json how;               ///< {"shares": […]} of a joined dataset; {"indices": […]} of a subset
 };
 
 [[nodiscard]] std::string serialize(const NestedTable& nested);
-/// True for a table of serialize().
+/// Whether serialize() made `table`.
 [[nodiscard]] bool is_nested_table(std::string_view table);
-/// Reads a table of serialize(). Throws DataError if it is damaged.
+/// Reads a table that serialize() made. Throws DataError if the table is damaged.
 [[nodiscard]] NestedTable parse_nested_table(std::string_view table);
 
 }  // namespace mn::data

@@ -10,21 +10,21 @@
 namespace mn::data {
 namespace {
 
-constexpr std::int64_t kOwn = 256;  // files of the program: libraries, sockets, logs
+constexpr std::int64_t kOwn = 256;  // reserve for the program's own files: libraries, sockets, logs
 
 struct Member {
   LruCache<StoredFile>* cache;
   std::int64_t wanted;
 };
 
-/// The budget of the process, as the system's limit is the process's.
+/// The budget of the process, because the system limits the open files of a process.
 struct Budget {
   std::mutex mutex;
   std::vector<Member> members;
   std::int64_t opening = 0;
-  std::int64_t most = 0;  // files
+  std::int64_t most = 0;  // limit of the files in all caches
 
-  /// Raises the process's limit of open files to the sum of the numbers that all members want.
+  /// Raises the process's limit of open files to the sum of all members' `wanted`, as far as the system permits.
   void resize() {
     std::int64_t wanted = 0;
     for (const Member& member : members) wanted += member.wanted;
@@ -126,7 +126,7 @@ std::shared_ptr<const StoredFile> OpenFiles::get(std::size_t key, std::size_t fi
                                                  const std::function<File()>& open_bytes) {
   return open_.get(key, [&]() -> LruCache<StoredFile>::NewValue {
     auto opened = budget_.with_room([&] { return table_->open(file, open_bytes(), counters_); });
-    // One limit for handles and memory: a file costs its share of the larger of the two.
+    // open_ has one limit for both files and memory: a file costs its index's bytes, at least index_bytes / open_files.
     const std::int64_t cost = std::max(opened->index_bytes(), options_.index_bytes / options_.open_files);
     return {std::move(opened), cost};
   });
@@ -139,7 +139,7 @@ OpenFiles::Opened OpenFiles::open(std::size_t file) {
         return {get(key_of_copy(file), file, [&] { return stage_->copy_of(file); }), true};
       } catch (const DataError& error) {
         const auto* of_file = dynamic_cast<const FileError*>(&error);
-        if (of_file != nullptr && FileBudget::is_exhausted(*of_file)) throw;  // the copy is good
+        if (of_file != nullptr && FileBudget::is_exhausted(*of_file)) throw;  // the copy is not at fault
         stage_->drop(file, error.what());
       }
     }
@@ -161,7 +161,7 @@ void OpenFiles::drop_copy(std::size_t file, const std::string& why) {
   open_.erase(key_of_copy(file));
 }
 
-/// A spec has at most 64 fields; 2^24 files of 2^34 blocks of several samples.
+/// The key has 6 bits for the field, 24 bits for the file, and 34 bits for the block.
 std::uint64_t OpenFiles::key_of(std::size_t file, std::size_t field, std::int64_t block) {
   return static_cast<std::uint64_t>(file) << 40 | static_cast<std::uint64_t>(field) << 34 |
          static_cast<std::uint64_t>(block);
@@ -189,7 +189,7 @@ void OpenFiles::warn_of_little_room() {
 }
 
 void OpenFiles::share(int ranks) {
-  if (layout_.bytes <= kFullShuffleBytes) return;  // such a dataset stays in memory whole
+  if (layout_.bytes <= kFullShuffleBytes) return;  // all of such a dataset stays in memory
   hold_at_most(block_room(layout_, options_, ranks));
 }
 

@@ -22,43 +22,44 @@
 
 namespace mn::data {
 
-/// Room for kMaxLiveBytes and for blocks that the ends of lanes cut.
+/// Room for kMaxLiveBytes, and half as much again for blocks that two lanes share (order.cpp).
 inline constexpr std::int64_t kMaxCacheBytes = kMaxLiveBytes / 2 * 3;
 /// kMaxCacheBytes, or a quarter of this process's memory if that is less.
 [[nodiscard]] std::int64_t default_cache_bytes();
 
-/// Limits of one process on open files and memory. The defaults have room for everything that default_order() reads
-/// from at a time, unless memory is short.
+/// Limits of one process on open files and memory. The defaults are enough for all files and blocks from which
+/// default_order() reads at a time, unless memory is short.
 struct StoredDatasetOptions {
   std::int64_t open_files = kMaxOpenFiles;
   std::int64_t index_bytes = kMaxIndexBytes + (std::int64_t{8} << 20);  ///< memory for the indexes of open files
-  std::int64_t cache_bytes = default_cache_bytes();                     ///< memory for blocks with unread samples
-  std::filesystem::path installed = {};                                 ///< open_dataset's argument
+  std::int64_t cache_bytes = default_cache_bytes();                     ///< memory for blocks, in bytes
+  std::filesystem::path installed = {};                                 ///< argument `installed` of open_dataset()
 };
 
 /// Memory for blocks on one of `ranks` ranks that read equally much: room for the blocks that default_order() has in
 /// use, and for at least two blocks of each field.
 [[nodiscard]] std::int64_t block_room(const StorageLayout& layout, const StoredDatasetOptions& options, int ranks);
 
-/// The membership of one cache of open files in the budget of the process: the system's limit is the process's, not a
-/// dataset's.
+/// Enters a dataset's cache of open files in the process's budget. All caches of the process share one budget, because
+/// the system limits the open files of a process.
 ///
-/// (1) All caches, and files being opened, hold at most the system's limit less the program's own files. The file that
-///     was unused for longest, of any dataset, is closed first.
-/// (2) If the system still has no file left, caches close half of their files, and the open is repeated.
+/// (1) The files in all caches and the files being opened are at most the system's limit less a reserve for the
+///     program's own files. The file that was unused for longest, in any cache, is closed first.
+/// (2) If the system still refuses to open a file, the caches close half of their files, and the file is opened again.
 /// (3) Lock order: the budget's lock, then a cache's lock.
 ///
-/// Cost: one lock for each file that is opened.
+/// Cost: opening a file takes one lock.
 class FileBudget {
  public:
-  /// Raises the system's limit by `wanted` files, as far as the system permits. `cache` must outlive the budget.
+  /// Raises the process's limit of open files by `wanted`, as far as the system permits. `cache` must outlive this
+  /// object.
   FileBudget(LruCache<StoredFile>& cache, std::int64_t wanted);
   ~FileBudget();
   FileBudget(const FileBudget&) = delete;
   FileBudget& operator=(const FileBudget&) = delete;
 
-  /// Returns the result of open() as soon as there is room for a file. Throws the errors of open(); if the system has
-  /// no file left and no cache has one to close, the FileError names the remedy.
+  /// Returns the result of open() as soon as there is room for a file. Throws the errors of open(); if the system
+  /// refuses to open a file and the caches have no file to close, the FileError tells the remedy.
   template <class Open>
   [[nodiscard]] auto with_room(const Open& open) {
     const Room room;
@@ -72,28 +73,30 @@ class FileBudget {
     }
   }
 
-  /// Whether the process or the system had no file left; the file itself is not at fault.
+  /// Whether the error says that the process or the system has too many open files. Then nothing is wrong with the file
+  /// itself.
   [[nodiscard]] static bool is_exhausted(const FileError& error) noexcept;
 
  private:
-  /// Holds room for a file during its opening.
+  /// Counts as an open file while a file is being opened.
   struct Room {
     Room();
     ~Room();
     Room(const Room&) = delete;
     Room& operator=(const Room&) = delete;
   };
-  /// Whether any was closed.
+  /// Closes half of the files in the caches. False if there was no file to close.
   [[nodiscard]] static bool close_half();
   [[nodiscard]] static FileError advised(const FileError& error);
 
   LruCache<StoredFile>& cache_;
 };
 
-/// 128 reads of 64 KiB at a time: 4 GB/s from storage that takes 2 ms for a read; fast storage stays busy, too.
+/// Number of reads at a time. 128 reads of 64 KiB give 4 GB/s from storage with a latency of 2 ms, and also keep fast
+/// storage busy.
 inline constexpr int kReadsAtATime = 128;
 
-/// Thread-safe, once stage() and share() were called.
+/// The open files of a dataset, and blocks of its samples. Thread-safe after the calls of stage() and share().
 class OpenFiles {
  public:
   OpenFiles(std::shared_ptr<const StoredTable> table, const StoredDatasetOptions& options,
@@ -107,37 +110,38 @@ class OpenFiles {
 
   struct Opened {
     std::shared_ptr<const StoredFile> file;
-    bool is_copy = false;  ///< on the node
+    bool is_copy = false;  ///< `file` is the node's copy
   };
-  /// Opens the file, unless it is open: its copy on the node if the copy is good. Throws the errors of opening.
+  /// Returns the open file, or opens the file: its copy on the node if the copy is good, else the file on shared
+  /// storage. Throws the errors of opening.
   [[nodiscard]] Opened open(std::size_t file);
   [[nodiscard]] bool is_open(std::size_t file) {
     return open_.find(file) != nullptr || open_.find(key_of_copy(file)) != nullptr;
   }
   /// Closes the file, so that the next open() opens it again.
   void close(std::size_t file);
-  /// Stops reading the file's copy.
+  /// Stops the use of the file's copy on the node; logs the reason `why`.
   void drop_copy(std::size_t file, const std::string& why);
 
-  /// The block of a field, for one of its samples. If all blocks of the dataset have room, all stay in memory;
-  /// otherwise a block leaves memory when each of its samples has been asked for.
+  /// Returns a block of a field to a caller that needs one sample of the block. If there is room for all blocks of the
+  /// dataset, blocks stay in memory. Otherwise a block is dropped after as many calls as the block has samples.
   [[nodiscard]] std::shared_ptr<const ByteBuffer> block(const StoredFile& from, std::size_t file, std::size_t field,
                                                         std::int64_t number);
-  /// The block if it is in memory, else null.
+  /// The block if it is in memory; otherwise null.
   [[nodiscard]] std::shared_ptr<const ByteBuffer> find_block(std::size_t file, std::size_t field, std::int64_t number) {
     return blocks_.find(key_of(file, field, number));
   }
 
-  /// Whether the system reads neighbors ahead into the page cache: as many as blocks are in use. If memory is short,
-  /// they would leave the page cache before their use.
+  /// Whether to ask the system to read neighboring blocks ahead into the page cache. If memory is short, the system
+  /// would drop these blocks before their use.
   [[nodiscard]] bool reads_ahead() const noexcept { return options_.cache_bytes >= kMaxCacheBytes; }
 
-  /// Implement Dataset::share(), hold_at_most() and stage().
+  /// Implements Dataset::share(), as the next two functions implement hold_at_most() and stage().
   void share(int ranks);
   void hold_at_most(std::int64_t bytes);
   void stage(const StageOptions& options, std::shared_ptr<const StageNode> node);
 
-  /// Memory of indexes (or their share of the handles) and blocks at present.
+  /// Bytes that open files use of options.index_bytes now. A file counts at least index_bytes / open_files.
   [[nodiscard]] std::int64_t index_bytes() const { return open_.used(); }
   [[nodiscard]] std::int64_t block_bytes() const { return blocks_.used(); }
 
@@ -158,11 +162,11 @@ class OpenFiles {
   std::atomic<bool> warned_ = false;
   FileBudget budget_;
   ReadPool pool_{kReadsAtATime};
-  std::unique_ptr<FileStage> stage_;  // null: no copies
+  std::unique_ptr<FileStage> stage_;  // null: there are no copies
 };
 
-/// Dataset::read() for the samples of `files`; with `only`, reads a single field and leaves the others undefined.
-/// Thread-safe.
+/// Dataset::read() for the samples of `files`; if `only` is given, reads this field and leaves the other columns
+/// undefined. Thread-safe.
 void read_samples(OpenFiles& files, std::span<const std::int64_t> indices, RawSamples& out,
                   std::vector<SampleError>* damaged, std::optional<std::size_t> only = {});
 

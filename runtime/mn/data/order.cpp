@@ -1,20 +1,21 @@
 // Computes an order position by position, so no rank stores or sends a permutation.
 //
-// A full shuffle of data larger than memory reads a file or a block for every sample. An order of lanes reads neighbors
-// one after another, yet mixes samples from many random parts of the dataset. Terms:
+// If data are larger than memory, a shuffle of all samples has to read a block of a file for every sample. An order
+// with lanes reads neighboring samples one after another, yet mixes samples from many random parts of the dataset.
+// Terms:
 //
 //   chunk    a run of neighboring samples; windows × lanes / adjacent equal chunks (± 1) make the dataset
 //   window   a part of the epoch: lanes / adjacent random chunks, each cut into `adjacent` equal lanes (± 1)
 //   lane     a run of neighbors, one sample a round: in storage order, or in random order (`mixed`) for large samples
 //   round    one sample of each lane, lane 0 first
 //
-// Lane i of a window is part i div V of chunk i mod V, V = lanes / adjacent: adjacent lanes of a round lie in different
-// chunks. A chunk is walked cyclically from a random phase on, so that two chunks align differently in each epoch.
-// `aligned` restricts phases to the beginnings of blocks.
+// Let V = lanes / adjacent. Lane i of a window is part i div V of the window's chunk i mod V, so neighboring positions
+// of a round lie in different chunks. Each epoch reads a chunk from another random sample on (the phase), to the end of
+// the chunk, and then from the chunk's beginning. If `aligned` is the number of samples in a block, phases are
+// beginnings of blocks.
 //
-// If blocks of packed data are so long that R ranks would have to share lanes, there are R times as many lanes as one
-// rank has room for. Then an epoch reads about one block for each lane of each window in addition to the dataset's
-// blocks.
+// Blocks of packed data may be so long that R ranks would have to share lanes. Then there are R times as many lanes as
+// one rank has room for, and an epoch reads about one block twice for each lane of each window.
 //
 // (1) An order is a bijection, for every n and all options: chunks and lanes cut [0, n) without gap or overlap, every
 //     lane gives each of its samples once, and the permutations of samples or chunks are bijections (Permutation).
@@ -54,16 +55,18 @@ enum Purpose : std::uint64_t { kStream = 1, kSamples, kChunks, kPhase, kLane, kF
 // The number of lanes is 3 · 2^k, so the usual numbers of ranks divide it: powers of two, and 3 times powers of two.
 constexpr std::int64_t kMaxLanes = 3072;
 constexpr std::int64_t kLeastLanes = 3;
-// Least length of a lane in blocks. The end of a lane may cut a block, which is then read twice: 1/16 more bytes.
+// Least length of a lane in blocks. A block at the border of two lanes is read twice, so at most 1/16 more bytes are
+// read.
 constexpr std::int64_t kLaneBlocks = 16;
-// Least length of a lane in samples. A rank with a single lane in each file opens a file once in 192 samples.
+// Least length of a lane in samples. If each lane lies in a different file, a rank opens one file for every 192
+// samples.
 constexpr std::int64_t kLaneSamples = 192;
 constexpr std::int64_t kLongLaneSamples = 1024;  // longer lanes would mix samples less and save no reads
 // Data of up to this size are cheap to read again, so they get more and shorter lanes, which mix samples better.
 constexpr std::int64_t kMediumBytes = std::int64_t{8} << 30;
 constexpr std::int64_t kMediumLanes = 768;
-// Lanes that a rank should have at least if the number of ranks does not divide the lanes. About one lane of 32 is then
-// read by two ranks.
+// Least number of lanes for each rank if the number of ranks does not divide the number of lanes. Then two ranks share
+// about one lane of 32.
 constexpr std::int64_t kOwnLanes = 32;
 
 /// The least length of a lane, in samples.
@@ -73,14 +76,14 @@ std::int64_t least_lane_samples(std::int64_t lanes, const StorageLayout& layout)
   return std::max(kLaneBlocks * layout.block_samples, kLaneSamples);
 }
 
-/// Number of files that one rank reads from at a time, approximately. Each chunk takes one file, and one more for each
-/// border between files that lies within a lane.
+/// Number of files that one rank reads from at a time, approximately. Each chunk needs one file, and one more file for
+/// each border between files within its lanes.
 double files_in_use(std::int64_t lanes, std::int64_t adjacent, std::int64_t lane_samples, double file_samples) {
   const double borders = static_cast<double>(lanes * lane_samples) / file_samples;
   return std::min(static_cast<double>(lanes / adjacent) + borders, 2.0 * static_cast<double>(lanes));
 }
 
-/// Bytes of memory that the block in use of one lane takes.
+/// Bytes of memory for the blocks that one lane has in use.
 double live_bytes_of(std::int64_t n, const StorageLayout& layout) {
   const double of_samples =
       static_cast<double>(layout.bytes) / static_cast<double>(n) * static_cast<double>(layout.block_samples);
@@ -99,7 +102,7 @@ OrderOptions order_for_any_ranks(std::int64_t n, const StorageLayout& layout, bo
   for (; order.lanes > kLeastLanes; order.lanes /= 2) {
     std::int64_t samples = least_lane_samples(order.lanes, layout);
     if (order.lanes * samples > n) continue;
-    // A block of one sample leaves memory at once: only blocks of several samples count here.
+    // Only blocks of several samples stay in memory: a block of one sample is dropped after its use.
     if (layout.block_samples > 1 && static_cast<double>(order.lanes) * block_bytes > kMaxLiveBytes) continue;
     const bool all_open = static_cast<double>(layout.files) <= open_files;
     if (all_open) samples = std::max(samples, kLongLaneSamples);
@@ -202,8 +205,8 @@ EpochOrder::Chunk EpochOrder::chunk(std::int64_t window, std::int64_t number) co
   const std::int64_t length = chunk_samples_ + (at < longer_chunks_ ? 1 : 0);
   const std::int64_t begin = at * chunk_samples_ + std::min(at, longer_chunks_);
   const std::uint64_t random = mix(phase_key_, static_cast<std::uint64_t>(at));
-  // The phase is one of first, first + aligned, …, the beginnings of blocks, because a walk that begins within a block
-  // would read this block twice.
+  // The phase is one of first, first + aligned, …, the beginnings of blocks, because reading from the middle of a block
+  // on would read this block twice.
   const std::int64_t first = (begin + options_.aligned - 1) / options_.aligned * options_.aligned - begin;
   const std::int64_t phases = std::max<std::int64_t>((length - first + options_.aligned - 1) / options_.aligned, 0);
   const auto chosen = static_cast<std::int64_t>(random % static_cast<std::uint64_t>(std::max<std::int64_t>(phases, 1)));
@@ -215,7 +218,7 @@ std::vector<EpochOrder::Stretch> EpochOrder::stretches(std::int64_t first, std::
   std::vector<Stretch> found;
   const auto next = std::upper_bound(window_firsts_.begin(), window_firsts_.end(), first);
   for (auto begin = next - 1; begin + 1 != window_firsts_.end() && *begin < last; ++begin) {
-    if (begin[0] == begin[1]) continue;  // a window without a sample
+    if (begin[0] == begin[1]) continue;  // the window has no sample
     found.push_back(
         {begin - window_firsts_.begin(), std::max(first - *begin, std::int64_t{0}), std::min(last, begin[1]) - *begin});
   }
@@ -251,7 +254,7 @@ std::vector<OrderWindow::Rounds> OrderWindow::rounds(std::int64_t first, std::in
   const std::int64_t lanes = order_->lanes();
   if (!order_->has_lanes()) return {{first, last}};
   const std::int64_t full = order_->full_rounds();
-  // In the last round only the lanes with one sample more have a position.
+  // In the last round only the longer lanes have a sample.
   const std::int64_t regular_first = std::min(first, full * lanes);
   const std::int64_t regular_last = std::min(last, full * lanes);
   std::vector<Rounds> found(lanes);

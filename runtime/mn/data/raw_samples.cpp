@@ -19,13 +19,13 @@ ClassRange range_as(std::span<const std::byte> bytes) {
   T most = std::numeric_limits<T>::min();
   for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
     T value;
-    // A column of bytes need not be aligned for T.
+    // The bytes of a column need not be aligned for T.
     std::memcpy(&value, bytes.data() + at, sizeof value);
     least = std::min(least, value);
     most = std::max(most, value);
   }
   constexpr auto kLargest = std::numeric_limits<std::int64_t>::max();
-  // A uint64 beyond int64 is not a valid class either way.
+  // A uint64 above int64's maximum is no valid class, so int64's maximum may stand for it.
   const auto narrowed = [](T value) { return std::cmp_greater(value, kLargest) ? kLargest : std::int64_t(value); };
   return {narrowed(least), narrowed(most), static_cast<std::uint64_t>(std::max<T>(most, 0))};
 }
@@ -93,7 +93,7 @@ void check_classes(const RawColumn& column, FieldSpec& field) {
   if (field.num_classes == kCountClasses)
     field.num_classes = std::clamp<std::int64_t>(range.most, 0, data::kMaxClasses - 1) + 1;
   if (range.is_in(field.num_classes)) return;
-  // Only the message needs the sample: the check itself goes over the column as a whole.
+  // The check goes over the column as a whole; only the error message needs the sample.
   std::int64_t sample = 0;  // becomes the first wrong sample
   while (data::range_of(field.dtype, column.sample(sample)).is_in(field.num_classes)) ++sample;
   const data::ClassRange own = data::range_of(field.dtype, column.sample(sample));
@@ -126,7 +126,7 @@ void RawSamples::add(const SampleSpec& spec, std::span<const ConstBufferView> fi
     throw ArgumentError("sample " + std::to_string(count) + " has " + std::to_string(fields.size()) + " fields, not " +
                         std::to_string(spec.fields.size()));
   }
-  // All fields are checked before the first is appended: a wrong sample leaves the columns equally long.
+  // Check all fields before appending the first, so that after an error all columns have the same number of samples.
   for (std::size_t f = 0; f < fields.size(); ++f) check_values(spec.fields[f], fields[f], count);
   for (std::size_t f = 0; f < fields.size(); ++f) append(columns[f], fields[f]);
   ++count;

@@ -16,7 +16,7 @@ namespace mn {
 /// One field of some samples.
 struct RawColumn {
   ByteBuffer bytes;                   ///< the samples, back to back
-  std::vector<std::int64_t> offsets;  ///< [n + 1] sample i is bytes [offsets[i], offsets[i + 1]); fixed fields: none
+  std::vector<std::int64_t> offsets;  ///< [n + 1] sample i is bytes [offsets[i], offsets[i + 1]); empty if fixed
   std::int64_t sample_bytes = 0;      ///< size of a sample of a fixed field
 
   /// The bytes of sample i.
@@ -24,7 +24,7 @@ struct RawColumn {
     if (offsets.empty()) return std::span(bytes).subspan(i * sample_bytes, sample_bytes);
     return std::span(bytes).subspan(offsets[i], offsets[i + 1] - offsets[i]);
   }
-  /// The elements of all samples; T is the field's dtype.
+  /// The elements of all samples. T must be the type of the field's dtype.
   template <class T>
   [[nodiscard]] std::span<const T> values() const {
     return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
@@ -50,11 +50,11 @@ struct RawSamples {
     return columns[field].sample(i);
   }
 
-  /// Makes room for n samples: columns of fixed fields have their full length, the others are empty, with a first
-  /// offset of 0.
+  /// Makes room for n samples: columns of fixed fields get their full length, other columns become empty, with offsets
+  /// {0}.
   void reset(const SampleSpec& spec, std::int64_t n);
-  /// Adds a sample: the values of each field, in C order and the machine's byte order. Throws ArgumentError that names
-  /// a field whose dtype or length mismatches, and adds nothing then.
+  /// Adds a sample: the values of each field, in C order and the machine's byte order. If the dtype or length of a
+  /// field mismatches the spec, adds nothing and throws an ArgumentError that names the field.
   void add(const SampleSpec& spec, std::span<const ConstBufferView> fields);
   /// Adds the values of one field. The caller raises `count` after the last field. Throws ArgumentError as add() does.
   void add_values(const SampleSpec& spec, std::size_t field, const ConstBufferView& values);
@@ -64,21 +64,22 @@ struct RawSamples {
   }
 };
 
-/// Samples of labeled() specs: all data, back to back, and the labels; `offsets` [n + 1] in bytes unless data is fixed.
+/// Makes samples of a labeled() spec from the samples' data, back to back, and their labels. Unless the data field is
+/// fixed, `offsets` [n + 1] has the first byte of each sample in `data`, and the end.
 [[nodiscard]] RawSamples labeled_samples(ByteBuffer data, std::span<const std::int64_t> labels,
                                          std::vector<std::int64_t> offsets = {});
 
 /// One sample among others in memory.
 struct SamplePlace {
   const RawSamples* samples;  ///< not null
-  std::int64_t number;        ///< of the sample in `samples`
+  std::int64_t number;        ///< number of the sample in `samples`
 };
 
-/// Makes `out` of copies of the samples in `places`, all of `spec`.
+/// Makes `out` of copies of the samples at `places`; all samples have the spec `spec`.
 void copy_samples(const SampleSpec& spec, std::span<const SamplePlace> places, RawSamples& out);
 
-/// Throws ArgumentError unless `samples` has the columns of `spec`: lengths match, and values of class fields are
-/// classes. Sets the number of classes in `spec` if it is kCountClasses.
+/// Throws ArgumentError unless `samples` has the columns of `spec`: with lengths that match, and with classes as the
+/// values of class fields. If a number of classes in `spec` is kCountClasses, sets it to the largest class + 1.
 void check_samples(const RawSamples& samples, SampleSpec& spec);
 
 }  // namespace mn

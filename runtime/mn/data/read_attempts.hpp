@@ -1,13 +1,13 @@
-/// How one read of samples deals with file servers in trouble and with copies that fail. First try_all() reads many
-/// files at once; then attempt() repeats failed reads file by file, with retries.
+/// How one read of samples deals with errors of file servers and of the node's copies. First try_all() reads many files
+/// at once; then attempt() repeats failed reads file by file, with retries.
 ///
 /// (1) If the node's copy of a file can't be read or is damaged, the read uses the file on shared storage.
 /// (2) try_all() drops errors, because attempt() repeats the work and reports the error.
-/// (3) After an error that may pass (may_pass()) the read is tried again. Each time the file is opened again, because a
-///     stale handle stays stale.
+/// (3) After an error that may be temporary (may_pass()), the read is tried again. Each time the file is opened again,
+///     because a stale handle stays stale.
 /// (4) All files of the read share one series of kRetryPauses. After the last pause, a file that failed in try_all() is
-///     given up without another attempt, because an attempt could take a minute until it times out.
-/// (5) After a file was given up, the same read does not try it again.
+///     given up without an attempt, because an attempt may take a minute to time out.
+/// (5) A read does not try again a file that it has given up.
 #pragma once
 
 #include <cassert>
@@ -45,8 +45,8 @@ class ReadAttempts {
     });
   }
 
-  /// Calls use(open file, whether it is the node's copy), and calls it again after each error that may pass. Returns
-  /// the last error if the file is given up, no value after success. Throws all other errors of `use`.
+  /// Calls use(open file, whether it is the node's copy), and calls it again after each error that may be temporary.
+  /// After success returns no value; if the file is given up, returns the last error. Throws all other errors of `use`.
   template <class Use>
   [[nodiscard]] std::optional<FileError> attempt(std::size_t file, const Use& use) {
     if (const auto error = given_up_.find(file); error != given_up_.end()) return error->second;
@@ -95,7 +95,7 @@ class ReadAttempts {
   }
 
   OpenFiles& files_;
-  std::map<std::size_t, FileError> failed_;    // in try_all()
+  std::map<std::size_t, FileError> failed_;    // files that failed in try_all()
   std::map<std::size_t, FileError> given_up_;  // files that attempt() gave up
   std::size_t pauses_ = 0;                     // number of kRetryPauses taken by the read so far
   OpenFiles::Opened last_;                     // the file that attempt() opened last

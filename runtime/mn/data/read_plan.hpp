@@ -1,5 +1,5 @@
-/// Plans a read of samples: lists the blocks of files that the read needs, and joins neighboring blocks to runs that
-/// one request can read. Planning reads nothing.
+/// Plans a read of samples: lists the blocks of the files that the read needs, and joins neighboring blocks into runs,
+/// so that one request reads a run. Planning reads nothing.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace mn::data {
 
-/// Samples [first, first + count) of a read that are read by one request. The samples lie in a single block, or in
-/// neighboring blocks of a sample each.
+/// Samples [first, first + count) of a read, which one request reads. The samples lie in one block, or each sample is
+/// alone in its block and the blocks are neighbors.
 struct ReadRun {
   std::size_t first;
   std::size_t count;
@@ -24,7 +24,7 @@ struct BlockExtent {
   std::int64_t offset = 0;  ///< offset of the sample in the block
   std::int64_t bytes = 0;
   bool is_alone = false;  ///< the block has this sample only and is read straight into the result
-  bool has_runs = false;  ///< a request can read the block together with its neighbors
+  bool has_runs = false;  ///< one request can read the block and its neighbors
 };
 
 /// The samples of a read, in the order asked for.
@@ -34,7 +34,7 @@ class ReadPlan {
   ReadPlan(std::size_t fields, std::size_t n) : samples_(n), extents_(fields) {}
 
   void locate(std::size_t k, std::size_t file, std::int64_t sample) { samples_[k] = {file, sample}; }
-  /// Notes where sample k's fields lie, except fields that are in memory. `file` is the sample's open file.
+  /// Records where the fields of sample k lie, except fields that are in memory. `file` is the sample's open file.
   void locate_fields(std::size_t k, const StoredFile& file) {
     const std::int64_t sample = samples_[k].sample;
     for (std::size_t f = 0; f < extents_.size(); ++f) {
@@ -67,8 +67,8 @@ class ReadPlan {
     return files;
   }
 
-  /// [size() + 1] the offsets of a field's samples in the result, and the end, if no sample is damaged.
-  /// `unreadable_bytes`: room for a sample that is not readable.
+  /// [size() + 1] the offset of each sample of a field in the result, and the end of the last sample, provided that no
+  /// sample is damaged. A sample that is not readable gets `unreadable_bytes` of room.
   [[nodiscard]] std::vector<std::int64_t> offsets(std::size_t field, std::int64_t unreadable_bytes) const {
     std::vector<std::int64_t> offsets = {0};
     for (std::size_t k = 0; k < size(); ++k) {
@@ -105,7 +105,7 @@ class ReadPlan {
   }
 
   std::vector<Sample> samples_;
-  std::vector<std::vector<BlockExtent>> extents_;  // [fields][samples]; empty: the field is in memory
+  std::vector<std::vector<BlockExtent>> extents_;  // [fields][samples]; empty if the field is in memory
 };
 
 }  // namespace mn::data

@@ -11,11 +11,11 @@
 
 namespace mn::data {
 
-/// Threads that read at many places at once: a distant file server answers each request late, but answers many requests
-/// at a time. Thread-safe.
+/// Threads that read many places of files at once, because a distant file server answers each request late, but answers
+/// many requests at a time. Thread-safe.
 class ReadPool {
  public:
-  /// Starts no thread yet. A call of run() that finds all threads busy starts one more, up to `threads`.
+  /// Starts no thread. run() starts threads as needed, up to `threads`.
   explicit ReadPool(int threads) : most_threads_(threads) {}
   /// No thread may be in run().
   ~ReadPool();
@@ -45,7 +45,7 @@ class ReadPool {
   std::deque<Job*> jobs_;  // jobs with tasks that have not begun
   std::size_t idle_ = 0;
   bool stop_ = false;
-  std::vector<std::jthread> threads_;  // last: joined before the members that the threads use
+  std::vector<std::jthread> threads_;  // last member: joined before the threads' data are destroyed
 };
 
 }  // namespace mn::data

@@ -15,14 +15,14 @@ namespace mn::data {
 inline constexpr std::array kRetryPauses = {std::chrono::milliseconds(100), std::chrono::milliseconds(500),
                                             std::chrono::milliseconds(2000)};
 
-/// Whether the error is one of a file server or network in temporary trouble.
+/// Whether the error comes from a temporary failure of a file server or network.
 [[nodiscard]] inline bool may_pass(const FileError& error) noexcept {
   return error.error_number() == EIO || error.error_number() == ESTALE || error.error_number() == ETIMEDOUT;
 }
 
-/// Returns the result of read(). After an error that may pass, waits for the next of kRetryPauses, calls recover(), and
-/// calls read() again. After the last pause throws the error. `pauses` counts the pauses taken; several reads from a
-/// server may share the count, to wait 2.6 s in all.
+/// Returns the result of read(). After an error for which may_pass() is true, waits for the next of kRetryPauses, calls
+/// recover(), and calls read() again. If read() fails after the last pause, throws its error. `pauses` counts the
+/// pauses taken. Several reads from one server may share the count, so that together they wait at most 2.6 s.
 template <class Read, class Recover>
 decltype(auto) with_retries(const Read& read, const Recover& recover, std::size_t& pauses) {
   while (true) {

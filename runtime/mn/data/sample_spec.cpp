@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// Keeps later products with further factors below 2⁶³.
+// This limit is far below 2⁶³, so products with further factors do not overflow.
 constexpr std::int64_t kMaxSampleBytes = std::int64_t{1} << 40;
 constexpr std::size_t kMaxNameBytes = 64;
 constexpr std::size_t kMaxFields = 64;
@@ -34,7 +34,7 @@ std::string problem_of_name(const std::string& name) {
     return "the field's name " + json_quoted(name) +
            " is not of 1 to 64 letters, digits, '_', '-' and '.', or begins with '.'";
   }
-  for (const char* ending : {"_offsets", "_crc32c"}) {  // endings of further datasets in a shard
+  for (const char* ending : {"_offsets", "_crc32c"}) {  // endings of the names of other datasets in a shard
     if (name.ends_with(ending)) return "the field's name " + name + " ends with " + ending;
   }
   return {};
@@ -167,7 +167,7 @@ SampleSpec sample_spec_from_json(const json& document, std::string_view what) {
     return read;
   });
   if (const std::string problem = problem_of(spec); !problem.empty()) fail_spec(what, problem);
-  // kCountClasses (−1) means that the classes are still to be counted, but a document must hold their number.
+  // kCountClasses (−1) means that the classes were not counted yet, but a document must hold their number.
   for (const FieldSpec& field : spec.fields) {
     if (field.num_classes < 0) fail_spec(what, "field " + field.name + ": classes that are not counted");
   }

@@ -13,58 +13,59 @@
 
 namespace mn {
 
-/// How the bytes of a field are to be read.
+/// The form of a field's values.
 enum class FieldKind : std::uint8_t {
   kFixed,     ///< an array of one dtype and shape for all samples
-  kEncoded,   ///< the content of a file, such as a compressed image (JPEG or PNG, for example); lengths differ
+  kEncoded,   ///< the content of a file of any length, for example a compressed image (JPEG, PNG)
   kVariable,  ///< an array whose first dimension varies from sample to sample
 };
 
-/// A value of FieldSpec::num_classes for a dataset that is being made: the writer then sets num_classes to one more
-/// than the largest value.
+/// A value of FieldSpec::num_classes for a dataset under construction. When the dataset is complete, num_classes
+/// becomes the largest class + 1.
 inline constexpr std::int64_t kCountClasses = -1;
 
 /// One field of every sample.
 struct FieldSpec {
   std::string name = {};               ///< letters, digits, '_', '-' and '.'
-  FieldKind kind = FieldKind::kFixed;  ///< an array of one shape, of varying length, or a file
+  FieldKind kind = FieldKind::kFixed;  ///< a fixed array, a variable array, or a file's content
   DType dtype = DType::kUInt8;         ///< dtype of the elements; kUInt8 for encoded fields
-  /// Shape of one sample, {} for a number; of a variable field, without the first dimension.
+  /// Shape of one sample, {} for a number. The shape of a variable field lacks the first dimension.
   std::vector<std::int64_t> shape = {};
   std::int64_t num_classes = 0;               ///< if > 0, values are classes: integers 0 … num_classes − 1
   std::vector<std::string> class_names = {};  ///< [num_classes], or empty
 
   /// Bytes of one sample of a fixed field; 0 for encoded and variable fields.
   [[nodiscard]] std::int64_t sample_bytes() const noexcept;
-  /// A sample's length is a multiple of this number of bytes: the bytes of a sample of a fixed field, of a row of a
-  /// variable field, 1 for an encoded field.
+  /// The unit of a sample's length, in bytes: a whole sample of a fixed field, a row of a variable field, 1 byte of an
+  /// encoded field.
   [[nodiscard]] std::int64_t row_bytes() const noexcept;
   /// Equal in every member.
   bool operator==(const FieldSpec&) const = default;
 };
 
-/// The fields of a sample. The first field is a minibatch's `data`, the second its `target`.
+/// The fields of a sample. The first field becomes Batch::data of a minibatch, the second becomes Batch::target.
 struct SampleSpec {
   std::vector<FieldSpec> fields = {};  ///< at least one field; names are unique
 
-  /// Field `position`, counted from 0. Throws ArgumentError if there is none.
+  /// Field `position`, counted from 0. Throws ArgumentError if there is no such field.
   [[nodiscard]] const FieldSpec& operator[](std::size_t position) const;
-  /// The field called `name`. Throws ArgumentError that lists the names if there is none.
+  /// The field called `name`. If there is no such field, throws an ArgumentError that lists the names.
   [[nodiscard]] const FieldSpec& operator[](std::string_view name) const { return fields[position(name)]; }
-  /// Position of the field called `name`. Throws ArgumentError that lists the names if there is none.
+  /// Position of the field called `name`. If there is no such field, throws an ArgumentError that lists the names.
   [[nodiscard]] std::size_t position(std::string_view name) const;
 
   /// Whether all fields are fixed (FieldKind::kFixed).
   [[nodiscard]] bool is_fixed() const noexcept;
   /// Bytes of one sample's fixed fields together.
   [[nodiscard]] std::int64_t sample_bytes() const noexcept;
-  /// Number of classes of the second field; 0 if there is no second field or it has no classes.
+  /// Number of classes of the second field; 0 if there is no second field, or if its values are not classes.
   [[nodiscard]] std::int64_t num_classes() const noexcept { return fields.size() < 2 ? 0 : fields[1].num_classes; }
   /// Equal in every field.
   bool operator==(const SampleSpec&) const = default;
 };
 
-/// The usual two fields: `data`, called "x" or "image" (encoded) unless it has a name, and "label", an int64 class.
+/// A spec of two fields, `data` and "label", an int64 class. If `data` has no name, it is called "image" if it is
+/// encoded, else "x".
 [[nodiscard]] SampleSpec labeled(FieldSpec data, std::int64_t num_classes = kCountClasses,
                                  std::vector<std::string> class_names = {});
 
@@ -72,7 +73,7 @@ struct SampleSpec {
 /// integers. "" if the spec is valid.
 [[nodiscard]] std::string problem_of(const SampleSpec& spec);
 
-/// The spec as {"fields": [{"name", "kind", "dtype", "shape"}, …]}. Class fields also have "num_classes" and
+/// The spec as {"fields": [{"name", "kind", "dtype", "shape"}, …]}. Fields with classes also have "num_classes" and
 /// "class_names".
 [[nodiscard]] nlohmann::json to_json(const SampleSpec& spec);
 

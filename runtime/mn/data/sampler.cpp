@@ -4,13 +4,15 @@
 // (2) Over all ranks an epoch has each sample (DrawSampler: each draw) exactly once; drop_last may leave out samples at
 //     the end.
 // (3) PositionSampler: with equal batchsize × ranks, step k has equal samples for any number of ranks. A state in
-//     mid-epoch resumes with any ranks and batch size, as (seed, epoch, consumed) is a position in one order. Draws
-//     resume in mid-epoch with equal weights only.
+//     mid-epoch resumes with any number of ranks and any batch size, because (seed, epoch, consumed) is a position in
+//     one order. Draws resume in mid-epoch with equal weights only.
 // (4) PositionSampler: the number of ranks affects only which rank takes which sample of a step.
-// (5) PartSampler: each rank has an order of its own part, so a resume in mid-epoch needs equal ranks and batch size.
+// (5) PartSampler: each rank has an order of its own part, so a resume in mid-epoch needs an equal number of ranks and
+//     batch size.
 // (6) A state of another dataset (by fingerprint and size) is rejected.
 //
-// Cost: a step takes batchsize evaluations of the order, and StepDivision's cost; no messages, no table of samples.
+// Cost: a step evaluates the order batchsize times, and has StepDivision's cost. No messages are sent, and no table of
+// samples is kept.
 #include <mn/data/sampler.hpp>
 
 #include <algorithm>
@@ -47,7 +49,7 @@ const SamplerOptions& checked(std::int64_t size, const SamplerOptions& options) 
   return options;
 }
 
-/// Sampler::do_draws() of a state; empty in states of mn without draws.
+/// The text of Sampler::do_draws() in a state; empty if the state has none.
 std::string draws_of(const nlohmann::json& state) { return state.value("draws", std::string()); }
 
 }  // namespace
@@ -185,7 +187,7 @@ std::vector<std::int64_t> DrawSampler::do_samples(std::int64_t first, std::int64
   const std::int64_t end = first + draws * (options().rank + 1) / options().ranks;
   std::vector<std::int64_t> samples;
   for (std::int64_t position = begin; position < end; ++position) samples.push_back(draws_(position));
-  std::ranges::sort(samples);  // neighbors are read together
+  std::ranges::sort(samples);  // sorted, so that neighbors are read together
   return samples;
 }
 
@@ -221,7 +223,7 @@ std::int64_t PartSampler::end_of(std::int64_t step, std::int64_t part) const {
 
 std::optional<SamplerStep> PartSampler::do_next() {
   const std::int64_t whole = options().batchsize * options().ranks;
-  // Parts differ by at most one sample: but for the last two steps, every rank has taken whole batches.
+  // Every step except the last two takes a whole batch on every rank.
   const std::int64_t k = (consumed() + whole - 1) / whole;
   const std::int64_t steps = do_steps_per_epoch();
   if (k >= steps || consumed() == size()) return std::nullopt;

@@ -20,45 +20,45 @@ struct SamplerOptions {
   int rank = 0;
   int ranks = 1;
   std::uint64_t seed = 0;
-  bool drop_last = false;  ///< leave the samples of a last, short step out
-  /// Without drop_last: the last two steps share the remaining samples evenly, so no step is much shorter than half,
-  /// and with a batch size of at least 2 every rank has a sample. False: the last step is short.
+  bool drop_last = false;  ///< omit a short last step
+  /// Used without drop_last. True: the last two steps share the remaining samples evenly. So no step has much less than
+  /// half of the samples of a full step, and every rank has a sample if batchsize ≥ 2. False: the last step is short.
   bool even_last = true;
   data::OrderOptions order;
 };
 
 struct SamplerStep {
   std::int64_t epoch = 0;
-  std::int64_t consumed = 0;          ///< samples of the epoch used after this step, over all ranks
+  std::int64_t consumed = 0;          ///< samples of the epoch that all ranks have used after this step
   bool ends_epoch = false;            ///< the last step of its epoch
-  std::uint64_t seed = 0;             ///< seed of the order, for augmentation too
+  std::uint64_t seed = 0;             ///< seed of the order and of augmentation
   std::vector<std::int64_t> indices;  ///< this rank's samples; may be empty in the last steps
 };
 
-/// The part of its epochs that a loader has handed out.
+/// How far a loader has handed out its epochs.
 struct EpochPosition {
   std::int64_t epoch = 0;     ///< completed epochs
-  std::int64_t consumed = 0;  ///< samples of the current epoch, over all ranks
+  std::int64_t consumed = 0;  ///< samples of the current epoch that all ranks were given
 
   void pass(const SamplerStep& step) {
     epoch = step.epoch + (step.ends_epoch ? 1 : 0);
     consumed = step.ends_epoch ? 0 : step.consumed;
   }
-  /// Epochs, with the fraction of the current epoch of `samples`.
+  /// Completed epochs, plus the completed fraction of the current epoch, which has `samples` samples.
   [[nodiscard]] double detail(std::int64_t samples) const {
     return static_cast<double>(epoch) + static_cast<double>(consumed) / static_cast<double>(samples);
   }
 };
 
 /// The samples of this rank, step after step. Every rank has an equal number of steps, and an epoch has each sample
-/// exactly once, unless it draws them by weight. A sampler touches no data.
+/// exactly once, except that a DrawSampler draws samples by weight. A sampler reads no data.
 class Sampler {
  public:
   virtual ~Sampler() = default;
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  /// The next step; no value, once, at the end of each epoch, after which the next epoch begins.
+  /// The next step. At the end of each epoch, one call returns no value; the call after it begins the next epoch.
   [[nodiscard]] std::optional<SamplerStep> next();
   void set_epoch(std::int64_t epoch);
 
@@ -71,14 +71,14 @@ class Sampler {
   /// Steps of a whole epoch, equal on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const { return do_steps_per_epoch(); }
 
-  /// A small record, equal on all ranks; load_state() continues at `position`.
+  /// A state, equal on all ranks, from which load_state() continues at `position`.
   [[nodiscard]] nlohmann::json state(const EpochPosition& position) const;
-  /// Continues from a state, with its seed and order. Throws DataError if the state is of another dataset, is
-  /// malformed, or can't continue here.
+  /// Continues from a state, with the state's seed and order. Throws DataError if the state belongs to another dataset,
+  /// is malformed, or can't continue with this sampler's options.
   void load_state(const nlohmann::json& state);
 
  protected:
-  /// `fingerprint` names the dataset in the state. Throws UsageError if there are more ranks than samples, if
+  /// `fingerprint` identifies the dataset in states. Throws UsageError if there are more ranks than samples, if
   /// batchsize < 1, or if drop_last leaves no step.
   Sampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options);
   [[nodiscard]] const SamplerOptions& options() const noexcept { return options_; }
@@ -88,11 +88,13 @@ class Sampler {
   [[nodiscard]] virtual std::optional<SamplerStep> do_next() = 0;
   [[nodiscard]] virtual std::int64_t do_steps_per_epoch() const = 0;
   virtual void do_reorder() = 0;
-  /// Throws unless a state with other ranks or batch size can resume here in mid-epoch.
+  /// Throws DataError if this sampler can't resume in mid-epoch from `state` because its number of ranks or batch size
+  /// differs.
   virtual void do_check_mid_epoch(const nlohmann::json& state) const = 0;
-  /// Names the weights of draws; empty for samplers that don't draw.
+  /// Text that identifies the weights of draws; empty for samplers that don't draw.
   [[nodiscard]] virtual std::string do_draws() const { return {}; }
-  /// Throws unless `state` is of this dataset, and of these draws if it was taken in mid-epoch.
+  /// Throws DataError if `state` belongs to another dataset, or if it was taken in mid-epoch and belongs to other
+  /// draws.
   void check_origin(const nlohmann::json& state, bool is_mid_epoch) const;
   [[nodiscard]] data::OrderOptions order_from(const nlohmann::json& state) const;
 
@@ -102,10 +104,10 @@ class Sampler {
   EpochPosition position_;
 };
 
-/// For data that every rank can read. Step k of an epoch (but for the last two steps) takes positions [k·G, (k + 1)·G)
-/// of the epoch, G = batchsize × ranks. Which sample has a position is a function of (seed, epoch) alone: with equal G,
-/// a step has equal samples for any number of ranks, and a state in mid-epoch resumes with any number of ranks and any
-/// batch size.
+/// A sampler for data that every rank can read. Let G = batchsize × ranks. Step k of an epoch takes positions [k·G, (k
+/// + 1)·G) of the epoch; only the last two steps may differ. The sample at a position is a function of position, seed
+/// and epoch alone. So with equal G a step has equal samples for any number of ranks, and a state in mid-epoch resumes
+/// with any number of ranks and any batch size.
 class PositionSampler : public Sampler {
  protected:
   using Sampler::Sampler;
@@ -120,7 +122,8 @@ class PositionSampler : public Sampler {
   [[nodiscard]] virtual std::uint64_t do_step_seed(std::int64_t first) const = 0;
 };
 
-/// Each sample once in an epoch. StepDivision gives ranks equal counts (± 1) and few places to read from.
+/// Takes each sample once in an epoch. StepDivision gives ranks equal numbers of samples (± 1) and few places to read
+/// from.
 class GlobalSampler final : public PositionSampler {
  public:
   GlobalSampler(std::int64_t size, std::uint64_t fingerprint, const SamplerOptions& options);
@@ -133,7 +136,7 @@ class GlobalSampler final : public PositionSampler {
   std::optional<data::StepDivision> division_;
 };
 
-/// Samples drawn by weight. A sample that comes again in a later step of an epoch is augmented in another way.
+/// Samples drawn by weight. If a later step of the epoch draws a sample again, the sample is augmented in another way.
 class DrawSampler final : public PositionSampler {
  public:
   /// `samples`: number of samples in the dataset. Throws UsageError as data::Draws and Sampler do.
@@ -149,8 +152,9 @@ class DrawSampler final : public PositionSampler {
   data::Draws draws_;
 };
 
-/// For ranks that each walk their own part. Step k (but for the last two steps) takes samples [k·b, (k + 1)·b) of an
-/// order of this rank's part. A state in mid-epoch resumes only with an equal number of ranks and batch size.
+/// A sampler for ranks that each take the samples of their own part. With batch size b, step k takes samples [k·b, (k +
+/// 1)·b) of an order of this rank's part; only the last two steps may differ. A state in mid-epoch resumes only with an
+/// equal number of ranks and batch size.
 class PartSampler final : public Sampler {
  public:
   /// Rank r has part_sizes[r] samples; the sizes differ by at most one.
@@ -161,7 +165,7 @@ class PartSampler final : public Sampler {
   std::int64_t do_steps_per_epoch() const override;
   void do_reorder() override;
   void do_check_mid_epoch(const nlohmann::json& state) const override;
-  /// How many of a rank's `part` samples have been taken after `step`; step −1: before the first.
+  /// Number of samples that a rank with `part` samples has taken after `step`; step −1 is before the first step.
   [[nodiscard]] std::int64_t end_of(std::int64_t step, std::int64_t part) const;
 
   std::vector<std::int64_t> part_sizes_;

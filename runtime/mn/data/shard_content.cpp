@@ -1,11 +1,12 @@
 // Writes a shard in two steps: libhdf5 lays the file out, then pwrite fills it.
 //
-// The datasets are contiguous, with early allocation and no fill values, so each dataset has its address before any
-// byte is written. The user block at the beginning of the file records these addresses.
+// The datasets are contiguous, with early allocation and no fill values, so HDF5 fixes each dataset's address before
+// any byte is written. The user block at the beginning of the file records these addresses.
 //
 // (1) A reader sees the whole file or no file: the shard is written under a temporary name and published by rename(2).
-// (2) Equal content gives equal bytes and an equal uuid: no times, no random numbers.
-// (3) Only laying out takes the HDF5 lock. Several threads at once can write checksums and samples without the lock.
+// (2) Equal content gives equal bytes and an equal uuid, because a shard has no times and no random numbers.
+// (3) Only the layout of a file takes the HDF5 lock. Several threads at once can write checksums and samples without
+//     the lock.
 // (4) Any failure removes the temporary file.
 //
 // Cost: each byte is read once for its checksum and written once. Datasets are aligned to 4 KiB.
@@ -38,7 +39,7 @@ Part part_of(const Values& values) {
   return {{values.size()}, std::as_bytes(std::span(values)), dtype_of<typename Values::value_type>()};
 }
 
-/// The data of a shard that are computed from its samples.
+/// The parts of a shard that are computed from its samples.
 struct Derived {
   // [fields] where each sample begins, in rows; empty for fixed fields
   std::vector<std::vector<std::uint64_t>> offsets;
@@ -58,7 +59,8 @@ std::vector<std::uint64_t> blocks_of_samples(std::int64_t samples, std::int64_t 
   return begins;
 }
 
-/// [blocks + 1] the first sample of each block. A block has kBlockBytes to 2 · kBlockBytes, or is one longer sample.
+/// [blocks + 1] the first sample of each block. A block has kBlockBytes to 2 · kBlockBytes, or one sample that is
+/// longer.
 std::vector<std::uint64_t> blocks_of_bytes(const ShardContent& content, const ShardHeader& header) {
   std::vector<std::uint64_t> begins = {0};
   std::int64_t bytes = 0;

@@ -29,7 +29,7 @@ struct ShardContent {
   std::map<std::string, std::string> attributes;  ///< attributes of the HDF5 file: split, converter, source, …
 
   [[nodiscard]] std::int64_t size() const noexcept { return samples.size(); }
-  /// Adds a sample that is an encoded image and a label, with facts about the image: size, and its source `key`.
+  /// Adds a sample that is an encoded image and a label, and records the image's size and its source `key`.
   void add_encoded(std::span<const std::byte> sample, std::int64_t label,
                    std::array<std::uint16_t, 3> height_width_channels, std::string_view key);
   /// The part of add_encoded() that records size and key, but adds nothing to `samples`.
@@ -39,12 +39,12 @@ struct ShardContent {
 /// The name of shard `index` of `count`, such as "train-00042-of-01000.h5".
 [[nodiscard]] std::string shard_file_name(const std::string& split, std::size_t index, std::size_t count);
 
-/// Number of samples of fixed fields for a shard of about `shard_bytes`; whole blocks if the shard holds several
-/// blocks.
+/// Number of samples with fixed fields in a shard of about `shard_bytes`. A multiple of the samples in a block if the
+/// shard has several blocks.
 [[nodiscard]] std::int64_t samples_per_shard(const SampleSpec& spec, std::int64_t shard_bytes);
 
-/// Writes the shard `file` and publishes it atomically. The uuid is a function of the content. Thread-safe. If writing
-/// fails, throws DataError with the system's reason (a full disk, …) and leaves no file behind.
+/// Writes the shard `file` and publishes it atomically. The shard's uuid is a function of the content. Thread-safe. If
+/// writing fails, throws DataError with the system's reason (a full disk, …) and leaves no file behind.
 ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content, std::int64_t block_samples);
 /// Writes a shard with blocks of default_block_samples(spec) samples.
 ShardInfo write_shard(const std::filesystem::path& file, const ShardContent& content);

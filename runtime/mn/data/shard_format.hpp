@@ -1,15 +1,20 @@
-/// The format of shards. The first 4 KiB, HDF5's user block, hold the positions of all parts, so one pread opens a
-/// shard.
+/// The format of shards. The first 4 KiB, HDF5's user block, hold the positions of all HDF5 datasets of the shard, so
+/// one pread opens a shard.
 ///
-/// A shard is an HDF5 file whose datasets are contiguous and unfiltered; any HDF5 ≥ 1.8 reads it. Schema (N samples in
-/// blocks of B, ⌈N/B⌉ of them; all numbers little endian).
+/// A shard is an HDF5 file whose datasets are contiguous and unfiltered; any HDF5 ≥ 1.8 reads it. All numbers are
+/// little endian. A shard has N samples in blocks of B samples, and these HDF5 datasets for each field NAME:
 ///
-/// For each field NAME: /data/NAME          fixed: dtype[N, shape…]; variable: dtype[T, shape…] and encoded: u8[T],
-/// back to back /data/NAME_offsets  u64[N+1] where each sample of the T rows begins; not of fixed fields
-/// /data/NAME_crc32c   u32[⌈N/B⌉] over each block's bytes of NAME; not of small fixed fields (is_small()) Blocks of
-/// samples that vary in length are cut by bytes (has_block_table()); checksums are then u32[K], and /block_begins
-/// u64[K+1] the first sample of each of K blocks, and N Encoded images with a class label have blocks of one sample,
-/// and /data/hwc u16[N, 3], /data/key_bytes u8[T], /data/key_offsets u64[N+1]   their sizes, and where each came from
+///   /data/NAME          dtype[N, shape…] of a fixed field; the samples back to back, dtype[T, shape…], of a variable
+///                       field; the bytes of all samples back to back, u8[T], of an encoded field
+///   /data/NAME_offsets  u64[N+1]: number of the first of the T rows of each sample, then T; fixed fields have none
+///   /data/NAME_crc32c   u32[⌈N/B⌉]: CRC32C of each block's bytes of NAME; small fields (is_small()) have none
+///
+/// If samples vary in length, blocks are cut by bytes (has_block_table()). There are K blocks, and /data/NAME_crc32c is
+/// u32[K]. The dataset /block_begins, u64[K+1], has the number of the first sample of each block, then N.
+///
+/// If samples are encoded images with a class label, a block has one sample. The shard also records the sizes of the
+/// images, /data/hwc u16[N, 3], and the names of their source files, /data/key_bytes u8[T] with /data/key_offsets
+/// u64[N+1].
 #pragma once
 
 #include <array>
@@ -28,11 +33,12 @@ inline constexpr std::uint32_t kShardVersion = 4;      ///< version of the forma
 inline constexpr std::int64_t kBlockBytes = 64 << 10;  ///< least size of a block; the last block may be shorter
 inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 
-/// Number of samples in a block of a new shard. A block has 64 to 128 KiB, or one larger sample; if samples are encoded
-/// images with a label, it has one image. `varying_bytes`: average bytes of a sample's fields of varying length.
+/// Number of samples in a block of a new shard. A block has 64 to 128 KiB, or one larger sample. If samples are encoded
+/// images with a label, a block has one image. `varying_bytes` is the average number of bytes of a sample's encoded and
+/// variable fields.
 [[nodiscard]] std::int64_t default_block_samples(const SampleSpec& spec, std::int64_t varying_bytes = 0);
 
-/// Whether labeled() could have made the spec: data with the usual name, and a class label.
+/// Whether the spec is one that labeled() makes: a data field with its default name, and a class label.
 [[nodiscard]] bool is_labeled(const SampleSpec& spec);
 /// Whether samples are encoded images with a class. Shards of such samples record sizes and sources of the images.
 [[nodiscard]] bool are_images(const SampleSpec& spec);
@@ -40,22 +46,23 @@ inline constexpr std::uint64_t kSampleBytesLimit = std::uint64_t{1} << 30;
 /// Why shards can't hold samples of this spec; "" if they can.
 [[nodiscard]] std::string storage_problem(const SampleSpec& spec);
 
-/// Whether a field is small: a fixed field with blocks so short that a read of its own would not pay. Opening a shard
-/// reads all of its small fields into memory.
+/// Whether a field is small: a fixed field with blocks too short to be read one by one. Opening a shard reads all of
+/// its small fields into memory.
 [[nodiscard]] bool is_small(const SampleSpec& spec, std::size_t field, std::int64_t block_samples) noexcept;
 
-/// Whether a shard has a table of where its blocks begin. It has if samples vary in length and a block has several.
+/// Whether a shard has a table of where its blocks begin. It has the table if samples vary in length and a block may
+/// have several samples.
 [[nodiscard]] bool has_block_table(const SampleSpec& spec, std::int64_t block_samples) noexcept;
 
-/// The spec without numbers and names of classes, because shards do not record them.
+/// The spec without numbers and names of classes, because shards record neither.
 [[nodiscard]] SampleSpec without_classes(SampleSpec spec);
 
 using Uuid = std::array<std::byte, 16>;
 [[nodiscard]] std::string to_string(const Uuid& uuid);
 
-/// The position of a part in the file; all members are 0 if the shard lacks the part.
+/// The position in the file of a part of a shard (an HDF5 dataset). If the shard lacks the part, all members are 0.
 struct Extent {
-  std::uint64_t address = 0;  ///< from the start of the file
+  std::uint64_t address = 0;  ///< offset from the start of the file
   std::uint64_t bytes = 0;
   std::uint32_t crc = 0;  ///< CRC32C of the part; 0 and unused if each block of the part has a checksum
   bool operator==(const Extent&) const = default;
@@ -77,8 +84,8 @@ struct ImageExtents {
 };
 
 struct ShardHeader {
-  /// Number of samples in a block. A block is the least that can be read, and has one checksum. An average if blocks
-  /// are cut by bytes.
+  /// Number of samples in a block. If blocks are cut by bytes, an average. A block is the least that is read at a time,
+  /// and has one checksum for each field.
   std::int64_t block_samples = 1;
   SampleSpec spec = {};  ///< without numbers and names of classes
   std::uint64_t num_samples = 0;
@@ -102,18 +109,19 @@ struct NamedExtent {
   std::uint64_t multiple_of;   ///< if not 0: the length may be any multiple of `multiple_of`
   bool has_checksums = false;  ///< whether the blocks of the part have checksums
 };
-/// All parts of a shard with this spec, block_samples and num_samples: values, checksums, offsets, then the rest.
+/// The parts of a shard with the header's spec, block_samples and num_samples: for each field values, checksums and
+/// offsets, then the other parts.
 [[nodiscard]] std::vector<NamedExtent> parts_of(ShardHeader& header);
 
-/// The first 4 KiB of a shard, all that mn needs to open it.
+/// The first 4 KiB of a shard. mn reads nothing else to open a shard.
 using UserBlock = std::array<std::byte, kUserBlockBytes>;
 /// Throws UsageError if the description of the fields does not fit into 4 KiB.
 [[nodiscard]] UserBlock encode_header(const ShardHeader& header);
 /// CRC32C of an encoded header; a manifest records it for each shard.
 [[nodiscard]] std::uint32_t header_crc(std::span<const std::byte, kUserBlockBytes> block);
-/// If the block is not a shard's, is damaged, or contradicts itself, throws a DataError that begins with `file`. In the
-/// returned header every extent lies inside file_bytes and has the length that spec, block_samples and num_samples
-/// require.
+/// If the block is not the user block of a shard, is damaged, or is inconsistent, throws a DataError whose text begins
+/// with `file`. In the returned header every extent lies inside file_bytes and has the length that spec, block_samples
+/// and num_samples require.
 [[nodiscard]] ShardHeader decode_header(std::span<const std::byte, kUserBlockBytes> block, const std::string& file);
 
 /// A shard's entry in a ShardTable.

@@ -11,8 +11,8 @@
 //     the header's numbers can't overflow, and every extent lies inside the file and has the length that spec,
 //     block_samples and N require.
 // (2) Numbers are little endian and lie at fixed offsets.
-// (3) mn reads the user block alone; HDF5's own structures are for other programs. Cost: one pread of 4 KiB opens a
-//     shard.
+// (3) mn reads the user block, and not HDF5's own structures, which are for other programs. Cost: one pread of 4 KiB
+//     opens a shard.
 #include <mn/data/shard_format.hpp>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ struct StoredExtent {
 StoredExtent stored(const Extent& extent) { return {extent.address, extent.bytes, extent.crc, 0}; }
 Extent loaded(const StoredExtent& extent) { return {extent.address, extent.bytes, extent.crc}; }
 
-/// Throws the DataError for a header in which `what` is impossible.
+/// Throws a DataError that says that the header's `what` is impossible.
 [[noreturn]] void contradiction(const std::string& file, const std::string& what) {
   throw DataError(file + ": its header contradicts itself (" + what + "): make the shard again with mnshard");
 }

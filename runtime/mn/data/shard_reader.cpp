@@ -3,12 +3,13 @@
 // (1) A header is used only after decode_header() has accepted it. A shard that a manifest lists must also have the CRC
 //     and uuid recorded there.
 // (2) The constructor reads small fields, blocks' checksums and offsets, and compares each part with its CRC.
-// (3) Every reader of a block compares the bytes with the block's CRC.
+// (3) Callers that read a block compare its bytes with the block's CRC (is_good()).
 // (4) Offsets begin with 0, never fall, and end with the length of the values. block_begins rises from 0 to the number
 //     of samples. So reads stay inside the values.
 //
-// Cost: opening reads 4 KiB, the small fields (a label has 8 bytes a sample), 8 bytes a sample for each field of
-// varying length, and 4 bytes a block for each other field. Afterwards a run of blocks is read by a single pread.
+// Cost: opening reads 4 KiB, the small fields (a label has 8 bytes in each sample), 8 bytes for each sample of each
+// field of varying length, and 4 bytes for each block of each field that is not small. Afterwards a run of blocks is
+// read by a single pread.
 #include <mn/data/shard_reader.hpp>
 
 #include <cstring>
@@ -27,8 +28,8 @@ struct Opened {
 
 Opened open_and_decode(File file) {
   const std::filesystem::path path = file.path();
-  // Samples are read at many places in turn. The system could read ahead, drop bytes before their use, and read these
-  // bytes again: so mn forbids reading ahead.
+  // Samples are read at many places in turn, so the system might read ahead, drop the bytes before their use, and read
+  // them again. mn forbids reading ahead.
   file.read_nothing_ahead();
   const std::uint64_t bytes = file.size();
   if (bytes < kUserBlockBytes) {
@@ -80,7 +81,7 @@ ShardReader::ShardReader(OpenShard shard, std::shared_ptr<IoCounters> counters)
 std::vector<std::uint64_t> ShardReader::read_block_begins() const {
   if (header_.block_begins.bytes == 0) return {};
   auto begins = read_array<std::uint64_t>(header_.block_begins, "block_begins");
-  // Each block has a sample, so each begin exceeds the one before.
+  // Each block has at least one sample, so block_begins rises.
   const bool rise = std::ranges::adjacent_find(begins, std::greater_equal<>()) == begins.end();
   if (begins.front() == 0 && begins.back() == header_.num_samples && rise) return begins;
   throw DataError(path() + ": block_begins and the samples mismatch; make the shard again with mnshard");

@@ -22,8 +22,8 @@ struct OpenShard {
 
 /// Opens a shard by one pread of 4 KiB. If the shard is truncated or damaged, throws a DataError that names it.
 [[nodiscard]] OpenShard open_shard(const std::filesystem::path& path);
-/// Opens the shard, or a copy of the shard, that has the entry `expected` in a ShardTable. Throws DataError also if the
-/// shard was changed after the manifest was written.
+/// Opens the shard, or a copy of the shard, that has the entry `expected` in a ShardTable. Throws the errors of
+/// open_shard(path), and DataError if the shard was changed after the manifest was written.
 [[nodiscard]] OpenShard open_shard(File bytes, const ShardInfo& expected);
 
 /// Opens a shard and returns its entry for a ShardTable. Throws as open_shard() does.
@@ -45,8 +45,8 @@ class ShardReader final : public StoredFile {
   [[nodiscard]] bool is_small(std::size_t field) const noexcept override { return fields_[field].is_small; }
   void copy_small(std::size_t field, std::int64_t sample, std::byte* out) const override;
 
-  /// A block is a run of samples with one checksum for each field; all fields have equal blocks. Blocks are cut by
-  /// bytes, or have a fixed number of samples, except that the last block may have fewer.
+  /// A block is a run of samples with one checksum for each field; all fields have equal blocks. Either blocks are cut
+  /// by bytes, or all blocks but the last have an equal number of samples.
   [[nodiscard]] std::int64_t num_blocks() const noexcept { return static_cast<std::int64_t>(header_.num_blocks()); }
   [[nodiscard]] std::int64_t block_of(std::size_t field, std::int64_t sample) const override;
   /// The first sample of a block; size() if `block` is num_blocks().
@@ -74,19 +74,19 @@ class ShardReader final : public StoredFile {
 
   /// Reads the bytes of one field of a sample. Throws DataError if the bytes are damaged.
   [[nodiscard]] std::vector<std::byte> read_sample(std::size_t field, std::int64_t sample) const;
-  /// Reads a part of the shard that only tools need. Throws DataError if the part's checksum differs.
+  /// Reads a part of the shard for a tool, such as mnshard. Throws DataError if the part's checksum differs.
   [[nodiscard]] std::vector<std::byte> read_part(const Extent& extent, const std::string& name) const;
-  /// Reads the sources of all samples; empty unless the samples are images with a class.
+  /// Reads the names of the sources of all samples; empty unless the samples are images with a class.
   [[nodiscard]] std::vector<std::string> read_keys() const;
 
  private:
-  /// The part of a field that is in memory.
+  /// What is in memory of a field.
   struct Field {
     bool is_small = false;
-    std::int64_t sample_bytes = 0;      // of a fixed field
-    std::vector<std::byte> values;      // of a small field
-    std::vector<std::uint64_t> begins;  // [N + 1] where each sample begins, in bytes; of a field of varying length
-    std::vector<std::uint32_t> crcs;    // [blocks] if the field is not small
+    std::int64_t sample_bytes = 0;      // size of a sample of a fixed field
+    std::vector<std::byte> values;      // values of a small field
+    std::vector<std::uint64_t> begins;  // [N + 1] first byte of each sample, and the end; empty if the field is fixed
+    std::vector<std::uint32_t> crcs;    // [blocks] checksums; empty if the field is small
   };
 
   template <class T>
@@ -103,7 +103,7 @@ class ShardReader final : public StoredFile {
   File file_;
   ShardHeader header_;
   std::shared_ptr<IoCounters> counters_;
-  std::vector<std::uint64_t> block_begins_;  // [blocks + 1]; empty if blocks are cut by a number of samples
+  std::vector<std::uint64_t> block_begins_;  // [blocks + 1]; empty if blocks have equal numbers of samples
   std::vector<Field> fields_;
 };
 

@@ -33,7 +33,7 @@ SampleSpec checked(SampleSpec spec, const std::string& split) {
   data::ShardHeader header{.block_samples = data::default_block_samples(spec), .spec = data::without_classes(spec)};
   header.fields.resize(spec.fields.size());
   header.has_images = data::are_images(spec);
-  (void)data::encode_header(header);  // throws if the header has no room for the spec
+  (void)data::encode_header(header);  // throws UsageError if the header has no room for the spec
   return spec;
 }
 
@@ -127,8 +127,8 @@ class ShardWriter::Impl {
 
   void write() {
     if (!block_samples_) {
-      // All shards of a dataset have the same number of samples in a block. The first shard tells how long samples of
-      // varying length are on average.
+      // All shards of a dataset have the same number of samples in a block. The samples of the first shard give the
+      // average length of samples.
       const std::int64_t varying = content_.samples.bytes() / content_.size() - spec_.sample_bytes();
       block_samples_ = data::default_block_samples(spec_, varying);
     }

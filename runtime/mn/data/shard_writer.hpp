@@ -18,7 +18,7 @@ namespace mn {
 /// How a ShardWriter divides its samples.
 struct ShardWriterOptions {
   std::string split = "train";  ///< the names of the shards begin with it
-  /// Approximate size of a shard's samples; the writer holds one shard in memory.
+  /// Approximate bytes of a shard's samples. The writer holds the samples of one shard in memory.
   std::int64_t shard_bytes = std::int64_t{256} << 20;
 };
 
@@ -31,8 +31,8 @@ struct EncodedInfo {
   std::uint16_t channels = 0;  ///< number of channels, as encoded
 };
 
-/// Writes a dataset, sample by sample: a shard whenever enough samples were added, the manifest at the end. Only one
-/// thread of one process may write a folder.
+/// Writes a dataset sample by sample. Whenever enough samples were added, writes a shard; at the end, writes the
+/// manifest. Only one thread of one process may write to a folder.
 ///
 ///     mn::ShardWriter writer("data/mine/train", {{{.name = "tokens", .kind = mn::FieldKind::kVariable,
 ///                                                  .dtype = mn::DType::kInt32},
@@ -46,19 +46,19 @@ class ShardWriter {
   ShardWriter(std::filesystem::path folder, SampleSpec spec, ShardWriterOptions options = {});
   /// If finish() was not called, the folder may hold shards, but no manifest, so it holds no dataset.
   ~ShardWriter();
-  /// A writer that was moved from may only be destroyed or assigned to.
+  /// After the move, the other writer may only be destroyed or assigned to.
   ShardWriter(ShardWriter&&) noexcept;
-  /// The replaced writer is destroyed: if its finish() was not called, its shards have no manifest.
+  /// Replaces this writer. If finish() of the replaced writer was not called, its shards have no manifest.
   ShardWriter& operator=(ShardWriter&&) noexcept;
 
-  /// Adds a sample, given by the values of each field in C order and this machine's byte order. Throws an ArgumentError
-  /// that names the field if dtype or length mismatch the spec, or if a class field has a number that is not a class.
-  /// Throws DataError if a shard can't be written.
+  /// Adds a sample. `fields` has the values of each field in C order and this machine's byte order. Throws an
+  /// ArgumentError that names the field if dtype or length mismatch the spec, or if a class field has a number that is
+  /// not a class. Throws DataError if a shard can't be written.
   void add(std::span<const ConstBufferView> fields);
   /// add() for an initializer list.
   void add(std::initializer_list<ConstBufferView> fields) { add(std::span(fields.begin(), fields.size())); }
-  /// Adds a sample of a labeled() spec: the bytes of an array or of an encoded image, and the class. `info` is recorded
-  /// for images only. Throws the errors of add(fields), and ArgumentError if the label exceeds 2147483647.
+  /// Adds a sample of a labeled() spec: the bytes of an array or of an encoded image, and the class. Only shards of
+  /// encoded images record `info`. Throws the errors of add(fields), and ArgumentError if the label exceeds 2147483647.
   void add(std::span<const std::byte> sample, std::int64_t label, const EncodedInfo& info = {});
   /// Number of samples added.
   [[nodiscard]] std::int64_t size() const noexcept;

@@ -38,7 +38,7 @@ bool receive(const Fd& from, Value& value, Clock::duration time) {
 
 // O_TMPFILE makes a file that never has a name. On file systems without O_TMPFILE, mkostemp makes a file with a random
 // name (O_EXCL, mode 0600), and the name is removed at once. Other processes of the node open the file through /proc,
-// which permits only the same user.
+// which only the same user may do.
 StageFile StageFile::make(const std::filesystem::path& folder) {
   make_folders(folder);
   Fd fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
@@ -73,7 +73,7 @@ StageFile StageFile::open(const std::string& handle) {
   Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!fd) throw FileError(with_errno("cannot open the file of process " + std::to_string(process), errno), errno);
   const struct stat facts = facts_of(fd.get(), path);
-  // The process with this number has another file, if the number belongs to a different PID namespace.
+  // If the process number in the handle comes from a different PID namespace, /proc leads to another file.
   if (facts.st_dev != device || facts.st_ino != inode) {
     throw DataError("process " + std::to_string(process) + " has another file: is it in another container?");
   }
@@ -130,7 +130,7 @@ Fd StagePeers::request(std::uint32_t node, StageRequest::Kind kind, std::uint64_
     was_reached_[node] = true;
     return connection;
   }
-  // If the node was reached before, it has probably ended its part of the job: no warning.
+  // Do not warn if the node was reached before: it has probably finished its part of the job.
   if (!is_lost_[node].exchange(true) && !was_reached_[node] && !warned_.exchange(true)) {
     log_warning("node " + std::to_string(node) + (is_reached ? " does not serve its copies" : " can't be reached") +
                 ": files are read from shared storage");

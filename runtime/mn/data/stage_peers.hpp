@@ -1,4 +1,4 @@
-/// Asks the nodes of a job for copies of files, and gets copies from them.
+/// Requests to other nodes of the job for their copies of dataset files.
 #pragma once
 
 #include <array>
@@ -17,27 +17,27 @@
 
 namespace mn::data {
 
-/// A secret that the job's processes share. A request without the key gets no answer.
+/// A secret that the job's processes share. A StageServer does not answer requests without the key.
 using StageKey = std::array<std::byte, 16>;
 
-/// The nodes of a job. All members but `self` are equal in all processes.
+/// The nodes of a job. `key` and `servers` are equal in all processes.
 struct StageNodes {
   StageKey key = {};
   std::uint32_t self = 0;  ///< number of this process's node
-  /// [nodes] addresses of the node's StageServer; empty if the node has no server
+  /// [nodes] addresses of each node's StageServer; empty for a node without a server
   std::vector<std::vector<Endpoint>> servers = {};
 };
 
-/// Bytes of a piece. Copies are sent piece by piece, each with a checksum.
+/// Bytes of a piece. A copy is sent piece by piece, and each piece has a checksum.
 inline constexpr std::int64_t kStagePieceBytes = 4 << 20;
-/// A node that takes longer than this to send a piece is not asked again.
+/// If a node takes longer than this time to send a piece, this node asks it no more.
 inline constexpr std::chrono::seconds kStagePieceTime{60};
 
-/// The source for a node's copy of a file.
+/// From where a node gets a file.
 struct StageSource {
   enum class Kind : std::uint32_t { kStorage, kWait, kNode };
-  Kind kind = Kind::kStorage;  ///< kWait: another node is copying the file now, so ask again later
-  std::uint32_t node = 0;      ///< if kind is kNode: a node that has a copy
+  Kind kind = Kind::kStorage;  ///< kWait: another node is copying the file; ask again later
+  std::uint32_t node = 0;      ///< a node with a copy, if kind is kNode
 };
 
 /// The message that opens a connection. Each connection has one request.
@@ -49,13 +49,14 @@ struct StageRequest {
   std::uint64_t file = 0;
 };
 
-/// The answer to a request. After kYes to a kGet request the pieces follow, each as a checksum and the piece's bytes.
+/// The answer to a request. If the answer to a kGet request is kYes, the pieces follow: for each piece its checksum,
+/// then its bytes.
 enum class StageAnswer : std::uint32_t { kYes, kNo, kBusy };
 
-/// A file without a name on a disk of the node, shared by the job's processes on this node.
+/// A nameless file on a disk of the node. The job's processes on the node share the file.
 ///
 /// (1) The file has no name that another user could foresee, replace or follow, and no other user can open it.
-/// (2) The system frees the file's room when the last process with the file open ends, even if that process is killed.
+/// (2) When all processes that opened the file have ended, even by a signal, the system frees the disk space.
 class StageFile {
  public:
   /// Makes a file in `folder`, and the folder if it is missing. Throws FileError or DataError.
@@ -79,32 +80,34 @@ class StageFile {
 struct StageNode {
   explicit StageNode(StageFile copies, int processes = 1) : file(std::move(copies)), parts(processes) {}
 
-  StageFile file;         ///< the file for all copies of the node
+  StageFile file;         ///< the file that holds all copies of the node
   int parts;              ///< number of processes of the node that share the file
   StageNodes nodes = {};  ///< the nodes of the job
-  Fd listener = {};       ///< for requests of other nodes; set only in the node's process with the StageServer
+  Fd listener = {};       ///< listens for requests of other nodes; set only in the process that runs the StageServer
 };
 
-/// Asks a file's home node (StageDirectory) which node has a copy of the file, and gets the copy from there.
+/// Asks a file's home node (StageDirectory) which node has a copy of the file, and gets the copy from this node.
 /// Thread-safe.
 ///
 /// (1) A received copy has the checksums of the bytes that the first node read from shared storage.
-/// (2) A node that can't be reached, or does not answer, is not asked again: files come from shared storage instead.
+/// (2) If a node can't be reached, or does not answer, it is not asked again, and files are read from shared storage
+///     instead.
 class StagePeers {
  public:
   explicit StagePeers(StageNodes nodes);
 
   [[nodiscard]] StageSource ask(std::uint64_t file);
-  /// Reports this node's copy to the file's home, if this node has a server to give the copy to other nodes.
+  /// Reports this node's copy to the file's home node, if this node has a StageServer to send the copy to other nodes.
   void add(std::uint64_t file) {
     if (!homes_.empty() && !nodes_.servers[nodes_.self].empty()) tell(StageRequest::Kind::kAdd, file, nodes_.self);
   }
-  /// Reports to the file's home that `node` has no copy of the file.
+  /// Reports to the file's home node that `node` has no copy of the file.
   void remove(std::uint64_t file, std::uint32_t node) { tell(StageRequest::Kind::kRemove, file, node); }
   void give_up(std::uint64_t file) { remove(file, nodes_.self); }
 
-  /// Gets a copy of `bytes` bytes from `node`, and calls take(checksum, piece) for each piece, in order. Returns kNo if
-  /// the node has no copy, sends a damaged piece, or can't be reached, kBusy if it sends too many copies now.
+  /// Gets a copy of `bytes` bytes from `node`, and calls take(checksum, piece) for each piece, in order. Returns kYes
+  /// after the last piece. Returns kNo if the node has no copy, sends a damaged piece, or can't be reached; kBusy if
+  /// the node is sending too many copies now.
   [[nodiscard]] StageAnswer get(std::uint64_t file, std::uint32_t node, std::int64_t bytes,
                                 const std::function<void(std::uint32_t, std::span<const std::byte>)>& take);
 
@@ -118,7 +121,7 @@ class StagePeers {
   void tell(StageRequest::Kind kind, std::uint64_t file, std::uint32_t about);
 
   StageNodes nodes_;
-  std::vector<std::uint32_t> homes_;  // nodes with servers, the homes of the files; empty if only one node has a server
+  std::vector<std::uint32_t> homes_;  // nodes with servers, the home nodes; empty if only one node has a server
   std::vector<std::atomic<std::size_t>> good_address_;  // [nodes] index of the server address that answered last
   std::vector<std::atomic<bool>> was_reached_;
   std::vector<std::atomic<bool>> is_lost_;

@@ -10,7 +10,7 @@ namespace mn::data {
 namespace {
 
 constexpr int kThreads = StageServer::kMaxGiven + 2;
-constexpr auto kStopTime = std::chrono::milliseconds(100);  // a thread notices a stop after this time at the latest
+constexpr auto kStopTime = std::chrono::milliseconds(100);  // a thread notices a stop within this time
 constexpr std::size_t kSentBytes = 256 << 10;
 constexpr auto kRequestTime = std::chrono::seconds(2);
 
@@ -30,7 +30,7 @@ bool is_same(const StageKey& a, const StageKey& b) {
 
 StageSource StageDirectory::ask(std::uint64_t file, std::uint32_t node, Time now) {
   Entry& entry = files_[file];
-  std::erase(entry.nodes, node);  // a node with a copy would not ask, so its copy is gone
+  std::erase(entry.nodes, node);  // a node that asks has no copy any more
   if (!entry.nodes.empty()) return {StageSource::Kind::kNode, entry.nodes[entry.turn++ % entry.nodes.size()]};
   if (entry.copier != node && now < entry.until) return {StageSource::Kind::kWait};
   entry.copier = node;
@@ -103,7 +103,7 @@ void StageServer::give(std::uint64_t file, const Fd& connection, const std::stop
   const bool has_copy = read_copy_(file, [&](std::uint32_t checksum, std::span<const std::byte> piece) {
     if (!std::exchange(begun, true) && !reply(connection, StageAnswer::kYes)) return false;
     bool sent = send_until(connection, std::as_bytes(std::span(&checksum, 1)), Clock::now() + kStagePieceTime);
-    // Send 256 KiB at a time: the receiver may limit its rate, and a stop must not wait for the whole piece.
+    // Send 256 KiB at a time, because the receiver may be slow, and a stop must not wait for a whole piece.
     while (sent && !piece.empty() && !stop.stop_requested()) {
       const auto some = piece.first(std::min(kSentBytes, piece.size()));
       sent = send_until(connection, some, Clock::now() + kStagePieceTime);

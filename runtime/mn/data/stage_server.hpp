@@ -16,18 +16,18 @@
 
 namespace mn::data {
 
-/// Records which nodes have copies of files. Each file has a home node, which keeps the file's entry: of the n nodes
-/// with servers, number f mod n is the home of file f.
+/// Records which nodes have copies of files. Each file has a home node, which records the nodes with a copy of the
+/// file. Of the n nodes with servers, number f mod n is the home of file f.
 ///
 /// (1) Until a node has a copy, only one node at a time reads the file from shared storage.
 /// (2) If several nodes have a copy, successive answers name them in turn.
-/// (3) A node that does not report within kMaxCopyTime that it has copied the file no longer counts as copying.
+/// (3) If a node has not reported its copy after kMaxCopyTime, it no longer counts as the file's copier.
 class StageDirectory {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::minutes kMaxCopyTime{5};
 
-  /// Where `node` gets the file. If the answer is kStorage, `node` counts as the file's copier from now on.
+  /// Tells from where `node` gets the file. If the answer is kStorage, `node` counts as the file's copier from now on.
   [[nodiscard]] StageSource ask(std::uint64_t file, std::uint32_t node, Time now);
   void add(std::uint64_t file, std::uint32_t node);
   /// Records that the node has no usable copy and is not copying the file.
@@ -35,22 +35,23 @@ class StageDirectory {
 
  private:
   struct Entry {
-    std::vector<std::uint32_t> nodes;  // the nodes that have a copy
+    std::vector<std::uint32_t> nodes;  // nodes that have a copy of the file
     std::size_t turn = 0;              // counts answers; nodes[turn % size] is named next
     std::uint32_t copier = 0;          // the node that reads the file from shared storage
-    Time until = {};                   // when `copier` no longer counts as copying (3)
+    Time until = {};                   // time after which `copier` no longer counts as the copier (3)
   };
   std::unordered_map<std::uint64_t, Entry> files_;
 };
 
-/// Answers requests of other nodes, on its own threads.
+/// Answers requests of other nodes, on threads of this object.
 /// (1) A connection without the job's key gets no answer.
-/// (2) At most kMaxGiven copies are sent at a time, so that the node's own reads are not slowed down. Further kGet
-///     requests get kBusy, and the other node asks again later. Two threads stay free for requests that send no copy.
+/// (2) At most kMaxGiven copies are sent at a time, so that transfers do not slow down the node's own reads. Further
+///     kGet requests are answered kBusy, and the other node asks again later. Two more threads answer requests that
+///     need no copy.
 class StageServer {
  public:
   static constexpr int kMaxGiven = 4;
-  /// Sends a piece of a copy to the other node. False if the copy is to end.
+  /// Sends a piece of a copy to the other node. False: send no more pieces.
   using Send = std::function<bool(std::uint32_t checksum, std::span<const std::byte> piece)>;
   /// Calls send(checksum, piece) for the pieces of this node's copy of `file`, in order, until send() returns false.
   /// Returns false, without calling send(), if the node has no copy.

@@ -1,18 +1,19 @@
 // Divides the samples of a step between ranks, so that a rank reads from the same lanes step after step. A lane is a
 // run of neighboring samples (order.cpp).
 //
-// A rank that keeps to its lanes, step after step, uses all samples of the blocks read and of the files opened. But
-// each rank must take an equal share of each step, and R rarely divides the number of lanes. Let a = lanes div R and c
-// = lanes mod R.
+// If a rank reads the same lanes in every step, it uses all samples of the blocks that it reads. But each rank must
+// take an equal share of each step, and the number of ranks R rarely divides the number of lanes. Let a = lanes div R
+// and c = lanes mod R.
 //
 //   own lanes     lane i < a·R belongs to rank i mod R
 //   shared lanes  lane a·R + j serves the ranks r with r mod c = j, as far as their own lanes leave them short
 //   leftovers     go, in the order of lanes, to the ranks that are still short
 //
-// With more ranks than lanes (a = 0) all samples are leftovers: sorted by lane, cut into equal parts.
+// If there are more ranks than lanes (a = 0), all samples are leftovers, which are sorted by lane and cut into equal
+// parts.
 //
-// (1) Rank r takes ⌈(r + 1)·G/R⌉ − ⌈r·G/R⌉ samples of a step of G: the ranks with one sample more are spread evenly, so
-//     a short step is cut at the positions of a full step.
+// (1) Rank r takes ⌈(r + 1)·G/R⌉ − ⌈r·G/R⌉ samples of a step of G samples. So the ranks with one sample more are spread
+//     evenly over all ranks.
 // (2) The division is a function of the lanes' counts and of R alone: every rank computes the same division, without
 //     messages.
 // (3) If R divides G and the step lies within one window's complete rounds, a rank's own lanes never give more than the
@@ -20,10 +21,10 @@
 //     often; the rest is one run at the end of a round, residues [R − u, R), and one at the beginning of the next
 //     round, [0, v), with u + v ≡ −c mod R. So ranks differ by one, and for each end of a round within the step c
 //     neighboring ranks lack one sample; these ranks are c different residues mod c unless they reach over rank R − 1.
-// (4) So a shared lane serves about R / c ranks, the same ranks in all steps. All ranks together read more blocks than
-//     the data has, by a part of about R / lanes.
+// (4) A shared lane serves about R / c ranks, the same ranks in all steps. So all ranks together read blocks more than
+//     once; the extra reads are about R / lanes of all reads.
 //
-// Cost: O(lanes + ranks) additions a step; memory: the chunks of the windows that the step touches.
+// Cost: O(lanes + ranks) additions for each step. Memory: the chunks of the windows of one step.
 #include <mn/data/step_division.hpp>
 
 #include <algorithm>

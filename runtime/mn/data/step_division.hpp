@@ -1,5 +1,5 @@
-/// Divides the samples of a step between ranks, so that all ranks get equal counts and each rank reads at few places in
-/// storage. A lane is a run of neighboring samples (order.cpp).
+/// Divides the samples of a step between ranks, so that all ranks get equal numbers of samples (± 1) and each rank
+/// reads at few places in storage. A lane is a run of neighboring samples (order.cpp).
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace mn::data {
 
-/// A rank's samples of a lane in a step: of the samples that the step takes from `lane`, counted from 0, samples
-/// [first, first + count).
+/// The samples of a lane that a rank takes in a step. If the samples that the step takes from `lane` are numbered from
+/// 0, the rank takes samples [first, first + count).
 struct LanePiece {
   std::int64_t lane;
   std::int64_t first;
@@ -30,15 +30,15 @@ class StepDivision {
   StepDivision(const StepDivision&) = delete;
   StepDivision& operator=(const StepDivision&) = delete;
 
-  /// The samples of `rank` in positions [first, last) of the epoch, lane by lane, so that neighbors in storage follow
-  /// each other.
+  /// The samples of `rank` in positions [first, last) of the epoch, lane by lane, so that samples that are neighbors in
+  /// storage come one after another.
   [[nodiscard]] std::vector<std::int64_t> samples(std::int64_t first, std::int64_t last, int rank, int ranks);
 
  private:
   const OrderWindow& window(std::int64_t number);
 
   EpochOrder order_;
-  std::deque<OrderWindow> windows_;  // the windows that the last step touched
+  std::deque<OrderWindow> windows_;  // the windows of the last step's samples
 };
 
 }  // namespace mn::data

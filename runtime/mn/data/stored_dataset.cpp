@@ -27,7 +27,7 @@ std::vector<std::filesystem::path> candidates(const std::filesystem::path& name,
     folders.push_back(beside / "data" / name);
     folders.push_back(beside / "share/mn/data" / name);
   }
-  if (!installed.empty()) folders.push_back(installed / name);  // for programs outside the installation
+  if (!installed.empty()) folders.push_back(installed / name);  // for a program that lies outside the installation
   return folders;
 }
 
@@ -72,7 +72,7 @@ std::string StoredDataset::do_where(std::int64_t index) const {
   const std::string text = stored_table().path(file).string() + ": sample " + std::to_string(sample);
   try {
     return text + opened().open(file).file->source_text(sample);
-  } catch (const DataError&) {  // report the sample's own error instead
+  } catch (const DataError&) {  // the caller reports the sample's error, not this one
     return text;
   }
 }

@@ -10,12 +10,13 @@
 
 namespace mn::data {
 
-/// Opens a file at the first read from it, and reads whole blocks, which stay in memory until all their samples are
-/// used. After EIO, ESTALE or ETIMEDOUT it pauses, opens the file again, and retries; if retries fail, the samples
-/// count as damaged.
+/// A dataset that opens a file at the first read from it, and reads whole blocks, which stay in memory until all their
+/// samples were read. After EIO, ESTALE or ETIMEDOUT, a read pauses, opens the file again, and retries. If all retries
+/// fail, the file's samples count as damaged.
 class StoredDataset final : public Dataset {
  public:
-  /// Reads the manifest of `name_or_path` (see open_dataset) and compares the files with it, both at first use.
+  /// Reads nothing. The first use reads the manifest of `name_or_path` (see open_dataset()) and compares the files with
+  /// the manifest.
   explicit StoredDataset(std::string name_or_path, const StoredDatasetOptions& options = {})
       : name_(std::move(name_or_path)), options_(options) {}
   /// A dataset with a table of its files.
@@ -56,7 +57,8 @@ class StoredDataset final : public Dataset {
   mutable std::unique_ptr<OpenFiles> opened_;  // made at first use, never replaced
 };
 
-/// Searches the folder of a dataset as open_dataset() describes. Throws DataError that lists the folders searched.
+/// Searches the folder of a dataset as open_dataset() describes. If no folder has a manifest, throws a DataError that
+/// lists the folders searched.
 [[nodiscard]] std::filesystem::path find_dataset(const std::string& name_or_path,
                                                  const std::filesystem::path& installed = {});
 

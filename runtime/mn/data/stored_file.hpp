@@ -19,8 +19,8 @@ struct IoCounters {
   std::atomic<std::int64_t> bytes = 0;
 };
 
-/// The samples of one file. A field is in memory (is_small()), or lies in blocks; a block has some samples' values of
-/// the field, and is read and checked as a whole. Thread-safe.
+/// The samples of one file. A field either is in memory (is_small()), or lies in blocks. A block has the field's values
+/// of some consecutive samples, and is read and checked as a whole. Thread-safe.
 class StoredFile {
  public:
   virtual ~StoredFile() = default;
@@ -43,18 +43,19 @@ class StoredFile {
   /// Whether one call of read_blocks() can read several consecutive blocks.
   [[nodiscard]] virtual bool has_runs(std::size_t field) const noexcept = 0;
 
-  /// Reads blocks [first, first + count) into `out`, which must have the length of the blocks together. `count` must be
-  /// 1 unless has_runs(field). Does not compare checksums. Throws DataError if a block can't be read or decoded.
+  /// Reads blocks [first, first + count) into `out`, which must have as many bytes as these blocks together. `count`
+  /// must be 1 unless has_runs(field). Does not compare checksums. Throws DataError if a block can't be read or
+  /// decoded.
   virtual void read_blocks(std::size_t field, std::int64_t first, std::int64_t count,
                            std::span<std::byte> out) const = 0;
   /// Whether `bytes` has the block's checksum; true if the file has no checksums.
   [[nodiscard]] virtual bool is_good(std::size_t field, std::int64_t block, std::span<const std::byte> bytes) const = 0;
-  /// The error text for a damaged block: names the file, the samples and perhaps a remedy.
+  /// The error text for a damaged block: names the file and the samples, and may add a remedy.
   [[nodiscard]] virtual std::string damage(std::size_t field, std::int64_t block) const = 0;
   /// Text for messages: " from NAME", where NAME is the image file or archive member from which the sample was made.
   /// Empty if the file does not record the name or can't be read.
   [[nodiscard]] virtual std::string source_text(std::int64_t /*sample*/) const { return {}; }
-  /// Asks the system to read blocks [first, first + count) ahead, those that exist. Does not wait.
+  /// Asks the system to read ahead those of the blocks [first, first + count) that exist. Does not wait.
   virtual void will_read(std::size_t field, std::int64_t first, std::int64_t count) const noexcept = 0;
 
   /// Reads and checks one block. Throws DataError if the block is damaged.

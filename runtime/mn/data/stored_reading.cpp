@@ -1,9 +1,9 @@
 // Reads samples from the files of a dataset.
 //
 // A read opens the files of its samples, copies the fields that are in memory, and plans which blocks of the other
-// fields to read (ReadPlan). Then it reads field by field: a block of several samples into the cache, a block of one
-// sample straight into the result, and neighboring blocks of one sample by one request. Many files are opened, and many
-// blocks are read, at the same time. Failed reads are repeated one by one, with retries, to report the error.
+// fields to read (ReadPlan). Then it reads field by field. Blocks of several samples go into the cache; blocks of one
+// sample go straight into the result, and one request reads such blocks if they are neighbors. Many files are opened,
+// and many blocks are read, at the same time. Failed reads are repeated one by one, with retries, to report the errors.
 //
 // (1) A damaged sample does not affect the other samples of the read. In a field of varying length the damaged sample
 //     gets no bytes; in a fixed field it gets zeros.
@@ -12,7 +12,8 @@
 // (4) If a sample is damaged in the node's copy of a file, the sample is read from the file on shared storage
 //     (ReadAttempts).
 //
-// Cost: a binary search and a look into the caches for each sample; a pread for each run of neighbors or block.
+// Cost: for each sample a binary search and a look into the caches; for each block, or run of neighboring blocks, a
+// pread.
 #include <mn/data/open_files.hpp>
 
 #include <cstring>
@@ -102,7 +103,7 @@ class Reading {
     FieldRead read{field, out_.columns[field],
                    plan_.offsets(field, is_fixed(field) ? out_.columns[field].sample_bytes : 0),
                    std::vector<char>(plan_.size())};
-    // The whole size at once, because a vector that grows copies itself repeatedly.
+    // Resize to the whole size at once: a vector that grows copies itself repeatedly.
     read.column.bytes.resize(read.offsets.back());
     for (std::size_t k = 0; k < plan_.size(); ++k) {
       if (!plan_.is_readable(k) || plan_.at(field, k).is_alone) continue;
@@ -139,8 +140,8 @@ class Reading {
   }
 
   /// Reads a run, and asks the system to read the following block ahead, because orders walk from neighbor to neighbor
-  /// (order.hpp). Large samples are in random order, so no next block is known. Several threads call this function, for
-  /// different runs.
+  /// (order.hpp). Large samples are read in random order, so the next block is not known. Several threads call this
+  /// function, for different runs.
   void load_with_next(FieldRead& read, const ReadRun& run) const {
     const auto from = files_.open(plan_.file(run.first)).file;
     load(*from, read, run);
@@ -170,7 +171,8 @@ class Reading {
     });
   }
 
-  /// Removes the room of damaged samples from a field of varying length; in a fixed field, fills their room with zeros.
+  /// Removes the room of damaged samples from the column if the field varies in length; if the field is fixed, fills
+  /// their room with zeros.
   void close_up(FieldRead& read) const {
     RawColumn& column = read.column;
     std::int64_t end = 0;
@@ -187,8 +189,8 @@ class Reading {
   }
 
   /// Calls use(open file of the run, whether it is the node's copy), with retries. If the file server stays in trouble,
-  /// reports the samples of the run as damaged and returns false; throws FileError instead if the caller takes no
-  /// damaged samples.
+  /// reports the samples of the run as damaged and returns false; if the caller of read() accepts no damaged samples,
+  /// throws FileError instead.
   template <class Use>
   bool attempt(const ReadRun& run, const Use& use) {
     const auto error = attempts_.attempt(plan_.file(run.first), use);
@@ -207,7 +209,7 @@ class Reading {
   const StoredTable& table_;
   RawSamples& out_;
   std::vector<SampleError>* damaged_;
-  std::optional<std::size_t> only_;  // a field: the others are not read
+  std::optional<std::size_t> only_;  // if set, only this field is read
   ReadPlan plan_;
   ReadAttempts attempts_;
   std::set<std::size_t> reported_;  // (3): the samples that were reported, for any field

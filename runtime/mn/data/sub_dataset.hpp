@@ -1,4 +1,4 @@
-/// One rank's part of a dataset, and which samples the part has.
+/// One rank's part of a dataset, and the rule that divides a dataset into parts.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace mn {
 struct ScatterOptions {
   bool shuffle = false;    ///< parts are cut from a random order of the samples, the same order on all ranks
   std::uint64_t seed = 0;  ///< seed of the random order; `seed` and `shuffle` are also the defaults of a DataLoader
-  int root = 0;            ///< rank that reads the metadata, or holds the data
-  /// All parts have the same length, so a sample at the border of two parts may be in both. false: lengths differ by at
-  /// most 1.
+  int root = 0;            ///< rank that reads the dataset's metadata, or has the samples in memory
+  /// True: all parts have the same length, so a sample at the border of two parts may be in both parts. False: each
+  /// sample is in one part, and the lengths differ by at most 1.
   bool force_equal_length = true;
   StageOptions stage = {};  ///< copies of shards on each node
 };
@@ -27,7 +27,7 @@ struct ScatterOptions {
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> scatter_index(std::int64_t n, int rank, int size,
                                                                   bool force_equal_length = true);
 
-/// The numbers in the dataset of the samples of the rank's part, in order.
+/// The dataset's numbers of the samples in the rank's part, in the part's order.
 [[nodiscard]] std::vector<std::int64_t> part_indices(std::int64_t n, int rank, int size, const ScatterOptions& options);
 
 /// A rank's part of a dataset, sent by the root from memory.
@@ -37,7 +37,7 @@ struct ScatteredPart {
   std::uint64_t fingerprint = 0;           ///< fingerprint of the whole dataset
 };
 
-/// One rank's part of a dataset; as a Dataset it has only the part's samples.
+/// One rank's part of a dataset. Its samples are the part's samples, numbered from 0.
 class SubDataset final : public Dataset {
  public:
   /// Part `rank` of `ranks` of a dataset that every rank can read.
@@ -47,16 +47,17 @@ class SubDataset final : public Dataset {
 
   /// Number of samples of the whole dataset.
   [[nodiscard]] std::int64_t global_size() const noexcept { return global_size_; }
-  /// The first unique_size() samples of all ranks' parts are together the whole dataset, each sample once.
+  /// The first unique_size() samples of the parts of all ranks, taken together, are the whole dataset, each sample
+  /// once.
   [[nodiscard]] std::int64_t unique_size() const noexcept { return unique_size_; }
   /// unique_size() of another rank.
   [[nodiscard]] std::int64_t unique_size(int rank) const;
-  /// The numbers in the whole dataset of samples of the part.
+  /// Converts sample numbers within the part to sample numbers within the whole dataset.
   [[nodiscard]] std::vector<std::int64_t> numbers(std::span<const std::int64_t> indices) const;
   /// The whole dataset, from which this rank can read any sample; null if the root sent the samples from its memory.
   [[nodiscard]] const std::shared_ptr<const Dataset>& shared() const noexcept { return shared_; }
 
-  /// The rank of the part.
+  /// Number of this part.
   [[nodiscard]] int rank() const noexcept { return rank_; }
   /// Number of parts.
   [[nodiscard]] int ranks() const noexcept { return ranks_; }
@@ -80,7 +81,7 @@ class SubDataset final : public Dataset {
   int ranks_;
   std::int64_t global_size_;
   std::uint64_t fingerprint_;
-  std::int64_t first_ = 0;  // the part is [first_, last_) of the order of all samples
+  std::int64_t first_ = 0;  // the part is positions [first_, last_) in the order of all samples
   std::int64_t last_ = 0;
   std::int64_t unique_size_ = 0;
 };

@@ -1,9 +1,9 @@
 // Trains byte pair encoding (Gage 1994; Sennrich et al. 2016, arXiv:1508.07909).
 //
-// Each round merges the pair of tokens that is most frequent in all words; of equally frequent pairs, the pair with the
-// smallest tokens.
-// (1) pairs_ holds every pair of the words, with its weight over all words and a list of the words with the pair. The
-//     list may also name words that have lost the pair; a merge looks only at the listed words.
+// Each round merges the pair of tokens that is most frequent in all words; if several pairs are equally frequent, the
+// pair with the smallest tokens.
+// (1) pairs_ holds every pair in the words, with its weight (its count over all words) and a list of the words with the
+//     pair. The list may also name words that no longer have the pair. A merge looks only at the listed words.
 // (2) A pair gains weight only in the round that makes the later of its two tokens; later rounds only lower the weight.
 //     So queue_ has one entry for each pair that was not dropped, and the entry's weight is at least the pair's: best()
 //     corrects the top entry. Memory: about 20 times the words' bytes. Time: proportional to the number of tokens that
@@ -35,7 +35,7 @@ class PairCounts {
     enqueue_new();
   }
 
-  /// (weight, pair) of the pair to merge next; the weight is 0 if no pair is left.
+  /// (weight, pair) of the pair to merge next; weight 0 if no pair remains.
   [[nodiscard]] std::pair<std::int64_t, Merge> best() {
     while (!queue_.empty()) {
       const Entry top = queue_.top();
@@ -111,7 +111,7 @@ class PairCounts {
 
   void lose(Merge pair, std::int64_t weight) {
     const auto found = pairs_.find(pair);
-    if (found != pairs_.end()) found->second.weight -= weight;  // only the pair that is being merged is missing
+    if (found != pairs_.end()) found->second.weight -= weight;  // only the pair being merged is absent from pairs_
   }
 
   void enqueue_new() {

@@ -16,9 +16,9 @@
 
 namespace mn {
 
-/// Which texts the tokens 0 … size() − 1 stand for. There are three kinds of vocabularies. Tokens are bytes, or
-/// characters (UTF-8) of a text, or byte pairs: the 256 bytes, and texts made by merges of two tokens (Sennrich et al.
-/// 2016, arXiv:1508.07909, applied to bytes as in GPT-2). decode(encode(text)) is the text. Immutable, so any number of
+/// The texts of the tokens 0 … size() − 1. There are three kinds of vocabularies. Tokens are bytes; or UTF-8
+/// characters; or byte pairs, that is, the 256 bytes and texts made by merging two tokens (Sennrich et al. 2016,
+/// arXiv:1508.07909, applied to bytes as in GPT-2). decode(encode(text)) is the text. Immutable, so any number of
 /// threads may use a Vocabulary.
 class Vocabulary {
  public:
@@ -35,10 +35,10 @@ class Vocabulary {
 
   /// Token i is byte i.
   [[nodiscard]] static Vocabulary of_bytes();
-  /// Token i is character i. Throws ArgumentError unless all entries are different, and one character each.
+  /// Token i is character i. Throws ArgumentError unless each entry is one character and all entries differ.
   [[nodiscard]] static Vocabulary of_characters(std::vector<std::string> characters);
-  /// Token 256 + i is the text of merge i. Throws ArgumentError if a merge uses later tokens, is repeated, or has a
-  /// text of more than 256 bytes.
+  /// Tokens 0 … 255 are the bytes, and token 256 + i is the text of merge i. Throws ArgumentError if a merge uses later
+  /// tokens, is repeated, or has a text of more than 256 bytes.
   [[nodiscard]] static Vocabulary of_merges(std::vector<Merge> merges);
   /// Adds a last token, which marks the end of a text. The token stands for no bytes: encode() never returns it, and
   /// decode() leaves it out.
@@ -64,8 +64,8 @@ class Vocabulary {
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
   /// The text of tokens. Throws ArgumentError if a number is not a token.
   [[nodiscard]] std::string decode(std::span<const std::int32_t> tokens) const;
-  /// Length of a beginning of `text` that can be encoded alone: bytes after `text` can't change the tokens. Encode the
-  /// rest of `text` together with the bytes that follow.
+  /// Length of the beginning of `text` whose tokens do not depend on the bytes that will follow `text`. Encode the rest
+  /// of `text` together with these bytes.
   [[nodiscard]] std::size_t complete(std::string_view text) const;
   /// Equal vocabularies encode every text to equal tokens.
   bool operator==(const Vocabulary& other) const { return kind_ == other.kind_ && texts_ == other.texts_; }
@@ -77,7 +77,7 @@ class Vocabulary {
   void encode_word(std::string_view word, std::vector<std::int32_t>& tokens) const;
 
   Kind kind_;
-  // [tokens] the end-of-text token, if there is one, is the last, and its text is empty.
+  // [tokens] the text of each token. The end-of-text token, if the vocabulary has one, is last, and its text is empty.
   std::vector<std::string> texts_;
   bool ends_texts_ = false;                                    // whether there is an end-of-text token
   std::unordered_map<std::string, std::int32_t> characters_;   // kCharacters: the token of each character
@@ -86,20 +86,20 @@ class Vocabulary {
 };
 
 /// Learns the merges of a vocabulary of `size` tokens from words and the number of times that each word occurs. Each
-/// merge takes the pair of tokens that is most frequent at that time. Ends early if no pair occurs twice. The result is
-/// a function of the arguments alone.
+/// merge joins the pair of tokens that is most frequent after the earlier merges. Ends early if no pair occurs twice.
+/// The result is a function of the arguments alone.
 [[nodiscard]] std::vector<Vocabulary::Merge> train_merges(const std::map<std::string, std::int64_t>& words,
                                                           std::int64_t size);
 
 namespace data {
 
-/// Length of the first word of a text; 0 if the text is empty. A word is a row of letters, of digits, of blanks or of
-/// other signs; one blank before letters, digits or signs belongs to their word. Bytes outside ASCII count as letters.
-/// Merges never cross words.
+/// Length of the first word of a text; 0 if the text is empty. A word is a run of letters, of digits, of blanks or of
+/// other signs. One blank before letters, digits or signs belongs to the same word. Bytes outside ASCII count as
+/// letters. Merges never cross words.
 [[nodiscard]] std::size_t first_word(std::string_view text) noexcept;
 
 /// Length in bytes of the first character (UTF-8) of a text: 0 if the text is empty, −1 if the text is not UTF-8, −2 if
-/// the text ends within the character.
+/// the text ends in the middle of the character.
 [[nodiscard]] int first_character(std::string_view text) noexcept;
 
 }  // namespace data

@@ -84,7 +84,8 @@ void Draws::sort(std::uint64_t key) {
 std::int64_t Draws::operator()(std::int64_t position) const {
   if (!replacement_) return order_[position];
   const double at = uniform(key_, position) * weights_.back();
-  // A product that rounds up to the sum would find no sample: the last one with a weight has the sum, too.
+  // If the product is rounded up to the sum of all weights, upper_bound() finds no sample; take the last sample with a
+  // weight above 0.
   const auto found =
       std::min(std::ranges::upper_bound(weights_, at), std::ranges::lower_bound(weights_, weights_.back()));
   return found - weights_.begin();

@@ -1,4 +1,5 @@
-/// Draws samples by weight in place of a shuffle: rare classes as often as common ones, datasets in given shares.
+/// Draws samples by weight instead of a shuffle, for example to give rare classes the weight of common classes, or
+/// datasets given shares.
 #pragma once
 
 #include <cstdint>
@@ -9,37 +10,39 @@ namespace mn {
 
 /// Which samples an epoch draws (torch's WeightedRandomSampler).
 struct DrawOptions {
-  /// [samples of the dataset] A sample's probability is its weight over the sum of all weights. At least 0, finite.
+  /// [samples of the dataset] The probability of a sample is its weight divided by the sum of all weights. Weights are
+  /// finite and at least 0.
   std::vector<double> weights = {};
   bool replacement = true;   ///< false: an epoch draws each sample once at most
-  std::int64_t samples = 0;  ///< draws of an epoch; 0: the number of samples in the dataset
+  std::int64_t samples = 0;  ///< draws of an epoch; 0: as many as the dataset has samples
 };
 
-/// Weights that draw each class equally often: 1 / (the class's samples). `classes` has the class of each sample.
-/// Throws ArgumentError for a negative class.
+/// Weights by which all classes are drawn equally often: 1 / (number of samples of the sample's class). `classes` has
+/// the class of each sample. Throws ArgumentError for a negative class.
 [[nodiscard]] std::vector<double> balanced_weights(std::span<const std::int64_t> classes);
 
 namespace data {
 
-/// The draws of one epoch after another: a function of (seed, epoch, position) alone.
+/// The draws of an epoch. Each draw is a function of (seed, epoch, position) alone.
 ///
-/// With replacement a draw inverts the distribution function: a binary search. Without replacement an epoch takes the
-/// samples with the smallest keys −log(u) / weight (Efraimidis and Spirakis, "Weighted random sampling with a
-/// reservoir", 2006), which has the distribution of drawing one sample after another. Cost: 8 bytes of memory a sample,
-/// and 8 more without replacement, where each epoch sorts.
+/// With replacement, a draw inverts the distribution function by a binary search. Without replacement, an epoch takes
+/// the samples with the smallest keys −log(u) / weight, with a random u in (0, 1) for each sample (Efraimidis and
+/// Spirakis, "Weighted random sampling with a reservoir", 2006). The keys give the distribution of drawing one sample
+/// after another. Cost: 8 bytes of memory for each sample; without replacement 8 bytes more, and a sort at the
+/// beginning of each epoch.
 class Draws {
  public:
-  /// Throws UsageError unless `options` has a weight for each of `samples` samples, a weight above 0, and, without
-  /// replacement, a sample with a weight above 0 for each draw.
+  /// Throws UsageError unless `options` has a weight for each of `samples` samples and at least one weight is above 0.
+  /// Without replacement, at least as many weights as draws must be above 0.
   Draws(const DrawOptions& options, std::int64_t samples);
 
-  /// Draws of an epoch.
+  /// Number of draws of an epoch.
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
-  /// Begins an epoch.
+  /// Begins epoch `epoch`: from now on operator() gives its draws.
   void begin(std::uint64_t seed, std::int64_t epoch);
   /// The sample of draw `position` of the epoch.
   [[nodiscard]] std::int64_t operator()(std::int64_t position) const;
-  /// Equal for equal weights and kind of draw.
+  /// A hash of the weights and of DrawOptions::replacement.
   [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
  private:
@@ -48,9 +51,9 @@ class Draws {
   std::int64_t size_;
   bool replacement_;
   std::uint64_t fingerprint_;
-  std::vector<double> weights_;      // with replacement their sums: [i] of samples 0 … i
+  std::vector<double> weights_;      // with replacement: [i] sum of the weights of samples 0 … i
   std::vector<std::int64_t> order_;  // without replacement: the samples of the epoch's draws
-  std::uint64_t key_ = 0;            // of the epoch
+  std::uint64_t key_ = 0;            // key of the epoch
 };
 
 }  // namespace data
