@@ -12,27 +12,28 @@
 namespace mn {
 
 struct BatchBytes {
-  std::int64_t raw = 0;   ///< samples as read
-  std::int64_t made = 0;  ///< peak of the tensors' bytes while the batch is made, on host and device
-  std::int64_t kept = 0;  ///< tensors of the finished batch
+  std::int64_t raw = 0;   ///< bytes of the samples as read
+  std::int64_t made = 0;  ///< most bytes of tensors at a time, on host and device, while the batch is made
+  std::int64_t kept = 0;  ///< bytes of the finished batch's tensors
 };
 
 /// Accounts for a loader's memory: raw samples, batches in work, ready batches, the caller's batch, and the dataset's
 /// blocks. The loader's mutex guards the object.
 ///
-/// (1) A batch in work counts as much as the largest batch so far. Before the first batch is finished, it counts as
-///     kFirstGuess times the bytes of its samples.
+/// (1) A batch in work counts as many bytes as the largest batch so far. Until the first batch is finished, a batch in
+///     work counts the estimated bytes of its samples, and kFirstGuess times as many for its tensors.
 /// (2) If there is no room for one more batch, the loader makes a batch only when the caller waits for it.
-/// (3) Memory of raw samples is kept for the next batch only while the budget suffices.
+/// (3) The memory of a finished batch's raw samples is reused for another batch; it is freed earlier if the limit
+///     requires this.
 class BatchBudget {
  public:
-  /// `bytes` is the limit. `raw_guess`: approximate bytes of a batch's samples; 0: not known, so the first batch is
-  /// made alone.
+  /// `bytes` is the limit. `raw_guess` is an estimate of the bytes of a batch's samples. If it is 0 (unknown), the
+  /// first batch is made before others begin.
   BatchBudget(std::int64_t bytes, std::int64_t raw_guess)
       : bytes_(bytes), largest_{.raw = raw_guess, .made = kFirstGuess * raw_guess} {}
 
-  /// Whether a worker may begin a batch. `waits`: the caller has no batch and waits. `held`: bytes of the dataset's
-  /// blocks.
+  /// Whether a worker may begin a batch. `waits` tells whether the caller waits in next(). `held` is the number of
+  /// bytes of the dataset's blocks.
   [[nodiscard]] bool has_room(bool waits, std::int64_t held) {
     if (waits && in_work_ == 0 && ready_ == 0) return true;
     if (largest_.raw == 0) return false;
@@ -74,11 +75,11 @@ class BatchBudget {
   }
   void take_back() { handed_out_ = 0; }
 
-  /// Limit for the whole loader.
+  /// The limit, in bytes, for the whole loader.
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
-  /// The part of the limit for the dataset's blocks. Only a larger single block may exceed this part.
+  /// The part of the limit, in bytes, for the dataset's blocks. Only a single block larger than this part exceeds it.
   [[nodiscard]] std::int64_t for_dataset() const noexcept { return bytes_ / 4 * 3; }
-  /// Bytes of the dataset's blocks, a batch in work, and a finished batch together.
+  /// The sum of the bytes of the dataset's blocks, a batch in work, and a finished batch.
   [[nodiscard]] std::int64_t needed(std::int64_t held) const {
     return std::min(held, for_dataset()) + largest_.raw + largest_.made + largest_.kept;
   }
@@ -100,7 +101,7 @@ class BatchBudget {
   std::int64_t ready_ = 0;    // batches
   std::int64_t ready_bytes_ = 0;
   std::int64_t handed_out_ = 0;    // bytes
-  std::vector<RawSamples> spare_;  // samples without content that keep their memory for the next batches
+  std::vector<RawSamples> spare_;  // empty samples, whose memory the next batches reuse
 };
 
 }  // namespace mn

@@ -43,8 +43,8 @@ void BatchCopier::copy(std::vector<BatchField>& fields, const std::function<void
     return;
   }
   const c10::StreamGuard guard(*stream_);
-  // pin_memory() copies only if a user's transform did not use the memory of memory(). libtorch's host allocator frees
-  // pinned memory only after the stream has finished the copy.
+  // pin_memory() copies the tensor only if a program's transform did not allocate it with memory(). libtorch's host
+  // allocator frees pinned memory only after the stream has finished the copy.
   for_each_tensor(fields, [&](at::Tensor& tensor) { tensor = tensor.pin_memory().to(device_, /*non_blocking=*/true); });
   if (finish) finish(fields);
   auto done = std::make_unique<c10::Event>(device_.type());

@@ -1,4 +1,4 @@
-/// Copies a minibatch to the device while earlier minibatches are computed.
+/// Copies a minibatch to the device while the device computes with earlier minibatches.
 #pragma once
 
 #include <functional>
@@ -28,13 +28,13 @@ class CopyTicket {
   std::unique_ptr<c10::Event> done_;
 };
 
-/// Copies batches to a GPU from pinned memory, on a stream of its own, so that the host does not wait. Thread-safe.
+/// Copies batches from pinned memory to a GPU, on a separate stream, so that the host does not wait. Thread-safe.
 class BatchCopier {
  public:
   explicit BatchCopier(Device device);
   /// Options for the memory of a batch's tensors on the host: page-locked if the batch goes to a GPU.
   [[nodiscard]] at::TensorOptions memory() const { return at::TensorOptions().pinned_memory(stream_.has_value()); }
-  /// Copies all tensors to the device if the device is a GPU, then calls `finish` unless `finish` is empty. The host
+  /// If the device is a GPU, copies all tensors to the device. Then calls `finish` unless `finish` is empty. The host
   /// does not wait for the copy; `ticket` can wait for it.
   void copy(std::vector<BatchField>& fields, const std::function<void(std::vector<BatchField>&)>& finish,
             CopyTicket& ticket) const;

@@ -10,8 +10,8 @@
 namespace mn {
 namespace {
 
-// A damaged sample is replaced by another sample of the dataset, the stand-in. A stand-in that is damaged is replaced,
-// too, up to this number of times.
+// Another sample of the dataset, the stand-in, replaces a damaged sample. If the stand-in is damaged, too, another
+// stand-in replaces it. This is the limit of stand-ins for one sample.
 constexpr int kMaxStandIns = 16;
 
 std::int64_t stand_in(std::int64_t index, std::int64_t samples) {
@@ -72,15 +72,15 @@ std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::int64_t o
     const std::size_t unread = damaged.size();
     Transformed transformed = transform(batch, order, damaged);
     made.times.transformed = std::chrono::steady_clock::now();
-    // Add the file to the error: a transform knows the indices of samples only.
+    // Add the file to the error text: a transform does not know the file of a sample.
     for (std::size_t i = unread; i < damaged.size(); ++i) {
       damaged[i].what = source_->where(indices[damaged[i].position]) + " (" + damaged[i].what + ")";
     }
     if (damaged.empty()) return all_fields(std::move(transformed), batch);
     if (round == 0) first_damaged = damaged;
     if (options_->max_corrupt == 0 || round == kMaxStandIns) throw DataError(damaged.front().what);
-    // If more samples are damaged than may be replaced, end before reading stand-ins: with a file server down, every
-    // read takes long.
+    // If more samples are damaged than may be replaced, throw before reading stand-ins, because every read takes long
+    // if a file server is down.
     if (std::ssize(first_damaged) > options_->max_corrupt) throw too_many(std::ssize(first_damaged), first_damaged);
     for (const SampleError& error : damaged) {
       indices[error.position] = stand_in(indices[error.position], source_->size());
@@ -91,7 +91,7 @@ std::vector<BatchField> BatchMaker::read(const SamplerStep& step, std::int64_t o
 Transformed BatchMaker::transform(RawBatch& batch, std::int64_t order, std::vector<SampleError>& damaged) const {
   std::optional<Transformed> made;
   team_.run(order, [&](const ForEach& for_each) {
-    if (ends_) throw DataError("the loader has ended");  // nobody will get this batch
+    if (ends_) throw DataError("the loader has ended");  // nobody waits for this batch
     batch.for_each = for_each;
     made = options_->transform(batch, damaged);
   });

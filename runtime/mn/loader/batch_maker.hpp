@@ -39,18 +39,18 @@ class BatchMaker {
   /// At most `threads` threads transform at a time. `options` must outlive this object.
   BatchMaker(std::shared_ptr<const Dataset> source, const LoaderOptions& options, int threads);
 
-  /// Makes the batch of `step`. Reads the samples into `raw`; give `raw` to the next call, because it keeps its memory.
-  /// If several threads call make(), the batch with the lowest `order` is transformed first. Throws the errors of
-  /// reading and transforming.
+  /// Makes the batch of `step`. Reads the samples into `raw`; give the same `raw` to the next call, which reuses its
+  /// memory. If several threads call make(), the batch with the lowest `order` is transformed first. Throws the errors
+  /// of reading and transforming.
   [[nodiscard]] LoadedBatch make(const SamplerStep& step, std::int64_t order, RawSamples& raw) const;
   /// From now on make() throws instead of transforming a batch.
   void end() { ends_ = true; }
-  /// The error for more than max_corrupt damaged samples in an epoch: `count` in all; the last of `damaged` is the most
-  /// recent.
+  /// The error for more than max_corrupt damaged samples in an epoch: `count` of them in all. The last element of
+  /// `damaged` is the most recent.
   [[nodiscard]] DataError too_many(std::int64_t count, const std::vector<SampleError>& damaged) const;
 
  private:
-  /// Reads and transforms; replaces damaged samples until all are good.
+  /// Reads and transforms the samples. Replaces damaged samples until all samples are good.
   [[nodiscard]] std::vector<BatchField> read(const SamplerStep& step, std::int64_t order,
                                              std::vector<std::int64_t>& indices, RawSamples& raw,
                                              LoadedBatch& made) const;

@@ -51,7 +51,7 @@ class FunctionIterator final : public Iterator {
   std::int64_t steps_;
   MakeBatch make_batch_;
   std::int64_t epoch_ = 0;
-  std::int64_t step_ = 0;  // the step of the epoch that next() makes next
+  std::int64_t step_ = 0;  // number, in the epoch, of the step that next() makes
   bool at_end_ = false;    // the next call of next() reports the end of an epoch
   double wait_s_ = 0;
 };

@@ -1,4 +1,4 @@
-/// Iterators made from a function that makes the minibatch of a step.
+/// Iterators that get the minibatch of each step from a function.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace mn {
 using MakeBatch = std::function<Batch(std::int64_t epoch, std::int64_t step)>;
 
 /// An iterator that calls `make_batch` for each step; `steps_per_epoch` must be equal on all ranks. The iterator
-/// resumes at the checkpoint's step, or at the same fraction of the epoch if steps_per_epoch has changed. For equal
-/// minibatches after an interruption, `make_batch` must depend on epoch, step and rank alone: seed random generators
-/// with epoch and step. Throws ArgumentError if steps_per_epoch < 1 or the function is empty.
+/// resumes at the checkpoint's step, or at the same fraction of the epoch if steps_per_epoch has changed. If
+/// minibatches are to be the same after an interruption, `make_batch` must depend on epoch, step and rank alone; so
+/// seed random generators with epoch and step. Throws ArgumentError if steps_per_epoch < 1 or the function is empty.
 [[nodiscard]] std::shared_ptr<Iterator> create_iterator(std::int64_t steps_per_epoch, MakeBatch make_batch);
 
 }  // namespace mn

@@ -17,7 +17,8 @@
 namespace mn {
 namespace {
 
-/// Keeps augmenters for reuse with their memory. As many are made as threads work at the same time.
+/// Keeps augmenters, so that their memory is reused. Makes at most one augmenter for each thread that works at the same
+/// time.
 class Augmenters {
  public:
   using Augmenter = std::unique_ptr<data::ImageAugmenter>;
@@ -46,8 +47,8 @@ class Augmenters {
   std::vector<Augmenter> spare_;
 };
 
-/// Calls make(augmenter, encoded, index, room) for each sample; `room` is the sample's place in `out`, `values`
-/// numbers. A sample that can't be decoded gets zeros and is added to `damaged`, in order.
+/// Calls make(augmenter, encoded, index, room) for each sample; `room`, an array of `values` elements, is the sample's
+/// place in `out`. A sample that can't be decoded gets zeros and is added to `damaged`, in order.
 template <class Value, class Make>
 void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, Augmenters& augmenters,
                     std::size_t values, Value* out, const Make& make) {
@@ -62,7 +63,7 @@ void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, Au
     } catch (const DataError& error) {
       std::fill(room.begin(), room.end(), Value{});
       const std::lock_guard lock(mutex);
-      // Reading failed before.
+      // Whether the sample is listed already because it could not be read.
       const bool is_listed = std::ranges::find(damaged, i, &SampleError::position) != damaged.end();
       if (!is_listed) failed[i] = error.what();
     }
@@ -72,7 +73,8 @@ void for_each_image(const RawBatch& batch, std::vector<SampleError>& damaged, Au
 
 constexpr std::int64_t kErasedChannel = 3;  // channel of bytes_transform()'s result: 1 if the pixel is erased
 
-/// A transform to bytes {N, size, size, 3}: RGB. With random erasing, {N, size, size, 4}: also kErasedChannel.
+/// A transform to bytes: RGB images {N, size, size, 3}, or {N, size, size, 4} with kErasedChannel if random erasing is
+/// on.
 Transform bytes_transform(const data::CropOptions& crop, const data::AugmentOptions& augment) {
   return [=](const RawBatch& batch, std::vector<SampleError>& damaged) {
     Augmenters augmenters([&] {
@@ -125,7 +127,7 @@ at::Tensor normalize_bytes(const at::Tensor& bytes, const data::Normalization& n
 
 Transform image_transform(const data::CropOptions& crop, const data::Normalization& normalization,
                           data::PixelLayout layout, const data::AugmentOptions& augment) {
-  (void)data::ImageAugmenter(crop, normalization, layout, augment);  // throws now if the options are wrong
+  (void)data::ImageAugmenter(crop, normalization, layout, augment);  // throws if the options are wrong
   return [=](const RawBatch& batch, std::vector<SampleError>& damaged) {
     Augmenters augmenters([&] { return std::make_unique<data::ImageAugmenter>(crop, normalization, layout, augment); });
     const bool planes = layout == data::PixelLayout::kNchw;

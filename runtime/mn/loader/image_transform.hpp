@@ -7,7 +7,7 @@
 namespace mn {
 
 /// A LoaderOptions::transform for datasets with an encoded image as first field. The images become float32 (N, 3, size,
-/// size), contiguous for kNchw, with channels_last strides for kNhwc. Augmentation depends on seed, epoch and sample
+/// size): contiguous with kNchw, with channels_last strides with kNhwc. Augmentation depends on seed, epoch and sample
 /// alone. Throws ArgumentError if the options contradict each other.
 [[nodiscard]] Transform image_transform(const data::CropOptions& crop, const data::Normalization& normalization,
                                         data::PixelLayout layout, const data::AugmentOptions& augment = {});
@@ -18,9 +18,10 @@ struct ImagePipeline {
   OnDevice on_device = {};  ///< on the device: from the copied tensors to float32
 };
 
-/// A pipeline for the loader's device. For a GPU, bytes are copied to the device, a quarter of the floats' size, and
-/// normalized and erased there. The values differ from image_transform()'s by float32 rounding only. On the CPU, and if
-/// `normalization` has a mean image, the pipeline is image_transform(). Throws as image_transform() does.
+/// A pipeline for the loader's device. If the device is a GPU, the pipeline copies the images as bytes, a quarter of
+/// the size of floats, and normalizes and erases on the GPU. The values differ from image_transform()'s by float32
+/// rounding only. If the device is the CPU, or if `normalization` has a mean image, the pipeline is image_transform().
+/// Throws as image_transform() does.
 [[nodiscard]] ImagePipeline image_pipeline(const data::CropOptions& crop, const data::Normalization& normalization,
                                            data::PixelLayout layout, const data::AugmentOptions& augment,
                                            Device device);

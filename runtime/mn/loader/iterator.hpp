@@ -10,7 +10,7 @@
 
 namespace mn {
 
-/// Waiting times of a DataLoader's next(), and the cost of reading.
+/// Time that DataLoader::next() has waited, by the phase that a minibatch was in, and the cost of reading.
 struct LoaderStats {
   double queue_s = 0;    ///< seconds until a minibatch was begun: all threads were busy, or prefetch_bytes had no room
   double storage_s = 0;  ///< seconds from then until its samples were read
@@ -20,14 +20,14 @@ struct LoaderStats {
   std::int64_t opens = 0;  ///< number of files opened for these bytes
 };
 
-/// How much an epoch holds, for reports. 0: unknown.
+/// Numbers of samples, for reports. 0: unknown.
 struct EpochSize {
-  std::int64_t samples = 0;  ///< over all ranks
+  std::int64_t samples = 0;  ///< samples of an epoch, over all ranks
   std::int64_t batch = 0;    ///< samples of a full minibatch on one rank
 };
 
-/// Minibatches, epoch after epoch. Every rank must call next() equally often; minibatches of ranks may differ in size.
-/// To make your own iterator from a function, use create_iterator() (function_iterator.hpp).
+/// Minibatches, epoch after epoch. All ranks must call next() the same number of times. The minibatches of ranks may
+/// differ in size. To make your own iterator from a function, use create_iterator() (function_iterator.hpp).
 class Iterator {
  public:
   /// Programs hold iterators by pointers to this class.
@@ -43,13 +43,13 @@ class Iterator {
   [[nodiscard]] virtual std::int64_t steps_per_epoch() const = 0;
   /// The samples of an epoch and of a minibatch; zeros if the iterator does not know them.
   [[nodiscard]] virtual EpochSize epoch_size() const { return {}; }
-  /// Position and order, for load_state() with any number of ranks.
+  /// The position and the order, for load_state(), which may have another number of ranks.
   [[nodiscard]] virtual nlohmann::json state() const = 0;
   /// Continues at the position of `state`, which state() returned.
   virtual void load_state(const nlohmann::json& state) = 0;
-  /// Seconds that next() has waited so far.
+  /// Seconds that calls of next() have waited so far.
   [[nodiscard]] virtual double data_wait_s() const = 0;
-  /// The causes of the waiting; all zeros if the iterator does not know them.
+  /// Causes of the waiting; all zeros if the iterator does not measure them.
   [[nodiscard]] virtual LoaderStats stats() const { return {}; }
   /// Number of ranks that share the samples; 0: unknown. A Trainer compares the number with its communicator's.
   [[nodiscard]] virtual int ranks() const { return 0; }

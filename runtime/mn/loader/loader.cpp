@@ -4,22 +4,22 @@
 // batch. Workers take slots from todo_ and make their batches with maker_; next() waits until the front slot of queue_
 // is ready.
 //
-// (1) A batch is a function of its step alone: the number of workers and of batches made ahead change no bit.
+// (1) A batch is a function of its step alone, not of the number of workers or of batches made ahead.
 // (2) The sampler runs on the calling thread only, ahead of the batches handed out. So state() uses the position of the
 //     last batch handed out, not the sampler's.
-// (3) queue_ has slots in step order; todo_ has the slots that no worker has taken. mutex_ guards todo_, budget_ and
-//     every Slot::ready and wanted. The other members of a slot belong to its worker until the slot is ready, and to
-//     the caller afterwards.
-// (4) A damaged sample's index determines the sample that replaces it, so runs are reproducible. More than max_corrupt
-//     replacements in an epoch are an error.
-// (5) If making a batch fails, the next() that would hand out this batch throws the worker's error.
+// (3) queue_ has slots in step order; todo_ has the slots that no worker has taken. mutex_ guards todo_, budget_, and
+//     the members `ready` and `wanted` of every slot. Only the slot's worker uses the slot's other members until the
+//     slot is ready; afterwards only the calling thread uses them.
+// (4) A damaged sample's index determines the sample that replaces it, so runs are reproducible. If a rank needs more
+//     than max_corrupt replacements in an epoch, next() throws.
+// (5) If a worker fails to make a batch, the call of next() that should hand out the batch throws the worker's error.
 // (6) Once the destructor has begun, no worker takes a slot.
-// (7) Workers take slots in step order, while budget_ has room: the front slot is always begun first.
+// (7) Workers take slots in step order, while budget_ has room, so the front slot is always begun first.
 // (8) A loader that does not shuffle is for evaluation. It makes no batch of an epoch before next() asks for the
 //     epoch's first batch, because batches made early would stay in memory during training.
 //
-// Memory: at most prefetch + 1 batches, and at most prefetch_bytes together with the dataset's blocks; a batch in work
-// is estimated by the largest batch so far. No messages are sent.
+// Memory: at most prefetch + 1 batches. The batches and the dataset's blocks have at most prefetch_bytes; a batch in
+// work counts as much as the largest batch so far. No messages are sent.
 #include <mn/loader/loader.hpp>
 
 #include <algorithm>
@@ -94,7 +94,7 @@ class DataLoader::Impl {
     fill(1);
     const auto slot = std::move(queue_.front());
     queue_.pop_front();
-    if (slot->step || is_endless_) fill(prefetch_);  // workers have work while the caller waits or computes
+    if (slot->step || is_endless_) fill(prefetch_);  // so workers have work while the caller waits or computes
     wait(*slot);
     if (slot->error) std::rethrow_exception(slot->error);
     if (!slot->step) return std::nullopt;
@@ -103,7 +103,7 @@ class DataLoader::Impl {
     slot->made.copied.wait(slot->made.batch.fields);
     position_.pass(step);
     Batch batch = std::move(slot->made.batch);
-    if (source_ == dataset_) batch.indices = dataset_->numbers(batch.indices);  // they count within the part
+    if (source_ == dataset_) batch.indices = dataset_->numbers(batch.indices);  // they count within the part, not the dataset
     return batch;
   }
 
@@ -112,7 +112,7 @@ class DataLoader::Impl {
     position_ = sampler_->position();
     const std::lock_guard lock(mutex_);
     todo_.clear();
-    for (const auto& slot : queue_) {  // only a worker may still hold a slot afterwards
+    for (const auto& slot : queue_) {  // afterwards only workers hold slots
       slot->wanted = false;
       if (slot->step && slot->ready) budget_.drop(slot->made.bytes.kept);
     }
@@ -141,8 +141,8 @@ class DataLoader::Impl {
     budget_.take_back();
   }
 
-  /// Queues slots and hands them to the workers until queue_ has `count` slots. Without shuffle, queues nothing after
-  /// the end of an epoch (8).
+  /// Queues slots and hands them to the workers until queue_ has `count` slots. Without shuffle, queues no slot of the
+  /// next epoch (8).
   void fill(int count) {
     while (static_cast<int>(queue_.size()) < count) {
       if (!is_endless_ && !queue_.empty() && !queue_.back()->step) return;
@@ -168,7 +168,7 @@ class DataLoader::Impl {
     count_wait(slot.made.times, begin);
   }
 
-  /// Divides the waiting since `begin` at the ends of the batch's phases, and adds it to waits_for_.
+  /// Divides the time since `begin` among the phases of the batch, and adds the parts to waits_for_.
   void count_wait(const BatchTimes& times, BatchTimes::Time begin) {
     const auto until = [&](BatchTimes::Time end) {
       const BatchTimes::Time from = begin;
@@ -242,19 +242,19 @@ class DataLoader::Impl {
   std::shared_ptr<const Dataset> source_;  // the dataset that the sampler's indices refer to
   LoaderOptions options_;
   std::unique_ptr<Sampler> sampler_;
-  bool is_endless_;  // batches of the next epoch may be made early (8)
+  bool is_endless_;  // whether batches of the next epoch may be made early (8)
   int workers_count_;
   int prefetch_;
   BatchMaker maker_;
-  EpochPosition position_;    // the position after the last batch handed out
+  EpochPosition position_;    // position after the last batch handed out
   std::int64_t corrupt_ = 0;  // damaged samples replaced in corrupt_epoch_
   std::int64_t corrupt_epoch_ = 0;
-  LoaderStats waits_for_;                    // only the four times are used
+  LoaderStats waits_for_;                    // only the four times are counted here
   std::int64_t slots_ = 0;                   // number of slots queued so far
-  RawSamples raw_;                           // used only without workers
+  RawSamples raw_;                           // samples of the current batch if there are no workers
   std::deque<std::shared_ptr<Slot>> queue_;  // in the order of steps
 
-  std::mutex mutex_;     // guards the members below, and every Slot::ready and wanted
+  std::mutex mutex_;     // guards the members below, and `ready` and `wanted` of every slot
   bool waits_ = false;   // whether next() waits for a batch
   bool warned_ = false;  // whether the warning of a small budget was logged
   BatchBudget budget_;

@@ -14,9 +14,10 @@
 
 namespace mn {
 
-/// Minibatches of a dataset, epoch after epoch; each epoch has every sample exactly once. If every rank can read the
-/// dataset, such as shards, step k has the same samples for any number of ranks (GlobalSampler). If the root sent parts
-/// from its memory, or with LoaderOptions::by_part, each rank walks through its own part. Use from one thread.
+/// Minibatches of a dataset, epoch after epoch. Each epoch has every sample exactly once, unless LoaderOptions::draws
+/// is set. If every rank can read the dataset (for example shards), the samples of step k do not depend on the number
+/// of ranks, given equal batchsize × ranks (GlobalSampler). If the root sent parts from its memory, or with
+/// LoaderOptions::by_part, each rank takes only the samples of its part. Use a loader from one thread.
 ///
 /// Example (tests/data/header_examples_test.cpp):
 ///
@@ -29,10 +30,10 @@ class DataLoader final : public Iterator {
  public:
   /// Throws UsageError as Sampler does. No messages are sent.
   DataLoader(std::shared_ptr<const SubDataset> dataset, LoaderOptions options);
-  /// For the result of scatter_dataset; without this overload the call would be ambiguous.
+  /// Takes the result of scatter_dataset(). Without this overload the call would be ambiguous.
   DataLoader(std::shared_ptr<SubDataset> dataset, LoaderOptions options)
       : DataLoader(std::shared_ptr<const SubDataset>(std::move(dataset)), std::move(options)) {}
-  /// For one process that uses the whole dataset.
+  /// A loader for one process that uses the whole dataset.
   DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions options);
   /// Joins the worker threads, each after its current batch.
   ~DataLoader() override;
@@ -42,7 +43,7 @@ class DataLoader final : public Iterator {
 
   /// Number of samples of the whole dataset.
   [[nodiscard]] std::int64_t dataset_size() const noexcept;
-  /// Equal on all ranks.
+  /// Steps of one epoch, equal on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const override;
   /// dataset_size(), and LoaderOptions::batchsize.
   [[nodiscard]] EpochSize epoch_size() const override;
@@ -52,7 +53,7 @@ class DataLoader final : public Iterator {
   [[nodiscard]] double epoch_detail() const override;
   /// Seconds that next() has waited since the start.
   [[nodiscard]] double data_wait_s() const override;
-  /// The causes of the waiting; their four times add up to data_wait_s().
+  /// The causes of the waiting. The sum of the four times is data_wait_s().
   [[nodiscard]] LoaderStats stats() const override;
   /// Number of ranks that the dataset was scattered to; 1 for other datasets.
   [[nodiscard]] int ranks() const override;
@@ -61,9 +62,9 @@ class DataLoader final : public Iterator {
 
   /// The state from which load_state() continues after the last batch handed out; equal on all ranks.
   [[nodiscard]] nlohmann::json state() const override;
-  /// Continues from a state; see Sampler::load_state. If each rank walks through its own part, a state from the middle
-  /// of an epoch needs the same number of ranks and batch size (DataError otherwise); a state from the end of an epoch
-  /// does not.
+  /// Continues from a state; see Sampler::load_state. If each rank takes only the samples of its part, a state from the
+  /// middle of an epoch needs the same number of ranks and batch size, and load_state() throws DataError otherwise. A
+  /// state from the end of an epoch resumes with any.
   void load_state(const nlohmann::json& state) override;
 
  private:

@@ -17,8 +17,8 @@ int default_workers() {
   return static_cast<int>(std::clamp<std::size_t>(cpu_count() - 1, 1, kMaxWorkers));
 }
 
-// Two batches for each worker: one in work, and one ready in case a slow batch holds up the others. At least one for
-// each reading thread (kReadAhead).
+// Two batches for each worker: one in work, and one that is ready while a slow batch delays the others. At least one
+// batch for each reading thread, kReadAhead, and one more.
 int default_prefetch(int workers) { return std::max(2 * workers, kReadAhead + 1); }
 
 std::int64_t default_prefetch_bytes() { return std::min(std::int64_t{1} << 30, memory_of_rank() / 3); }

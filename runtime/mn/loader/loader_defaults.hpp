@@ -9,15 +9,16 @@
 
 namespace mn {
 
-/// Number of threads besides the workers that each wait for the files of a batch.
+/// Number of threads, in addition to the workers, that read the samples of batches. Each waits for the files of one
+/// batch.
 inline constexpr int kReadAhead = 7;
 
 [[nodiscard]] int default_workers();
 [[nodiscard]] int default_prefetch(int workers);
 [[nodiscard]] std::int64_t default_prefetch_bytes();
 
-/// A sampler of the whole dataset. If the loader reads by part, or the root sent the part from its memory, a sampler of
-/// this rank's part. Throws UsageError as Sampler does.
+/// Makes the sampler of a loader. It takes samples of the whole dataset, or of this rank's part if options.by_part is
+/// true or the root sent the part from its memory. Throws UsageError as Sampler does.
 [[nodiscard]] std::unique_ptr<Sampler> make_sampler(const SubDataset& dataset, const LoaderOptions& options);
 
 }  // namespace mn

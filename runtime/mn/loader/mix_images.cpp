@@ -14,8 +14,8 @@
 namespace mn {
 namespace {
 
-/// {N, 5} on the device: left, top, right and bottom of the part pasted by CutMix, and the image's own share if it is
-/// blended by mixup, else 1.
+/// {N, 5} on the device: left, top, right and bottom of the rectangle that CutMix pastes, and the weight of the image
+/// itself if mixup blends it, else 1.
 at::Tensor numbers_of(std::span<const data::Mix> mixes, const at::Device& device) {
   std::vector<float> numbers;
   for (const data::Mix& mix : mixes) {

@@ -1,7 +1,7 @@
 // Sends the root's minibatches to all ranks.
-// (1) For each call the root broadcasts one document with the call's result: an error, the end of an epoch, or a list
-//     of a minibatch's tensors. The tensors follow in the order of the list.
-// (2) Every document has the position of the root's iterator, so all ranks report equal epochs.
+// (1) In each collective call the root broadcasts one document with the result of its own iterator: an error, the end
+//     of an epoch, or a list of a minibatch's tensors. Then it broadcasts the tensors in the order of the list.
+// (2) Every document has the position of the root's iterator, so all ranks report the same epoch.
 #include <mn/loader/multi_node_iterator.hpp>
 
 #include <chrono>
@@ -57,8 +57,8 @@ class MultiNodeIterator final : public Iterator {
  private:
   [[nodiscard]] bool is_root() const { return comm_->rank() == root_; }
 
-  /// Collective. On the root, work(document) fills a document, which is broadcast with the root's position (2). Throws
-  /// the root's error on every rank. Returns the document.
+  /// Collective. On the root, work(document) fills a document, which is broadcast with the root's position (2). Returns
+  /// the document. If work() throws on the root, throws an equal error on every rank.
   template <class Work>
   json exchange(const Work& work) {
     json document = json::object();
@@ -83,8 +83,8 @@ class MultiNodeIterator final : public Iterator {
 
   static constexpr int kAbsent = -2, kOwn = -1;
 
-  /// Position of the field that has the tensor as its values, so that the tensor is sent only once; kOwn if no field
-  /// has, kAbsent if the tensor is not defined.
+  /// Position of the field whose values are `tensor`, so that the tensor is sent only once. kOwn if there is no such
+  /// field, kAbsent if the tensor is not defined.
   static int source_of(const Batch& batch, const at::Tensor& tensor) {
     if (!tensor.defined()) return kAbsent;
     for (std::size_t i = 0; i < batch.fields.size(); ++i) {

@@ -1,20 +1,20 @@
 // Divides a dataset between ranks. Either the root sends a table, with which each rank opens the dataset, or the root
 // sends samples from its memory.
 //
-// Every rank calls scatter_dataset at once. The root broadcasts the dataset's facts, or its error: 1 broadcast.
+// Every rank calls scatter_dataset(). The root broadcasts facts about the dataset, or its error (1 broadcast).
 //   table:  the facts include the table and its format. Each rank opens the table; ranks with a user's opener exchange
 //           the outcome (1 allgather). All ranks compare a hash of the data (1 allreduce). No sample is sent.
 //   memory: the facts include the samples' spec; the root sends each rank its part in pieces (a header and one or two
 //           messages for each field) and an end mark, and then broadcasts the outcome.
 //
-// (1) Either every rank throws the root's error, or no rank does: the next broadcast carries any exception of the root.
-// (2) After an error in the middle the root still sends every end mark, so no rank stays in a receive.
-// (3) A piece has about 64 MiB, or one sample, and stays in the memory in which it arrived. So a rank has its part in
-//     memory once, and the root has one piece more.
-// (4) A CommError is thrown at once: the communicator is unusable.
+// (1) Either every rank throws the root's error, or no rank does, because the root's next broadcast carries the error.
+// (2) If the root fails while it sends parts, it still sends every end mark, so no rank waits forever.
+// (3) A piece has about 64 MiB, or one larger sample, and is used in the memory where it was received. So a rank has
+//     its part in memory once; the root has one more piece.
+// (4) A CommError is thrown at once, because the communicator can't be used any more.
 //
-// Cost: the table has about 100 bytes a shard. Samples from the root's memory are sent once, to the rank that uses
-// them.
+// Cost: the table has about 100 bytes for each shard. Samples from the root's memory are sent once, to the rank that
+// uses them.
 #include <mn/loader/scatter.hpp>
 
 #include <algorithm>
@@ -106,14 +106,14 @@ std::shared_ptr<Dataset> share_table(const std::shared_ptr<Dataset>& dataset, co
   return mine;
 }
 
-/// Lets this rank copy the dataset's files to its node. If the node can't hold copies, logs a warning: the rank works
-/// without copies.
+/// Lets this rank copy the dataset's files to its node. If the node can't hold copies, logs a warning, and the rank
+/// works without copies.
 void stage(Dataset& dataset, const StageOptions& options, Communicator& comm) {
   auto node = share_stage_node(options.folder, comm);
   if (!node) return;
   try {
     dataset.stage(options, std::move(node));
-  } catch (const std::exception& error) {  // other ranks need not know: all collective calls are done
+  } catch (const std::exception& error) {  // the error concerns this rank only: all collective calls are done
     log_warning("files are not copied to " + options.folder.string() + ": " + error.what());
   }
 }
@@ -144,7 +144,7 @@ void send_piece(const RawSamples& piece, Communicator& comm, int dest) {
 /// Reads the samples `indices` in pieces of about kPieceBytes, and calls take(piece) for each.
 template <class Take>
 void read_part(const Dataset& dataset, const std::vector<std::int64_t>& indices, Take take) {
-  constexpr std::int64_t kFirst = 16;  // samples in the first piece if sizes vary, to learn their average size
+  constexpr std::int64_t kFirst = 16;  // samples in the first piece if sizes vary, to learn the average size
   SampleSpec spec = dataset.spec();
   const bool fixed = spec.is_fixed();
   std::int64_t step = fixed ? kPieceBytes / std::max<std::int64_t>(spec.sample_bytes(), 1) : kFirst;
@@ -160,7 +160,7 @@ void read_part(const Dataset& dataset, const std::vector<std::int64_t>& indices,
   }
 }
 
-/// Called on the root: sends every other rank its part, and keeps the root's part in `own`. Returns the outcome to
+/// Called on the root. Sends each other rank its part, and stores the root's part in `own`. Returns the outcome to
 /// broadcast.
 json send_parts(const Dataset& dataset, Communicator& comm, const ScatterOptions& options,
                 std::vector<RawSamples>& own) {

@@ -44,12 +44,12 @@ Fd listen_for_nodes() {
 
 std::string random_key() {
   data::StageKey key;
-  std::byte half[sizeof key / 2];  // to_hex() makes two digits of each byte
+  std::byte half[sizeof key / 2];  // half as many bytes as `key`: to_hex() makes two digits of each byte
   draw_random(half);
   return to_hex(half);
 }
 
-/// The job's nodes with the addresses of their servers, from the messages `all` of the ranks.
+/// The job's nodes with the addresses of their servers, from `all`, the messages of all ranks.
 data::StageNodes nodes_of(const std::vector<json>& all, const Communicator& comm) {
   data::StageNodes nodes{.self = static_cast<std::uint32_t>(comm.inter_rank())};
   const auto key = all.front().at("key").get<std::string>();
@@ -83,7 +83,7 @@ std::shared_ptr<const data::StageNode> share_stage_node(const std::filesystem::p
     if (is_first || each.at("node") != comm.inter_rank() || each.at("file").is_null()) continue;
     file = attempt(folder, [&] { return data::StageFile::open(each.at("file").get<std::string>()); });
   }
-  comm.barrier();  // the file has no name: the maker keeps it open until the node's ranks have opened the file
+  comm.barrier();  // the file has no name, so its maker must keep it open until the node's ranks have opened it
   if (!file) return nullptr;
   auto node = std::make_shared<data::StageNode>(std::move(*file), comm.intra_size());
   node->nodes = nodes_of(all, comm);

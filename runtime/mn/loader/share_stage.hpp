@@ -10,9 +10,9 @@
 
 namespace mn {
 
-/// Collective over `comm`; blocks. The first rank of each node makes the file for copies in `folder`. If the job has
-/// several nodes, this rank also listens for requests of other nodes. If a node can't make or open its file, logs a
-/// warning and returns null on this node's ranks.
+/// Collective over `comm`; blocks. The first rank of each node makes the file for copies in `folder`, and listens for
+/// requests of other nodes if the job has several nodes. If a node can't make or open its file, logs a warning and
+/// returns null on the node's ranks.
 [[nodiscard]] std::shared_ptr<const data::StageNode> share_stage_node(const std::filesystem::path& folder,
                                                                       Communicator& comm);
 

@@ -3,7 +3,8 @@
 // (1) All ranks have equal samples. Either the ranks compare the samples' fingerprints, or rank 0 sends the samples.
 // (2) A PositionSampler makes the steps, so the samples of a step do not depend on the number of ranks.
 //
-// Cost: at the start a hash of the samples and one allreduce, or one broadcast of the samples; no messages later.
+// Cost: the constructor hashes the samples and does one allreduce, or it broadcasts the samples. Later no messages are
+// sent.
 #include <mn/loader/tensor_dataset.hpp>
 
 #include <utility>
@@ -21,7 +22,7 @@
 namespace mn {
 namespace {
 
-/// Dtypes and shapes of the fields, with which other ranks allocate tensors for rank 0's samples.
+/// Dtypes and shapes of the fields. Other ranks allocate tensors for rank 0's samples by them.
 nlohmann::json forms_of(const TensorDataset& dataset) {
   nlohmann::json forms = nlohmann::json::array();
   for (const at::Tensor& field : dataset.fields()) {
@@ -95,8 +96,8 @@ struct TensorLoader::Impl {
   int ranks;
   EpochPosition position = {};
 
-  /// The rows `indices` of a field, on the device. Rows for a GPU go through page-locked memory, so that the host does
-  /// not wait for the copy.
+  /// The rows `indices` of a field, on the device. If the device is a GPU, rows are copied from page-locked memory, so
+  /// that the host does not wait for the copy.
   at::Tensor select(const at::Tensor& field, const at::Tensor& indices) const {
     if (device.is_cpu()) return field.index_select(0, indices);
     std::vector<std::int64_t> sizes = field.sizes().vec();

@@ -36,7 +36,7 @@ class TensorDataset {
   [[nodiscard]] const std::vector<at::Tensor>& fields() const noexcept { return fields_; }
   /// Name of each field.
   [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
-  /// A hash of dtypes, shapes and bytes, not of names.
+  /// A hash of dtypes, shapes and bytes; names do not affect it.
   [[nodiscard]] std::uint64_t fingerprint() const;
 
  private:
@@ -44,18 +44,19 @@ class TensorDataset {
   std::vector<std::string> names_;
 };
 
-/// How a TensorLoader makes steps of its samples.
+/// How a TensorLoader divides samples into steps.
 struct TensorLoaderOptions {
   std::int64_t batchsize = 1;             ///< samples of a minibatch on each rank
   bool shuffle = false;                   ///< a new order each epoch
   std::uint64_t seed = 0;                 ///< seed of the order
-  std::optional<DrawOptions> draws = {};  ///< draws samples by weight in place of `shuffle`; equal on every rank
-  bool drop_last = false;                 ///< leaves a last, short step out
-  bool even_last = true;  ///< the last two steps share the remaining samples evenly; false: the last step is short
+  std::optional<DrawOptions> draws = {};  ///< draws samples by weight instead of `shuffle`; equal on all ranks
+  bool drop_last = false;                 ///< omits a short last step
+  bool even_last = true;  ///< the last two steps share the remaining samples evenly; false: a short last step
 };
 
-/// Minibatches of a TensorDataset, epoch after epoch. Each sample comes exactly once in an epoch. Step k has the same
-/// samples for any number of ranks if batchsize × ranks is the same, and a state can resume with any number of ranks.
+/// Minibatches of a TensorDataset, epoch after epoch. Each sample comes exactly once in an epoch, unless samples are
+/// drawn by weight. Step k has the same samples for any number of ranks if batchsize × ranks is the same, and a state
+/// can resume with any number of ranks.
 ///
 /// Every rank holds all samples in memory. Batches arrive on the communicator's device, with the fields by position and
 /// by name: field 0 is Batch::data, field 1 is Batch::target. If the data do not fit into a node's memory, make shards
@@ -74,7 +75,7 @@ class TensorLoader final : public Iterator {
   [[nodiscard]] std::int64_t epoch() const override;
   /// epoch(), plus the fraction of the current epoch that was handed out.
   [[nodiscard]] double epoch_detail() const override;
-  /// Equal on all ranks.
+  /// Steps of one epoch, equal on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const override;
   /// The state from which load_state() continues after the last batch; equal on all ranks.
   [[nodiscard]] nlohmann::json state() const override;

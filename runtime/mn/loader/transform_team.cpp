@@ -22,7 +22,7 @@ void TransformTeam::run(std::int64_t order, const std::function<void(const ForEa
     ++active_;
     assert(active_ <= threads_);  // (1)
   }
-  changed_.notify_all();  // a waiting thread may now be the first
+  changed_.notify_all();  // another waiting thread may now have the lowest order
   const auto leave = [&] {
     {
       const std::lock_guard lock(mutex_);

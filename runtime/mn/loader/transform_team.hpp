@@ -1,4 +1,4 @@
-/// Threads that transform minibatches. A thread transforms a minibatch alone, or several threads share the samples.
+/// Threads that transform minibatches. One thread transforms a whole minibatch, or several threads share its samples.
 #pragma once
 
 #include <condition_variable>
@@ -15,10 +15,11 @@
 
 namespace mn {
 
-/// (1) At most `threads` threads transform at a time, callers of run() and the team's own helpers together.
-/// (2) The batch of the lowest order goes first, because the caller of the loader needs it first. A free thread begins
-///     this batch or helps with it.
-/// (3) The thread that began a batch works on it until it is finished, so batches get finished even without helpers.
+/// (1) At most `threads` threads transform at a time, counting callers of run() and the team's helper threads.
+/// (2) A free thread begins the batch of the lowest order, or helps with it, because the loader's caller needs this
+///     batch first.
+/// (3) The thread that began a batch works on it until the batch is finished, so batches are finished even without
+///     helpers.
 ///
 /// Cost: if a transform shares its batch with other threads, the mutex is taken once for each sample.
 class TransformTeam {
@@ -29,8 +30,9 @@ class TransformTeam {
   TransformTeam(const TransformTeam&) = delete;
   TransformTeam& operator=(const TransformTeam&) = delete;
 
-  /// Calls transform(for_each) on this thread. Blocks first until fewer than `threads` threads transform and no batch
-  /// of a lower order waits. Concurrent calls must have different orders. Throws the errors of `transform`.
+  /// Calls transform(for_each) on this thread. Before, blocks until fewer than `threads` threads transform and no batch
+  /// of a lower order waits for a thread. Concurrent calls must have different orders. Throws the errors of
+  /// `transform`.
   void run(std::int64_t order, const std::function<void(const ForEach& for_each)>& transform);
 
  private:
@@ -46,7 +48,7 @@ class TransformTeam {
   void for_each(std::int64_t order, std::int64_t n, const std::function<void(std::int64_t)>& task);
   void start_helpers();
   void help();
-  /// Transforms the next sample of the first job; unlocks the mutex meanwhile.
+  /// Transforms the next sample of the job of the lowest order. The mutex is unlocked meanwhile.
   void do_next(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] bool may_begin(std::int64_t order) const;
   [[nodiscard]] bool may_help() const;
@@ -56,7 +58,7 @@ class TransformTeam {
   std::condition_variable changed_;
   int active_ = 0;                     // number of threads that transform now
   std::set<std::int64_t> waiting_;     // orders of the callers of run() that wait to begin
-  std::map<std::int64_t, Job*> jobs_;  // by order: the jobs with samples that are not begun
+  std::map<std::int64_t, Job*> jobs_;  // jobs with samples that no thread has begun; the key is the batch's order
   bool stop_ = false;
   std::vector<std::jthread> helpers_;  // last: joined before the members that the threads use
 };
