@@ -1,13 +1,15 @@
-// Lists the chunks of a dataset without HDF5's slow calls: H5Dget_chunk_info and H5Dget_chunk_info_by_coord of HDF5
-// 1.10 walk through all chunks for each chunk, which takes quadratic time. H5Dread_chunk instead finds a chunk through
-// the dataset's index, of any kind, and then asks the file's driver (HDF5's layer for file access) for the bytes. So mn
-// opens the file with its own driver, which notes address and length instead of reading.
+// Lists the chunks of a dataset without HDF5's slow calls: for each chunk, H5Dget_chunk_info and
+// H5Dget_chunk_info_by_coord of HDF5 1.10 go through all chunks, which takes quadratic time. H5Dread_chunk instead
+// finds a chunk through the dataset's index of chunks, whatever its kind, and then reads the chunk through the file's
+// driver (HDF5's layer for file access). mn opens the file with its own driver, which records the address and the
+// length of the chunk instead of reading it.
 //
-// (1) Addresses count from the beginning of the file, with the user block: libhdf5 adds the user block's length before
-//     it calls a driver.
-// (2) During a lookup the driver notes only reads of raw data. Reads of the chunk index are done.
-// (3) libhdf5 rejects a file that its writer left open only if the driver has locks and the feature SWMR, so this
-//     driver has both.
+// (1) Addresses count from the beginning of the file, user block included, because libhdf5 adds the user block's length
+//     before it calls a driver.
+// (2) While a chunk is looked up, the driver records reads of raw data instead of doing them. It does all reads of the
+//     chunk index.
+// (3) This driver has locks and the feature SWMR, because libhdf5 rejects a file whose writer did not close it only if
+//     the driver has both.
 #include "data/chunk_walk.hpp"
 
 #include <algorithm>
@@ -50,7 +52,7 @@ H5FD_t* open_driver(const char* name, unsigned, hid_t access, haddr_t) {
   const auto* info = static_cast<const DriverInfo*>(H5Pget_driver_info(access));
   try {
     return info == nullptr ? nullptr : new OpenFile(File(name, File::Mode::kRead), info->notes);
-    // ChunkedFile's constructor has opened the file once, to throw an error with the reason.
+    // No reason is lost: ChunkedFile's constructor has opened the file once to throw an error with the reason.
   } catch (const std::exception&) {
     return nullptr;
   }
@@ -71,7 +73,7 @@ herr_t read_bytes(H5FD_t* driver, H5FD_mem_t type, hid_t, haddr_t address, size_
   try {
     const haddr_t there = std::min<haddr_t>(bytes, file.bytes - std::min(address, file.bytes));
     file.file.read_at(address, std::span(static_cast<std::byte*>(out), there));
-    // Zeros beyond the end of the file, as HDF5's own drivers give.
+    // Beyond the end of the file there are zeros, as with HDF5's own drivers.
     std::memset(static_cast<std::byte*>(out) + there, 0, bytes - there);
     return 0;
   } catch (const DataError&) {
@@ -105,7 +107,7 @@ const H5FD_class_t& driver_class() {
       *features = H5FD_FEAT_SUPPORTS_SWMR_IO;
       return 0;
     };
-    driver.lock = [](H5FD_t*, hbool_t) -> herr_t { return 0; };  // never called, but libhdf5 checks that it exists: (3)
+    driver.lock = [](H5FD_t*, hbool_t) -> herr_t { return 0; };  // never called; libhdf5 checks that it exists (3)
     driver.unlock = [](H5FD_t*) -> herr_t { return 0; };
     driver.write = refuse_write;
     const H5FD_mem_t one_type[] = H5FD_FLMAP_SINGLE;
@@ -139,7 +141,7 @@ ChunkedFile::~ChunkedFile() {
 }
 
 StoredChunk ChunkedFile::chunk_at(hid_t dataset, const std::vector<hsize_t>& corner) {
-  std::byte unused = {};  // a buffer that nothing is read into
+  std::byte unused = {};  // the driver reads nothing into this buffer
   std::uint32_t skipped = 0;
   *notes_ = {.is_noting = true};
   const herr_t status = H5Dread_chunk(dataset, H5P_DEFAULT, corner.data(), &skipped, &unused);

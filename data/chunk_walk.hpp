@@ -14,19 +14,19 @@ namespace mn::data {
 /// An HDF5 file opened by libhdf5. Hold an H5Lock for every call, constructor and destructor included.
 class ChunkedFile {
  public:
-  /// Opens the file for reading. Throws DataError with the reason if that fails.
+  /// Opens the file for reading. Throws a DataError with the reason if the file can't be opened.
   explicit ChunkedFile(const std::filesystem::path& path);
   ~ChunkedFile();
   ChunkedFile(const ChunkedFile&) = delete;
   ChunkedFile& operator=(const ChunkedFile&) = delete;
 
   [[nodiscard]] hid_t get() const noexcept { return file_.get(); }
-  /// The chunk of `dataset` whose first element has the indices `corner`, looked up in HDF5's index of chunks in O(log
+  /// The chunk of `dataset` whose first element has the indices `corner`, found in HDF5's index of chunks in O(log
   /// chunks). The address is kNotStored if the chunk was never written or can't be found.
   [[nodiscard]] StoredChunk chunk_at(hid_t dataset, const std::vector<hsize_t>& corner);
 
   struct Notes {
-    bool is_noting = false;  ///< reads of raw data are not done; address and length are noted instead
+    bool is_noting = false;  ///< if true, a read of raw data stores address and length here, and reads nothing
     std::uint64_t address = kNotStored;
     std::uint64_t bytes = 0;
   };

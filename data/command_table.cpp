@@ -149,7 +149,7 @@ std::string call_of(const Command& command, const CommandForm& form) {
   return std::string("mnshard ") + command.name + " " + form.arguments;
 }
 
-/// The help's lines for the command: for each form, the call and its purpose.
+/// The lines of --help for a command: for each form of the command, the call and its purpose.
 std::string form_lines(const Command& command, const std::string& indent) {
   constexpr std::size_t kColumn = 43;
   std::string text;

@@ -29,7 +29,7 @@ struct Settings {
   std::string unwritten = "fail";
   TokenOptions tokens;
   std::string encoding = "utf-8";
-  /// Each thread holds a shard in memory.
+  /// Number of threads. Each thread holds a shard in memory.
   std::int64_t threads = std::min<std::int64_t>(static_cast<std::int64_t>(cpu_count()), 16);
   std::int64_t seed = 0;
   bool shuffle = true;
@@ -42,7 +42,7 @@ struct Settings {
 /// The arguments after the command's name.
 using Arguments = std::span<const std::string>;
 
-/// Each of these functions runs a command and returns the exit status. Throws UsageError or DataError.
+/// Each run_ function runs the command of its name and returns the exit status. Throws UsageError or DataError.
 int run_idx(Arguments arguments, const Settings& settings);
 int run_images(Arguments arguments, const Settings& settings);
 int run_cifar(Arguments arguments, const Settings& settings);
@@ -57,10 +57,11 @@ int run_extract(Arguments arguments, const Settings& settings);
 
 /// Runs `mnshard info` for a folder with a manifest of indexed HDF5 files. Returns the exit status.
 int info_index(const std::filesystem::path& folder);
-/// Runs `mnshard verify` for such a folder: reads and decodes all blocks, and checks the filters' checksums.
+/// Runs `mnshard verify` for a folder with a manifest of indexed HDF5 files: reads and decodes all blocks, and checks
+/// the filters' checksums.
 int verify_index(const std::filesystem::path& folder, int threads);
-/// Runs `mnshard extract` for such a folder: writes a field of a sample to settings.out, or to standard output if `out`
-/// is empty.
+/// Runs `mnshard extract` for a folder with a manifest of indexed HDF5 files: writes a field of a sample to
+/// settings.out, or to standard output if settings.out is empty.
 int extract_index(const std::filesystem::path& folder, std::int64_t sample, const Settings& settings);
 
 struct CommandForm {
@@ -79,11 +80,12 @@ struct Command {
 /// Null if there is no such command.
 [[nodiscard]] const Command* find_command(const std::string& name);
 
-/// The command `name`. Throws a UsageError that lists all commands if there is none, or the command's forms if it does
-/// not take this number of arguments.
+/// The command `name`. If there is no such command, throws a UsageError that lists all commands. If the command does
+/// not take `arguments` arguments, throws a UsageError that lists the command's forms.
 [[nodiscard]] const Command& checked_command(const std::string& name, std::size_t arguments);
 
-/// Throws UsageError if `words`, the words of the command line, has an option that only other commands have.
+/// `words` are the words of the command line. Throws UsageError if one of them is an option that `command` lacks and
+/// another command has.
 void check_options_of(const Command& command, const std::vector<const char*>& words);
 
 /// The options of `command`, or of all commands if `command` is null. Parsing writes into `settings`.

@@ -1,6 +1,6 @@
 // Makes a process's part of a conversion, and combines the results of all processes.
-// (1) A result names each shard that this process has made or kept, once.
-// (2) A shard is noted only after it is published, so all shards in a result exist as files.
+// (1) A result names each shard that this process has made or kept exactly once.
+// (2) A shard is added to the result only after it is published, so all shards in a result exist as files.
 #include "data/conversion.hpp"
 
 #include <algorithm>
@@ -130,7 +130,7 @@ void ConversionPart::write(std::size_t shard, const ShardContent& content) {
 }
 
 void ConversionPart::advance(std::int64_t steps) {
-  // run() throws the failure of the other thread, not this error.
+  // run() does not throw this error, but the failure of the other thread.
   if (stop_) throw DataError("stopped");
   const std::lock_guard lock(mutex_);
   done_ += steps;
@@ -143,7 +143,7 @@ ShardState ConversionPart::state_of(std::size_t shard, const fs::path& path) {
     const ShardState state = conversion_.state_of(shard, reader);
     if (state != ShardState::kWhole) return state;
     note(shard, describe_shard(path), largest_label(reader));
-  } catch (const DataError&) {  // truncated or damaged
+  } catch (const DataError&) {  // the shard is truncated or damaged
     return ShardState::kUnusable;
   }
   const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
-/// The interface of converters, and run_conversion(), with which any number of processes make the shards of a
-/// conversion together. A converter makes each shard as a function of the shard's number.
+/// The interface of converters, and run_conversion(), by which any number of processes make the shards of a dataset
+/// together. A converter makes shard n from n and the sources alone, so it does not matter which process makes a shard.
 #pragma once
 
 #include <atomic>
@@ -26,32 +26,31 @@ struct ConvertOptions {
   std::int64_t shard_bytes = std::int64_t{256} << 20;  ///< approximate size of a shard's samples
   int threads = 1;                                     ///< threads of this process; each holds one shard in memory
   JobRank me = {};                                     ///< this process's rank among the processes of the conversion
-  /// Called with the progress of this process, one call at a time.
+  /// Called with this process's progress, by one thread at a time.
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};
 };
 
 struct Output {
   std::filesystem::path folder;
   std::string split;
-  std::size_t shards = 0;  ///< known after Conversion::open()
+  std::size_t shards = 0;  ///< number of shards; known after Conversion::open()
 };
 
 class ConversionPart;
 
-/// A part of the plan's work that the processes share: tasks, done in any order. Each task leaves its result in the
-/// scratch folder.
+/// Tasks of the plan that the processes share and run in any order. Each task leaves its result in the scratch folder.
 struct PlanRound {
   std::size_t tasks;
   std::function<void(std::size_t task)> run;  ///< runs a task; several threads call it
 };
 
-/// The state of a shard file that exists already. The conversion keeps a whole shard, writes an unusable shard again,
-/// and stops if the shard has samples of another conversion.
+/// The state of a shard file that exists already. A conversion keeps a kWhole shard, and writes a kUnusable shard
+/// again. It stops at a kForeign shard, which has samples of another conversion.
 enum class ShardState { kWhole, kUnusable, kForeign };
 
-/// A converter. Its shards are numbered consecutively through all outputs (such as train and val). They are made in
-/// units; a unit is one shard, or several. Members are called in the order of their declarations. Several threads call
-/// state_of() and convert() at once.
+/// A converter. Its shards are numbered consecutively through all outputs (such as train and val). A unit is one or
+/// more shards that one call of convert() makes. Members are called in the order of their declarations. Several threads
+/// call state_of() and convert() at once.
 class Conversion {
  public:
   /// Throws UsageError if the name of a split can't begin the names of files.
@@ -60,30 +59,31 @@ class Conversion {
   Conversion(const Conversion&) = delete;
   Conversion& operator=(const Conversion&) = delete;
 
-  /// All inputs that determine the bits of the shards. A run resumes an interrupted conversion only if its request is
-  /// equal.
+  /// All inputs that determine the bits of the shards. A run resumes an interrupted conversion only if both have equal
+  /// requests.
   [[nodiscard]] virtual nlohmann::json request() const = 0;
   [[nodiscard]] const std::vector<Output>& outputs() const { return outputs_; }
-  /// Called on one rank: looks at the sources and leaves files in `scratch` for plan_rounds() and open(). Throws if
+  /// Called on one rank. Looks at the sources, and leaves files in `scratch` for plan_rounds() and open(). Throws if
   /// there is nothing to convert.
   virtual void plan(const std::filesystem::path& scratch) = 0;
-  /// Called on all ranks after plan(): the rest of the plan's work. A round begins when all ranks have finished the
-  /// round before. Task t runs on rank t mod size.
+  /// Called on all ranks after plan(). Returns the rest of the plan's work. A round begins when all ranks have finished
+  /// the previous round. Task t runs on rank t mod size.
   [[nodiscard]] virtual std::vector<PlanRound> plan_rounds(const std::filesystem::path& /*scratch*/) { return {}; }
   /// Called on every rank when the plan is complete. A run that resumes another run calls open() without plan().
   virtual void open(const std::filesystem::path& scratch) = 0;
   [[nodiscard]] virtual std::size_t units() const = 0;
-  /// The unit's shards are [first_shard(unit), first_shard(unit + 1)); unit may be units().
+  /// The unit's shards are [first_shard(unit), first_shard(unit + 1)). `unit` is at most units().
   [[nodiscard]] virtual std::size_t first_shard(std::size_t unit) const { return unit; }
   /// The number of steps of the unit, for progress; a step is a file or a sample, for example.
   [[nodiscard]] virtual std::int64_t steps(std::size_t unit) const = 0;
   /// The state of a shard file from an earlier run, opened as `existing`. May throw DataError if the shard is damaged.
   [[nodiscard]] virtual ShardState state_of(std::size_t shard, const ShardReader& existing) const = 0;
-  /// Makes the shards of a unit that `part` wants. The contents given to `part.write` are equal in every process.
+  /// Makes those shards of the unit for which part.wants() is true. The contents given to part.write() do not depend on
+  /// the process.
   virtual void convert(std::size_t unit, ConversionPart& part) = 0;
   /// The spec of an output's samples. `most`: the largest label in the output's shards, −1 if there are no labels.
   [[nodiscard]] virtual SampleSpec spec(std::size_t output, std::int64_t most) const = 0;
-  /// Called on the process that finishes last, before it writes a manifest. Throws if the dataset can't be used.
+  /// Called in the process that finishes last, before it writes a manifest. Throws if the dataset can't be used.
   virtual void check(const ShardTable& /*table*/) {}
 
  protected:
@@ -92,13 +92,14 @@ class Conversion {
 
 /// Whether the samples are data and a label, as labeled() describes them.
 [[nodiscard]] bool has_label(const SampleSpec& spec);
-/// The label of a sample; has_label() must hold.
+/// The label of a sample; has_label() must be true for the shard's spec.
 [[nodiscard]] std::int64_t label_of(const ShardReader& shard, std::int64_t sample);
 
 /// Facts about a source file for request(): path, size and time of change; null if the file is missing.
 [[nodiscard]] nlohmann::json source_facts(const std::filesystem::path& file);
 
-/// Finds outputs and files by the number of a shard, which counts through all outputs of an opened conversion.
+/// Finds output and file of a shard by the shard's number among the shards of all outputs. Made after
+/// Conversion::open().
 class Outputs {
  public:
   explicit Outputs(const std::vector<Output>& outputs);
@@ -115,13 +116,13 @@ class Outputs {
   std::vector<std::size_t> firsts_ = {0};
 };
 
-/// The shards and the largest class of an output, combined from the results of all processes.
+/// An output's shards and largest class, combined from the results of all processes.
 struct OutputShards {
-  std::vector<ShardInfo> shards;  ///< [shards of the output] a missing shard has an empty file name
+  std::vector<ShardInfo> shards;  ///< [shards of the output]; the file name of a missing shard is empty
   std::int64_t most = -1;         ///< −1: no class
 };
 
-/// This process's part of a conversion: all units with unit mod number of processes = rank.
+/// This process's part of a conversion: all units whose number modulo the number of processes is the process's rank.
 class ConversionPart {
  public:
   ConversionPart(Conversion& conversion, const ConvertOptions& options);
@@ -142,7 +143,7 @@ class ConversionPart {
   void advance(std::int64_t steps);
 
  private:
-  /// The state of a shard file. If the shard is whole, notes it as kept.
+  /// The state of a shard file. If the shard is whole, records it as kept.
   ShardState state_of(std::size_t shard, const std::filesystem::path& path);
   void note(std::size_t shard, ShardInfo info, std::int64_t most);
 
@@ -154,7 +155,7 @@ class ConversionPart {
   std::int64_t shards_ = 0;
   std::atomic<bool> stop_ = false;
 
-  std::mutex mutex_;  // guards the rest
+  std::mutex mutex_;  // guards the members below
   std::map<std::size_t, ShardInfo> made_;
   std::vector<std::int64_t> most_;  // [outputs] the largest label
   std::int64_t kept_ = 0;
@@ -164,22 +165,22 @@ class ConversionPart {
 /// The shards of output `i`, from the results of all processes.
 [[nodiscard]] OutputShards shards_of_output(const Outputs& outputs, std::size_t i,
                                             const std::vector<nlohmann::json>& results);
-/// Number of shards that an earlier run made.
+/// Number of shards, of all processes, that an earlier run made.
 [[nodiscard]] std::int64_t kept_shards(const std::vector<nlohmann::json>& results);
 
 struct ConversionResult {
   bool complete = false;           ///< this process finished last, and wrote the manifests
-  std::vector<ShardTable> tables;  ///< if complete: the table of each output
+  std::vector<ShardTable> tables;  ///< if complete, the table of each output; else empty
   std::int64_t shards = 0;         ///< number of shards of this process's part
-  std::int64_t kept_shards = 0;    ///< if complete: number of shards, of all processes, that an earlier run made
+  std::int64_t kept_shards = 0;    ///< if complete, number of shards, of all processes, that an earlier run made
 };
 
-/// Runs a conversion. All processes (ranks 0 … size − 1 in options.me) call run_conversion() at once. Rank r makes the
-/// units with unit mod size = r. A process waits for other processes only until the plan is complete. Shards are
-/// published one by one; the process that finishes last publishes the manifests. After an interruption, a repeated call
-/// makes the missing and damaged shards; the number of processes may differ. Throws UsageError if the folders hold a
-/// dataset, shards or files of another conversion, or if another conversion is writing there. Throws DataError, and the
-/// errors of the conversion.
+/// Runs a conversion. All processes (ranks 0 … size − 1 in options.me) call run_conversion() at the same time. Rank r
+/// makes the units whose number modulo size is r. A process waits for other processes only until the plan is complete.
+/// Shards are published one by one; the process that finishes last publishes the manifests. After an interruption,
+/// another call, with any number of processes, makes the missing and damaged shards. Throws UsageError if an output
+/// folder holds a dataset, shards or files of another conversion, or if another conversion is writing to it. Throws
+/// DataError, and the errors of the conversion.
 ConversionResult run_conversion(Conversion& conversion, const ConvertOptions& options);
 
 }  // namespace mn::data

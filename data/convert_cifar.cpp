@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kImageBytes = 3 * 32 * 32;  // three planes of 32 × 32 bytes: red, green, blue
 
-/// CIFAR-10 or CIFAR-100. The two differ in their files and in the number of label bytes before each image.
+/// CIFAR-10 or CIFAR-100. They differ in their files, and in the number of label bytes before each image.
 struct Variant {
   std::vector<std::string> train;
   std::vector<std::string> val;
@@ -51,7 +51,7 @@ std::vector<std::string> read_names(const fs::path& path, std::int64_t classes) 
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (!line.empty()) names.push_back(utf8_text(line));
   }
-  // Go on without names, which are only for display.
+  // Continue without names, because they are only displayed.
   if (static_cast<std::int64_t>(names.size()) != classes) names.clear();
   return names;
 }

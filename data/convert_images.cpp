@@ -135,8 +135,8 @@ class ImagesConversion final : public Conversion {
       const std::string bytes = with_retries([&] { return read_file(path); }, [] {});
       intake.add(std::as_bytes(std::span(bytes)), file.label, file.key, content);
     } catch (const FileError& error) {
-      // Only a file that is missing or that may not be read is left out. Other errors come from the system: to leave
-      // the image out could lose a good image.
+      // Leave out a file only if it is missing or this process has no permission to read it. After other errors,
+      // leaving the file out might lose a good image.
       if (error.error_number() != ENOENT && error.error_number() != EACCES) throw;
       const std::string began = ": it was listed when the conversion began; to list again, remove ";
       left_out_.add(error.what() + (error.error_number() == ENOENT ? began + outputs_[0].folder.string() : ""));

@@ -99,8 +99,8 @@ class NpySamples final : public SampleSource {
   SampleSpec spec_;
 };
 
-/// Opens the array `name` of an .npz file. If the array is deflated, the call with `planning` unpacks it into
-/// `scratch`, and later calls open the unpacked file.
+/// Opens the array `name` of an .npz file. If the array is compressed, the call with `planning` true unpacks it into a
+/// file in `scratch`, and later calls open this file.
 NpyArray open_member(const std::shared_ptr<const File>& npz, const std::string& name, const fs::path& scratch,
                      bool planning) {
   const auto members = read_zip_directory(*npz, "numpy.savez");

@@ -1,9 +1,9 @@
-// WebDataset → shards.
+// Converts WebDatasets to shards.
 //
-// The number of shards of a tar file follows from the size of its images: the file's length times the fraction of
-// images in the first MiBs of the first tar file (headers may be larger than small images). Shard i of n has the
-// samples that begin in the i-th of n equal parts of the file. Each tar file is a unit, read once, from beginning to
-// end.
+// The number of shards of a tar file is computed from an estimate of the bytes of its images: the file's length times
+// the fraction of images in the first MiBs of the first tar file. (The headers of small images may be larger than the
+// images.) Shard i of n has the samples that begin in the i-th of n equal parts of the file. Each tar file is a unit,
+// and is read once, from beginning to end.
 #include "data/convert.hpp"
 
 #include <algorithm>
@@ -47,10 +47,10 @@ std::vector<fs::path> list_tars(const std::vector<std::string>& sources) {
   return tars;
 }
 
-/// The samples left out of a shard, for the file that note_of() names.
+/// The samples that were left out of a shard: the content of the file that note_of() names.
 struct LeftOutOfShard {
   std::int64_t count = 0;
-  std::int64_t most = -1;  // label; −1: no sample with a label
+  std::int64_t most = -1;  // largest label of these samples; −1: no label
 
   void add(std::int64_t label) {
     ++count;
@@ -156,7 +156,7 @@ class TarConversion final : public Conversion {
     sum_of_notes_ = left_out_of_all().count;
     if (!class_names_.empty()) return;
     const std::int64_t classes = table.spec().num_classes();
-    const bool has_gap = classes > table.num_samples() + sum_of_notes_;  // then do not count the classes one by one
+    const bool has_gap = classes > table.num_samples() + sum_of_notes_;  // some class must be empty
     if (!has_gap && sum_of_notes_ > 0) return;                           // a warning names the empty classes
     const auto empty = has_gap ? std::vector<std::string>() : empty_classes(table);
     if (has_gap || !empty.empty()) {
@@ -164,7 +164,7 @@ class TarConversion final : public Conversion {
                       " classes in " + tars_.front().string() + " is empty: " + kNumberClasses);
     }
   }
-  /// Samples in no shard, counted by check().
+  /// Number of samples that were left out, counted by check().
   [[nodiscard]] std::int64_t left_out() const { return sum_of_notes_; }
 
   [[nodiscard]] std::vector<std::string> errors() const { return left_out_.errors(); }
@@ -172,11 +172,11 @@ class TarConversion final : public Conversion {
 
  private:
   static constexpr const char* kFillName = "fill";
-  static constexpr const char* kPackedName = "packed";  // present if a tar file is packed
+  static constexpr const char* kPackedName = "packed";  // this file exists if a tar file is packed
   static constexpr std::int64_t kWhole = 1000;
 
-  /// The fraction of images in the first tar file, in thousandths, from its first MiBs; at least a quarter: later
-  /// images may be larger, and their shard would need that much more memory.
+  /// The fraction of images in the first MiBs of the first tar file, in thousandths. At least a quarter, because later
+  /// images may fill more of the file, and a shard needs memory for all of its images.
   [[nodiscard]] std::int64_t fill_of_first(const fs::path& scratch) const {
     constexpr std::uint64_t kLookedAt = 4 << 20;
     WebReader reader(readable(scratch, 0), options_.members, tars_.front().string());
@@ -212,7 +212,7 @@ class TarConversion final : public Conversion {
     return static_cast<std::size_t>(Wide{sample.at} * parts / file_bytes);
   }
 
-  /// LeftOutOfShard::text() of the shard; absent if no sample was left out.
+  /// LeftOutOfShard::text() of the shard; the file is absent if no sample was left out.
   [[nodiscard]] fs::path note_of(std::size_t shard) const { return scratch_ / ("incomplete-" + std::to_string(shard)); }
 
   [[nodiscard]] LeftOutOfShard left_out_of_all() const {
@@ -257,7 +257,7 @@ class TarConversion final : public Conversion {
   DeepImages deep_;
   std::int64_t sum_of_notes_ = 0;
   std::vector<std::string> class_names_;
-  std::vector<std::size_t> firsts_ = {0};  // [tars + 1] number of the first shard of each
+  std::vector<std::size_t> firsts_ = {0};  // [tars + 1] number of each tar file's first shard
 };
 
 }  // namespace

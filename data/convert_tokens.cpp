@@ -1,13 +1,14 @@
-// Converts texts to tokens, and tokens to samples of `context` tokens and the token that follows.
+// Converts texts to tokens, and tokens to samples. A sample is `context` tokens and the token that follows them.
 //
 // Files are cut into pieces. The threads of all processes count the words of pieces, and rank 0 makes the vocabulary.
 // Then the processes encode the pieces, each piece to a file in the scratch folder, and make shards from these files.
 //
 // (1) Each file is a text. The last tokens of each text are for validation. If there are several texts, an end-of-text
 //     token follows each text's training part and each text's validation part.
-// (2) Pieces, vocabulary and tokens are functions of the files and options alone: not of ranks and threads.
-// (3) The conversion is claimed (ConversionFolder), so that another run can resume it, only after all files of tokens
-//     are on stable storage.
+// (2) Pieces, vocabulary and tokens are functions of the files and options alone, not of the number of ranks or
+//     threads.
+// (3) The conversion is claimed (ConversionFolder) only after all files of tokens are on stable storage. A claimed
+//     conversion can be resumed by another run.
 #include "data/convert.hpp"
 
 #include <algorithm>
@@ -33,8 +34,8 @@ using Files = std::vector<fs::path>;
 
 constexpr std::int64_t kMaxPieces = 1 << 14;  // approximate limit for the pieces of all files together
 
-/// The length of a piece. The numbers of pieces of two ranks differ by at most one. Even a small text is cut into many
-/// pieces, to make this difference small.
+/// The length of a piece. The numbers of pieces of two ranks may differ by one. Even a small text is cut into many
+/// pieces, so that this difference is small.
 std::int64_t piece_bytes(std::int64_t bytes) {
   constexpr std::int64_t kEnoughPieces = 256;
   return std::max(std::clamp<std::int64_t>(bytes / kEnoughPieces, 1 << 20, 4 << 20), bytes / kMaxPieces);
@@ -80,7 +81,7 @@ WordCounts count_characters(const fs::path& file, const TextPiece& piece, bool a
   return found;
 }
 
-/// Counts the words of a piece, cut as in a vocabulary of merges (first_word()).
+/// Counts the words of a piece, cut by first_word() as a vocabulary of merges cuts them.
 WordCounts count_words(const fs::path& file, const TextPiece& piece, bool any_bytes) {
   WordCounts words;
   const Vocabulary cutter = Vocabulary::of_merges({});
@@ -98,7 +99,7 @@ WordCounts count_words(const fs::path& file, const TextPiece& piece, bool any_by
   return words;
 }
 
-/// Writes for each word its length, its bytes and its count; the numbers are int64.
+/// Writes for each word its length (int64), its bytes, and its count (int64).
 void write_counts(const fs::path& path, const WordCounts& counts) {
   std::string text;
   const auto add = [&](std::int64_t number) { text.append(reinterpret_cast<const char*>(&number), sizeof number); };
@@ -260,7 +261,7 @@ class TokenConversion final : public FixedConversion {
       }
     };
     const auto complete = [&](std::string_view text) { return vocabulary.complete(text); };
-    // count() has checked the texts already.
+    // If count() has run, it has checked the texts already.
     read_text(file, tokens.pieces[piece], options_.any_bytes || makes_vocabulary(), complete, take);
     write_file(tokens.count(piece), std::to_string(out.finish()));
   }

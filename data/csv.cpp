@@ -64,7 +64,7 @@ bool CsvReader::next(std::vector<std::string>& cells) {
     if (c == '\n' || c == kEnd) {
       if (cells.size() > 1 || !cells[0].empty() || has_quote) return true;
       if (c == kEnd) return false;
-      line_ = next_line_;  // an empty line
+      line_ = next_line_;  // the line was empty
     } else if (c == separator_) {
       cells.emplace_back();
       has_quote = false;

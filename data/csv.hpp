@@ -12,16 +12,16 @@ namespace mn::data {
 
 class CsvReader {
  public:
-  /// The separator is the one of comma, semicolon and tab that is most frequent in the first line, quotes aside. Throws
+  /// The separator is a comma, semicolon or tab: the most frequent of them in the first line outside quotes. Throws
   /// DataError if the file can't be opened, or is not text.
   explicit CsvReader(const std::filesystem::path& path);
 
-  /// Reads the cells of the next row that is not empty; false at the end. Throws DataError that names the line of a
-  /// quote that is not closed, or of text after a closing quote.
+  /// Reads the cells of the next row that is not empty; false at the end. If a quote is not closed, or text follows a
+  /// closing quote, throws a DataError that names the line.
   bool next(std::vector<std::string>& cells);
   /// "FILE:LINE" of the beginning of the row that next() has read.
   [[nodiscard]] std::string where() const;
-  /// Number of that line; the first line is 1.
+  /// Number of the line on which the row that next() has read begins; the first line is 1.
   [[nodiscard]] std::int64_t line() const noexcept { return line_; }
 
  private:

@@ -20,12 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kNameBlock = 1 << 20;  // bytes; a name has a few hundred at most
+constexpr std::size_t kNameBlock = 1 << 20;  // bytes of a block; a name has a few hundred bytes at most
 
-/// Looks sizes up by several threads, then adds to the plan, in order.
+/// Looks up the sizes of files on several threads, and adds the files to the plan in the order of add().
 class SizeLookup {
  public:
-  /// `source` is for messages about a list's lines.
+  /// Error texts about a line of a list name `source`.
   SizeLookup(const fs::path& root, const fs::path& source, int threads, ImagePlanWriter& plan)
       : root_(root), source_(source), threads_(threads), plan_(plan) {}
 
@@ -34,7 +34,7 @@ class SizeLookup {
     if (pending_.size() >= kAtOnce) flush();
   }
 
-  /// Needed at the end.
+  /// Adds the files that are not in the plan yet. Call it after the last add().
   void flush() {
     std::vector<std::int64_t> sizes(pending_.size());
     const int threads = std::min(threads_, static_cast<int>(sizes.size() / kEach));
@@ -44,10 +44,10 @@ class SizeLookup {
   }
 
  private:
-  static constexpr std::size_t kAtOnce = 1 << 16;  // candidates
-  static constexpr std::size_t kEach = 1 << 8;     // are worth a thread
+  static constexpr std::size_t kAtOnce = 1 << 16;  // candidates that are looked up at a time
+  static constexpr std::size_t kEach = 1 << 8;     // least number of candidates for each thread
 
-  /// The file's size; −errno if there is no such file, 0 if it is not a regular file.
+  /// The file's size; 0 if it is not a regular file; −errno if stat(2) fails.
   std::int64_t look_up(const std::string& key) const {
     struct stat facts = {};
     if (::stat((root_ / key).c_str(), &facts) != 0) return -errno;
@@ -81,8 +81,8 @@ void pass_over(const fs::path& file, ImageList& list) {
   if (list.passed_over++ == 0) list.first_passed_over = file;
 }
 
-/// Adds the images in root/folder, then of its subfolders; returns their number. Follows links to folders, except into
-/// folders of `seen`, as links may lead back up.
+/// Adds the images in root/folder, then those in its subfolders, and returns their number. Follows links to folders,
+/// but enters no folder of `seen` again, because a link may lead to a folder above it.
 std::int64_t add_images(const fs::path& folder, std::int32_t label, std::set<fs::path>& seen, ImageList& list,
                         SizeLookup& images) {
   if (!seen.insert(fs::canonical(list.root / folder)).second) return 0;
@@ -114,7 +114,7 @@ ImageList list_folder(const fs::path& source, int threads, ImagePlanWriter& plan
   for (const char* name : names.files()) pass_over(source / name, list);
   for (const char* name : names.folders()) {
     std::set<fs::path> seen = {fs::canonical(source)};
-    ImageList own{.root = list.root};  // to describe the class in an error
+    ImageList own{.root = list.root};  // collects facts about this class for an error text
     if (add_images(name, static_cast<std::int32_t>(list.class_names.size()), seen, own, images) == 0) {
       throw DataError(std::string("class ") + name + " in " + source.string() + empty_class_text(own));
     }

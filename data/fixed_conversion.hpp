@@ -13,7 +13,7 @@
 
 namespace mn::data {
 
-/// The source of samples with fixed fields, which can be read in any order. All members are thread-safe.
+/// A source of samples with fixed fields. The samples can be read in any order. All members are thread-safe.
 class SampleSource {
  public:
   SampleSource() = default;
@@ -30,11 +30,11 @@ class SampleSource {
   virtual void check() const {}
 };
 
-/// The error for a sample of `source` with a label that can't be a class.
+/// The error for a sample of `source` whose label `label` can't be a class.
 [[nodiscard]] DataError wrong_label(const std::string& source, std::int64_t sample, const std::string& label);
 
-/// If a label can't be a class, throws a DataError that begins with `source`. The labels are of samples first, first +
-/// 1, …
+/// If a label can't be a class, throws a DataError that begins with `source`. labels[i] is the label of sample first +
+/// i.
 void check_labels(std::span<const std::int64_t> labels, std::int64_t first, const std::string& source);
 
 class DatasetSource final : public SampleSource {
@@ -53,8 +53,8 @@ struct FixedSplit {
   Output output;
   nlohmann::json request;                         ///< the facts that determine the samples, for Conversion::request()
   std::map<std::string, std::string> attributes;  ///< HDF5 attributes that every shard gets
-  /// Opens the samples. If `planning` is true, this is the first call of the conversion, and it leaves the files that
-  /// later calls need in `scratch`.
+  /// Opens the samples. `planning` is true in the first call of a conversion, which leaves the files that later calls
+  /// need in `scratch`.
   std::function<std::shared_ptr<const SampleSource>(const std::filesystem::path& scratch, bool planning)> open;
 };
 

@@ -36,8 +36,8 @@ struct WriterErrors {
 
 }  // namespace
 
-/// Encodes images by libjpeg-turbo, one by one, as baseline JPEG with color at half the resolution (4:2:0). Equal
-/// pixels give equal bytes as long as the version of libjpeg-turbo is the same. Reuses its memory for the next image.
+/// Encodes images by libjpeg-turbo, one by one, as baseline JPEG with color at half the resolution (4:2:0). With the
+/// same version of libjpeg-turbo, equal pixels give equal bytes. Reuses its memory for the next image.
 class ImageIntake::JpegWriter {
  public:
   JpegWriter() {
@@ -108,7 +108,7 @@ void ImageIntake::add(std::span<const std::byte> bytes, std::int32_t label, std:
                     " pixels; at most " + std::to_string(kMaxImagePixels) +
                     " are stored: --resize N makes larger images smaller");
   }
-  // The image is stored unchanged, but decoded once as a check: otherwise training would stop at an image that can't be
+  // The image is stored unchanged. It is decoded as a check, because training would stop at an image that can't be
   // decoded.
   if (!options_.check_headers_only) (void)decoder_.decode({0, 0, header.width, header.height}, 1, 1, decoded_);
   content.add_encoded(bytes, label, hwc_of(header.height, header.width, header.components), key);
@@ -119,8 +119,8 @@ bool ImageIntake::is_longer(const ImageHeader& header) const {
 }
 
 const Image& ImageIntake::resized(const ImageHeader& header) {
-  // The decoder shrinks the image to the smallest size that is cheap to decode and not below the wanted size; the
-  // resizer then interpolates to the wanted size.
+  // The decoder can shrink images cheaply to certain sizes. It takes the smallest of them that is at least the wanted
+  // size; then the resizer interpolates to the wanted size.
   const double scale = double(options_.resize) / std::min(header.width, header.height);
   const int width = std::max(options_.resize, static_cast<int>(header.width * scale + 0.5));
   const int height = std::max(options_.resize, static_cast<int>(header.height * scale + 0.5));
@@ -152,7 +152,7 @@ std::vector<std::string> empty_classes(const ShardTable& table) {
 
 void DeepImages::add(std::string_view key) {
   const std::lock_guard lock(mutex_);
-  // Threads add images in any order; the least name makes the warning deterministic.
+  // Threads add images in any order. The warning has the smallest name, so it is deterministic.
   if (count_++ == 0 || key < first_) first_ = key;
 }
 

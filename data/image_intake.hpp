@@ -19,22 +19,24 @@
 namespace mn::data {
 
 struct ImageOptions {
-  bool skip_bad = false;            ///< unusable images are left out; false: the first one ends the conversion
-  bool check_headers_only = false;  ///< only image headers are checked; false: every image is decoded once
-  int resize = 0;  ///< pixels of the short side; larger images are resized and stored as JPEG; 0: never
-  std::filesystem::path classes = {};                         ///< names of the classes, one a line, label 0 first
-  std::string columns = {};                                   ///< of a CSV that lists images: "PATH,LABEL"
+  bool skip_bad = false;            ///< unusable images are left out; false: an unusable image ends the conversion
+  bool check_headers_only = false;  ///< only images' headers are checked; false: every image is decoded as a check
+  int resize = 0;  ///< images with a longer short side (pixels) are resized to it, and stored as JPEG; 0: never
+  std::filesystem::path classes = {};                         ///< file of class names, one on each line, label 0 first
+  std::string columns = {};                                   ///< "PATH,LABEL": columns of a CSV that lists images
   std::function<void(const std::string& warning)> warn = {};  ///< called on rank 0, before any shard is written
 };
 
-/// An image that is resized may have more pixels than a stored one. Its decoder holds up to 3 bytes a pixel.
+/// Limit for the pixels of an image that is resized, which is above the limit of stored images. The decoder holds up to
+/// 3 bytes for each pixel.
 inline constexpr std::int64_t kMaxResizedPixels = std::int64_t{1} << 30;
 
-/// The images of this process with values of more than 8 bits, of which training gets the high 8. Thread-safe.
+/// Counts this process's images with more than 8 bits in a value. Training gets the high 8 bits of such values.
+/// Thread-safe.
 class DeepImages {
  public:
   void add(std::string_view key);
-  /// A warning that names the number of these images and the first one by name; empty if there are none.
+  /// A warning with the number of these images and the name that sorts first; empty if there are no such images.
   [[nodiscard]] std::string warning() const;
 
  private:
@@ -43,11 +45,11 @@ class DeepImages {
   std::string first_;
 };
 
-/// Checks images, and resizes large images if ImageOptions::resize is set. Reuses its memory from image to image. Only
-/// one thread at a time may use an object.
+/// Checks images, and resizes large images if ImageOptions::resize is set. Reuses its memory from image to image. Use
+/// an object from one thread at a time.
 class ImageIntake {
  public:
-  /// Records in `deep` the images of more than 8 bits.
+  /// Records images with more than 8 bits in a value in `deep`.
   ImageIntake(const ImageOptions& options, DeepImages& deep);
   ~ImageIntake();
   ImageIntake(const ImageIntake&) = delete;
@@ -72,11 +74,12 @@ class ImageIntake {
   Image small_;
 };
 
-/// An empty shard of labeled images with `bytes` of memory reserved for its samples, because a buffer that grows by
-/// copying would hold the samples twice. Reserved pages take no memory until they are written.
+/// An empty shard of labeled images with `bytes` of memory reserved for its samples, because a buffer that grows holds
+/// the samples twice while it copies them. Reserved pages take no memory until they are written.
 [[nodiscard]] ShardContent encoded_content(std::int64_t bytes);
 
-/// The classes without a sample, by name, or by number if the classes have no names. Reads the labels of all shards.
+/// The classes without a sample: their names, or their numbers if the classes have no names. Reads the labels of all
+/// shards.
 [[nodiscard]] std::vector<std::string> empty_classes(const ShardTable& table);
 
 /// The images that this process left out. Thread-safe.

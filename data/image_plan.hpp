@@ -18,7 +18,7 @@ struct ImageFile {
 };
 
 struct ImageDivision {
-  bool shuffle = true;  ///< all images are shuffled once, before they are divided into shards
+  bool shuffle = true;  ///< images are shuffled once, before they are divided into shards
   std::uint64_t seed = 0;
   std::int64_t shard_bytes = std::int64_t{256} << 20;
 };
@@ -32,7 +32,7 @@ class FileAppender {
   void append_value(const T& value) {
     append(std::as_bytes(std::span(&value, 1)));
   }
-  /// Writes the rest. Call flush() at the end: the destructor does not.
+  /// Writes the bytes that were not written yet. Call flush() at the end, because the destructor does not.
   void flush();
   [[nodiscard]] std::uint64_t size() const noexcept { return written_ + pending_.size(); }
 
@@ -47,7 +47,7 @@ class ImagePlanWriter {
   explicit ImagePlanWriter(std::filesystem::path folder);
   void add(std::string_view key, std::int32_t label, std::int64_t bytes);
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
-  /// Divides the images into shards, and writes the division. Memory: 4 bytes an image.
+  /// Divides the images into shards, and writes the division. Memory: 4 bytes for each image.
   void finish(const ImageDivision& division);
 
  private:
@@ -58,7 +58,7 @@ class ImagePlanWriter {
   std::int64_t size_ = 0;
 };
 
-/// Reads the files that an ImagePlanWriter has written. Thread-safe. Memory: 8 bytes a shard.
+/// Reads the files that an ImagePlanWriter has written. Thread-safe. Memory: 8 bytes for each shard.
 class ImagePlan {
  public:
   /// Throws DataError if the folder's files are absent or damaged.

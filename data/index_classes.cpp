@@ -1,5 +1,5 @@
 // Counts the classes of a field that holds class numbers (--class-field) in indexed HDF5 files. HDF5 does not record
-// that numbers are classes, so all values of the field are read. Also checks that every field was written.
+// the number of classes, so all values of the field are read. Also checks that each field has values in each file.
 #include "data/index_files.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Reads by libhdf5 where the fields lie in HDF5 files. Training then reads the fields without libhdf5 and its lock.
+// Finds by libhdf5 where the fields lie in HDF5 files. Training then reads the fields without libhdf5 and its lock.
 #include "data/index_files.hpp"
 
 #include <algorithm>
@@ -186,8 +186,8 @@ Hdf5File index_file(const fs::path& path, const std::vector<IndexField>& wanted,
   return indexed;
 }
 
-/// The file's path for a manifest in `folder`: relative to the folder if possible, so that files and folder can be
-/// moved together.
+/// The path that a manifest in `folder` records for a file. It is relative to the folder if possible, so that the file
+/// and the folder can be moved together.
 std::string stored_path(const fs::path& file, const fs::path& folder) {
   std::error_code error;
   const fs::path relative = fs::relative(file, folder, error);
@@ -270,7 +270,7 @@ std::string cost_of(const Hdf5Table& table, std::size_t field) {
   const auto by_block = [&](const Hdf5File& a, const Hdf5File& b) {
     return a.arrays[field].block_samples(spec) < b.arrays[field].block_samples(spec);
   };
-  // The file with the longest blocks, where reading costs most.
+  // Reading costs most in the file with the longest blocks.
   const Hdf5File& file = *std::ranges::max_element(table.files(), by_block);
   const Hdf5Array& array = file.arrays[field];
   std::string text = spec.name + ": " + bytes_text(spec.sample_bytes()) + " a sample, ";

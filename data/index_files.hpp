@@ -18,23 +18,23 @@ struct IndexField {
 /// Parses "NAME=/group/dataset". Throws UsageError if the text has another form.
 [[nodiscard]] IndexField parse_index_field(const std::string& text);
 
-/// Makes the table of `files`, for a manifest in `folder`, which must exist. Throws a DataError of one line that names
-/// the file and the problem: a dataset is missing, differs from the first file's dataset, has elements for which mn has
-/// no dtype, has a filter that mn can't undo, or lies outside the file.
+/// Makes the table of `files` for a manifest in `folder`, which must exist. If a dataset is missing, differs from the
+/// first file's dataset, has elements for which mn has no dtype, has a filter that mn can't undo, or lies outside the
+/// file, throws a DataError of one line that names the file and the problem.
 [[nodiscard]] Hdf5Table index_files(const std::vector<std::filesystem::path>& files,
                                     const std::vector<IndexField>& fields, const std::filesystem::path& folder,
                                     const std::string& split);
 
-/// The table with field `name` marked as class numbers. The number of classes is the largest number plus one, so the
-/// field is read in all files. Throws UsageError if there is no such field or it has no integers, DataError if a number
-/// is negative or too large for a class.
+/// Returns the table with the values of field `name` as classes. Reads the field in all files: the number of classes is
+/// the largest value + 1. Throws UsageError if there is no such field or its values are not integers, and DataError if
+/// a value is negative or too large for a class.
 [[nodiscard]] Hdf5Table with_classes(const Hdf5Table& table, const std::string& name);
 
-/// Throws DataError if a file has samples, but no value of some field was ever written: the file's writer may have been
-/// killed.
+/// Throws DataError if a file has samples, but a field of the file was never written, perhaps because the file's writer
+/// was killed.
 void check_written(const Hdf5Table& table);
 
-/// A line of text that tells what reading a sample of a field costs. If the cost is high, the line recommends a better
+/// One line of text about the cost of reading a sample of a field. If the cost is high, the line recommends a better
 /// layout of the file.
 [[nodiscard]] std::string cost_of(const Hdf5Table& table, std::size_t field);
 

@@ -43,7 +43,7 @@ struct DatasetNames {
   std::size_t links = 0;
 };
 
-/// Some datasets of the file; looks at no more than kMaxLinks.
+/// Names of datasets in the file. Looks at no more than kMaxLinks links of the file.
 Names datasets_of(hid_t file) {
   const auto take = [](hid_t group, const char* name, const H5L_info_t* info, void* out) -> herr_t {
     constexpr std::size_t kMaxLinks = 1000;
@@ -63,8 +63,8 @@ Names datasets_of(hid_t file) {
 
 struct Link {
   H5L_type_t type = H5L_TYPE_HARD;
-  std::string target = {};  // path of a soft or external link's target
-  std::string file = {};    // of an external link's target
+  std::string target = {};  // path of the target of a soft or external link
+  std::string file = {};    // file of the target of an external link
 };
 
 std::optional<Link> link_at(hid_t file, const std::string& path) {
@@ -93,15 +93,16 @@ std::string joined(std::string group, const std::string& rest) {
 struct Met {
   std::string path;
   Link link;
-  std::string rest;  // of the dataset's path, behind the link
+  std::string rest;  // the rest of the dataset's path, after the link
 };
 
-/// "is a link …" for the dataset itself, or "is behind /g, a link …".
+/// Text: "is a link …" if the dataset itself is the link, or "is behind /g, a link …" if the group /g is the link.
 std::string is_link(const std::string& dataset, const Met& met, const std::string& what) {
   return (met.path == dataset ? "is a " : "is behind " + met.path + ", a ") + what;
 }
 
-/// The first link of `path` that is not hard. Sets `present` to the length of the part of the path that is there.
+/// The first soft or external link on `path`. Sets `present` to the length of the part of the path before it that
+/// exists.
 std::optional<Met> first_link(hid_t file, const std::string& path, std::size_t& present) {
   present = 0;
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
@@ -124,9 +125,9 @@ struct LinkFault {
 /// The first fault of the links on the path of `dataset`: a link to another file, a soft link without a target, or soft
 /// links in a circle.
 LinkFault fault_of_links(hid_t file, const std::string& dataset) {
-  constexpr int kMaxSoftLinks = 16;  // as HDF5
+  constexpr int kMaxSoftLinks = 16;  // HDF5's own limit
   std::string path = dataset;
-  std::size_t target_end = 0;  // of the last soft link's target, in `path`
+  std::size_t target_end = 0;  // end of the last soft link's target in `path`
   std::optional<Met> last;     // the last soft link
   for (int i = 0; i <= kMaxSoftLinks; ++i) {
     std::size_t present = 0;
@@ -201,7 +202,7 @@ std::string remedy_of(const std::string& error) {
   }
   const auto says = [&](std::string_view part) { return error.find(part) != std::string::npos; };
   if (says("truncated file")) return ". The file is cut off: copy it again, or write it again";
-  // By its header the file ends before its objects do.
+  // The file's header says that the file ends before its objects do.
   if (says("addr overflow")) return ". Its writer was killed before it closed the file: write it again";
   if (says("signature not found")) return ". It is not an HDF5 file: look at it, or fetch it again";
   if (!says("version number")) return {};

@@ -1,4 +1,4 @@
-/// Explanations of errors in HDF5 datasets that an index can't take. Used under an H5Lock.
+/// Explains why an index can't have an HDF5 dataset. Hold an H5Lock for all functions.
 #pragma once
 
 #include <filesystem>
@@ -11,14 +11,14 @@ namespace mn::data {
 /// The type of the elements: "uint16", "text", "records of a, b".
 [[nodiscard]] std::string type_text(hid_t type);
 
-/// Why `dataset` of an open file can't be opened, if mn knows more than HDF5 says: a link at fault, a group, or a wrong
-/// name (lists the datasets). Empty otherwise.
+/// The reason why `dataset` of an open file can't be opened: a link is at fault, it is a group, or the name is wrong
+/// (then the text lists the file's datasets). Empty if mn knows no more than HDF5's error says.
 [[nodiscard]] std::string why_not_opened(hid_t file, const std::string& dataset);
 
-/// The remedy for an HDF5 error with this text, to append to it; empty if none is known.
+/// The remedy for an HDF5 error with the text `error`, to append to this text; empty if no remedy is known.
 [[nodiscard]] std::string remedy_of(const std::string& error);
 
-/// The source files of a virtual dataset in `file`, and the remedy.
+/// Text that names the source files of a virtual dataset in `file`, and the remedy.
 [[nodiscard]] std::string virtual_text(hid_t creation, const std::filesystem::path& file);
 
 }  // namespace mn::data

@@ -14,7 +14,7 @@
 namespace mn::data {
 namespace {
 
-/// Adds to `result` the samples of [first, last) with values that are not classes.
+/// Adds the samples of [first, last) that have values that are not classes to `result`.
 void judge_classes(const ShardReader& reader, std::size_t field, const FieldSpec& spec,
                    std::span<const std::byte> values, std::int64_t first, std::int64_t last, VerifyReport& result) {
   if (range_of(spec.dtype, values).is_in(spec.num_classes)) return;

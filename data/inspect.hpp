@@ -30,16 +30,16 @@ struct VerifyReport {
 [[nodiscard]] VerifyReport verify_dataset(const ShardTable& table, int threads,
                                           const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
-/// Throws UsageError unless a dataset of `samples` samples has sample `index`.
+/// Throws UsageError if a dataset of `samples` samples has no sample `index`.
 void check_sample_number(std::int64_t index, std::int64_t samples);
-/// The position of field `name`, which the user gave by `option`. If there is no such field, throws a UsageError that
-/// begins with the option.
+/// The position of field `name`, which the user named by the option `option`. If there is no such field, throws a
+/// UsageError that begins with the option.
 [[nodiscard]] std::size_t field_position(const SampleSpec& spec, const std::string& name, const std::string& option);
 /// Writes a sample's bytes to the file `out`, or to standard output if `out` is empty.
 void write_sample(std::span<const std::byte> sample, const std::string& out);
 
-/// The stored bytes of one field of a sample. If samples are data and a label, also the label; if they are images with
-/// a label, also the image's source (`key`).
+/// The stored bytes of one field of a sample. Has also the label if the spec is data and a label, and the image's
+/// source (`key`) if samples are images with a label.
 struct ExtractedSample {
   std::vector<std::byte> bytes;
   std::int64_t label = -1;

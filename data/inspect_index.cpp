@@ -48,8 +48,8 @@ std::vector<Block> blocks_of(const Hdf5Table& table) {
   return blocks;
 }
 
-/// Reads a block. Throws DataError if the block can't be read, or if its field has classes and the block has numbers
-/// that are not classes.
+/// Reads a block. Throws DataError if the block can't be read, or if its field has classes and a value of the block is
+/// not a class.
 void judge_classes(const Hdf5Reader& reader, const Hdf5Table& table, const Block& block) {
   const auto values = reader.load_block(block.field, block.number);
   const FieldSpec& field = table.spec()[block.field];

@@ -41,7 +41,7 @@ std::optional<std::int32_t> number_in(std::string_view text) {
                   remedy);
 }
 
-/// "path label", the path perhaps with spaces.
+/// Parses a line "path label". The path may have spaces.
 ListedImage parse_line(const std::string& line, std::int64_t number, const std::string& where) {
   const std::size_t space = line.find_last_of(" \t");
   if (space == std::string::npos || space == 0)
@@ -52,12 +52,12 @@ ListedImage parse_line(const std::string& line, std::int64_t number, const std::
 }
 
 /// Calls use(line, number, "FILE:NUMBER") for each line, without trailing blanks and without the byte order mark of
-/// some editors. Throws DataError if the file is not a list but of another kind, or in UTF-16 or UTF-32.
+/// some editors. Throws DataError if the file is of another kind than text, or text in UTF-16 or UTF-32.
 template <class Use>
 void for_each_line(const fs::path& path, Use use) {
   std::ifstream lines(path);
   if (!lines) throw DataError("cannot open " + path.string());
-  if (fs::is_regular_file(path)) {  // not a pipe, which can be read only once
+  if (fs::is_regular_file(path)) {  // a pipe can be read only once
     std::string head(static_cast<std::size_t>(kHeadBytes), '\0');
     lines.read(head.data(), kHeadBytes);
     check_names(path, std::string_view(head).substr(0, static_cast<std::size_t>(lines.gcount())));
@@ -106,7 +106,7 @@ class CsvList {
   }
 
  private:
-  /// Finds the columns by the first row. Returns whether it is a header.
+  /// Finds the columns by the first row. Returns whether the first row is a header.
   bool read_header(const Cells& first) {
     if (!columns_.empty()) {
       const std::size_t comma = columns_.find(',');
@@ -157,7 +157,7 @@ void for_each_listed(const fs::path& list, const ListOptions& options, const std
 }
 
 std::vector<std::string> read_class_names(const fs::path& file) {
-  constexpr std::size_t kLongest = 255;  // bytes, as a folder's
+  constexpr std::size_t kLongest = 255;  // bytes of a class name, the limit of folder names
   std::vector<std::string> names;
   std::map<std::string, std::string> seen;
   std::string blank;

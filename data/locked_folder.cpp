@@ -1,4 +1,4 @@
-// Locks the folder of a conversion.
+// Locks the output folder of a conversion.
 //
 // A process without other ranks locks the file exclusively. The ranks of a job share the lock: the first rank locks
 // exclusively, writes the job's name into the file, and changes the lock to a shared lock.
@@ -6,9 +6,9 @@
 // (1) A lock of flock(2) belongs to the open file, so a killed process leaves the lock file but no lock.
 // (2) The last holder removes the lock file before closing it. A process that has locked a removed file sees that the
 //     path has another inode, and tries again. So two processes never hold the lock exclusively at the same time.
-// (3) A process that shares the lock reads in the file the name of the job that holds the lock or has just left. Ranks
-//     of a job wait a moment for another job to leave; a process without other ranks does not wait.
-// (4) On file systems without locks (ENOLCK, EOPNOTSUPP) nothing is excluded.
+// (3) A process that shares the lock reads the name in the file: the job that holds the lock, or has just released it.
+//     Ranks of a job wait a moment for another job to release the lock; a process without other ranks does not wait.
+// (4) On file systems without locks (ENOLCK, EOPNOTSUPP) no process is locked out.
 #include "data/locked_folder.hpp"
 
 #include <cerrno>
@@ -38,7 +38,7 @@ std::string text_of(const Fd& file) {
   return {text, static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
 }
 
-/// The content of a job's lock file; empty for a process without other ranks.
+/// The text that a job writes into the lock file; empty for a process without other ranks.
 std::string mark_of(const JobRank& me) {
   return me.size == 1 ? "" : std::to_string(me.size) + " ranks of " + me.job.substr(0, 256);
 }

@@ -13,7 +13,7 @@ namespace mn::data {
 /// system without locks, other conversions are not locked out.
 class LockedFolder {
  public:
-  /// Throws UsageError if another conversion has the lock. Waits a moment for another job to leave.
+  /// Throws UsageError if another conversion has the lock. A rank of a job first waits a moment for another job to end.
   LockedFolder(std::filesystem::path folder, const JobRank& me);
   ~LockedFolder();
   LockedFolder(const LockedFolder&) = delete;

@@ -27,8 +27,8 @@ constexpr std::int64_t kMaxNpyBytes = std::int64_t{1} << 60;
   throw DataError(file + ": its header is damaged (" + what + "): write the array again with numpy.save");
 }
 
-/// Parses the Python dictionary after a translation to JSON, which has other quotes and brackets, lower-case true and
-/// false, and no comma at the end of a list.
+/// Translates the Python dictionary to JSON and parses the JSON. JSON has other quotes and brackets, lower-case true
+/// and false, and no comma at the end of a list.
 json dictionary_of(std::string_view text, const std::string& file) {
   std::string result;
   for (const char c : text) {
@@ -44,7 +44,7 @@ json dictionary_of(std::string_view text, const std::string& file) {
   }
 }
 
-/// Parses a dtype such as "<f4": byte order, kind, bytes of an element.
+/// Parses a dtype such as "<f4": byte order, kind, and bytes of an element.
 void read_type(const json& descr, const std::string& file, NpyHeader& header) {
   if (descr.is_array()) throw DataError(file + " holds records, not numbers: save one array for each field");
   const std::string type = descr.is_string() ? descr.get<std::string>() : descr.dump();
@@ -143,7 +143,7 @@ NpyHeader parse_npy_header(std::span<const std::byte> begin, std::uint64_t file_
 
 NpyArray::NpyArray(std::shared_ptr<const File> file, std::uint64_t begin, std::uint64_t bytes, std::string name)
     : file_(std::move(file)), name_(std::move(name)) {
-  // The header is read at once: a header longer than kMaxNpyHeaderBytes counts as damaged.
+  // Read the whole header at once. A header longer than kMaxNpyHeaderBytes counts as damaged.
   std::vector<std::byte> head(std::min<std::uint64_t>(bytes, kMaxNpyHeaderBytes));
   file_->read_at(begin, head);
   header_ = parse_npy_header(head, bytes, name_);
@@ -166,7 +166,7 @@ void NpyArray::read_fortran(std::int64_t first, std::int64_t last, std::span<std
   const std::size_t item = header_.item_bytes;
   const std::int64_t row_bytes = header_.row_bytes();
   std::vector<std::byte> run((last - first) * item);
-  std::vector<std::int64_t> index(shape.size(), 0);  // the indices of the element in a row; index[0] is not used
+  std::vector<std::int64_t> index(shape.size(), 0);  // indices of the element; index[0], the row, is not used
   const std::int64_t elements = header_.row_elements();
   for (std::int64_t at = 0; at < elements; ++at) {
     std::int64_t to = 0;

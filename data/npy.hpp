@@ -14,14 +14,14 @@
 
 namespace mn::data {
 
-/// Only arrays of records, which mn does not read, have longer headers.
+/// Limit for headers. Only arrays of records, which mn does not read, have longer headers.
 inline constexpr std::size_t kMaxNpyHeaderBytes = 1 << 16;
 
 struct NpyHeader {
   char kind = 'u';             ///< numpy's letter: b bool, i int, u unsigned, f float
   std::size_t item_bytes = 1;  ///< size of an element
   bool big_endian = false;
-  bool fortran = false;  ///< the first index varies fastest
+  bool fortran = false;  ///< Fortran order: the first index varies fastest
   std::vector<std::int64_t> shape;
   std::size_t header_bytes = 0;  ///< offset of the elements in the file or member
 
@@ -40,8 +40,8 @@ struct NpyHeader {
 /// An array in a file, or in a part of a file. Thread-safe.
 class NpyArray {
  public:
-  /// The array in bytes [begin, begin + bytes) of `file`; error messages call it `name`. Throws as parse_npy_header()
-  /// does.
+  /// Opens the array in bytes [begin, begin + bytes) of `file`. Errors call the array `name`. Throws as
+  /// parse_npy_header() does.
   NpyArray(std::shared_ptr<const File> file, std::uint64_t begin, std::uint64_t bytes, std::string name);
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }

@@ -1,17 +1,19 @@
 // Lets ranks communicate by files.
 //
-// File rank-R holds the sign of rank R, a JSON document. The sign has the job and its size, the number of rounds of
-// work_together() that the rank has finished, whether lead() has returned on rank 0, and one of these states: {"state":
-// "planning", "beat": N}                     working on the plan, a new N each second {"state": "waiting"}
-// waiting for ranks that work on the plan {"state": "failed", "what": TEXT, "exit_code": N}    its part of the plan
-// failed {"state": "finished", "result": …}                   this rank's part is done
+// The file rank-R holds the sign of rank R, a JSON document with the job and its size, the number of rounds of
+// work_together() that the rank has finished, whether lead() has returned on rank 0, and a state:
+//
+//   {"state": "planning", "beat": N}                     works on the plan; N changes each second
+//   {"state": "waiting"}                                 waits for ranks that work on the plan
+//   {"state": "failed", "what": TEXT, "exit_code": N}    the rank's part of the plan failed
+//   {"state": "finished", "result": …}                   the rank's part is done
 //
 // (1) rename(2) replaces a file at once, so readers see a whole document.
-// (2) A sign of another job, or of a job of another size, is ignored, so a sign that a killed run left does no harm.
+// (2) A sign of another job, or of a job of another size, is ignored, so the sign of a killed run does no harm.
 // (3) finish() first writes, then reads. Of two ranks, at least the later rank sees the earlier rank's sign, so the
 //     last rank sees the signs of all. If several ranks see all signs, the rank that removes the file rank-last counts
-//     as the last; rank 0 makes this file at the start. (On NFS, the rename changes the folder, so the client looks up
-//     absent names again.)
+//     as the last; rank 0 makes this file at the start. (On NFS a client may remember that a name is absent; rename(2)
+//     changes the folder, so the client looks the name up again.)
 // (4) A rank waits for another rank only in follow(), and only while the other rank's sign keeps changing.
 #include "data/rank_board.hpp"
 
@@ -30,8 +32,8 @@ using std::chrono::steady_clock;
 
 constexpr const char* kLast = "rank-last";
 constexpr auto kBeat = std::chrono::seconds(1);
-// Pauses between looks at a sign. A pause is an eighth longer than the one before, so that the wait for a short round
-// does not end much too late.
+// Pauses between looks at a sign. Each pause is an eighth longer than the previous pause, so a wait ends at most about
+// an eighth too late.
 constexpr std::chrono::microseconds kShortestPause{2'000};
 constexpr std::chrono::microseconds kLongestPause{200'000};
 
@@ -51,7 +53,8 @@ void pass_on_failure(const json& sign) {
   if (has_failed(sign)) throw RelayedError(sign.at("what"), sign.at("exit_code"));
 }
 
-/// Calls sign(0), sign(1), … from a thread, each second, until destroyed. Errors of sign() are ignored.
+/// Calls sign(0), sign(1), … on a thread, one call each second, until this object is destroyed. Errors of sign() are
+/// ignored.
 class Heartbeat {
  public:
   explicit Heartbeat(std::function<void(std::int64_t)> sign)
@@ -141,8 +144,8 @@ void RankBoard::work(const std::function<void()>& part) {
     const Heartbeat heartbeat([this](std::int64_t beat) { post({{"state", "planning"}, {"beat", beat}}); });
     part();
   } catch (const Error& error) {
-    // This error may be only a consequence of another rank's failure, after which rank 0 removed the plan. Then report
-    // the other rank's failure.
+    // This error may be a consequence of another rank's failure, after which rank 0 removes the plan. Then report the
+    // other rank's failure.
     for (int rank = 0; rank < me_.size; ++rank) {
       const json sign = rank == me_.rank ? json() : sign_of(rank);
       if (has_failed(sign)) fail(sign.at("what"), sign.at("exit_code"));

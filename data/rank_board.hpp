@@ -15,8 +15,8 @@ namespace mn::data {
 
 /// How long a rank waits for another rank's sign to change before it gives up.
 struct Patience {
-  std::chrono::milliseconds until_begun = std::chrono::minutes(5);  ///< for a rank that has written no sign yet
-  /// After the last change of the sign; a rank that works on the plan changes its sign each second.
+  std::chrono::milliseconds until_begun = std::chrono::minutes(5);  ///< wait for the first sign of a rank
+  /// Wait after the last change of the sign. A rank that works on the plan changes its sign each second.
   std::chrono::milliseconds since_sign = std::chrono::minutes(1);
 };
 
@@ -26,25 +26,26 @@ class RankBoard {
   /// Removes the sign of this rank that an earlier run left in `folder`. The folder must exist.
   RankBoard(std::filesystem::path folder, JobRank me, Patience patience = {});
 
-  /// Called on rank 0: runs `plan`. Throws the errors of `plan`; on other ranks follow() then throws the same error.
+  /// Called on rank 0. Runs `plan`, and throws its errors. If `plan` throws, follow() throws the same error on other
+  /// ranks.
   void lead(const std::function<void()>& plan);
-  /// Whether rank 0 has left lead().
+  /// Whether lead() has returned on rank 0.
   [[nodiscard]] bool has_led() const;
   /// Waits until is_done() returns true. If `rank` has failed, throws the error of `rank`, with on_all_ranks() true and
   /// an equal exit_code(). If the sign of `rank` does not change for too long (Patience), throws DataError.
   void follow(int rank, const std::function<bool()>& is_done);
-  /// All ranks must call this equally often. Runs `part`, and returns when all ranks have run their parts. Throws the
-  /// errors of `part`; if another rank fails, throws as follow() does.
+  /// All ranks must call work_together() the same number of times. Runs `part`, and returns when all ranks have run
+  /// their parts. Throws the errors of `part`; if another rank fails, throws as follow() does.
   void work_together(const std::function<void()>& part);
 
-  /// Publishes the result of this rank's part of the conversion. Does not wait. On exactly one rank, the one that
-  /// counts as the last, returns the results of all ranks; on other ranks returns no value.
+  /// Publishes the result of this rank's part of the conversion. Does not wait. Returns the results of all ranks on one
+  /// rank, which counts as the last, and no value on all other ranks.
   std::optional<std::vector<nlohmann::json>> finish(const nlohmann::json& result);
 
  private:
   [[nodiscard]] std::filesystem::path path_of(int rank) const;
   void post(nlohmann::json sign) const;
-  /// Runs `part` and meanwhile posts a sign each second. If `part` fails, posts the failure.
+  /// Runs `part`, and writes a sign each second meanwhile. If `part` fails, writes the failure as the sign.
   void work(const std::function<void()>& part);
   [[nodiscard]] nlohmann::json sign_of(int rank) const;
 

@@ -1,17 +1,17 @@
 // Runs a conversion in any number of processes. An interrupted conversion can be resumed.
 //
-// Rank 0 makes the plan; in some conversions all ranks help. Then each process makes its units (one or several shards
-// each), on several threads. A shard is published as soon as it is made. Each rank posts a sign (RankBoard) when it has
-// finished. The last rank, which sees the signs of all ranks, writes the manifests.
+// Rank 0 makes the plan; in some conversions all ranks take part. Then each process makes its units (a unit is one or
+// more shards) on several threads. A shard is published as soon as it is made. Each rank writes a sign (RankBoard) when
+// it has finished. The last rank, which sees the signs of all ranks, writes the manifests.
 //
-// (1) Shards and manifests depend on the request and the sources alone: not on processes, threads or interruptions.
+// (1) Shards and manifests depend on the request and the sources alone, not on processes, threads or interruptions.
 // (2) A published shard is complete. After a kill only missing, damaged or incomplete shards are made again; files of
 //     another conversion are never touched.
 // (3) A manifest exists only if all of its shards exist.
 // (4) In each process the first failure stops all threads, and run_conversion() throws it. Other processes finish their
 //     parts, and no manifest appears.
 //
-// Memory: one shard for each thread, and 100 bytes a shard on the last rank.
+// Memory: one shard for each thread; on the last rank also 100 bytes for each shard.
 #include "data/conversion.hpp"
 
 #include <string>
@@ -32,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// The output folder of a conversion that is not finished. Files appear in it and disappear (−) in this order:
+/// The output folder of a conversion that is not finished. Files are made and removed (−) in this order:
 ///
 ///     scratch folder   plan   mark   shards   signs of ranks   manifests   − scratch folder   − mark
 ///
@@ -71,7 +71,7 @@ class ConversionFolder {
   /// Throws UsageError if the output folders hold other files and the mark of this conversion is missing. If the mark
   /// exists, removes the temporary files of a killed run.
   void check_free() const {
-    if (is_claimed()) {  // resume: remove the leftovers of a killed run
+    if (is_claimed()) {  // resume: remove the temporary files of a killed run
       for (const Output& output : conversion_.outputs()) remove_abandoned_files(output.folder);
       return;
     }
@@ -83,7 +83,7 @@ class ConversionFolder {
     for (const Output& output : conversion_.outputs()) {
       if (obstacle.empty()) obstacle = obstacle_in(output.folder);
     }
-    // If the conversion is claimed now, the obstacle is files that other ranks of this conversion have just made.
+    // If the mark exists now, other ranks of this conversion have just made the files of `obstacle`.
     if (!obstacle.empty() && !is_claimed()) throw UsageError(obstacle);
   }
 
@@ -141,7 +141,7 @@ class ConversionFolder {
   std::string request_;
 };
 
-/// Called on all ranks: runs this process's tasks of Conversion::plan_rounds(), which end the plan.
+/// Called on all ranks. Runs this process's tasks of Conversion::plan_rounds(); then the plan is complete.
 void end_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board, const ConvertOptions& options) {
   const auto rank = static_cast<std::size_t>(options.me.rank);
   const auto size = static_cast<std::size_t>(options.me.size);
@@ -165,8 +165,8 @@ void make_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard
   }
 }
 
-/// Called on ranks other than 0: waits for rank 0's plan, helps with the plan's rounds, and returns when the conversion
-/// is claimed.
+/// Called on ranks other than 0. Waits for rank 0's plan, takes part in the plan's rounds, and returns when the mark
+/// exists.
 void follow_plan(Conversion& conversion, const ConversionFolder& folder, RankBoard& board,
                  const ConvertOptions& options) {
   board.follow(0, [&] { return folder.is_claimed() || board.has_led(); });

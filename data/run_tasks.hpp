@@ -12,8 +12,8 @@
 
 namespace mn::data {
 
-/// Runs task(0) … task(n − 1) on `threads` threads, the calling thread among them. After the first failure, or if
-/// `stop` becomes true otherwise, no further task begins. The first failure is thrown after all threads have ended.
+/// Runs task(0) … task(n − 1) on `threads` threads, the calling thread among them. After the first failure, or after
+/// another thread sets `stop`, no task begins. When all threads have ended, throws the first failure.
 inline void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop,
                       const std::function<void(std::size_t)>& task) {
   std::atomic<std::size_t> next = 0;
@@ -39,7 +39,7 @@ inline void run_tasks(std::size_t n, int threads, std::atomic<bool>& stop,
   if (failure) std::rethrow_exception(failure);
 }
 
-/// run_tasks() without `stop`: only a failure ends it early.
+/// run_tasks() without `stop`: only a failure prevents tasks from beginning.
 inline void run_tasks(std::size_t n, int threads, const std::function<void(std::size_t)>& task) {
   std::atomic<bool> stop = false;
   run_tasks(n, threads, stop, task);

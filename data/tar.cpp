@@ -1,10 +1,10 @@
 // A tar file has for each member a header of 512 bytes and the content, padded to a multiple of 512 bytes. Two blocks
 // of zeros end the file.
 //
-// Long names and large sizes are stored before the member: as the content of a member of type L (GNU), or as records
-// "LENGTH KEY=VALUE\n" of a member of type x (pax; X in old Solaris). ustar stores the first part of a long name as a
-// prefix in the header. In the case of GNU and pax, the name in the member's own header may be cut off anywhere, so the
-// name is not used.
+// Long names and large sizes are stored in an extra member before the member: GNU stores them as the content of a
+// member of type L, and pax as records "LENGTH KEY=VALUE\n" in a member of type x (X in old Solaris). ustar stores the
+// first part of a long name as a prefix in the header. With GNU and pax, the name in the header of the member itself
+// may be cut off, so this name is not used.
 //
 // (1) Every header has a valid checksum, and all content that it announces lies inside the file.
 // (2) Memory is bounded: names have at most kMaxNameBytes, and content at most its member's bytes. Source:
@@ -53,8 +53,8 @@ std::string_view field(const char (&text)[N]) {
   return {text, strnlen(text, N)};
 }
 
-/// Parses a number of a header. It is written in octal digits between blanks. A number that is too large for octal is
-/// written in base 256, with the highest bit of the first byte set (GNU).
+/// Parses a number of a header: octal digits between blanks. GNU writes a number that is too large for octal in base
+/// 256, with the highest bit of the first byte set.
 template <std::size_t N>
 std::optional<std::uint64_t> number(const char (&text)[N]) {
   std::uint64_t value = 0;
@@ -74,8 +74,8 @@ std::optional<std::uint64_t> number(const char (&text)[N]) {
   return value;
 }
 
-/// Whether the header's checksum is right. The checksum is the sum of all bytes, with blanks in place of the checksum;
-/// early tar programs summed signed bytes.
+/// Whether the header's checksum is right. The checksum is the sum of all bytes of the header, with blanks in place of
+/// the checksum. Early tar programs summed signed bytes; both sums are accepted.
 bool sum_is_right(const TarHeader& header) {
   TarHeader copy = header;
   std::fill(std::begin(copy.checksum), std::end(copy.checksum), ' ');
@@ -120,7 +120,7 @@ std::optional<std::uint64_t> content_bytes(const TarHeader& header) {
 
 }  // namespace
 
-/// Long name and size of a member, from the members before it that describe it.
+/// Long name and size of a member, as extra members before it give them.
 struct TarReader::Extension {
   std::string name;
   std::optional<std::uint64_t> size;

@@ -15,18 +15,18 @@ namespace mn::data {
 
 struct TarMember {
   std::string name;
-  std::uint64_t header_at = 0;  ///< where the member begins in the file, with the headers of its long name
-  std::uint64_t begin = 0;      ///< where the member's content begins
+  std::uint64_t header_at = 0;  ///< offset of the member's first header, with the headers of a long name
+  std::uint64_t begin = 0;      ///< offset of the member's content
   std::uint64_t bytes = 0;
   bool is_link = false;  ///< a link: the content is in another member
 };
 
 struct TarHeader;
 
-/// Goes through the regular files and links of a tar file, in order. Folders and special files are left out.
+/// Reads the regular files and links of a tar file in order. Omits folders and special files.
 ///
-/// If the tar file has a problem, members throw a DataError that names the tar file and the problem: a damaged header,
-/// a missing end, content after the end, a sparse file, or a file that is no tar file.
+/// If a header is damaged, the end is missing, content follows the end, a member is a sparse file, or the file is no
+/// tar file, functions of this class throw a DataError that names the tar file and the problem.
 class TarReader {
  public:
   /// Errors call the file `name`, or `path` if `name` is empty.

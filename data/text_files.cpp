@@ -23,7 +23,7 @@ std::string text_at(const File& file, std::int64_t begin, std::int64_t bytes) {
   return text;
 }
 
-/// The first position, not before `at`, at which a piece may begin.
+/// The first position from `at` on at which a piece may begin.
 std::int64_t cut_after(const File& file, std::int64_t at, std::int64_t size) {
   constexpr std::int64_t kSearched = 1 << 16;
   const auto is_blank = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
@@ -35,15 +35,15 @@ std::int64_t cut_after(const File& file, std::int64_t at, std::int64_t size) {
   return at + (std::ranges::find_if_not(text, continues) - text.begin());
 }
 
-/// Reads the next `bytes` bytes of the text, fewer at the end.
+/// Reads the next `bytes` bytes of the text, or fewer at its end.
 std::string next_text(GzipFile& file, std::int64_t bytes) {
   std::string text(static_cast<std::size_t>(bytes), '\0');
   text.resize(file.read(std::as_writable_bytes(std::span(text))));
   return text;
 }
 
-/// Checks the whole characters of `text`, which lies at offset `begin` of the file. Returns their number of bytes: a
-/// character that is cut off at the end is left out. Throws DataError at a byte that is not UTF-8 or is zero.
+/// Checks the complete characters of `text`, which lies at offset `begin` of the file. Returns their number of bytes,
+/// without those of a character that is cut off at the end. Throws DataError if a byte is zero or not UTF-8.
 std::size_t check_characters(const fs::path& file, std::string_view text, std::int64_t begin, std::string_view remedy) {
   for (std::size_t at = 0; at < text.size();) {
     const int length = first_character(text.substr(at));

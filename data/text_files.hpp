@@ -9,7 +9,7 @@
 
 namespace mn::data {
 
-/// A piece of a text: bytes [begin, end) of a file. The piece of a gzip file is the whole unpacked text.
+/// A piece of a text: bytes [begin, end) of a file. A gzip file has one piece, the whole unpacked text.
 struct TextPiece {
   std::size_t file = 0;  ///< position in the list of files
   std::int64_t begin = 0;
@@ -18,24 +18,25 @@ struct TextPiece {
 };
 
 /// Cuts the files into pieces of about `piece_bytes`, in order; a gzip file is one piece. A piece begins before a blank
-/// that follows another character, because there a word begins in any vocabulary. In a text without blanks it begins at
-/// a character. If a file is missing, throws a DataError that names it; so too, unless `any_bytes`, if the first 64 KiB
-/// of a file are not UTF-8. read_text() checks the rest.
+/// that follows another character, because a word begins there in any vocabulary. In a text without blanks, a piece
+/// begins at any character. If a file is missing, throws a DataError that names it. Unless `any_bytes` is true, also
+/// throws one if the first 64 KiB of a file are not UTF-8; read_text() checks the rest of the file.
 [[nodiscard]] std::vector<TextPiece> cut_texts(const std::vector<std::filesystem::path>& files,
                                                std::int64_t piece_bytes, bool any_bytes);
 
 /// Throws DataError unless `head`, the beginning of a file, is UTF-8 text. `remedy` ends the message.
 void check_text(const std::filesystem::path& file, std::string_view head, std::string_view remedy = {});
-/// Throws as check_text() does if `head` begins another kind of file, or text in UTF-16 or UTF-32. Accepts all other
-/// bytes, because a list of file names may have any bytes.
+/// Throws a DataError as check_text() does if `head` is the beginning of another kind of file, or of text in UTF-16 or
+/// UTF-32. Accepts all other bytes, because file names may have any bytes.
 void check_names(const std::filesystem::path& file, std::string_view head);
-/// Number of bytes of a file's beginning that check_text() gets.
+/// Number of bytes at the beginning of a file that are given to check_text().
 inline constexpr std::int64_t kHeadBytes = 64 << 10;
 
 /// Reads a piece and calls use(text) for consecutive parts of the piece, of some MiB each. complete(text) must return
-/// the length of the beginning of `text` that can be encoded alone. Each part but the last ends there, so that no token
-/// crosses the end. Throws a DataError that names the file if it can't be read to the piece's end or, unless
-/// `any_bytes`, if the piece has zero bytes or bytes that are not UTF-8.
+/// the length of the beginning of `text` whose tokens do not depend on what follows. Each part but the last ends after
+/// this length, so that no token crosses the end of a part. If the file can't be read to the piece's end, throws a
+/// DataError that names the file. Unless `any_bytes` is true, also throws one if the piece has zero bytes or bytes that
+/// are not UTF-8.
 void read_text(const std::filesystem::path& file, const TextPiece& piece, bool any_bytes,
                const std::function<std::size_t(std::string_view)>& complete,
                const std::function<void(std::string_view)>& use);

@@ -23,7 +23,8 @@ class TokenWriter {
  public:
   TokenWriter(const std::filesystem::path& path, std::size_t width) : file_(path), width_(width) {}
   void add(std::span<const std::int32_t> tokens);
-  /// Writes the rest to stable storage and gives the file its name. Returns the number of tokens.
+  /// Writes the remaining tokens, waits until the file is on stable storage, and gives the file its name. Returns the
+  /// number of tokens.
   std::int64_t finish();
 
  private:
@@ -40,7 +41,7 @@ class TokenWriter {
 void read_tokens(const std::filesystem::path& path, std::size_t width, std::int64_t count, std::int64_t first,
                  std::span<std::byte> out);
 
-/// The scratch folder, with the files of each piece of the texts: words and how often each occurs, tokens, and the
+/// The scratch folder. For each piece of the texts it has files with the words and their counts, the tokens, and the
 /// number of tokens.
 struct TokenScratch {
   std::filesystem::path folder;
@@ -60,11 +61,11 @@ struct TokenScratch {
 /// The smallest dtype that holds the tokens of a vocabulary of `vocabulary` tokens.
 [[nodiscard]] DType token_dtype(std::int32_t vocabulary);
 
-/// Samples from the first or the last tokens of all texts. These tokens make one stream, text after text. A sample has
+/// Samples made of a part of the tokens of each text. These tokens make one stream, text after text. A sample has
 /// `context` tokens of the stream and the token that follows, which is also the first token of the next sample.
 class TokenSamples final : public SampleSource {
  public:
-  /// Takes of each text the tokens from fraction `first` to fraction `last` of its length.
+  /// Takes the tokens of each text from fraction `first` to fraction `last` of the text's tokens.
   TokenSamples(TokenScratch scratch, const Vocabulary& vocabulary, std::int64_t context, double first, double last);
   [[nodiscard]] std::int64_t size() const override;
   [[nodiscard]] const SampleSpec& spec() const override { return spec_; }
@@ -85,7 +86,7 @@ class TokenSamples final : public SampleSource {
 
   TokenScratch scratch_;
   std::int64_t context_;
-  std::int32_t end_of_text_ = -1;  // −1: texts are not ended by a token
+  std::int32_t end_of_text_ = -1;  // −1: no token ends a text
   std::vector<Stretch> stretches_;
   std::vector<std::int64_t> begins_ = {0};  // [stretches + 1] where each stretch begins in the stream
   SampleSpec spec_;

@@ -5,11 +5,11 @@
 
 namespace mn::data {
 
-/// Whether the file begins as gzip or zstd writes it.
+/// Whether the beginning of the file is that of a gzip or zstd file.
 [[nodiscard]] bool is_packed(const std::filesystem::path& file);
 
-/// Writes the unpacked content of `file` to `unpacked`, which reaches stable storage. Throws DataError that names
-/// `file` if it is damaged, or if zstd packed it and this build lacks libzstd.
+/// Writes the unpacked content of `file` to `unpacked`, and waits until `unpacked` is on stable storage. If `file` is
+/// damaged, or if it is a zstd file and this build lacks libzstd, throws a DataError that names `file`.
 void unpack(const std::filesystem::path& file, const std::filesystem::path& unpacked);
 
 }  // namespace mn::data

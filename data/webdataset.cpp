@@ -13,7 +13,7 @@ namespace mn::data {
 namespace {
 
 constexpr std::uint64_t kMaxImageBytes = std::uint64_t{1} << 30;
-constexpr std::uint64_t kMaxLabelBytes = std::uint64_t{16} << 20;  // of JSON
+constexpr std::uint64_t kMaxLabelBytes = std::uint64_t{16} << 20;  // limit for a JSON document
 
 using nlohmann::json;
 
@@ -34,7 +34,7 @@ bool is_any_image(const std::string& extension) {
   return std::ranges::find(kExtensions, extension) != std::end(kExtensions);
 }
 
-/// The value at `keys` in a JSON document, as text. Throws DataError if it is not there.
+/// The value at `keys` in a JSON document, as text. Throws DataError if there is no such value.
 std::string json_label(const std::string& text, const std::vector<std::string>& keys) {
   json value = parse_json(text, "the document");
   for (const std::string& key : keys) {

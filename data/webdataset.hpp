@@ -14,28 +14,29 @@
 
 namespace mn::data {
 
-/// Which members of a sample are its image and its label, by the members' names after the sample's name and a dot, in
-/// lower case.
+/// Which members of a sample are the image and the label. A member is called by its extension: its name after the
+/// sample's name and a dot, in lower case.
 struct WebMembers {
-  std::string image = {};              ///< empty: any extension of an image, such as "jpg"
-  std::string label = "cls";           ///< a member that holds a whole number as text, or a JSON document
-  std::vector<std::string> keys = {};  ///< where the label is in the JSON: a key, a key in its value, …
+  std::string image = {};              ///< extension of the image; empty: any usual one, such as "jpg"
+  std::string label = "cls";           ///< extension of the label: a whole number as text, or a JSON document
+  std::vector<std::string> keys = {};  ///< path of the label in the JSON: a key, a key in this key's value, …
 
-  /// From --image-member and --label-member: "MEMBER" or "MEMBER:KEY.KEY…". Throws UsageError for other texts.
+  /// Parses the values of --image-member ("MEMBER") and --label-member ("MEMBER" or "MEMBER:KEY.KEY…"). Throws
+  /// UsageError for other texts.
   [[nodiscard]] static WebMembers parse(const std::string& image, const std::string& label);
 };
 
-/// An image and a label. If `error` is not empty, the sample is unusable, and the other members may be incomplete.
+/// An image and a label. If `error` is not empty, the sample is unusable, and `image` and `label` may not be set.
 struct WebSample {
-  std::string key = {};  ///< the members' name up to the first dot of its last part
-  std::uint64_t at = 0;  ///< where the sample's first member begins in the tar file
+  std::string key = {};  ///< path of the members up to the first dot of the file name
+  std::uint64_t at = 0;  ///< offset in the tar file of the sample's first member
   std::vector<std::byte> image = {};
   std::int32_t label = 0;
   std::string error = {};
   std::string other = {};  ///< name of the last member that is neither image nor label
 };
 
-/// Goes through the samples of a tar file. Throws DataError if the tar file itself is damaged.
+/// Reads the samples of a tar file in order. Functions throw DataError if the tar file itself is damaged.
 class WebReader {
  public:
   /// Errors call the file `name`, or `path` if `name` is empty.

@@ -12,7 +12,7 @@
 namespace mn::data {
 namespace {
 
-constexpr int kMaxWindowLog = 31;  // of `zstd --ultra --long=31`; libzstd takes 27 by default
+constexpr int kMaxWindowLog = 31;  // the window of `zstd --ultra --long=31`; libzstd's default limit is 27
 
 }  // namespace
 
@@ -52,7 +52,7 @@ std::size_t ZstdFile::read(std::span<std::byte> out) {
   while (output.pos < output.size) {
     const bool has_input = state_->input.pos < state_->input.size || state_->refill();
     if (!has_input && state_->wanted == 0) break;
-    // Without input libzstd may still hold unpacked bytes of the last frame.
+    // Even without input libzstd may have unpacked bytes to give.
     const std::size_t before = output.pos;
     state_->wanted = ZSTD_decompressStream(state_->stream.get(), &output, &state_->input);
     if (ZSTD_isError(state_->wanted) != 0) state_->damaged(ZSTD_getErrorName(state_->wanted));

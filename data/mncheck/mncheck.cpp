@@ -1,4 +1,4 @@
-// mncheck: looks at checkpoints. The function of each command returns the exit status, and throws mn::Error.
+// mncheck inspects checkpoints. The function of each command returns the exit status; it may throw mn::Error.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -56,8 +56,8 @@ std::vector<fs::path> checkpoints_at(const fs::path& path) {
   return found;
 }
 
-/// The output folder with the checkpoints at `path`: `path` itself, or the folder above. Only the output folder has the
-/// lock and the record of the best checkpoints.
+/// The output folder with the checkpoints at `path`: `path` itself, or its parent folder. Only the output folder has
+/// the lock and the record of the best checkpoints.
 fs::path output_folder_at(const fs::path& path) {
   const fs::path newest = checkpoints_at(path).front();
   fs::path out = tidy(path);
@@ -67,8 +67,8 @@ fs::path output_folder_at(const fs::path& path) {
   throw UsageError(path.string() + " is not the output folder of a job, which has its checkpoints in ckpt");
 }
 
-/// How many of the newest checkpoints to keep so that `whole` of them are undamaged; the number of all checkpoints if
-/// fewer are undamaged.
+/// The number of newest checkpoints to keep, so that `whole` of them are undamaged. If fewer are undamaged, the number
+/// of all checkpoints.
 std::size_t count_of_newest(const fs::path& out, std::size_t whole) {
   const std::vector<fs::path> found = find_checkpoints(out);
   std::size_t count = 0;
@@ -83,8 +83,8 @@ std::size_t count_of_newest(const fs::path& out, std::size_t whole) {
   return count;
 }
 
-/// Locks the output folder against jobs, because an unfinished save of a running job looks like the leftovers of a
-/// stopped job. Returns an empty Fd if no job has run in the folder.
+/// Locks out jobs from the output folder. Without the lock, the unfinished save of a running job could not be told from
+/// that of a stopped job. Returns an empty Fd if no job has run in the folder.
 Fd lock_of_jobs(const fs::path& out) {
   const fs::path path = out / ".lock";  // mn/trainer/output_folder.hpp
   Fd lock = open_lock_file(path, 0, 0);
@@ -123,7 +123,7 @@ int verify(const fs::path& path) {
       (void)read_checkpoint_info(each);
       std::cout << each.string() << ": whole" << std::endl;
     } catch (const DataError& error) {
-      const bool is_there = is_committed(each);  // a running job may have removed an old checkpoint
+      const bool is_there = is_committed(each);  // false if a running job has removed an old checkpoint meanwhile
       std::cout << each.string() << ": " << (is_there ? error.what() : "removed meanwhile") << std::endl;
       if (is_there) status = 1;
     }
@@ -131,7 +131,7 @@ int verify(const fs::path& path) {
   return status;
 }
 
-/// Removes old checkpoints of an output folder; `path` is the output folder or its ckpt folder.
+/// Runs `mncheck prune`: removes old checkpoints of an output folder. `path` is the output folder or its ckpt folder.
 int prune(const fs::path& path, const Settings& settings) {
   const fs::path out = output_folder_at(path);
   const Fd lock = lock_of_jobs(out);
@@ -179,8 +179,8 @@ std::vector<std::byte> tensor_bytes(SavedCheckpoint& checkpoint, const std::stri
 
 std::string form(const SavedTensor& tensor) { return tensor.dtype + " " + nlohmann::json(tensor.shape).dump(); }
 
-/// Text that tells how tensor `name` differs between two checkpoints; empty if the tensors are equal. They may be equal
-/// though they are stored in different pieces.
+/// Text that tells how tensor `name` differs between two checkpoints; empty if the tensors are equal. Equal tensors may
+/// be stored in different pieces.
 std::string difference(SavedCheckpoint& a, SavedCheckpoint& b, const std::string& name) {
   const auto& in_a = a.manifest().tensors;
   const auto& in_b = b.manifest().tensors;

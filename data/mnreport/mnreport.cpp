@@ -1,4 +1,4 @@
-// mnreport: a page that shows or compares runs.
+// mnreport makes a page that shows or compares runs.
 #include <filesystem>
 #include <iostream>
 #include <vector>
@@ -13,7 +13,8 @@
 
 namespace {
 
-/// The folders with a log. Of several words, as `runs/*` gives, the others are skipped with a line each.
+/// The folders with a log. If there are several `outs`, as from `runs/*`, each folder without a log is skipped with a
+/// message.
 std::vector<std::filesystem::path> folders_of_runs(const std::vector<std::filesystem::path>& outs) {
   std::vector<std::filesystem::path> runs;
   for (const auto& out : outs) {
@@ -29,7 +30,7 @@ std::vector<std::filesystem::path> folders_of_runs(const std::vector<std::filesy
                 << "extension mn::extensions::LogReport at its first report\n";
     }
   }
-  return runs.empty() ? outs : runs;  // make_report() then says what is missing
+  return runs.empty() ? outs : runs;  // make_report() throws an error that says what is missing
 }
 
 int run(int argc, char** argv) {

@@ -103,7 +103,7 @@ class DataLoader::Impl {
     slot->made.copied.wait(slot->made.batch.fields);
     position_.pass(step);
     Batch batch = std::move(slot->made.batch);
-    if (source_ == dataset_) batch.indices = dataset_->numbers(batch.indices);  // they count within the part, not the dataset
+    if (source_ == dataset_) batch.indices = dataset_->numbers(batch.indices);  // they are numbers within the part
     return batch;
   }
 
