@@ -29,7 +29,7 @@ class RankBoard {
   /// Called on rank 0. Runs `plan`, and throws its errors. If `plan` throws, follow() throws the same error on other
   /// ranks.
   void lead(const std::function<void()>& plan);
-  /// Whether lead() has returned on rank 0.
+  /// Whether lead() has returned on rank 0 without an error, and rank 0 has not failed since.
   [[nodiscard]] bool has_led() const;
   /// Waits until is_done() returns true. If `rank` has failed, throws the error of `rank`, with on_all_ranks() true and
   /// an equal exit_code(). If the sign of `rank` does not change for too long (Patience), throws DataError.

@@ -1,5 +1,5 @@
-/// Everything for a job of your own: `#include <mn/app/app.hpp>`, and link with mn::mn. A job provides model, loss,
-/// samples and its own options; run_training() does everything else.
+/// Includes all headers that a training program of your own needs. Link with mn::mn. The program provides a model, a
+/// loss, samples and its own options; run_training() does everything else.
 #pragma once
 
 #include <mn/app/batches.hpp>

@@ -1,4 +1,4 @@
-/// --find-lr: a search for the learning rate in place of training.
+/// --find-lr: a search for the learning rate instead of training.
 #pragma once
 
 #include <mn/app/setup.hpp>
@@ -6,8 +6,8 @@
 
 namespace mn::app {
 
-/// Collective: runs the search of --find-lr in a trainer of trainer_options(). Rank 0 prints the proposal and writes
-/// report.html. Returns the exit status: 0, or 1 if the loss fell at no rate.
+/// Runs the search of --find-lr in `trainer`, which was made with trainer_options(). Collective. Rank 0 prints the
+/// proposal and writes report.html. Returns the exit status: 1 if the loss did not fall at any rate, else 0.
 [[nodiscard]] int find_rate(Trainer& trainer, const CommonOptions& common);
 
 }  // namespace mn::app

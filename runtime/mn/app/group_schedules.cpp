@@ -5,10 +5,10 @@
 namespace mn::app {
 namespace {
 
-/// The group's own curve over the `epochs` that remain when it begins to train.
+/// The schedule of a group with "schedule=NAME", over the epochs that remain when the group begins to train.
 Schedule own_schedule(const Group& group, const UpdateOptions& update, double rate, const TrainingSize& size) {
   const std::int64_t start = group.frozen.value_or(0);
-  if (start >= size.epochs) return constant_schedule(0);  // frozen in the whole training
+  if (start >= size.epochs) return constant_schedule(0);  // the group is frozen during the whole training
   UpdateOptions own = update;
   if (!group.schedule.empty()) own.schedule = group.schedule;
   own.warmup = group.warmup.value_or(0);
@@ -19,7 +19,7 @@ Schedule own_schedule(const Group& group, const UpdateOptions& update, double ra
   return starting_at(start * size.updates, scaled_schedule(group.rule.rate, make_schedule(own, rate, rest)));
 }
 
-/// The group's part of the common curve; 0 while the group is frozen.
+/// The common schedule, but 0 while the group is frozen.
 Schedule common_schedule(const Group& group, const Schedule& common, const TrainingSize& size) {
   const std::int64_t frozen = std::min(group.frozen.value_or(0), size.epochs + 1) * size.updates;
   return [factor = group.rule.rate, frozen, common](std::int64_t iteration) {
@@ -27,7 +27,7 @@ Schedule common_schedule(const Group& group, const Schedule& common, const Train
   };
 }
 
-/// Null if the parameters have no --group.
+/// The group with the pattern `name`; null if the parameters belong to no --group.
 const Group* group_of(const std::string& name, const std::vector<Group>& groups) {
   const auto found = std::ranges::find_if(groups, [&](const Group& each) { return each.rule.pattern == name; });
   return found == groups.end() ? nullptr : &*found;

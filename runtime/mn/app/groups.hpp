@@ -1,4 +1,4 @@
-/// --group: settings of the parameters of a pattern.
+/// --group: settings for the parameters whose names match a pattern.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace mn::app {
 struct Group {
   GroupRule rule;                           ///< pattern; "rate=F", "decay=X"
   std::optional<std::int64_t> frozen = {};  ///< "freeze=N": epochs; "freeze": kForever
-  std::string schedule = {};                ///< "schedule=NAME": a curve of the group's own; empty: the common curve
-  std::optional<double> warmup = {};        ///< "warmup=N": epochs in which the rate of a curve of its own rises
+  std::string schedule = {};                ///< "schedule=NAME": the group has its own schedule; empty: the common one
+  std::optional<double> warmup = {};        ///< "warmup=N": epochs in which the rate of the group's own schedule rises
 };
 
-/// The groups of all --group. Throws UsageError if a text is not of the form, or repeats a pattern.
+/// Parses the texts of all --group options. Throws UsageError if a text has another form, or repeats a pattern.
 [[nodiscard]] std::vector<Group> parse_groups(const std::vector<std::string>& texts);
 
 /// The rules of the groups, for parameter_groups().
 [[nodiscard]] std::vector<GroupRule> rules_of(const std::vector<Group>& groups);
 
-/// The frozen epochs of the groups that are frozen.
+/// The frozen groups, with the epochs during which each is frozen.
 [[nodiscard]] std::vector<extensions::FrozenEpochs> frozen_epochs(const std::vector<Group>& groups);
 
 }  // namespace mn::app

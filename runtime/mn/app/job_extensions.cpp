@@ -20,22 +20,22 @@
 namespace mn::app {
 namespace {
 
-/// Options that a resumed run may change without notice.
+/// Options whose change in a resumed run is not logged.
 constexpr std::array<std::string_view, 6> kOfThisRun = {"out",          "resume",     "stage",
                                                         "stage-budget", "stage-rate", "device"};
 
 constexpr const char* kTraining = "main/";
 constexpr const char* kValidation = "validation/";
 
-/// Throws UsageError if `monitor` seems to be a misspelling of a name in `names`. Any other missing name may still
-/// come, because a minibatch may lack a metric.
+/// Throws UsageError if `monitor` seems to be a misspelling of a name in `names`. Any other name is accepted, because
+/// later minibatches may report it.
 void check_known(const std::string& monitor, const std::vector<std::string>& names) {
   if (std::ranges::find(names, monitor) != names.end()) return;
   const std::string text = "--monitor " + monitor + ": no such value is reported; there are " + join(names);
   if (const auto near = extensions::misspelled(monitor, names))
     throw UsageError(text + "; did you mean " + *near + "?");
   if (!monitor.starts_with(kTraining) && !monitor.starts_with(kValidation)) throw UsageError(text);
-  log_info(text + " in the first minibatch");  // only rank 0 shows it
+  log_info(text + " in the first minibatch");  // only rank 0 shows the message
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ OptionsRecord::OptionsRecord(const Options& options) : ini_(options.ini()) {
     if (line.starts_with('#') || equals == std::string::npos) continue;
     const std::string name = line.substr(0, equals);
     if (std::ranges::find(kOfThisRun, name) != kOfThisRun.end()) continue;
-    const std::string earlier = options_.contains(name) ? options_[name].get<std::string>() + ", " : "";  // a list
+    const std::string earlier = options_.contains(name) ? options_[name].get<std::string>() + ", " : "";  // the option was given before: its value is a list
     options_[name] = earlier + line.substr(equals + 3);
   }
 }
@@ -95,7 +95,7 @@ void check_validated_value(const CommonOptions& common, const std::string& name,
   const NamedTensors random = random_state(comm.device());
   nlohmann::json own = nlohmann::json::array();
   for (const auto& [metric, value] : evaluator.evaluate_local().mean()) own.push_back(name + "/main/" + metric);
-  // Undo the evaluation: a training must see the same samples and random numbers with and without --monitor.
+  // Undo the evaluation, because training must see the same samples and random numbers with and without --monitor.
   iterator.load_state(state);
   set_random_state(random, comm.device());
   std::set<std::string> names;

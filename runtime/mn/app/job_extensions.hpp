@@ -17,20 +17,20 @@
 
 namespace mn::app {
 
-/// Keeps the options in checkpoints, except options about folders and devices of a run. A resumed training logs the
-/// options that differ from the options in the checkpoint.
+/// Stores the options in checkpoints, except options about folders and devices. A resumed training logs the options
+/// that differ from those in the checkpoint.
 class OptionsRecord final : public Extension {
  public:
   explicit OptionsRecord(const Options& options);
 
-  /// Rank 0 writes OUT/config.ini. A failed write is a warning, and is retried at the end of training.
+  /// Rank 0 writes OUT/config.ini. If the write fails, rank 0 logs a warning, and tries again at the end of training.
   void write(const Trainer& trainer);
 
   [[nodiscard]] std::string name() const override { return "OptionsRecord"; }
   [[nodiscard]] Interval trigger() const override { return never(); }
   [[nodiscard]] nlohmann::json state() const override { return options_; }
   void load_state(const nlohmann::json& state) override { earlier_ = state; }
-  /// Rank 0 logs the differences.
+  /// Rank 0 logs the options that differ from those in the checkpoint.
   void initialize(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
 
@@ -41,7 +41,7 @@ class OptionsRecord final : public Extension {
   nlohmann::json earlier_ = nlohmann::json::object();
 };
 
-/// Keeps the metadata of the network in checkpoints, where load_metadata() reads it.
+/// Stores the metadata of the network in checkpoints, from which load_metadata() reads it.
 class MetadataRecord final : public Extension {
  public:
   explicit MetadataRecord(const Metadata& metadata) : metadata_(metadata) {}
@@ -49,25 +49,25 @@ class MetadataRecord final : public Extension {
   [[nodiscard]] std::string name() const override { return kModelMetadata; }
   [[nodiscard]] Interval trigger() const override { return never(); }
   [[nodiscard]] nlohmann::json state() const override;
-  /// Throws DataError if the checkpoint's metadata differs.
+  /// Throws DataError if the checkpoint's metadata differs from this training's.
   void load_state(const nlohmann::json& state) override;
 
  private:
   Metadata metadata_;
 };
 
-/// Collective. Throws the same UsageError on every rank if `evaluator`, which evaluates one minibatch of this rank and
-/// reports as `name`, does not report the value of --monitor. Afterwards restores `iterator`, which is the evaluator's
-/// iterator, and the random numbers.
+/// Evaluates one minibatch of this rank by `evaluator`, which reports under `name`. If the evaluator does not report
+/// the value of --monitor, throws the same UsageError on every rank. Collective. Afterwards restores `iterator`, the
+/// evaluator's iterator, and the state of the random numbers.
 void check_validated_value(const CommonOptions& common, const std::string& name, Evaluator& evaluator,
                            Iterator& iterator, Communicator& comm);
 
-/// Throws the same UsageError on every rank after the first iteration if the loss function does not report the value of
-/// --monitor.
+/// After the first iteration, throws the same UsageError on every rank if the loss function does not report the value
+/// of --monitor.
 class MonitoredValue final : public Extension {
  public:
-  /// `monitor` is --monitor; `validations` are the names of validations by the loss function, so that each reported
-  /// "main/VALUE" has a "NAME/main/VALUE" for each of them.
+  /// `monitor` is the value of --monitor. `validations` are the names of the validations that use the loss function: if
+  /// the loss function reports "main/VALUE", a validation NAME reports "NAME/main/VALUE".
   MonitoredValue(std::string monitor, std::vector<std::string> validations)
       : monitor_(std::move(monitor)), validations_(std::move(validations)) {}
 

@@ -7,10 +7,10 @@
 
 namespace mn::app {
 
-/// The search of --find-lr without a value: from the rate 1e-7 to 10 in at most 100 updates.
+/// The default value of --find-lr: a search from the rate 1e-7 to 10 in at most 100 updates.
 inline constexpr const char* kRateSearch = "1e-7,10,100";
 
-/// The options of --find-lr "FIRST,LAST,STEPS". Throws UsageError if the text is not of that form.
+/// Parses the value "FIRST,LAST,STEPS" of --find-lr. Throws UsageError if the text has another form.
 [[nodiscard]] extensions::RateFinderOptions rate_search_options(const std::string& text);
 
 }  // namespace mn::app

@@ -30,8 +30,8 @@ void write_page(const Trainer& trainer) {
   write_file(trainer.out() / "report.html", make_report({std::filesystem::proximate(trainer.out())}));
 }
 
-/// Writes OUT/report.html after reports and at the end. Between reports pass at least kPeriod, and so much time that
-/// the page costs a hundredth of the training at most.
+/// Writes OUT/report.html after reports and at the end. It writes at most once in kPeriod, and so rarely that the page
+/// takes at most a hundredth of the training time.
 class ReportPage final : public Extension {
  public:
   explicit ReportPage(const ext::LogReport& log) : log_(log) {}
@@ -53,12 +53,12 @@ class ReportPage final : public Extension {
   static constexpr auto kPeriod = std::chrono::seconds(20);
 
   const ext::LogReport& log_;
-  std::int64_t shown_ = 0;  // number of entries in the page
+  std::int64_t shown_ = 0;  // number of log entries in the page
   Clock::time_point next_ = Clock::now() + kPeriod;
   bool has_failed_ = false;
 };
 
-/// Values of the log, for the table and the plot.
+/// Names of the log's values that the table and the plot show.
 struct ShownValues {
   std::vector<std::string> columns = {"epoch"};
   std::vector<ext::PlotPanel> panels;
@@ -66,7 +66,7 @@ struct ShownValues {
 
 /// Loss and `metric` of training and of each validation.
 ShownValues shown_values(const std::string& metric, std::vector<std::string> validations) {
-  if (validations.empty()) validations.emplace_back("validation");  // a blank column
+  if (validations.empty()) validations.emplace_back("validation");  // the column stays empty
   ShownValues shown;
   for (const std::string& value : {std::string("loss"), metric}) {
     std::vector<std::string> names = {"main/" + value};
@@ -108,7 +108,7 @@ ext::LogReport& record_run(Trainer& trainer, RecordOptions options) {
 }
 
 void write_report(const Trainer& trainer) {
-  std::error_code none;  // if training ended before the first report, there is no log
+  std::error_code none;  // there is no log if training ended before the first report
   if (!trainer.is_root() || !std::filesystem::exists(trainer.out() / "log", none)) return;
   try {
     write_page(trainer);

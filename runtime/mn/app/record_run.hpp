@@ -1,4 +1,4 @@
-/// What a job writes and prints about its run, for a program with a Trainer of its own.
+/// What a job writes and prints about its run, for programs that make a Trainer themselves.
 #pragma once
 
 #include <filesystem>
@@ -14,25 +14,25 @@ namespace mn::app {
 
 /// What record_run() records.
 struct RecordOptions {
-  Interval period = {1, IntervalUnit::kEpoch};  ///< of reports
+  Interval period = {1, IntervalUnit::kEpoch};  ///< period of reports
   std::string metric = "accuracy";              ///< "main/METRIC", shown beside the loss in table and plot
   std::vector<std::string> validations = {};    ///< names of the validations; empty: "validation"
-  extensions::RunDetails details = {};          ///< what is counted each second, and values that the run uses
-  /// The program's settings by name, for OUT/config.ini, whose values the page shows and compares. Empty: no file.
+  extensions::RunDetails details = {};          ///< unit of the speed, and values that the run uses
+  /// The program's settings by name, for OUT/config.ini; the page shows and compares them. Empty: no file is written.
   std::map<std::string, std::string> settings = {};
 };
 
-/// Collective, before Trainer::resume() and run(); call it after adding validations. Adds the extensions for OUT/log,
-/// the table, OUT/plot.png, OUT/run.jsonl, OUT/report.html and the progress bar, and an error for a loss that is not a
-/// number. Rank 0 prints a line about what will happen, and after 20 steps how long the training takes. Returns the
-/// log, which belongs to the trainer. `mnreport OUT` then shows the run as it shows a job's.
+/// Adds the extensions for OUT/log, the table, OUT/plot.png, OUT/run.jsonl, OUT/report.html and the progress bar, and
+/// an extension that throws if the loss is not a number. Collective. Call it after adding validations, and before
+/// Trainer::resume() and run(). Rank 0 prints a line about the training, and after 20 steps an estimate of its time.
+/// Returns the log, which belongs to the trainer. `mnreport OUT` shows the run like a run of run_training().
 ///
 ///   mn::Trainer trainer(comm, optimizer, iterator, model, loss, {.epochs = 20, .out = "result"});
 ///   mn::app::record_run(trainer, {.details = {.unit = "images"}, .settings = {{"lr", "0.1"}}});
 ///   return trainer.run();
 extensions::LogReport& record_run(Trainer& trainer, RecordOptions options = {});
 
-/// Rank 0 writes OUT/report.html, as mnreport does. A failed write is a warning.
+/// Rank 0 writes OUT/report.html, as mnreport does. If the write fails, rank 0 logs a warning.
 void write_report(const Trainer& trainer);
 
 }  // namespace mn::app

@@ -43,7 +43,7 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
   if (!options.groups.empty()) {
     of_groups = group_schedules(options, group_names(options, trainer.model()), schedule, rate, size);
   }
-  // Plateau lowers the rates of a schedule, so a warm-up still applies.
+  // The extension lowers the rates of a schedule, so the schedule's warm-up still applies.
   if (options.schedule == "plateau") {
     const ext::PlateauOptions how{.factor = options.plateau_factor,
                                   .patience = options.plateau_patience,
@@ -54,7 +54,7 @@ void add_learning_rate(Trainer& trainer, const CommonOptions& options, const ext
     schedule = plateau.schedule(std::move(schedule));
     for (Schedule& each : of_groups) each = plateau.schedule(std::move(each));
   }
-  // Without --group the groups keep their proportions, whatever the program gave them.
+  // Without --group, the rates of the optimizer's groups keep the proportions that the program gave them.
   trainer.extend(of_groups.empty() ? std::make_unique<ext::LearningRate>(std::move(schedule))
                                    : std::make_unique<ext::LearningRate>(std::move(of_groups)));
 }
@@ -68,7 +68,7 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
   if (options.keep_best) trainer.extend(std::make_unique<ext::BestSnapshot>(monitor_of(options, log, 0), keep));
   if (options.checkpoint_every != "none") {
     const bool continuous = options.checkpoint_every == kContinuousCheckpoints;
-    // A continuous Snapshot checks in each iteration whether the previous save has ended.
+    // In each iteration a Snapshot with --checkpoint-every auto checks whether the previous save has ended.
     const Interval each(1, IntervalUnit::kIteration);
     trainer.extend(std::make_unique<ext::Snapshot>(keep, continuous),
                    {.trigger = continuous ? each : Interval::parse(options.checkpoint_every)});
@@ -79,7 +79,7 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
 std::string options_as_markdown(const Trainer& trainer) {
   std::string text;
   std::ifstream file(trainer.is_root() ? trainer.out() / "config.ini" : "");
-  for (std::string line; std::getline(file, line);) text += "    " + line + "\n";  // four blanks: verbatim
+  for (std::string line; std::getline(file, line);) text += "    " + line + "\n";  // four blanks begin verbatim text in Markdown
   return text;
 }
 
@@ -116,13 +116,13 @@ ext::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options, 
   if (options.norms > 0) trainer.extend(std::make_unique<ext::Norms>(options.norms));
   trainer.extend(std::make_unique<ext::DumpGraph>());
   const Interval validation = validation_period(options, period);
-  const ext::Validation* validated = nullptr;  // the last: when it has run, all have
+  const ext::Validation* validated = nullptr;  // the last validation: when it has run, all validations have
   for (auto& [name, evaluator] : evaluators) {
     validated = &trainer.extend(std::make_unique<ext::Validation>(std::move(evaluator), name), {.trigger = validation});
   }
   auto& log = record_run(trainer, std::move(record));
   const Interval always(1, IntervalUnit::kIteration);  // for extensions that act on a new report
-  if (validated != nullptr) {  // each validation has its own report, so that --best saves the validated weights
+  if (validated != nullptr) {  // report after each validation, so that --best saves the validated weights
     trainer.extend("report of the validation", always,
                    [&log, validated, seen = std::int64_t{0}](Trainer& each) mutable {
                      if (std::exchange(seen, validated->runs()) != validated->runs()) log.run(each);

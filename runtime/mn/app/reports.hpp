@@ -17,7 +17,7 @@ namespace mn::app {
 /// Period of a job's reports: each iteration with --one-batch, otherwise `usual`.
 [[nodiscard]] Interval report_period(const CommonOptions& options, Interval usual);
 
-/// Number of minibatches of a validation, for create_evaluator(): 0 (all), but 1 with --one-batch.
+/// Number of minibatches of a validation, for create_evaluator(): 1 with --one-batch, otherwise 0, which means all.
 [[nodiscard]] inline std::int64_t validation_minibatches(const CommonOptions& options) {
   return options.one_batch ? 1 : 0;
 }
@@ -27,18 +27,17 @@ namespace mn::app {
 
 /// An evaluator, and the name under which its values are reported: "NAME/main/loss".
 struct NamedEvaluator {
-  std::string name;                      ///< "validation", or "validation/SET" for one set of several
+  std::string name;                      ///< "validation", or "validation/SET" for a set with a name
   std::unique_ptr<Evaluator> evaluator;  ///< not null
 };
 
 /// Adds the extensions of every job: the learning rate over time, averaged weights, graph, evaluation, log, table,
-/// plot, run record, progress bar, profile, early stop and checkpoints. Returns the averaged weights, or null without
-/// --ema; the trainer owns them.
+/// plot, run record, progress bar, profile, early stop and checkpoints. Returns the extension for averaged weights,
+/// which the trainer owns, or null without --ema.
 ///
-/// The log runs at `period`, and so do the evaluators. If --val-every is given, the evaluators run at the period of
-/// --val-every, with a report after each validation. The schedule changes the rate with which the optimizer was made.
-/// Table and plot show `metric` beside the loss. Log, table, page and the like are those of record_run(), with
-/// `details`.
+/// The log and the evaluators run at `period`. If --val-every is given, the evaluators run at its period instead, and a
+/// report follows each validation. The schedule changes the rate with which the optimizer was made. Table and plot show
+/// `metric` beside the loss. record_run() adds log, table, page and the like, with `details`.
 extensions::WeightAverage* add_reports(Trainer& trainer, const CommonOptions& options,
                                        std::vector<NamedEvaluator> evaluators, Interval period,
                                        const std::string& metric = "accuracy", extensions::RunDetails details = {});

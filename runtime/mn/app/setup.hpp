@@ -17,10 +17,9 @@
 
 namespace mn::app {
 
-inline constexpr std::int64_t kMaxSamples = 1 << 20;  ///< samples of a minibatch on one rank
+inline constexpr std::int64_t kMaxSamples = 1 << 20;  ///< most samples of a minibatch on one rank
 
-/// Value of --checkpoint-every for checkpoints as often as possible, as long as they take at most a hundredth of the
-/// time.
+/// Value of --checkpoint-every for checkpoints as often as possible while they take at most a hundredth of the time.
 inline constexpr const char* kContinuousCheckpoints = "auto";
 
 /// The options of every job; --help describes them. A job with further options derives from this class, and may set
@@ -29,19 +28,19 @@ struct CommonOptions : UpdateOptions {
   std::int64_t batchsize = 100;         ///< samples of a minibatch on each rank
   std::int64_t accumulate = 1;          ///< minibatches of an update
   std::int64_t epoch = 20;              ///< passes over the training data
-  std::int64_t iterations = 0;          ///< updates after which training ends; 0: after the epochs
+  std::int64_t iterations = 0;          ///< updates after which training ends; 0: `epoch` decides
   std::string communicator = "auto";    ///< a name for create_communicator()
   std::string device = "auto";          ///< cpu, cuda, cuda:K
-  std::string stage;                    ///< folder on each node for copies of shards; empty: none
-  std::int64_t stage_rate = 256;        ///< MiB a second that a node copies; 0: no limit
-  std::int64_t stage_budget = 0;        ///< GiB of copies of a dataset; 0: all but a tenth of the disk
+  std::string stage;                    ///< folder on each node for copies of shards; empty: no copies
+  std::int64_t stage_rate = 256;        ///< MiB that a node copies in a second; 0: no limit
+  std::int64_t stage_budget = 0;        ///< GiB of a dataset's copies on a node; 0: all but a tenth of the disk
   std::string out = "result";           ///< folder for all output
   std::string resume;                   ///< a checkpoint or "auto"; empty: start from the beginning
   bool balance = false;                 ///< draw each class equally often
   std::int64_t seed = 0;                ///< seed of the parameters and of the order of samples
   std::string precision = "fp32";       ///< tf32, bf16, fp16
   bool cuda_graph = false;              ///< TrainerOptions::cuda_graph
-  bool deterministic = false;           ///< equal bits in every run
+  bool deterministic = false;           ///< every run has equal bits
   std::string checkpoint_every = "1e";  ///< Interval::parse, kContinuousCheckpoints or "none"
   std::int64_t keep = 3;                ///< number of newest checkpoints to keep
   std::string val_every;                ///< Interval::parse; empty: with each report
@@ -57,9 +56,9 @@ struct CommonOptions : UpdateOptions {
   bool profile = false;                          ///< write profile.jsonl and trace.json
   bool tensorboard = false;                      ///< write event files for TensorBoard
   double clip_norm = 0;                          ///< largest norm of gradients; 0: no clipping
-  std::int64_t norms = 0;                        ///< updates from one report of norms to the next; 0: never
+  std::int64_t norms = 0;                        ///< updates between reports of norms; 0: no reports
   double ema = 0;                                ///< decay of averaged weights; 0: no averaging
-  std::string monitor = "validation/main/loss";  ///< a value of the log
+  std::string monitor = "validation/main/loss";  ///< name of a value of the log
   std::string monitor_better = "auto";           ///< lower, higher; auto: by the name of the value
   std::int64_t early_stop = 0;                   ///< reports without a better value; 0: no early stop
   double min_delta = 0;                          ///< least improvement for early_stop and the schedule plateau
@@ -76,25 +75,26 @@ struct CommonOptions : UpdateOptions {
   return common.keep_best || common.early_stop > 0 || common.schedule == "plateau";
 }
 
-/// Whether lower or higher values of --monitor are better. Throws UsageError if neither --monitor-better nor the name
-/// of the value decides.
+/// Whether lower or higher values of the value that --monitor names are better. Throws UsageError if neither
+/// --monitor-better nor the name of the value tells.
 [[nodiscard]] Better monitored_direction(const CommonOptions& common);
 
 /// Declares the common options; the values in `common` are the defaults.
 void add_common_options(Options& options, CommonOptions& common);
 
-/// Parses the command line. Returns false if the user asked for --help or --version, which rank 0 prints.
+/// Parses the command line. Returns false if --help or --version is given; then rank 0 prints the help or the versions.
 [[nodiscard]] bool parse_options(Options& options, int argc, const char* const* argv, int rank);
 
-/// Collective: checks the options, creates the communicator of --communicator on --device, and sets precision,
-/// determinism and this rank's random seed.
+/// Checks the options, creates the communicator of --communicator on --device, and sets precision, determinism and this
+/// rank's random seed. Collective.
 [[nodiscard]] std::shared_ptr<Communicator> set_up(const CommonOptions& common);
 
-/// Options of the multi-node optimizer. With --overlap auto, the optimizer decides whether to overlap. The options hold
-/// a trace if --profile is given; pass the same trace to the trainer (trainer_options()).
+/// Options of the multi-node optimizer. With --overlap auto, the optimizer decides whether to overlap. With --profile,
+/// the result has a trace, which trainer_options() gives to the trainer, too.
 [[nodiscard]] OptimizerOptions optimizer_options(const CommonOptions& common);
 
-/// Collective: the multi-node optimizer of --optimizer, with learning rate `rate` and the clipping of --clip-norm.
+/// Makes the multi-node optimizer of --optimizer, with learning rate `rate` and the clipping of --clip-norm.
+/// Collective.
 [[nodiscard]] std::shared_ptr<MultiNodeOptimizer> create_optimizer(const CommonOptions& common, double rate,
                                                                    const torch::nn::Module& model,
                                                                    const std::shared_ptr<Communicator>& comm,
@@ -103,14 +103,14 @@ void add_common_options(Options& options, CommonOptions& common);
 /// Options of the trainer: length of the training, output folder, trace.
 [[nodiscard]] TrainerOptions trainer_options(const CommonOptions& common, const OptimizerOptions& how);
 
-/// Sets the precision of float32 operations in this process. "tf32": matrix products may round their inputs to TF32, if
-/// the hardware has it. "fp32", "bf16", "fp16": inputs are not rounded; with "bf16" and "fp16" an AutocastScope runs
-/// matrix products and convolutions in bfloat16 or float16.
+/// Sets the precision of float32 operations in this process. With "tf32", matrix products may round their inputs to
+/// TF32 if the hardware supports TF32. With "fp32", "bf16" and "fp16" they may not round; with "bf16" and "fp16" an
+/// AutocastScope computes matrix products and convolutions in bfloat16 or float16.
 void set_precision(const std::string& precision);
 
-/// If `on` is true, libtorch uses deterministic algorithms, so that runs have equal bits; an operation without a
-/// deterministic algorithm is an error. If `on` is false, cuDNN tries its algorithms at the first step of each shape,
-/// and selects the fastest.
+/// If `on` is true, libtorch uses deterministic algorithms, so that runs have equal bits, and an operation without a
+/// deterministic algorithm throws. If `on` is false, cuDNN tries its algorithms at the first step of each shape, and
+/// selects the fastest.
 void set_deterministic(bool on);
 
 /// The type for an AutocastScope with this precision; no value for "fp32" and "tf32".

@@ -54,7 +54,7 @@ std::vector<ValidationSet> sets_of(const Training& training) {
 /// The name under which the values of a set are reported.
 std::string name_of(const ValidationSet& set) { return set.name.empty() ? "validation" : "validation/" + set.name; }
 
-/// Lets --monitor validation/main/… mean the main set, if that has a name.
+/// If the main set has a name, replaces "validation/main/…" in --monitor by the main set's value.
 void resolve_monitor(CommonOptions& common, const Training& training) {
   const std::vector<ValidationSet> sets = sets_of(training);
   constexpr std::string_view kMain = "validation/main/";
@@ -80,7 +80,7 @@ void check_training(const CommonOptions& common, const Training& training) {
   }
 }
 
-/// Evaluates this rank's minibatches of a set, at most `most` if `most` is not 0.
+/// Makes an evaluator of this rank's minibatches of a set: all minibatches if `most` is 0, else at most `most`.
 std::unique_ptr<Evaluator> make_local_evaluator(const CommonOptions& common, const Training& training,
                                                 const ValidationSet& set, const Communicator& comm, std::int64_t most) {
   auto evaluate_batch = [&common, &training, device = comm.device()](const Batch& batch, Summary& report) {
@@ -102,8 +102,8 @@ std::vector<NamedEvaluator> make_evaluators(const CommonOptions& common, const T
   return evaluators;
 }
 
-/// Checks --monitor, unless an extension of the job may report the value: the names of its values are not known before
-/// its report.
+/// Checks --monitor, unless the job has extensions. One of them may report the value, and its names are not known
+/// before its first report.
 void check_monitor(Trainer& trainer, const CommonOptions& common, const Training& training) {
   if (!uses_monitor(common)) return;
   const std::vector<ValidationSet> sets = sets_of(training);
@@ -123,7 +123,8 @@ void check_monitor(Trainer& trainer, const CommonOptions& common, const Training
   }
 }
 
-/// Averages running statistics, which differ between ranks, before validations and checkpoints.
+/// Adds an extension that averages running statistics over the ranks before validations and checkpoints, because they
+/// differ between ranks.
 void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Training& training, Interval period) {
   const auto& also = training.averaged_buffers;
   if (running_statistics(trainer.model()).empty() && also.empty()) return;
@@ -134,7 +135,8 @@ void add_buffer_averages(Trainer& trainer, const CommonOptions& common, const Tr
                  {.trigger = Interval::parse(common.checkpoint_every), .name = "AllreducePersistent/snapshot"});
 }
 
-/// Collective: loads --initmodel, if it is given; rank 0 logs which weights --initmodel-partial has left out.
+/// Loads the weights of --initmodel, if it is given. Collective. With --initmodel-partial, rank 0 logs which weights
+/// were not loaded.
 void load_initial_weights(const CommonOptions& options, torch::nn::Module& model, Communicator& comm) {
   if (options.initmodel.empty()) return;
   if (!options.initmodel_partial) return load_model(options.initmodel, model, comm);
@@ -142,7 +144,7 @@ void load_initial_weights(const CommonOptions& options, torch::nn::Module& model
   if (comm.rank() == 0) log_info(options.initmodel + ": " + to_string(report));
 }
 
-/// Collective: writes OUT/model.safetensors, with the averaged weights unless `average` is null.
+/// Writes OUT/model.safetensors, with the averaged weights unless `average` is null. Collective.
 void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Metadata& metadata) {
   std::optional<extensions::AveragedWeights> averaged;
   if (average != nullptr) {
@@ -152,7 +154,7 @@ void save_weights(Trainer& trainer, extensions::WeightAverage* average, const Me
   save_model(trainer.out() / "model.safetensors", trainer.model(), trainer.communicator(), metadata);
 }
 
-/// Collective: loads the weights of --evaluate, and prints their metrics on rank 0.
+/// Loads the weights of --evaluate, evaluates them, and prints the metrics on rank 0. Collective.
 int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const std::vector<NamedEvaluator>& evaluators,
                   Communicator& comm) {
   load_model(options.evaluate, model, comm);
@@ -167,14 +169,15 @@ int evaluate_only(const CommonOptions& options, torch::nn::Module& model, const 
   return 0;
 }
 
-/// Trains, then writes weights and report. An error of the last checkpoint or of the weights is thrown at the end.
+/// Trains, then writes weights and report. An error while the last checkpoint or the weights are written is thrown at
+/// the end.
 int train(Trainer& trainer, const Training& training, extensions::WeightAverage* average) {
   int status = 0;
   std::exception_ptr unsaved;
   try {
     status = trainer.run();
   } catch (const SaveError&) {
-    if (trainer.end_reason().empty()) throw;  // training is not over
+    if (trainer.end_reason().empty()) throw;  // the error came before the end of training
     unsaved = std::current_exception();
   }
   if (status == 0) {
@@ -185,13 +188,13 @@ int train(Trainer& trainer, const Training& training, extensions::WeightAverage*
       if (!unsaved) unsaved = std::current_exception();
     }
   }
-  write_report(trainer);  // even of an interrupted run; after the weights, which need the room on the disk
+  write_report(trainer);  // also after an interrupted run; the weights come first, because they need the room on the disk
   if (unsaved) std::rethrow_exception(unsaved);
   return status;
 }
 
-/// The extension of the groups that --group freezes, or null. They are frozen at once: gradients of frozen parameters
-/// take no memory of the optimizer, which is made later.
+/// The extension for the groups that --group freezes, or null. Freezes the groups at once, before the optimizer is
+/// made, so that the optimizer has no memory for gradients of frozen parameters.
 std::unique_ptr<extensions::Freezing> freeze_groups(const CommonOptions& common, torch::nn::Module& model) {
   std::vector<extensions::FrozenEpochs> frozen = frozen_epochs(parse_groups(common.groups));
   if (frozen.empty()) return nullptr;
@@ -233,7 +236,7 @@ int run_trainer(const Options& options, const CommonOptions& common, Training& t
   extensions::WeightAverage* average =
       add_reports(trainer, common, std::move(evaluators), period, training.metric,
                   {.unit = training.unit, .units_per_sample = training.units_per_sample});
-  // After all extensions are added, because resume() loads their states.
+  // Call resume() after all extensions are added, because it loads their states.
   if (!common.resume.empty() && !common.one_batch) trainer.resume(common.resume);
 
   if (comm->rank() == 0) print_banner(common, training, *comm);

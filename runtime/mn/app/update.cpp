@@ -24,7 +24,7 @@ bool starts_at_zero(const UpdateOptions& update) {
   return update.lr_samples == 0 || update.optimizer == "lars" || update.optimizer == "lamb";
 }
 
-/// LARS and LAMB themselves treat biases and normalizations in another way than weights.
+/// LARS and LAMB decay biases and normalizations in their own way.
 Decay decay_of(const UpdateOptions& update) {
   const bool decides = update.optimizer == "lars" || update.optimizer == "lamb";
   return update.decay_all || decides ? Decay::kAll : Decay::kWeights;
@@ -47,7 +47,7 @@ TorchOptions adam_options(const UpdateOptions& update, double rate) {
   return TorchOptions(rate).betas({update.beta1, update.beta2}).weight_decay(update.weight_decay);
 }
 
-/// Options that have an effect only with some optimizers and schedules.
+/// Options that have an effect only with certain optimizers or schedules.
 std::vector<Options::Condition> conditions_of(const UpdateOptions& update) {
   const auto any_of = [](const std::string& chosen, std::vector<std::string> names) {
     return [&chosen, names = std::move(names)] { return std::ranges::find(names, chosen) != names.end(); };
@@ -156,7 +156,7 @@ Schedule make_schedule(const UpdateOptions& update, double rate, const TrainingS
     }
     schedule = cosine_schedule(top, total, update.min_lr);
   }
-  if (update.schedule == "onecycle") return one_cycle_schedule(top, total);  // rises by itself
+  if (update.schedule == "onecycle") return one_cycle_schedule(top, total);  // this schedule has its own rise, so it needs no warm-up
   return warm_up(starts_at_zero(update) ? 0 : std::min(rate, top), rising, std::move(schedule));
 }
 

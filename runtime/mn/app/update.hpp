@@ -18,7 +18,7 @@ class Optimizer;
 
 namespace mn::app {
 
-/// --optimizer and its options; a job may set other defaults.
+/// The options of updates; a job may set other defaults.
 struct UpdateOptions {
   std::string optimizer = "adam";      ///< sgd, adamw, lars, lamb
   double lr = 0;                       ///< learning rate; 0: default_rate()
@@ -26,36 +26,37 @@ struct UpdateOptions {
   double beta1 = 0.9;                  ///< decay of the first moment: adam, adamw, lamb
   double beta2 = 0.999;                ///< decay of the second moment: adam, adamw, lamb
   double weight_decay = 0;             ///< decay of weights
-  bool decay_all = false;              ///< biases and normalizations are decayed too, as in torch's optimizers
+  bool decay_all = false;              ///< also decay biases and normalizations, as torch's optimizers do
   std::vector<std::string> groups;     ///< texts of --group: see parse_groups()
   std::string schedule = "constant";   ///< step, cosine, onecycle, plateau
   double warmup = 0;                   ///< epochs in which the rate rises
-  std::int64_t warmup_iterations = 0;  ///< updates in which the rate rises; 0: `warmup` counts
-  double min_lr = 0;                   ///< rate at the end of the schedule cosine, and the lowest of plateau
+  std::int64_t warmup_iterations = 0;  ///< updates in which the rate rises; 0: `warmup` decides
+  double min_lr = 0;                   ///< last rate of the schedule cosine, and lowest rate of plateau
   double plateau_factor = 0.1;         ///< factor of the rate in the schedule plateau
   std::int64_t plateau_patience = 5;   ///< reports without a better value in the schedule plateau
-  std::int64_t plateau_cooldown = 0;   ///< reports after a fall that do not count in the schedule plateau
-  /// Not an option: the number of samples in an update for which `lr` is meant. For updates of more or fewer samples,
-  /// the rate is scaled in proportion. 0: no scaling.
+  std::int64_t plateau_cooldown = 0;   ///< reports ignored after a fall of the rate in the schedule plateau
+  /// Not an option of the command line: the number of samples in an update for which `lr` is meant. For updates of more
+  /// or fewer samples, the rate is scaled in proportion. 0: the rate is not scaled.
   std::int64_t lr_samples = 0;
 };
 
 /// Declares the options of updates; the values in `update` are the defaults.
 void add_update_options(Options& options, UpdateOptions& update);
 
-/// The learning rate of an optimizer without --lr.
+/// The learning rate that an optimizer has if --lr is not given.
 [[nodiscard]] double default_rate(const std::string& optimizer);
 
-/// The optimizer of --optimizer with learning rate `rate`, and with the groups of --group. Biases and the parameters of
-/// normalizations (fewer than two dimensions) are decayed only with decay_all. Throws UsageError if a --group gets no
-/// parameter.
+/// Makes the optimizer of --optimizer with learning rate `rate` and the groups of --group. Biases and the parameters of
+/// normalizations (fewer than two dimensions) are decayed only with decay_all. Throws UsageError if a --group matches
+/// no parameter.
 [[nodiscard]] std::unique_ptr<torch::optim::Optimizer> make_optimizer(const UpdateOptions& update, double rate,
                                                                       const torch::nn::Module& model);
 
-/// The name of each group of parameters of make_optimizer()'s result: the pattern of its --group, or empty.
+/// The name of each parameter group of the optimizer that make_optimizer() returns: the pattern of the group's --group,
+/// or empty.
 [[nodiscard]] std::vector<std::string> group_names(const UpdateOptions& update, const torch::nn::Module& model);
 
-/// The size of a training, for its schedule.
+/// The length of a training, from which its schedule is made.
 struct TrainingSize {
   std::int64_t samples = 1;  ///< samples of an update, over all ranks
   std::int64_t updates = 1;  ///< updates of an epoch
@@ -63,7 +64,8 @@ struct TrainingSize {
   std::int64_t epochs = 1;   ///< epochs of the whole training
 };
 
-/// The rate of each update for an optimizer with learning rate `rate`; "plateau" is constant here.
+/// The learning rate of each update, if `rate` is the optimizer's rate. For --schedule plateau the rate is constant
+/// here.
 [[nodiscard]] Schedule make_schedule(const UpdateOptions& update, double rate, const TrainingSize& size);
 
 }  // namespace mn::app

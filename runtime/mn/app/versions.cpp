@@ -17,7 +17,8 @@ namespace {
 
 constexpr const char* kNone = "none";
 
-/// `name` in the first of `libraries` that loads; null if there is none. Libraries stay loaded.
+/// The function `name` of the first of `libraries` that can be loaded; null if no library can be loaded or it lacks the
+/// function. The library stays loaded.
 template <class Function>
 Function* function_of(std::initializer_list<const char*> libraries, const char* name) {
   for (const char* library : libraries) {
@@ -32,7 +33,7 @@ std::string dotted(int major, int minor, int patch = -1) {
   return patch < 0 ? text : text + "." + std::to_string(patch);
 }
 
-/// `text` from after `begin` to before the first of `ends`.
+/// The part of `text` after `begin`, up to the first of the characters `ends`.
 std::string part_of(const std::string& text, const std::string& begin, const char* ends) {
   const auto found = text.find(begin);
   if (found == std::string::npos) return kNone;
