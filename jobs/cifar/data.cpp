@@ -12,10 +12,10 @@ namespace mn::jobs {
 namespace {
 
 constexpr int kSide = 32;
-constexpr int kMargin = 4;  // largest shift of an image in pixels; uncovered pixels are black
+constexpr int kMargin = 4;  // largest shift of an image, in pixels; pixels that the shift uncovers are black
 const data::Normalization kNormalization = {.mean = {0.4914F, 0.4822F, 0.4465F}, .stddev = {0.2470F, 0.2435F, 0.2616F}};
 
-/// Variation of one image; the default leaves the image unchanged.
+/// Variation of one image. The default values leave the image unchanged.
 struct Shift {
   int x = 0;
   int y = 0;
@@ -29,7 +29,7 @@ Shift random_shift(const RawBatch& batch, std::int64_t index) {
   return {x, y, random.below(2) == 1};
 }
 
-/// {3, 32, 32} bytes → normalized floats.
+/// Shifts an image of {3, 32, 32} bytes, and normalizes it to floats.
 void copy_shifted(const std::uint8_t* pixels, const Shift& shift, float* out) {
   for (std::size_t c = 0; c < 3; ++c, pixels += kSide * kSide) {
     for (int y = 0; y < kSide; ++y) {
@@ -57,8 +57,8 @@ Transform array_transform(bool vary) {
   };
 }
 
-/// The pipeline for image files. With `vary`, images are resized to leave a margin, so that random crops shift them by
-/// up to kMargin pixels, too.
+/// The pipeline for image files. If `vary` is true, images are resized to 32 pixels and a margin, so that random crops
+/// shift them by up to kMargin pixels.
 ImagePipeline file_pipeline(bool vary, Device device) {
   const data::CropOptions crop = {.mode = vary ? data::CropMode::kRandomFixed : data::CropMode::kCenterFixed,
                                   .size = kSide,

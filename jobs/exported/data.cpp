@@ -45,7 +45,7 @@ Transform array_input(const std::string& option, const FieldSpec& field, std::si
                         ", but --model takes " + shape_text(wanted) + " for " + input.name,
                     true);
   }
-  shape->insert(shape->begin(), -1);  // the dimension of the samples
+  shape->insert(shape->begin(), -1);  // the dimension that counts samples
   const bool is_unit = field.dtype == DType::kUInt8 && field.num_classes == 0 && c10::isFloatingType(input.dtype);
   return [position, is_unit, dtype = input.dtype, shape = *shape](const RawBatch& batch, std::vector<SampleError>&) {
     std::vector<std::int64_t> sizes = shape;
@@ -76,7 +76,7 @@ Transform all_inputs(const std::string& option, const ExportedOptions& options, 
   };
 }
 
-/// Throws UsageError unless the model was exported for the number of samples of every minibatch.
+/// Throws UsageError if a minibatch can have a number of samples for which the model was not exported.
 void check_samples(const std::string& option, const ExportedOptions& options, const std::vector<ExportedInput>& inputs,
                    const SubDataset& part) {
   for (const ExportedInput& input : inputs) {
@@ -97,14 +97,15 @@ void check_samples(const std::string& option, const ExportedOptions& options, co
   }
 }
 
-/// The fewest samples that a rank has in a step. The last two steps of an epoch share the remaining samples evenly.
+/// The smallest number of samples that a rank has in a step. The last two steps of an epoch share the remaining samples
+/// evenly.
 std::int64_t fewest_samples(const SubDataset& part, std::int64_t batchsize) {
   const std::int64_t step = batchsize * part.ranks(), all = part.global_size(), rest = all % step;
   if (all <= step) return all / part.ranks();
   return rest == 0 ? batchsize : (step + rest) / 2 / part.ranks();
 }
 
-/// Throws UsageError unless batch norms can train on every minibatch.
+/// Throws UsageError if a minibatch can be too small for the model's batch norms to train.
 void check_batch_norms(const ExportedOptions& options, const ExportedModule& model, const SubDataset& part) {
   const std::int64_t fewest = fewest_samples(part, options.batchsize);
   if (fewest >= model.fewest_samples()) return;

@@ -12,11 +12,11 @@
 
 namespace mn::jobs {
 
-/// Collective: opens the datasets `names` for --train or --validation (`option`, without dashes). A minibatch has a
-/// field for each of the model's inputs, then the labels of --target label. Images are decoded and cropped to the
-/// model's size; arrays get the input's shape, and bytes become floats from 0 to 1 unless the model takes integers.
-/// Throws the same DataError or UsageError on all ranks if the model cannot take the samples, or --loss cannot compare
-/// its output with the targets.
+/// Opens the datasets `names`, the value of --train or --validation; `option` is the option's name without dashes.
+/// Collective. A minibatch has a field for each of the model's inputs, then the labels of --target label. Images are
+/// decoded and cropped to the size of the model's input. Arrays get the shape of the model's input; uint8 values become
+/// floats from 0 to 1 unless the input takes integers. Throws the same DataError or UsageError on all ranks if the
+/// model cannot take the samples, or if --loss cannot compare the model's output with the targets.
 [[nodiscard]] std::shared_ptr<DataLoader> open_samples(const std::string& option, const std::string& names,
                                                        const ExportedOptions& options, const ExportedModule& model,
                                                        const std::shared_ptr<Communicator>& comm);

@@ -28,7 +28,7 @@ std::size_t require_field(const std::string& option, const SampleSpec& spec, con
                   true);
 }
 
-/// The field that --input names for an input; empty if no --input names this input.
+/// The name of the field that --input gives to an input; empty if no --input names this input.
 std::string field_by_option(const ExportedOptions& options, const std::string& input) {
   for (const std::string& each : options.inputs) {
     const std::size_t sign = each.find('=');

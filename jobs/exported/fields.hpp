@@ -1,4 +1,4 @@
-/// Matches the fields of the samples with the inputs of a model.
+/// Finds the field of a sample for each input of a model.
 #pragma once
 
 #include <cstddef>
@@ -16,28 +16,28 @@ namespace mn::jobs {
 
 /// Indices of fields in a dataset's spec.
 struct Fields {
-  std::vector<std::size_t> inputs;   ///< the field of each input of the model
+  std::vector<std::size_t> inputs;   ///< for each input of the model, its field
   std::optional<std::size_t> label;  ///< the field of --target label
 };
 
-/// Matches fields by --input and --label; by default each input takes the field that has the input's name. If the model
-/// has a single input and no field has its name, the input takes the first field. `option` names the dataset. Throws
-/// UsageError or DataError that names the input and the fields.
+/// Finds the fields by --input and --label. Without --input, an input takes the field with the input's name. If the
+/// model has a single input and no field has its name, the input takes the first field. Errors name the dataset by
+/// `option`. Throws UsageError or DataError that names the input and the fields.
 [[nodiscard]] Fields match_fields(const std::string& option, const SampleSpec& spec,
                                   const std::vector<ExportedInput>& inputs, const ExportedOptions& options);
 
-/// The shape of a sample for input `i` of the model; −1 is any size. With --target next the samples of the first input
+/// The shape of a sample for input `i` of the model; −1 is any size. With --target next, samples for the first input
 /// have one more element, the last target.
 [[nodiscard]] Shape wanted_shape(const std::vector<ExportedInput>& inputs, std::size_t i,
                                  const ExportedOptions& options);
 
-/// The shape of a minibatch's targets, with −1 for the samples.
+/// The shape of a minibatch's targets, with −1 as the number of samples.
 [[nodiscard]] Shape target_shape(const SampleSpec& spec, const Fields& fields, const ExportedOptions& options,
                                  const Shape& input);
 
-/// The shape that arrays of `shape` get for an input of the shape `wanted`: dimensions of 1 may be added or dropped,
-/// and neighboring dimensions merged or split. No value if the shapes differ in any other way, because the order of
-/// elements would change.
+/// The shape that arrays of `shape` get for an input of the shape `wanted`. Dimensions of 1 may be added or dropped,
+/// and neighboring dimensions may be merged or split, because this keeps the order of elements. No value if the shapes
+/// differ in any other way.
 [[nodiscard]] std::optional<Shape> reshaped(const Shape& shape, const Shape& wanted);
 
 }  // namespace mn::jobs

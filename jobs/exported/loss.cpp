@@ -15,9 +15,9 @@ namespace {
 
 namespace F = torch::nn::functional;
 
-constexpr std::int64_t kIgnored = -100;  // targets of this value are ignored, as by cross_entropy's default
+constexpr std::int64_t kIgnored = -100;  // cross_entropy ignores targets of this value by default
 
-/// Dimension of an output's classes.
+/// Position of the dimension of classes in an output.
 enum class Classes {
   kSecond,  ///< [N, C, d…]
   kLast,    ///< [N, d…, C]
@@ -46,13 +46,13 @@ std::int64_t count_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-/// If `target` is the shape of a mask of one channel, returns the shape without the channel; otherwise returns
-/// `target`.
+/// If `target` is the shape of a mask with one channel, returns the shape without the channel dimension. Otherwise
+/// returns `target`.
 Shape without_channel(const Shape& output, const Shape& target) {
   return target.size() > 1 && target.size() == output.size() && target[1] == 1 ? without(target, 1) : target;
 }
 
-/// All ways to compare the two shapes; unknown sizes match any size.
+/// All ways to compare an output with a target of these shapes. Unknown sizes match any size.
 std::vector<Classes> ways_to_compare(const ExportedOptions& options, const Shape& output, const Shape& target) {
   std::vector<Classes> ways;
   if (output.size() < 2) return ways;
@@ -63,7 +63,7 @@ std::vector<Classes> ways_to_compare(const ExportedOptions& options, const Shape
   const bool is_sure = is_list && is_known(output) && is_known(target);
   if (is_list && (!is_sure || output[0] == count_of(target))) ways.push_back(Classes::kRows);
   if (options.classes == "last" && output.size() == 2 && matches(without(output, 1), target)) {
-    ways.push_back(Classes::kSecond);  // the second dimension is also the last
+    ways.push_back(Classes::kSecond);  // then the second dimension is also the last
   }
   return ways;
 }
@@ -85,12 +85,12 @@ std::string not_one_number(const Shape& output) {
          " is not one number, such as a mean over the minibatch: --output names another one";
 }
 
-/// Returns the number of labels that are not ignored. Throws DataError that names a label without a class in the
-/// output.
+/// Returns the number of labels that are not ignored. If the output has no class for a label, throws a DataError that
+/// names the label.
 double count_labels(const at::Tensor& target, const at::Tensor& output, std::int64_t classes) {
   const at::Tensor counts = target.ne(kIgnored);
   const at::Tensor is_wrong = counts.logical_and(target.lt(0).logical_or(target.ge(classes)));
-  const at::Tensor numbers = torch::stack({counts.sum(), is_wrong.sum()}).cpu();  // one wait for both numbers
+  const at::Tensor numbers = torch::stack({counts.sum(), is_wrong.sum()}).cpu();  // waits once for both numbers
   if (numbers[1].item<std::int64_t>() == 0) return numbers[0].item<double>();
   throw DataError("--loss cross_entropy: a label is " +
                   std::to_string(target.masked_select(is_wrong)[0].item<std::int64_t>()) + ", but the model's output " +

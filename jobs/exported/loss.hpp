@@ -24,20 +24,21 @@ using Shape = std::vector<std::int64_t>;
 
 /// Returns the model's output as the loss. Throws ArgumentError unless the output is one number.
 [[nodiscard]] Loss own_loss(const at::Tensor& output);
-/// A check before training: throws UsageError unless an output of this shape can be one number.
+/// Called before training. Throws UsageError unless an output of this shape can be one number.
 void check_own_loss(const Shape& output);
 
-/// A check before training: throws UsageError if --loss cannot compare an output of shape `output` with targets of
-/// shape `target` and of `labels` classes (0: unknown), or if the comparison is certainly ambiguous.
+/// Called before training. Throws UsageError if --loss cannot compare an output of shape `output` with targets of shape
+/// `target`, or if there are certainly two ways to compare them. `labels` is the number of classes of the targets; 0:
+/// unknown.
 void check_shapes(const ExportedOptions& options, const Shape& output, const Shape& target, std::int64_t labels);
 
-/// The loss of --loss; with cross_entropy, reports the accuracy, too. Both are means over the targets that
-/// cross_entropy does not ignore. Throws ArgumentError if output and target cannot be compared or match in two ways,
-/// and DataError for a target that is not a class of the output.
+/// Computes the loss of --loss. With cross_entropy, also reports the accuracy; loss and accuracy are means over the
+/// targets that cross_entropy does not ignore. Throws ArgumentError if output and target cannot be compared, or can be
+/// compared in two ways. Throws DataError if a target is not a class of the output.
 ///
-/// Classes lie in dimension 1, as in torch.nn.functional.cross_entropy ([N, C, d…] for a target of [N, d…]), or in the
-/// last dimension, as in language models ([N, d…, C]). A target may also be a mask of one channel ([N, 1, d…]), and an
-/// output the list of all targets' scores ([N·d…, C]).
+/// The output for a target of [N, d…] has the classes in dimension 1, as in torch.nn.functional.cross_entropy ([N, C,
+/// d…]), or in the last dimension, as in language models ([N, d…, C]). The output may also be a list of the scores of
+/// all targets ([N·d…, C]), and the target may be a mask with one channel ([N, 1, d…]).
 [[nodiscard]] Loss compare(const ExportedOptions& options, const at::Tensor& output, const at::Tensor& target,
                            Summary& report);
 

@@ -15,7 +15,8 @@ namespace {
 
 using mn::jobs::ExportedOptions;
 
-/// Loads the libraries of --operators for the life of the process; each adds its operators to libtorch's dispatcher.
+/// Loads the libraries of --operators, which stay loaded until the process ends. Each library adds its operators to
+/// libtorch's dispatcher.
 void load_operators(const std::vector<std::string>& libraries) {
   for (const std::string& library : libraries) {
     if (dlopen(library.c_str(), RTLD_LAZY | RTLD_GLOBAL) == nullptr)
@@ -23,7 +24,8 @@ void load_operators(const std::vector<std::string>& libraries) {
   }
 }
 
-/// Collective: rank 0 reads the files. Throws the same error on every rank if a file is wrong.
+/// Reads the model. Collective: rank 0 reads the files and sends them to all ranks. Throws the same error on every rank
+/// if a file is wrong.
 std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, mn::Communicator& comm) {
   std::string bytes, evaluation;
   std::shared_ptr<mn::ExportedModule> model;
@@ -51,7 +53,7 @@ std::shared_ptr<mn::ExportedModule> read_model(const ExportedOptions& options, m
   return model;
 }
 
-/// Runs the model and returns its output. Throws ArgumentError if backward cannot pass through the output.
+/// Runs the model and returns its output. Throws ArgumentError if the output has no gradient to pass back.
 at::Tensor run(mn::ExportedModule& model, const std::vector<at::Tensor>& inputs, const std::string& output) {
   at::Tensor result = model.forward(inputs, output);
   if (result.requires_grad() || !model.is_training() || !torch::GradMode::is_enabled()) return result;

@@ -23,10 +23,11 @@ struct ExportedOptions : app::CommonOptions {
   std::string loss = "cross_entropy";
   std::string classes = "auto";
   std::string target = "label";
-  std::string label;  ///< name of a field; empty: the second field, or the only field that is not an input
+  std::string label;  ///< name of the label's field; empty: the second field, or the only field that is no input
   std::int64_t loaderjob = 0;
 
-  /// Whether the model's output is compared with the target `name`: label, next or input. False for --loss output.
+  /// Whether --target is `name` (label, next or input) and the loss compares the output with this target. False for
+  /// --loss output.
   [[nodiscard]] bool compares_with(std::string_view name) const { return loss != "output" && target == name; }
 };
 

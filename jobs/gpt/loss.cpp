@@ -35,7 +35,8 @@ class TokenLoss : public torch::autograd::Function<TokenLoss> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const at::Tensor gradient = context->get_saved_variables()[0];
-    // Divided by the number of rows here, after scaling: in float16 the quotient would underflow before scaling.
+    // Divide by the number of rows after the gradient was scaled, because in float16 the quotient would underflow
+    // without the scale.
     const at::Tensor factor = gradients[0] / static_cast<double>(gradient.size(0));
     return {gradient * factor, at::Tensor(), at::Tensor(), at::Tensor()};
   }

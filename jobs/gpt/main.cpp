@@ -16,13 +16,13 @@ using mn::jobs::GptData;
 using mn::jobs::GptSettings;
 using mn::models::Gpt;
 
-/// The file with the network's initial weights or the weights to evaluate; empty for random weights.
+/// The file with the initial weights or with the weights to evaluate; empty if the network begins with random weights.
 const std::string& weights_of(const GptSettings& given) {
   return given.evaluate.empty() ? given.initmodel : given.evaluate;
 }
 
-/// The tokens of --generate. For an empty text, generation begins after the vocabulary's end-of-text token, if there is
-/// one.
+/// The tokens of the text of --generate. If the text is empty, the prompt is the vocabulary's end-of-text token, if the
+/// vocabulary has one.
 std::vector<std::int32_t> prompt_of(const std::string& text, const mn::Vocabulary& vocabulary) {
   std::vector<std::int32_t> prompt = vocabulary.encode(text);
   if (prompt.empty() && vocabulary.end_of_text()) prompt.push_back(*vocabulary.end_of_text());

@@ -11,7 +11,8 @@
 
 namespace mn::jobs {
 
-/// Defaults: nanoGPT's small network for CPUs, with its rates for minibatches of 12.
+/// The options of jobs/gpt. The defaults are nanoGPT's small network for CPUs, and nanoGPT's learning rates for
+/// minibatches of 12 samples.
 struct GptSettings : app::CommonOptions {
   GptSettings() {
     batchsize = 12;
@@ -39,8 +40,8 @@ struct GptSettings : app::CommonOptions {
 
 /// Returns the sizes of the network, for Training::metadata.
 [[nodiscard]] Metadata metadata_of(const models::GptOptions& network);
-/// Replaces default sizes of `network` by the sizes in the metadata of `file`. Throws UsageError if a size differs from
-/// an option on the command line, and DataError if a size in the metadata is not a valid number.
+/// Replaces the default sizes of `network` by the sizes in `metadata`, the metadata of `file`. Throws UsageError if a
+/// size differs from an option on the command line, and DataError if a size in the metadata is not a valid number.
 void take_network(const Metadata& metadata, const std::string& file, const Options& options,
                   models::GptOptions& network);
 

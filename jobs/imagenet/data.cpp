@@ -17,7 +17,7 @@ namespace mn::jobs {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::size_t kPreamble = 10;  // magic, version, u16 bytes of the header (version 1)
+constexpr std::size_t kPreamble = 10;  // magic, version, and length of the header as uint16 (version 1)
 
 std::size_t header_bytes(std::string_view bytes) {
   return static_cast<unsigned char>(bytes[8]) + 256U * static_cast<unsigned char>(bytes[9]);
@@ -38,8 +38,8 @@ std::shared_ptr<SubDataset> open_part(const std::string& option, const std::stri
   return part;
 }
 
-/// Throws DataError if the classes differ. A validation set may lack the last classes; a dataset made from a list may
-/// lack class names.
+/// Throws DataError if the classes differ. A validation set may lack the last classes, and a dataset made from a list
+/// may lack class names.
 void check_same_classes(const SampleSpec& train, const SampleSpec& val) {
   const std::string differ = "--train and --val have different classes: ";
   if (val.num_classes() > train.num_classes()) {

@@ -17,7 +17,7 @@ namespace mn::jobs {
 
 struct ImagenetData {
   std::shared_ptr<DataLoader> train;
-  std::shared_ptr<Iterator> train_batches;  ///< minibatches of `train`, with --mixup and --cutmix
+  std::shared_ptr<Iterator> train_batches;  ///< minibatches of `train`, mixed as --mixup and --cutmix say
   std::vector<app::ValidationSet> val;
   std::int64_t val_samples = 0;  ///< number of samples of all validation sets
   std::int64_t num_classes = 0;
@@ -29,11 +29,12 @@ struct MeanImage {
   std::vector<float> values;  ///< (3, side, side), 0 … 255
 };
 
-/// Parses a .npy file of float32 (3, side, side). Throws DataError that begins with `source`; every rank parses the
-/// same bytes.
+/// Parses a .npy file of float32 (3, side, side). If `bytes` is no such file, throws a DataError that begins with
+/// `source`. Every rank parses the same bytes, so all ranks throw or none does.
 [[nodiscard]] MeanImage parse_mean_image(std::string_view bytes, const std::string& source);
 
-/// Collective. Throws the same DataError or UsageError on all ranks if data is missing, or --train and --val mismatch.
+/// Opens the datasets of --train and --val. Collective. Throws the same DataError or UsageError on all ranks if data is
+/// missing, or if --train and --val do not match.
 [[nodiscard]] ImagenetData open_imagenet(const ImagenetOptions& options, const std::shared_ptr<Communicator>& comm);
 
 }  // namespace mn::jobs

@@ -16,7 +16,7 @@ using mn::jobs::ImagenetData;
 using mn::jobs::ImagenetOptions;
 using mn::models::Classifier;
 
-/// Mean loss over the samples, with the weighted losses of auxiliary classifiers. `target` holds labels, or the
+/// The mean loss over the samples, plus the weighted losses of auxiliary classifiers. `target` holds labels, or the
 /// probability of each class.
 torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tensor& target, double smoothing) {
   const auto how = torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(smoothing);
@@ -28,8 +28,9 @@ torch::Tensor loss_of(const std::vector<torch::Tensor>& heads, const torch::Tens
   return loss;
 }
 
-/// The logits of each head. The last step may leave a rank with one image, and batch normalization cannot train on one
-/// value of a channel: then the mirror image passes through the network, too, and its logits are dropped.
+/// The logits of each head. In the last step a rank may have a single image, and batch normalization cannot train on a
+/// single value in a channel. Then the image's mirror image also passes through the network, and its logits are
+/// dropped.
 std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& images, std::int64_t min_size_alone) {
   if (images.size(0) > 1 || images.size(3) >= min_size_alone) return model.forward_heads(images);
   auto heads = model.forward_heads(torch::cat({images, images.flip(3)}));
@@ -37,8 +38,8 @@ std::vector<torch::Tensor> heads_of(Classifier& model, const torch::Tensor& imag
   return heads;
 }
 
-/// Forward pass and loss of a minibatch. Counts correct predictions in `accuracy`, and lists samples in `log` unless it
-/// is null.
+/// Forward pass and loss of a minibatch. Counts correct predictions in `accuracy`, and unless `log` is null, records
+/// the samples in `log`.
 mn::ComputeLoss make_loss(const ImagenetOptions& options, const std::shared_ptr<Classifier>& model,
                           mn::jobs::TrainAccuracy& accuracy, mn::jobs::SampleLog* log) {
   return [&options, &accuracy, model, log, alone = mn::models::min_image_size_alone(options.arch)](

@@ -1,4 +1,4 @@
-/// Metrics of jobs/imagenet beside the loss, and the log of each rank's samples.
+/// Metrics of jobs/imagenet other than the loss, and the log of each rank's samples.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace mn::jobs {
 
-/// The label of each sample; for a mixed sample, the label with the larger share.
+/// The label of each sample. A mixed sample has the label with the larger share.
 [[nodiscard]] at::Tensor labels_of(const at::Tensor& target);
 
 /// Returns two float32 numbers on the device of the logits: the number of samples whose label has the best logit, and
@@ -41,9 +41,9 @@ class TrainAccuracy final : public Extension {
   std::int64_t samples_ = 0;
 };
 
-/// Reports data_wait, the seconds that training waited for data since the last report, on the rank with the longest
-/// wait; corrupt, the samples replaced over all ranks in the epoch; and on GPUs gpu_memory_gib, the largest peak so
-/// far.
+/// Reports three values. data_wait is the time in seconds that training waited for data since the last report, on the
+/// rank that waited longest. corrupt is the number of damaged samples that all ranks replaced in the epoch. On GPUs,
+/// gpu_memory_gib is the largest peak of GPU memory so far.
 class ResourceReport final : public Extension {
  public:
   ResourceReport(std::shared_ptr<const DataLoader> loader, Interval period)
@@ -61,8 +61,8 @@ class ResourceReport final : public Extension {
   double waited_s_ = 0;
 };
 
-/// Ends training once the ranks together have replaced more than `most` damaged samples in an epoch. The check is
-/// collective, so it does not run in every iteration.
+/// Ends training with an error when all ranks together have replaced more than `most` damaged samples in an epoch. The
+/// check is collective, so it does not run in every iteration.
 class CorruptLimit final : public Extension {
  public:
   CorruptLimit(std::shared_ptr<const DataLoader> loader, std::int64_t most) : loader_(std::move(loader)), most_(most) {}
@@ -77,15 +77,15 @@ class CorruptLimit final : public Extension {
 };
 
 /// Writes OUT/samples/from-ITERATION-rank-RANK.txt, one file for each start of the job and each rank. Each iteration
-/// adds a line with its number, its epoch (from 0) and the indices of this rank's samples in the dataset. If a run was
-/// killed, lines after the iteration from which the next run resumes do not count.
+/// adds a line with its number, its epoch (counted from 0) and the dataset's indices of this rank's samples. If a run
+/// was killed, ignore its lines after the iteration from which the next run resumes.
 class SampleLog final : public Extension {
  public:
-  /// Notes the samples of the current iteration.
+  /// Records the samples of the current iteration.
   void add(const Batch& batch) { samples_ = batch.indices; }
 
   [[nodiscard]] std::string name() const override { return "SampleLog"; }
-  /// Runs before validations: if a signal interrupts a validation, the resumed run no longer knows the samples.
+  /// Runs before validations, because if a signal interrupts a validation, the resumed run does not know the samples.
   [[nodiscard]] int priority() const override { return kPriorityWriter + 1; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;

@@ -48,7 +48,7 @@ void declare_augmentation(Options& options, ImagenetOptions& given) {
       kMaxAlpha);
 }
 
-/// Parses a list of exactly `count` numbers with commas; `form` describes the list in the error.
+/// Parses exactly `count` numbers separated by commas. Errors describe the list by `form`.
 std::vector<double> parse_numbers(const std::string& option, const std::string& text, std::size_t count,
                                   const std::string& form) {
   std::vector<double> numbers;

@@ -30,7 +30,7 @@ struct ImagenetOptions : app::CommonOptions {
   std::int64_t image_size = 224;
   double min_crop = 0.08;
   std::string interpolation = "bilinear";
-  std::string randaugment;   ///< "N,M": operations and their magnitude; empty: none
+  std::string randaugment;   ///< "N,M": N operations of magnitude M; empty: none
   std::string color_jitter;  ///< "B,C,S,H": brightness, contrast, saturation, hue; empty: none
   double random_erasing = 0;
   double mixup = 0;
@@ -47,10 +47,10 @@ void declare_options(Options& options, ImagenetOptions& given);
 /// The augmentation of --randaugment, --color-jitter and --random-erasing. Throws UsageError for wrong values.
 [[nodiscard]] data::AugmentOptions augment_options(const ImagenetOptions& given);
 
-/// Throws UsageError if options contradict each other.
+/// Throws UsageError if two options contradict each other.
 void check_options(const ImagenetOptions& given);
 
-/// The learning rate of an update of 256 samples: --lr, or the default for the network and the optimizer.
+/// The learning rate for updates of 256 samples: --lr, or the default for the network and the optimizer.
 [[nodiscard]] double base_rate(const ImagenetOptions& given);
 
 }  // namespace mn::jobs

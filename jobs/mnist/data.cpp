@@ -37,7 +37,7 @@ std::shared_ptr<Dataset> read_part(const fs::path& folder, const std::string& pa
   return read_idx_dataset(images, labels);
 }
 
-/// True for a folder with IDX files, false for a folder with shards. Throws DataError for any other folder.
+/// True if the folder has IDX files, false if it has shards. Throws DataError for any other folder.
 bool holds_idx_files(const fs::path& folder) {
   if (!fs::is_directory(folder)) throw DataError("--data: there is no folder " + folder.string());
   if (fs::is_directory(folder / "train") && fs::is_directory(folder / "val")) return false;
@@ -65,7 +65,7 @@ MnistData open_mnist(const std::string& path, const app::CommonOptions& common,
                      const std::shared_ptr<Communicator>& comm) {
   std::shared_ptr<Dataset> train;
   std::shared_ptr<Dataset> val;
-  // Only rank 0 looks at folders: a thousand ranks would send the file system the same requests.
+  // Only rank 0 looks at folders, so that a thousand ranks do not send the same requests to the file system.
   on_root<DataError>(
       *comm,
       [&] {

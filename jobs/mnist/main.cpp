@@ -7,7 +7,7 @@
 
 namespace {
 
-/// 784 → unit → unit → 10 with ReLU between; layers l1, l2, l3.
+/// Three linear layers l1, l2, l3 (784 → unit → unit → 10) with ReLU between them.
 class MlpImpl : public torch::nn::Module {
  public:
   explicit MlpImpl(std::int64_t unit)
@@ -15,7 +15,7 @@ class MlpImpl : public torch::nn::Module {
         l2_(register_module("l2", torch::nn::Linear(unit, unit))),
         l3_(register_module("l3", torch::nn::Linear(unit, 10))) {}
 
-  /// (N, 28, 28) or (N, 784) → (N, 10): logits.
+  /// Maps images (N, 28, 28) or (N, 784) to logits (N, 10).
   torch::Tensor forward(const torch::Tensor& images) {
     const torch::Tensor hidden = torch::relu(l1_(images.flatten(1)));  // (N, unit)
     return l3_(torch::relu(l2_(hidden)));

@@ -64,7 +64,7 @@ NamedDataset named_dataset(std::string text) {
 std::vector<NamedDataset> named_datasets(const std::string& names) {
   std::vector<NamedDataset> all;
   for (const std::string_view each : split(names, ',')) all.push_back(named_dataset(std::string(each)));
-  if (all.size() == 1 && all.front().share) return {{.name = names}};  // a single dataset has no share: the colon belongs to its name
+  if (all.size() == 1 && all.front().share) return {{.name = names}};  // the colon belongs to the name
   return all;
 }
 

@@ -27,8 +27,8 @@ constexpr std::array<std::string_view, 6> kOfThisRun = {"out",          "resume"
 constexpr const char* kTraining = "main/";
 constexpr const char* kValidation = "validation/";
 
-/// Throws UsageError if `monitor` seems to be a misspelling of a name in `names`. Any other name is accepted, because
-/// later minibatches may report it.
+/// Throws UsageError if `monitor` is not in `names` and seems to be a misspelling of one of them, or begins with
+/// neither "main/" nor "validation/". Accepts any other name, because a later minibatch may report it.
 void check_known(const std::string& monitor, const std::vector<std::string>& names) {
   if (std::ranges::find(names, monitor) != names.end()) return;
   const std::string text = "--monitor " + monitor + ": no such value is reported; there are " + join(names);
@@ -47,7 +47,7 @@ OptionsRecord::OptionsRecord(const Options& options) : ini_(options.ini()) {
     if (line.starts_with('#') || equals == std::string::npos) continue;
     const std::string name = line.substr(0, equals);
     if (std::ranges::find(kOfThisRun, name) != kOfThisRun.end()) continue;
-    const std::string earlier = options_.contains(name) ? options_[name].get<std::string>() + ", " : "";  // the option was given before: its value is a list
+    const std::string earlier = options_.contains(name) ? options_[name].get<std::string>() + ", " : "";  // a list
     options_[name] = earlier + line.substr(equals + 3);
   }
 }

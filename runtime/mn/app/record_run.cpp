@@ -30,8 +30,8 @@ void write_page(const Trainer& trainer) {
   write_file(trainer.out() / "report.html", make_report({std::filesystem::proximate(trainer.out())}));
 }
 
-/// Writes OUT/report.html after reports and at the end. It writes at most once in kPeriod, and so rarely that the page
-/// takes at most a hundredth of the training time.
+/// Writes OUT/report.html after reports and at the end. After reports it writes at most once in kPeriod, and so rarely
+/// that the page takes at most a hundredth of the training time.
 class ReportPage final : public Extension {
  public:
   explicit ReportPage(const ext::LogReport& log) : log_(log) {}

@@ -79,7 +79,7 @@ void add_checkpoints(Trainer& trainer, const CommonOptions& options, const ext::
 std::string options_as_markdown(const Trainer& trainer) {
   std::string text;
   std::ifstream file(trainer.is_root() ? trainer.out() / "config.ini" : "");
-  for (std::string line; std::getline(file, line);) text += "    " + line + "\n";  // four blanks begin verbatim text in Markdown
+  for (std::string line; std::getline(file, line);) text += "    " + line + "\n";  // four blanks: verbatim in Markdown
   return text;
 }
 

@@ -102,8 +102,8 @@ std::vector<NamedEvaluator> make_evaluators(const CommonOptions& common, const T
   return evaluators;
 }
 
-/// Checks --monitor, unless the job has extensions. One of them may report the value, and its names are not known
-/// before its first report.
+/// Checks a --monitor that begins with "validation/" or "main/". An extension of the job may report any other value;
+/// the names of an extension's values are not known before its first report.
 void check_monitor(Trainer& trainer, const CommonOptions& common, const Training& training) {
   if (!uses_monitor(common)) return;
   const std::vector<ValidationSet> sets = sets_of(training);
@@ -188,7 +188,7 @@ int train(Trainer& trainer, const Training& training, extensions::WeightAverage*
       if (!unsaved) unsaved = std::current_exception();
     }
   }
-  write_report(trainer);  // also after an interrupted run; the weights come first, because they need the room on the disk
+  write_report(trainer);  // also if interrupted; written after the weights, which need the disk's room
   if (unsaved) std::rethrow_exception(unsaved);
   return status;
 }

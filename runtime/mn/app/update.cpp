@@ -24,7 +24,8 @@ bool starts_at_zero(const UpdateOptions& update) {
   return update.lr_samples == 0 || update.optimizer == "lars" || update.optimizer == "lamb";
 }
 
-/// LARS and LAMB decay biases and normalizations in their own way.
+/// The parameters that are decayed. LARS and LAMB get all parameters, because these optimizers treat biases and
+/// normalizations themselves.
 Decay decay_of(const UpdateOptions& update) {
   const bool decides = update.optimizer == "lars" || update.optimizer == "lamb";
   return update.decay_all || decides ? Decay::kAll : Decay::kWeights;
@@ -156,7 +157,7 @@ Schedule make_schedule(const UpdateOptions& update, double rate, const TrainingS
     }
     schedule = cosine_schedule(top, total, update.min_lr);
   }
-  if (update.schedule == "onecycle") return one_cycle_schedule(top, total);  // this schedule has its own rise, so it needs no warm-up
+  if (update.schedule == "onecycle") return one_cycle_schedule(top, total);  // has a rise already
   return warm_up(starts_at_zero(update) ? 0 : std::min(rate, top), rising, std::move(schedule));
 }
 

@@ -15,7 +15,7 @@ struct Style {
 constexpr Style kPublished = {false, 5, 0.4};
 constexpr Style kBatchNorm = {true, 3, 0.2};
 
-/// Convolution, optional normalization, ReLU.
+/// A convolution, a normalization if the style has one, and a ReLU.
 class BasicConv2dImpl : public nn::Module {
  public:
   BasicConv2dImpl(const Style& style, nn::Conv2dOptions options)
@@ -134,8 +134,9 @@ class GoogLeNet : public Classifier {
   }
 
  private:
-  /// Initializes the weights. With batch normalization it draws as torchvision does; without, as Caffe's reference
-  /// does, because activations of torchvision's small weights would fade away from layer to layer.
+  /// Initializes the weights. The network with batch normalization draws weights as torchvision does. The network
+  /// without draws them as Caffe's reference does: with torchvision's small weights the activations would shrink from
+  /// layer to layer.
   void initialize() {
     for (const auto& module : modules(/*include_self=*/false)) {
       if (auto* convolution = module->as<nn::Conv2d>()) initialize(convolution->weight, convolution->bias);

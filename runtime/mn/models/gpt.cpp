@@ -15,8 +15,8 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// Computes layer(x). It reshapes x to two dimensions, because libtorch adds the bias of a three-dimensional x in a
-/// second pass.
+/// Computes layer(x). Reshapes x to two dimensions, because libtorch adds the bias in a second pass if x has three
+/// dimensions.
 torch::Tensor linear(const nn::Linear& layer, const torch::Tensor& x) {
   return torch::linear(x, layer->weight, layer->bias);
 }
@@ -31,7 +31,8 @@ class Attention : public nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x) {
     const std::int64_t n = x.size(0), length = x.size(1), width = x.size(2);
-    // The backward of split() writes the gradient once; the backward of select() would fill all of it for each part.
+    // split(), because its backward writes the gradient once; the backward of select() would fill the whole gradient
+    // for each part.
     auto parts = linear(c_attn_, x).split(width, 2);
     for (auto& part : parts) part = part.view({n, length, heads_, width / heads_}).transpose(1, 2);
     const auto seen = torch::scaled_dot_product_attention(parts[0], parts[1], parts[2], /*attn_mask=*/{},
@@ -63,7 +64,8 @@ class Perceptron : public nn::Module {
   nn::Linear c_proj_;
 };
 
-/// A layer: normalization and attention, then normalization and perceptron, each added to its input.
+/// A layer: normalization and attention, then normalization and perceptron. The input of each of these two halves is
+/// added to its output.
 class Layer : public nn::Module {
  public:
   explicit Layer(const GptOptions& options)
@@ -84,8 +86,8 @@ class Layer : public nn::Module {
   std::shared_ptr<Perceptron> mlp_;
 };
 
-/// Draws weights from N(0, 0.02²). Weights whose output is added to the residual stream are divided by the square
-/// root of their number.
+/// Draws weights from N(0, 0.02²). Weights of linear layers whose output is added to the residual stream are divided by
+/// the square root of the number of these linear layers.
 void initialize(nn::Module& model, std::int64_t layers) {
   const torch::NoGradGuard no_grad;
   const double narrow = 0.02 / std::sqrt(2.0 * static_cast<double>(layers));

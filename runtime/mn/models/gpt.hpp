@@ -20,24 +20,24 @@ namespace mn::models {
 /// The size of a Gpt.
 struct GptOptions {
   std::int64_t vocabulary = 0;  ///< tokens
-  std::int64_t context = 0;     ///< largest number of tokens of an input
+  std::int64_t context = 0;     ///< most tokens of an input
   std::int64_t layers = 4;      ///< each has attention and a perceptron
-  std::int64_t heads = 4;       ///< in each layer's attention
+  std::int64_t heads = 4;       ///< heads of each layer's attention
   std::int64_t width = 128;     ///< width of the embeddings; a multiple of heads
-  double dropout = 0;           ///< part of the activations that training leaves out
+  double dropout = 0;           ///< fraction of the activations that dropout zeroes in training
 };
 
-/// A GPT-2 network. Its parameters have the names that Hugging Face gives them ("h.0.attn.c_attn.weight"), but the
-/// weights of linear layers have torch's layout. The embedding of tokens is also the output layer.
+/// A GPT-2 network. Its parameters have Hugging Face's names ("h.0.attn.c_attn.weight"), but the weights of linear
+/// layers have torch's layout (outputs, inputs). The embedding of tokens is also the output layer.
 class Gpt : public torch::nn::Module {
  public:
   /// Makes a network with random weights, drawn from libtorch's random numbers. Throws ArgumentError unless the width
   /// is a multiple of the heads.
   explicit Gpt(const GptOptions& options);
 
-  /// Maps (N, T) int64 tokens to (N, T, vocabulary) logits: for each token, the logits of the next one. T is at most
-  /// options.context. With `recompute` the layers' activations are not kept, and backward computes them again
-  /// (recompute_activations()).
+  /// Maps (N, T) int64 tokens to (N, T, vocabulary) logits: for each token, the logits of the next token. T is at most
+  /// options.context. With `recompute`, forward() does not store the layers' activations, and backward computes them
+  /// again (recompute_activations()).
   [[nodiscard]] torch::Tensor forward(const torch::Tensor& tokens, bool recompute = false);
 
  private:
@@ -50,10 +50,10 @@ class Gpt : public torch::nn::Module {
 
 /// Options of generate().
 struct Sampling {
-  std::int64_t length = 500;  ///< number of tokens
+  std::int64_t length = 500;  ///< number of tokens to draw
   double temperature = 0.8;   ///< 0: always take the likeliest token
   std::int64_t top_k = 0;     ///< draw from the top_k likeliest tokens; 0: from all tokens
-  std::uint64_t seed = 0;     ///< for the choice of tokens
+  std::uint64_t seed = 0;     ///< seed of the random choice of tokens
 };
 
 /// Draws the tokens after `prompt`, which has at least one token. The model must be in evaluation mode.

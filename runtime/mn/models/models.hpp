@@ -11,14 +11,14 @@
 
 namespace mn::models {
 
-/// A network whose parameters and buffers have torchvision's names, if torchvision has the network.
+/// A network that classifies images. If torchvision has the network, parameters and buffers have torchvision's names.
 class Classifier : public torch::nn::Module {
  public:
   /// Maps images (N, 3, H, W) to logits (N, classes).
   [[nodiscard]] virtual torch::Tensor forward(const torch::Tensor& images) = 0;
 
-  /// Returns the logits of forward(). In training mode the logits of the network's auxiliary classifiers follow, if
-  /// there are any.
+  /// Returns the logits of forward(). In training mode, the logits of the network's auxiliary classifiers follow if the
+  /// network has any.
   [[nodiscard]] virtual std::vector<torch::Tensor> forward_heads(const torch::Tensor& images) {
     return {forward(images)};
   }
@@ -35,11 +35,11 @@ inline constexpr double kAuxiliaryWeight = 0.3;
 /// convolutions, two auxiliary classifiers.
 [[nodiscard]] std::shared_ptr<Classifier> create_googlenet(std::int64_t num_classes);
 /// GoogLeNet with batch normalization after each convolution (Ioffe and Szegedy 2015, arXiv:1502.03167), and 3×3
-/// convolutions in place of 5×5: torchvision's GoogLeNet, whose weights can be loaded.
+/// convolutions in place of 5×5. This is torchvision's GoogLeNet, so torchvision's weights can be loaded.
 [[nodiscard]] std::shared_ptr<Classifier> create_googlenetbn(std::int64_t num_classes);
 /// ResNet-18: blocks of two 3×3 convolutions (He et al. 2015, arXiv:1512.03385).
 [[nodiscard]] std::shared_ptr<Classifier> create_resnet18(std::int64_t num_classes);
-/// ResNet-50: blocks of 1×1, 3×3 and 1×1 convolutions; the 3×3 convolution has the block's stride.
+/// ResNet-50: blocks of a 1×1, a 3×3 and a 1×1 convolution. The 3×3 convolution has the block's stride.
 [[nodiscard]] std::shared_ptr<Classifier> create_resnet50(std::int64_t num_classes);
 /// ResNet-18 for images of 32 × 32: begins with a 3×3 convolution of stride 1, without pooling.
 [[nodiscard]] std::shared_ptr<Classifier> create_small_resnet18(std::int64_t num_classes);
@@ -49,15 +49,15 @@ inline constexpr double kAuxiliaryWeight = 0.3;
 
 /// The names that create_model() takes.
 [[nodiscard]] std::vector<std::string> model_names();
-/// Makes the network that `name` names. This function and the functions below throw UsageError that lists the names if
-/// `name` is unknown.
+/// Makes the network called `name`. If `name` is unknown, this function and the functions below throw a UsageError that
+/// lists the names.
 [[nodiscard]] std::shared_ptr<Classifier> create_model(const std::string& name, std::int64_t num_classes);
 /// Smallest height and width of images that the network can take.
 [[nodiscard]] std::int64_t min_image_size(const std::string& name);
-/// Smallest height and width at which a minibatch of one image can train: for smaller images batch normalization would
-/// get a single value of a channel, which has no variance.
+/// Smallest height and width at which a minibatch of one image can train. With a smaller image, batch normalization
+/// would get a single value in each channel, which has no variance.
 [[nodiscard]] std::int64_t min_image_size_alone(const std::string& name);
-/// A good learning rate for SGD with momentum, if a step has 256 samples.
+/// A good learning rate for SGD with momentum and 256 samples in a step.
 [[nodiscard]] double sgd_learning_rate(const std::string& name);
 
 }  // namespace mn::models

@@ -22,7 +22,8 @@ enum class BlockKind : std::uint8_t {
 };
 constexpr std::int64_t expansion(BlockKind kind) { return kind == BlockKind::kBasic ? 1 : 4; }
 
-/// Convolutions, each with a normalization; the block's input is added to the last one's output.
+/// A block of convolutions, each followed by a normalization. The block's input is added to the output of the last
+/// normalization.
 class Block : public nn::Module {
  public:
   Block(BlockKind kind, std::int64_t in, std::int64_t width, std::int64_t stride) {
@@ -36,7 +37,7 @@ class Block : public nn::Module {
       add(width, out, 1, 1);
     }
     if (stride == 1 && in == out) return;
-    // The shortcut of a block that changes the shape: 0 is the convolution, 1 the normalization.
+    // If the block changes the shape, its shortcut is a convolution (0) and a normalization (1).
     downsample_ =
         register_module("downsample", nn::Sequential(biasless_convolution(in, out, 1, stride), nn::BatchNorm2d(out)));
   }
@@ -63,8 +64,8 @@ class Block : public nn::Module {
   nn::Sequential downsample_ = nullptr;
 };
 
-/// The layers before the blocks. kLarge shrinks each side of an image to a quarter; kSmall keeps the sides of small
-/// images.
+/// The layers before the blocks. kLarge, for large images, reduces each side to a quarter; kSmall, for small images,
+/// keeps the sides.
 enum class Stem : std::uint8_t { kLarge, kSmall };
 
 class ResNet : public Classifier {
@@ -92,7 +93,7 @@ class ResNet : public Classifier {
   }
 
   torch::Tensor forward(const torch::Tensor& images) override {
-    torch::Tensor x = bn1_(conv1_(images)).relu_();  // (N, 64, H/2, W/2), small: (N, 64, H, W)
+    torch::Tensor x = bn1_(conv1_(images)).relu_();  // (N, 64, H/2, W/2); kSmall: (N, 64, H, W)
     if (stem_ == Stem::kLarge) x = torch::max_pool2d(x, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
     for (auto& layer : layers_) x = layer->forward(x);  // channels 64·2^i·expansion, each side 2^i times smaller
     return fc_(torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1));

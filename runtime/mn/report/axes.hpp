@@ -14,12 +14,12 @@ inline constexpr double kChartLeft = 56, kChartRight = 14, kChartTop = 12, kChar
 
 class Axes {
  public:
-  /// Axes that hold all points of `curves`, which has at least one. With `log`, all y must be > 0.
+  /// Axes that show all points of `curves`; there must be at least one point. With `log`, all y must be > 0.
   Axes(const std::vector<Curve>& curves, bool log);
 
   [[nodiscard]] double left(double x) const;
   [[nodiscard]] double top(double y) const;
-  /// The values that the y axis names.
+  /// The values that are written beside the y axis.
   [[nodiscard]] std::vector<double> y_ticks() const;
   /// Draws grid, ticks and labels.
   void draw(std::ostream& svg, const std::string& x_label) const;
@@ -35,7 +35,7 @@ class Axes {
 
   bool log_;
   Range x_;
-  Range y_;  // of scaled values
+  Range y_;  // range of the scaled values
 };
 
 }  // namespace mn::report

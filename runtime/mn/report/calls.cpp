@@ -31,12 +31,12 @@ struct Call {
   bool running;
 };
 
-/// Identifies the ranks of a communicator: leader and ordinal of the records (GroupName).
+/// Identifies a communicator by leader and ordinal of the records (GroupName).
 using Group = std::pair<std::int64_t, std::int64_t>;
 
 /// The calls of one rank in a group (a communicator).
 struct Member {
-  std::int64_t job_rank = 0;  ///< in MPI_COMM_WORLD
+  std::int64_t job_rank = 0;  ///< rank in MPI_COMM_WORLD
   std::vector<Call> calls;    ///< in the order of the records
 };
 
@@ -54,7 +54,7 @@ void read_rank(const fs::path& path, Job& job) {
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     const std::string where = path.string() + ", line " + std::to_string(++number);
-    if (lines.eof()) break;  // cut off when the process ended
+    if (lines.eof()) break;  // the last line was cut off when the process ended
     const json each = parse_json(line, where);
     read_json(where, [&] {
       if (rank < 0) {
@@ -120,7 +120,7 @@ std::string listed(const std::vector<std::int64_t>& ranks) {
   return ranks.size() > kMaxListed ? text + " and " + std::to_string(ranks.size() - kMaxListed) + " more" : text;
 }
 
-/// Describes what a rank does that has not entered the group's call.
+/// Describes what a rank does instead of the group's call, which it has not entered.
 std::string instead(const Job& job, const Member& member) {
   for (const auto& [group, members] : job.ranks) {
     for (const auto& [rank, other] : members) {
@@ -142,8 +142,8 @@ std::int64_t last_number(const Member& member) {
 
 /// Describes the collective call `number` of a group: the waiting ranks and the missing ranks.
 std::string describe(const Job& job, const Group& group, std::int64_t number) {
-  std::map<std::string, std::vector<std::int64_t>> waiting;  // by the text of their call
-  std::map<std::string, std::vector<std::int64_t>> lacking;  // by the text of their activity
+  std::map<std::string, std::vector<std::int64_t>> waiting;  // ranks, by the text of their call
+  std::map<std::string, std::vector<std::int64_t>> lacking;  // ranks, by the text of their activity
   std::vector<std::int64_t> gone;
   std::int64_t since = job.written_us;
   const auto& members = job.ranks.at(group);

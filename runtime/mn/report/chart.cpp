@@ -12,12 +12,12 @@ namespace {
 
 using Points = std::vector<std::pair<double, double>>;
 
-constexpr std::size_t kMaxPoints = 500;    // per curve: more than its pixels can show
-constexpr std::size_t kSmoothedFrom = 40;  // points of a curve that gets a moving average
-constexpr double kLogFrom = 5;             // ratio of the largest to the least value that needs a logarithmic axis
+constexpr std::size_t kMaxPoints = 500;    // most points of a curve; its pixels show no more
+constexpr std::size_t kSmoothedFrom = 40;  // least number of points for a moving average
+constexpr double kLogFrom = 5;             // largest / smallest value for a logarithmic axis
 
-/// Drops points that have no position on an axis (NaN, infinity; the page lists them among its findings), and thins
-/// long curves, so that the page of a long run stays small.
+/// Drops points with NaN or infinity, which have no place on an axis; the page lists them among its findings. Drops
+/// points of long curves, so that the page of a long run stays small.
 std::vector<Curve> shown_curves(const std::vector<Curve>& curves) {
   std::vector<Curve> shown = curves;
   for (Curve& curve : shown) {

@@ -18,7 +18,7 @@
 namespace mn::report {
 namespace {
 
-/// The metric that sorts the runs; empty if no run has a metric.
+/// The metric by which the runs are sorted; empty if no run has a metric.
 std::string shared_metric(const std::vector<Run>& runs) {
   for (const Run& run : runs) {
     if (const std::string metric = main_metric(run); !metric.empty()) return metric;
@@ -42,7 +42,7 @@ void shorten_names(std::vector<Run>& runs) {
 
 struct Cell {
   std::string text;
-  std::string key = {};   ///< number by which the column is sorted; empty: the text
+  std::string key = {};   ///< number by which the column is sorted; empty: it is sorted by text
   std::string kind = {};  ///< class of the cell
 };
 
@@ -53,7 +53,7 @@ Cell number_cell(double value, const std::string& text, const std::string& kind 
   return {text, key.str(), "number " + kind};
 }
 
-/// The best value; `kind` is the cell's class.
+/// A cell with the run's best value of the metric. `kind` is the cell's class in the style.
 Cell metric_cell(const Run& run, const std::string& metric, const std::string& kind = "") {
   const auto values = values_of(run, metric);
   return values ? number_cell(values->best, short_number(values->best), kind) : Cell{"", "", "number"};
@@ -82,7 +82,7 @@ std::string html_of(const Cell& cell) {
          escape_html(cell.text) + "</td>";
 }
 
-/// The columns of the table: a head, and a cell for each run.
+/// The columns of the table. A column is a head, and a cell for each run.
 std::vector<std::pair<std::string, std::vector<Cell>>> columns_of(const std::vector<Run>& runs, double now) {
   std::vector<std::pair<std::string, std::vector<Cell>>> columns;
   const auto add = [&](const std::string& head, const auto& cell) {

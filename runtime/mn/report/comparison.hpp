@@ -1,4 +1,4 @@
-/// Several runs side by side: a table, and curves on top of each other.
+/// Compares several runs by a table, and by curves in one chart.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace mn::report {
 
-/// The runs, the best first, by the main metric of the first run with a metric. Runs without the metric come last.
-/// Names lose the folders common to all names.
+/// Sorts the runs, the best first, by the main metric of the first run that has a metric. Runs without this metric come
+/// last. Removes from the names the folders that all names have.
 [[nodiscard]] std::vector<Run> ranked(std::vector<Run> runs);
 
-/// Table and curves of runs in the order of ranked(). The best runs have colors of their own, the others are gray.
+/// Table and curves of runs in the order of ranked(). Each of the best runs has its color; the other runs are gray.
 [[nodiscard]] std::string compare(const std::vector<Run>& runs, double now);
 
 }  // namespace mn::report

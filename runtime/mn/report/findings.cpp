@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kResultAtStake = 2;  // cost of a finding that no speed outweighs
+constexpr double kResultAtStake = 2;  // cost of a finding about the result; above all costs in time
 constexpr const char* kStraggler = "straggler: ";
 
 /// Causes of a wait for minibatches, and remedies.
@@ -37,7 +37,7 @@ void find_bad_numbers(const Run& run, std::vector<Finding>& findings) {
   }
 }
 
-/// Finds a rising validation loss beside a falling training loss.
+/// Adds a finding if the validation loss rises while the training loss falls.
 void find_overfitting(const Run& run, std::vector<Finding>& findings) {
   const auto validated = values_of(run, "validation/main/loss"), trained = values_of(run, "main/loss");
   if (!validated || !trained || validated->best_at.empty()) return;
@@ -84,14 +84,14 @@ void find_data_waits(const Run& run, const TimeParts& parts, double whole, std::
     }
   }
   const auto main = static_cast<std::size_t>(std::ranges::max_element(causes) - causes.begin());
-  const bool is_known = causes[main] >= waited / 4;  // otherwise the iterator recorded no causes
+  const bool is_known = causes[main] >= waited / 4;  // otherwise the iterator did not record the causes
   findings.push_back(
       {share, "ranks waited for minibatches for " + percent(share) + " of the time",
        is_known ? percent(causes[main] / waited) + " of that for " + kDataCauses[main][1] + ": " + kDataCauses[main][2]
                 : ""});
 }
 
-/// Parts of the time that are larger than usual.
+/// Adds findings about parts of the time that are larger than usual.
 void find_costs(const Run& run, std::vector<Finding>& findings) {
   const TimeParts parts = time_parts(run);
   double whole = 0;
@@ -103,7 +103,7 @@ void find_costs(const Run& run, std::vector<Finding>& findings) {
     if (share >= least)
       findings.push_back({share, std::string(what) + " took " + percent(share) + " of the time", advice});
   };
-  if (find_straggler(run).share <= 0) {  // otherwise the wait is the straggler's
+  if (find_straggler(run).share <= 0) {  // otherwise the ranks wait for the straggler
     add(kCommunication, 0.2, "communication and waiting for other ranks",
         "larger minibatches (--batchsize, --accumulate), --compress, or fewer ranks");
   }
@@ -111,7 +111,8 @@ void find_costs(const Run& run, std::vector<Finding>& findings) {
   add(kCheckpoint, 0.05, "checkpoints", "write fewer: --checkpoint-every, or auto");
 }
 
-/// One finding for each text, with the ranks that logged it. Stragglers are judged by their cost instead.
+/// Adds one finding for each text of a warning, with the ranks that logged the text. Omits warnings about stragglers,
+/// because stragglers are judged by their cost.
 void find_warnings(const Run& run, std::vector<Finding>& findings) {
   std::map<std::string, std::vector<std::string>> ranks_by_text;
   std::vector<std::string> order;
@@ -134,7 +135,7 @@ void find_warnings(const Run& run, std::vector<Finding>& findings) {
 }  // namespace
 
 State state_of(const Run& run, double now) {
-  constexpr double kQuiet_s = 1800;  // a run without a line for so long is taken for dead
+  constexpr double kQuiet_s = 1800;  // a run that writes no line for so long counts as lost
   if (run.ended) {
     return run.why.ends_with("after a checkpoint") ? State::kStopped : State::kFinished;  // Trainer::end_reason()
   }

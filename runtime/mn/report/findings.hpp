@@ -1,4 +1,4 @@
-/// Facts about a run that need a look.
+/// Facts about a run that need attention.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace mn::report {
 
 struct Finding {
-  double cost = 0;     ///< share of the time that is lost; above 1: the result is at stake
+  double cost = 0;     ///< share of the time that is lost; above 1: the result may be wrong
   std::string title;   ///< the fact, one short sentence
   std::string advice;  ///< what to do, or more about it; may be empty
 };
@@ -18,11 +18,11 @@ struct Finding {
 enum class State {
   kFinished,  ///< ended as planned
   kStopped,   ///< ended before its limit, by a signal or the time limit
-  kRunning,   ///< has no end yet, and wrote a line recently
-  kLost       ///< has no end, and wrote nothing for long
+  kRunning,   ///< did not record an end, and wrote a line recently
+  kLost       ///< did not record an end, and wrote nothing for long
 };
 
-/// `now` is in seconds since 1970.
+/// The state of a run. `now` is the time in seconds since 1970.
 [[nodiscard]] State state_of(const Run& run, double now);
 
 /// The findings of a run, the most costly first. Ranks' warnings come last.

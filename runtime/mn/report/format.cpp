@@ -31,7 +31,7 @@ std::string escape_html(std::string_view text) {
 }
 
 std::string short_number(double value) {
-  if (value == 0) value = 0;  // not −0
+  if (value == 0) value = 0;  // turns −0 into 0
   const double size = std::abs(value);
   if (size < 1e4 || size >= 1e9) return significant(value, 4);
   OutText text;

@@ -84,7 +84,7 @@ img { max-width: 100%; image-rendering: pixelated; border-radius: 4px; display: 
   td.wide { width: 50%; } .legend { font-size: 13px; } }
 )";
 
-/// The classes of each color: c of lines, m of marks, l of a legend's lines, and p and k of the parts of bars.
+/// The style's classes for each color: c for lines, m for marks, l for lines of a legend, p and k for parts of bars.
 std::string color_classes() {
   OutText text;
   for (int i = 0; i <= kGray; ++i) {

@@ -1,4 +1,4 @@
-/// The frame of a page: style, script and sections. A page loads nothing from outside.
+/// The frame of a page: style, script and sections. A page loads no other file.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@ namespace mn::report {
 [[nodiscard]] std::string make_page(const std::string& title, const std::string& body,
                                     std::optional<int> refresh_s = std::nullopt);
 
-/// A section with a heading; empty if `content` is.
+/// A section with a heading; empty if `content` is empty.
 [[nodiscard]] std::string section(const std::string& heading, const std::string& content);
-/// Content that a click unfolds; empty if `content` is.
+/// Content that a click unfolds; empty if `content` is empty.
 [[nodiscard]] std::string folded(const std::string& summary, const std::string& content);
 
 }  // namespace mn::report

@@ -1,4 +1,4 @@
-/// The script of a page. Without it, the page shows the same, except values under the pointer.
+/// The script of a page. Without the script, a page only lacks the three functions below.
 #pragma once
 
 namespace mn::report {

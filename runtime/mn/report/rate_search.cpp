@@ -15,7 +15,7 @@
 namespace mn::report {
 namespace {
 
-/// The finite values over the logarithm of the rates.
+/// A curve of the finite values over the logarithm of their rates.
 Curve curve_over_rates(std::string name, const nlohmann::json& rates, const nlohmann::json& values, int color) {
   Curve curve{.name = std::move(name), .points = {}, .color = color};
   for (std::size_t i = 0; i < std::min(rates.size(), values.size()); ++i) {

@@ -6,8 +6,8 @@
 
 namespace mn::report {
 
-/// A section with a chart of the loss over the learning rate, with the proposed rate, from OUT/rate_search.json; empty
-/// if there is no such file. Throws DataError if the file is damaged.
+/// A section with a chart of the loss over the learning rate and the proposed rate, made from OUT/rate_search.json.
+/// Empty if there is no such file. Throws DataError if the file is damaged.
 [[nodiscard]] std::string rate_search(const std::filesystem::path& out);
 
 }  // namespace mn::report

@@ -24,7 +24,7 @@ namespace {
 
 using namespace report;
 
-constexpr int kRefresh_s = 20;  // of the page of a run that goes on
+constexpr int kRefresh_s = 20;  // a browser reloads the page of a running run after this time
 
 /// The chart that shows a metric: "loss" for "validation/main/loss" and "main/loss".
 std::string chart_of(const std::string& metric) { return metric.substr(metric.rfind('/') + 1); }
@@ -51,12 +51,12 @@ std::string draw(const Run& run, const std::vector<std::string>& metrics, const 
   return draw_chart(chart);
 }
 
-/// Loss and main metric; all other metrics that change are folded.
+/// Charts of loss and main metric; a click unfolds charts of the other metrics that change.
 std::string curves_of(const Run& run) {
   const bool by_epoch = count_epochs({run});
   std::map<std::string, std::vector<std::string>> charts;
   for (const std::string& metric : metrics_of(run)) {
-    const bool is_alone = is_constant({run}, metric) || !values_of(run, metric);  // the table has the value
+    const bool is_alone = is_constant({run}, metric) || !values_of(run, metric);  // the table has its value
     if (!is_alone) charts[chart_of(metric)].push_back(metric);
   }
   std::string main, others;

@@ -44,7 +44,7 @@ void read_options(Run& run, const fs::path& path) {
   }
 }
 
-/// Adds a report line of run.jsonl with the times of some steps.
+/// Adds the times of `steps` steps, which a report line of run.jsonl has.
 void add_times(Run& run, json event, std::int64_t steps) {
   for (const char* part : {"data_s", "compute_s", "communication_s"}) {
     static_cast<void>(event.at(part).get<std::vector<double>>().at(0));
@@ -56,7 +56,8 @@ void add_times(Run& run, json event, std::int64_t steps) {
   run.times.push_back(std::move(event));
 }
 
-/// The earlier run went past the checkpoint: the resumed run computed all iterations after `iteration` again.
+/// Drops what an earlier run recorded after `iteration`, because a resumed run began at this checkpoint and computed
+/// the later iterations again.
 void drop_after(Run& run, std::int64_t iteration) {
   std::erase_if(run.times,
                 [&](const json& line) { return whole_number<std::int64_t>(line.at("iteration")) > iteration; });
@@ -93,7 +94,7 @@ void start(Run& run, const json& event, std::int64_t iteration) {
   run.total_s.reset();
 }
 
-/// Adds a line of run.jsonl; `reached` is the iteration of the line before.
+/// Adds a line of run.jsonl. `reached` is the iteration of the previous line.
 void add_event(Run& run, const json& event, std::int64_t& reached) {
   const auto kind = event.at("event").get<std::string>();
   const auto iteration = whole_number<std::int64_t>(event.at("iteration"));
@@ -115,7 +116,7 @@ void add_event(Run& run, const json& event, std::int64_t& reached) {
   }
 }
 
-/// A killed job, or a full disk, may leave half a line at the end.
+/// Reads run.jsonl. After a kill or on a full disk, the last line may be incomplete; it is ignored.
 void read_events(Run& run, const fs::path& path) {
   std::ifstream file(path);
   std::int64_t reached = 0;
@@ -152,7 +153,7 @@ std::vector<std::string> metrics_of(const Run& run) {
   std::set<std::string> names;
   for (const json& entry : run.log) {
     for (const auto& [name, value] : entry.items()) {
-      if (value.is_number() || value.is_null()) names.insert(name);  // null: NaN or infinite, which JSON can't hold
+      if (value.is_number() || value.is_null()) names.insert(name);  // null: NaN or infinity, which JSON lacks
     }
   }
   for (const char* other : {"epoch", "iteration", "elapsed_time"}) names.erase(other);

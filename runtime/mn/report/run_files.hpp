@@ -13,24 +13,24 @@
 
 namespace mn::report {
 
-/// Seconds between two lines of run.jsonl that rank 0 spent outside of steps.
+/// Seconds that rank 0 spent outside of steps between two lines of run.jsonl.
 struct Pauses {
   std::int64_t iteration = 0;
   double validation_s = 0;
   double checkpoint_s = 0;
 };
 
-/// What a run was, from "run" in the start line of run.jsonl. 0 and empty texts are unknown.
+/// Facts about a run, from "run" in the start line of run.jsonl. 0 and empty texts mean unknown.
 struct Facts {
   std::int64_t parameters = 0;
-  std::int64_t samples = 0;                 ///< of training, over all ranks
+  std::int64_t samples = 0;                 ///< training samples, over all ranks
   std::int64_t global_batch = 0;            ///< samples of an update, over all ranks
   std::int64_t epochs = 0;                  ///< after which training ends
   std::int64_t iterations = 0;              ///< after which training ends
   std::string unit = "samples";             ///< "images", "tokens"
   double units_per_sample = 1;              ///< tokens of a sample
   std::string device;                       ///< model of the device
-  std::string mn, torch;                    ///< versions
+  std::string mn, torch;                    ///< versions of mn and torch
   std::map<std::string, std::string> used;  ///< values that the run used for options such as "auto"
 };
 
@@ -42,9 +42,9 @@ struct Run {
   std::map<std::string, std::string> changed;  ///< defaults of the options with other values
   std::set<std::string> idle;                  ///< options without an effect in this run
   std::vector<std::string> command;            ///< command line of the last start; empty without run.jsonl
-  std::vector<std::string> hosts;              ///< by rank
+  std::vector<std::string> hosts;              ///< host of each rank
   std::string device;                          ///< "CPU" or "GPU"
-  Facts facts;                                 ///< of the last start
+  Facts facts;                                 ///< facts of the last start
   std::optional<double> started;    ///< time of the last start, in seconds since 1970; no value without run.jsonl
   std::optional<double> last_time;  ///< time of the newest line of run.jsonl
   std::optional<double> total_s;    ///< seconds of the whole training, if it has ended
@@ -53,14 +53,14 @@ struct Run {
   std::string why;                        ///< reason of the end
   std::map<std::int64_t, double> epochs;  ///< epoch by iteration, from the reports with an epoch
   std::vector<std::string> warnings;      ///< warnings of all ranks; a repeated text appears once
-  /// Report lines of run.jsonl with times, without lines that a resume has replaced. Each has "steps": the iterations
-  /// since the line before.
+  /// Report lines of run.jsonl with times, without lines that a resume has replaced. "steps" in a line is the number of
+  /// iterations since the previous line.
   std::vector<nlohmann::json> times;
-  std::vector<Pauses> pauses;  ///< of all lines, without those that a resume has replaced
+  std::vector<Pauses> pauses;  ///< pauses of all lines, except lines that a resume has replaced
 };
 
-/// Throws DataError with the file's name if the log is missing or damaged, or if run.jsonl is damaged before the last
-/// line.
+/// Reads the files in the folder `out`. If the log is missing or damaged, or if run.jsonl is damaged before its last
+/// line, throws a DataError that names the file.
 [[nodiscard]] Run read_run(const std::filesystem::path& out);
 
 /// The names of the log's numbers, except epoch, iteration and elapsed_time.
@@ -69,10 +69,10 @@ struct Run {
 /// The epoch of a log entry, with its fraction; no value if run.jsonl lacks the epoch.
 [[nodiscard]] std::optional<double> epoch_of(const Run& run, const nlohmann::json& entry);
 
-/// Sum over the ranks of a part of the times of a report line, such as "data_s".
+/// Sum over the ranks of one part of the times in a report line, such as "data_s".
 [[nodiscard]] double sum_of(const nlohmann::json& line, const std::string& part);
 
-/// The whole seconds of training so far, without an end from the newest entry of the log; 0 without a log entry.
+/// Seconds of training so far. If the run has no end, the newest entry of the log gives them; 0 if there is no entry.
 [[nodiscard]] double elapsed_s(const Run& run);
 
 /// The program's name, "mnist"; empty without run.jsonl.

@@ -30,7 +30,7 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-/// The files by tag, and in each tag the newest iteration first.
+/// The files, grouped by tag. In each group the newest iteration is first.
 std::map<std::string, std::vector<fs::path>> files_of(const fs::path& folder, const std::vector<std::string>& kinds) {
   std::map<std::string, std::vector<fs::path>> tags;
   std::error_code none;

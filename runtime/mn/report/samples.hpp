@@ -8,9 +8,9 @@
 
 namespace mn::report {
 
-/// The images of OUT/images (*.png, *.jpg) and the texts of OUT/texts (*.txt), embedded. Files NAME-ITERATION.png, as
-/// Samples writes (trainer/extensions/samples.hpp), are one row for each NAME, the newest first. Empty if there are
-/// none.
+/// The images of OUT/images (*.png, *.jpg) and the texts of OUT/texts (*.txt), embedded in HTML. Files
+/// NAME-ITERATION.png, as the extension Samples writes them (trainer/extensions/samples.hpp), make one row for each
+/// NAME, the newest file first. Empty if there are no files.
 [[nodiscard]] std::string samples_of(const Run& run);
 
 }  // namespace mn::report

@@ -81,7 +81,7 @@ std::vector<std::string> differing_options(const std::vector<Run>& runs) {
   for (const Run& run : runs) {
     for (const auto& [name, value] : run.options) names.insert(name);
   }
-  names.erase("out");  // the rows of a comparison have `out` as their names
+  names.erase("out");  // the rows of a comparison are named by `out`
   std::vector<std::string> differing;
   for (const std::string& name : names) {
     const auto differs = [&](const Run& run) { return used_value(run, name) != used_value(runs.front(), name); };

@@ -1,4 +1,4 @@
-/// What was run: command, sizes, versions and options.
+/// The settings of a run: command, sizes, versions and options.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace mn::report {
 
-/// Command, sizes and versions; the options that differ from their defaults, with the values that the run used; and,
-/// folded, all other options. Options without an effect are only named.
+/// Command, sizes and versions; the options that differ from their defaults, with the values that the run used; a click
+/// unfolds all other options. Of options without an effect only the names are shown.
 [[nodiscard]] std::string settings_of(const Run& run);
 
 /// The names of the options whose used values differ between the runs, except `out`.
 [[nodiscard]] std::vector<std::string> differing_options(const std::vector<Run>& runs);
 
-/// The last values, best values and epochs of all metrics of the log, as a table.
+/// A table of all metrics of the log: last value, best value and the best value's epoch.
 [[nodiscard]] std::string values_table(const Run& run);
 
 }  // namespace mn::report
