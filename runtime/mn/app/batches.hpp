@@ -75,9 +75,9 @@ struct ValidationSet {
   std::string name = {};                   ///< letters, digits, '_', '-' and '.', or empty
   std::shared_ptr<Iterator> batches = {};  ///< not null
 };
-/// Makes the validation sets that the value of an option names. Each "SET=NAME" is a set called SET. The datasets of
-/// all entries without "SET=" are joined to one set without a name, which comes first. `open` makes the minibatches of
-/// a value for open_samples(). Throws UsageError if two sets have the same name.
+/// Makes the validation sets that the value of an option names. Each "SET=NAME" is a set called SET. All entries
+/// without "SET=" are joined to one set without a name, which comes first. `open` makes the minibatches of a value for
+/// open_samples(). Throws UsageError if two sets have the same name.
 [[nodiscard]] std::vector<ValidationSet> validation_sets(
     const std::string& value, const std::function<std::shared_ptr<Iterator>(const std::string& names)>& open);
 

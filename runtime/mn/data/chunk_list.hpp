@@ -42,7 +42,7 @@ class ChunkList {
   /// State of the decoder before a chunk's code.
   struct At {
     std::uint64_t offset = 0;   // in code_
-    std::uint64_t address = 0;  // address in the file of the last stored chunk's end
+    std::uint64_t address = 0;  // address in the file of the end of the last stored chunk
     std::uint32_t bytes = 0;    // length of the last stored chunk
   };
 

@@ -36,7 +36,7 @@ struct StorageLayout {
   std::int64_t files = 0;          ///< number of files; 0: the samples are in memory
   std::int64_t block_samples = 1;  ///< number of neighbors that storage reads only together
   std::int64_t index_bytes = 0;    ///< memory for the indexes of all files, if all were open
-  /// blocks are large or compressed: reading a block twice costs more than a poor shuffle
+  /// blocks are so large or compressed that default_order() avoids reading a block twice
   bool is_packed = false;
   /// memory for one block of each field; 0: as many bytes as the blocks' samples have in storage
   std::int64_t live_bytes = 0;
@@ -46,13 +46,13 @@ namespace data {
 struct StageNode;
 }
 
-/// Copies of shards on a disk of each node. A job makes them while it reads; they are gone when the job ends.
+/// Copies of shards on a disk of each node. A job makes the copies while it reads; they disappear when the job ends.
 struct StageOptions {
   std::filesystem::path folder = {};  ///< folder on each node; empty: no copies
   /// Limit for the copies of a dataset on one node, in bytes. 0: the room on the disk is the limit, and no copies are
   /// made if `folder` is in memory (tmpfs). Copies always leave a tenth of the disk free.
   std::int64_t bytes = 0;
-  std::int64_t bytes_per_second = std::int64_t{256} << 20;  ///< limit for a node's copying; 0: no limit
+  std::int64_t bytes_per_second = std::int64_t{256} << 20;  ///< limit for the copying of one node; 0: no limit
 };
 
 /// `size()` samples that never change. All members are thread-safe.
@@ -90,7 +90,7 @@ class Dataset {
   /// Name of the opener for table(): "shards" for open_table(), or the name of a TableOpener given to
   /// scatter_dataset(). Empty without a table.
   [[nodiscard]] std::string format() const { return do_format(); }
-  /// A hash: equal for equal data, on any rank and in any run.
+  /// A hash of the data. Equal data have equal hashes, on any rank and in any run.
   [[nodiscard]] std::uint64_t fingerprint() const { return do_fingerprint(); }
   /// Cost of reading so far.
   [[nodiscard]] IoStats io() const { return do_io(); }
@@ -153,8 +153,8 @@ class Dataset {
 /// The dataset that another rank's table() describes. Opens each shard at the first read from it.
 [[nodiscard]] std::shared_ptr<Dataset> open_table(const std::string& table);
 
-/// As many samples as `dataset` has, each without a byte and with label 0: for ranks that take part in the steps of
-/// a model-parallel job without reading data (ChainerMN's create_empty_dataset).
+/// A dataset with as many samples as `dataset`. Each sample has no byte, and label 0. Ranks that read no data use it to
+/// take part in the steps of a model-parallel job (ChainerMN's create_empty_dataset).
 [[nodiscard]] std::shared_ptr<Dataset> create_empty_dataset(const Dataset& dataset);
 
 }  // namespace mn

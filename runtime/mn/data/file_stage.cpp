@@ -19,14 +19,14 @@ namespace mn::data {
 namespace {
 
 constexpr std::int64_t kPageBytes = 4096;
-// Pauses between questions about a file that another node is copying.
+// First and longest pause between two questions about a file that another node is copying.
 constexpr auto kFirstPause = std::chrono::milliseconds(200);
 constexpr auto kLongestPause = std::chrono::milliseconds(5000);
 
 std::int64_t whole_pages(std::int64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
-/// Allocates room, so that no later write fails for lack of room. On file systems without allocation, writes may still
-/// fail.
+/// Allocates disk space, so that no later write fails for lack of space. On file systems without allocation, a later
+/// write may fail.
 void reserve(const StageFile& file, std::int64_t offset, std::int64_t bytes) {
   // On tmpfs a signal can interrupt fallocate(): try again.
   if (TEMP_FAILURE_RETRY(::fallocate(file.get(), 0, offset, bytes)) == 0 || errno == EOPNOTSUPP) return;

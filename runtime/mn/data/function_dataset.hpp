@@ -18,7 +18,7 @@ namespace mn {
 /// One sample under construction. Each field must be set once.
 class SampleWriter {
  public:
-  /// The sample is added to `samples`, which must have the columns of `spec`.
+  /// Values are added to `samples`, which must have the columns of `spec`.
   SampleWriter(const SampleSpec& spec, RawSamples& samples);
 
   /// Sets a field's values, given in C order as a span, vector or array in host memory. Throws ArgumentError if there

@@ -30,7 +30,7 @@ struct Hdf5Array {
   /// dataset has about 64 KiB.
   [[nodiscard]] std::int64_t block_samples(const FieldSpec& field) const {
     constexpr std::int64_t kContiguousBlockBytes = 64 << 10;
-    constexpr std::int64_t kAloneBytes = 32 << 10;  // a block would hold only one or two such samples
+    constexpr std::int64_t kAloneBytes = 32 << 10;  // least size of a sample that is a block alone
     if (!chunk.empty()) return chunk[0];
     if (field.sample_bytes() >= kAloneBytes) return 1;
     return std::max<std::int64_t>(kContiguousBlockBytes / std::max<std::int64_t>(field.sample_bytes(), 1), 1);

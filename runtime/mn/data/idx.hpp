@@ -1,4 +1,5 @@
-/// IDX, the format of MNIST's files: magic 0 0 TYPE DIMS, big-endian extents, elements. yann.lecun.com/exdb/mnist.
+/// IDX, the format of MNIST's files (yann.lecun.com/exdb/mnist). A file has the bytes 0, 0, TYPE and DIMS, then DIMS
+/// extents as big-endian numbers, then the elements.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@ struct IdxArray {
   std::span<const std::byte> bytes;  ///< the elements; points into the parsed bytes
 };
 
-/// Throws DataError that begins with `file` unless `content` is a whole array of unsigned bytes with at least `dims`
-/// dimensions (exactly 1 if `dims` is 1).
+/// Parses the content of a file. Unless `content` is a whole array of unsigned bytes with at least `dims` dimensions
+/// (exactly 1 if `dims` is 1), throws a DataError that begins with `file`.
 [[nodiscard]] IdxArray parse_idx(std::span<const std::byte> content, std::size_t dims, const std::string& file);
 
 /// Reads a whole file and unpacks it if it is gzip. Throws DataError if the file can't be read or is damaged.

@@ -1,5 +1,6 @@
-// manifest.h5: a seal of 512 bytes (magic, version, CRC32C and length of the rest), then HDF5: the spec, one dataset
-// for each column, and `fields`, a dataset of JSON text.
+// Writes and reads manifest.h5. The file begins with a seal of 512 bytes: magic number, version, and the CRC32C and
+// length of the bytes after the seal. An HDF5 file follows the seal. For shards it has the dataset kFields with the
+// spec, and one dataset for each column of the table. For indexed HDF5 files it has the dataset kIndex.
 //
 // (1) No damaged byte reaches libhdf5, which is not robust against damage: the seal has a checksum of the whole HDF5
 //     file, which is compared first.

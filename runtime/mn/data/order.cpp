@@ -28,9 +28,9 @@
 // rounds the right half, and halves are not swapped. The rounds are invertible for any round function, and cycle
 // walking restricts the bijection to [0, n).
 //
-// Cost: EpochOrder computes a position by one permutation of six rounds, applied at most twice on average. OrderWindow
-// needs no permutation for a position, or one with `mixed`. An epoch begins with one permutation a chunk. Memory: 8
-// bytes a window, and 24 bytes a chunk of the window in use.
+// Cost: EpochOrder computes the sample at a position by one permutation of six rounds, applied at most twice on
+// average. OrderWindow needs one permutation for a position with `mixed`, and none without. An epoch begins with one
+// permutation for each chunk. Memory: 8 bytes for each window, and 24 bytes for each chunk of the window in use.
 //
 // Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, method 3.
 #include <mn/data/order.hpp>
@@ -52,7 +52,7 @@ std::uint64_t low_bits(int bits) { return (std::uint64_t{1} << bits) - 1; }
 // The purpose of a permutation's key. Keys of different purposes are unrelated (4).
 enum Purpose : std::uint64_t { kStream = 1, kSamples, kChunks, kPhase, kLane, kFixedChunks };
 
-// The number of lanes is 3 · 2^k, so the usual numbers of ranks divide it: powers of two, and 3 times powers of two.
+// The number of lanes is 3 · 2^k. The usual numbers of ranks, 2^i and 3 · 2^i, divide it.
 constexpr std::int64_t kMaxLanes = 3072;
 constexpr std::int64_t kLeastLanes = 3;
 // Least length of a lane in blocks. A block at the border of two lanes is read twice, so at most 1/16 more bytes are

@@ -76,7 +76,7 @@ class ReadPlan {
     }
     return offsets;
   }
-  /// The runs that cover the samples k with is_wanted(k), in order.
+  /// The runs that cover the samples k for which is_wanted(k) is true, in ascending order.
   template <class IsWanted>
   [[nodiscard]] std::vector<ReadRun> runs(std::size_t field, const IsWanted& is_wanted) const {
     std::vector<ReadRun> runs;

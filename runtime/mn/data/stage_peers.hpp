@@ -30,7 +30,7 @@ struct StageNodes {
 
 /// Bytes of a piece. A copy is sent piece by piece, and each piece has a checksum.
 inline constexpr std::int64_t kStagePieceBytes = 4 << 20;
-/// If a node takes longer than this time to send a piece, this node asks it no more.
+/// If a node takes longer than this time to send a piece, this node sends it no more requests.
 inline constexpr std::chrono::seconds kStagePieceTime{60};
 
 /// From where a node gets a file.

@@ -6,8 +6,8 @@
 // and c = lanes mod R.
 //
 //   own lanes     lane i < a·R belongs to rank i mod R
-//   shared lanes  lane a·R + j serves the ranks r with r mod c = j, as far as their own lanes leave them short
-//   leftovers     go, in the order of lanes, to the ranks that are still short
+//   shared lanes  lane a·R + j gives samples to the ranks r with r mod c = j whose own lanes do not give enough
+//   leftovers     samples of shared lanes that remain; they go, lane by lane, to the ranks that need more samples
 //
 // If there are more ranks than lanes (a = 0), all samples are leftovers, which are sorted by lane and cut into equal
 // parts.
@@ -17,10 +17,11 @@
 // (2) The division is a function of the lanes' counts and of R alone: every rank computes the same division, without
 //     messages.
 // (3) If R divides G and the step lies within one window's complete rounds, a rank's own lanes never give more than the
-//     rank's share. Proof: of G neighboring positions, the positions in own lanes take whole runs of R residues equally
-//     often; the rest is one run at the end of a round, residues [R − u, R), and one at the beginning of the next
-//     round, [0, v), with u + v ≡ −c mod R. So ranks differ by one, and for each end of a round within the step c
-//     neighboring ranks lack one sample; these ranks are c different residues mod c unless they reach over rank R − 1.
+//     rank's share. Proof: take G neighboring positions, and the residues mod R of the own lanes at these positions.
+//     All residues occur equally often, except for two runs: residues [R − u, R) at the end of a round, and [0, v) at
+//     the beginning of the next round, with u + v ≡ −c mod R. So the counts of two ranks differ by at most one. For
+//     each end of a round within the step, c neighboring ranks lack one sample; these ranks have c different residues
+//     mod c unless they reach over rank R − 1.
 // (4) A shared lane serves about R / c ranks, the same ranks in all steps. So all ranks together read blocks more than
 //     once; the extra reads are about R / lanes of all reads.
 //

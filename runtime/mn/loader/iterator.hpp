@@ -43,7 +43,7 @@ class Iterator {
   [[nodiscard]] virtual std::int64_t steps_per_epoch() const = 0;
   /// The samples of an epoch and of a minibatch; zeros if the iterator does not know them.
   [[nodiscard]] virtual EpochSize epoch_size() const { return {}; }
-  /// The position and the order, for load_state(), which may have another number of ranks.
+  /// The position and the order, from which load_state() continues with any number of ranks.
   [[nodiscard]] virtual nlohmann::json state() const = 0;
   /// Continues at the position of `state`, which state() returned.
   virtual void load_state(const nlohmann::json& state) = 0;

@@ -64,7 +64,7 @@ class DataLoader final : public Iterator {
   [[nodiscard]] nlohmann::json state() const override;
   /// Continues from a state; see Sampler::load_state. If each rank takes only the samples of its part, a state from the
   /// middle of an epoch needs the same number of ranks and batch size, and load_state() throws DataError otherwise. A
-  /// state from the end of an epoch resumes with any.
+  /// state from the end of an epoch resumes with any number of ranks and any batch size.
   void load_state(const nlohmann::json& state) override;
 
  private:
