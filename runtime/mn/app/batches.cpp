@@ -168,7 +168,7 @@ std::optional<DrawOptions> draws_of(const SubDataset& part, const CommonOptions&
 
 std::vector<ValidationSet> validation_sets(
     const std::string& value, const std::function<std::shared_ptr<Iterator>(const std::string& names)>& open) {
-  std::vector<std::pair<std::string, std::string>> named = {{"", ""}};  // (name of a set, names of its datasets)
+  std::vector<std::pair<std::string, std::string>> named = {{"", ""}};  // (name of the set, names of its datasets)
   for (const std::string_view each : split(value, ',')) {
     const std::string_view set = each.substr(0, each.find('='));
     const bool is_named = !set.empty() && set.size() < each.size() && std::ranges::all_of(set, [](char c) {

@@ -143,7 +143,7 @@ class Dataset {
   return std::filesystem::path(__FILE__).parent_path().parent_path().parent_path().parent_path() / "share/mn/data";
 }
 
-/// The dataset NAME ("mnist/train"): opens the first folder with a manifest among NAME, $MN_DATA/NAME, data/NAME,
+/// The dataset NAME ("mnist/train"), in the first folder with a manifest of these: NAME, $MN_DATA/NAME, data/NAME,
 /// data/NAME beside the executable and in its parent folders, PREFIX/share/mn/data/NAME of the executable's prefix, and
 /// `installed`/NAME. The first use of the dataset searches the folders; with scatter_dataset() only the root searches.
 /// If no folder has a manifest, the first use throws a DataError that tells the command to make the shards.

@@ -105,7 +105,7 @@ class EpochOrder {
   std::uint64_t phase_key_ = 0;
   std::uint64_t lane_key_ = 0;
   Permutation permutation_;         // permutes chunks, or samples if the order has no lanes
-  std::int64_t chunk_samples_ = 0;  // samples of a chunk, or one less (longer_chunks_)
+  std::int64_t chunk_samples_ = 0;  // samples of a chunk, unless longer_chunks_ adds one
   std::int64_t longer_chunks_ = 0;  // the first longer_chunks_ chunks have chunk_samples_ + 1
   // [windows + 1] first position of each window; empty if the order has no lanes
   std::vector<std::int64_t> window_firsts_ = {};

@@ -97,10 +97,10 @@ class BatchBudget {
   std::int64_t bytes_;
   BatchBytes largest_;
   bool is_guess_ = true;
-  std::int64_t in_work_ = 0;  // batches
-  std::int64_t ready_ = 0;    // batches
+  std::int64_t in_work_ = 0;  // number of batches
+  std::int64_t ready_ = 0;    // number of batches
   std::int64_t ready_bytes_ = 0;
-  std::int64_t handed_out_ = 0;    // bytes
+  std::int64_t handed_out_ = 0;    // bytes of the caller's batch
   std::vector<RawSamples> spare_;  // empty samples, whose memory the next batches reuse
 };
 

@@ -13,9 +13,9 @@ namespace mn {
 /// Time that DataLoader::next() has waited, by the phase that a minibatch was in, and the cost of reading.
 struct LoaderStats {
   double queue_s = 0;    ///< seconds until a minibatch was begun: all threads were busy, or prefetch_bytes had no room
-  double storage_s = 0;  ///< seconds from then until its samples were read
-  double transform_s = 0;  ///< seconds from then until it was transformed (decoded, augmented)
-  double copy_s = 0;       ///< seconds from then until it was handed out, on the device
+  double storage_s = 0;  ///< seconds while the minibatch's samples were read
+  double transform_s = 0;  ///< seconds while the minibatch was transformed (decoded, augmented)
+  double copy_s = 0;       ///< seconds after the transform, until the minibatch was on the device
   std::int64_t bytes = 0;  ///< bytes that this process read from the dataset, or from copies of its files (--stage)
   std::int64_t opens = 0;  ///< number of files opened for these bytes
 };
