@@ -7,7 +7,7 @@
 //
 //   own lanes     lane i < a·R belongs to rank i mod R
 //   shared lanes  lane a·R + j gives samples to the ranks r with r mod c = j whose own lanes do not give enough
-//   leftovers     samples of shared lanes that remain; they go, lane by lane, to the ranks that need more samples
+//   leftovers     samples that remain in any lane; they go, lane by lane, to the ranks that need more samples
 //
 // If there are more ranks than lanes (a = 0), all samples are leftovers, which are sorted by lane and cut into equal
 // parts.
