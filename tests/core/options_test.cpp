@@ -219,9 +219,9 @@ TEST_F(OptionsTest, WhatHasNoEffectIsAnErrorOnTheCommandLine) {
   EXPECT_EQ(parse({"--batchsize", "3", "--epoch", "6"}), Options::Action::kRun);
   EXPECT_EQ(error_of({"--deterministic", "--resume", "x"}), "--deterministic has no effect with --resume");
   EXPECT_EQ(parse({"--deterministic=off", "--resume", "x"}), Options::Action::kRun) << "asks for nothing";
-  const std::string path = file("batchsize = 3\nepoch = 2\n");
+  const std::string path = file("batchsize = 4\nepoch = 2\n");
   EXPECT_EQ(parse({"--config", path.c_str()}), Options::Action::kRun);
-  EXPECT_THAT(options_.ini(), HasSubstr("# no effect in this run\n# default: 100\nbatchsize = 3\n"));
+  EXPECT_THAT(options_.ini(), HasSubstr("# no effect in this run\n# default: 3\nbatchsize = 4\n"));
   EXPECT_THAT(options_.ini(), testing::Not(HasSubstr("# no effect in this run\n# default: off\ndeterministic")));
 }
 
