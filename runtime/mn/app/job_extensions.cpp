@@ -25,16 +25,16 @@ constexpr std::array<std::string_view, 6> kOfThisRun = {"out",          "resume"
                                                         "stage-budget", "stage-rate", "device"};
 
 constexpr const char* kTraining = "main/";
-constexpr const char* kValidation = "validation/";
 
-/// Throws UsageError if `monitor` is not in `names` and seems to be a misspelling of one of them, or begins with
-/// neither "main/" nor "validation/". Accepts any other name, because a later minibatch may report it.
+/// Throws UsageError if `monitor` is not in `names` and seems to be a misspelling of one of them, or has neither the
+/// form "main/VALUE" nor "VALIDATION/main/VALUE". Accepts any other name, because a later minibatch may report it.
 void check_known(const std::string& monitor, const std::vector<std::string>& names) {
   if (std::ranges::find(names, monitor) != names.end()) return;
   const std::string text = "--monitor " + monitor + ": no such value is reported; there are " + join(names);
   if (const auto near = extensions::misspelled(monitor, names))
     throw UsageError(text + "; did you mean " + *near + "?");
-  if (!monitor.starts_with(kTraining) && !monitor.starts_with(kValidation)) throw UsageError(text);
+  const bool may_come = monitor.starts_with(kTraining) || monitor.find("/main/") != std::string::npos;
+  if (!may_come) throw UsageError(text);
   log_info(text + " in the first minibatch");  // only rank 0 shows the message
 }
 
