@@ -48,7 +48,7 @@ TEST(ProgressBarTest, ShowsHowFarAndHowLong) {
 TEST(ForecastTest, SaysHowLongAnEpochTakesAndWhereTheTimeLimitFalls) {
   const extensions::Forecast::Plan plan = {.step_s = 0.1, .steps_per_epoch = 600, .steps_left = 60'000, .epoch = 0.5};
   EXPECT_EQ(extensions::Forecast::line(plan),
-            "an epoch takes about 1 min without validation, the training 1 h 40 min from now");
+            "without validation and checkpoints an epoch takes about 1 min, the training 1 h 40 min from now");
   extensions::Forecast::Plan limited = plan;
   limited.left_s = 40 * 60;
   EXPECT_THAT(extensions::Forecast::line(limited), HasSubstr("; the time limit ends in epoch 41"));

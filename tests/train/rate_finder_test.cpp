@@ -64,6 +64,17 @@ TEST_F(RateFinderTest, ProposesTheRateOfTheSteepestFallAsLightningDoes) {
   EXPECT_EQ(file.at("proposed").get<double>(), finder.proposal());
 }
 
+TEST_F(RateFinderTest, AFallAfterASpikeIsNoProposal) {
+  const auto trainer = trainer_with([](std::int64_t i) {
+    const auto step = static_cast<double>(i);
+    return i < 60 ? 3 - 0.01 * step : i < 65 ? 9 : std::max(9 - 0.5 * (step - 65), 2.6);
+  });
+  const RateFinder& finder = search_in(*trainer, {.smoothing = 0.5});
+  EXPECT_EQ(trainer->run(), 0);
+  EXPECT_EQ(finder.rates().size(), 100U);
+  EXPECT_LT(finder.proposal().value_or(10), finder.rates()[60]);
+}
+
 TEST_F(RateFinderTest, EndsWhereTheLossDivergesOrIsNotFinite) {
   for (const double jump : {1e4, std::nan("")}) {
     const auto trainer =

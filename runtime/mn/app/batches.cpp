@@ -203,6 +203,9 @@ std::shared_ptr<SubDataset> scatter_samples(const std::string& what, const std::
        .seed = static_cast<std::uint64_t>(common.seed),
        .stage = {
            .folder = common.stage, .bytes = common.stage_budget << 30, .bytes_per_second = common.stage_rate << 20}});
+  if (!for_training && part->shared() && !part->shared()->weights().empty()) {
+    throw UsageError(what + " has shares (NAME:SHARE), which only training uses: a validation reads each sample once");
+  }
   if (part->global_size() == 0) throw UsageError(what + " holds no samples");
   if (part->global_size() >= part->ranks()) return part;
   throw UsageError(what + " holds " + std::to_string(part->global_size()) + " samples, so there are more ranks (" +

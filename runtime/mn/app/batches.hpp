@@ -89,8 +89,8 @@ void add_loaderjob(Options& options, std::int64_t& loaderjob);
 }
 
 /// Divides a dataset by scatter_dataset(); for training, in a random order with the seed of --seed. Collective over
-/// `comm`. If there are fewer samples than ranks, throws the same UsageError on every rank; the error calls the dataset
-/// `what`.
+/// `comm`. If there are fewer samples than ranks, or a dataset for validation is a mixture with shares, throws the same
+/// UsageError on every rank; the error calls the dataset `what`.
 [[nodiscard]] std::shared_ptr<SubDataset> scatter_samples(const std::string& what,
                                                           const std::shared_ptr<Dataset>& dataset, bool for_training,
                                                           const CommonOptions& common,

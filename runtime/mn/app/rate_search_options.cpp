@@ -1,6 +1,7 @@
 #include <mn/app/rate_search_options.hpp>
 
 #include <charconv>
+#include <cmath>
 #include <string_view>
 
 #include <mn/core/error.hpp>
@@ -16,10 +17,12 @@ extensions::RateFinderOptions rate_search_options(const std::string& text) {
   };
   extensions::RateFinderOptions options;
   if (parts.size() == 3 && read(parts[0], options.first) && read(parts[1], options.last) &&
-      read(parts[2], options.steps)) {
+      read(parts[2], options.steps) && options.first > 0 && options.last > options.first &&
+      std::isfinite(options.last) && options.steps >= extensions::RateFinderOptions::kLeastSteps) {
     return options;
   }
-  throw UsageError("--find-lr \"" + text + "\" is not FIRST,LAST,STEPS, such as " + kRateSearch);
+  throw UsageError("--find-lr \"" + text + "\" is not FIRST,LAST,STEPS with 0 < FIRST < LAST and at least " +
+                   std::to_string(extensions::RateFinderOptions::kLeastSteps) + " steps, such as " + kRateSearch);
 }
 
 }  // namespace mn::app

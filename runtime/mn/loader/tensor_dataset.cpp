@@ -94,6 +94,7 @@ struct TensorLoader::Impl {
   std::unique_ptr<Sampler> sampler;
   c10::Device device;
   int ranks;
+  std::int64_t batchsize;
   EpochPosition position = {};
 
   /// The rows `indices` of a field, on the device. If the device is a GPU, rows are copied from page-locked memory, so
@@ -126,7 +127,7 @@ TensorLoader::TensorLoader(TensorDataset dataset, const std::shared_ptr<Communic
   } else {
     sampler = std::make_unique<GlobalSampler>(size, fingerprint, sampling);
   }
-  impl_.reset(new Impl{std::move(samples), std::move(sampler), comm->device(), comm->size()});
+  impl_.reset(new Impl{std::move(samples), std::move(sampler), comm->device(), comm->size(), options.batchsize});
 }
 
 TensorLoader::~TensorLoader() = default;
@@ -150,6 +151,7 @@ std::optional<Batch> TensorLoader::next() {
 
 std::int64_t TensorLoader::epoch() const { return impl_->position.epoch; }
 double TensorLoader::epoch_detail() const { return impl_->position.detail(impl_->sampler->size()); }
+EpochSize TensorLoader::epoch_size() const { return {impl_->sampler->size(), impl_->batchsize}; }
 std::int64_t TensorLoader::steps_per_epoch() const { return impl_->sampler->steps_per_epoch(); }
 nlohmann::json TensorLoader::state() const { return impl_->sampler->state(impl_->position); }
 void TensorLoader::load_state(const nlohmann::json& state) {

@@ -77,6 +77,8 @@ class TensorLoader final : public Iterator {
   [[nodiscard]] double epoch_detail() const override;
   /// Steps of one epoch, equal on all ranks.
   [[nodiscard]] std::int64_t steps_per_epoch() const override;
+  /// The samples of an epoch over all ranks, and of a full minibatch on one rank.
+  [[nodiscard]] EpochSize epoch_size() const override;
   /// The state from which load_state() continues after the last batch; equal on all ranks.
   [[nodiscard]] nlohmann::json state() const override;
   /// Continues from a state. Throws DataError if the state belongs to a loader of other samples.

@@ -27,8 +27,8 @@ std::int64_t steps_left(const Trainer& trainer) {
 std::string Forecast::line(const Plan& plan) {
   const double epoch_s = plan.step_s * static_cast<double>(plan.steps_per_epoch);
   const double rest_s = plan.step_s * static_cast<double>(plan.steps_left);
-  std::string text = "an epoch takes about " + duration_text(epoch_s) + " without validation, the training " +
-                     duration_text(rest_s) + " from now";
+  std::string text = "without validation and checkpoints an epoch takes about " + duration_text(epoch_s) +
+                     ", the training " + duration_text(rest_s) + " from now";
   if (plan.left_s && *plan.left_s < rest_s) {
     const double reached = plan.epoch + *plan.left_s / epoch_s;
     text += "; the time limit ends in epoch " + std::to_string(static_cast<std::int64_t>(reached) + 1);

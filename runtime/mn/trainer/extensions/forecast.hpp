@@ -29,8 +29,8 @@ class Forecast final : public Extension {
     double epoch = 0;                   ///< completed epochs, with the fraction of the current one
     std::optional<double> left_s = {};  ///< seconds until the job's time limit
   };
-  /// "an epoch takes about 5 min without validation, the training 1 h 40 min; the time limit ends in epoch 41". Names
-  /// the limit if it comes before the end of the training.
+  /// "without validation and checkpoints an epoch takes about 1 min, the training 1 h 40 min from now; the time limit
+  /// ends in epoch 41". Names the limit if it comes before the end of the training.
   [[nodiscard]] static std::string line(const Plan& plan);
 
  private:

@@ -37,7 +37,8 @@ void Plateau::run(Trainer& trainer) {
     monitor_.restart_wait();
   }
   if (monitor_.waited() < options_.patience) return;
-  if (trainer.optimizer().param_groups().front().options().get_lr() <= options_.min_rate) return;
+  constexpr double kRounding = 1 + 1e-9;
+  if (trainer.optimizer().param_groups().front().options().get_lr() <= options_.min_rate * kRounding) return;
   scale_ *= options_.factor;
   if (trainer.is_root()) {
     log_info(monitor_.wait_text() + ": the learning rate falls to " + nlohmann::json(scale_).dump() +

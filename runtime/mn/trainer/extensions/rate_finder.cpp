@@ -25,7 +25,8 @@ constexpr std::size_t kEnd = 1;
 
 RateFinderOptions checked(const RateFinderOptions& options) {
   const bool is_sound = options.first > 0 && options.last > options.first && std::isfinite(options.last) &&
-                        options.steps >= 20 && options.smoothing >= 0 && options.smoothing < 1 && options.diverged > 1;
+                        options.steps >= RateFinderOptions::kLeastSteps && options.smoothing >= 0 &&
+                        options.smoothing < 1 && options.diverged > 1;
   if (is_sound) return options;
   throw UsageError(
       "a search for the learning rate needs 0 < first < last, at least 20 steps, a smoothing in [0, 1) and an end "
@@ -142,8 +143,10 @@ std::optional<double> RateFinder::proposal() const {
   const auto count = static_cast<std::size_t>(end - smoothed_.begin());
   if (count < kStart + kEnd + 2) return std::nullopt;
   const auto kept = std::span(smoothed_).subspan(kStart, count - kStart - kEnd);
+  // A loss that falls again after a spike does not count, because its rate ruins a training.
+  const auto least = static_cast<std::size_t>(std::ranges::min_element(kept) - kept.begin());
   std::size_t steepest = 0;
-  for (std::size_t i = 1; i < kept.size(); ++i) {
+  for (std::size_t i = 1; i <= least; ++i) {
     if (slope(kept, i) < slope(kept, steepest)) steepest = i;
   }
   if (slope(kept, steepest) >= 0) return std::nullopt;

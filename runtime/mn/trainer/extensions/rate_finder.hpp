@@ -15,16 +15,18 @@ namespace mn::extensions {
 
 /// The rates of a RateFinder. Defaults: fastai's range and end.
 struct RateFinderOptions {
+  static constexpr std::int64_t kLeastSteps = 20;  ///< fewer steps are an error
+
   double first = 1e-7;       ///< rate of the first iteration; > 0
   double last = 10;          ///< rate of the last iteration; > first
-  std::int64_t steps = 100;  ///< iterations; at least 20
+  std::int64_t steps = 100;  ///< iterations; at least kLeastSteps
   double smoothing = 0.9;    ///< decay of the mean of the losses; in [0, 1). Lightning's 0.98 lags by about 50 steps
   double diverged = 4;       ///< the search ends when the smoothed loss exceeds this multiple of its least value; > 1
 };
 
 /// The learning-rate range test (Smith 2017, arXiv:1506.01186), as in Lightning and fastai: the rate rises by the same
 /// factor in each iteration until the loss has diverged or `steps` are over, which ends the run. The proposal is the
-/// rate at which the smoothed loss, over the logarithm of the rate, falls fastest.
+/// rate at which the smoothed loss, over the logarithm of the rate, falls fastest before it is least.
 ///
 ///   mn::Trainer trainer(comm, optimizer, iterator, model, loss, {.iterations = 100, .out = "result/find-lr"});
 ///   const auto& log = trainer.extend(std::make_unique<LogReport>(), {.trigger = mn::Interval(1, "iteration")});
