@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -119,6 +120,39 @@ TEST_F(ReportTest, TheBestIsWhatTheRunMonitored) {
   EXPECT_THAT(page("main/score", "higher"), HasSubstr("training score</p><p class='value'>2</p><p>its best value, it"));
   EXPECT_THAT(page("main/loss", "higher"), HasSubstr("<p>best 3, iteration 10"));
   EXPECT_THAT(page("main/loss", "auto"), HasSubstr("<p>its best value, iteration 20"));
+}
+
+/// A log of sets with names, whose main values improve and then get worse.
+std::string log_of_sets(const std::string& first, const std::string& second) {
+  std::string log;
+  for (const auto& [iteration, loss] :
+       {std::pair(1, "0.5"), std::pair(2, "0.25"), std::pair(3, "0.3"), std::pair(4, "0.4")}) {
+    log += (iteration > 1 ? ",{" : "{") + std::string(R"("iteration":)") + std::to_string(iteration) +
+           R"(,"main/loss":)" + std::to_string(1.0 / iteration) + R"(,"validation/)" + first + R"(/main/loss":)" +
+           loss + R"(,"validation/)" + second + R"(/main/loss":7})";
+  }
+  return "[" + log + "]";
+}
+
+TEST_F(ReportTest, TheFirstSetOfValidationIsTheMainOne) {
+  const std::string page = page_of(log_of_sets("new", "all"), "", "val = new=x,all=y\n");
+  EXPECT_THAT(page, HasSubstr("validation new loss</p><p class='value'>0.4</p><p>best 0.25, iteration 2<"));
+  EXPECT_THAT(page, HasSubstr("validation new loss was best in iteration 2 (0.25) and is 0.4 now: the model overfits"));
+  EXPECT_THAT(page, Not(HasSubstr("main/loss")));
+  EXPECT_THAT(page_of(log_of_sets("a", "b"), "", "val = x\n"), HasSubstr("validation a loss</p><p class='value'>0.4<"));
+}
+
+TEST_F(ReportTest, ComparesRunsByTheirMainSets) {
+  const auto a = make_run("runs/a", log_of_sets("new", "all"), "", "val = new=x,all=y\n");
+  const auto same = make_run("runs/same", log_of_sets("new", "all"), "", "val = new=x,all=y\n");
+  EXPECT_THAT(make_report({a, same}), AllOf(HasSubstr("<th class='number'>best validation new loss</th>"),
+                                            HasSubstr("<span>validation new loss</span>")));
+  const std::string page = make_report({make_run("runs/plain", kLog), a});
+  EXPECT_THAT(page, HasSubstr("<th class='number'>best validation loss</th>"));
+  EXPECT_LT(page.find("data-value='0.25'>0.25</td><td class=''>iteration 2<"),
+            page.find("data-value='1.5'>1.5</td><td class=''>iteration 20<"));
+  EXPECT_THAT(page, HasSubstr("<span>validation loss</span>"));
+  EXPECT_THAT(page, Not(HasSubstr("<span>validation new loss</span>"))) << "the common chart shows it";
 }
 
 TEST_F(ReportTest, ARunThatGoesOnReloadsItsPageAndSaysHowLongItTakes) {

@@ -1,6 +1,7 @@
 #include <mn/report/comparison.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -18,12 +19,27 @@
 namespace mn::report {
 namespace {
 
-/// The metric by which the runs are sorted; empty if no run has a metric.
+constexpr const char* kLosses[] = {"validation/main/loss", "main/loss"};
+
+bool any_has(const std::vector<Run>& runs, const std::string& metric) {
+  return std::ranges::any_of(runs, [&](const Run& run) { return values_of(run, metric).has_value(); });
+}
+
+/// The metric by which the runs are sorted; empty if no run has a metric. If a run does not have the metric by this
+/// name, because its sets of validation have other names, the runs are sorted by their main validations.
 std::string shared_metric(const std::vector<Run>& runs) {
   for (const Run& run : runs) {
-    if (const std::string metric = main_metric(run); !metric.empty()) return metric;
+    const std::string metric = main_metric(run);
+    if (metric.empty()) continue;
+    const auto has = [&](const Run& each) { return values_of(each, metric).has_value(); };
+    return std::ranges::all_of(runs, has) ? metric : common_name(run, metric);
   }
   return "";
+}
+
+/// Whether two names mean the same values in all runs.
+bool are_same(const std::vector<Run>& runs, const std::string& a, const std::string& b) {
+  return std::ranges::all_of(runs, [&](const Run& run) { return logged_name(run, a) == logged_name(run, b); });
 }
 
 int color_of(std::size_t place) { return place < kColors ? static_cast<int>(place) : kGray; }
@@ -91,7 +107,7 @@ std::vector<std::pair<std::string, std::vector<Cell>>> columns_of(const std::vec
   };
   const std::string metric = shared_metric(runs);
   if (!metric.empty()) {
-    add("best " + shown_name(runs.front(), metric),
+    add("best " + shown_name(runs, metric),
         [&](const Run& run) { return metric_cell(run, metric, &run == &runs.front() ? "best" : ""); });
     add("in", [&](const Run& run) {
       const auto values = values_of(run, metric);
@@ -101,12 +117,9 @@ std::vector<std::pair<std::string, std::vector<Cell>>> columns_of(const std::vec
   for (const std::string& name : differing_options(runs)) {
     add(name, [&](const Run& run) { return Cell{used_value(run, name)}; });
   }
-  for (const char* loss : {"validation/main/loss", "main/loss"}) {
-    const bool is_known = std::ranges::any_of(runs, [&](const Run& run) { return values_of(run, loss).has_value(); });
-    if (!is_known) continue;
-    if (loss != metric)
-      add("best " + shown_name(runs.front(), loss), [&](const Run& run) { return metric_cell(run, loss); });
-    break;
+  const auto* const loss = std::ranges::find_if(kLosses, [&](const char* name) { return any_has(runs, name); });
+  if (loss != std::end(kLosses) && !are_same(runs, *loss, metric)) {
+    add("best " + shown_name(runs, *loss), [&](const Run& run) { return metric_cell(run, *loss); });
   }
   add("time", [](const Run& run) { return number_cell(elapsed_s(run), duration_text(elapsed_s(run))); });
   add(unit_of(runs.front()) + "/s",
@@ -137,13 +150,13 @@ Curve curve_of(const std::vector<Run>& runs, std::size_t place, const std::strin
   return {.name = run.name,
           .points = points_of(run, metric, by_epoch),
           .color = color_of(place),
-          .smooth = training_metric(metric).empty(),
+          .smooth = !is_validated(metric),
           .run = run.name};
 }
 
 /// A chart of the metric with a curve of each run; the best run is drawn last, on top.
 std::string overlay(const std::vector<Run>& runs, const std::string& metric, bool by_epoch) {
-  Chart chart{.title = shown_name(runs.front(), metric),
+  Chart chart{.title = shown_name(runs, metric),
               .x_label = by_epoch ? "epoch" : "iteration",
               .curves = {},
               .can_be_log = metric.ends_with("loss"),
@@ -155,20 +168,23 @@ std::string overlay(const std::vector<Run>& runs, const std::string& metric, boo
 std::string charts_of(const std::vector<Run>& runs) {
   const bool by_epoch = count_epochs(runs);
   std::vector<std::string> shown = {shared_metric(runs)};
-  for (const char* loss : {"validation/main/loss", "main/loss"}) {
-    if (shown.front() != loss) shown.emplace_back(loss);
+  for (const char* loss : kLosses) {
+    if (any_has(runs, loss) && !are_same(runs, shown.front(), loss)) shown.emplace_back(loss);
   }
   shown.resize(std::min<std::size_t>(shown.size(), 2));
   std::string main, others;
   for (const std::string& metric : shown) main += overlay(runs, metric, by_epoch);
   std::set<std::string> names;
   for (const Run& run : runs) {
-    for (const std::string& metric : metrics_of(run)) names.insert(metric);
+    const auto is_shown = [&](const std::string& metric) {
+      return std::ranges::any_of(shown, [&](const std::string& name) { return logged_name(run, name) == metric; });
+    };
+    for (const std::string& metric : metrics_of(run)) {
+      if (!is_shown(metric)) names.insert(metric);
+    }
   }
   for (const std::string& metric : names) {
-    if (std::ranges::find(shown, metric) == shown.end() && !is_constant(runs, metric)) {
-      others += overlay(runs, metric, by_epoch);
-    }
+    if (!is_constant(runs, metric)) others += overlay(runs, metric, by_epoch);
   }
   if (!others.empty()) others = "<div class='charts'>" + others + "</div>";
   const std::string hint = runs.size() > kColors ? "<p class='set'>The best " + std::to_string(kColors) +

@@ -39,15 +39,16 @@ void find_bad_numbers(const Run& run, std::vector<Finding>& findings) {
 
 /// Adds a finding if the validation loss rises while the training loss falls.
 void find_overfitting(const Run& run, std::vector<Finding>& findings) {
-  const auto validated = values_of(run, "validation/main/loss"), trained = values_of(run, "main/loss");
+  constexpr const char* kLoss = "validation/main/loss";
+  const auto validated = values_of(run, kLoss), trained = values_of(run, "main/loss");
   if (!validated || !trained || validated->best_at.empty()) return;
-  const auto points = points_of(run, "validation/main/loss", false);
+  const auto points = points_of(run, kLoss, false);
   const bool rises = validated->last > 1.1 * validated->best && validated->best > 0;
   if (points.size() < 4 || !rises || trained->last > 1.05 * trained->best) return;
   findings.push_back(
       {kResultAtStake,
-       "validation loss was best in " + validated->best_at + " (" + short_number(validated->best) + ") and is " +
-           short_number(validated->last) + " now: the model overfits",
+       shown_name(run, kLoss) + " was best in " + validated->best_at + " (" + short_number(validated->best) +
+           ") and is " + short_number(validated->last) + " now: the model overfits",
        "--best keeps the best checkpoint, --early-stop ends training there; more data or regularization"});
 }
 

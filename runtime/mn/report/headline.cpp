@@ -138,8 +138,9 @@ std::string tiles(const Run& run) {
   const std::string main = main_metric(run);
   std::string loss = "validation/main/loss";
   if (!values_of(run, loss)) loss = "main/loss";
-  return "<div class='tiles'>" + metric_tile(run, main, true) + (loss != main ? metric_tile(run, loss, false) : "") +
-         time_tile(run) + speed_tile(run) + size_tile(run) + "</div>\n";
+  return "<div class='tiles'>" + metric_tile(run, main, true) +
+         (logged_name(run, loss) != main ? metric_tile(run, loss, false) : "") + time_tile(run) + speed_tile(run) +
+         size_tile(run) + "</div>\n";
 }
 
 std::string findings_list(const Run& run, double now) {

@@ -1,7 +1,9 @@
 #include <mn/report/metrics.hpp>
 
 #include <algorithm>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include <mn/core/slow_rank.hpp>
 #include <mn/report/format.hpp>
@@ -11,9 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kSpeed = "images_per_second";
 constexpr std::string_view kBytes = "bytes";  // word in the names of metrics that count bytes: "bytes_per_step"
 constexpr std::string_view kValidated = "validation/";
+constexpr std::string_view kOfMain = "/main/";  // stands between a validation and the name of its value
 constexpr double kMiB = 1 << 20;
 
 /// Factor from a value of the log to the shown value.
@@ -29,7 +31,32 @@ std::string option_of(const Run& run, const std::string& name) {
   return found == run.options.end() ? std::string() : found->second;
 }
 
+/// How the names of the main validation's values begin: "validation/", or "validation/SET/" if all sets have names. The
+/// main set is the first one of --val; if the option does not tell, the first one by name.
+std::string main_validation(const Run& run) {
+  std::set<std::string> validations;
+  for (const std::string& name : metrics_of(run)) {
+    const auto at = name.find(kOfMain);
+    if (name.starts_with(kValidated) && at != std::string::npos) validations.insert(name.substr(0, at + 1));
+  }
+  if (validations.empty() || validations.contains(std::string(kValidated))) return std::string(kValidated);
+  const std::string sets = option_of(run, "val");  // "SET=DIR,SET=DIR"
+  const std::string first = std::string(kValidated) + sets.substr(0, sets.find('=')) + "/";
+  return validations.contains(first) ? first : *validations.begin();
+}
+
 }  // namespace
+
+std::string logged_name(const Run& run, const std::string& metric) {
+  const bool is_logged = std::ranges::any_of(run.log, [&](const json& entry) { return entry.contains(metric); });
+  if (is_logged || !metric.starts_with(kValidated) || metric.find(kOfMain) != kValidated.size() - 1) return metric;
+  return main_validation(run) + metric.substr(kValidated.size());
+}
+
+std::string common_name(const Run& run, const std::string& metric) {
+  const std::string validation = main_validation(run);
+  return metric.starts_with(validation) ? std::string(kValidated) + metric.substr(validation.size()) : metric;
+}
 
 bool count_epochs(const std::vector<Run>& runs) {
   return std::ranges::all_of(runs, [](const Run& run) {
@@ -39,9 +66,10 @@ bool count_epochs(const std::vector<Run>& runs) {
 
 std::vector<std::pair<double, double>> points_of(const Run& run, const std::string& metric, bool by_epoch) {
   const double scale = scale_of(run, metric);
+  const std::string name = logged_name(run, metric);
   std::vector<std::pair<double, double>> points;
   for (const json& entry : run.log) {
-    const auto value = entry.find(metric);
+    const auto value = entry.find(name);
     if (value == entry.end() || !value->is_number()) continue;
     points.emplace_back(by_epoch ? *epoch_of(run, entry) : entry.at("iteration").get<double>(),
                         value->get<double>() * scale);
@@ -81,7 +109,8 @@ bool is_constant(const std::vector<Run>& runs, const std::string& metric) {
 }
 
 std::optional<Better> better_in(const Run& run, const std::string& metric) {
-  const std::string said = option_of(run, "monitor") == metric ? option_of(run, "monitor-better") : "";
+  const std::string said =
+      logged_name(run, option_of(run, "monitor")) == logged_name(run, metric) ? option_of(run, "monitor-better") : "";
   if (said == "lower") return Better::kLower;
   if (said == "higher") return Better::kHigher;
   return better_of(metric);
@@ -89,39 +118,52 @@ std::optional<Better> better_in(const Run& run, const std::string& metric) {
 
 std::string main_metric(const Run& run) {
   const auto names = metrics_of(run);
-  const std::string monitored = option_of(run, "monitor");
+  const std::string monitored = logged_name(run, option_of(run, "monitor"));
   if (!is_loss(monitored) && std::ranges::find(names, monitored) != names.end()) return monitored;
-  const auto find = [&](bool validated, bool loss) {
+  const std::string validation(kValidated), main = main_validation(run) + "main/";
+  const std::pair<std::string, bool> kinds[] = {{main, false},      {validation, false}, {main, true},
+                                                {validation, true}, {"main/", false},    {"main/", true}};
+  for (const auto& [begin, loss] : kinds) {
     const auto found = std::ranges::find_if(names, [&](const std::string& name) {
-      const bool is_main = name.starts_with(validated ? "validation/" : "main/");
-      return is_main && is_loss(name) == loss && better_in(run, name).has_value();
+      return name.starts_with(begin) && is_loss(name) == loss && better_in(run, name).has_value();
     });
-    return found == names.end() ? std::string() : *found;
-  };
-  for (const bool validated : {true, false}) {
-    for (const bool loss : {false, true}) {
-      if (std::string found = find(validated, loss); !found.empty()) return found;
-    }
+    if (found != names.end()) return *found;
   }
   return "";
 }
 
-std::string training_metric(const std::string& metric) {
-  return metric.starts_with(kValidated) ? metric.substr(kValidated.size()) : "";
-}
+bool is_validated(const std::string& metric) { return metric.starts_with(kValidated); }
 
 std::string shown_name(const Run& run, const std::string& metric) {
   if (metric == kSpeed) return unit_of(run) + "/s";
   if (metric == "lr") return "learning rate";
   if (metric.starts_with("lr/")) return "learning rate of " + metric.substr(3);
-  std::string name = metric;
+  std::string name = logged_name(run, metric);
   if (const auto at = name.find(kBytes); at != std::string::npos) name.replace(at, kBytes.size(), "MiB");
-  const bool validated = name.starts_with(kValidated);
-  if (validated) name = name.substr(kValidated.size());
-  const bool trained = name.starts_with("main/");
-  if (trained) name = name.substr(5);
+  std::string of;
+  if (is_validated(name)) {
+    name = name.substr(kValidated.size());
+    of = "validation ";
+    if (const auto at = name.find(kOfMain); at != std::string::npos) {
+      of += name.substr(0, at) + " ";
+      name = name.substr(at + 1);
+    }
+  }
+  if (name.starts_with("main/")) {
+    name = name.substr(5);
+    if (of.empty()) of = "training ";
+  }
   std::ranges::replace(name, '_', ' ');
-  return (validated ? "validation " : trained ? "training " : "") + name;
+  return of + name;
+}
+
+std::string shown_name(const std::vector<Run>& runs, const std::string& metric) {
+  std::set<std::string> names;
+  for (const Run& run : runs) {
+    if (values_of(run, metric)) names.insert(shown_name(run, metric));
+  }
+  if (names.size() == 1) return *names.begin();
+  return metric == kSpeed && !names.empty() ? "speed" : shown_name(Run(), metric);
 }
 
 double speed_of(const Run& run) {

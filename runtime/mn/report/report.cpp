@@ -36,11 +36,12 @@ std::string draw(const Run& run, const std::vector<std::string>& metrics, const 
               .curves = {},
               .can_be_log = title == "loss",
               .has_legend = metrics.size() > 1};
+  int validations = 0;
   for (const std::string& metric : metrics) {
-    const bool validated = !training_metric(metric).empty();
+    const bool validated = is_validated(metric);
     Curve curve{.name = shown_name(run, metric),
                 .points = points_of(run, metric, by_epoch),
-                .color = validated ? 1 : 0,
+                .color = validated ? ++validations : 0,
                 .smooth = !validated};
     if (const auto values = values_of(run, metric, by_epoch); validated && values && values->point) {
       curve.marked = values->point;
