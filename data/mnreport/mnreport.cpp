@@ -1,6 +1,7 @@
 // mnreport makes a page that shows or compares runs.
 #include <filesystem>
 #include <iostream>
+#include <string>
 #include <vector>
 
 #include <mn/core/error.hpp>
@@ -13,6 +14,8 @@
 
 namespace {
 
+void print_note(const std::string& text) { std::cerr << "mnreport: note: " << text << "\n"; }
+
 /// The folders with a log. If there are several `outs`, as from `runs/*`, each folder without a log is skipped with a
 /// message.
 std::vector<std::filesystem::path> folders_of_runs(const std::vector<std::filesystem::path>& outs) {
@@ -21,13 +24,14 @@ std::vector<std::filesystem::path> folders_of_runs(const std::vector<std::filesy
     const bool is_run = std::filesystem::is_regular_file(out / "log");
     if (is_run || !std::filesystem::exists(out)) runs.push_back(out);  // make_report() names an absent folder
     if (is_run && !std::filesystem::exists(out / "run.jsonl")) {
-      std::cerr << "mnreport: note: " << out.string()
-                << " has no run.jsonl, so its state, hosts and times are not known; a program of your own writes it "
-                   "after mn::app::record_run(trainer), or with the extension mn::extensions::RunRecord\n";
+      print_note(out.string() +
+                 " has no run.jsonl, so its state, hosts and times are not known; a program of your own "
+                 "writes it after mn::app::record_run(trainer), or with the extension mn::extensions::RunRecord");
     }
     if (!is_run && outs.size() > 1 && std::filesystem::is_directory(out)) {
-      std::cerr << "mnreport: note: " << out.string() << " is left out: it has no log, which a Trainer writes with the "
-                << "extension mn::extensions::LogReport at its first report\n";
+      print_note(out.string() +
+                 " is left out: it has no log, which a Trainer writes with the extension "
+                 "mn::extensions::LogReport at its first report");
     }
   }
   return runs.empty() ? outs : runs;  // make_report() throws an error that says what is missing
@@ -49,7 +53,7 @@ int run(int argc, char** argv) {
   const std::vector<std::filesystem::path> runs = folders_of_runs(outs);
   const std::filesystem::path beside = runs.size() == 1 ? runs.front() / "report.html" : "report.html";
   const std::filesystem::path path = settings.output.empty() ? beside : std::filesystem::path(settings.output);
-  mn::write_file(path, mn::make_report(runs));
+  mn::write_file(path, mn::make_report(runs, print_note));
   std::cout << path.string() << std::endl;
   return 0;
 }

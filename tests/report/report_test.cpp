@@ -3,6 +3,7 @@
 #include <fstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -233,9 +234,9 @@ TEST_F(ReportTest, ShowsImagesAndTextsTheNewestFirst) {
 
 TEST_F(ReportTest, WhatIsAbsentOrDamagedIsOneLine) {
   EXPECT_THAT([&] { (void)make_report({"/absent"}); }, ThrowsMessage<DataError>(HasSubstr("there is no /absent/log")));
-  for (const char* log : {"", "{", "3", "[3]", R"([{"epoch": 1}])", R"([{"iteration": "x"}])"}) {
+  for (const char* log : {"", "{", "{}", "3", "[3]", R"([{"epoch": 1}])", R"([{"iteration": "x"}])"}) {
     EXPECT_THAT([&] { (void)make_report({make_run("bad", log)}); },
-                ThrowsMessage<DataError>(AllOf(HasSubstr("bad/log"), Not(HasSubstr("\n")))))
+                ThrowsMessage<DataError>(AllOf(HasSubstr("bad/log"), Not(HasSubstr("\n")), Not(HasSubstr("json.")))))
         << log;
   }
   for (const char* events :
@@ -247,6 +248,16 @@ TEST_F(ReportTest, WhatIsAbsentOrDamagedIsOneLine) {
         << events;
   }
   EXPECT_THAT(make_report({make_run("empty", "[]")}), HasSubstr("</html>"));
+}
+
+TEST_F(ReportTest, AComparisonLeavesOutDamagedRuns) {
+  const auto good = make_run("good", kLog), cut = make_run("cut", R"([{"a":1)"), other = make_run("other", "{}");
+  std::vector<std::string> notes;
+  const auto note = [&](const std::string& text) { notes.push_back(text); };
+  EXPECT_THAT(make_report({cut, good, make_run("too", kLog), other}, note), HasSubstr("<h1>2 runs</h1>"));
+  EXPECT_THAT(notes, testing::ElementsAre(HasSubstr("cut is left out: "), HasSubstr("other is left out: ")));
+  EXPECT_THAT([&] { (void)make_report({cut, other}); }, ThrowsMessage<DataError>(HasSubstr("no run is left")));
+  EXPECT_THAT([&] { (void)make_report({good, "/absent"}); }, ThrowsMessage<DataError>(HasSubstr("/absent/log")));
 }
 
 }  // namespace

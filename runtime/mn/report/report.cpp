@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include <mn/core/error.hpp>
 #include <mn/core/unix_time.hpp>
 #include <mn/report/chart.hpp>
 #include <mn/report/comparison.hpp>
@@ -86,12 +87,26 @@ std::string page_of(const Run& run, double now) {
                    goes_on ? std::optional(kRefresh_s) : std::nullopt);
 }
 
+std::vector<Run> read_runs(const std::vector<std::filesystem::path>& outs, const Note& note) {
+  std::vector<Run> runs;
+  for (const auto& out : outs) {
+    try {
+      runs.push_back(read_run(out));
+    } catch (const DataError& error) {
+      if (outs.size() == 1 || !std::filesystem::exists(out / "log")) throw;
+      if (note) note(out.string() + " is left out: " + error.what());
+    }
+  }
+  if (runs.empty())
+    throw DataError("no run is left: the files in all " + std::to_string(outs.size()) + " folders are damaged");
+  return runs;
+}
+
 }  // namespace
 
-std::string make_report(const std::vector<std::filesystem::path>& outs) {
+std::string make_report(const std::vector<std::filesystem::path>& outs, const Note& note) {
   const double now = unix_time();
-  std::vector<Run> runs;
-  for (const auto& out : outs) runs.push_back(read_run(out));
+  std::vector<Run> runs = read_runs(outs, note);
   if (runs.size() == 1) return page_of(runs.front(), now);
   runs = ranked(std::move(runs));
   std::string searches;

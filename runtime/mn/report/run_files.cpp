@@ -20,6 +20,12 @@ std::vector<json> read_log(const fs::path& path) {
                     ": give the folder that a job wrote with --out, after its first report");
   }
   json log = parse_json(read_file(path), path.string());
+  const auto is_entry = [](const json& entry) {
+    return entry.is_object() && entry.contains("iteration") && entry["iteration"].is_number_integer();
+  };
+  if (!log.is_array() || !std::ranges::all_of(log, is_entry)) {
+    throw DataError(path.string() + " is no list of reports, each with its iteration, as a job writes it");
+  }
   return read_json(path.string(), [&] {
     std::vector<json> entries = std::move(log.get_ref<json::array_t&>());
     for (const json& entry : entries) static_cast<void>(whole_number<std::int64_t>(entry.at("iteration")));
